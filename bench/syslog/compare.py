@@ -71,7 +71,7 @@ def watch(path, arrived, stop):
 
 
 def dropped_by_kernel(namespace):
-    """Datagrams that found a full socket buffer, by port: nobody but the kernel counts those."""
+    """Datagrams dropped by the kernel because a socket buffer was full, by port."""
     table = subprocess.run(inside(namespace, "cat", "/proc/net/udp"), capture_output=True, text=True, check=True).stdout
     rows = [row.split() for row in table.splitlines()[1:]]
     return {int(row[1].split(":")[1], 16): int(row[12]) for row in rows}

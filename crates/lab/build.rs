@@ -42,8 +42,8 @@ fn main() {
     println!("cargo::rustc-env=FESTINA_CODE_VERSION={hash:016x}");
 }
 
-/// All files at or below `path` but tests. What is not there is left out: a packaged crate has its siblings elsewhere, in
-/// versions that do not change.
+/// Collects all files at or below `path` except tests. Missing files are skipped: a packaged crate has its siblings elsewhere, in versions that do
+/// not change.
 fn gather(path: &Path, files: &mut Vec<PathBuf>) {
     let is_test = path.file_stem().is_some_and(|name| name == "tests");
     if is_test {

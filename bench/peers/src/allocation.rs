@@ -49,7 +49,7 @@ fn count(bytes: usize, sign: i64) {
     }
 }
 
-// SAFETY: each method hands its arguments to `System` and returns what it returns; counting touches no memory of the caller.
+// SAFETY: each method passes its arguments and result through `System`; counting touches no memory of the caller.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 1);

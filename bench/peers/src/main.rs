@@ -196,7 +196,7 @@ fn row(contender: &Contender, works: &[(&Path, usize)], samples: &[Repetitions],
     }
 }
 
-/// A stack that panics fails alone; what it said is on standard error.
+/// Lets a stack that panics fail alone; its message is on standard error.
 fn catch<T>(measure: impl FnOnce() -> Result<T, String> + UnwindSafe) -> Result<T, String> {
     catch_unwind(measure).unwrap_or_else(|_| Err("it panicked".into()))
 }

@@ -158,8 +158,7 @@ impl<P: Peer> Transfer<P> {
         Ok(transfer)
     }
 
-    /// Delivers at least so many messages, in whole round trips: a wire is full of what one endpoint has worked for and the other
-    /// has not yet.
+    /// Delivers at least `messages_min` messages, in whole round trips, so that packets still on a wire do not distort the cost of one endpoint.
     fn run(&mut self, messages_min: u64) -> Result<u64, String> {
         self.pair.stream(&self.message, messages_min, self.round_trip)
     }

@@ -46,8 +46,8 @@ pub struct Settings {
     /// A stream accepts messages until it holds this many bytes; what a stack counts (unsent, or not yet acknowledged) is
     /// its own matter.
     pub send_buffer_bytes: usize,
-    /// Retransmit for ever instead of declaring the association dead: at 20 % loss the limits of RFC 9260 section 16 would
-    /// rightly end some associations, and that is not what is tested.
+    /// Retransmit for ever instead of declaring the association dead: at 20 % loss the limits of RFC 9260 section 16 would rightly end some
+    /// associations, which is not the subject of the test.
     pub persistent: bool,
 }
 
@@ -143,7 +143,7 @@ pub enum Policy {
     Reliable,
     /// After so long (RFC 7496 section 3: timed reliability).
     Lifetime(Duration),
-    /// After so many retransmissions.
+    /// After this many retransmissions.
     Retransmissions(u16),
     /// For a message with a lower number, if the send buffer is full.
     Priority(u16),
@@ -162,7 +162,7 @@ pub enum InReturn {
     ResetsOnce,
 }
 
-/// A peer whose messages may be given up, and whose streams may begin anew.
+/// A peer that supports partial reliability and stream resets.
 pub trait PartiallyReliable: Peer {
     /// What the stack does when the other side has reset a stream.
     const IN_RETURN: InReturn;
@@ -176,7 +176,7 @@ pub trait PartiallyReliable: Peer {
     /// As [`Peer::send`].
     fn send_with(&mut self, now: Duration, message: &Message, policy: Policy) -> Result<(), SendError>;
 
-    /// Has streams on which this side sends begin anew (RFC 6525 section 5.1.2). Nothing waits on them.
+    /// Resets outgoing streams (RFC 6525 section 5.1.2). No message waits on them.
     ///
     /// # Errors
     /// The stack's own words.

@@ -56,14 +56,14 @@ pub struct Bulk {
     pub goodput_megabytes_per_second: Option<Summary>,
     /// Packets from the sender for each message, and back to it; `None` where they are not counted.
     pub packets_per_message: Option<[Summary; 2]>,
-    /// Repetitions that delivered what they were to deliver. The figures are theirs alone.
+    /// Number of complete repetitions. The figures come from these alone.
     pub completed: usize,
     /// What stopped the others, each different reason once.
     pub failures: Vec<String>,
 }
 
 impl Bulk {
-    /// Sums up the repetitions over `path`, each with what it measured or what stopped it.
+    /// Summarises the repetitions over `path`, each with its measurement or its error.
     #[must_use]
     pub fn of(
         path: &Path,

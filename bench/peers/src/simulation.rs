@@ -86,7 +86,7 @@ pub fn run<C: Stack, S: Stack>(clients: &mut C, servers: &mut S, scenario: &Scen
     run.outcome(scenario)
 }
 
-/// One endpoint, what it has still to send, and what is still to arrive at it.
+/// One endpoint, its unsent messages, and the messages that it still has to receive.
 struct Side<P> {
     name: &'static str,
     peer: P,
@@ -213,7 +213,7 @@ impl<C: Peer, S: Peer> Run<C, S> {
         Ok(())
     }
 
-    /// Delivers what has arrived, and runs the timers that are due.
+    /// Delivers arrived packets, and runs expired timers.
     fn step(&mut self) {
         while let Some(packet) = self.to_server.poll_delivery(self.now) {
             self.server.peer.handle_packet(self.now, packet);
@@ -329,7 +329,7 @@ impl<P: Peer> Side<P> {
     }
 }
 
-/// What is still to arrive.
+/// Messages that still have to arrive.
 struct Expected {
     /// By stream, in order.
     ordered: HashMap<u16, VecDeque<Message>>,

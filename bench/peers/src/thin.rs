@@ -1,15 +1,14 @@
-//! Thin streams over a path that loses packets: how long messages take, and what they cost, with every stack that a user could take
-//! instead.
+//! Thin streams over a lossy path: delay and cost of messages with every stack that a user could choose instead of Festina.
 //!
 //! - [`contender`]: the stacks, each by default and set for low delay
 //! - [`run`]: one stack at one task in virtual time; [`program`]: the same with pion
-//! - [`delays`]: percentiles of delays, and between what bounds they lie
+//! - [`delays`]: percentiles of delays with their confidence bounds
 //! - [`record`]: one row of the results, in CSV
 //! - [`verdict`]: whether Festina's default beats a peer at one task
 //! - [`report`]: the document; [`plot`]: the figure
 //!
-//! Nothing reads a clock, all stacks meet the same losses (the first packet of one is lost if the first packet of the other is), and the
-//! same command gives the same figures, however many threads share the work.
+//! Nothing reads a clock, and all stacks meet the same losses: the first packet of one is lost if the first packet of the other is. The same command
+//! gives the same figures for any number of threads.
 
 pub mod contender;
 pub mod delays;

@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &ThinArguments) -> io::Result<()> {
         }
         _ => record::to_csv(&measured(arguments)),
     };
-    // What is shown is what the file says, rounded as it is there.
+    // Use the rounded values of the file, so that document and file agree.
     let records = record::from_csv(&csv).map_err(io::Error::other)?;
     let document = report::markdown(&contender::all(), &records);
     let Some(folder) = &arguments.out else {

@@ -1,4 +1,4 @@
-//! Interoperability in virtual time: see `festina_bench_peers::simulation` for what is checked in each run.
+//! Interoperability in virtual time: `festina_bench_peers::simulation` lists the checks of each run.
 
 use festina_bench_peers::simulation::{Ending, Outcome, Scenario, run};
 use festina_bench_peers::stack::{DcSctp, Festina, RtcSctp, SctpProto};
@@ -80,8 +80,8 @@ fn scenario<C: Stack, S: Stack>(loss_percent: u32, seed: u64) -> Scenario {
     }
 }
 
-/// Runs `seeds` scenarios with each of the loss rates and demands that all of them succeed, and that the links did to
-/// packets what they were asked to.
+/// Runs `seeds` scenarios with each of the loss rates. Checks that all succeed and that the links lost, reordered and
+/// duplicated packets as configured.
 fn all_runs_succeed<C: Stack, S: Stack>(seeds: u64) {
     for loss_percent in [0, 1, 5, 20] {
         let mut failures = Vec::new();

@@ -40,7 +40,7 @@ const TIME_MAX: Duration = Duration::from_secs(120);
 /// So that more important messages evict others.
 const SEND_BUFFER_SMALL_BYTES: usize = 16 << 10;
 
-/// The folder with the programs, built once; `None` if this machine lacks what they need.
+/// The folder with the programs, built once; `None` if this machine cannot build them.
 fn programs() -> Option<PathBuf> {
     let built = programs::folder("usrsctp").and_then(|_| programs::folder("pion"));
     built
@@ -136,7 +136,7 @@ async fn festina_as_client(peer: &str, unordered: bool, config: Config) {
 async fn festina_as_server(peer: &str, unordered: bool, config: Config) {
     let Some(programs) = programs() else { return };
     let endpoint = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), config).await.expect("loopback is free");
-    let listener = endpoint.listen(SCTP_PORT).expect("nobody else listens");
+    let listener = endpoint.listen(SCTP_PORT).expect("the port is free");
     let sizes: Vec<String> = SIZES.iter().map(usize::to_string).collect();
     let (port, count, sizes) = (endpoint.local_addr().port().to_string(), MESSAGES.to_string(), sizes.join(","));
     let mode = if unordered { "unordered" } else { "ordered" };

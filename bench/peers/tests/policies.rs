@@ -1,6 +1,6 @@
-//! Every policy of partial reliability between Festina and each stack that runs in this process, in virtual time: in order and not, as DATA
-//! and, where the peer can, as I-DATA, with resets of streams and without, in both roles. `festina_bench_peers::simulation::conversation`
-//! says what is checked.
+//! Every policy of partial reliability between Festina and each stack that runs in this process, in virtual time: ordered and unordered, as DATA and,
+//! where the peer supports it, as I-DATA, with and without stream resets, in both roles. `festina_bench_peers::simulation::conversation` lists the
+//! checks.
 
 use std::fmt;
 use std::time::Duration;

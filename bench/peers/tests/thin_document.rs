@@ -1,4 +1,4 @@
-//! The documents about thin streams say what was measured, and nothing else.
+//! The documents about thin streams show exactly the measured figures.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -34,7 +34,7 @@ static int echo(festina_association *association)
         festina_send_options options = FESTINA_SEND_OPTIONS_INIT;
         options.stream = message.stream;
         options.ppid = message.ppid;
-        /* A peer that does not listen gets no more: nobody else waits for it. */
+        /* Send without waiting, so that a peer that does not read cannot block the others. */
         status = festina_send(association, message.data, message.length, &options, FESTINA_NOW, NULL);
         festina_message_free(&message);
         if (status == FESTINA_CLOSED)

@@ -1,27 +1,26 @@
 /*
- * Festina: small messages between two programs, with a lost one repaired in about one round trip. It is SCTP (RFC 9260) over UDP.
+ * Festina: small messages between two programs. A lost message is repaired in about one round trip. It is SCTP (RFC 9260) over UDP.
  *
- * An endpoint is one UDP socket, and one thread that receives and keeps time. It carries any number of associations: connections that
- * carry messages both ways. Messages are sent from the caller's thread. The library calls nothing back.
+ * An endpoint is one UDP socket with one thread that receives packets and runs timers. It carries any number of associations: connections
+ * that carry messages both ways. Messages are sent from the caller's thread. The library has no callbacks.
  *
- * Waiting. Where a function takes timeout_ms, it waits that long at most: FESTINA_FOREVER sets no limit, and FESTINA_NOW does not wait.
- * Other negative numbers are FESTINA_INVALID. FESTINA_TIMEOUT says that nothing came about; nothing was lost or changed then, and the call
- * can be repeated.
+ * Waiting. A function with a timeout_ms waits at most that long: FESTINA_FOREVER sets no limit, and FESTINA_NOW does not wait.
+ * Other negative numbers are FESTINA_INVALID. After FESTINA_TIMEOUT nothing was lost or changed, and the call can be repeated.
  *
- * Errors. Functions return a festina_status; festina_last_error has the text for people.
+ * Errors. Functions return a festina_status; festina_last_error returns a readable text.
  *
- * Ownership. Whoever gets a handle frees it with the function of its name. The order is free: an endpoint lives in the background until
- * what belongs to it is freed, too. Freeing NULL does nothing. Texts that are passed in are copied.
+ * Ownership. The caller frees each handle with the function of its name, in any order: an endpoint lives in the background until
+ * all its objects are freed too. Freeing NULL does nothing. Strings passed in are copied.
  *
- * Threads. Any thread may use a handle, several at a time, too, but for festina_config; nobody may use it while or after it is freed.
+ * Threads. Several threads may use a handle at the same time, except for festina_config. No thread may use it during or after its release.
  *
- * fork(). A handle works only in the process that made it. In a child every function returns FESTINA_INVALID for it, and freeing it changes
- * nothing of the parent's; its memory and descriptors go when the child exits or executes another program. Until then the child keeps the
- * parent's sockets open. A child can open endpoints of its own.
+ * fork(). A handle works only in the process that created it. In a child every function returns FESTINA_INVALID for it, and freeing it does
+ * not affect the parent; its memory and descriptors are released when the child exits or executes another program. Until then the child
+ * keeps the parent's sockets open. A child can open endpoints of its own.
  *
- * Structs begin with their size as the program knows it, so that newer libraries can add fields behind. Begin with the constant *_INIT.
+ * Structs begin with their size as the program was compiled, so that newer libraries can append fields. Initialise them with *_INIT.
  *
- * Nothing is encrypted, and no peer is authenticated: use WireGuard or IPsec where the network is not trusted.
+ * Nothing is encrypted, and no peer is authenticated: use WireGuard or IPsec on untrusted networks.
  */
 #ifndef FESTINA_H
 #define FESTINA_H
@@ -37,65 +36,65 @@ extern "C" {
 
 typedef enum festina_status {
     FESTINA_OK = 0,
-    FESTINA_TIMEOUT = 1,     /* it has not come about within the time limit */
-    FESTINA_CLOSED = 2,      /* the association or the endpoint is over */
-    FESTINA_INVALID = 3,     /* an argument makes no sense */
-    FESTINA_REFUSED = 4,     /* the peer refused; mostly nothing listens on that SCTP port */
+    FESTINA_TIMEOUT = 1,     /* the time limit has expired */
+    FESTINA_CLOSED = 2,      /* the association or the endpoint has ended */
+    FESTINA_INVALID = 3,     /* an argument is invalid */
+    FESTINA_REFUSED = 4,     /* the peer refused; usually nothing listens on that SCTP port */
     FESTINA_UNREACHABLE = 5, /* the name was not found, or the peer did not answer the handshake */
     FESTINA_SYSTEM = 6,      /* the system refused: the address is in use, no descriptor is left, ... */
-    FESTINA_LIMIT = 7,       /* a limit of the settings or of the protocol is reached: an SCTP port is taken, ... */
-    FESTINA_BUG = 8,         /* a bug in Festina: please report it, with the text */
-    FESTINA_FULL = 9         /* the peer has no room for another association, or its listener turned this one away */
+    FESTINA_LIMIT = 7,       /* a limit of the settings or of the protocol was reached: an SCTP port is taken, ... */
+    FESTINA_BUG = 8,         /* a bug in Festina: please report it with the text */
+    FESTINA_FULL = 9         /* the peer has no room for another association, or its listener rejected this one */
 } festina_status;
 
-/* What went wrong last in this thread, as a sentence; never NULL. It is valid until a call from this thread fails again. */
+/* Describes this thread's last error; never NULL. The text is valid until the next call from this thread that fails. */
 const char *festina_last_error(void);
 
 #define FESTINA_FOREVER (-1)
 #define FESTINA_NOW 0
 
-/* Microseconds on the clock of deadlines and events. It never goes back, and its zero means nothing. */
+/* Microseconds on the monotonic clock of deadlines and events. Its zero is arbitrary. */
 uint64_t festina_now_us(void);
 
 /* ---- Settings ---- */
 
 typedef struct festina_config festina_config;
 
-/* The names of the loss-recovery profiles and of the congestion controls, from index 0 on; NULL past the last one. */
+/* The name of a loss-recovery profile or congestion controller by index, starting at 0; NULL past the last one. */
 const char *festina_profile_name(size_t index);
 const char *festina_congestion_name(size_t index);
 
-/* The default settings with this profile; NULL is the default profile, "festina". */
+/* Creates default settings with this profile; NULL selects the default profile, "festina". */
 festina_status festina_config_new(const char *profile_name, festina_config **config);
 festina_status festina_config_free(festina_config *config);
 
-/* Each changes a setting, or returns FESTINA_INVALID, names the setting and its range, and changes nothing. */
+/* Each function changes one setting. For a value out of range it returns FESTINA_INVALID and changes nothing; the error text names the range. */
 
-/* The default is "cubic" with the profile "festina" and "rfc9260" with the others. */
+/* Congestion controller. The default is "cubic" with the profile "festina" and "rfc9260" with the others. */
 festina_status festina_config_set_congestion(festina_config *config, const char *name);
-/* How long a peer may leave this side without an answer, in ms: from 1000 to 86400000, or 0 for the rules of RFC 9260. The default is 60000
+/* Silence after which a peer counts as unreachable, in ms: from 1000 to 86400000, or 0 for the rules of RFC 9260. The default is 60000
  * with the profile "festina" and 0 with the others. */
 festina_status festina_config_set_peer_timeout(festina_config *config, uint32_t timeout_ms);
-/* The pause between heartbeats of an idle association, in ms: from 1 to 86400000, default 30000; 0 sends none. */
+/* Heartbeat interval of an idle association, in ms: from 1 to 86400000, default 30000; 0 sends none. */
 festina_status festina_config_set_heartbeat(festina_config *config, uint32_t interval_ms);
-/* The longest wait before this side acknowledges, in ms: from 0 to 500, default 200; 0 acknowledges every packet at once. */
+/* Maximum delay of acknowledgements, in ms: from 0 to 500, default 200; 0 acknowledges every packet at once. */
 festina_status festina_config_set_sack_delay(festina_config *config, uint32_t delay_ms);
-/* The largest message, in bytes: from 1 to 1073741824 and at most the receive buffer, which is to be set first; default 1048576. */
+/* Maximum message size in bytes: from 1 to 1073741824, and at most the receive buffer (set that first); default 1048576. */
 festina_status festina_config_set_message_bytes_max(festina_config *config, size_t bytes);
-/* The largest SCTP packet, in bytes: from 384 to 65480, default 1232. */
+/* Maximum SCTP packet size in bytes: from 384 to 65480, default 1232. */
 festina_status festina_config_set_packet_bytes_max(festina_config *config, size_t bytes);
-/* The send buffer, in bytes: from 1500 to 1073741824, default 4194304. */
+/* Send buffer in bytes: from 1500 to 1073741824, default 4194304. */
 festina_status festina_config_set_send_buffer(festina_config *config, size_t bytes);
-/* The receive buffer, in bytes: from 1500 to 1073741824, default 1048576. */
+/* Receive buffer in bytes: from 1500 to 1073741824, default 1048576. */
 festina_status festina_config_set_receive_buffer(festina_config *config, size_t bytes);
-/* About how long a message may wait in the send buffer before it is sent, in ms: from 1 to 86400000, default 0. Beyond it the buffer counts
- * as full. 0 sets no limit. */
+/* Target for the wait of a message in the send buffer, in ms: from 1 to 86400000, default 0. Beyond it the buffer counts as full. 0 sets
+ * no limit. */
 festina_status festina_config_set_send_delay(festina_config *config, uint32_t delay_ms);
-/* The numbers of streams asked for and accepted: from 1 to 65535, default 65535. */
+/* Numbers of streams requested and accepted: from 1 to 65535, default 65535. */
 festina_status festina_config_set_streams(festina_config *config, uint16_t outbound, uint16_t inbound);
 /* Whether a small message may overtake a large one on another stream (RFC 8260): 1 or 0, default 0. */
 festina_status festina_config_set_interleaving(festina_config *config, int32_t offered);
-/* The number of associations that the endpoint may have at a time: from 1 to 16777216, default 65536. */
+/* Maximum number of concurrent associations of the endpoint: from 1 to 16777216, default 65536. */
 festina_status festina_config_set_associations_max(festina_config *config, size_t associations);
 
 /* ---- Endpoints ---- */
@@ -104,56 +103,57 @@ typedef struct festina_endpoint festina_endpoint;
 typedef struct festina_listener festina_listener;
 typedef struct festina_association festina_association;
 
-/* Opens a UDP socket, such as "0.0.0.0:9899" or "[::1]:0"; port 0 lets the system choose. config may be NULL, and freed afterwards. */
+/* Opens a UDP socket at an address such as "0.0.0.0:9899" or "[::1]:0"; port 0 lets the system choose. config may be NULL and may be freed
+ * afterwards. */
 festina_status festina_endpoint_bind(const char *address, const festina_config *config, festina_endpoint **endpoint);
-/* Ends the endpoint and all its associations in good order, and waits until they are over. Goes on after FESTINA_TIMEOUT. */
+/* Shuts down the endpoint and all its associations, and waits until they have ended. The shutdown continues after FESTINA_TIMEOUT. */
 festina_status festina_endpoint_close(const festina_endpoint *endpoint, int timeout_ms);
-/* Without festina_endpoint_close before, what is left to do is done in the background as long as the program runs. */
+/* Frees the handle. Without an earlier festina_endpoint_close, the shutdown continues in the background as long as the program runs. */
 festina_status festina_endpoint_free(festina_endpoint *endpoint);
-/* Writes the address of the socket. Returns its length as snprintf does: cut off if that is not less than the capacity. */
+/* Writes the socket's address. Returns its length as snprintf does: it is truncated if the length is not less than the capacity. */
 size_t festina_endpoint_address(const festina_endpoint *endpoint, char *buffer, size_t capacity);
 
-/* Accepts associations with this SCTP port; 0 is the usual one, 5000. */
+/* Listens on an SCTP port; 0 selects the usual one, 5000. */
 festina_status festina_endpoint_listen(const festina_endpoint *endpoint, uint16_t sctp_port, festina_listener **listener);
-/* FESTINA_CLOSED when the endpoint was closed. */
+/* Waits for the next association. FESTINA_CLOSED once the endpoint was closed. */
 festina_status festina_listener_accept(const festina_listener *listener, int timeout_ms, festina_association **association);
 /* Stops listening. */
 festina_status festina_listener_free(festina_listener *listener);
 
-/* Sets up an association with a host, such as "localhost:9899", "192.0.2.1:9899" or "[2001:db8::1]:9899". The addresses of a name are tried one
- * after the other. The time limit includes the look-up; FESTINA_FOREVER stands for 15 s. */
+/* Sets up an association with a host such as "localhost:9899", "192.0.2.1:9899" or "[2001:db8::1]:9899". Tries the addresses of a name
+ * one after the other. The time limit includes the look-up; FESTINA_FOREVER means 15 s. */
 festina_status festina_endpoint_connect(const festina_endpoint *endpoint, const char *address, uint16_t sctp_port, int timeout_ms,
                                         festina_association **association);
 
 typedef struct festina_connecting festina_connecting;
 
-/* Begins to set up an association and does not wait for it. Any number of handshakes go on at the same time. */
+/* Starts to set up an association without waiting. Any number of handshakes can run at the same time. */
 festina_status festina_endpoint_start_connect(const festina_endpoint *endpoint, const char *address, uint16_t sctp_port, int timeout_ms,
                                               festina_connecting **connecting);
-/* The association, once. FESTINA_TIMEOUT while the handshake goes on; otherwise the statuses of festina_endpoint_connect. */
+/* Returns the association, once. FESTINA_TIMEOUT while the handshake continues; otherwise as festina_endpoint_connect. */
 festina_status festina_connecting_finish(const festina_connecting *connecting, int timeout_ms, festina_association **association);
-/* Gives the handshake up unless its association was taken. */
+/* Cancels the handshake, unless festina_connecting_finish has returned its association. */
 festina_status festina_connecting_free(festina_connecting *connecting);
 
 /* ---- Sending ---- */
 
 enum festina_flag {
-    FESTINA_UNORDERED = 1,     /* delivered without regard to the order of its stream */
+    FESTINA_UNORDERED = 1,     /* delivered regardless of the order of its stream */
     FESTINA_IMMEDIATE_ACK = 2, /* the peer is asked to acknowledge at once */
-    FESTINA_CONFIRM = 4,       /* FESTINA_EVENT_DELIVERED tells that it has arrived */
-    FESTINA_REPLACE = 8        /* takes the place of an older message on its stream that has the same key */
+    FESTINA_CONFIRM = 4,       /* FESTINA_EVENT_DELIVERED reports its arrival */
+    FESTINA_REPLACE = 8        /* replaces an older message on its stream with the same key */
 };
 
-/* How a message is delivered. -1 stands for none; other negative numbers are FESTINA_INVALID. */
+/* How a message is delivered. -1 means none; other negative numbers are FESTINA_INVALID. */
 typedef struct festina_send_options {
     size_t size;
     uint32_t flags;
     uint32_t ppid;               /* payload protocol identifier, for the peer's program */
-    int64_t lifetime_us;         /* given up after this time */
-    int64_t deadline_us;         /* given up at this time, on the clock of festina_now_us */
+    int64_t lifetime_us;         /* abandoned after this time */
+    int64_t deadline_us;         /* abandoned at this time, on the clock of festina_now_us */
     uint64_t key;                /* with FESTINA_REPLACE */
-    int32_t max_retransmissions; /* given up if it had to leave again more often; 0 sends it once */
-    int32_t priority;            /* given up for one with a lower number if the send buffer is full */
+    int32_t max_retransmissions; /* abandoned when it would need one more; 0 sends it once */
+    int32_t priority;            /* abandoned for one with a lower number if the send buffer is full */
     uint16_t stream;
     uint16_t reserved[3];        /* zero */
 } festina_send_options;
@@ -161,8 +161,8 @@ typedef struct festina_send_options {
 #define FESTINA_SEND_OPTIONS_INIT {sizeof(festina_send_options), 0, 0, -1, -1, 0, -1, -1, 0, {0, 0, 0}}
 
 /*
- * Sends a message of at least one byte, and waits only while the send buffer is full. On return it is in the send buffer, a copy of it, and
- * mostly has left. options may be NULL: reliable and ordered, on stream 0. id, if it is not NULL, is the number by which events name it.
+ * Sends a message of at least one byte. Waits only while the send buffer is full. On return the message was copied, and in most cases it was
+ * also sent. options may be NULL: reliable and ordered, on stream 0. If id is not NULL, it receives the number that events use.
  */
 festina_status festina_send(const festina_association *association, const void *data, size_t length, const festina_send_options *options,
                             int timeout_ms, uint64_t *id);
@@ -175,9 +175,9 @@ typedef struct festina_outgoing {
 } festina_outgoing;
 
 /*
- * Sends messages in this order; they share packets and system calls as far as they fit together. Waits only while the send buffer is full.
- * sent, if it is not NULL, is the number of messages that are in the send buffer then: all of them with FESTINA_OK, otherwise those before the
- * one that failed or for which there was no room. A message with a mistake is found before any is sent.
+ * Sends messages in this order; they share packets and system calls where possible. Waits only while the send buffer is full.
+ * If sent is not NULL, it receives the number of accepted messages: all of them with FESTINA_OK, otherwise those before the first that failed
+ * or found no room. If any message is invalid, none is sent.
  */
 festina_status festina_send_many(const festina_association *association, const festina_outgoing *messages, size_t count, int timeout_ms,
                                  size_t *sent);
@@ -199,15 +199,15 @@ typedef struct festina_message {
 
 #define FESTINA_MESSAGE_INIT {sizeof(festina_message), NULL, 0, NULL, 0, 0, 0}
 
-/* The next message. What is in the struct before is not freed. FESTINA_CLOSED after the last message of an association that is over. */
+/* Receives the next message and overwrites the struct without freeing it. FESTINA_CLOSED after the last message of an ended association. */
 festina_status festina_recv(const festina_association *association, festina_message *message, int timeout_ms);
-/* Frees the bytes of a message and empties it; an empty one stays so. */
+/* Frees the bytes of a message and empties the struct. An empty struct stays empty. */
 festina_status festina_message_free(festina_message *message);
 
 /*
- * Descriptors for poll, epoll, libuv and the like: readable when the function beside it would not have to wait. Do not read from them and do
- * not close them; they go with their handle. One may be readable too early, so call the function with FESTINA_NOW; it stays readable until
- * that has returned FESTINA_TIMEOUT. -1 if there is none: see festina_last_error.
+ * Descriptors for poll, epoll, libuv and the like: readable when the function in the comment would not wait. Do not read from them or close
+ * them; they are closed with their handle. A descriptor may be readable too early, so call the function with FESTINA_NOW. It stays readable
+ * until that call has returned FESTINA_TIMEOUT. -1 on failure: see festina_last_error.
  */
 int festina_listener_fd(const festina_listener *listener);      /* festina_listener_accept */
 int festina_message_fd(const festina_association *association); /* festina_recv */
@@ -215,10 +215,10 @@ int festina_event_fd(const festina_association *association);   /* festina_next_
 int festina_connecting_fd(const festina_connecting *connecting); /* festina_connecting_finish */
 int festina_endpoint_fd(const festina_endpoint *endpoint);      /* festina_endpoint_ready */
 
-/* ---- All of an endpoint at once ---- */
+/* ---- Readiness of all objects of an endpoint ---- */
 
 enum festina_ready_kind {
-    FESTINA_READY_OTHER = 0,   /* something that this header does not name */
+    FESTINA_READY_OTHER = 0,   /* a kind that this header does not know */
     FESTINA_READY_ACCEPT = 1,  /* festina_listener_accept */
     FESTINA_READY_CONNECT = 2, /* festina_connecting_finish */
     FESTINA_READY_MESSAGE = 3, /* festina_recv */
@@ -232,29 +232,29 @@ typedef struct festina_ready {
 } festina_ready;
 
 /*
- * Waits until something that belongs to the endpoint may go on, and writes which objects may, at most capacity of them: each with its token and
- * with what it may do. Each object begins as ready. It is reported again until the call that its kind names stops returning FESTINA_OK, so repeat
- * that call with FESTINA_NOW until it returns FESTINA_TIMEOUT. A freed object is not reported.
+ * Waits until at least one object of the endpoint is ready, and writes up to capacity ready objects, each with its token and kind. New objects
+ * start as ready. An object is reported again until the function of its kind stops returning FESTINA_OK, so call that with FESTINA_NOW until it
+ * returns FESTINA_TIMEOUT. Freed objects are not reported.
  */
 festina_status festina_endpoint_ready(const festina_endpoint *endpoint, festina_ready *ready, size_t capacity, int timeout_ms, size_t *count);
 
-/* A token is any number, mostly a pointer to the program's own data; 0 before it is set. An association begins with that of its connecting. */
+/* A token is any number, often a pointer to the program's own data; initially 0. An association inherits the token of its festina_connecting. */
 festina_status festina_listener_set_token(const festina_listener *listener, uint64_t token);
 festina_status festina_connecting_set_token(const festina_connecting *connecting, uint64_t token);
 festina_status festina_association_set_token(const festina_association *association, uint64_t token);
 
-/* ---- What happens ---- */
+/* ---- Events ---- */
 
 enum festina_event_kind {
-    FESTINA_EVENT_OTHER = 0,          /* something that this header does not name */
-    FESTINA_EVENT_DELIVERED = 1,      /* the peer has the message; only with FESTINA_CONFIRM */
-    FESTINA_EVENT_ABANDONED = 2,      /* the messages from first to last were given up */
-    FESTINA_EVENT_PEER_SHUTDOWN = 3,  /* the peer asked for an orderly end */
-    FESTINA_EVENT_PEER_RESTARTED = 4, /* the peer lost its state and made the association anew */
+    FESTINA_EVENT_OTHER = 0,          /* a kind that this header does not know */
+    FESTINA_EVENT_DELIVERED = 1,      /* the peer has received the message; only with FESTINA_CONFIRM */
+    FESTINA_EVENT_ABANDONED = 2,      /* the messages from first to last were abandoned */
+    FESTINA_EVENT_PEER_SHUTDOWN = 3,  /* the peer has started a graceful shutdown */
+    FESTINA_EVENT_PEER_RESTARTED = 4, /* the peer lost its state and restarted the association */
     FESTINA_EVENT_PATH_DOWN = 5,      /* the peer stopped answering */
-    FESTINA_EVENT_PATH_UP = 6,        /* it answers again */
-    FESTINA_EVENT_CLOSED = 7,         /* the association is over */
-    FESTINA_EVENT_PACKET_SIZE_LIMITED = 8 /* the system refused a packet as too large: packet_bytes_max is the largest from now on */
+    FESTINA_EVENT_PATH_UP = 6,        /* the peer answers again */
+    FESTINA_EVENT_CLOSED = 7,         /* the association has ended */
+    FESTINA_EVENT_PACKET_SIZE_LIMITED = 8 /* the system refused a packet as too large: packet_bytes_max is the new maximum */
 };
 
 enum festina_abandon_reason {
@@ -263,7 +263,7 @@ enum festina_abandon_reason {
     FESTINA_ABANDON_RETRANSMISSIONS = 2, /* max_retransmissions */
     FESTINA_ABANDON_EVICTED = 3,         /* priority */
     FESTINA_ABANDON_REPLACED = 4,        /* FESTINA_REPLACE */
-    FESTINA_ABANDON_ENDED = 5,           /* the association ended before */
+    FESTINA_ABANDON_ENDED = 5,           /* the association ended first */
     FESTINA_ABANDON_STREAM_REFUSED = 6   /* the peer has no such stream */
 };
 
@@ -271,16 +271,16 @@ typedef struct festina_event {
     size_t size;
     uint32_t kind;   /* enum festina_event_kind */
     uint32_t reason; /* enum festina_abandon_reason */
-    uint64_t first;  /* messages by their id */
+    uint64_t first;  /* message ids */
     uint64_t last;
-    uint64_t sent;   /* 1 if some of a message given up has left: the peer may have it all the same */
-    uint64_t at_us;  /* when it arrived or, of all else, when the event was taken; on the clock of festina_now_us */
+    uint64_t sent;   /* 1 if part of an abandoned message was sent: the peer may have received it */
+    uint64_t at_us;  /* when the message was delivered; for other kinds, when this event was read; clock of festina_now_us */
     uint64_t packet_bytes_max; /* with FESTINA_EVENT_PACKET_SIZE_LIMITED */
 } festina_event;
 
 #define FESTINA_EVENT_INIT {sizeof(festina_event), 0, 0, 0, 0, 0, 0, 0}
 
-/* The next event. Nobody has to ask; the latest 4,096 are kept. FESTINA_CLOSED after FESTINA_EVENT_CLOSED. */
+/* Receives the next event. Reading events is optional: the latest 4,096 are kept. FESTINA_CLOSED after FESTINA_EVENT_CLOSED. */
 festina_status festina_next_event(const festina_association *association, festina_event *event, int timeout_ms);
 
 typedef struct festina_sent_stats {
@@ -288,9 +288,9 @@ typedef struct festina_sent_stats {
     uint64_t bytes;
     uint64_t messages;
     uint64_t messages_acked;
-    uint64_t messages_abandoned; /* all of them; festina_stats.abandoned splits them */
-    uint64_t retransmissions; /* DATA chunks sent again, uncalled-for copies included */
-    uint64_t spurious;        /* of those, the peer had the chunk already, as far as it tells */
+    uint64_t messages_abandoned; /* in total; festina_stats.abandoned splits them by reason */
+    uint64_t retransmissions; /* DATA chunks sent again, including proactive copies */
+    uint64_t spurious;        /* retransmissions of chunks that the peer had already received, as far as it reports */
     uint64_t chunks_lost;
     uint64_t timeouts;
 } festina_sent_stats;
@@ -300,7 +300,7 @@ typedef struct festina_received_stats {
     uint64_t bytes;
     uint64_t packets_dropped; /* damaged or unexpected */
     uint64_t messages;
-    uint64_t duplicates;      /* DATA chunks that had come before */
+    uint64_t duplicates;      /* DATA chunks received more than once */
     uint64_t chunks_dropped;  /* DATA chunks for which the receive buffer had no room */
 } festina_received_stats;
 
@@ -319,13 +319,13 @@ typedef struct festina_path_stats {
     uint64_t ssthresh_bytes;
 } festina_path_stats;
 
-/* Messages given up for one reason. */
+/* Messages abandoned for one reason. */
 typedef struct festina_abandoned {
     uint64_t unsent; /* nothing of them was sent */
     uint64_t sent;   /* some of them was sent: the peer may have received them */
 } festina_abandoned;
 
-/* Messages given up, by enum festina_abandon_reason. */
+/* Abandoned messages, by enum festina_abandon_reason. */
 typedef struct festina_abandoned_stats {
     festina_abandoned expired;
     festina_abandoned retransmissions;
@@ -348,27 +348,27 @@ typedef struct festina_stats {
 
 festina_status festina_get_stats(const festina_association *association, festina_stats *stats);
 
-/* The loss-recovery profile in use; NULL if the mechanisms are those of none. */
+/* Returns the loss-recovery profile in use; NULL if the mechanisms match none. */
 const char *festina_get_profile(const festina_association *association);
 festina_status festina_set_profile(const festina_association *association, const char *profile_name);
 
 /* Writes the peer's address, as festina_endpoint_address does. */
 size_t festina_get_peer_address(const festina_association *association, char *buffer, size_t capacity);
 
-/* ---- The end ---- */
+/* ---- Closing ---- */
 
 /*
- * Ends the association in good order: takes no more messages, and waits until the peer has all and agrees. Goes on after FESTINA_TIMEOUT.
- * FESTINA_CLOSED if it ended otherwise.
+ * Shuts the association down gracefully: accepts no more messages, and waits until the peer has received everything and confirms. The shutdown
+ * continues after FESTINA_TIMEOUT. FESTINA_CLOSED if the association ended for another reason.
  */
 festina_status festina_shutdown(const festina_association *association, int timeout_ms);
-/* Ends the association at once and tells the peer why; what was not acknowledged may be lost. reason may be NULL. */
+/* Aborts the association and sends the reason to the peer. Unacknowledged messages may be lost. reason may be NULL. */
 festina_status festina_abort(const festina_association *association, const char *reason);
-/* Frees the handle. An association that is not over ends in good order in the background, as long as the program runs. */
+/* Frees the handle. If the association has not ended, it shuts down in the background as long as the program runs. */
 festina_status festina_association_free(festina_association *association);
 
 typedef enum festina_close_reason {
-    FESTINA_CLOSE_NONE = 0, /* it is not over */
+    FESTINA_CLOSE_NONE = 0, /* it has not ended */
     FESTINA_CLOSE_SHUTDOWN = 1,
     FESTINA_CLOSE_ABORTED = 2, /* by this side */
     FESTINA_CLOSE_ABORTED_BY_PEER = 3,
@@ -380,7 +380,7 @@ typedef enum festina_close_reason {
 } festina_close_reason;
 
 festina_close_reason festina_get_close_reason(const festina_association *association);
-/* Writes what the peer said when it aborted the association, as festina_endpoint_address does. */
+/* Writes the reason that the peer gave when it aborted the association, as festina_endpoint_address does. */
 size_t festina_get_close_text(const festina_association *association, char *buffer, size_t capacity);
 
 #ifdef __cplusplus

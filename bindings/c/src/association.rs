@@ -131,7 +131,7 @@ pub extern "C" fn festina_recv(association: Option<&Association>, message: *mut 
         let association = here(association)?;
         let slot = Slot::new("message", message)?;
         let received = association.recv(limit(timeout_ms)?);
-        let received = received.map_err(|error| Failure::waited(&error, "no message has come"))?;
+        let received = received.map_err(|error| Failure::waited(&error, "no message has arrived"))?;
         slot.fill(Message::new(received.ok_or_else(|| Failure::closed(&ClosedReason::Shutdown))?));
         Ok(())
     })

@@ -15,11 +15,11 @@ use crate::options::{Outgoing, SendOptions};
 use crate::stats::{Path, Stats};
 use crate::status::{Failure, Status};
 
-/// A struct whose first field is its size as the program knows it, a `usize`. It is plain data, of which any bytes are valid, and only grows at
-/// its end.
+/// A plain-data struct whose first field is its size as the program was compiled, a `usize`. Any bytes are valid, and new fields are only
+/// appended.
 ///
 /// # Safety
-/// It is `repr(C)`, begins with a `usize`, and has integers and raw pointers only.
+/// It is `repr(C)`, begins with a `usize`, and contains only integers and raw pointers.
 pub(crate) unsafe trait Versioned: Copy {
     /// The size that the first version of the struct had: no program knows a smaller one.
     const SIZE_MIN: usize;
@@ -53,19 +53,19 @@ pub(crate) fn bytes<'a>(data: *const c_void, length: usize, length_max: usize) -
     if length > length_max.min(isize::MAX.cast_unsigned()) {
         return Err(Failure::invalid(format!("length is {length}, but a message has at most {length_max} bytes")));
     }
-    // SAFETY: it is not null, and no longer than an object can be. That so many bytes can be read there until the function returns is the
-    // caller's duty.
+    // SAFETY: it is not null, and no longer than an object can be. The caller ensures that `length` bytes can be read there until the
+    // function returns.
     Ok(unsafe { std::slice::from_raw_parts(data.cast(), length) })
 }
 
 /// The text at `text`, or nothing for NULL.
-pub(crate) fn text<'a>(what: &str, text: *const c_char) -> Result<Option<&'a str>, Failure> {
+pub(crate) fn text<'a>(name: &str, text: *const c_char) -> Result<Option<&'a str>, Failure> {
     if text.is_null() {
         return Ok(None);
     }
     // SAFETY: it is not null. That it ends with a zero byte and stays until the function returns is the caller's duty.
     let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map(Some).map_err(|_| Failure::invalid(format!("{what} is not UTF-8")))
+    text.to_str().map(Some).map_err(|_| Failure::invalid(format!("{name} is not UTF-8")))
 }
 
 /// Writes a text and a zero byte, as much of it as fits. Returns the length of the whole text, as snprintf does.
@@ -106,7 +106,7 @@ pub(crate) fn read<T: Versioned>(pointer: *const T, otherwise: T) -> Result<T, F
     }
     let known = known(pointer)?;
     let mut value = MaybeUninit::new(otherwise);
-    // SAFETY: so many bytes are in both, and any bytes are a valid value (`Versioned`).
+    // SAFETY: both structs have at least `known` bytes, and any bytes are a valid value (`Versioned`).
     unsafe {
         std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), value.as_mut_ptr().cast::<u8>(), known);
         Ok(value.assume_init())
@@ -131,7 +131,7 @@ impl<T: Versioned> Slot<T> {
     /// Writes what the program knows of the struct, but not its size.
     pub(crate) fn fill(self, value: T) {
         let size = size_of::<usize>();
-        // SAFETY: so many bytes are in both. The value was made here, and does not overlap with the program's.
+        // SAFETY: both structs have at least this many bytes. The value was created here and does not overlap the program's.
         unsafe {
             let from = (&raw const value).cast::<u8>().add(size);
             std::ptr::copy_nonoverlapping(from, self.pointer.cast::<u8>().add(size), self.known - size);
@@ -177,7 +177,7 @@ pub(crate) fn lend(bytes: Bytes) -> *mut c_void {
     Box::into_raw(Box::new(bytes)).cast()
 }
 
-/// Takes back what was lent in a message, and empties the message. A second time does nothing.
+/// Frees the bytes lent in a message, and empties the message. A second call does nothing.
 pub(crate) fn release(message: *mut Message) -> Result<(), Failure> {
     if message.is_null() {
         return Ok(());
@@ -195,7 +195,7 @@ pub(crate) fn release(message: *mut Message) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    /// A struct as the library knows it, of which old programs know all but the last field.
+    /// A struct of the library whose last field old programs do not know.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Grown {

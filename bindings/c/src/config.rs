@@ -142,7 +142,7 @@ pub extern "C" fn festina_config_set_send_buffer(config: Option<&mut Config>, by
     Config::set(config, |settings| settings.with_send_buffer_bytes(bytes))
 }
 
-/// How long what is sent may wait before it leaves; 0 sets no limit.
+/// Sets the target wait in the send buffer; 0 sets no limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_send_delay(config: Option<&mut Config>, delay_ms: u32) -> Status {
     Config::set(config, |settings| settings.with_send_delay(some_ms(delay_ms)))

@@ -1,14 +1,14 @@
-//! What an association has counted.
+//! Statistics of an association.
 
-/// What an association has counted; see the header.
+/// Statistics of an association; see the header.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Stats {
     /// `sizeof`.
     pub size: usize,
-    /// What was sent.
+    /// Counters of the sending side.
     pub sent: Sent,
-    /// What was received.
+    /// Counters of the receiving side.
     pub received: Received,
     /// The path now.
     pub path: Path,
@@ -16,7 +16,7 @@ pub struct Stats {
     pub abandoned: AbandonedByReason,
 }
 
-/// What was sent.
+/// Counters of the sending side.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
@@ -40,7 +40,7 @@ pub struct Sent {
     pub timeouts: u64,
 }
 
-/// What was received.
+/// Counters of the receiving side.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
@@ -106,9 +106,9 @@ pub struct Path {
     pub in_flight_bytes: u64,
     /// The same in packets.
     pub in_flight_packets: u64,
-    /// What the peer has room for.
+    /// Free space of the peer's receive buffer.
     pub peer_window_bytes: u64,
-    /// What is in the send buffer.
+    /// Bytes in the send buffer.
     pub send_buffer_bytes: u64,
     /// Messages neither acknowledged nor given up.
     pub messages_pending: u64,

@@ -1,4 +1,4 @@
-//! What a function returns, and the text of the last error.
+//! Status codes, and the text of the last error.
 #![expect(unsafe_code, reason = "an exported name is an unsafe attribute")]
 
 use std::cell::RefCell;
@@ -9,17 +9,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use festina::blocking::{ForkGuard, Forked, OpenError, WaitError};
 use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
 
-/// What a function returns; see the header.
+/// Status of a function; see the header.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It is done.
+    /// Success.
     Ok = 0,
-    /// Nobody's fault: it has not come about within the time limit.
+    /// The time limit has expired.
     Timeout = 1,
-    /// The association or the endpoint is over.
+    /// The association or the endpoint has ended.
     Closed = 2,
-    /// Caller: an argument makes no sense.
+    /// Caller: an argument is invalid.
     Invalid = 3,
     /// Peer: it refused.
     Refused = 4,
@@ -27,7 +27,7 @@ pub enum Status {
     Unreachable = 5,
     /// System: it has no socket, descriptor, thread or the like, or the address is in use.
     System = 6,
-    /// Caller: a limit that the settings or the protocol give is reached.
+    /// Caller: a limit of the settings or of the protocol was reached.
     Limit = 7,
     /// Festina: a bug, please report it.
     Bug = 8,
@@ -35,7 +35,7 @@ pub enum Status {
     Full = 9,
 }
 
-/// Why a function did not do what it was asked for.
+/// Why a function failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: Status,
@@ -51,8 +51,8 @@ impl Failure {
         Self::new(Status::Invalid, text)
     }
 
-    pub(crate) fn null(what: &str) -> Self {
-        Self::invalid(format_args!("{what} is NULL"))
+    pub(crate) fn null(name: &str) -> Self {
+        Self::invalid(format_args!("{name} is NULL"))
     }
 
     pub(crate) fn timeout(what: &str) -> Self {
@@ -68,7 +68,7 @@ impl Failure {
     }
 
     pub(crate) fn closed(reason: &ClosedReason) -> Self {
-        Self::new(Status::Closed, format_args!("the association is over: {reason}"))
+        Self::new(Status::Closed, format_args!("the association has ended: {reason}"))
     }
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn guard_value<T>(otherwise: T, work: impl FnOnce() -> Result<T, Fail
     value.filter(|_| status == Status::Ok).unwrap_or(otherwise)
 }
 
-/// What went wrong last in this thread. Never NULL; it stays until the next call from this thread that fails.
+/// Describes this thread's last error. Never NULL; valid until the next call from this thread that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_last_error() -> *const c_char {
     LAST.with(|last| last.borrow().as_ptr())

@@ -8,23 +8,23 @@ use pyo3::types::PyDict;
 use crate::convert::{number, seconds};
 use crate::failure::Failure;
 
-/// Settings of an endpoint. None leaves a setting as it is by default. Times are in seconds.
+/// Settings of an endpoint. None keeps the default of a setting. Times are in seconds.
 ///
 /// - profile: the loss-recovery profile, one of `PROFILES`; default "festina".
-/// - congestion: the congestion control, one of `CONGESTION`; default "cubic" with the profile "festina" and "rfc9260" with the others.
-/// - peer_timeout: how long a peer may leave this side without an answer, from 1 to 86400; 0 applies the rules of RFC 9260. Default 60 with
+/// - congestion: the congestion controller, one of `CONGESTION`; default "cubic" with the profile "festina" and "rfc9260" with the others.
+/// - peer_timeout: silence after which a peer counts as unreachable, from 1 to 86400; 0 applies the rules of RFC 9260. Default 60 with
 ///   the profile "festina" and 0 with the others.
-/// - heartbeat_interval: the pause between heartbeats of an idle association, from 0.001 to 86400, default 30; 0 sends none.
-/// - sack_delay: the longest wait before this side acknowledges, from 0 to 0.5, default 0.2; 0 acknowledges every packet at once.
-/// - message_bytes_max: the largest message, from 1 to 1073741824 and at most receive_buffer_bytes, default 1048576.
-/// - packet_bytes_max: the largest SCTP packet, from 384 to 65480, default 1232.
+/// - heartbeat_interval: the heartbeat interval of an idle association, from 0.001 to 86400, default 30; 0 sends none.
+/// - sack_delay: the maximum delay of acknowledgements, from 0 to 0.5, default 0.2; 0 acknowledges every packet at once.
+/// - message_bytes_max: the maximum message size, from 1 to 1073741824 and at most receive_buffer_bytes, default 1048576.
+/// - packet_bytes_max: the maximum SCTP packet size, from 384 to 65480, default 1232.
 /// - send_buffer_bytes: the send buffer, from 1500 to 1073741824, default 4194304.
-/// - send_delay: about how long a message may wait before it is sent, from 0.001 to 86400, default 0; beyond it the send buffer counts as
-///   full. 0 sets no limit.
+/// - send_delay: target for the wait of a message in the send buffer, from 0.001 to 86400, default 0. Beyond it the buffer counts as full.
+///   0 sets no limit.
 /// - receive_buffer_bytes: the receive buffer, from 1500 to 1073741824, default 1048576.
-/// - streams: the numbers of outbound streams asked for and of inbound streams accepted, each from 1 to 65535, default (65535, 65535).
+/// - streams: the numbers of outbound streams requested and of inbound streams accepted, each from 1 to 65535, default (65535, 65535).
 /// - interleaving: whether a small message may overtake a large one on another stream (RFC 8260), default False.
-/// - associations_max: the number of associations that the endpoint may have at a time, from 1 to 16777216, default 65536.
+/// - associations_max: the maximum number of concurrent associations of the endpoint, from 1 to 16777216, default 65536.
 #[pyclass(frozen, module = "festina")]
 pub(crate) struct Config {
     settings: festina::Config,

@@ -109,9 +109,9 @@ pub(crate) fn message(data: &[u8], options: Option<Options>) -> Result<festina::
 }
 
 /// A duration from a number of seconds.
-pub(crate) fn seconds(what: &str, seconds: f64) -> Result<Duration, Failure> {
+pub(crate) fn seconds(name: &str, seconds: f64) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds)
-        .map_err(|_| Failure::invalid(&format!("{what} is {seconds} s, but must be 0 or more")))
+        .map_err(|_| Failure::invalid(&format!("{name} is {seconds} s, but must be 0 or more")))
 }
 
 /// The statistics, in four parts.

@@ -36,7 +36,7 @@ impl Failure {
 
 impl From<ClosedReason> for Failure {
     fn from(reason: ClosedReason) -> Self {
-        let text = format!("the association is over: {reason}");
+        let text = format!("the association has ended: {reason}");
         Self { reason: Some(reason), ..Self::new("ClosedError", &text) }
     }
 }

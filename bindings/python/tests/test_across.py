@@ -66,7 +66,7 @@ async def test_a_c_server_answers() -> None:
                     await association.send(number.to_bytes(2, "big"), stream=number, ppid=51)
                     answer = await association.recv()
                     assert (answer.data, answer.stream, answer.ppid) == (number.to_bytes(2, "big"), number, 51)
-        assert b"shut down in good order" in await server.stdout.readline()
+        assert b"shut down gracefully" in await server.stdout.readline()
 
 
 async def test_the_command_pings_a_python_peer() -> None:

@@ -144,7 +144,7 @@ async def test_what_becomes_of_a_message_is_told() -> None:
 
 
 async def test_a_newer_message_takes_the_place_of_an_older_one() -> None:
-    # Nobody takes what arrives, so that the peer's window closes and messages wait.
+    # The peer does not receive, so its window closes and messages wait.
     config = festina.Config(receive_buffer_bytes=2_000, send_buffer_bytes=100_000)
     async with connected(config) as pair:
         for _ in range(8):

@@ -1,4 +1,4 @@
-//! The values of options: parsers, and texts that list names.
+//! Parsers of option values, and lists of names for help texts.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -8,12 +8,12 @@ use festina_units::{ByteCount, duration};
 
 pub(crate) use crate::usage::UsageError;
 
-/// The names of all of these, as a help text lists them: "a, b or c".
+/// The names of all `items`, as in help texts: "a, b or c".
 pub(crate) fn one_of(items: &[impl ToString]) -> String {
     listed(items, "or")
 }
 
-/// The same with this word before the last one.
+/// As [`one_of`], with `word` before the last name.
 pub(crate) fn listed(items: &[impl ToString], word: &str) -> String {
     let names: Vec<String> = items.iter().map(ToString::to_string).collect();
     match names.split_last() {
@@ -22,13 +22,13 @@ pub(crate) fn listed(items: &[impl ToString], word: &str) -> String {
     }
 }
 
-/// The one of these names that a mistyped one is likely to mean, by the measure that the parser has for flags.
+/// Returns the name that is most similar to a mistyped one, by the same measure as for flags.
 pub(crate) fn most_similar<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let rated = names.map(|name| (strsim::jaro(typed, name), name)).filter(|&(likeness, _)| likeness > 0.8);
     rated.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, name)| name)
 }
 
-/// Longer times would leave the range of the clock when they are added to it.
+/// Longer times could overflow the clock.
 const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Reads a duration; zero is allowed.

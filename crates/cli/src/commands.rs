@@ -27,7 +27,7 @@ use crate::address::HostPort;
 use crate::args;
 use crate::dial::Dialer;
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Wait for peers and print their messages, like netcat
@@ -65,23 +65,22 @@ pub(crate) enum Command {
     Man(completions::ManArgs),
 }
 
-/// How long the end of a command may take when the peer does not answer any more.
+/// Time limit for the shutdown of a command whose peer no longer answers.
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
 
-/// How long a peer may be silent, with any profile: the six minutes that RFC 9260 proposes are too long for someone who waits for the
-/// prompt.
+/// Silence after which a peer counts as unreachable, with any profile. The six minutes of RFC 9260 are too long for someone at a prompt.
 const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The bounds of a packet's size, which [`Config`] checks as well.
+/// Range of packet sizes, which [`Config`] checks as well.
 const PACKET_BYTES_MIN: usize = 384;
 const PACKET_BYTES_MAX: usize = 65_480;
 
-/// The most bytes that one message of this command may have.
+/// Maximum size of a message of this command in bytes.
 fn message_bytes_max() -> usize {
     Config::default().message_bytes_max()
 }
 
-/// How this command's endpoints behave.
+/// Settings of this command's endpoints.
 #[derive(Debug, Args)]
 pub(crate) struct RecoveryArgs {
     #[arg(long, value_name = "NAME", default_value_t = Profile::default())]
@@ -93,8 +92,7 @@ pub(crate) struct RecoveryArgs {
     /// holds it
     #[arg(long, alias = "target", value_name = "TIME", value_parser = args::positive_duration)]
     send_delay: Option<Duration>,
-    /// The largest packet to send, without the headers of IP and UDP, for paths that carry less, or more, than the default fits into:
-    /// 384 to 65480 bytes
+    /// Maximum size of packets sent, without the headers of IP and UDP, for paths that carry less, or more, than the default: 384 to 65480 bytes
     #[arg(long, value_name = "SIZE", default_value = "1232")]
     #[arg(value_parser = args::size(PACKET_BYTES_MIN..=PACKET_BYTES_MAX))]
     packet_size: usize,
@@ -119,7 +117,7 @@ impl RecoveryArgs {
     }
 }
 
-/// The command that this one ran has ended with this exit code, which is passed on. It has said itself what there was to say.
+/// Exit code of a command that this one ran, to be passed on. That command has printed its own errors.
 #[derive(Debug)]
 pub(crate) struct EndedWith(pub(crate) u8);
 
@@ -140,7 +138,7 @@ pub(crate) fn without_threads(command: &Command) -> Option<Result<()>> {
     }
 }
 
-/// Does what the command line asks for. `definition` describes all of it, for completions and manual pages.
+/// Runs a subcommand. `definition` describes the whole command line, for completions and manual pages.
 pub(crate) async fn run(command: Command, definition: fn() -> clap::Command) -> Result<()> {
     match command {
         Command::Listen(arguments) => listen::run(arguments).await,
@@ -160,10 +158,10 @@ pub(crate) async fn run(command: Command, definition: fn() -> clap::Command) -> 
     }
 }
 
-/// How a peer is reached.
+/// The peer and how to reach it.
 #[derive(Debug, Args)]
 pub(crate) struct PeerArgs {
-    /// The peer: HOST, HOST:PORT or [IPV6]:PORT, where PORT is the UDP port, 9899 if left out
+    /// The peer: HOST, HOST:PORT or [IPV6]:PORT, where PORT is the UDP port, by default 9899
     address: HostPort,
     /// The peer's SCTP port
     #[arg(short, long, value_name = "PORT", default_value_t = festina::DEFAULT_SCTP_PORT)]
@@ -171,7 +169,7 @@ pub(crate) struct PeerArgs {
     port: u16,
     #[command(flatten)]
     recovery: RecoveryArgs,
-    /// Give up if the peer does not answer for this time: at the start, not at all, or not ping's last message
+    /// Give up if the peer does not answer the handshake, the first message or ping's last message within this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
     #[command(flatten)]
@@ -179,7 +177,7 @@ pub(crate) struct PeerArgs {
 }
 
 impl PeerArgs {
-    /// Makes an association with the peer from an endpoint of its own, which ends with the last handle. The recording is to be finished.
+    /// Connects to the peer from an endpoint of its own. The caller must finish the recording.
     async fn connect(&self, message_events: bool) -> Result<(Endpoint, Association, Recording)> {
         let recording = self.pcap.begin()?;
         let addresses = self.address.resolve_all().await?;
@@ -190,7 +188,7 @@ impl PeerArgs {
         match dialled {
             Ok((endpoint, association)) => Ok((endpoint, association, recording)),
             Err(error) => {
-                // Why there is no answer is what the recording is for.
+                // The recording shows why there is no answer.
                 recording.finish()?;
                 Err(error)
             }
@@ -198,8 +196,8 @@ impl PeerArgs {
     }
 }
 
-/// Ends all associations in good order, but does not wait for ever.
+/// Shuts down all associations, within a time limit.
 async fn say_goodbye(endpoint: &Endpoint) {
-    // A peer that does not answer will notice by itself.
+    // An unresponsive peer will notice by itself.
     let _ = tokio::time::timeout(GOODBYE_MAX, endpoint.close()).await;
 }

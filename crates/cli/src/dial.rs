@@ -1,4 +1,4 @@
-//! Associations with a host that may have several addresses.
+//! Connects to a host that may have several addresses.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use crate::address;
 pub(crate) struct Dialer {
     config: Config,
     options: ConnectOptions,
-    /// Endpoints for IPv4 and IPv6, made when first needed.
+    /// Endpoints for IPv4 and IPv6, opened on first use.
     endpoints: [OnceCell<Endpoint>; 2],
 }
 
@@ -62,12 +62,12 @@ impl Dialer {
     }
 }
 
-/// Says of a peer that did not answer what to look at.
+/// Adds advice to the error of a peer that did not answer.
 fn with_advice(error: ConnectError) -> anyhow::Error {
     match error {
         ConnectError::Timeout { remote, .. } => {
             let port = remote.port();
-            anyhow!("{error}: does anybody listen there, and do firewalls let UDP port {port} through, both ways?")
+            anyhow!("{error}: is a listener running there, and do firewalls pass UDP port {port} in both directions?")
         }
         error => error.into(),
     }

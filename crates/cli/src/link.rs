@@ -1,4 +1,4 @@
-//! What an emulated link is like, as users write it.
+//! Flags that describe an emulated link.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -18,29 +18,29 @@ use crate::usage::UsageError;
 /// One direction of the network.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LinkArgs {
-    /// Travelling time, one way
+    /// One-way propagation delay
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = args::any_duration)]
     pub(crate) delay: Duration,
-    /// Vary the travelling time by up to this time in either direction, without reordering
+    /// Vary the delay by up to this time in either direction, without reordering
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = args::any_duration)]
     pub(crate) jitter: Duration,
-    /// Bits per second, for example 10Mbit/s; without it there is no limit and nothing queues
+    /// Bits per second, for example 10Mbit/s; without it there is no limit and no queue
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<Bandwidth>,
-    /// Follow a rate that changes: a file in Mahimahi's format (one time in milliseconds a line, each an opportunity for 1,504
-    /// bytes; it repeats), or one of the made traces lte, wifi and satellite
+    /// Follow a variable rate: a file in Mahimahi's format (one time in milliseconds per line, each an opportunity for 1,504 bytes; it repeats), or
+    /// one of the generated traces lte, wifi and satellite
     #[arg(long, value_name = "FILE|NAME", value_parser = trace, conflicts_with = "rate")]
     pub(crate) trace: Option<RateTrace>,
     /// Queue limit of the transmitter: packets (100p) or bytes (64KiB)
     #[arg(long, value_name = "SIZE", default_value = "1000p", value_parser = queue)]
     pub(crate) queue: QueueLimit,
-    /// Queue discipline: which packets are marked or dropped although there is room
+    /// Queue discipline: which packets are marked or dropped before the queue is full
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Discipline::DropTail)]
     pub(crate) discipline: Discipline,
     /// Share of packets lost
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     pub(crate) loss: Probability,
-    /// Lose packets in bursts of this mean length instead of singly; --loss remains the share on average
+    /// Lose packets in bursts of this mean length instead of singly; --loss remains the average share
     #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
     pub(crate) burst: Option<Duration>,
     /// Lose exactly these packets, counted from 0, for example 2,7-9
@@ -60,7 +60,7 @@ pub(crate) struct LinkArgs {
     pub(crate) corrupt: Probability,
 }
 
-/// Where the way back differs.
+/// Differences of the reverse direction.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Where the way back differs")]
 pub(crate) struct BackArgs {
@@ -88,7 +88,7 @@ pub(crate) struct BackArgs {
     /// Like --burst
     #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
     back_burst: Option<Duration>,
-    /// Like --lose, which itself is for the way there only
+    /// Like --lose, which itself only applies to the forward direction
     #[arg(long, value_name = "LIST", conflicts_with_all = ["back_loss", "back_burst"])]
     back_lose: Option<PacketList>,
     /// Like --reorder

@@ -1,16 +1,16 @@
-//! A game server with its bots, in one process: what each loss-recovery profile sends for a game, and how late the state comes.
+//! A game server with its bots, in one process. Measures for each loss-recovery profile the packets that it sends and the delay of the game state.
 //!
 //! ```text
 //! cargo run --release -p festina --example game
 //! cargo run --release -p festina --example game -- --bots 20 --seconds 5 --loss 1% --profile festina --profile rfc9260
 //! ```
 //!
-//! The server writes its state to every bot 30 times a second, unordered on stream 0; every bot writes its moves as often. Bots chat on
-//! stream 1, in order: the server passes each line on to the bot's team. All go over one emulated network on the loopback interface, with
-//! a round trip of 80 ms. One profile plays after the other, each with the same losses.
+//! The server sends its state to every bot 30 times a second, unordered on stream 0, and every bot sends its moves as often. Bots chat on stream 1,
+//! in order: the server forwards each line to the bot's team. All packets cross one emulated network on the loopback interface, with a round trip of
+//! 80 ms. The profiles play one after the other, with the same losses.
 //!
-//! Packets and bytes are those of both ends, whatever they are for, with the headers of UDP and IP. The CPU time is that of the thread
-//! that runs the server and of the one that runs all bots, without the emulated network; Linux reports it.
+//! Packets and bytes are those of both ends, for any purpose, with the headers of UDP and IP. The CPU time is that of the server's thread and of the
+//! thread that runs all bots, without the emulated network; Linux reports it.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -50,7 +50,7 @@ const STATE_STREAM: u16 = 0;
 const CHAT_PAUSE: Duration = Duration::from_secs(3);
 const CHAT_BYTES: usize = 60;
 const CHAT_STREAM: u16 = 1;
-/// So many bots read each other's chat.
+/// Number of bots that read each other's chat.
 const TEAM: u32 = 8;
 /// When a message was sent, which bot sent it, and its number.
 const HEADER_BYTES: usize = 16;
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What is played.
+/// Settings of a game.
 #[derive(Clone, Debug, PartialEq)]
 struct Settings {
     bots: u32,
@@ -418,7 +418,7 @@ async fn watch(association: Association, shared: Arc<Shared>) {
             continue;
         }
         shared.chat_lines.fetch_add(1, Ordering::Relaxed);
-        // What was said before the server knew this bot did not come here.
+        // Lines sent before the server knew this bot were not forwarded to it.
         let next = next_lines.insert(bot, number + 1);
         if next.is_some_and(|next| next > number) {
             shared.chat_disorders.fetch_add(1, Ordering::Relaxed);
@@ -462,7 +462,7 @@ impl Score {
         [after[0] - before[0], after[1] - before[1]]
     }
 
-    /// The delay that so many of a thousand do not exceed.
+    /// The delay that `per_mille` of a thousand do not exceed.
     fn quantile(&self, per_mille: usize) -> Option<Duration> {
         let index = (self.delays_ns.len() * per_mille).div_ceil(1_000).saturating_sub(1);
         self.delays_ns.get(index).copied().map(Duration::from_nanos)

@@ -1,12 +1,12 @@
-//! What a flood of INITs does to an association of the same endpoint, and what the endpoint spends on it.
+//! Measures the effect of a flood of INITs on an association of the same endpoint, and the endpoint's CPU time.
 //!
 //! ```text
 //! cargo run --release -p festina --example init_flood -- 150000 10
 //! ```
 //!
-//! The arguments are INITs per second, 0 for as many as the senders manage, seconds, and the number of threads that send. The endpoint under attack has a thread of its
-//! own, so that its CPU time can be told from that of the attacker and of the client; Linux reports it. INITs sifted are those that the system
-//! dropped before the endpoint saw them.
+//! The arguments are INITs per second (0 for as many as the senders manage), seconds, and the number of sending threads. The endpoint under attack
+//! has a thread of its own, so that its CPU time can be separated from that of the attacker and of the client; Linux reports it. "INITs sifted" are
+//! those that the system dropped before the endpoint saw them.
 
 use std::error::Error;
 use std::net::{SocketAddr, UdpSocket};

@@ -56,7 +56,7 @@ async fn serve(scrapes: TcpListener, registry: Arc<Registry>) {
         let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         tokio::spawn(async move {
             let mut request = [0; 1_024];
-            // Whatever was asked for, there is one answer.
+            // There is one page, so the request is ignored.
             let _ = stream.readable().await.and_then(|()| stream.try_read(&mut request));
             let mut left = answer.as_bytes();
             while !left.is_empty() && stream.writable().await.is_ok() {

@@ -24,7 +24,7 @@ const WORTH: Duration = Duration::from_millis(50);
 async fn main() -> Result<(), Box<dyn Error>> {
     let station = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
     let listener = station.listen(DEFAULT_SCTP_PORT)?;
-    // A small buffer: what is old waits in the application, where it can be thrown away, and not in the transport.
+    // A small buffer: old readings wait in the application, which can drop them, and not in the transport.
     let config = Config::default().with_send_buffer_bytes(16_384);
     let sensor = Endpoint::bind("127.0.0.1:0".parse()?, config).await?;
     let association = sensor.connect(station.local_addr()).await?;
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Measures until so many alarms have been sent. Returns how many readings found no room.
+/// Measures until `alarms` alarms have been sent. Returns the number of readings that found no room.
 async fn measure(association: &Association, alarms: u32) -> Result<u64, SendError> {
     let mut dropped = 0;
     for alarm in 0..alarms {

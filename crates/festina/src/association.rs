@@ -1,4 +1,4 @@
-//! An association as applications hold it.
+//! Association handles.
 
 mod delivery;
 mod inner;
@@ -28,55 +28,54 @@ use crate::error::TryRecvError;
 
 /// A connection with one peer that carries messages both ways.
 ///
-/// Clones are cheap and name the same association. Dropping the last one ends it in the background and in good order:
-/// what was sent is still delivered, what arrives later is thrown away. A peer that does not take what was sent cannot keep it alive:
-/// the limits are those of [`shutdown`](Self::shutdown).
+/// Clones are cheap and refer to the same association. Dropping the last clone shuts the association down gracefully in the background: sent messages
+/// are still delivered, and messages that arrive later are discarded. A peer that does not acknowledge cannot keep it alive: the limits of
+/// [`shutdown`](Self::shutdown) apply.
 ///
-/// Received messages wait in the association's receive buffer until they are taken. A slow reader fills that buffer, and the
-/// peer of this one association then stops sending; no other association is held up.
+/// Received messages wait in the association's receive buffer until the application takes them. If the application reads slowly and the buffer fills
+/// up, the peer of this association stops sending; no other association is affected.
 ///
-/// Every method may be called from any number of tasks at the same time. Methods that are not `async` never wait and work
-/// outside of a runtime too.
+/// All methods may be called from any number of tasks at the same time. Methods that are not `async` never wait and also work outside a runtime.
 pub struct Association {
     inner: Arc<Inner>,
 }
 
-/// How many streams an association has.
+/// Numbers of streams of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Streams {
-    /// Those to the peer.
+    /// Number of streams to the peer.
     pub outbound: u16,
-    /// Those from the peer.
+    /// Number of streams from the peer.
     pub inbound: u16,
 }
 
 impl Association {
-    /// A new handle of an association.
+    /// Returns a new handle of an association.
     pub(crate) fn new(inner: Arc<Inner>) -> Self {
         inner.handle_added();
         Self { inner }
     }
 
-    /// Waits until the handshake is over.
+    /// Waits for the end of the handshake.
     pub(crate) async fn established(&self) -> Result<(), ClosedReason> {
         let mut waiter = Waiter::watcher(&*self.inner);
         poll_fn(|context| self.inner.poll_established(context, &mut waiter)).await
     }
 
-    /// Sends a message, first waiting while the send buffer is full. Returns as soon as the message is in the send buffer;
-    /// mostly it has left for the network by then.
+    /// Sends a message, waiting while the send buffer is full. Returns as soon as the message is in the send buffer; in most cases it has been sent
+    /// by then.
     ///
     /// Dropping the future before it is ready has no effect: the message was not sent.
     ///
     /// # Errors
-    /// Every [`SendError`] but `BufferFull`; each hands the message back.
+    /// Every [`SendError`] except `BufferFull`. Each returns the message.
     pub async fn send(&self, message: impl Into<Message>) -> Result<MessageId, SendError> {
         self.send_watching(message.into(), Watch::No).await
     }
 
     async fn send_watching(&self, message: Message, watch: Watch) -> Result<MessageId, SendError> {
-        // Mostly there is room, and the message need not be moved to where it would wait.
+        // Usually there is room, and the message need not be moved into a waiting future.
         match self.inner.try_send(message, watch) {
             Err(SendError::BufferFull(message)) => self.send_waiting(message, watch).await,
             result => result,
@@ -89,7 +88,7 @@ impl Association {
         poll_fn(|context| self.inner.poll_send(context, &mut waiter, &mut message, watch)).await
     }
 
-    /// Sends a message as [`send`](Self::send) does, and lets the caller wait for what becomes of it.
+    /// Sends a message as [`send`](Self::send) does, and returns a [`Delivery`] that reports its outcome.
     ///
     /// ```
     /// # use festina::{Config, DEFAULT_SCTP_PORT, Endpoint};
@@ -102,11 +101,11 @@ impl Association {
     /// # let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
     /// # let association = client.connect(server.local_addr()).await?;
     /// # let _peer = listener.accept().await;
-    /// // The position of player 7: worth 100 ms, and nothing once there is a newer one.
+    /// // The position of player 7: useful for 100 ms, and useless once there is a newer one.
     /// let position = Message::new("x=3 y=4").with_lifetime(Duration::from_millis(100)).replacing(7).unordered();
     /// match association.send_confirmed(position).await?.await {
     ///     Outcome::Delivered { .. } => {}
-    ///     Outcome::Abandoned { reason, sent } => println!("given up: {reason:?}, sent: {sent}"),
+    ///     Outcome::Abandoned { reason, sent } => println!("abandoned: {reason:?}, sent: {sent}"),
     ///     _ => {}
     /// }
     /// # Ok(())
@@ -120,27 +119,25 @@ impl Association {
         Ok(Delivery::new(self.clone(), id))
     }
 
-    /// Sends messages in this order, waiting while the send buffer is full. They share packets and system calls as far as they fit together,
-    /// which costs far less than as many calls of [`Association::send`]. Nothing leaves before the last of them is in the send buffer or the
-    /// buffer is full, at most 256 messages later.
+    /// Sends messages in this order, waiting while the send buffer is full. They share packets and system calls where possible, which costs far less
+    /// than repeated calls of [`Association::send`]. Transmission starts when the last message is in the send buffer or the buffer is full, at most
+    /// 256 messages later.
     ///
-    /// Dropping the future before it is ready keeps those from being sent that are not in the send buffer yet.
+    /// If the future is dropped before it is ready, messages not yet in the send buffer are not sent.
     ///
     /// # Errors
-    /// Every [`SendError`] but `BufferFull`; each hands back the message at which sending ended. Those before it are sent, those after it are
-    /// dropped.
+    /// Every [`SendError`] except `BufferFull`. Each returns the message that failed. Earlier messages are sent, later ones are dropped.
     pub async fn send_many(&self, messages: impl IntoIterator<Item = impl Into<Message>>) -> Result<(), SendError> {
         let (mut messages, mut taken) = (messages.into_iter().map(Into::into), VecDeque::new());
         let mut waiter = Waiter::writer(&*self.inner);
         poll_fn(|context| self.inner.poll_send_many(context, &mut waiter, &mut taken, &mut messages)).await
     }
 
-    /// Sends messages in this order, as [`send_many`](Self::send_many) does, but never waits. Those that are sent are removed from the front of
-    /// the queue.
+    /// Sends messages in this order as [`send_many`](Self::send_many) does, but never waits. Sent messages are removed from the front of the queue.
     ///
     /// # Errors
-    /// [`SendError::BufferFull`] if there is no room for all of them now, and all others. The message at which sending ended is then at the front
-    /// of the queue; the error has a copy of it.
+    /// [`SendError::BufferFull`] if there is no room for all of them now, and all others. The message that failed is then at the front of the queue;
+    /// the error contains a copy of it.
     pub fn try_send_many(&self, messages: &mut VecDeque<Message>) -> Result<(), SendError> {
         self.send_queue(messages, |poll| match poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => Some(result),
@@ -169,50 +166,50 @@ impl Association {
         }
     }
 
-    /// Sends a message now or not at all.
+    /// Sends a message without waiting.
     ///
     /// # Errors
-    /// [`SendError::BufferFull`] if there is no room for it now, and all others; each hands the message back.
+    /// [`SendError::BufferFull`] if there is no room for it now, and all others. Each returns the message.
     pub fn try_send(&self, message: impl Into<Message>) -> Result<MessageId, SendError> {
         self.inner.try_send(message.into(), Watch::No)
     }
 
-    /// The next message from the peer, in the order of delivery, of all streams that are not [read by themselves](Stream::read).
+    /// Receives the next message, in the order of delivery, from all streams that have no [reader of their own](Stream::read).
     ///
-    /// A peer that loses its state and comes back continues the association as a new session: the first message with another
-    /// [`restarts`](ReceivedMessage::restarts) is its first one. With [`PeerRestart::End`](crate::PeerRestart::End) it ends the association
-    /// instead, after the last message of the old session.
+    /// If the peer loses its state and returns, the association continues with a new session: the first message with another value of
+    /// [`restarts`](ReceivedMessage::restarts) is the first of the new session. With [`PeerRestart::End`](crate::PeerRestart::End) the association
+    /// ends instead, after the last message of the old session.
     ///
     /// Dropping the future before it is ready loses no message.
     ///
     /// # Errors
-    /// Why the association ended, after the last message.
+    /// The reason why the association has ended, after the last message.
     pub async fn recv(&self) -> Result<ReceivedMessage, ClosedReason> {
         let mut waiter = Waiter::reader(&*self.inner);
         poll_fn(|context| self.inner.poll_recv(context, &mut waiter, Source::Others)).await
     }
 
-    /// Waits for a message and appends it to `messages`, with as many as have come by then, `limit` at most. Returns how many; 0 only if
-    /// `limit` is 0.
+    /// Waits for a message and appends it to `messages`, together with all others that are available, at most `limit`. Returns their number, which is
+    /// 0 only if `limit` is 0.
     ///
     /// Dropping the future before it is ready loses no message.
     ///
     /// # Errors
-    /// Why the association ended, after the last message.
+    /// The reason why the association has ended, after the last message.
     pub async fn recv_many(&self, messages: &mut Vec<ReceivedMessage>, limit: usize) -> Result<usize, ClosedReason> {
         let mut waiter = Waiter::reader(&*self.inner);
         poll_fn(|context| self.inner.poll_recv_many(context, &mut waiter, messages, limit)).await
     }
 
-    /// The next message from the peer if one is there.
+    /// Returns the next message if one is available.
     ///
     /// # Errors
-    /// There is none now, or the association has ended and the last one was taken.
+    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association has ended and the last message was taken.
     pub fn try_recv(&self) -> Result<ReceivedMessage, TryRecvError> {
         self.inner.try_recv(Source::Others)
     }
 
-    /// A handle of one stream: to send on it, to reset it, or to read it by itself. Any number of handles may name the same stream.
+    /// Returns a handle of one stream, to send on it, reset it, or read it separately. Any number of handles may refer to the same stream.
     pub fn stream(&self, id: impl Into<StreamId>) -> Stream {
         Stream::new(self.clone(), id.into())
     }
@@ -223,22 +220,22 @@ impl Association {
         self.inner.message_bytes_max()
     }
 
-    /// The next event of the association's life; `None` after [`Event::Closed`] was told.
+    /// Waits for the next event of the association. `None` after [`Event::Closed`] was returned.
     ///
-    /// What other methods wait for is not told here: `Established`, `Readable`, `Writable` and `Drained`. Nobody has to
-    /// call this: of events that are not taken, only the latest [`EVENTS_QUEUED_MAX`](crate::EVENTS_QUEUED_MAX) are kept.
-    /// [`Association::events_missed`] counts the others.
+    /// The events `Established`, `Readable`, `Writable` and `Drained` are not returned here, because other methods wait for them. Reading events is
+    /// optional: only the latest [`EVENTS_QUEUED_MAX`](crate::EVENTS_QUEUED_MAX) unread ones are kept, and [`Association::events_missed`] counts the
+    /// others.
     pub async fn event(&self) -> Option<Event> {
         let mut waiter = Waiter::watcher(&*self.inner);
         poll_fn(|context| self.inner.poll_event(context, &mut waiter)).await
     }
 
-    /// The next event if one is there. `None` does not say whether the association is over; [`close_reason`](Self::close_reason) does.
+    /// Returns the next event if one is available. `None` does not mean that the association has ended; see [`close_reason`](Self::close_reason).
     pub fn try_event(&self) -> Option<Event> {
         self.inner.try_event()
     }
 
-    /// Events that were dropped because nobody took them in time.
+    /// Returns the number of events dropped because they were not read in time.
     pub fn events_missed(&self) -> u64 {
         self.inner.events_missed()
     }
@@ -246,23 +243,23 @@ impl Association {
     /// Waits until the peer has acknowledged everything sent so far.
     ///
     /// # Errors
-    /// Why the association ended before.
+    /// The reason why the association ended before.
     pub async fn drained(&self) -> Result<(), ClosedReason> {
         let mut waiter = Waiter::watcher(&*self.inner);
         poll_fn(|context| self.inner.poll_drained(context, &mut waiter)).await
     }
 
-    /// Ends the association in good order: takes no more messages, waits until the peer has acknowledged all that were sent
-    /// and agreed to the end (RFC 9260 §9.2). Messages of the peer can still be received meanwhile, and have to be if it has
-    /// more to say than the receive buffer holds.
+    /// Shuts the association down gracefully: refuses new messages, and waits until the peer has acknowledged all that were sent and has confirmed
+    /// the shutdown (RFC 9260 §9.2). Messages of the peer can still be received meanwhile. They must be received if they exceed the receive buffer.
     ///
-    /// The end goes on when the future is dropped. It comes whatever the peer does: at the latest when the peer has acknowledged too
-    /// little for [`Config::with_shutdown_stall`](crate::Config::with_shutdown_stall), 30 s by default, or, once all is acknowledged, at the end of
-    /// [`Config::with_shutdown_guard`](crate::Config::with_shutdown_guard). A peer that has vanished is given up sooner if
+    /// Dropping the future does not stop the shutdown. It ends regardless of the peer: an ABORT follows when the peer has acknowledged too little for
+    /// [`Config::with_shutdown_stall`](crate::Config::with_shutdown_stall), 30 s by default, or, once everything is acknowledged, when
+    /// [`Config::with_shutdown_guard`](crate::Config::with_shutdown_guard) has passed. A vanished peer is abandoned sooner if
     /// [`Config::with_peer_timeout`](crate::Config::with_peer_timeout) is shorter.
     ///
     /// # Errors
-    /// Why it ended otherwise: [`ClosedReason::ShutdownTimeout`] if a limit was reached, and what was not acknowledged may be lost.
+    /// The reason, if the association ended in another way. With [`ClosedReason::ShutdownTimeout`] a limit was reached, and unacknowledged messages
+    /// may be lost.
     pub async fn shutdown(&self) -> Result<(), ClosedReason> {
         self.inner.shutdown();
         match self.closed().await {
@@ -271,52 +268,52 @@ impl Association {
         }
     }
 
-    /// Waits until the association is over, however it comes about; the reason.
+    /// Waits until the association has ended in any way, and returns the reason.
     pub async fn closed(&self) -> ClosedReason {
         let mut waiter = Waiter::watcher(&*self.inner);
         poll_fn(|context| self.inner.poll_closed(context, &mut waiter)).await
     }
 
-    /// Why the association is over, if it is.
+    /// Returns the reason why the association has ended, or `None` while it is open.
     pub fn close_reason(&self) -> Option<ClosedReason> {
         self.inner.close_reason()
     }
 
-    /// Ends the association at once and tells the peer so; what was not acknowledged may be lost (RFC 9260 §9.1).
+    /// Aborts the association and notifies the peer; unacknowledged messages may be lost (RFC 9260 §9.1).
     ///
-    /// `reason` goes to the peer, as far as it fits.
+    /// `reason` is sent to the peer, truncated to fit.
     pub fn abort(&self, reason: &str) {
         self.inner.abort(reason.as_bytes());
     }
 
-    /// A snapshot of counters and gauges.
+    /// Returns a snapshot of counters and gauges.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
     }
 
-    /// What partial reliability gave up of the messages on one stream; [`Stats::abandoned`] is the sum (RFC 7496 §4.3, §4.4).
+    /// Returns the counts of abandoned messages on one stream; [`Stats::abandoned`] has their sum (RFC 7496 §4.3, §4.4).
     pub fn abandoned_on(&self, stream: impl Into<StreamId>) -> AbandonedStats {
         self.inner.abandoned_on(stream.into())
     }
 
-    /// Sets the priority of a stream to the peer, where 0, the default, is the highest. It has an effect with
-    /// [`StreamScheduler::Priority`](crate::StreamScheduler::Priority) only.
+    /// Sets the priority of a stream to the peer; 0, the default, is the highest. Only used by
+    /// [`StreamScheduler::Priority`](crate::StreamScheduler::Priority).
     pub fn set_stream_priority(&self, stream: impl Into<StreamId>, priority: u16) {
         self.inner.set_stream_value(StreamScheduler::Priority, stream.into(), priority);
     }
 
-    /// Sets the weight of a stream to the peer, 1 by default. It has an effect with
-    /// [`StreamScheduler::WeightedFairQueueing`](crate::StreamScheduler::WeightedFairQueueing) only.
+    /// Sets the weight of a stream to the peer, 1 by default. Only used by
+    /// [`StreamScheduler::WeightedFairQueueing`](crate::StreamScheduler::WeightedFairQueueing).
     pub fn set_stream_weight(&self, stream: impl Into<StreamId>, weight: u16) {
         self.inner.set_stream_value(StreamScheduler::WeightedFairQueueing, stream.into(), weight);
     }
 
     /// Resets streams to the peer: their sequence numbers restart at 0, as when data channels close (RFC 6525, RFC 8831 §6.7).
-    /// [`Event::StreamsReset`] or [`Event::StreamRequestFailed`] reports the result. Messages sent on them before arrive before; until then they
-    /// take no messages ([`SendError::StreamResetting`]). Without streams nothing is done.
+    /// [`Event::StreamsReset`] or [`Event::StreamRequestFailed`] reports the result. Messages sent earlier on them are delivered before the reset.
+    /// Until the result they take no messages ([`SendError::StreamResetting`]). An empty slice does nothing.
     ///
     /// # Errors
-    /// Says whose fault it is. Nothing changes then.
+    /// Each variant states who caused it. Nothing changes then.
     pub fn reset_streams(&self, streams: &[StreamId]) -> Result<(), ReconfigureError> {
         if streams.is_empty() {
             return Ok(());
@@ -324,20 +321,20 @@ impl Association {
         self.inner.reconfigure(|core, now| core.reset_streams(now, streams))
     }
 
-    /// Resets all streams to the peer, as [`reset_streams`](Self::reset_streams) does with some.
+    /// Resets all streams to the peer, as [`reset_streams`](Self::reset_streams) does for some.
     ///
     /// # Errors
     /// As [`reset_streams`](Self::reset_streams).
     pub fn reset_all_streams(&self) -> Result<(), ReconfigureError> {
-        // The core takes no streams for all of them, as the protocol does.
+        // In the core and in the protocol, an empty list means all streams.
         self.inner.reconfigure(|core, now| core.reset_streams(now, &[]))
     }
 
-    /// Asks the peer to reset streams on which it sends. [`Event::StreamsReset`] reports that it has, and [`Event::StreamRequestFailed`] that it
-    /// will not. Without streams nothing is done.
+    /// Asks the peer to reset streams on which it sends. [`Event::StreamsReset`] reports the reset, and [`Event::StreamRequestFailed`] a refusal. An
+    /// empty slice does nothing.
     ///
     /// # Errors
-    /// Says whose fault it is. Nothing changes then.
+    /// Each variant states who caused it. Nothing changes then.
     pub fn request_reset(&self, streams: &[StreamId]) -> Result<(), ReconfigureError> {
         if streams.is_empty() {
             return Ok(());
@@ -345,7 +342,7 @@ impl Association {
         self.inner.reconfigure(|core, now| core.request_reset(now, streams))
     }
 
-    /// Asks the peer to reset all streams on which it sends, as [`request_reset`](Self::request_reset) does with some.
+    /// Asks the peer to reset all streams on which it sends, as [`request_reset`](Self::request_reset) does for some.
     ///
     /// # Errors
     /// As [`request_reset`](Self::request_reset).
@@ -353,87 +350,86 @@ impl Association {
         self.inner.reconfigure(|core, now| core.request_reset(now, &[]))
     }
 
-    /// Asks for more streams to the peer and from it. [`Event::StreamsAdded`] says how many there are then, and
-    /// [`Event::StreamRequestFailed`] that the peer will not.
+    /// Requests additional streams to the peer and from it. [`Event::StreamsAdded`] reports the new numbers, and [`Event::StreamRequestFailed`] a
+    /// refusal.
     ///
     /// # Errors
-    /// Says whose fault it is. Nothing changes then.
+    /// Each variant states who caused it. Nothing changes then.
     pub fn add_streams(&self, outbound: u16, inbound: u16) -> Result<(), ReconfigureError> {
         self.inner.reconfigure(|core, now| core.add_streams(now, outbound, inbound))
     }
 
-    /// Drops the messages that wait unread on an inbound stream, and those that arrive on it from now on, so that an unread stream does not
-    /// fill the receive buffer, which all streams share. The peer has them acknowledged as usual. It holds until
-    /// [`resume_stream`](Self::resume_stream), until the peer resets the stream, which [`request_reset`](Self::request_reset) asks for, or until
-    /// the peer restarts. Returns how many messages it has dropped.
+    /// Discards the unread messages of an inbound stream and all that arrive on it from now on, so that an unread stream does not fill the shared
+    /// receive buffer. They are still acknowledged to the peer. This lasts until [`resume_stream`](Self::resume_stream), until the peer resets the
+    /// stream (see [`request_reset`](Self::request_reset)), or until the peer restarts. Returns the number of unread messages discarded.
     pub fn discard_stream(&self, stream: impl Into<StreamId>) -> usize {
         self.inner.discard_stream(stream.into())
     }
 
-    /// Receives messages again on a stream that [`discard_stream`](Self::discard_stream) or
-    /// [`Config::with_stream_unread_bytes_max`](crate::Config::with_stream_unread_bytes_max) had dropped.
+    /// Receives messages again on a stream discarded by [`discard_stream`](Self::discard_stream) or
+    /// [`Config::with_stream_unread_bytes_max`](crate::Config::with_stream_unread_bytes_max).
     pub fn resume_stream(&self, stream: impl Into<StreamId>) {
         self.inner.resume_stream(stream.into());
     }
 
-    /// The loss-recovery profile, if the mechanisms in use are those of one.
+    /// Returns the loss-recovery profile in use, or `None` if the mechanisms match none.
     pub fn profile(&self) -> Option<Profile> {
         let mechanisms = self.mechanisms();
         Profile::all().iter().copied().find(|profile| profile.mechanisms() == mechanisms)
     }
 
-    /// Changes loss recovery to that of a profile, from now on.
+    /// Switches to the loss recovery of a profile.
     pub fn set_profile(&self, profile: Profile) {
         self.set_mechanisms(profile.mechanisms());
     }
 
-    /// The loss-recovery mechanisms in use.
+    /// Returns the loss-recovery mechanisms in use.
     pub fn mechanisms(&self) -> Mechanisms {
         self.inner.mechanisms()
     }
 
-    /// Changes the loss-recovery mechanisms one by one, from now on.
+    /// Sets individual loss-recovery mechanisms.
     pub fn set_mechanisms(&self, mechanisms: Mechanisms) {
         self.inner.set_mechanisms(mechanisms);
     }
 
-    /// Names the association among all that its endpoint has had; logs have it as `association`.
+    /// Returns the association's number, unique within its endpoint; the field `association` in logs.
     pub fn id(&self) -> u64 {
         self.inner.id()
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     pub fn remote_addr(&self) -> SocketAddr {
         self.inner.remote()
     }
 
-    /// The SCTP ports of both sides.
+    /// Returns the SCTP ports of both sides.
     pub fn ports(&self) -> Ports {
         self.inner.ports()
     }
 
-    /// Where the association is in its life.
+    /// Returns the state of the association.
     pub fn state(&self) -> AssociationState {
         self.inner.state()
     }
 
-    /// The numbers of streams: those that the handshake allowed, and what was added since.
+    /// Returns the numbers of streams: those agreed in the handshake and those added since.
     pub fn streams(&self) -> Streams {
         let (outbound, inbound) = self.inner.streams();
         Streams { outbound, inbound }
     }
 
-    /// The messages from the peer as a [`Stream`](futures_core::Stream) that ends with the association.
+    /// Returns the messages from the peer as a [`Stream`](futures_core::Stream) that ends with the association.
     pub fn messages(&self) -> Messages {
         Messages::new(self.clone())
     }
 
-    /// A [`Sink`](futures_sink::Sink) of messages to the peer.
+    /// Returns a [`Sink`](futures_sink::Sink) of messages to the peer.
     pub fn sink(&self) -> MessageSink {
         MessageSink::new(self.clone())
     }
 
-    /// Both directions as a stream and a sink.
+    /// Returns both directions as a stream and a sink.
     pub fn into_stream_sink(self) -> (Messages, MessageSink) {
         (self.messages(), MessageSink::new(self))
     }

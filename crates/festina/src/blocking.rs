@@ -1,14 +1,14 @@
 //! Festina without `async`: blocking calls with time limits, calls that never wait, and descriptors for event loops.
 //!
-//! An [`Endpoint`] of this module brings a thread of its own, which receives and keeps time. Messages are sent from the
-//! caller's thread. The calls come in three kinds:
+//! An [`Endpoint`] of this module has a thread of its own, which receives packets and runs timers. Messages are sent from the caller's thread. There
+//! are three kinds of calls:
 //!
 //! - **With a time limit**, a [`Duration`](crate::Duration) or `None` for no limit. `Duration::ZERO` never waits.
 //! - **Without waiting**, for frame loops: [`Association::try_recv`], [`Association::try_event`], [`Listener::try_accept`],
-//!   [`Connecting::try_finish`], and those of [`festina::Association`](crate::Association) that are not `async`, which an [`Association`]
-//!   dereferences to.
-//! - **When something is ready**: [`Endpoint::ready`] waits for all objects of an endpoint at once and says which may go on, by tokens that the
-//!   program chose. For poll(2), epoll and their like, the endpoint and each object have a descriptor.
+//!   [`Connecting::try_finish`], and those of [`festina::Association`](crate::Association) that are not `async`, to which an [`Association`]
+//!   dereferences.
+//! - **By readiness**: [`Endpoint::ready`] waits for all objects of an endpoint at once and returns those that are ready, by tokens that the
+//!   program chose. For poll(2), epoll and similar calls, the endpoint and each object have a descriptor.
 //!
 //! ```
 //! use festina::blocking::Endpoint;
@@ -33,7 +33,7 @@
 //!
 //! **`fork()`.** The thread of an endpoint exists only in the process that opened it. Programs that fork keep objects in a [`ForkGuard`].
 //!
-//! **Threads.** Every object may be used by several threads at a time.
+//! **Threads.** Several threads may use an object at the same time.
 
 mod association;
 mod endpoint;
@@ -52,18 +52,18 @@ pub use self::fork::{ForkGuard, Forked};
 pub use self::readiness::{Readiness, Ready, ReadyKind};
 pub use self::runtime::OpenError;
 
-/// A time limit passed.
+/// The time limit has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the time limit passed")]
+#[error("the time limit has passed")]
 pub struct TimedOut;
 
 /// Why a call with a time limit did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WaitError<E> {
-    /// The time limit passed. Nothing was lost or changed, and the call can be repeated.
-    #[error("the time limit passed")]
+    /// The time limit has passed. Nothing was lost or changed, and the call can be repeated.
+    #[error("the time limit has passed")]
     TimedOut,
-    /// It failed.
+    /// The call failed.
     #[error(transparent)]
     Failed(#[from] E),
 }

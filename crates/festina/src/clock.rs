@@ -19,7 +19,7 @@ pub fn now() -> Instant {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "this crate drives the core in real time; everybody else is told the time"
+    reason = "this crate drives the core in real time; all others get the time from their callers"
 )]
 fn read() -> std::time::Instant {
     std::time::Instant::now()

@@ -1,4 +1,4 @@
-//! Settings of an endpoint, by methods alone: code that sets some keeps compiling when others come.
+//! Settings of an endpoint. Only methods are public, so that new settings do not break existing code.
 
 use festina_sctp::recovery::Mechanisms;
 use festina_sctp::recovery::redundancy::Redundancy;
@@ -7,9 +7,8 @@ use festina_sctp::{
 };
 use festina_units::Duration;
 
-/// Settings of an endpoint and of its associations. Each method takes the settings and returns them with one changed; the ranges are
-/// checked by [`Config::validate`] and when an endpoint is bound. The defaults follow RFC 9260 §16 but for loss recovery, which is
-/// Festina's own, and congestion control.
+/// Settings of an endpoint and of its associations. Each method returns the settings with one changed. Ranges are checked by [`Config::validate`] and
+/// when an endpoint is bound. The defaults follow RFC 9260 §16, except for Festina's own loss recovery and congestion control.
 ///
 /// ```
 /// use festina::{Config, Duration, Profile};
@@ -30,49 +29,49 @@ impl Default for Config {
     }
 }
 
-/// What is set.
+/// Getters.
 impl Config {
-    /// The loss-recovery mechanisms of the sender.
+    /// Returns the loss-recovery mechanisms of the sender.
     pub fn mechanisms(&self) -> Mechanisms {
         self.0.mechanisms
     }
 
-    /// The congestion control.
+    /// Returns the congestion controller.
     pub fn congestion(&self) -> CongestionControl {
         self.0.congestion
     }
 
-    /// How long a peer may be silent.
+    /// Returns the silence after which a peer counts as unreachable.
     pub fn peer_timeout(&self) -> Option<Duration> {
         self.0.peer_timeout
     }
 
-    /// The largest message, in bytes.
+    /// Returns the maximum message size in bytes.
     pub fn message_bytes_max(&self) -> usize {
         self.0.limits.message_bytes_max
     }
 
-    /// The send buffer, in bytes.
+    /// Returns the size of the send buffer in bytes.
     pub fn send_buffer_bytes(&self) -> usize {
         self.0.limits.send_buffer_bytes
     }
 
-    /// How much of the send buffer may wait.
+    /// Returns the policy for unsent data in the send buffer.
     pub fn send_buffer(&self) -> SendBufferPolicy {
         self.0.limits.send_buffer
     }
 
-    /// The receive buffer, in bytes.
+    /// Returns the size of the receive buffer in bytes.
     pub fn receive_buffer_bytes(&self) -> usize {
         self.0.limits.receive_buffer_bytes
     }
 
-    /// The most associations that peers of one IP address set up.
+    /// Returns the maximum number of associations that peers of one IP address may set up.
     pub fn associations_per_address_max(&self) -> usize {
         self.0.admission.associations_per_address_max
     }
 
-    /// The most packets of no association that are looked at in a second.
+    /// Returns the maximum number of out-of-the-blue packets processed per second.
     pub fn strays_per_second_max(&self) -> u32 {
         self.0.admission.strays_per_second_max
     }
@@ -84,10 +83,10 @@ impl Config {
         self.0
     }
 
-    /// Checks every setting against what the protocol and this implementation can do.
+    /// Checks the range of every setting.
     ///
     /// # Errors
-    /// Names the first setting that is out of range and the range.
+    /// Names the first setting that is out of range, and the range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.0.validate()
     }
@@ -95,181 +94,182 @@ impl Config {
 
 /// Loss recovery and congestion control.
 impl Config {
-    /// The default settings with another loss-recovery profile.
+    /// Returns the default settings with another loss-recovery profile.
     pub fn with_profile(profile: Profile) -> Self {
-        // The core leaves ECN off, since it cannot know whether its caller sees the IP header; here it does.
+        // The core turns ECN off, since it cannot know whether its caller sees the IP header. This crate does.
         let carrier = sctp::Carrier { ecn: profile == Profile::Festina, ..sctp::Carrier::default() };
         Self(sctp::Config { carrier, ..sctp::Config::with_profile(profile) })
     }
 
-    /// Which mechanisms of loss recovery the sender uses. The default is those of [`Profile::Festina`].
+    /// Sets the loss-recovery mechanisms of the sender. The default is those of [`Profile::Festina`].
     pub fn with_mechanisms(mut self, mechanisms: Mechanisms) -> Self {
         self.0.mechanisms = mechanisms;
         self
     }
 
-    /// Copies that the sender sends ahead of any loss, the one mechanism that applications choose most: see [`Redundancy`].
+    /// Sets the copies that are sent before any loss, the mechanism that applications change most often: see [`Redundancy`].
     pub fn with_redundancy(mut self, redundancy: Redundancy) -> Self {
         self.0.mechanisms.redundancy = redundancy;
         self
     }
 
-    /// How much may be on the way. The default is CUBIC with the profile `festina` and the standard's with the others, which were
-    /// published with that.
+    /// Sets the congestion controller. The default is CUBIC with the profile `festina` and RFC 9260's with the others, which were published with
+    /// that.
     pub fn with_congestion(mut self, congestion: CongestionControl) -> Self {
         self.0.congestion = congestion;
         self
     }
 }
 
-/// Timers, and when to give up.
+/// Timers and retry limits.
 impl Config {
-    /// How long a peer may leave this side without any answer, from 1 s to a day; then it counts as gone
-    /// ([`ClosedReason::PeerUnreachable`](crate::ClosedReason::PeerUnreachable)), within 1.4 times this time. The default is 60 s with
-    /// the profile `festina`. With `None`, the default of the other profiles, the rules of RFC 9260 §8.1 hold:
+    /// Sets the silence after which a peer counts as gone, from 1 s to a day. The association then ends with
+    /// [`ClosedReason::PeerUnreachable`](crate::ClosedReason::PeerUnreachable), within 1.4 times this time. The default is 60 s with the profile
+    /// `festina`. With `None`, the default of the other profiles, the rules of RFC 9260 §8.1 apply:
     /// [`with_association_retries`](Self::with_association_retries).
     pub fn with_peer_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.0.peer_timeout = timeout.into();
         self
     }
 
-    /// Pause between heartbeats on an idle path, 30 s by default; `None` sends none.
+    /// Sets the heartbeat interval of an idle path, 30 s by default; `None` sends none.
     pub fn with_heartbeat_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
         self.0.timers.heartbeat_interval = interval.into();
         self
     }
 
-    /// Retransmission timeout before the first round-trip sample, 1 s by default; at least 1 ms. A path slower than this sees its first
-    /// packets twice.
+    /// Sets the retransmission timeout before the first RTT sample, 1 s by default; at least 1 ms. On a path with a longer round trip the first
+    /// packets are sent twice.
     pub fn with_rto_initial(mut self, timeout: Duration) -> Self {
         self.0.timers.rto_initial = timeout;
         self
     }
 
-    /// Upper bound of the retransmission timeout, 60 s by default; at least 1 ms.
+    /// Sets the maximum retransmission timeout, 60 s by default; at least 1 ms.
     pub fn with_rto_max(mut self, timeout: Duration) -> Self {
         self.0.timers.rto_max = timeout;
         self
     }
 
-    /// How long a state cookie is honoured, 60 s by default; at least 1 ms.
+    /// Sets the lifetime of a state cookie, 60 s by default; at least 1 ms.
     pub fn with_cookie_lifetime(mut self, lifetime: Duration) -> Self {
         self.0.timers.cookie_lifetime = lifetime;
         self
     }
 
-    /// How long an orderly shutdown waits for the peer to acknowledge a further sixteenth of what was left when it began, 30 s by default;
-    /// then an ABORT ends the association.
+    /// Sets how long an orderly shutdown waits for the peer to acknowledge a further sixteenth of the initially remaining data, 30 s by default. Then
+    /// an ABORT ends the association.
     pub fn with_shutdown_stall(mut self, stall: Duration) -> Self {
         self.0.timers.shutdown_stall = stall;
         self
     }
 
-    /// Overall limit from the first SHUTDOWN that this side sends to the end; `None`, the default, means 5 times the largest
-    /// retransmission timeout (RFC 9260 §9.2, T5).
+    /// Sets the overall limit from this side's first SHUTDOWN to the end. `None`, the default, means 5 times the maximum retransmission timeout (RFC
+    /// 9260 §9.2, T5).
     pub fn with_shutdown_guard(mut self, guard: impl Into<Option<Duration>>) -> Self {
         self.0.timers.shutdown_guard = guard.into();
         self
     }
 
-    /// How often INIT or COOKIE ECHO is sent again (Max.Init.Retransmits), 8 by default.
+    /// Sets the maximum number of retransmissions of INIT and COOKIE ECHO (Max.Init.Retransmits), 8 by default.
     pub fn with_handshake_retries(mut self, retries: u32) -> Self {
         self.0.retries.init_max = retries;
         self
     }
 
-    /// Without a [`peer_timeout`](Self::with_peer_timeout): the consecutive timeouts until the peer counts as unreachable
-    /// (Association.Max.Retrans, 10 by default), but never before `unreachable_after_min` without any acknowledgement, 5 minutes by default.
+    /// Sets the number of consecutive timeouts after which a peer counts as unreachable (Association.Max.Retrans, 10 by default), but never before
+    /// `unreachable_after_min` without any acknowledgement, 5 minutes by default. Ignored with a [`peer_timeout`](Self::with_peer_timeout).
     pub fn with_association_retries(mut self, retries: u32, unreachable_after_min: Duration) -> Self {
         self.0.retries.association_max = retries;
         self.0.retries.unreachable_after_min = unreachable_after_min;
         self
     }
 
-    /// Consecutive timeouts until a path counts as inactive (Path.Max.Retrans), 5 by default.
+    /// Sets the number of consecutive timeouts after which a path counts as inactive (Path.Max.Retrans), 5 by default.
     pub fn with_path_retries(mut self, retries: u32) -> Self {
         self.0.retries.path_max = retries;
         self
     }
 }
 
-/// Sizes and bounds.
+/// Buffer and message sizes.
 impl Config {
-    /// Largest SCTP packet sent in bytes, common header included, IP and UDP headers not: from 384 to 65,480. The default, 1,232, fits into
-    /// IPv6's minimum MTU with UDP encapsulation.
+    /// Sets the maximum size of SCTP packets in bytes, with the common header but without IP and UDP headers: from 384 to 65,480. The default, 1,232,
+    /// fits into IPv6's minimum MTU with UDP encapsulation.
     pub fn with_packet_bytes_max(mut self, bytes: usize) -> Self {
         self.0.limits.packet_bytes_max = bytes;
         self
     }
 
-    /// Largest message sent and received, in bytes: 1 MiB by default, at most the receive buffer, since messages are delivered whole. With the
-    /// default and a smaller receive buffer, the buffer is the limit for received ones. A peer that sends a larger message breaks the association.
+    /// Sets the maximum size of messages sent and received, in bytes: 1 MiB by default, at most the receive buffer, since messages are delivered
+    /// whole. With the default and a smaller receive buffer, the buffer is the limit for received ones. A larger message from the peer ends the
+    /// association.
     pub fn with_message_bytes_max(mut self, bytes: usize) -> Self {
         self.0.limits.message_bytes_max = bytes;
         self
     }
 
-    /// Whether messages that are larger than the peer's receive buffer are sent. A peer that delivers messages whole, as Festina does, ends the
-    /// association over them, so they are refused by default ([`SendError::TooLong`](crate::SendError::TooLong)). Peers that deliver large
-    /// messages in parts, such as Linux and usrsctp, take them.
+    /// Allows sending messages that are larger than the peer's receive buffer. A peer that delivers messages whole, as Festina does, ends the
+    /// association when it receives one, so they are refused by default ([`SendError::TooLong`](crate::SendError::TooLong)). Peers that deliver large
+    /// messages in parts, such as Linux and usrsctp, accept them.
     pub fn with_messages_beyond_peer_buffer(mut self, allowed: bool) -> Self {
         self.0.limits.exceeds_peer_buffer = allowed;
         self
     }
 
-    /// Send buffer: bytes queued or not yet acknowledged, 4 MiB by default, from 1,500 to 1 GiB. Each message counts its payload and 128
-    /// bytes. The low-water mark comes down to it if it is higher.
+    /// Sets the size of the send buffer: bytes queued or not yet acknowledged, 4 MiB by default, from 1,500 to 1 GiB. Each message counts its payload
+    /// plus 128 bytes. A higher low-water mark is lowered to it.
     pub fn with_send_buffer_bytes(mut self, bytes: usize) -> Self {
         self.0.limits.send_buffer_bytes = bytes;
         self.0.limits.send_low_water_bytes = self.0.limits.send_low_water_bytes.min(bytes);
         self
     }
 
-    /// About how long a message may wait in the send buffer before it is first sent, from 1 ms to a day; beyond it the buffer counts as full, so
-    /// that senders decide as late as possible what to send. `None`, the default, sets no limit. In C and Python, too, it is the send delay,
-    /// in the commands `--send-delay`.
+    /// Sets the target for the wait of a message in the send buffer, from 1 ms to a day. Beyond it the buffer counts as full, so that the application
+    /// decides as late as possible which message to send. `None`, the default, sets no limit. C and Python call it the send delay, and commands
+    /// `--send-delay`.
     pub fn with_send_delay(self, delay: impl Into<Option<Duration>>) -> Self {
         self.with_send_buffer(delay.into().map_or(SendBufferPolicy::Fixed, SendBufferPolicy::Target))
     }
 
-    /// How much of the send buffer may wait for its first transmission: by default as much as it holds. With
-    /// [`FollowsWindow`](SendBufferPolicy::FollowsWindow) it follows the congestion window; for a limit in time see
-    /// [`with_send_delay`](Self::with_send_delay).
+    /// Sets how much of the send buffer may hold unsent data: by default all of it. With [`FollowsWindow`](SendBufferPolicy::FollowsWindow) it
+    /// follows the congestion window; for a limit in time see [`with_send_delay`](Self::with_send_delay).
     pub fn with_send_buffer(mut self, policy: SendBufferPolicy) -> Self {
         self.0.limits.send_buffer = policy;
         self
     }
 
-    /// After the send buffer was full, senders go on when it has drained to this many bytes: 1 MiB by default, at most the buffer's size.
+    /// Sets the low-water mark: senders blocked by a full send buffer resume when it has drained to this size, 1 MiB by default, at most the buffer's
+    /// size.
     pub fn with_send_low_water_bytes(mut self, bytes: usize) -> Self {
         self.0.limits.send_low_water_bytes = bytes;
         self
     }
 
-    /// Receive buffer: the window advertised when it is empty, in bytes, 1 MiB by default, from 1,500 to 1 GiB. What is held for a peer, as
-    /// allocated, is at most twice this and 64 KiB, whatever arrives.
+    /// Sets the size of the receive buffer: the window advertised when it is empty, in bytes, 1 MiB by default, from 1,500 to 1 GiB. The memory
+    /// allocated for a peer never exceeds twice this plus 64 KiB.
     pub fn with_receive_buffer_bytes(mut self, bytes: usize) -> Self {
         self.0.limits.receive_buffer_bytes = bytes;
         self
     }
 
-    /// How much of one stream may wait unread, in bytes, each message counted with 64 bytes more; from 1 byte, and without limit by default.
-    /// All streams share the receive buffer, so that an unread stream can fill it and stop the others. With a limit, a stream that
-    /// reaches it is discarded from there on: [`Event::StreamDiscarded`](crate::Event::StreamDiscarded) reports it, messages received before
-    /// can still be read, and [`Stream::resume`](crate::Stream::resume) or a reset by the peer ends it.
+    /// Sets the maximum unread bytes of one stream, each message counted with 64 bytes more; from 1 byte, without limit by default. All streams share
+    /// the receive buffer, so an unread stream can fill it and block the others. With a limit, a stream that reaches it is discarded from there on:
+    /// [`Event::StreamDiscarded`](crate::Event::StreamDiscarded) reports it. Messages received before can still be read.
+    /// [`Stream::resume`](crate::Stream::resume) or a reset by the peer ends it.
     pub fn with_stream_unread_bytes_max(mut self, bytes: usize) -> Self {
         self.0.limits.stream_unread_bytes_max = Some(bytes);
         self
     }
 
-    /// Outbound streams asked for, and inbound streams accepted: from 1 to 65,535, which are the defaults. A receive buffer below 448 KiB
-    /// allows for fewer inbound ones: one per 8 bytes, and 8,192.
+    /// Sets the numbers of outbound streams requested and of inbound streams accepted: from 1 to 65,535, the defaults. A receive buffer below 448 KiB
+    /// allows fewer inbound streams: 8,192 plus one per 8 bytes.
     pub fn with_streams(mut self, outbound: u16, inbound: u16) -> Self {
         (self.0.limits.outbound_streams, self.0.limits.inbound_streams) = (outbound, inbound);
         self
     }
 
-    /// Packets that one acknowledgement may release (Max.Burst, RFC 9260 §6.1), 4 by default. Without effect where congestion control
+    /// Sets how many packets one acknowledgement may release (Max.Burst, RFC 9260 §6.1), 4 by default. No effect with a congestion controller that
     /// paces.
     pub fn with_burst_packets_max(mut self, packets: u32) -> Self {
         self.0.limits.burst_packets_max = packets;
@@ -277,39 +277,39 @@ impl Config {
     }
 }
 
-/// Whom the endpoint lets in, and what it remembers.
+/// Admission of peers, and the cache of destinations.
 impl Config {
-    /// Associations at the same time, those that this side began included: 65,536 by default, at most 2²⁴. Peers beyond it are refused with
-    /// an ABORT that says "Out of Resource" (RFC 9260 §3.3.10.4).
+    /// Sets the maximum number of concurrent associations, including those that this side initiated: 65,536 by default, at most 2²⁴. Further peers
+    /// are refused with an ABORT with the cause "Out of Resource" (RFC 9260 §3.3.10.4).
     pub fn with_associations_max(mut self, associations: usize) -> Self {
         self.0.admission.associations_max = associations;
         self
     }
 
-    /// Associations at the same time that peers with one IP address set up, where a /64 network counts as one IPv6 address: 4,096 by
-    /// default. Peers beyond it are refused in the same way. Many peers behind one NAT need more.
+    /// Sets the maximum number of concurrent associations that peers with one IP address may set up: 4,096 by default. A /64 network counts as one
+    /// IPv6 address. Further peers are refused in the same way. Many peers behind one NAT need a higher limit.
     pub fn with_associations_per_address_max(mut self, associations: usize) -> Self {
         self.0.admission.associations_per_address_max = associations;
         self
     }
 
-    /// Associations of one port that wait for [`Listener::accept`](crate::Listener::accept), 1,024 by default. Beyond it handshakes are left
-    /// unanswered, so that the peer repeats them.
+    /// Sets the maximum number of associations of one port that wait for [`Listener::accept`](crate::Listener::accept), 1,024 by default. Further
+    /// handshakes get no answer, so that the peer repeats them.
     pub fn with_accept_queue_max(mut self, associations: usize) -> Self {
         self.0.admission.accept_queue_max = associations;
         self
     }
 
-    /// Packets per second that belong to no association, INIT above all, and are looked at: 20,000 by default. More are dropped unseen. A
-    /// tenth of them may come at once. For COOKIE ECHO, whose forgeries cost no answer, it is 4 times as many.
+    /// Sets the maximum number per second of out-of-the-blue packets (mainly INITs) that are processed: 20,000 by default. Further ones are dropped
+    /// unread. A tenth of them may come at once. For COOKIE ECHO the limit is 4 times as high, since a forged one draws no reply.
     pub fn with_strays_per_second_max(mut self, packets: u32) -> Self {
         self.0.admission.strays_per_second_max = packets;
         self
     }
 
-    /// Of how many destinations, each an IP address and a UDP port, the round-trip time is remembered (RFC 9040), and for how long, so that
-    /// the first packets of the next association are repaired as quickly as later ones: 1,024 for ten minutes by default. 0 remembers
-    /// nothing. It serves the profile `festina` alone.
+    /// Sets the size and lifetime of the cache of path state per destination, an IP address and UDP port (RFC 9040). It lets the next association
+    /// repair its first losses as quickly as later ones. The default is 1,024 destinations for ten minutes; 0 disables it. Only the profile `festina`
+    /// uses it.
     pub fn with_destination_memory(mut self, destinations_max: usize, lifetime: Duration) -> Self {
         self.0.memory = sctp::DestinationMemory { destinations_max, lifetime };
         self
@@ -318,67 +318,65 @@ impl Config {
 
 /// Streams, acknowledgements and partial reliability.
 impl Config {
-    /// Longest wait before this side acknowledges, 200 ms by default and at most 500 ms (RFC 9260 §6.2). Zero acknowledges every packet at
-    /// once.
+    /// Sets the maximum delay of acknowledgements, 200 ms by default and at most 500 ms (RFC 9260 §6.2). Zero acknowledges every packet at once.
     pub fn with_sack_delay(mut self, delay: Duration) -> Self {
         self.0.sack.delay = delay;
         self
     }
 
-    /// This side acknowledges at least every `packets` packets with DATA, 2 by default, from 1 to 255.
+    /// Sets how many packets with DATA share one acknowledgement at most, 2 by default, from 1 to 255.
     pub fn with_sack_every_packets(mut self, packets: u8) -> Self {
         self.0.sack.every_packets = packets;
         self
     }
 
-    /// In which order streams get to send. The default is the order of the calls.
+    /// Sets the order in which streams send. The default is the order of the calls.
     pub fn with_scheduler(mut self, scheduler: StreamScheduler) -> Self {
         self.0.scheduler = scheduler;
         self
     }
 
-    /// Whether the peer is offered message interleaving (RFC 8260), so that a small message need not wait for a large one on another
-    /// stream. The scheduler decides the order; with [`StreamScheduler::FirstComeFirstServed`] nothing alternates. Off by default: each
-    /// message costs 4 bytes more.
+    /// Offers message interleaving (RFC 8260) to the peer, so that a small message need not wait for a large one on another stream. The scheduler
+    /// decides the order; with [`StreamScheduler::FirstComeFirstServed`] nothing alternates. Off by default: each message costs 4 more bytes.
     pub fn with_interleaving(mut self, offered: bool) -> Self {
         self.0.interleaving = offered;
         self
     }
 
-    /// Whether the peer is offered explicit congestion notification (RFC 3168): routers may then mark packets with data instead of dropping
-    /// them, and there is nothing to repair. A path that drops what is capable of it is found out, at the cost of four packets at most. On
-    /// by default with the profile `festina`, off with the others, which were published without it.
+    /// Offers explicit congestion notification (RFC 3168) to the peer: routers may then mark packets with data instead of dropping them, so that
+    /// nothing has to be repaired. A path that drops ECN-capable packets is detected, at the cost of at most four packets. On by default with the
+    /// profile `festina`, off with the others, which were published without it.
     pub fn with_ecn(mut self, offered: bool) -> Self {
         self.0.carrier.ecn = offered;
         self
     }
 
-    /// When the sender looks at the lifetime of a message (RFC 3758 leaves it open).
+    /// Sets when the sender checks the lifetime of a message (RFC 3758 leaves it open).
     pub fn with_expiry(mut self, expiry: Expiry) -> Self {
         self.0.partial_reliability.expiry = expiry;
         self
     }
 
-    /// Whether the peer is offered NR-SACK, which says what the receiver will not drop. On by default.
+    /// Offers NR-SACK to the peer, which reports chunks that the receiver will not drop. On by default.
     pub fn with_nr_sack(mut self, offered: bool) -> Self {
         self.0.partial_reliability.nr_sack = offered;
         self
     }
 
-    /// Whether the peer may reset its streams, and may ask this side to reset its own (RFC 6525). On by default, since data channels
-    /// are closed that way (RFC 8831).
+    /// Allows the peer to reset its streams, and to ask this side to reset its own (RFC 6525). On by default, since data channels are closed that way
+    /// (RFC 8831).
     pub fn with_stream_resets_by_peer(mut self, allowed: bool) -> Self {
         self.0.peer_requests.reset_streams = allowed;
         self
     }
 
-    /// Whether the peer may add streams, up to the inbound ones accepted, and ask this side to (RFC 6525). Off by default.
+    /// Allows the peer to add streams, up to the accepted number of inbound ones, and to ask this side to add some (RFC 6525). Off by default.
     pub fn with_streams_added_by_peer(mut self, allowed: bool) -> Self {
         self.0.peer_requests.add_streams = allowed;
         self
     }
 
-    /// Handling of an association whose peer has lost its state and sets it up again: [`PeerRestart::Continue`] by default.
+    /// Sets the handling of a peer that has lost its state and sets the association up again: [`PeerRestart::Continue`] by default.
     ///
     /// With [`PeerRestart::End`], [`Association::recv`](crate::Association::recv) returns everything received before the restart and then
     /// [`ClosedReason::PeerRestarted`](crate::ClosedReason::PeerRestarted); a listener accepts the restarted peer as a new association.
@@ -387,7 +385,7 @@ impl Config {
         self
     }
 
-    /// Whether the application hears of every message's way: [`Event::MessageSent`](crate::Event::MessageSent) and its like. Off by default.
+    /// Reports the progress of every message: [`Event::MessageSent`](crate::Event::MessageSent) and similar events. Off by default.
     pub fn with_message_events(mut self, wanted: bool) -> Self {
         self.0.message_events = wanted;
         self

@@ -48,15 +48,14 @@ const OUT_OF_RESOURCE: u16 = 4;
 
 /// One socket that carries any number of associations, in both roles.
 ///
-/// Clones are cheap and name the same endpoint. One background task serves it: receives packets in batches and watches the
-/// time. Sending needs no task; a message leaves from within [`Association::send`]. When the last clone and the last
-/// [`Listener`] are gone, the task goes on until the last association is over.
+/// Clones are cheap and refer to the same endpoint. One background task receives packets in batches and runs timers. Sending needs no task:
+/// [`Association::send`] itself sends the message. When the last clone and the last [`Listener`] are gone, the task continues until the last
+/// association has ended.
 ///
-/// Strangers come last: packets that belong to no association are looked at up to a limit
-/// ([`Config::with_strays_per_second_max`]), and peers are let in up to others ([`Config::with_associations_max`] and its neighbours).
-/// [`Endpoint::stats`] counts what that turned away.
+/// Packets that belong to no association have the lowest priority. They are processed up to a rate ([`Config::with_strays_per_second_max`]), and new
+/// peers are admitted up to further limits ([`Config::with_associations_max`] and related settings). [`Endpoint::stats`] counts the rejected ones.
 ///
-/// ICMP errors and other errors of single packets never harm an endpoint: they count as losses on the way.
+/// ICMP errors and other errors of single packets never harm an endpoint: they count as packet loss.
 pub struct Endpoint {
     shared: Arc<Shared>,
 }
@@ -65,16 +64,16 @@ impl Endpoint {
     /// Opens a UDP socket for SCTP over UDP (RFC 6951). Port 0 lets the system choose one.
     ///
     /// # Errors
-    /// A setting is out of range, the socket cannot be opened, or there is no tokio runtime around. (One whose I/O or time is
-    /// not enabled panics here or in `connect`, as all of tokio does.)
+    /// A setting is out of range, the socket cannot be opened, or there is no tokio runtime. (A runtime without I/O or time causes a panic here or in
+    /// `connect`, as everywhere in tokio.)
     pub async fn bind(address: SocketAddr, config: Config) -> Result<Self, BindError> {
         Self::start(address, config, || Socket::bind_udp(address)).await
     }
 
-    /// Opens a raw socket for SCTP directly over IP (protocol 132). Needs the privilege CAP_NET_RAW, and a kernel that does
-    /// not speak SCTP itself on that address: it would abort what it does not know.
+    /// Opens a raw socket for SCTP directly over IP (protocol 132). Needs the privilege CAP_NET_RAW, and a kernel without SCTP of its own on that
+    /// address: it would abort associations that it does not know.
     ///
-    /// Peers are then named by their IP address alone; the UDP port of a [`SocketAddr`] means nothing.
+    /// Peers are then identified by their IP address alone; the UDP port of a [`SocketAddr`] is ignored.
     ///
     /// # Errors
     /// As for [`Endpoint::bind`]; [`BindError::Socket`] with `PermissionDenied` if the privilege is missing.
@@ -83,10 +82,10 @@ impl Endpoint {
         Self::start(SocketAddr::new(address, 0), config, || Socket::bind_raw(address)).await
     }
 
-    /// Uses a lower layer of the program's own, or one in memory for tests: [`MemoryNetwork`](crate::MemoryNetwork).
+    /// Opens an endpoint on a lower layer of the program's own, or on one in memory for tests: [`MemoryNetwork`](crate::MemoryNetwork).
     ///
     /// # Errors
-    /// As for [`Endpoint::bind`], but for the socket.
+    /// As for [`Endpoint::bind`], except for the socket.
     pub async fn bind_on(lower: impl LowerLayer, config: Config) -> Result<Self, BindError> {
         let address = lower.local_addr();
         Self::start(address, config, || Ok(Socket::new(Box::new(lower)))).await
@@ -100,7 +99,7 @@ impl Endpoint {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BindError::NoRuntime)?;
         let failed = |source| BindError::Socket { address, source };
         let socket = open().map_err(failed)?;
-        // The runtime has to look at the socket once before it lets anything be sent.
+        // The runtime must poll the socket once before it allows sending.
         poll_fn(|context| socket.poll_writable(context)).await.map_err(failed)?;
         let (shared, bell) = Shared::new(socket, config)?;
         let endpoint = Self::new(shared.clone());
@@ -113,31 +112,31 @@ impl Endpoint {
         Self { shared }
     }
 
-    /// The address of the socket. A raw socket has port 0.
+    /// Returns the address of the socket. A raw socket has port 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.socket.local_addr()
     }
 
-    /// Shows every SCTP packet that is sent or received from now on to a function, for as long as the endpoint lives; there can be one.
-    /// Returns whether there was none before. What the network loses on the way here is not seen.
+    /// Calls `observer` for every SCTP packet sent or received from now on; at most one observer per endpoint. Returns whether there was none before.
+    /// Packets lost in the network are not seen.
     ///
-    /// The function runs in the midst of sending and receiving: it should be quick, and must not use the endpoint nor its associations.
+    /// The observer runs while packets are sent and received: it should be quick, and must not use the endpoint or its associations.
     pub fn observe(&self, observer: impl Fn(SeenPacket<'_>) + Send + Sync + 'static) -> bool {
         self.shared.socket.observation.begin(observer)
     }
 
-    /// A snapshot of the counters.
+    /// Returns a snapshot of the counters.
     pub fn stats(&self) -> EndpointStats {
         self.shared.stats()
     }
 
-    /// INITs of floods that the operating system dropped on behalf of the endpoint, which never saw them: an estimate from those that it let
-    /// pass. [`Endpoint::stats`] counts them neither as received nor as dropped. 0 where the system cannot do that; Linux can, for UDP.
+    /// Returns an estimate of the INITs that the operating system dropped during floods, extrapolated from those that it passed. [`Endpoint::stats`]
+    /// counts them neither as received nor as dropped. Only Linux with UDP can do that; otherwise 0.
     pub fn inits_sifted(&self) -> u64 {
         self.shared.counters.inits_sifted.load(Ordering::Relaxed)
     }
 
-    /// Accepts associations with this SCTP port from now on, until the listener is dropped.
+    /// Listens on an SCTP port until the listener is dropped.
     ///
     /// # Errors
     /// The port is 0 or has a listener, or the endpoint was closed.
@@ -145,7 +144,7 @@ impl Endpoint {
         self.listen_with(port, ListenOptions::default())
     }
 
-    /// As [`Endpoint::listen`], for the peers that `options` let in.
+    /// As [`Endpoint::listen`], for peers that `options` admit.
     ///
     /// # Errors
     /// As [`Endpoint::listen`].
@@ -162,7 +161,7 @@ impl Endpoint {
         self.connect_with(remote, ConnectOptions::default()).await
     }
 
-    /// Sets up an association. Dropping the future before it is ready gives it up.
+    /// Sets up an association. Dropping the future before it is ready cancels the handshake.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -191,7 +190,7 @@ impl Endpoint {
             }
             Err(ClosedReason::AbortedByPeer { code: OUT_OF_RESOURCE, .. }) => Err(ConnectError::PeerFull { remote }),
             Err(reason @ ClosedReason::AbortedByPeer { .. }) => Err(ConnectError::Refused { remote, reason }),
-            // Max.Init.Retransmits was reached before the time was over.
+            // Max.Init.Retransmits was reached before the time limit.
             Err(ClosedReason::HandshakeTimeout) => Err(ConnectError::Timeout { remote, after: begun.elapsed() }),
             Err(reason) => Err(match association.inner().no_way() {
                 Some((kind, cause)) => ConnectError::CannotSend { remote, kind, cause },
@@ -200,9 +199,9 @@ impl Endpoint {
         }
     }
 
-    /// Ends the endpoint in good order: accepts and makes no more associations, shuts all down as [`Association::shutdown`]
-    /// does, and returns when they are over and the socket is closed, so that its address can be bound again. That takes as long as the peers
-    /// need, within the limits of that method. Handles that are still held only read counters and messages received before.
+    /// Closes the endpoint gracefully: refuses new associations, shuts all of them down as [`Association::shutdown`] does, and returns when they have
+    /// ended and the socket is closed, so that its address can be bound again. The duration depends on the peers, within the limits of that method.
+    /// Remaining handles can only read counters and messages received before.
     pub async fn close(&self) {
         self.shared.close();
         let mut key = None;
@@ -318,7 +317,7 @@ mod tests {
         let init = [0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 4];
         let flood = |count: usize| {
             for _ in 0..count {
-                // What the socket has no room for is lost.
+                // Packets that exceed the socket's buffer are lost.
                 let _lost = stranger.send_to(&init, server.local_addr());
             }
         };
@@ -361,7 +360,7 @@ mod tests {
                 lock(&endpoint.shared.destinations).recall(now, destination.local_addr())
             };
             assert_eq!(recall(&client, &server), None, "it is not over yet");
-            // One of so many measures the round trip, however busy the machine is.
+            // On a busy machine at least one of these measures the round trip.
             for _ in 0..100 {
                 near.send(Message::new("how far is it")).await.unwrap();
                 near.drained().await.unwrap();

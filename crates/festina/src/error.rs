@@ -1,5 +1,5 @@
-//! Errors of this crate, one enum per operation; each variant says whose fault it is. Those of an association's life are the
-//! core's: [`SendError`](crate::SendError) and [`ClosedReason`](crate::ClosedReason).
+//! Errors of this crate, one enum per operation; each variant states who caused the error. Errors during the life of an association come from the
+//! core: [`SendError`](crate::SendError) and [`ClosedReason`](crate::ClosedReason).
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,29 +8,29 @@ use festina_sctp::{ClosedReason, ConfigError, StreamId};
 use festina_units::Duration;
 use thiserror::Error;
 
-/// Why an endpoint could not be made.
+/// Why an endpoint could not be opened.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BindError {
     /// Caller: a setting is out of range.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Caller: there is no tokio runtime here to run the endpoint's driver.
-    #[error("an endpoint needs a tokio runtime with I/O enabled around it")]
+    /// Caller: there is no tokio runtime for the endpoint's driver.
+    #[error("there is no tokio runtime with I/O enabled")]
     NoRuntime,
     /// System: the socket could not be opened or set up, for instance because the address is in use or, for a raw socket,
     /// because the privilege is missing.
     #[error("cannot open a socket on {address}: {source}")]
     Socket {
-        /// The address asked for; the port is 0 for a raw socket.
+        /// The requested address; the port is 0 for a raw socket.
         address: SocketAddr,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// System: the operating system gave no timer.
+    /// System: the operating system could not provide a timer.
     #[error("cannot create a timer: {0}")]
     Timer(#[source] io::Error),
-    /// System: the operating system gave no random numbers.
+    /// System: the operating system could not provide random numbers.
     #[error("cannot get random numbers from the operating system: {0}")]
     Randomness(#[source] io::Error),
 }
@@ -39,11 +39,11 @@ pub enum BindError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Caller: port 0 names no port.
-    #[error("port 0 cannot be listened on")]
+    /// Caller: port 0 is invalid.
+    #[error("cannot listen on port 0")]
     PortZero,
-    /// Caller: a listener of this endpoint has the port already.
-    #[error("SCTP port {0} of this endpoint has a listener already")]
+    /// Caller: another listener of this endpoint uses the port.
+    #[error("SCTP port {0} of this endpoint already has a listener")]
     PortInUse(u16),
     /// Caller: the endpoint was closed.
     #[error("the endpoint is closed")]
@@ -54,8 +54,8 @@ pub enum ListenError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TryRecvError {
-    /// Nobody: none has come.
-    #[error("no message has come")]
+    /// No message has arrived.
+    #[error("no message has arrived")]
     Empty,
     /// The association has ended, and the last message was taken.
     #[error("the association has ended: {0}")]
@@ -64,17 +64,17 @@ pub enum TryRecvError {
 
 /// Caller: the stream already has a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("stream {0} is read by itself already")]
+#[error("stream {0} already has a reader")]
 pub struct StreamTaken(pub StreamId);
 
-/// Why no association came up.
+/// Why an association could not be set up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// Caller: the peer's address or a port is unusable.
     #[error("cannot connect to {remote}: {problem}")]
     BadAddress {
-        /// The address asked for.
+        /// The requested address.
         remote: SocketAddr,
         /// The reason.
         problem: &'static str,
@@ -82,27 +82,27 @@ pub enum ConnectError {
     /// Caller or network: the name was not found, or none of its addresses can be reached from this endpoint.
     #[error("cannot look up {name}: {cause}")]
     NameNotFound {
-        /// The name and the port asked for.
+        /// The requested name and port.
         name: String,
         /// The reason.
         cause: String,
     },
-    /// Caller: an association with this peer and these ports exists already.
+    /// Caller: an association with this peer and these ports already exists.
     #[error("SCTP port {port} is taken by another association with {remote}")]
     PortInUse {
         /// The peer.
         remote: SocketAddr,
-        /// The local SCTP port asked for.
+        /// The requested local SCTP port.
         port: u16,
     },
-    /// Caller: every local port is taken by an association with this peer's port.
+    /// Caller: every local port is used by an association with this peer's port.
     #[error("no local SCTP port is left for another association with {remote}")]
     NoPortLeft {
         /// The peer.
         remote: SocketAddr,
     },
     /// Caller: the endpoint has as many associations as its settings allow.
-    #[error("the endpoint has {associations_max} associations, which is as many as its settings allow")]
+    #[error("the endpoint already has {associations_max} associations, the limit of its settings")]
     TooManyAssociations {
         /// The limit, `Admission::associations_max`.
         associations_max: usize,
@@ -110,19 +110,19 @@ pub enum ConnectError {
     /// Caller: the endpoint was closed.
     #[error("the endpoint is closed")]
     EndpointClosed,
-    /// Caller: the result of this handshake was taken before.
-    #[error("the association of this handshake was taken before")]
+    /// Caller: the result of this handshake was already taken.
+    #[error("the association of this handshake was already taken")]
     ResultTaken,
-    /// Peer: nothing listens on that SCTP port. It refused with an ABORT that names no cause (RFC 9260 §8.4).
-    #[error("{remote} refused the association: does anybody listen on SCTP port {port}?")]
+    /// Peer: nothing listens on that SCTP port. It refused with an ABORT without a cause (RFC 9260 §8.4).
+    #[error("{remote} refused the association: nothing listens on SCTP port {port}")]
     NotListening {
         /// The peer.
         remote: SocketAddr,
         /// The peer's SCTP port.
         port: u16,
     },
-    /// Peer: it has no room for another association, or its listener turned this one away
-    /// ([`Answer::Refuse`](crate::Answer::Refuse)). Its ABORT says "Out of Resource" (RFC 9260 §3.3.10.4).
+    /// Peer: it has no room for another association, or its listener rejected this one ([`Answer::Refuse`](crate::Answer::Refuse)). Its ABORT has the
+    /// cause "Out of Resource" (RFC 9260 §3.3.10.4).
     #[error("{remote} is full: it refused the association (out of resource); try again later")]
     PeerFull {
         /// The peer.
@@ -133,15 +133,15 @@ pub enum ConnectError {
     Refused {
         /// The peer.
         remote: SocketAddr,
-        /// Always [`ClosedReason::AbortedByPeer`], with the cause and the peer's words.
+        /// Always [`ClosedReason::AbortedByPeer`], with the peer's cause and text.
         reason: ClosedReason,
     },
-    /// System: this host cannot send to the address. It has no route, or may not send there, as to a broadcast address.
+    /// System: this host cannot send to the address. It has no route, or is not allowed to, as with a broadcast address.
     #[error("cannot send to {remote}: {cause}")]
     CannotSend {
         /// The peer.
         remote: SocketAddr,
-        /// What kind of error the operating system reported.
+        /// The kind of error that the operating system reported.
         kind: io::ErrorKind,
         /// Its text.
         cause: String,
@@ -151,7 +151,7 @@ pub enum ConnectError {
     Timeout {
         /// The peer.
         remote: SocketAddr,
-        /// How long it had: the time set, or less if Max.Init.Retransmits was reached before.
+        /// Duration of the attempt: the time limit, or less if Max.Init.Retransmits was reached first.
         after: Duration,
     },
     /// The association ended during the handshake for another reason.
@@ -159,7 +159,7 @@ pub enum ConnectError {
     Ended {
         /// The peer.
         remote: SocketAddr,
-        /// Why.
+        /// The reason.
         reason: ClosedReason,
     },
 }

@@ -1,42 +1,38 @@
-//! Festina: messages between two programs, each with its own delivery options, and recovered from loss in about one round
-//! trip even when there is little to send.
+//! Festina sends messages between two programs, each with its own delivery options. It recovers a lost message in about one round trip, even when
+//! there is little to send.
 //!
-//! The protocol is SCTP (RFC 9260), over UDP (RFC 6951) or raw IP. It lives in `festina-sctp`, which knows neither sockets nor
-//! clocks; this crate lends it both, on tokio.
+//! The protocol is SCTP (RFC 9260), over UDP (RFC 6951) or raw IP. It is implemented in `festina-sctp`, which has neither sockets nor clocks; this
+//! crate provides both, on tokio.
 //!
-//! | room | what lives there |
+//! | item | purpose |
 //! |---|---|
 //! | [`Endpoint`] | one socket that carries any number of associations |
 //! | [`Listener`] | accepts associations on one SCTP port |
-//! | [`blocking`] | the same without `async`: time limits, calls that never wait, descriptors |
 //! | [`Association`] | sends and receives messages; also as a [`Stream`](Messages) and a [`Sink`](MessageSink) |
+//! | [`blocking`] | the same without `async`: time limits, calls that never wait, descriptors |
 //! | [`Config`], [`ConnectOptions`], [`ListenOptions`] | settings for an endpoint, for one association and for a listener |
-//! | [`BindError`], [`ListenError`], [`ConnectError`] | what can go wrong at the start, and whose fault it is |
-//! | [`SendError`], [`ClosedReason`] | what can go wrong later |
+//! | [`BindError`], [`ListenError`], [`ConnectError`] | errors when opening, listening and connecting |
+//! | [`SendError`], [`ClosedReason`] | errors of an open association, and why it ended |
 //!
-//! **Nothing is encrypted, and no peer is authenticated**: whoever is on the path can read, change and inject messages. Where the
-//! network is not trusted, run it inside WireGuard or IPsec. `docs/security.md` in the repository says what attackers can do and which
-//! limits hold.
+//! **Nothing is encrypted, and no peer is authenticated**: an attacker on the path can read, change and inject messages. On untrusted networks, run
+//! it inside WireGuard or IPsec. `docs/security.md` in the repository describes possible attacks and the limits that hold.
 //!
-//! A message leaves from within [`Association::send`]: the caller's thread runs the protocol and makes the system call, with no
-//! hand-over to another task. Of a burst, more than eight messages with less than 20 us between them, the rest leaves in groups, by the
-//! caller's thread or by the background task, whichever comes first. One background task per endpoint receives in batches and watches the
-//! time.
+//! **Threads.** [`Association::send`] runs the protocol and makes the system call in the caller's thread, without a hand-over to another task. In a
+//! burst (more than eight messages with less than 20 us between them), later messages are sent in groups, by the caller's thread or by the background
+//! task, whichever comes first. One background task per endpoint receives in batches and runs timers.
 //!
-//! **Partial reliability** ([`Message`]): each message may have a lifetime or a deadline, a limit of retransmissions, a priority, and a
-//! key by which a newer message replaces it, in any combination. Data channels (RFC 8831) call the first `maxPacketLifeTime` and the
-//! second `maxRetransmits`. [`Association::send_confirmed`] reports what became of a message, and [`Stats::abandoned`] counts.
+//! **Partial reliability** ([`Message`]): each message may have a lifetime or a deadline, a maximum number of retransmissions, a priority, and a key
+//! by which a newer message replaces it, in any combination. Data channels (RFC 8831) call the lifetime `maxPacketLifeTime` and the maximum
+//! number of retransmissions `maxRetransmits`. [`Association::send_confirmed`] reports the outcome of a message, and [`Stats::abandoned`] counts abandoned ones.
 //!
-//! Besides the core's own work, a message costs here: on the way out one lock, no allocation and no copy, and a share of the
-//! system call that sends all packets that may leave; on the way in one copy, two look-ups shared by all neighbouring packets
-//! of the association, and no allocation as long as the application keeps up.
+//! **Cost.** In addition to the protocol's own work, sending a message takes one lock and a share of the system call that sends all permitted packets;
+//! there is no allocation and no copy. Receiving one takes a copy and a share of two look-ups per run of packets of the association; there is no
+//! allocation as long as the application keeps up.
 //!
-//! **Logs** go to [`tracing`](https://docs.rs/tracing): associations that come up and go down, and why, at the level INFO; handshakes that
-//! fail, limits that are reached and a socket that cannot receive at WARN; retransmissions, with [`Config::with_message_events`], at DEBUG.
+//! **Logs** go to [`tracing`](https://docs.rs/tracing). The start and end of associations are at level INFO, with the reason. Failed handshakes,
+//! reached limits and a socket that cannot receive are at WARN. Retransmissions, with [`Config::with_message_events`], are at DEBUG.
 //!
-//! **Without `async`**: [`blocking`] has calls with time limits, calls for frame loops that never wait, and descriptors for event loops.
-//!
-//! **Metrics**: with the feature `prometheus`, `Metrics` shows the counters of endpoints and associations to a registry of the crate
+//! **Metrics**: with the feature `prometheus`, `Metrics` exports the counters of endpoints and associations to a registry of the crate
 //! `prometheus-client`.
 //!
 //! ```

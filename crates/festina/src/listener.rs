@@ -13,8 +13,8 @@ use crate::endpoint::{AcceptQueue, Endpoint};
 
 /// Accepts associations on one SCTP port of an endpoint. Also a [`Stream`] of them.
 ///
-/// Dropping it stops listening and shuts down associations that nobody accepted. While too many of those wait, handshakes
-/// are left for the peers to repeat.
+/// Dropping it stops listening and shuts down associations that were not accepted. While too many of those wait, new handshakes get no answer, so
+/// that the peers repeat them.
 pub struct Listener {
     endpoint: Endpoint,
     port: u16,
@@ -28,7 +28,7 @@ impl Listener {
         Self { endpoint, port, queue, stream_key: None }
     }
 
-    /// The next association that a peer set up; `None` after the endpoint was closed.
+    /// Waits for the next association that a peer set up; `None` after the endpoint was closed.
     ///
     /// Dropping the future before it is ready loses no association.
     pub async fn accept(&self) -> Option<Association> {
@@ -36,17 +36,17 @@ impl Listener {
         poll_fn(|context| self.queue.poll_accept(context, &mut place.key)).await
     }
 
-    /// The next association that a peer set up, if one waits. `None` in any other case, and after the endpoint was closed.
+    /// Returns the next association that a peer set up, if one is available. `None` in any other case, and after the endpoint was closed.
     pub fn try_accept(&self) -> Option<Association> {
         self.queue.try_accept()
     }
 
-    /// The SCTP port.
+    /// Returns the SCTP port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The endpoint that it belongs to.
+    /// Returns the endpoint.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }

@@ -1,7 +1,7 @@
 //! The counters of endpoints and associations for Prometheus (feature `prometheus`).
 //!
-//! Nothing is counted here: a scrape reads [`Endpoint::stats`] and [`Association::stats`], and between scrapes nothing is done. A scrape
-//! takes the lock of each association that it shows once, for as long as copying its counters takes.
+//! Nothing is counted here: a scrape reads [`Endpoint::stats`] and [`Association::stats`], and there is no work between scrapes. A scrape takes the
+//! lock of each shown association once, for as long as copying its counters takes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
@@ -18,17 +18,16 @@ use prometheus_client::registry::Unit;
 use crate::association::{Association, Inner};
 use crate::endpoint::{Endpoint, EndpointStats, Shared, lock};
 
-/// Associations that are shown at the same time unless [`Metrics::with_associations_max`] says otherwise. Each has 25 series of its own.
+/// Default of [`Metrics::with_associations_max`]. Each association has 25 series of its own.
 pub const ASSOCIATIONS_SHOWN_MAX: usize = 100;
 
-/// Shows endpoints and associations to a [`Registry`](prometheus_client::registry::Registry).
+/// Exports endpoints and associations to a [`Registry`](prometheus_client::registry::Registry).
 ///
-/// Every series of an endpoint has the label `endpoint`, its address. Those of an association have `association`, the id that logs have, and
-/// `peer` as well. Endpoints and associations show from when they are added until they are gone; being shown keeps neither of them alive.
-/// The number of associations is bounded, since every label costs the database memory: those of an endpoint that holds thousands are
-/// counted by the series of the endpoint alone.
+/// Every series of an endpoint has the label `endpoint`, its address. Those of an association also have `association`, its id as in logs, and `peer`.
+/// Endpoints and associations are exported until they end; this does not keep them alive. The number of associations is limited, since every label
+/// costs memory in the database. On an endpoint with thousands of them, use the series of the endpoint.
 ///
-/// Clones are cheap and show the same. One of them goes into one registry.
+/// Clones are cheap and export the same objects. Register one of them with one registry.
 ///
 /// ```
 /// use festina::{Config, Endpoint, Metrics};
@@ -67,21 +66,21 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Shows at most so many associations at the same time; 0 shows endpoints alone.
+    /// Sets the maximum number of associations exported at the same time; 0 exports endpoints alone.
     #[must_use]
     pub fn with_associations_max(mut self, associations: usize) -> Self {
         self.associations_max = associations;
         self
     }
 
-    /// Shows an endpoint. One that is shown already stays as it is.
+    /// Adds an endpoint, unless it is already exported.
     pub fn show_endpoint(&self, endpoint: &Endpoint) {
         let mut shown = lock(&self.shown);
         shown.endpoints.retain(|other| other.strong_count() > 0);
         add(&mut shown.endpoints, endpoint.shared());
     }
 
-    /// Shows an association. If there is no room, those that have ended are removed first. Returns whether there was room then.
+    /// Adds an association. If there is no room, ended ones are removed first. Returns whether there was room then.
     pub fn show_association(&self, association: &Association) -> bool {
         let mut shown = lock(&self.shown);
         if shown.associations.len() >= self.associations_max {
@@ -94,7 +93,7 @@ impl Metrics {
         has_room
     }
 
-    /// What is there to be shown, without those that are gone: each with its labels.
+    /// Returns the live objects with their labels.
     fn read(&self) -> (Vec<Row<EndpointStats>>, Vec<Row<Stats>>) {
         let mut shown = lock(&self.shown);
         shown.associations.retain(|other| other.strong_count() > 0);
@@ -286,9 +285,11 @@ static ASSOCIATION: [OfAssociation; 20] = [
         ]),
     },
     OfAssociation::counter("festina_association_chunks_lost", "DATA chunks found lost", |s| s.sent.chunks_lost),
-    OfAssociation::counter("festina_association_retransmissions_spurious", "DATA chunks sent again in vain", |s| {
-        s.sent.spurious
-    }),
+    OfAssociation::counter(
+        "festina_association_retransmissions_spurious",
+        "Spurious retransmissions of DATA chunks",
+        |s| s.sent.spurious,
+    ),
     OfAssociation::counter(
         "festina_association_marks_reported",
         "Reports that the network marked packets (ECN)",

@@ -60,7 +60,7 @@ impl Host {
                 packet.clear();
             }
             match self.socket.recv(&mut buffer) {
-                // What was meant for an earlier one is dropped.
+                // Packets for an earlier one are dropped.
                 Ok(len) => drop(association.handle_packet(
                     now(),
                     self.server,

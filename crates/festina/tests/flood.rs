@@ -77,7 +77,7 @@ async fn a_flood_of_inits_neither_delays_an_association_for_long_nor_is_answered
         let (after, elapsed) = (server.stats(), now() - begun);
         let looked_at = after.packets_received - before.packets_received - (after.strays_shed - before.strays_shed);
         let per_second = u128::from(Config::default().strays_per_second_max());
-        // Twice what is allowed, for the association's own packets and for those who read the clock late.
+        // Twice the limit, to allow for the association's own packets and for clocks read late.
         let allowed = 2 * (per_second / 10 + per_second * elapsed.as_millis() / 1_000);
         assert!(u128::from(looked_at) <= allowed, "{looked_at} packets in {elapsed:?}, {allowed} allowed");
     }

@@ -58,7 +58,7 @@ async fn pair_through(link: LinkConfig, config: Config, seed: u64) -> Pair {
     Pair { near: near.unwrap(), far: far.unwrap(), proxy, _client: client }
 }
 
-/// A message of which number and size can be checked: sizes from 1 byte to several packets.
+/// A message whose number and size can be checked: sizes from 1 byte to several packets.
 fn numbered(number: u32) -> Message {
     let size = 4 + usize::try_from(number * 97 % 5_000).unwrap();
     let mut payload = vec![u8::try_from(number % 251).unwrap(); size];

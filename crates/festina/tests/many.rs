@@ -1,4 +1,4 @@
-//! Ten thousand associations on one endpoint, and what they cost. A binary of its own, since it counts every allocation.
+//! Ten thousand associations on one endpoint, and their cost. A binary of its own, since it counts every allocation.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(unsafe_code, reason = "an allocator that counts cannot be written without")]
 

@@ -38,7 +38,7 @@ fn ours(flows: u32) -> Result<(Duration, f64), Box<dyn std::error::Error>> {
     Ok((began_at.elapsed(), samples.values()["greedy: goodput Mbit/s"]))
 }
 
-/// Runs ns-3 once; the time it took and what it printed.
+/// Runs ns-3 once. Returns its run time and its output.
 fn theirs(program: &str, flows: u32) -> Result<(Duration, String), Box<dyn std::error::Error>> {
     let output = Command::new(program).args([format!("--n={flows}"), format!("--t={SECONDS}")]).output()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();

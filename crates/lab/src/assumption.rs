@@ -1,4 +1,4 @@
-//! Where the values of a plan come from: what the paper states, what was chosen, and what was fitted to a result.
+//! Sources of a plan's values: stated by the paper, chosen, or fitted to a result.
 
 use crate::experiment::Experiment;
 use crate::plan::{Plan, Value};
@@ -24,7 +24,7 @@ impl Origin {
         }
     }
 
-    /// The section, the reason, or what was fitted to.
+    /// The section, the reason, or the result that it was fitted to.
     pub fn note(self) -> &'static str {
         match self {
             Self::Stated(note) | Self::Chosen(note) | Self::Fitted(note) => note,
@@ -37,7 +37,7 @@ impl Origin {
 pub struct Assumption {
     /// The parameter, or what no plan can set.
     pub subject: &'static str,
-    /// Of which values it is said, as [`Value`] prints them; none for all others.
+    /// The values that this applies to, as [`Value`] prints them; an empty list means all others.
     pub values: &'static [&'static str],
     /// Whether a plan can set it.
     pub is_parameter: bool,

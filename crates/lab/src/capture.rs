@@ -1,9 +1,8 @@
 //! The packets of a run as capture files that Wireshark and tshark open.
 //!
-//! A [`Capture`] watches all links of a simulation and keeps what it sees; [`Capture::write`] writes a pcapng file for each pair
-//! of neighbours, with an interface per direction. Each packet stands there once, when it was offered to the link, and a
-//! comment tells if anything happened to it. SCTP packets are there byte for byte. TCP segments and UDP datagrams of the
-//! models get the headers that they stand for, and zeros as payload.
+//! A [`Capture`] records the packets of all links of a simulation; [`Capture::write`] writes a pcapng file for each pair of neighbours, with an
+//! interface per direction. Each packet appears once, as it was offered to the link, with a comment if anything happened to it. SCTP packets are
+//! there byte for byte. TCP segments and UDP datagrams of the models get realistic headers, and zeros as payload.
 
 mod packet;
 
@@ -42,7 +41,7 @@ pub struct Capture {
     /// Which of `packets` is the one with this link, source, flow and serial number.
     by_serial: BTreeMap<(LinkId, NodeId, u64, u64), usize>,
     beyond_max: u64,
-    /// Counts what was seen, to order what happens at the same instant.
+    /// Number of observations so far, which orders events at the same instant.
     happened: u64,
 }
 

@@ -202,15 +202,15 @@ impl std::fmt::Display for Bound {
     }
 }
 
-/// A statement is undecided if more than one in so many of its cells has no data.
+/// A statement is undecided if more than one in this many of its cells has no data.
 const LEFT_OUT_MAX: usize = 3;
 
 /// A cell of a statement.
 #[derive(Clone, Debug)]
 struct Cell {
-    /// What was seen.
+    /// Text of the observation.
     seen: String,
-    /// The estimate and what is demanded of it, or how else it was judged.
+    /// The estimate and its bound, or a direct judgement.
     found: Result<(Estimate, Bound), Judgement>,
 }
 
@@ -232,7 +232,7 @@ impl Cell {
     }
 }
 
-/// What was found in each cell that a statement speaks of.
+/// The evidence for a statement, cell by cell.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     cells: Vec<Cell>,
@@ -287,7 +287,7 @@ impl Evidence {
         }
     }
 
-    /// What it would take to decide, as far as it is a matter of chance; in front of what was seen.
+    /// How many runs would decide, as a prefix of the text; empty if runs do not matter.
     fn what_would_decide(&self) -> String {
         let runs = self.cells.iter().filter_map(|cell| cell.runs_to_decide(self.cells.len()));
         match runs.reduce(|one, other| Some(one?.max(other?))) {

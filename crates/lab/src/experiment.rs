@@ -1,4 +1,4 @@
-//! What an experiment is: how to run a point of it, what was published, and what shape the result must have.
+//! The interface of an experiment: how to run a point, the published numbers, and the shape that the result must have.
 
 use std::collections::BTreeSet;
 
@@ -18,14 +18,13 @@ pub trait Experiment: Sync {
     /// The name on the command line: lower case, digits and hyphens.
     fn name(&self) -> &'static str;
 
-    /// One line that says what is measured.
+    /// One line that names the subject of the measurement.
     fn title(&self) -> &'static str;
 
     /// Where the published numbers are from: authors, year, figure or table.
     fn reference(&self) -> &'static str;
 
-    /// What is measured and how, what was chosen where the publication is silent: paragraphs of plain text, parted by
-    /// empty lines.
+    /// The method, and the choices where the publication is silent: paragraphs of plain text, separated by empty lines.
     fn about(&self) -> &'static str;
 
     /// The experiment's own plan, in TOML; it sets every parameter.
@@ -49,7 +48,7 @@ pub trait Experiment: Sync {
         Vec::new()
     }
 
-    /// What was asked, in one sentence, for the first line of a report; empty if [`about`](Self::about) says it.
+    /// The question of the experiment in one sentence, for the first line of a report; empty if [`about`](Self::about) says it.
     fn question(&self) -> &'static str {
         ""
     }
@@ -136,7 +135,7 @@ fn curve_name(plan: &Plan, point: &Point) -> String {
 pub struct Objection {
     /// The parameter that it is about.
     pub parameter: String,
-    /// What is wrong and what was expected.
+    /// The problem, and the expected value.
     pub problem: String,
 }
 
@@ -147,7 +146,7 @@ pub struct Comparison {
     pub what: String,
     /// The unit of both numbers, empty if they have none.
     pub unit: &'static str,
-    /// What was published.
+    /// The published value.
     pub published: f64,
     /// What we measured; `None` if this run did not.
     pub measured: Option<f64>,
@@ -193,13 +192,13 @@ pub struct Check {
 }
 
 impl Check {
-    /// A check that holds or not, and what was seen.
+    /// Creates a check that holds or is broken, with the observation.
     pub fn new(statement: impl Into<String>, holds: bool, seen: impl Into<String>) -> Self {
         let verdict = if holds { Verdict::Holds(seen.into()) } else { Verdict::Broken(seen.into()) };
         Self::judged(statement, verdict)
     }
 
-    /// A check that this run has no data for, and what it lacks: it is not tested.
+    /// Creates a check that is not tested, because this run lacks data, with the reason.
     pub fn skipped(statement: impl Into<String>, lacking: impl Into<String>) -> Self {
         Self::judged(statement, Verdict::Skipped(lacking.into()))
     }
@@ -215,11 +214,11 @@ impl Check {
 /// Chance is our own from run to run: a statement holds or is broken only if the whole 95% interval says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does; what was seen.
+    /// It holds; with the observation.
     Holds(String),
-    /// It does not; what was seen.
+    /// It does not hold; with the observation.
     Broken(String),
-    /// Chance explains either; what was seen.
+    /// Chance explains either outcome; with the observation.
     Undecided(String),
     /// It is not tested: this run has no data for it, or the model cannot show it; why.
     Skipped(String),
@@ -236,7 +235,7 @@ impl Verdict {
         }
     }
 
-    /// What it rests on.
+    /// Returns the observation.
     pub fn seen(&self) -> &str {
         match self {
             Self::Holds(seen) | Self::Broken(seen) | Self::Undecided(seen) | Self::Skipped(seen) => seen,

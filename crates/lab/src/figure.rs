@@ -1,9 +1,9 @@
 //! Figures, drawn as SVG with real text.
 //!
-//! - [`DelayDistribution`] builds the figure that Festina shows most: who waits how long
+//! - [`DelayDistribution`] builds the distribution of delays, Festina's most frequent figure
 //! - [`BarChart`] builds bars in groups, with marks and stacked shares
 //! - [`TimeSequence`] builds the life of packets over time
-//! - [`Figure`] is what is drawn: [axes](Axis), curves, points, bars, marked vertical lines
+//! - [`Figure`] is the contents of a figure: [axes](Axis), curves, points, bars, marked vertical lines
 //! - `draw` puts it on the page; `label` finds free places for the names of curves
 
 mod axis;
@@ -94,7 +94,7 @@ impl Figure {
 /// One curve.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// What is written beside the curve and in the legend.
+    /// Name next to the curve and in the legend.
     pub name: String,
     /// The points in axis values, joined by straight lines. What lies outside the axes is drawn on their edge.
     pub points: Vec<(f64, f64)>,
@@ -103,7 +103,7 @@ pub struct Curve {
 /// Points of one kind.
 #[derive(Clone, Debug)]
 pub struct PointSeries {
-    /// What is written in the legend.
+    /// Name in the legend.
     pub name: String,
     /// The form of the points.
     pub marker: Marker,
@@ -175,7 +175,7 @@ pub enum Marker {
 /// Colours that stay apart for readers with any common colour vision deficiency (after Okabe and Ito), on white.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Color {
-    /// For what is compared against.
+    /// For reference curves.
     Gray,
     /// The second.
     Orange,
@@ -196,7 +196,7 @@ pub enum Color {
 pub struct Mark {
     /// Where on the horizontal axis.
     pub x: f64,
-    /// What is written at its upper end.
+    /// Label at its upper end.
     pub label: String,
 }
 
@@ -207,7 +207,7 @@ pub struct Note {
     pub x: f64,
     /// Upwards.
     pub y: f64,
-    /// What is written.
+    /// The text.
     pub text: String,
 }
 

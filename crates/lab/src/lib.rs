@@ -6,22 +6,22 @@
 //!                experiment: run      experiment: published numbers, checks
 //! ```
 //!
-//! - [`plan`]: what is run, at which values, how often; bad plans are told what was expected where
-//! - [`experiment`]: what an experiment is; [`experiments`] has them all
-//! - [`evidence`]: what repetitions say about a statement: estimates with intervals, bounds, judgements
-//! - [`assumption`]: where the values of a plan come from: stated, chosen or fitted
-//! - [`scoreboard`]: published numbers and inequalities beside ours
-//! - [`ledger`]: every quantitative statement of the papers, what tests it and what came of it; [`readings`]: which of them survive
-//!   which reading of the papers
-//! - [`scenario`]: what many experiments have in common: transports by their settings, the thin stream over a path
-//! - [`samples`]: what one run measures
+//! - [`plan`]: the points to run, and how often; errors in plans name the place and the expected value
+//! - [`experiment`]: the interface of an experiment; [`experiments`] has them all
+//! - [`evidence`]: how repetitions support a statement: estimates with intervals, bounds, judgements
+//! - [`assumption`]: sources of a plan's values: stated, chosen or fitted
+//! - [`scoreboard`]: published numbers and inequalities next to ours
+//! - [`ledger`]: every quantitative statement of the papers, with its test and result; [`readings`]: which of them survive
+//!   under each reading of the papers
+//! - [`scenario`]: shared set-ups: transports by their settings, the thin stream over a path
+//! - [`samples`]: the measurements of one run
 //! - [`runner`]: runs a plan in parallel, resumes it, divides it among machines
 //! - [`summary`]: means with confidence intervals, percentiles
-//! - [`report`]: everything that is written about a run; [`page`]: what all pages have in common
-//! - [`statistics`] gathers delays and tells their mean, percentiles and distribution
+//! - [`report`]: the files written about a run; [`page`]: the common parts of all pages
+//! - [`statistics`] collects delays and computes their mean, percentiles and distribution
 //! - [`figure`] draws curves, points, bars and the life of packets as SVG; [`png`] makes pictures of them
 //! - [`capture`] writes the packets of a run for Wireshark
-//! - [`traces`] draws what a capture says about its streams
+//! - [`traces`] draws the statistics of a capture's streams
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Plans: what an experiment runs, at which values, how often.
+//! Plans: the points that an experiment runs, and how often.
 //!
 //! ```toml
 //! experiment = "md1"
@@ -17,21 +17,21 @@
 //! repetitions = 50
 //! parameters.load = "90%"
 //!
-//! [quick]                         # what is different at quick scale
+//! [quick]                         # differences at quick scale
 //! repetitions = 3
 //! parameters.packets = 1_000
 //! ```
 //!
-//! Some experiments have tables, any number of each kind, each under a name of its own; what they set is a parameter like any other,
-//! called `flows.thin.size` for example:
+//! Some experiments have tables: any number of each kind, each with a name of its own. Their settings are parameters like any other, called
+//! `flows.thin.size` for example:
 //!
 //! ```toml
 //! [flows.thin]
 //! size = ["100B", "200B"]
 //! ```
 //!
-//! What a plan leaves out is as in the experiment's own plan; a plan that has tables has no others. A plan that makes no sense is refused with the place and
-//! with what was expected.
+//! Omitted settings come from the experiment's own plan; a plan with tables uses only these. An invalid plan is refused with the place and the
+//! expected value.
 
 mod error;
 mod link_trace;
@@ -113,7 +113,7 @@ impl Plan {
             .unwrap_or_else(|error| panic!("the plan of an experiment makes sense: {error}"))
     }
 
-    /// One line that says what this run is about.
+    /// One line that names the subject of this run.
     pub fn title(&self) -> &str {
         &self.title
     }
@@ -263,11 +263,11 @@ impl PlanFile {
         })
     }
 
-    /// The plan for `experiment` at `scale`. What is left out is as in the experiment's own plan; at quick scale, what
-    /// this file says counts more than the quick part of the experiment's own plan.
+    /// Returns the plan for `experiment` at `scale`. Omitted settings come from the experiment's own plan. At quick scale, this file's settings take
+    /// precedence over the quick part of the experiment's own plan.
     ///
     /// # Errors
-    /// If a parameter is unknown or its value makes no sense, at whichever scale.
+    /// If a parameter is unknown or its value is invalid, at either scale.
     pub fn plan(&self, experiment: &dyn Experiment, scale: Scale) -> Result<Plan, PlanError> {
         let own = Self::own(experiment)?;
         let tables = tables::parameters(experiment, (&self.source, &self.raw), (&own.source, &own.raw))?;
@@ -300,7 +300,7 @@ impl PlanFile {
         Ok(plan)
     }
 
-    /// What the experiment objects to is told where the parameter is set.
+    /// Reports an objection of the experiment at the place where the parameter is set.
     fn check_sense(&self, experiment: &dyn Experiment, plan: &Plan) -> Result<(), PlanError> {
         let Some(objection) = plan.points().iter().find_map(|point| experiment.objection(point)) else {
             return Ok(());
@@ -340,8 +340,8 @@ impl PlanFile {
         Self::parse(&format!("{}.toml", experiment.name()), experiment.plan())
     }
 
-    /// What this file sets of `parameters`, in tables only if they count. The quick part is checked at full scale too: a mistake there
-    /// must not wait.
+    /// Applies this file's `parameters`, in tables only if they count. The quick part is checked at full scale too, so that mistakes there are found
+    /// early.
     fn overlay(
         &self,
         parameters: &[Parameter],

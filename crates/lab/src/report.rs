@@ -47,8 +47,8 @@ pub enum ReportError {
     /// A figure cannot be drawn: a bug of the experiment.
     #[error(transparent)]
     Figure(#[from] FigureError),
-    /// The results cannot be told as JSON.
-    #[error("the results cannot be told as JSON")]
+    /// The results cannot be written as JSON.
+    #[error("the results cannot be written as JSON")]
     Json(#[from] serde_json::Error),
     /// A file cannot be written or read.
     #[error("cannot write {path}")]
@@ -160,7 +160,7 @@ impl<'e> Report<'e> {
             write(&folder.join(format!("figure-{number}.svg")), svg)?;
             match png::from_svg(svg) {
                 Ok(picture) => write(&folder.join(format!("figure-{number}.png")), picture)?,
-                // Nobody asked for any.
+                // No pictures were requested.
                 Err(PngError::NotBuilt) => {}
                 Err(error) => no_picture = Some(error),
             }

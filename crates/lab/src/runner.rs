@@ -124,7 +124,7 @@ pub enum RunError {
     /// The system gives no threads.
     #[error("cannot start the threads that run the experiment")]
     Threads(#[source] rayon::ThreadPoolBuildError),
-    /// A point could not be measured. What was measured before is in the store.
+    /// A point could not be measured. Earlier measurements are in the store.
     #[error("cannot measure {point}")]
     Measurement {
         /// Which point.
@@ -134,13 +134,13 @@ pub enum RunError {
     },
 }
 
-/// Why whoever [measures](run_with) could not.
+/// Why a point could not be [measured](run_with).
 pub type MeasureError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Measures a point once in the stead of [`Experiment::run`]: with real sockets, which the laboratory has none of.
 pub type Measure<'a> = &'a (dyn Fn(&Point, u64) -> Result<Samples, MeasureError> + Sync);
 
-/// Runs what is not in the store yet. `progress` is told from whichever thread has finished a run.
+/// Runs the points that are not in the store yet. Calls `progress` after each run, from the thread that finished it.
 ///
 /// # Errors
 /// If the store cannot be used or no threads can be started.
@@ -153,10 +153,10 @@ pub fn run(
     run_with(experiment, plan, options, &|point, seed| Ok(experiment.run(point, seed)), progress)
 }
 
-/// The same with `measure` in the stead of the experiment's own [`run`](Experiment::run).
+/// As [`run`], with `measure` in place of the experiment's own [`run`](Experiment::run).
 ///
 /// # Errors
-/// Those of [`run`], and the first one of `measure`: what is under way then is ended in good order, and nothing is begun any more.
+/// Those of [`run`], and the first one of `measure`: runs under way are then completed, and no further ones are started.
 pub fn run_with(
     experiment: &dyn Experiment,
     plan: &Plan,

@@ -9,7 +9,7 @@ use crate::summary::Repeated;
 /// A published number counts as met if ours differs by at most this share of it.
 pub const MARGIN: f64 = 0.25;
 
-/// What was published.
+/// A published result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Published {
     /// A number.
@@ -38,7 +38,7 @@ pub struct Entry {
     pub what: String,
     /// The unit of both, empty if they have none.
     pub unit: &'static str,
-    /// What was published.
+    /// The published result.
     pub published: Published,
     /// What we measured; `None` if this run did not.
     pub measured: Option<Estimate>,
@@ -103,7 +103,7 @@ impl Entry {
         self.judgement_one_of(1)
     }
 
-    /// The same as one of so many numbers of a statement that is broken if any of them is ([`Bound::judge_one_of`]).
+    /// As [`judgement`](Self::judgement), as one of `numbers` in a statement that is broken if any of them is ([`Bound::judge_one_of`]).
     fn judgement_one_of(&self, numbers: usize) -> Option<Judgement> {
         let measured = self.measured?;
         if matches!(self.standing, Standing::NotTested(_)) {
@@ -119,7 +119,7 @@ impl Entry {
     /// Returns whether no number of our runs could decide it, because the paper has a single run.
     pub fn stays_undecided(&self) -> bool {
         let Some((ratio, bound)) = self.judged.filter(|_| self.word() == "undecided") else { return false };
-        // What is left of the interval when the chance of our mean is gone.
+        // The rest of the interval without the randomness of our mean.
         let of_mean = 1.0 + 1.0 / as_f64(ratio.repetitions);
         let half_width = ratio.half_width.map(|half| half / of_mean.sqrt());
         bound.judge(&Estimate { half_width, ..ratio }) == Judgement::Undecided
@@ -130,7 +130,7 @@ impl Entry {
         self.word_one_of(1)
     }
 
-    /// The same as one of so many numbers of a statement that is broken if any of them is.
+    /// As `word`, as one of `numbers` in a statement that is broken if any of them is.
     pub fn word_one_of(&self, numbers: usize) -> &'static str {
         match (&self.standing, self.judgement_one_of(numbers)) {
             (Standing::NotTested(_), _) | (_, None) => "not tested",

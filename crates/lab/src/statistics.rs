@@ -33,7 +33,7 @@ impl DelayStatistics {
         Self { histogram_ns, sum_ns: 0, sum_of_squares_s2: 0.0, min: None, max: None }
     }
 
-    /// Adds one delay. What is longer than 584 years counts as 584 years.
+    /// Adds one delay. Delays above 584 years count as 584 years.
     pub fn record(&mut self, delay: Duration) {
         let delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
         self.histogram_ns.record(delay_ns).expect("a histogram that resizes itself takes every value that has 64 bits");
@@ -68,7 +68,7 @@ impl DelayStatistics {
         (statistics.count() > 0 && sums.min_ns <= sums.max_ns).then_some(statistics)
     }
 
-    /// What is kept exactly beside the histogram; `None` without delays.
+    /// The values kept exactly in addition to the histogram; `None` without delays.
     pub(crate) fn sums(&self) -> Option<Sums> {
         let nanos = |delay: Duration| u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
         Some(Sums {
@@ -119,7 +119,7 @@ impl DelayStatistics {
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         let (min, max) = (self.min?, self.max?);
         let delay = Duration::from_nanos(self.histogram_ns.value_at_quantile(quantile));
-        // A bucket is told by its upper edge, which may lie beyond the longest delay in it.
+        // A bucket reports its upper edge, which may lie beyond its longest delay.
         Some(delay.clamp(min, max))
     }
 

@@ -1,7 +1,7 @@
-//! Finished runs on disk, one file for each point and seed, found again by what they are a run of.
+//! Finished runs on disk: one file for each point and seed, found by a hash of its inputs.
 //!
-//! A file is written whole or not at all, so a run that was broken off goes on where it stopped, and folders that were
-//! filled by different machines are merged by copying one into the other.
+//! A file is written atomically, so an interrupted run resumes where it stopped, and folders of different machines are merged by copying one into the
+//! other.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -44,8 +44,8 @@ impl Identity {
     }
 }
 
-/// The 64-bit FNV-1a hash, which tells file contents and names apart where nobody means harm. Two identities with the same
-/// file name overwrite each other, but are never taken for each other.
+/// The 64-bit FNV-1a hash, for file contents and names that are not chosen by an attacker. Two identities with the same file name overwrite each
+/// other, but are never confused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fnv1a(u64);
 
@@ -117,7 +117,7 @@ impl Store {
     }
 }
 
-/// What was removed from a store.
+/// Files removed from a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// How many files.

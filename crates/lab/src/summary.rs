@@ -22,7 +22,7 @@ impl Results {
         Self { plan, points }
     }
 
-    /// What was run.
+    /// The plan of the run.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -212,7 +212,7 @@ impl Repeated {
         Self { values: values.collect(), repetitions: self.repetitions.clone() }
     }
 
-    /// Only the numbers of which something is true.
+    /// Only the numbers for which `is_wanted` returns `true`.
     #[must_use]
     pub fn only(&self, is_wanted: impl Fn(f64) -> bool) -> Self {
         let pairs = self.repetitions.iter().zip(&self.values).filter(|(_, value)| is_wanted(**value));
@@ -270,8 +270,8 @@ pub(crate) fn half_width_95(values: &[f64]) -> Option<f64> {
 /// How probably a 95% interval misses.
 const ERROR: f64 = 0.05;
 
-/// How many times as wide as a 95% interval over so many repetitions one of `intervals` has to be, so that all of them together miss
-/// with 5% at most (Bonferroni's correction).
+/// How many times as wide as a 95% interval over `repetitions` each of `intervals` has to be, so that all of them together miss with at most 5%
+/// (Bonferroni's correction).
 pub(crate) fn widening(repetitions: usize, intervals: usize) -> f64 {
     let freedom = as_f64(repetitions) - 1.0;
     if freedom < 1.0 || intervals < 2 {

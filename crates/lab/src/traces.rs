@@ -37,7 +37,7 @@ type Measure = fn(&StreamReport) -> f64;
 /// A page about a capture.
 #[derive(Debug)]
 pub struct TracePage<'a> {
-    /// What was read.
+    /// Name of the source.
     pub title: &'a str,
     /// How much was read.
     pub summary: Summary,

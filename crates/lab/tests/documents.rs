@@ -66,7 +66,7 @@ fn names_in_table(path: &str, heading: &str) -> Vec<String> {
 fn the_tables_of_profiles_and_of_congestion_controls_in_the_documents_name_all_of_them() {
     let profiles: Vec<&str> = Profile::all().iter().map(|profile| profile.name()).collect();
     assert_eq!(names_in_table("profiles.md", "# The profiles\n"), profiles);
-    assert_eq!(names_in_table("recovery.md", "\n## What it costs\n"), profiles);
+    assert_eq!(names_in_table("recovery.md", "\n## Cost of all profiles\n"), profiles);
     let mut sequences = names_in_table("recovery.md", "\nThe longest that any message took ");
     sequences.retain(|name| !name.contains('+'));
     assert_eq!(sequences, profiles);

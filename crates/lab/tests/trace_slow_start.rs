@@ -8,7 +8,7 @@ use festina_trace::analysis::{SlowStart, SlowStartExit};
 use festina_trace::{Analyser, Finding, PcapngWriter, analyse};
 use festina_units::{ByteCount, Duration, Probability};
 
-/// What a capture at the sender says about a transfer of so many bytes.
+/// Returns the analysis of a transfer of `bytes`, captured at the sender.
 fn begin(config: TcpConfig, bytes: u64, loss: Probability) -> SlowStart {
     let second = Duration::from_secs(1);
     let size = ByteCount::from_bytes(bytes);

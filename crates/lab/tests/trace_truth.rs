@@ -1,6 +1,6 @@
-//! What the analysis of captures finds, beside the truth that the simulator knows.
+//! Compares the results of the analysis of captures with the truth that the simulator knows.
 //!
-//! `cargo test -p festina-lab --test trace_truth -- --nocapture` prints the counts; with `FESTINA_TRUTH_EXAMPLES=1` also what was found wrong.
+//! `cargo test -p festina-lab --test trace_truth -- --nocapture` prints the counts; with `FESTINA_TRUTH_EXAMPLES=1` also the errors.
 
 use std::collections::BTreeMap;
 
@@ -23,16 +23,16 @@ const PROVING: [&str; 4] = ["linux", "sack", "rfc9260", "festina"];
 /// Packets with their times.
 type Packets = Vec<(Instant, Vec<u8>)>;
 
-/// What is done to a capture before it is analysed.
+/// Changes of a capture before its analysis.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flaws {
     /// Added to all sequence numbers of TCP, so that they wrap around.
     wraps: bool,
     /// Bytes that are kept of each packet.
     snap: Option<usize>,
-    /// The capture begins after so many packets.
+    /// The capture begins after this many packets.
     starts_at: usize,
-    /// Of so many packets one is missing.
+    /// One in this many packets is missing.
     misses_one_of: Option<usize>,
 }
 
@@ -156,21 +156,21 @@ fn cause(truth: RetransmissionCause) -> Cause {
     }
 }
 
-/// How often what was right and wrong.
+/// Counts of right and wrong findings.
 #[derive(Debug, Default)]
 struct Score {
     captures: u64,
     visible: u64,
     missed: Vec<String>,
-    /// Retransmissions no earlier copy of which was captured.
+    /// Retransmissions without any earlier copy in the capture.
     without_first: u64,
     /// Truth, finding, confidence.
     causes: BTreeMap<(Cause, Cause, Confidence), u64>,
-    /// Needed or not, and what was found.
+    /// Counts by truth (needed or not) and finding.
     spurious: BTreeMap<(bool, bool), u64>,
     /// Of those that were not needed, how many the capture cannot tell, and how many of these were called spurious all the same.
     cannot_be_told: [u64; 2],
-    /// Those that were not told although the capture can, by what they were and why they were not needed.
+    /// Provable ones that were not found, by kind and by the reason why they were spurious.
     untold: BTreeMap<String, u64>,
     messages: u64,
     messages_off: u64,
@@ -196,7 +196,7 @@ impl Score {
     fn told(&self) -> String {
         format!(
             "{} captures, {} retransmissions, {} missed, {} more without an earlier copy in the capture, {} invented, {} causes wrong: \
-             {:?}; spurious {:?}, {} cannot be told, {} of them were, others not told {:?}; {} of {} delays off",
+             {:?}; spurious {:?}, {} unprovable, {} of them found, other ones missed {:?}; {} of {} delays off",
             self.captures,
             self.visible,
             self.missed.len(),
@@ -301,7 +301,7 @@ fn examine(name: &str, seed: usize, score: &mut Score) {
         let end = end_of(message.sequence).saturating_sub(shift);
         let Some(write) = found.writes.iter().find(|write| write.end == end) else { continue };
         if !is_tcp && flaws.snap.is_some() {
-            // Chunks that share a packet with others lie beyond the end of what was captured.
+            // Chunks that share a packet with others lie beyond the snap length.
             continue;
         }
         let which = || format!("{name} {seed} message {} of packet {}", message.sequence, write.sent_packet);
@@ -309,7 +309,7 @@ fn examine(name: &str, seed: usize, score: &mut Score) {
     }
 }
 
-/// What a packet of the receiver says: what has arrived, and what came once more. Counted as messages of TCP in bytes, as chunks of SCTP.
+/// Contents of a receiver's packet: arrivals, and duplicates. Counted as messages, of TCP in bytes and of SCTP in chunks.
 struct Answer {
     at: Instant,
     through: u64,
@@ -334,10 +334,10 @@ impl Answers {
         Self { answers: of_receiver.filter_map(answer).collect(), is_tcp, rtt }
     }
 
-    /// Returns whether anything in the capture speaks against a path that lost all earlier copies: a report that this copy came once more, an
-    /// acknowledgement sooner than a round trip after it, or one that echoes an earlier copy. If nothing does, the sender would have seen
-    /// the same packets if this copy had been needed: up to the first acknowledgement of it, none says what has arrived. A report that
-    /// answers the copy after this one would have come then, too.
+    /// Returns whether anything in the capture contradicts a path that lost all earlier copies: a report that this copy was a duplicate, an
+    /// acknowledgement sooner than a round trip after it, or one that echoes an earlier copy. Otherwise the sender would have seen the same packets
+    /// if this copy had been needed: none before its first acknowledgement reports its arrival. A report that answers the next copy would have come
+    /// then, too.
     fn can_tell(&self, copy: &RetransmissionRecord, all: &[RetransmissionRecord]) -> bool {
         let next = all.iter().find(|other| (other.chunk, other.ordinal) == (copy.chunk, copy.ordinal + 1));
         let next_at = next.map(|next| next.at);
@@ -480,7 +480,7 @@ fn the_same_holds_for_captures_that_the_rules_were_not_made_with() {
     judge(&[1_000, 2_000, 3_000, 4_000, 5_000]);
 }
 
-/// Two paths, of which one loses the data of a message and the other its acknowledgement.
+/// Two paths: one loses the data of a message, the other its acknowledgement.
 #[test]
 fn what_the_sender_sees_is_the_same_whether_data_or_its_acknowledgement_was_lost_unless_a_duplicate_is_reported() {
     // Forward are the SYN, an acknowledgement and the messages; back are the answer to the SYN and an acknowledgement of each message.
@@ -548,7 +548,7 @@ fn judge(first_seeds: &[usize]) {
     let cannot = |which: usize| sum(&PROVING, &move |score| score.cannot_be_told[which]);
     let [provable, proven] = [told + untold - cannot(0), told - cannot(1)];
     println!(
-        "from {first_seeds:?}: {told} of {} spurious ones are told, and {proven} of {provable} that the capture can tell",
+        "from {first_seeds:?}: {told} of {} spurious ones are found, and {proven} of {provable} provable ones",
         told + untold
     );
     assert!(told * 100 >= 95 * (told + untold), "{told} of {} spurious ones told", told + untold);

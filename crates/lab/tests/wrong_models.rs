@@ -38,7 +38,7 @@ const EXPERIMENTS: [(&str, &str); 20] = [
         "repetitions = 8\nparameters.rate = [\"500kbit/s\", \"100kbit/s\"]\nparameters.interval = \"2s\"\nparameters.duration = \"2m\"",
     ),
     ("p10-fig12", "repetitions = 12\nparameters.rate = [\"100kbit/s\", \"400kbit/s\"]\nparameters.duration = \"2m\""),
-    // So many losses that few players show what the paper's traffic shows in twelve hours.
+    // High loss, so that few players show the effect of the paper's traffic of twelve hours.
     (
         "p10-fig13",
         "repetitions = 6\nparameters.players = 20\nparameters.duration = \"5m\"\nparameters.loss = \"1%\"\n\
@@ -85,7 +85,7 @@ fn wrong_models(name: &str) -> [(&'static str, &'static str, &'static str); 3] {
     let [doubled, unprompted, swapped, repeated, low] =
         ["rto-doubled", "no-fast-retransmit", "swapped", "repeated", "rto-low"].map(fault);
     match name {
-        // These read captures: what is wrong is the capture, or who sent what is in it.
+        // These read captures: the fault is in the capture or in its sender.
         "p10-table1" => ["missing-packets", "coarse-clock", "swapped"].map(fault),
         "p10-fig1" => ["missing-packets", "drift", "one-way"].map(fault),
         "r15-classes" => ["no-times", "blurred", "alike"].map(fault),

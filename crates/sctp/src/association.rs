@@ -56,7 +56,7 @@ use state::State;
 /// A pause that no association lives to see.
 const NEVER: Duration = Duration::from_secs(1 << 32);
 
-/// At most so many bytes of an error cause are kept for the application.
+/// Maximum bytes of an error cause kept for the application.
 const CAUSE_INFO_BYTES_MAX: usize = 64;
 
 /// One end of an SCTP association (RFC 9260), without a clock or a socket.
@@ -91,7 +91,7 @@ pub struct Transmit {
     pub destination: SocketAddr,
     /// Its length in bytes.
     pub len: usize,
-    /// What the ECN field of the IP header is to say: whether routers may mark the packet (RFC 3168 §5). Never
+    /// The ECN field to set in the IP header, that is, whether routers may mark the packet (RFC 3168 §5). Never
     /// [`CongestionExperienced`](EcnCodepoint::CongestionExperienced).
     pub ecn: EcnCodepoint,
 }
@@ -107,14 +107,13 @@ struct Counters {
 }
 
 impl Association {
-    /// Begins an association with a peer: an INIT waits in `poll_transmit`. `nonce` must differ between the associations of
-    /// one context; the tag and the first TSN are derived from it.
+    /// Starts an association with a peer: `poll_transmit` then returns an INIT. `nonce` must differ between the associations of one context; the tag
+    /// and the first TSN are derived from it.
     pub fn connect(now: Instant, context: &Arc<Context>, remote: SocketAddr, ports: Ports, nonce: u64) -> Self {
         Self::connect_knowing(now, context, remote, ports, nonce, None)
     }
 
-    /// The same with what an earlier association to this destination has learned of the path: the first packets are repaired as
-    /// quickly as later ones.
+    /// As [`connect`](Self::connect), seeded from an earlier association to this destination: the first losses are repaired as quickly as later ones.
     pub fn connect_knowing(
         now: Instant,
         context: &Arc<Context>,
@@ -132,7 +131,7 @@ impl Association {
         association
     }
 
-    /// An association out of a cookie that was found valid. It waits for that cookie once more, to be confirmed by it.
+    /// Creates an association from a valid cookie. The caller passes that cookie to it once more, which confirms it.
     fn accept(now: Instant, context: &Arc<Context>, remote: SocketAddr, cookie: &Cookie) -> Self {
         let mut association = Self::new(now, context, remote, cookie.ports, cookie.tags);
         association.begin_handshake(now);
@@ -171,11 +170,10 @@ impl Association {
         }
     }
 
-    /// Takes in one packet that came with this ECN field. Its payloads are kept by reference, so `packet` should own little more than the
-    /// packet.
+    /// Handles a packet received with this ECN field. Its payloads are kept by reference, so `packet` should own little more than the packet.
     ///
     /// # Errors
-    /// Says why the packet, or the rest of it, was dropped. None of these is fatal, and each is already counted.
+    /// Why the packet, or the rest of it, was dropped. No such error is fatal, and each is already counted.
     pub fn handle_packet(
         &mut self,
         now: Instant,
@@ -194,7 +192,7 @@ impl Association {
         result
     }
 
-    /// Does what is due by `now`. Calling it too early does nothing.
+    /// Runs all timers that have expired by `now`. An early call does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.peer_gone_at().is_some_and(|at| now >= at) {
             self.close(ClosedReason::PeerUnreachable);
@@ -236,12 +234,12 @@ impl Association {
         Ok(id)
     }
 
-    /// Ends in good order: what was sent is delivered first; no more messages are taken (RFC 9260 §9.2).
+    /// Shuts down gracefully: queued messages are delivered first, and new ones are refused (RFC 9260 §9.2).
     pub fn shutdown(&mut self, now: Instant) {
         self.request_shutdown(now);
     }
 
-    /// Ends at once. Up to 64 bytes of `reason` are told to the peer (RFC 9260 §9.1).
+    /// Aborts the association and sends up to 64 bytes of `reason` to the peer (RFC 9260 §9.1).
     pub fn abort(&mut self, reason: &[u8]) {
         let reason = reason.get(..CAUSE_INFO_BYTES_MAX).unwrap_or(reason);
         self.abort_with(Cause::UserInitiatedAbort(reason), ClosedReason::AbortedLocally);
@@ -278,16 +276,15 @@ impl Association {
         message
     }
 
-    /// Drops the messages that wait unread on an inbound stream, and those that arrive on it from now on, so that an unread stream does not
-    /// fill the receive buffer, which all streams share. The peer has them acknowledged as usual. It holds until
-    /// [`resume_stream`](Self::resume_stream), until the peer resets the stream, which [`request_reset`](Self::request_reset) asks for, or until
-    /// the peer restarts. Returns how many messages it has dropped. Like [`poll_message`](Self::poll_message) it may have the peer told of the
-    /// room. It does nothing before the peer is known.
+    /// Discards the unread messages of an inbound stream and all that arrive on it from now on, so that an unread stream does not fill the shared
+    /// receive buffer. They are still acknowledged to the peer. This lasts until [`resume_stream`](Self::resume_stream), until the peer resets the
+    /// stream (see [`request_reset`](Self::request_reset)), or until the peer restarts. Returns the number of unread messages discarded. Like
+    /// [`poll_message`](Self::poll_message) it may trigger a SACK that advertises the room. Does nothing before the peer is known.
     pub fn discard_stream(&mut self, stream: StreamId) -> usize {
         self.receiver.as_mut().map_or(0, |receiver| receiver.discard_stream(stream))
     }
 
-    /// How much of one stream may wait unread: [`Limits::stream_unread_bytes_max`](crate::Limits::stream_unread_bytes_max).
+    /// Returns the limit on unread bytes of one stream: [`Limits::stream_unread_bytes_max`](crate::Limits::stream_unread_bytes_max).
     pub fn stream_unread_bytes_max(&self) -> Option<usize> {
         self.context.config().limits.stream_unread_bytes_max
     }
@@ -300,8 +297,8 @@ impl Association {
         }
     }
 
-    /// Whether the peer is to be told something at once. After [`poll_message`](Self::poll_message) only this can have changed, so a
-    /// caller that takes many messages need not poll for packets after each.
+    /// Whether a packet must be sent at once. [`poll_message`](Self::poll_message) can change only this, so a caller that takes many messages need
+    /// not poll for packets after each.
     pub fn acknowledges_now(&self) -> bool {
         self.receiver.as_ref().is_some_and(Receiver::sack_wanted)
     }
@@ -322,7 +319,7 @@ impl Association {
         earliest
     }
 
-    /// Whether the association is over.
+    /// Whether the association has ended.
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
     }
@@ -381,8 +378,8 @@ impl Association {
         stats
     }
 
-    /// Sets what [`Config::scheduler`](crate::Config::scheduler) goes by for a stream: its priority, of which 0 is the highest, or its weight
-    /// (RFC 8260 §4.3.3). It has no effect with the other schedulers. Messages that have begun to leave go on.
+    /// Sets a stream's value for [`Config::scheduler`](crate::Config::scheduler): its priority (0 is the highest), or its weight (RFC 8260
+    /// §4.3.3). Other schedulers ignore it. Messages that are partly sent are not affected.
     pub fn set_stream_value(&mut self, stream: StreamId, value: u16) {
         self.sender.streams().set_value(stream, value);
     }
@@ -430,7 +427,7 @@ impl Association {
         }
     }
 
-    /// DATA has left beside COOKIE ECHO at most, and T1 has it leave beside that again: the sender's own timers wait.
+    /// Whether T1 repeats the DATA sent with COOKIE ECHO: the sender's own timers wait meanwhile.
     fn t1_repeats_data(&self) -> bool {
         self.state.is_cookie_echoed() && self.paths.pick().sending.copies_control_early()
     }
@@ -483,7 +480,7 @@ impl Association {
         if is_dead {
             return self.close(ClosedReason::PeerUnreachable);
         }
-        // While data leaves now and then, what the sender has learned of the path is worth its memory.
+        // As long as data is sent now and then, the learned path state is worth its memory.
         if is_ready {
             self.give_back_memory();
         }
@@ -525,14 +522,14 @@ impl Association {
         }
     }
 
-    /// How long both sides may be quiet before this side sends a heartbeat.
+    /// Silence of both sides after which this side sends a heartbeat.
     #[inline]
     fn quiet_max(&self) -> Duration {
         self.context.config().peer_timeout.map_or(NEVER, |timeout| timeout / 4)
     }
 }
 
-/// A timeout or a missed heartbeat on `path`. Returns whether the peer is given up.
+/// Handles a timeout or a missed heartbeat on `path`. Returns whether the peer counts as unreachable.
 fn path_failed(now: Instant, path: &mut Path, config: &Config, events: &mut Events) -> bool {
     let verdict = path.failed(now, &config.retries, config.peer_timeout.is_some());
     if verdict == PathVerdict::Inactive {

@@ -1,4 +1,4 @@
-//! What an association is told when it is made; shared by many associations behind one `Arc`.
+//! Association configuration, shared by many associations behind one `Arc`.
 
 mod congestion_control;
 mod send_buffer;
@@ -10,63 +10,60 @@ use thiserror::Error;
 pub use congestion_control::{CongestionControl, UnknownCongestionControl};
 pub use send_buffer::SendBufferPolicy;
 
-/// The smallest packet size that may be configured: INIT ACK with its cookie and a few reports fits into it, and every IP network has
-/// room for it.
+/// Minimum packet size that may be configured: INIT ACK with its cookie and a few reports fits into it, and every IP network can carry it.
 pub(crate) const PACKET_BYTES_MIN: usize = 384;
 
-/// Settings of an association or a listener. The defaults follow RFC 9260 §16 but for the loss-recovery profile, which is
-/// Festina's own, and congestion control.
+/// Settings of an association or a listener. The defaults follow RFC 9260 §16, except for Festina's own loss-recovery profile and congestion control.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Loss recovery: which mechanisms the sender uses.
+    /// Loss-recovery mechanisms of the sender.
     pub mechanisms: Mechanisms,
-    /// How much may be on the way. It does not change while the association lives. The default is CUBIC with the profile `festina` and
-    /// the standard's with the others, which were published with that.
+    /// Congestion controller, fixed for the life of the association. The default is CUBIC with the profile `festina` and RFC 9260's with the others,
+    /// which were published with that.
     pub congestion: CongestionControl,
     /// Timers.
     pub timers: Timers,
-    /// When to give up.
+    /// Retry limits.
     pub retries: Retries,
-    /// How long a peer may leave this side without any answer; then it counts as gone
-    /// ([`ClosedReason::PeerUnreachable`](crate::ClosedReason::PeerUnreachable)). From 1 s to a day.
+    /// Silence after which a peer counts as gone ([`ClosedReason::PeerUnreachable`](crate::ClosedReason::PeerUnreachable)). From 1 s to a day.
     ///
-    /// The time begins with the first packet that asks for an answer and gets none: DATA, a heartbeat or SHUTDOWN. An outage that is
-    /// shorter never ends an association: the last question leaves when the time is over. When neither side has said anything for a quarter of
-    /// this time, the peer is asked, unless `timers.heartbeat_interval` is `None`. When it has answered nothing for a quarter of this time,
-    /// it is asked in any case, and then at least eight times in this time. Thus a peer that vanishes is noticed within 1.4 times this time.
+    /// The time starts with the first unanswered packet that requires an answer: DATA, a heartbeat or SHUTDOWN. A shorter outage never ends an
+    /// association, because the last request is sent when the time is over. When both sides have been silent for a quarter of this time, a heartbeat
+    /// is sent, unless `timers.heartbeat_interval` is `None`. When the peer has left a request unanswered for a quarter of this time, heartbeats are
+    /// sent in any case, at least eight within this time. A vanished peer is thus detected within 1.4 times this time.
     ///
-    /// It takes the place of `retries.association_max` and `retries.unreachable_after_min`, which hold where this is `None`: the rules of
-    /// RFC 9260 §8.1 and their five or six minutes. A handshake has its own limit, `retries.init_max`. The default is 60 s with the
-    /// profile `festina` and `None` with the others, which were published without it.
+    /// Replaces `retries.association_max` and `retries.unreachable_after_min`. With `None` these two apply: the rules of RFC 9260 §8.1, which take
+    /// five or six minutes. A handshake has its own limit, `retries.init_max`. The default is 60 s with the profile `festina` and `None` with the
+    /// others, which were published without it.
     pub peer_timeout: Option<Duration>,
-    /// Sizes and bounds.
+    /// Buffer and message sizes.
     pub limits: Limits,
-    /// Whom an endpoint lets in. The core, which knows one association at a time, leaves it to the endpoint around it.
+    /// Admission of peers. Applied by the endpoint, since the core only knows single associations.
     pub admission: Admission,
-    /// What an endpoint remembers of destinations. Like `admission` it is the endpoint's business. It serves the profile `festina` alone.
+    /// Cache of path state per destination. Like `admission` it is applied by the endpoint. Only the profile `festina` uses it.
     pub memory: DestinationMemory,
     /// Delayed acknowledgement by this side's receiver.
     pub sack: SackPolicy,
-    /// In which order streams get to send.
+    /// Order in which streams send.
     pub scheduler: StreamScheduler,
-    /// Offer the peer message interleaving (RFC 8260): fragments of several messages may alternate, so that a small message need not wait
-    /// for a large one on another stream. The `scheduler` decides in which order; with `FirstComeFirstServed` nothing alternates. Off by
-    /// default: each message costs 4 bytes more. It has no effect with a peer that does not support it.
+    /// Offer message interleaving (RFC 8260) to the peer: fragments of several messages may alternate, so that a small message need not wait for a
+    /// large one on another stream. The `scheduler` decides the order; with `FirstComeFirstServed` nothing alternates. Off by default: each message
+    /// costs 4 more bytes. No effect if the peer does not support it.
     pub interleaving: bool,
-    /// How the promises of partial reliability are kept (RFC 3758).
+    /// Behaviour of partial reliability (RFC 3758).
     pub partial_reliability: PartialReliability,
-    /// What the peer may change: its streams (RFC 6525), and whether it may restart.
+    /// Requests of the peer that are granted: stream changes (RFC 6525) and restarts.
     pub peer_requests: PeerRequests,
-    /// What the caller promises of the way that packets take.
+    /// Properties of the layer below, promised by the caller.
     pub carrier: Carrier,
-    /// Tell the application of every message's way: [`Event::MessageSent`](crate::Event::MessageSent) and its like.
+    /// Report the progress of every message: [`Event::MessageSent`](crate::Event::MessageSent) and similar events.
     pub message_events: bool,
 }
 
 /// The default of [`Limits::message_bytes_max`].
 const MESSAGE_BYTES_MAX_DEFAULT: usize = 1 << 20;
 
-/// What the receiver's table of streams may take before it counts towards the receive window.
+/// Size of the receiver's stream table that does not count towards the receive window.
 pub(crate) const TABLE_BYTES_FREE: usize = 16 << 10;
 
 impl Default for Config {
@@ -76,7 +73,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The default settings with another loss-recovery profile.
+    /// Returns the default settings with another loss-recovery profile.
     pub fn with_profile(profile: Profile) -> Self {
         Self {
             mechanisms: profile.mechanisms(),
@@ -97,10 +94,10 @@ impl Config {
         }
     }
 
-    /// Checks every setting against what the protocol and this implementation can do.
+    /// Checks the range of every setting.
     ///
     /// # Errors
-    /// Names the first setting that is out of range and the range.
+    /// Names the first setting that is out of range, and the range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
         check("limits.packet_bytes_max", limits.packet_bytes_max, PACKET_BYTES_MIN, 65_480)?;
@@ -135,7 +132,7 @@ fn check_ms(name: &'static str, value: Duration, low: usize) -> Result<(), Confi
     check(name, usize::try_from(value.as_millis()).unwrap_or(usize::MAX), low, DAY_MS)
 }
 
-/// A setting out of range: the caller's fault.
+/// Caller: a setting is out of range.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{name} is {value}, but must lie between {low} and {high}")]
 pub struct ConfigError {
@@ -148,22 +145,21 @@ pub struct ConfigError {
 /// Timers (RFC 9260 §16). The minimum RTO belongs to the loss-recovery mechanisms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timers {
-    /// RTO before the first round-trip sample.
+    /// RTO before the first RTT sample.
     pub rto_initial: Duration,
     /// Upper bound of the RTO.
     pub rto_max: Duration,
-    /// Pause between heartbeats on an idle path; `Config::peer_timeout` may ask earlier where the peer is quiet. `None` sends none while the
-    /// path is idle.
+    /// Heartbeat interval of an idle path; `Config::peer_timeout` may send one earlier when the peer is silent. `None` sends none while the path is
+    /// idle.
     pub heartbeat_interval: Option<Duration>,
-    /// How long a state cookie is honoured.
+    /// Lifetime of a state cookie.
     pub cookie_lifetime: Duration,
-    /// How long an orderly shutdown waits for the peer to acknowledge a further sixteenth of what was left when it began; then an ABORT
-    /// ends the association. It thus takes at most 17 times as long until all is acknowledged, whatever the peer does (RFC 9260 §9.2
-    /// sets no limit). The limits for a peer that does not answer hold as well: a step in which it did not may take `Config::peer_timeout`
-    /// longer.
+    /// Maximum time in which an orderly shutdown waits for the peer to acknowledge a further sixteenth of the initially remaining data; then an ABORT
+    /// ends the association. The whole shutdown thus takes at most 17 times as long, regardless of the peer (RFC 9260 §9.2 sets no limit). The limits
+    /// for a peer that does not answer apply as well: a step without an answer may take `Config::peer_timeout` longer.
     pub shutdown_stall: Duration,
-    /// Overall limit from the first SHUTDOWN that this side sends, after all is acknowledged, to the end; `None` means 5 times `rto_max`
-    /// (RFC 9260 §9.2, T5).
+    /// Overall limit from this side's first SHUTDOWN, sent when everything is acknowledged, to the end; `None` means 5 times `rto_max` (RFC 9260
+    /// §9.2, T5).
     pub shutdown_guard: Option<Duration>,
 }
 
@@ -181,7 +177,7 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// A timer of zero would never stop expiring, and one beyond a day is taken for a mistake.
+    /// A timer of zero would expire forever, and one beyond a day is probably a mistake.
     fn validate(&self) -> Result<(), ConfigError> {
         check_ms("timers.rto_max (ms)", self.rto_max, 1)?;
         check_ms("timers.rto_initial (ms)", self.rto_initial, 1)?;
@@ -197,13 +193,13 @@ impl Timers {
 pub struct Retries {
     /// Max.Init.Retransmits: INIT or COOKIE ECHO.
     pub init_max: u32,
-    /// Association.Max.Retrans: consecutive timeouts until the peer counts as unreachable, without a `Config::peer_timeout`.
+    /// Association.Max.Retrans: consecutive timeouts after which the peer counts as unreachable, without a `Config::peer_timeout`.
     pub association_max: u32,
-    /// Path.Max.Retrans: consecutive timeouts until a path counts as inactive.
+    /// Path.Max.Retrans: consecutive timeouts after which a path counts as inactive.
     pub path_max: u32,
-    /// No peer is declared unreachable before this much time without any acknowledgement, however many timeouts there were,
-    /// so that profiles that retransmit quickly never kill an association that the standard would keep. With the timers and retries of
-    /// RFC 9260 §16 the standard needs 363 s; the default is 5 minutes. Only without a `Config::peer_timeout`.
+    /// Minimum time without any acknowledgement before a peer counts as unreachable, regardless of the number of timeouts. It keeps profiles that
+    /// retransmit quickly from ending an association that the standard would keep. With the timers and retries of RFC 9260 §16 the standard needs 363
+    /// s; the default is 5 minutes. Ignored with a `Config::peer_timeout`.
     pub unreachable_after_min: Duration,
 }
 
@@ -213,47 +209,45 @@ impl Default for Retries {
     }
 }
 
-/// Sizes and bounds.
+/// Buffer and message sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest SCTP packet sent, common header included, IP and UDP headers not. The default fits into IPv6's minimum MTU
-    /// (1,280 bytes) with UDP encapsulation.
+    /// Maximum size of SCTP packets sent, with the common header but without IP and UDP headers. The default fits into IPv6's minimum MTU (1,280
+    /// bytes) with UDP encapsulation.
     pub packet_bytes_max: usize,
-    /// Outbound streams asked for.
+    /// Number of outbound streams requested.
     pub outbound_streams: u16,
-    /// Inbound streams accepted. A receive buffer below 448 KiB allows for fewer than 65,535: one per 8 bytes, and 8,192, so
-    /// that the table of streams leaves most of the buffer free.
+    /// Number of inbound streams accepted. A receive buffer below 448 KiB allows fewer than 65,535, namely 8,192 plus one per 8 bytes, so that the
+    /// stream table leaves most of the buffer free.
     pub inbound_streams: u16,
-    /// Receive buffer: the advertised receiver window when empty. What is held for a peer, as allocated, is at most twice this
-    /// and 64 KiB, whatever arrives.
+    /// Receive buffer: the advertised receiver window when empty. The memory allocated for a peer never exceeds twice this plus 64 KiB.
     pub receive_buffer_bytes: usize,
-    /// How much of one stream may wait unread, each message counted with 64 bytes more; the first one always may. A stream that reaches it is
+    /// Maximum unread bytes of one stream, each message counted with 64 bytes more; the first message always fits. A stream that reaches the limit is
     /// discarded from there on ([`Event::StreamDiscarded`](crate::Event::StreamDiscarded)), as by
-    /// [`Association::discard_stream`](crate::Association::discard_stream). `None`, the default, sets no limit: an unread stream can
-    /// then fill the receive buffer, which all streams share (RFC 9260 §6.2), and stop all of them.
+    /// [`Association::discard_stream`](crate::Association::discard_stream). `None`, the default, sets no limit: an unread stream can then fill the
+    /// receive buffer, which all streams share (RFC 9260 §6.2), and block all of them.
     pub stream_unread_bytes_max: Option<usize>,
-    /// Send buffer: bytes queued or not yet acknowledged. Each message counts its payload and [`Limits::MESSAGE_OVERHEAD_BYTES`].
+    /// Send buffer: bytes queued or not yet acknowledged. Each message counts its payload plus [`Limits::MESSAGE_OVERHEAD_BYTES`].
     pub send_buffer_bytes: usize,
-    /// How much of that may wait for its first transmission.
+    /// Limit on the unsent part of the send buffer.
     pub send_buffer: SendBufferPolicy,
-    /// After the send buffer was full, the application is told that it can write again when it has drained to this.
+    /// Reports [`Event::Writable`](crate::Event::Writable) when a full send buffer has drained to this size.
     pub send_low_water_bytes: usize,
-    /// Largest message sent and received. Messages are delivered whole, so it must not exceed `receive_buffer_bytes`; only the default, 1 MiB,
-    /// may, and then the receive buffer is the limit. A peer that sends a larger one breaks the association.
+    /// Maximum size of messages sent and received. Messages are delivered whole, so it must not exceed `receive_buffer_bytes`. Only the default, 1
+    /// MiB, may, and then the receive buffer is the limit. A larger message from the peer ends the association.
     pub message_bytes_max: usize,
-    /// Send messages that are larger than the peer's receive buffer, the first window that it advertised. A peer that delivers messages whole, as
-    /// this one does, ends the association over them, so they are refused by default ([`SendError::TooLong`](crate::SendError::TooLong)). Peers
-    /// that deliver large messages in parts, such as Linux and usrsctp, take them. Messages sent before the handshake has shown the
-    /// peer's buffer are not refused.
+    /// Allow messages that are larger than the peer's receive buffer, which is the first window that it advertised. A peer that delivers messages
+    /// whole, as this one does, ends the association when it receives one, so they are refused by default
+    /// ([`SendError::TooLong`](crate::SendError::TooLong)). Peers that deliver large messages in parts, such as Linux and usrsctp, accept them.
+    /// Messages sent before the handshake has shown the peer's buffer are not refused.
     pub exceeds_peer_buffer: bool,
-    /// Packets that one acknowledgement may release (Max.Burst, RFC 9260 §6.1). Without effect where congestion control paces.
+    /// Maximum packets that one acknowledgement may release (Max.Burst, RFC 9260 §6.1). No effect with a congestion controller that paces.
     pub burst_packets_max: u32,
 }
 
 impl Limits {
-    /// What a message counts in [`Limits::send_buffer_bytes`] beside its payload, queued or outstanding: its slot, and its entry in the
-    /// queue or in the ledger. Slots, queue and ledger together take at most twice that, however far they have grown. Without this cost a
-    /// buffer full of one-byte messages would take seventy times its limit.
+    /// Overhead per message in [`Limits::send_buffer_bytes`], queued or outstanding: its slot, and its entry in the queue or in the ledger. Slots,
+    /// queue and ledger together never take more than twice that. Without it a buffer full of one-byte messages would take seventy times its limit.
     pub const MESSAGE_OVERHEAD_BYTES: usize = 128;
 }
 
@@ -276,28 +270,27 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The inbound streams that the receive buffer allows for: each takes 2 bytes when all are in use, or 4 with interleaving, 16 KiB
-    /// of them are free, and the rest may take a quarter of the buffer.
+    /// Number of inbound streams that the receive buffer allows. Each takes 2 bytes when all are in use, or 4 with interleaving. 16 KiB of them are
+    /// free, and the rest may take a quarter of the buffer.
     pub(crate) fn inbound_streams_affordable(&self, interleaving: bool) -> u16 {
         let stream_bytes = if interleaving { 4 } else { 2 };
         u16::try_from((TABLE_BYTES_FREE + self.receive_buffer_bytes / 4) / stream_bytes).unwrap_or(u16::MAX)
     }
 }
 
-/// How many associations an endpoint has, and how much it does for strangers.
+/// Limits on an endpoint's associations and on its work for out-of-the-blue packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// Associations at the same time, those that this side began included. Peers beyond it are refused with an ABORT that says
-    /// "Out of Resource" (RFC 9260 §3.3.10.4).
+    /// Maximum concurrent associations, including those that this side initiated. Further peers are refused with an ABORT with the cause "Out of
+    /// Resource" (RFC 9260 §3.3.10.4).
     pub associations_max: usize,
-    /// Associations at the same time that peers with one IP address set up; one /64 network counts as one IPv6 address. Peers beyond it
-    /// are refused in the same way. Many peers behind one NAT need more.
+    /// Maximum concurrent associations set up by peers with one IP address; a /64 network counts as one IPv6 address. Further peers are refused in
+    /// the same way. Many peers behind one NAT need more.
     pub associations_per_address_max: usize,
-    /// Associations of one port that wait to be accepted by the application. Beyond it handshakes are left unanswered, so that the peer
-    /// repeats them.
+    /// Maximum associations of one port that wait to be accepted by the application. Further handshakes get no answer, so that the peer repeats them.
     pub accept_queue_max: usize,
-    /// Packets per second that belong to no association, INIT above all, and are looked at; more are dropped unseen. A tenth of them may
-    /// come at once. For COOKIE ECHO, whose forgeries cost no answer, it is 4 times as many.
+    /// Maximum out-of-the-blue packets (mainly INITs) processed per second; further ones are dropped unread. A tenth of them may come at once. For
+    /// COOKIE ECHO the limit is 4 times as high, since a forged one draws no reply.
     pub strays_per_second_max: u32,
 }
 
@@ -322,14 +315,13 @@ impl Admission {
     }
 }
 
-/// What is remembered of the paths to destinations (RFC 9040), so that the first packets of the next association are repaired as quickly
-/// as later ones: the round-trip time and its variance. Only associations that this side began, and whose handshake was completed, are
-/// remembered, when they end.
+/// Limits of the cache of path state per destination (RFC 9040): round-trip time and variance. It lets the next association repair its first losses
+/// as quickly as later ones. Paths are stored when an association ends, if this side initiated it and its handshake was completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DestinationMemory {
-    /// Destinations, each an IP address and a UDP port; the one that was used longest ago makes room. 0 remembers nothing.
+    /// Maximum number of destinations, each an IP address and a UDP port. The least recently used one is evicted. 0 disables the cache.
     pub destinations_max: usize,
-    /// For how long. What is known counts for less the older it is.
+    /// How long an entry is kept. Older entries count for less.
     pub lifetime: Duration,
 }
 
@@ -339,16 +331,16 @@ impl Default for DestinationMemory {
     }
 }
 
-/// What carries the packets, and what it does for them. The core sees neither IP headers nor DTLS, so both are off by default.
+/// Features of the layer below. The core sees neither IP headers nor DTLS, so both are off by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carrier {
-    /// The caller promises that every packet travels within DTLS, which finds errors at least as well as SCTP's checksum. Packets then leave
-    /// without one, and are taken without one, if the peer says the same (RFC 9653); those with INIT or COOKIE ECHO keep it. Without that
-    /// protection errors go unnoticed.
+    /// The caller promises that every packet travels within DTLS, which detects errors at least as well as SCTP's checksum. If the peer promises the
+    /// same (RFC 9653), packets are sent and accepted without a checksum; those with INIT or COOKIE ECHO keep it. Without DTLS errors would go
+    /// unnoticed.
     pub protected_by_dtls: bool,
-    /// The caller sends each packet with the [codepoint](crate::Transmit::ecn) that it was given, and hands it in with the one that it came
-    /// with. This side then takes part in explicit congestion notification (RFC 3168; RFC 4960 appendix A), if the peer does: a router may mark
-    /// a packet with data instead of dropping it, and the sender slows down as for a loss, but has nothing to repair.
+    /// The caller sends each packet with its [codepoint](crate::Transmit::ecn), and passes received packets with the codepoint that they had. This
+    /// side then negotiates explicit congestion notification (RFC 3168; RFC 4960 appendix A). A router may mark a packet with data instead of
+    /// dropping it; the sender slows down as for a loss, but has nothing to repair.
     pub ecn: bool,
 }
 
@@ -356,23 +348,22 @@ pub struct Carrier {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PeerRestart {
-    /// It goes on with the restarted peer, as RFC 9260 has it. Messages that were not acknowledged have failed, streams restart at 0,
+    /// Continue with the restarted peer, as in RFC 9260. Unacknowledged messages have failed, streams restart at 0,
     /// [`Event::PeerRestarted`](crate::Event::PeerRestarted) reports it, and [`ReceivedMessage::restarts`](crate::ReceivedMessage::restarts)
-    /// tells the messages of the restarted peer from earlier ones.
+    /// distinguishes the messages of the restarted peer from earlier ones.
     #[default]
     Continue,
-    /// It ends with [`ClosedReason::PeerRestarted`](crate::ClosedReason::PeerRestarted), once the peer has proved its address by a cookie.
-    /// Messages received before can still be read. The peer repeats its COOKIE ECHO, and thereby gets a new association if this side listens.
+    /// End with [`ClosedReason::PeerRestarted`](crate::ClosedReason::PeerRestarted), once the peer has proven its address by a cookie. Messages
+    /// received before can still be read. The peer repeats its COOKIE ECHO, and thereby gets a new association if this side listens.
     End,
 }
 
-/// What the peer may change of the association: its streams (RFC 6525), where the rest is denied, and a reset of all numbers, TSNs among them,
-/// always is; and whether it may restart.
+/// Requests of the peer that are granted: stream changes (RFC 6525) and restarts. A reset of all numbers, TSNs among them, is always denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerRequests {
-    /// Its streams may begin anew, and it may ask that this side's do. On by default, since data channels are closed that way (RFC 8831).
+    /// Whether the peer may reset its streams and request resets of this side's. On by default, since data channels are closed that way (RFC 8831).
     pub reset_streams: bool,
-    /// It may add streams, up to `Limits::inbound_streams`, and ask this side to. Off by default.
+    /// Whether the peer may add streams, up to `Limits::inbound_streams`, and ask this side to add some. Off by default.
     pub add_streams: bool,
     /// Handling of a peer that restarts.
     pub restart: PeerRestart,
@@ -387,9 +378,9 @@ impl Default for PeerRequests {
 /// Delayed acknowledgement (RFC 9260 §6.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SackPolicy {
-    /// Longest wait before a SACK; at most 500 ms. Zero acknowledges every packet at once.
+    /// Maximum delay of a SACK; at most 500 ms. Zero acknowledges every packet at once.
     pub delay: Duration,
-    /// Acknowledge at least every so many packets with DATA.
+    /// Maximum number of packets with DATA per acknowledgement.
     pub every_packets: u8,
 }
 
@@ -399,13 +390,13 @@ impl Default for SackPolicy {
     }
 }
 
-/// How the promises of partial reliability are kept. RFC 3758 leaves both to the implementation.
+/// Behaviour of partial reliability that RFC 3758 leaves to the implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartialReliability {
-    /// When the sender looks at the lifetime of a message.
+    /// When the sender checks the lifetime of a message.
     pub expiry: Expiry,
-    /// Offer the peer NR-SACK, which says what the receiver will not drop: its sender passes over that. It has no effect with a peer
-    /// that does not support it.
+    /// Offer NR-SACK to the peer, which reports chunks that the receiver will not drop; FORWARD-TSN can skip these. No effect if the peer does not
+    /// support it.
     pub nr_sack: bool,
 }
 
@@ -415,35 +406,35 @@ impl Default for PartialReliability {
     }
 }
 
-/// When a sender looks at the lifetime of a message ([`Message::lifetime`](crate::Message::lifetime) and its deadline).
+/// When a sender checks the lifetime of a message ([`Message::lifetime`](crate::Message::lifetime) and its deadline).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expiry {
-    /// At its end, while the message is queued or lost; on its way as soon as its acknowledgement is overdue. What arrives counts as
-    /// delivered then, and lets the congestion window grow, though its acknowledgement comes after the end.
+    /// When the lifetime ends, if the message is queued or lost. A message in flight is abandoned when its acknowledgement is overdue. If it arrives,
+    /// it counts as delivered and lets the congestion window grow, even if the acknowledgement comes after the end.
     #[default]
     WhenOverdue,
-    /// At its end, wherever the message is: queued, on its way or lost. The window does not grow for what is abandoned on its way, even if
+    /// As soon as the lifetime ends, whether the message is queued, in flight or lost. The window does not grow for data abandoned in flight, even if
     /// it arrives (RFC 3758 §3.5 A4).
     AtOnce,
-    /// Before a message begins to leave, and before each retransmission. What is on its way then may still arrive, and is abandoned only if it
-    /// proves lost; a message of several fragments that has begun to leave goes on.
+    /// Before a message is first sent, and before each retransmission. Data in flight at the end of the lifetime may still arrive and is abandoned
+    /// only if it is lost. A message of several fragments that is partly sent is completed.
     BeforeTransmission,
-    /// Before each retransmission. Every message leaves once, as with FreeBSD 8.2 (Rajiullah and Brunstrom 2012 §IV-C).
+    /// Before each retransmission. Every message is sent once, as with FreeBSD 8.2 (Rajiullah and Brunstrom 2012 §IV-C).
     BeforeRetransmission,
-    /// As `BeforeRetransmission`, and as soon as a gap ack block lies above a chunk that is missing, before that counts as lost. The congestion
-    /// window is not cut for it, against RFC 3758 §3.5: FreeBSD and usrsctp do so (`sctp_strike_gap_ack_chunks`), and this is for models of them.
-    /// Each SACK with gaps costs a look at all that is outstanding.
+    /// As `BeforeRetransmission`, and when a gap ack block lies above a missing chunk, before that counts as lost. The congestion window is then not
+    /// cut, contrary to RFC 3758 §3.5. This models FreeBSD and usrsctp (`sctp_strike_gap_ack_chunks`). Each SACK with gaps costs a walk over all
+    /// outstanding chunks.
     WhenMissing,
 }
 
 impl Expiry {
-    /// All of them, the default first.
+    /// Returns all values, the default first.
     pub fn all() -> impl Iterator<Item = Self> + Clone {
         core::iter::successors(Some(Self::WhenOverdue), |expiry| expiry.next())
     }
 
-    /// The one after this one: a match, so that the compiler asks for a new one here.
+    /// Returns the next value. A match, so that the compiler reports a missing one.
     fn next(self) -> Option<Self> {
         match self {
             Self::WhenOverdue => Some(Self::AtOnce),
@@ -455,23 +446,22 @@ impl Expiry {
     }
 }
 
-/// In which order queued messages are sent (the names of RFC 8260 §3).
+/// Order in which queued messages are sent (the names of RFC 8260 §3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamScheduler {
-    /// In the order of the `send` calls, whatever their streams (SCTP_SS_FCFS).
+    /// In the order of the `send` calls, across all streams (SCTP_SS_FCFS).
     #[default]
     FirstComeFirstServed,
-    /// Streams with something to send take turns, one message each (SCTP_SS_RR), or with [`Config::interleaving`] one fragment each.
+    /// Streams with queued messages take turns, one message each (SCTP_SS_RR), or with [`Config::interleaving`] one fragment each.
     RoundRobin,
-    /// As `RoundRobin`, but the stream whose turn it is fills a packet (SCTP_SS_RR_PKT), so that the loss of a packet concerns few
-    /// streams.
+    /// As `RoundRobin`, but the stream whose turn it is fills a packet (SCTP_SS_RR_PKT), so that the loss of a packet affects few streams.
     RoundRobinPerPacket,
-    /// The stream with the lowest value first ([`Association::set_stream_value`](crate::Association::set_stream_value), 0 if none was
-    /// set); those of the same value take turns (SCTP_SS_PRIO).
+    /// The stream with the lowest value first ([`Association::set_stream_value`](crate::Association::set_stream_value), 0 by default). Streams of the
+    /// same value take turns (SCTP_SS_PRIO).
     Priority,
-    /// Streams with something to send get the same number of bytes (SCTP_SS_FC).
+    /// Streams with queued messages get the same number of bytes (SCTP_SS_FC).
     FairCapacity,
-    /// Streams with something to send get bytes in proportion to their value, 1 if none was set (SCTP_SS_WFQ).
+    /// Streams with queued messages get bytes in proportion to their value, 1 by default (SCTP_SS_WFQ).
     WeightedFairQueueing,
 }

@@ -1,16 +1,16 @@
-//! How much may be on the way, and how fast it leaves: the congestion window, what moves it, and pacing.
+//! Congestion control: the congestion window and pacing.
 //!
-//! All quantities are bytes of DATA chunks, header and padding included (RFC 9260 §7.2). A controller is given bytes, times and
-//! round-trip times; it knows nothing of TSNs, timers or packets.
+//! All quantities are bytes of DATA chunks, including header and padding (RFC 9260 §7.2). A controller receives bytes, times and round-trip times; it
+//! knows nothing of TSNs, timers or packets.
 //!
 //! | module | responsibility |
 //! |---|---|
 //! | [`rfc9260`] | the standard's window (RFC 9260 §7.2) |
-//! | [`cubic`] | CUBIC (RFC 9438), and how much of the window the application uses |
+//! | [`cubic`] | CUBIC (RFC 9438), and window validation |
 //! | [`curve`] | CUBIC's growth between two reductions |
-//! | [`hystart`] | when the first slow start ends without a loss (RFC 9406) |
-//! | [`reduction`] | how a sender comes down to a smaller window |
-//! | [`pacer`] | when the next packet may leave |
+//! | [`hystart`] | end of the first slow start before a loss (RFC 9406) |
+//! | [`reduction`] | the transition to a smaller window |
+//! | [`pacer`] | when the next packet may be sent |
 
 mod cubic;
 mod curve;
@@ -38,8 +38,8 @@ pub(crate) enum Congestion {
 }
 
 impl Congestion {
-    /// A path whose packets hold at most `pmdcs` bytes of DATA chunks (PMDCS, RFC 9260 §2.3). `initial_window_bytes` is the part of the
-    /// standard's initial window that depends on the address family (RFC 9260 §7.2.1).
+    /// Creates the controller of a path whose packets hold at most `pmdcs` bytes of DATA chunks (PMDCS, RFC 9260 §2.3). `initial_window_bytes` is the
+    /// part of the standard's initial window that depends on the address family (RFC 9260 §7.2.1).
     pub(crate) fn new(choice: CongestionControl, pmdcs: usize, initial_window_bytes: usize) -> Self {
         match choice {
             CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(pmdcs, initial_window_bytes)),
@@ -53,7 +53,7 @@ impl Congestion {
         matches!(self, Self::Cubic(_))
     }
 
-    /// A packet left that put `bytes` more of DATA on the way; `in_flight` are now.
+    /// A packet with `bytes` more of DATA was sent; `in_flight` is the new total.
     pub(crate) fn packet_left(&mut self, now: Instant, bytes: usize, in_flight: usize, srtt: Option<Duration>) {
         self.on_sent(bytes, in_flight);
         if let Some(rate) = srtt.and_then(|srtt| self.pacing_rate(srtt))
@@ -63,7 +63,7 @@ impl Congestion {
         }
     }
 
-    /// Returns whether pacing lets a packet leave now. It always does if nothing is on the way.
+    /// Returns whether pacing permits a packet now. It always does if nothing is in flight.
     pub(crate) fn is_unpaced(&self, now: Instant, in_flight: usize) -> bool {
         in_flight == 0 || self.pacer().is_none_or(|pacer| pacer.allows(now))
     }
@@ -127,7 +127,7 @@ pub(crate) fn small(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// What every congestion control algorithm answers and hears.
+/// The interface of congestion controllers.
 pub(crate) trait Controller {
     /// The congestion window.
     fn cwnd(&self) -> usize;
@@ -142,7 +142,7 @@ pub(crate) trait Controller {
     /// How fast packets may leave, with this smoothed round-trip time. `None`: without pacing.
     fn pacing_rate(&self, srtt: Duration) -> Option<PacingRate>;
 
-    /// A packet left that put `bytes` more of DATA on the way; `in_flight` are now.
+    /// A packet with `bytes` more of DATA was sent; `in_flight` is the new total.
     fn on_sent(&mut self, bytes: usize, in_flight: usize);
 
     /// A SACK acknowledged something, or nothing. Heard before a loss that the same SACK reveals (RFC 9260 §7.2.4).
@@ -157,21 +157,21 @@ pub(crate) trait Controller {
     /// The last reduction had no cause: the window and its threshold are these again.
     fn undo(&mut self, cwnd: usize, ssthresh: usize);
 
-    /// New data comes after nothing was on the way for `idle`, while the retransmission timeout is `rto`.
+    /// New data follows after nothing was in flight for `idle`, while the retransmission timeout is `rto`.
     fn on_idle(&mut self, now: Instant, idle: Duration, rto: Duration);
 }
 
-/// What a SACK acknowledged.
+/// Newly acknowledged data of a SACK.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
     pub(crate) now: Instant,
     /// Acknowledged for the first time, by the cumulative TSN or by a gap ack block.
     pub(crate) bytes: usize,
-    /// On the way before the SACK came: whether cwnd or the application limited the sender shows in it.
+    /// In flight before the SACK, which shows whether cwnd or the application limited the sender.
     pub(crate) in_flight_before: usize,
     /// When the newest of the newly acknowledged chunks was sent.
     pub(crate) sent_at: Option<Instant>,
-    /// How long that took, if it left once.
+    /// RTT sample of a chunk sent once.
     pub(crate) rtt: Option<Duration>,
     /// The smoothed round-trip time.
     pub(crate) srtt: Option<Duration>,

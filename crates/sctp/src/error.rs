@@ -1,4 +1,4 @@
-//! Errors, one enum per operation; each says whose fault it is.
+//! Errors, one enum per operation; each variant states who caused the error.
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -6,11 +6,11 @@ use thiserror::Error;
 use crate::message::Message;
 use crate::wire::StreamId;
 
-/// Why a message was not taken. Every variant hands the message back.
+/// Why a message was not accepted. Every variant returns the message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// Not now: the send buffer is full. Wait for [`Event::Writable`](crate::Event::Writable).
+    /// Temporary: the send buffer is full. Wait for [`Event::Writable`](crate::Event::Writable).
     #[error("the send buffer is full")]
     BufferFull(Message),
     /// Caller: an empty message cannot be sent over SCTP (RFC 9260 §3.3.1).
@@ -25,24 +25,24 @@ pub enum SendError {
         bytes_max: usize,
     },
     /// Caller: the stream was not negotiated.
-    #[error("stream {} does not exist: {streams} were negotiated", .message.stream.0)]
+    #[error("stream {} does not exist: {streams} streams were negotiated", .message.stream.0)]
     NoSuchStream {
         /// The message.
         message: Message,
         /// Outbound streams of the association.
         streams: u16,
     },
-    /// Not now: the stream is to begin anew, and takes no messages until the peer has answered. Wait for
+    /// Temporary: the stream is being reset and takes no messages until the peer has answered. Wait for
     /// [`Event::StreamsReset`](crate::Event::StreamsReset) or [`Event::StreamRequestFailed`](crate::Event::StreamRequestFailed).
     #[error("stream {} is being reset", .0.stream.0)]
     StreamResetting(Message),
-    /// The association is shutting down or over.
-    #[error("the association takes no more messages")]
+    /// The association is shutting down or has ended.
+    #[error("the association accepts no more messages")]
     Closed(Message),
 }
 
 impl SendError {
-    /// The message that was not taken.
+    /// Returns the message that was not accepted.
     pub fn into_message(self) -> Message {
         match self {
             Self::BufferFull(message)
@@ -58,22 +58,22 @@ impl SendError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReconfigureError {
-    /// Caller: before the handshake is complete, or after the end has begun.
-    #[error("streams can be changed while the association is established only")]
+    /// Caller: the handshake is not complete, or the shutdown has begun.
+    #[error("streams can only be changed while the association is established")]
     NotEstablished,
     /// Peer: it does not support stream reconfiguration.
     #[error("the peer does not support stream reconfiguration")]
     NotSupported,
     /// Caller: there is no such stream.
-    #[error("stream {} does not exist: there are {streams}", .stream.0)]
+    #[error("stream {} does not exist: there are {streams} streams", .stream.0)]
     NoSuchStream {
         /// The stream.
         stream: StreamId,
         /// Streams in that direction.
         streams: u16,
     },
-    /// Caller: there would be more than 65,535.
-    #[error("there would be more than 65,535 streams")]
+    /// Caller: the total would exceed 65,535.
+    #[error("the association would have more than 65,535 streams")]
     TooManyStreams,
 }
 
@@ -81,8 +81,8 @@ pub enum ReconfigureError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ClosedReason {
-    /// Both sides finished in good order (RFC 9260 §9.2).
-    #[error("shut down in good order")]
+    /// Both sides have shut down gracefully (RFC 9260 §9.2).
+    #[error("shut down gracefully")]
     Shutdown,
     /// This side called `abort`.
     #[error("aborted by this side")]
@@ -90,25 +90,25 @@ pub enum ClosedReason {
     /// Peer: it sent ABORT.
     #[error("aborted by the peer{}", cause_text(*.code, .info))]
     AbortedByPeer {
-        /// The first error cause code, 0 if it named none (RFC 9260 §3.3.10).
+        /// The first error cause code, 0 if there was none (RFC 9260 §3.3.10).
         code: u16,
         /// That cause's bytes, at most 64 of them.
         info: Bytes,
     },
-    /// Peer: it broke the protocol, and was sent an ABORT that says so.
+    /// Peer: it violated the protocol, and was sent an ABORT with this text.
     #[error("the peer violated the protocol: {0}")]
     ProtocolViolation(&'static str),
-    /// Peer: it lost its state and set up the association anew, which `PeerRequests::restart` does not allow.
+    /// Peer: it lost its state and set the association up again, which `PeerRequests::restart` does not allow.
     #[error("the peer restarted")]
     PeerRestarted,
-    /// Network: nobody answered the handshake.
+    /// Network: the handshake got no answer.
     #[error("the peer did not answer the handshake")]
     HandshakeTimeout,
     /// Network: the peer stopped answering (RFC 9260 §8.1).
     #[error("the peer stopped answering")]
     PeerUnreachable,
-    /// Network or peer: an orderly shutdown did not finish in time. Either the peer acknowledged too little of what was left for
-    /// `Timers::shutdown_stall`, or the time from SHUTDOWN on exceeded `Timers::shutdown_guard` (T5, RFC 9260 §9.2).
+    /// Network or peer: an orderly shutdown did not finish in time. Either the peer acknowledged too little of the remaining data within
+    /// `Timers::shutdown_stall`, or the time since SHUTDOWN exceeded `Timers::shutdown_guard` (T5, RFC 9260 §9.2).
     #[error("the shutdown did not finish in time")]
     ShutdownTimeout,
 }
@@ -120,32 +120,32 @@ pub enum PacketDropped {
     /// Network: too short or its checksum is wrong.
     #[error(transparent)]
     Damaged(#[from] crate::wire::PacketError),
-    /// Peer or stranger: the ports are not this association's.
+    /// Peer or other sender: the ports are not this association's.
     #[error("the packet's ports are not this association's")]
     WrongPorts,
-    /// Peer or stranger: the verification tag is wrong (RFC 9260 §8.5).
+    /// Peer or other sender: the verification tag is wrong (RFC 9260 §8.5).
     #[error("the verification tag is wrong")]
     WrongTag,
-    /// Stranger: the packet comes from an address that is none of the peer's.
+    /// Other sender: the packet comes from an address that is not the peer's.
     #[error("the packet's source is none of the peer's addresses")]
     WrongAddress,
-    /// The association is over.
-    #[error("the association is over")]
+    /// The association has ended.
+    #[error("the association has ended")]
     Closed,
-    /// Peer or stranger: the chunk does not fit the state, and is ignored as the RFC asks.
+    /// Peer or other sender: the chunk does not fit the state, and is ignored as the RFC requires.
     #[error("unexpected {0}")]
     Unexpected(&'static str),
 }
 
-/// The peer broke the protocol in a way that ends the association; the text goes into the ABORT.
+/// The peer violated the protocol in a way that ends the association; the text goes into the ABORT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub(crate) struct ProtocolViolation(pub(crate) &'static str);
 
-/// Names the cause of an ABORT (RFC 9260 §3.3.10) and quotes the peer's own words, control characters escaped.
+/// Names the cause of an ABORT (RFC 9260 §3.3.10) and quotes the peer's text, with control characters escaped.
 fn cause_text(code: u16, info: &[u8]) -> String {
     let name = match code {
-        // The peer named no cause, or its application ended the association.
+        // There was no cause, or the peer's application ended the association.
         0 | 12 => "",
         1 => "invalid stream identifier",
         2 => "missing mandatory parameter",

@@ -1,4 +1,4 @@
-//! What happened inside an association, told to its owner through [`Association::poll_event`](crate::Association::poll_event).
+//! Events of an association, returned by [`Association::poll_event`](crate::Association::poll_event).
 
 use std::collections::VecDeque;
 
@@ -9,123 +9,123 @@ use crate::error::ClosedReason;
 use crate::message::MessageId;
 use crate::wire::{ReConfigResult, StreamId};
 
-/// Something that happened. Received messages do not come this way but through
-/// [`Association::poll_message`](crate::Association::poll_message), so that a slow reader closes the window.
+/// An event of an association. Received messages are not events but come from [`Association::poll_message`](crate::Association::poll_message), so
+/// that a slow reader closes the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
     /// The handshake is complete (COMMUNICATION UP, RFC 9260 §11.2.4).
     Established {
-        /// Streams that may be sent on: the smaller of what both sides allow.
+        /// Number of streams to the peer: the smaller of both sides' limits.
         outbound_streams: u16,
-        /// Streams that the peer may send on.
+        /// Number of streams from the peer.
         inbound_streams: u16,
     },
-    /// The peer lost its state and made the association anew; messages not yet acknowledged have failed (RFC 9260 §11.2.7).
+    /// The peer lost its state and restarted the association; unacknowledged messages have failed (RFC 9260 §11.2.7).
     PeerRestarted,
-    /// At least one message waits for `poll_message`. Told once until they have all been taken.
+    /// At least one message waits for `poll_message`. Reported again only after all are taken.
     Readable,
-    /// The send buffer, once full, has drained to the low-water mark.
+    /// The send buffer was full and has drained to the low-water mark.
     Writable,
     /// Everything sent so far has been acknowledged (SENDER DRY, RFC 6458 §6.1.11).
     Drained,
-    /// The peer asked for an orderly end: it takes no more messages.
+    /// The peer has started a graceful shutdown and accepts no more messages.
     PeerShutdown,
-    /// The association is over. Nothing follows.
+    /// The association has ended. No event follows.
     Closed(ClosedReason),
-    /// The path stopped answering (`true`: it answers again) (NETWORK STATUS CHANGE, RFC 9260 §11.2.3).
+    /// The path stopped answering (`false`) or answers again (`true`) (NETWORK STATUS CHANGE, RFC 9260 §11.2.3).
     PathReachable(bool),
-    /// The system refused a packet as too large for the path, so that later ones are smaller.
+    /// The system refused a packet as too large for the path, so later ones are smaller.
     PacketSizeLimited {
-        /// The largest SCTP packet from now on, in bytes.
+        /// The new maximum size of SCTP packets in bytes.
         packet_bytes_max: usize,
     },
     /// The peer reported an error that does not end the association.
     PeerError {
         /// The cause code of RFC 9260 §3.3.10.
         code: u16,
-        /// The bytes of a cause that holds a text (12, 13) or that is unknown, at most 64 of them; empty for the others.
+        /// The bytes of a cause with a text (12, 13) or of an unknown cause, at most 64 of them; empty for others.
         info: Bytes,
     },
-    /// The first chunk of a message left for the first time. Only with `message_events`.
+    /// The first chunk of a message was sent for the first time. Only with `message_events`.
     MessageSent {
-        /// Which message.
+        /// The message.
         id: MessageId,
-        /// When.
+        /// When it was sent.
         at: Instant,
     },
-    /// Every chunk of a message has been acknowledged: it reached the peer. Only with `message_events`, or if the message asks for it.
+    /// Every chunk of a message was acknowledged: it reached the peer. Only with `message_events`, or if the message requests it.
     MessageDelivered {
-        /// Which message.
+        /// The message.
         id: MessageId,
-        /// When the acknowledgement came.
+        /// When the acknowledgement arrived.
         at: Instant,
     },
-    /// These messages will not be delivered. Always reported; messages with consecutive identities share an event, so that the end of an
-    /// association with a full send buffer costs one or two.
+    /// These messages will not be delivered. Always reported. Messages with consecutive identities share an event, so that the end of an association
+    /// with a full send buffer costs one or two events.
     MessagesAbandoned {
         /// The first message.
         first: MessageId,
-        /// The last one, which may be the first; all between them are abandoned, too.
+        /// The last one, possibly the same; all between them are abandoned too.
         last: MessageId,
-        /// Why.
+        /// The reason.
         reason: AbandonReason,
-        /// Some of them has left: the peer may have received it. Otherwise nothing of it ever leaves.
+        /// Whether part of them was sent, so that the peer may have received it. Otherwise no part will ever be sent.
         sent: bool,
     },
-    /// Streams have begun anew at sequence number 0 (RFC 6525 §5). Outbound ones take messages again. Messages that came before on inbound
-    /// ones may still wait for `poll_message`.
+    /// Streams were reset to sequence number 0 (RFC 6525 §5). Outbound ones take messages again. Messages received earlier on inbound ones may still
+    /// wait for `poll_message`.
     StreamsReset {
-        /// Whose messages.
+        /// Direction of the streams.
         direction: Direction,
-        /// The streams; none stand for all.
+        /// The streams; an empty list means all.
         streams: Box<[StreamId]>,
     },
-    /// More of a stream waits unread than `Limits::stream_unread_bytes_max` allows: messages that follow those already received on it are dropped,
-    /// until the application [resumes](crate::Association::resume_stream) the stream or the peer resets it.
+    /// A stream has reached `Limits::stream_unread_bytes_max`. Messages after those already received on it are discarded until the application
+    /// [resumes](crate::Association::resume_stream) the stream or the peer resets it.
     StreamDiscarded {
         /// The inbound stream.
         stream: StreamId,
     },
     /// Streams were added (RFC 6525 §5).
     StreamsAdded {
-        /// Streams that may be sent on now.
+        /// New number of streams to the peer.
         outbound_streams: u16,
-        /// Streams that the peer may send on now.
+        /// New number of streams from the peer.
         inbound_streams: u16,
     },
-    /// The peer did not do what this side asked for. Outbound streams take messages again, with the numbers that they had.
+    /// The peer refused a request, or did not answer it. Outbound streams take messages again, with their previous numbering.
     StreamRequestFailed {
-        /// What it was asked for.
+        /// The request.
         request: StreamRequest,
-        /// What it answered.
+        /// The peer's result code.
         result: ReConfigResult,
     },
-    /// A chunk was sent again. Only with `message_events`.
+    /// A chunk was retransmitted. Only with `message_events`.
     Retransmitted {
-        /// The message that the chunk belongs to.
+        /// The chunk's message.
         id: MessageId,
         /// Its TSN as on the wire.
         tsn: u32,
-        /// Why.
+        /// The cause.
         cause: RetransmissionCause,
-        /// When.
+        /// When it was sent.
         at: Instant,
     },
-    /// A round-trip time was measured, by DATA, the handshake or a HEARTBEAT. Only with `message_events`.
+    /// DATA, the handshake or a HEARTBEAT gave an RTT sample. Only with `message_events`.
     RoundTripMeasured {
-        /// When the acknowledgement came.
+        /// When the acknowledgement arrived.
         at: Instant,
-        /// What was measured.
+        /// The new sample.
         rtt: Duration,
-        /// SRTT, this sample included.
+        /// SRTT, including this sample.
         srtt: Duration,
-        /// The retransmission timeout that follows from it, by the rules that hold now (RFC 9260 §6.3.1).
+        /// The resulting retransmission timeout, by the rules now in force (RFC 9260 §6.3.1).
         rto: Duration,
     },
 }
 
-/// One of the two directions of an association.
+/// A direction of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From this side to the peer.
@@ -134,91 +134,90 @@ pub enum Direction {
     Inbound,
 }
 
-/// What this side asked the peer for (RFC 6525).
+/// A request of this side about streams (RFC 6525).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamRequest {
-    /// These streams were to begin anew; none stand for all.
+    /// Reset these streams; an empty list means all.
     Reset(Direction, Box<[StreamId]>),
-    /// So many more streams.
+    /// Add this many streams.
     Add(Direction, u16),
 }
 
-/// Why a message was given up.
+/// Why a message was abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AbandonReason {
-    /// Its lifetime ended.
+    /// Its lifetime has ended.
     Expired,
-    /// It would have to be retransmitted more often than its limit allows.
+    /// It would exceed its maximum number of retransmissions.
     RetransmissionsExhausted,
-    /// The send buffer was full, and a message of higher priority came.
+    /// The send buffer was full, and a message of higher priority needed the room.
     Evicted,
-    /// A newer message with the same key took its place.
+    /// A newer message with the same key replaced it.
     Replaced,
-    /// The association ended or restarted first, with nothing of it on the way.
+    /// The association ended or restarted before any part of it was in flight.
     UnsentAtEnd,
-    /// The association ended or restarted first; the peer may have received it.
+    /// The association ended or restarted; the peer may have received it.
     UnacknowledgedAtEnd,
-    /// The handshake allowed fewer streams than the message's.
+    /// The handshake agreed on too few streams for it.
     StreamRefused,
 }
 
-/// What made the sender send a chunk again.
+/// Why the sender retransmitted a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetransmissionCause {
-    /// T3-rtx expired for this chunk: it was the earliest, or last left at least one RTO ago and was not reported missing, or it was
-    /// taken for lost by that timeout and left in a packet of its own.
+    /// T3-rtx expired for this chunk. It was the earliest one; or it was last sent at least one RTO ago and not reported missing; or it was marked as
+    /// lost by that timeout and sent in a packet of its own.
     Timeout,
-    /// Reported missing often enough.
+    /// Reported missing often enough for fast retransmit.
     Fast,
-    /// Reported missing, but not often enough, when there was room in a packet that left anyway ("reported lost and bundled",
-    /// Pedersen et al. 2006 §3.3).
+    /// Reported missing, but not often enough; bundled into a packet that was sent anyway ("reported lost and bundled", Pedersen et al. 2006 §3.3).
     ReportedBundled,
-    /// Uncalled for: there was room in a packet that left anyway ("unsolicited bundling", Pedersen et al. 2006 §3.3).
+    /// Proactive: bundled into a packet that was sent anyway ("unsolicited bundling", Pedersen et al. 2006 §3.3).
     Bundled,
     /// A probe ahead of the timeout.
     Probe,
-    /// Uncalled for, in a packet of its own: redundancy that the application asked for.
+    /// Proactive, in a packet of its own: redundancy requested by the application.
     Copy,
 }
 
 impl RetransmissionCause {
-    /// Why a chunk with so many miss indications rides along in a packet that leaves anyway.
+    /// Returns the cause of a chunk with `miss_indications` that is bundled into a packet sent anyway.
     pub(crate) fn bundled(miss_indications: u8) -> Self {
         if miss_indications > 0 { Self::ReportedBundled } else { Self::Bundled }
     }
 
-    /// Returns whether something speaks for a loss: a report, a timer or a probe.
+    /// Returns whether a report, a timer or a probe indicated a loss.
     pub(crate) fn is_called_for(self) -> bool {
         matches!(self, Self::Timeout | Self::Fast | Self::Probe)
     }
 
-    /// Whether the chunk rode along in a packet that left anyway.
+    /// Returns whether the chunk was bundled into a packet that was sent anyway.
     pub fn is_bundled(self) -> bool {
         matches!(self, Self::ReportedBundled | Self::Bundled)
     }
 }
 
-/// Errors reported by the peer that may wait at once; more are not told, so that a peer cannot fill the memory of an application
-/// that does not ask for events.
+/// Maximum number of queued errors reported by the peer. Further ones are dropped, so that a peer cannot fill the memory of an application that does
+/// not poll events.
 const PEER_ERRORS_MAX: u8 = 16;
 
-/// Changes of streams that the peer asked for and that may wait at once; it is asked to wait with more.
+/// Maximum number of queued stream changes requested by the peer. Beyond it the peer is asked to wait.
 const CHANGES_MAX: u8 = 16;
 
-/// Events for which memory is kept while none waits: what a thin stream needs.
+/// Events for which memory is kept while the queue is empty: enough for a thin stream.
 const EVENTS_KEPT: usize = 4;
 
-/// The events that wait to be polled.
+/// The queued events.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     queue: VecDeque<Event>,
     message_events: bool,
-    /// How many of the events are [`Event::PeerError`].
+    /// Number of queued [`Event::PeerError`]s.
     peer_errors: u8,
-    /// At least so many changes that the peer asked for wait.
+    /// Lower bound of the number of queued changes that the peer asked for.
     changes: u8,
 }
 
@@ -227,12 +226,12 @@ impl Events {
         Self { queue: VecDeque::new(), message_events, peer_errors: 0, changes: 0 }
     }
 
-    /// Queues an event that is always told.
+    /// Queues an event that is always reported.
     pub(crate) fn push(&mut self, event: Event) {
         self.queue.push_back(event);
     }
 
-    /// Queues an error that the peer reported, unless too many wait.
+    /// Queues an error reported by the peer, unless too many are queued.
     pub(crate) fn push_peer_error(&mut self, code: u16, info: impl FnOnce() -> Bytes) {
         if self.peer_errors < PEER_ERRORS_MAX {
             self.peer_errors += 1;
@@ -240,18 +239,18 @@ impl Events {
         }
     }
 
-    /// Returns whether there is room for another change that the peer asks for.
+    /// Returns whether there is room for another change requested by the peer.
     pub(crate) fn takes_changes(&self) -> bool {
         self.changes < CHANGES_MAX
     }
 
-    /// Queues a change that the peer asked for.
+    /// Queues a change requested by the peer.
     pub(crate) fn push_change(&mut self, event: Event) {
         self.changes = self.changes.saturating_add(1);
         self.queue.push_back(event);
     }
 
-    /// Reports that a message was given up, together with the one before it if that was reported just now for the same reason.
+    /// Reports an abandoned message, in the same event as the one before it if that was just reported for the same reason.
     pub(crate) fn push_abandoned(&mut self, id: MessageId, reason: AbandonReason, sent: bool) {
         if let Some(Event::MessagesAbandoned { last, reason: before, sent: was_sent, .. }) = self.queue.back_mut()
             && *before == reason
@@ -264,7 +263,7 @@ impl Events {
         }
     }
 
-    /// Queues an event of a message's way, if the owner asked for those.
+    /// Queues a message's progress event, if the owner has enabled them.
     #[inline]
     pub(crate) fn push_message_event(&mut self, event: impl FnOnce() -> Event) {
         if self.message_events {
@@ -274,7 +273,7 @@ impl Events {
 
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Event> {
-        // Drivers ask after each packet.
+        // Fast path: drivers poll after each packet.
         if self.queue.is_empty() { None } else { self.pop_first() }
     }
 
@@ -290,7 +289,7 @@ impl Events {
         event
     }
 
-    /// The association is idle: gives back even what a thin stream needs.
+    /// The association is idle: frees all memory of the queue.
     pub(crate) fn give_back_memory(&mut self) {
         self.queue.shrink_to_fit();
     }

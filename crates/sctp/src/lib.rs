@@ -1,16 +1,16 @@
-//! Festina's SCTP core: RFC 9260, single-homed, with loss recovery for thin streams. It has no clock, no socket and no source
-//! of random numbers: bytes, the time and a secret come in; packets, events, messages and the next deadline come out.
+//! Festina's SCTP core: RFC 9260, single-homed, with loss recovery for thin streams. It has no clock, socket or random number generator. Inputs are
+//! bytes, the time and a secret; outputs are packets, events, messages and the next deadline.
 //!
-//! | room | what it knows |
+//! | module | purpose |
 //! |---|---|
-//! | `association` | the facade; handshake, cookies, tags, heartbeats, shutdown |
-//! | [`wire`] | bytes: packets, chunks, parameters, error causes |
-//! | `send` | messages become chunks: buffer, scheduler, fragments, timers, packets |
-//! | `outstanding` | chunks that have a TSN, and what an acknowledgement does to them |
-//! | `congestion` | how much may be on the way |
-//! | `receive` | chunks become messages: TSNs, reassembly, order, SACK |
+//! | `association` | the public type; handshake, cookies, tags, heartbeats, shutdown |
+//! | [`wire`] | encoding and decoding of packets, chunks, parameters and error causes |
+//! | `send` | messages to chunks: buffer, scheduler, fragments, timers, packets |
+//! | `outstanding` | outstanding chunks by TSN, and the effects of acknowledgements on them |
+//! | `congestion` | the congestion window |
+//! | `receive` | chunks to messages: TSNs, reassembly, order, SACK |
 //!
-//! Two endpoints joined by nothing but a loop:
+//! Two endpoints connected by a loop:
 //!
 //! ```
 //! use bytes::Bytes;

@@ -1,14 +1,14 @@
-//! What has a TSN and is not yet acknowledged for good.
+//! Chunks that have a TSN and are not yet acknowledged for good.
 //!
-//! | room | what it knows |
+//! | module | purpose |
 //! |---|---|
-//! | [`ledger`] | the chunks by TSN, their states, and the sums that follow from them |
-//! | [`ack`] | what an acknowledgement does to the ledger |
-//! | [`digest`] | what an acknowledgement says |
-//! | [`loss`] | which chunks a SACK reports missing: pure |
-//! | [`partial`] | what the peer may be moved past: pure |
-//! | [`reported`] | what the last SACK's gap ack blocks said: what the next one changes |
-//! | [`settled`] | what left more than once, after it was acknowledged |
+//! | [`ledger`] | the chunks by TSN, their states, and sums over them |
+//! | [`ack`] | applies an acknowledgement to the ledger |
+//! | [`digest`] | the summary of one acknowledgement |
+//! | [`loss`] | finds the chunks that a SACK reports missing: pure |
+//! | [`partial`] | computes how far a FORWARD-TSN can move the peer: pure |
+//! | [`reported`] | the gap ack blocks of the last SACK, to find the changes in the next one |
+//! | [`settled`] | acknowledged chunks that were sent more than once |
 
 pub(crate) mod ack;
 mod arrivals;

@@ -1,23 +1,23 @@
 //! The sending side of RFC 9260 as a state machine: messages and acknowledgements come in, DATA chunks and deadlines come out.
 //!
-//! It knows nothing of handshakes, addresses or the receiving side; [`crate::association`] picks a path and asks it to fill packets.
+//! It does not deal with handshakes, addresses or the receiving side; [`crate::association`] picks a path and asks it to fill packets.
 //!
-//! | room | what it knows |
+//! | module | purpose |
 //! |---|---|
-//! | [`queue`] | the send buffer: limit and low-water mark, and what it holds |
-//! | [`backlog`] | how much of it may wait, if that follows the congestion window |
-//! | [`messages`] | each message until it is settled; how long it is worth sending |
-//! | [`partial`] | which messages are given up, and how the peer hears of it |
-//! | [`scheduler`] | what has no TSN yet, and whose turn it is |
+//! | [`queue`] | the send buffer: its contents, limit and low-water mark |
+//! | [`backlog`] | the limit on unsent data, if it follows the congestion window |
+//! | [`messages`] | each message until it is settled, with its lifetime |
+//! | [`partial`] | decides which messages are abandoned, and sends FORWARD-TSN |
+//! | [`scheduler`] | messages without a TSN, and the order of the streams |
 //! | [`fragment`] | how much of a message goes into a packet |
-//! | [`assemble`] | what goes into the next packet: retransmissions, companions, new data |
-//! | [`acknowledge`] | what a SACK changes: buffer, windows, events |
-//! | [`marking`] | which packets routers may mark (ECN) |
+//! | [`assemble`] | fills the next packet: retransmissions, companions, new data |
+//! | [`acknowledge`] | applies a SACK to buffer, windows and events |
+//! | [`marking`] | which packets are ECN-capable |
 //! | [`timers`] | deadlines |
 //! | [`window`] | the peer's receive window |
-//! | [`streams`] | the numbers of each stream's messages; streams that are reset |
-//! | [`path`] | what belongs to one path: repair, congestion window, burst limit, packet sizes |
-//! | [`repair`] | what is lost, when to ask, what leaves again |
+//! | [`streams`] | sequence numbers of each stream; streams being reset |
+//! | [`path`] | state of one path: repair, congestion window, burst limit, packet sizes |
+//! | [`repair`] | loss detection, probes and retransmissions |
 //!
 //! The chunks themselves live in [`crate::outstanding`], the congestion window in [`crate::congestion`].
 
@@ -84,7 +84,7 @@ pub(crate) struct Sender {
     counters: Counters,
 }
 
-/// What is counted for [`SentStats`].
+/// Counters for [`SentStats`].
 #[derive(Debug, Default)]
 struct Counters {
     messages_acked: u64,
@@ -125,8 +125,7 @@ impl Counters {
 }
 
 impl Sender {
-    /// A sender whose first chunk has the TSN `first_tsn`. The window and the streams can be filled in by
-    /// [`establish`](Self::establish).
+    /// Creates a sender whose first chunk has the TSN `first_tsn`. The window and the streams can be set later by [`establish`](Self::establish).
     pub(crate) fn new(config: &Config, first_tsn: Tsn, peer_a_rwnd: u32, outbound_streams: u16) -> Self {
         Self {
             buffer: SendBuffer::new(config),
@@ -142,8 +141,8 @@ impl Sender {
         }
     }
 
-    /// What the peer allows is known, and the round-trip time of `path` if it could be measured. Queued messages for streams that the
-    /// peer did not allow are abandoned when their turn comes.
+    /// Sets the peer's limits, and the round-trip time of `path` if it was measured. Queued messages for streams that the peer did not allow are
+    /// abandoned when their turn comes.
     pub(crate) fn establish(
         &mut self,
         now: Instant,
@@ -166,8 +165,8 @@ impl Sender {
         self.settle(now, path);
     }
 
-    /// What the handshake agreed on: the chunk that carries messages, and whether the peer can be moved past those that are abandoned.
-    /// [`establish`](Self::establish) follows.
+    /// Sets the results of the handshake: the chunk type for messages, and whether the peer supports FORWARD-TSN. [`establish`](Self::establish)
+    /// follows.
     pub(crate) fn agree(&mut self, framing: Framing, forwards: bool) {
         if framing != self.framing {
             self.ledger.reframe(framing);
@@ -302,7 +301,7 @@ impl Sender {
         stats.abandoned = self.partial.abandoned();
     }
 
-    /// The association is over: every message that was not acknowledged is abandoned. The caller [stops](SendPath::stop) the paths.
+    /// The association has ended: abandons every unacknowledged message. The caller [stops](SendPath::stop) the paths.
     pub(crate) fn fail_all(&mut self, events: &mut Events) {
         let mut failed = Vec::new();
         while let Some((slot, bytes, state)) =
@@ -332,8 +331,8 @@ impl Sender {
         self.window.opened();
     }
 
-    /// The peer restarted (RFC 9260 §5.2.4 A): what was not acknowledged has failed, and sending starts anew once
-    /// [`establish`](Self::establish) tells what the peer allows. The caller [resets](SendPath::reset_for_restart) the paths.
+    /// The peer restarted (RFC 9260 §5.2.4 A): unacknowledged messages have failed. Sending resumes when [`establish`](Self::establish) passes the
+    /// peer's new limits. The caller [resets](SendPath::reset_for_restart) the paths.
     pub(crate) fn reset_for_restart(&mut self, first_tsn: Tsn, events: &mut Events) {
         self.fail_all(events);
         self.streams.clear();
@@ -393,20 +392,20 @@ impl Sender {
         Abandoning { buffer, ledger, streams, partial, messages_abandoned, framing: *framing, forwards: *forwards }
     }
 
-    /// Abandons the messages whose lifetime is over, and those that would be sent too often. Returns whether there were any.
+    /// Abandons messages whose lifetime has ended, and those that would exceed their retransmissions. Returns whether there were any.
     #[inline]
     fn abandon_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
         let may_be_over = self.partial.is_used() || self.ledger.lost().chunks > 0;
         may_be_over && self.abandoning().give_up_what_is_over(now, path, events)
     }
 
-    /// Messages were abandoned: reports what that leaves, and judges whether the peer is to be told.
+    /// Messages were abandoned: reports the free space, and decides whether a FORWARD-TSN is needed.
     fn gave_up(&mut self, now: Instant, path: &SendPath, events: &mut Events) {
         self.report_room(events);
         self.partial.judge_forward(now, path, &self.ledger, self.framing, false);
     }
 
-    /// Messages were given up: reports what that leaves.
+    /// Messages were abandoned: reports the free space.
     fn report_room(&mut self, events: &mut Events) {
         if self.is_drained() {
             self.drained(events);

@@ -4,42 +4,42 @@ use festina_units::Duration;
 
 use crate::event::AbandonReason;
 
-/// A snapshot of one association. Counters only grow; gauges say how things are now.
+/// A snapshot of one association. Counters only grow; gauges show the present state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// What was sent.
+    /// Counters of the sending side.
     pub sent: SentStats,
-    /// What was received.
+    /// Counters of the receiving side.
     pub received: ReceivedStats,
-    /// What partial reliability gave up, part of `sent.messages_abandoned`.
+    /// Messages abandoned by partial reliability, included in `sent.messages_abandoned`.
     pub abandoned: AbandonedStats,
-    /// The sender's view of the path now.
+    /// The sender's present view of the path.
     pub path: PathStats,
 }
 
-/// Messages given up by partial reliability, by policy (RFC 7496 §4.4).
+/// Messages abandoned by partial reliability, by policy (RFC 7496 §4.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AbandonedStats {
     /// Their lifetime ended.
     pub expired: Abandoned,
-    /// They would have to be retransmitted too often.
+    /// They would have exceeded their maximum number of retransmissions.
     pub retransmissions_exhausted: Abandoned,
-    /// They made room for one of higher priority.
+    /// They made room for messages of higher priority.
     pub evicted: Abandoned,
-    /// A newer message with the same key took their place.
+    /// Newer messages with the same key replaced them.
     pub replaced: Abandoned,
-    /// Their stream was refused by the peer.
+    /// The peer refused their stream.
     pub refused: Abandoned,
 }
 
-/// A number of messages given up.
+/// Numbers of abandoned messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abandoned {
-    /// Nothing of them left.
+    /// Messages abandoned before any part was sent.
     pub unsent: u64,
-    /// Some of them left: the peer may have received them.
+    /// Messages that were sent at least in part: the peer may have received them.
     pub sent: u64,
 }
 
@@ -77,31 +77,31 @@ impl AbandonedStats {
 pub struct SentStats {
     /// SCTP packets.
     pub packets: u64,
-    /// Bytes of those packets, SCTP common header included.
+    /// Bytes of those packets, including the SCTP common header.
     pub bytes: u64,
-    /// Messages taken by `send`.
+    /// Messages accepted by `send`.
     pub messages: u64,
-    /// Messages whose every chunk was acknowledged.
+    /// Messages with every chunk acknowledged.
     pub messages_acked: u64,
-    /// Messages given up, for any reason. Messages taken are those acknowledged, those given up and `path.messages_pending`.
+    /// Messages abandoned, for any reason. `messages` is the sum of acknowledged and abandoned ones and `path.messages_pending`.
     pub messages_abandoned: u64,
-    /// DATA chunks, first transmissions.
+    /// First transmissions of DATA chunks.
     pub chunks: u64,
-    /// DATA chunks sent again, by cause.
+    /// Retransmissions of DATA chunks, by cause.
     pub retransmitted: RetransmittedStats,
-    /// Chunks that were found lost.
+    /// Chunks marked as lost.
     pub chunks_lost: u64,
-    /// Chunks sent again although the earlier copy had arrived, as far as the peer's acknowledgements tell.
+    /// Retransmissions of chunks that had already arrived, as far as the peer's acknowledgements show.
     pub spurious: u64,
     /// T3-rtx expiries.
     pub timeouts: u64,
     /// FORWARD-TSN chunks.
     pub forward_tsns: u64,
-    /// Reports of the peer that the network marked a packet of this side (ECNE), each answered by a CWR.
+    /// Reports by the peer of a congestion mark on a packet of this side (ECNE), each answered by a CWR.
     pub marks_reported: u64,
 }
 
-/// DATA chunks sent again, by cause.
+/// Retransmissions of DATA chunks, by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetransmittedStats {
@@ -109,13 +109,13 @@ pub struct RetransmittedStats {
     pub timeout: u64,
     /// Fast retransmit.
     pub fast: u64,
-    /// Reported missing, but not often enough, and put into a packet that left anyway.
+    /// Reported missing, but not often enough; bundled into a packet that was sent anyway.
     pub reported_bundled: u64,
-    /// Put uncalled for into a packet that left anyway.
+    /// Proactive copies bundled into packets that were sent anyway.
     pub bundled: u64,
-    /// Probe ahead of the timeout.
+    /// Probes ahead of the timeout.
     pub probe: u64,
-    /// Copies in packets of their own, uncalled for.
+    /// Proactive copies in packets of their own.
     pub copies: u64,
 }
 
@@ -136,15 +136,15 @@ pub struct ReceivedStats {
     pub bytes: u64,
     /// Packets dropped: damaged, wrong tag, unexpected.
     pub packets_dropped: u64,
-    /// Whole messages handed out.
+    /// Messages passed to the application.
     pub messages: u64,
     /// DATA chunks accepted.
     pub chunks: u64,
-    /// DATA chunks that had been received before.
+    /// DATA chunks received more than once.
     pub duplicates: u64,
-    /// DATA chunks dropped for want of buffer.
+    /// DATA chunks dropped because the buffer was full.
     pub chunks_dropped: u64,
-    /// Packets with data that the network marked as having met congestion (ECN CE, RFC 3168), if both sides take part in it.
+    /// Packets with data and a congestion mark (ECN CE, RFC 3168), if both sides negotiated ECN.
     pub packets_marked: u64,
 }
 
@@ -166,13 +166,13 @@ pub struct PathStats {
     pub in_flight_bytes: u64,
     /// Packets in flight, as the thin-stream detector counts them (Petlund et al. 2010 §5.1).
     pub in_flight_packets: u32,
-    /// Whether fast recovery lasts (RFC 9260 §7.2.4). Until it has come down to cwnd, more than cwnd may be on the way (RFC 6937).
+    /// Whether fast recovery is active (RFC 9260 §7.2.4). At its start more than cwnd may be in flight (RFC 6937).
     pub in_fast_recovery: bool,
-    /// The peer's window as last told, less what is on the way.
+    /// The peer's last advertised window, less the bytes in flight.
     pub peer_window_bytes: u64,
     /// Bytes in the send buffer.
     pub send_buffer_bytes: u64,
-    /// Messages that are neither acknowledged nor given up.
+    /// Messages that are neither acknowledged nor abandoned.
     pub messages_pending: u64,
     /// Whether the stream is thin now.
     pub thin: bool,

@@ -15,11 +15,11 @@ const SPARSE_MAX: usize = 4_096;
 /// Streams that can exist.
 const STREAMS_MAX: usize = 1 << 16;
 
-/// A table from stream to `T`. Streams from 0 on lie in a flat part, where a look-up is one index operation, since
-/// applications number their streams from 0. Others lie in a short sorted list and are found by binary search.
+/// A table from stream to `T`. Streams from 0 on lie in a flat part, where a look-up is one index operation, since applications number their streams
+/// from 0. Others lie in a short sorted list and are found by binary search.
 ///
-/// Memory for a `T` of 2 bytes, whatever the peer does: at most 24 bytes per stream in use, 16 KiB for up to 4,096 streams
-/// that lie 9 or more apart, and 128 KiB for all 65,536.
+/// Memory for a `T` of 2 bytes, regardless of the peer: at most 24 bytes per stream in use, 16 KiB for up to 4,096 streams that lie 9 or more apart,
+/// and 128 KiB for all 65,536.
 #[derive(Debug, Default)]
 pub(crate) struct StreamTable<T> {
     flat: Box<[T]>,
@@ -57,13 +57,13 @@ impl<T: Copy + Default + PartialEq> StreamTable<T> {
         usize::from(stream.0) < self.flat.len()
     }
 
-    /// What the table has allocated.
+    /// Allocated memory of the table.
     pub(crate) fn held_bytes(&self) -> usize {
         let sparse = |list: &Vec<(u16, T)>| size_of_val(list) + list.capacity() * size_of::<(u16, T)>();
         size_of_val(&*self.flat) + self.sparse.as_deref().map_or(0, sparse)
     }
 
-    /// By how much the table grows at most when so many more streams are used.
+    /// Returns the maximum growth of the table when this many more streams are used.
     pub(crate) fn growth_bytes_max(&self, streams: usize) -> usize {
         let listed = self.sparse.as_deref().map_or(0, Vec::len);
         if listed + streams < SPARSE_MAX {
@@ -122,8 +122,7 @@ impl<T: Copy + Default + PartialEq> StreamTable<T> {
         self.sparse = (!sparse.is_empty()).then_some(sparse);
     }
 
-    /// By how much the flat part grows beyond what it needs: in proportion to the streams in use, so that a peer cannot make
-    /// it grow by skipping some.
+    /// Returns the spare room of the flat part: in proportion to the streams in use, so that a peer cannot make it grow by skipping some.
     fn reserve(&self) -> usize {
         let used = self.flat.iter().filter(|state| **state != T::default()).count();
         (used / 4).max(RESERVE_MIN)

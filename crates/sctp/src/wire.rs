@@ -80,7 +80,7 @@ pub const DATA_HEADER_BYTES: usize = Framing::Data.header_bytes();
 /// Bytes of a SACK chunk before its gap ack blocks (RFC 9260 §3.3.4).
 pub const SACK_HEADER_BYTES: usize = 16;
 
-/// What the two highest bits of a type ask of a receiver that does not know it (RFC 9260 §3.2, tables 2 and 3).
+/// The action that the two highest bits of an unknown type require (RFC 9260 §3.2, tables 2 and 3).
 ///
 /// For a chunk "stop" ends the packet, for a parameter it ends the parameters of that chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -35,18 +35,18 @@ use desk::{Desk, Work};
 use outlet::Outlet;
 use reception::Reception;
 
-/// How long the writer waits after the disk failed.
+/// Pause of the writer after the disk failed.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Why a collector does not start.
 #[derive(Debug, Error)]
 pub enum CollectorStartError {
-    /// What it remembers cannot be read, or its files not be prepared.
-    #[error("cannot open what the collector remembers in {}", path.display())]
+    /// The collector's state cannot be read, or its files cannot be prepared.
+    #[error("cannot open the collector's state in {}", path.display())]
     State {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The address for relays.
@@ -60,7 +60,7 @@ pub enum CollectorStartError {
     Metrics {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Certificates or keys of an output cannot be used.
@@ -70,7 +70,7 @@ pub enum CollectorStartError {
     #[error("{0}")]
     Kafka(String),
     /// No thread can be started.
-    #[error("cannot start the thread that writes")]
+    #[error("cannot start the writer thread")]
     Thread(#[source] io::Error),
 }
 
@@ -85,7 +85,7 @@ pub struct RunningCollector {
     stops: Arc<AtomicBool>,
 }
 
-/// What has a part in each commit.
+/// The outputs that take part in each commit.
 struct Outputs {
     state: PathBuf,
     files: Vec<FileOutput>,
@@ -97,7 +97,7 @@ struct Outputs {
 
 impl Outputs {
     fn open(&self) -> io::Result<(Collector, Store<RealDisk>)> {
-        // Not even that there is a directory is certain after a failure.
+        // After a failure even the directory may be missing.
         RealDisk.create_directory(&self.state)?;
         let broker = self.kafka.as_ref().map(|(topic, format)| self.broker(topic, *format)).transpose()?;
         collector::open_with_broker(RealDisk, &self.state, self.files.clone(), broker)
@@ -140,7 +140,7 @@ impl Outputs {
     }
 }
 
-/// Checks what the file says of a Kafka output.
+/// Checks the settings of a Kafka output.
 #[cfg(feature = "kafka")]
 pub(crate) fn check_kafka(topic: &KafkaTopic) -> Result<(), String> {
     kafka::check(topic)
@@ -164,7 +164,7 @@ impl RunningCollector {
         let (outputs, outlets) = Outputs::new(config, &notice)?;
         let (collector, store) = match outputs.open() {
             Ok((collector, store)) => (Some(collector), Some(store)),
-            // Kafka has to say first what it has: the thread that writes waits for it.
+            // Kafka first has to report its last commit; the writer thread waits for it.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => (None, None),
             Err(source) => return Err(CollectorStartError::State { path: outputs.state, source }),
         };
@@ -217,7 +217,7 @@ impl RunningCollector {
         self.desk.reopen_files();
     }
 
-    /// Commits what has come, answers, and ends all associations in good order.
+    /// Commits the received lines, acknowledges them, and shuts down all associations.
     pub async fn stop(mut self) -> CollectorSnapshot {
         self.accepting.abort();
         self.desk.stop();
@@ -271,7 +271,7 @@ struct Writer {
     compressing: Compressing,
     outputs: Outputs,
     counters: Arc<Counters>,
-    /// What was counted before the outputs failed.
+    /// Counts up to the last failure of an output.
     before: CollectorCounters,
     failures: u64,
 }
@@ -279,7 +279,7 @@ struct Writer {
 impl Writer {
     fn run(mut self) {
         if self.store.is_none() {
-            self.begin_again("Kafka does not say what it has");
+            self.begin_again("Kafka does not report its last commit");
         }
         self.compress();
         while let Some(work) = self.desk.wait_for_work() {
@@ -303,7 +303,7 @@ impl Writer {
         }
     }
 
-    /// Hands over what is to be compressed, and notes what is.
+    /// Hands rotated files to the compressing thread and records those that it has finished.
     fn compress(&mut self) {
         let Some(store) = &mut self.store else { return };
         let noted = self.compressing.take_done().iter().try_for_each(|path| store.compressed(path));
@@ -313,14 +313,12 @@ impl Writer {
         }
     }
 
-    /// An output has failed: nothing in memory counts. Relays will send again what was not acknowledged.
+    /// Discards all state in memory after an output failed and opens the store again. Relays send unacknowledged lines again.
     fn begin_again(&mut self, problem: &str) {
         if self.outputs.stops.load(Ordering::Relaxed) {
             return self.desk.close();
         }
-        (self.outputs.notice)(&format!(
-            "the output cannot be written: {problem}; relays keep their lines, and it is tried again"
-        ));
+        (self.outputs.notice)(&format!("cannot write the output: {problem}; relays keep their lines; retrying"));
         self.desk.close();
         self.failures += 1;
         if let Some(store) = self.store.take() {

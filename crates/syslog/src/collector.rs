@@ -1,9 +1,9 @@
-//! The collector without sockets: messages of relays come in, lines reach files, acknowledgements come out.
+//! The collector without sockets: it takes messages of relays, writes lines to files and returns acknowledgements.
 //!
-//! It has two halves, so that one thread may take messages while another waits for the disk. Order of calls: [`open`];
-//! [`Collector::handle`] for each message, [`Collector::gone`] for each association that is over; and again and again
-//! [`Collector::begin_commit`], whose result goes to [`Store::commit`], which returns what is to be sent. Commits reach the store in the order
-//! in which they were begun. After an error of the store nothing in memory counts any more: end all associations and open both again.
+//! It has two halves, so that one thread can handle messages while another waits for the disk. Order of calls: [`open`]; [`Collector::handle`] for
+//! each message and [`Collector::gone`] for each association that ends; repeatedly [`Collector::begin_commit`], whose result goes to
+//! [`Store::commit`], which returns the answers to send. Commits reach the store in the order in which they were begun. After an error of the store
+//! all state in memory is void: end all associations and open both again.
 
 mod broker;
 mod compress;
@@ -48,9 +48,9 @@ pub struct Peer(pub u64);
 pub struct FileOutput {
     /// Its name, with placeholders.
     pub template: String,
-    /// What a line looks like in it.
+    /// Format of its lines.
     pub format: Format,
-    /// A file that is larger gets another name, and a new one begins.
+    /// Size beyond which a file is renamed and a new one started.
     pub rotate_bytes: Option<u64>,
     /// What becomes of a file that has its number.
     pub compression: Option<Compression>,
@@ -63,7 +63,7 @@ impl FileOutput {
     pub const NEW_FILES_DEFAULT: u64 = 256;
 }
 
-/// What a collector did since it was opened, and what survives a crash.
+/// Counters of a collector since it was opened; they survive a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CollectorCounters {
     /// Spooled lines that were written, by severity.
@@ -104,18 +104,18 @@ pub enum RelayError {
     /// It does not speak the protocol.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// It sent lines before it said who it is, or said it twice.
-    #[error("the peer does not begin as a relay does")]
+    /// The relay sent lines before its hello, or sent a second hello.
+    #[error("the peer did not start with a relay's hello")]
     NoRelay,
     /// It leaves out more numbers than the gaps that can be remembered.
-    #[error("the relay leaves out too many lines")]
+    #[error("the relay skips too many line numbers")]
     TooManyRanges,
     /// There are too many relays.
-    #[error("more relays than a collector remembers")]
+    #[error("too many relays")]
     TooManySenders,
 }
 
-/// What is known of an association.
+/// State of one association.
 struct Session {
     sender: SenderId,
     /// That of an association for lines that are not repeated is the least.
@@ -150,7 +150,7 @@ pub struct Collector {
     outputs: Vec<FileOutput>,
     /// What lines look like for a broker, if there is one.
     broker: Option<Format>,
-    /// What has come since the last commit was begun.
+    /// Lines received since the last commit was begun.
     lines: Lines,
     causes: BTreeMap<PathBuf, Cause>,
     broker_lines: Vec<BrokerLine>,
@@ -159,7 +159,7 @@ pub struct Collector {
     counters: CollectorCounters,
     /// Bytes of messages since the last commit was begun.
     taken_bytes: usize,
-    /// Somebody is to be answered.
+    /// There are answers to send.
     has_work: bool,
     sessions: BTreeMap<Peer, Session>,
     /// The association that counts for each relay: that of its latest incarnation.
@@ -167,19 +167,19 @@ pub struct Collector {
     arrivals: Arrivals,
 }
 
-/// Reads what was remembered in a directory, which is made if there is none, and shortens files to what was committed.
+/// Opens the collector's state in a directory, creates the directory if it does not exist, and truncates output files to their committed length.
 ///
 /// # Errors
-/// The disk's; also if what was remembered is damaged. Then it is no help to go on: lines would be written twice.
+/// I/O errors of the disk. Also if the stored state is damaged; continuing would then write lines twice.
 pub fn open<D: Disk>(disk: D, directory: &Path, outputs: Vec<FileOutput>) -> io::Result<(Collector, Store<D>)> {
     open_with_broker(disk, directory, outputs, None)
 }
 
-/// As [`open`], with a broker that has a part in each commit.
+/// As [`open`], with a broker that takes part in each commit.
 ///
 /// # Errors
-/// The disk's; also if what was remembered is damaged, or no copy of what it was last ([`io::ErrorKind::InvalidData`]); or if it needs to be known
-/// what the broker has, and the broker does not answer ([`io::ErrorKind::NotConnected`]): then try again.
+/// I/O errors of the disk. [`io::ErrorKind::InvalidData`] if the stored state is damaged or an outdated copy. [`io::ErrorKind::NotConnected`] if the
+/// broker's last commit is needed and the broker does not answer: try again later.
 pub fn open_with_broker<D: Disk>(
     disk: D,
     directory: &Path,
@@ -208,7 +208,7 @@ pub fn open_with_broker<D: Disk>(
 }
 
 impl Collector {
-    /// An association begins. Associations without this call all have the same origin.
+    /// Registers an association. Associations without this call all have the same origin.
     pub fn begin(&mut self, peer: Peer, origin: Origin) {
         self.arrivals.origins.insert(peer, origin);
     }
@@ -319,7 +319,7 @@ impl Collector {
         records: Vec<Record>,
     ) -> Result<Vec<Record>, RelayError> {
         let sender = self.sessions.get(&peer).ok_or(RelayError::NoRelay)?.sender;
-        // What an earlier incarnation had under way comes again from the later one, in its order.
+        // A later incarnation repeats the lines that an earlier one had in flight, in their order.
         if self.current.get(&sender) != Some(&peer) {
             return Ok(Vec::new());
         }
@@ -404,7 +404,7 @@ impl Collector {
         }
     }
 
-    /// An association is over.
+    /// Handles the end of an association.
     pub fn gone(&mut self, peer: Peer) {
         self.arrivals.origins.remove(&peer);
         if let Some(session) = self.sessions.remove(&peer)
@@ -463,7 +463,7 @@ impl Collector {
 }
 
 impl FileOutput {
-    /// Whether a file may be one of this output's: its name begins and ends as the template does.
+    /// Whether a file may belong to this output: its name starts and ends like the template.
     fn writes(&self, path: &Path) -> bool {
         let Some(name) = path.to_str() else { return false };
         match (self.template.split_once('{'), self.template.rsplit_once('}')) {

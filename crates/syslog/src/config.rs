@@ -1,7 +1,6 @@
-//! The files of the relay and of the collector: TOML, units written out, unknown keys refused with file, line and column.
+//! The configuration files of relay and collector: TOML with explicit units. Unknown keys are refused with file, line and column.
 //!
-//! [`RelayConfig::parse`] and [`CollectorConfig::parse`] read them; [`RELAY_TEMPLATE`] and [`COLLECTOR_TEMPLATE`] are commented files to
-//! begin with.
+//! [`RelayConfig::parse`] and [`CollectorConfig::parse`] read them; [`RELAY_TEMPLATE`] and [`COLLECTOR_TEMPLATE`] are commented templates.
 
 mod collect;
 mod collectors;
@@ -46,10 +45,10 @@ const MESSAGE_BYTES_MAX: u64 = 256 << 10;
 /// The longest time that a line may wait until the disk confirms it: with a longer one, "reliable" would mean little.
 const SYNC_EVERY_MAX: Duration = Duration::from_secs(1);
 
-/// What may wait in the kernel for a UDP input, unless the file says otherwise. A datagram of 250 bytes takes about a kilobyte there.
+/// Default receive buffer of a UDP input. A datagram of 250 bytes takes about a kilobyte there.
 const RECEIVE_BUFFER_BYTES_DEFAULT: u64 = 8 << 20;
 
-/// What a relay does.
+/// Configuration of a relay.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
     /// Where the spool lies.
@@ -66,7 +65,7 @@ pub struct RelayConfig {
     pub spool: SpoolLimits,
     /// What lines are worth.
     pub policy: Policy,
-    /// What the transport may send twice of important lines, unasked, beside the copies that the relay makes.
+    /// Proactive copies of important lines by the transport, in addition to those that the relay sends.
     pub redundancy: Redundancy,
     /// Where `/metrics` and `/status` are served.
     pub metrics: Option<SocketAddr>,
@@ -77,9 +76,9 @@ pub struct RelayConfig {
 pub struct SpoolLimits {
     /// Bytes on disk.
     pub bytes_max: u64,
-    /// How long a line is kept.
+    /// Maximum age of a line.
     pub age_max: Duration,
-    /// How long a line may wait until the disk confirms it.
+    /// Maximum time until a line is on disk.
     pub sync_every: Duration,
 }
 
@@ -103,7 +102,7 @@ pub struct Input {
 pub enum InputKind {
     /// A Unix datagram socket such as `/dev/log`.
     Unix(PathBuf),
-    /// A UDP socket, and how many bytes may wait in it; one datagram is one line (RFC 5426).
+    /// A UDP socket, with the size of its receive buffer in bytes; one datagram is one line (RFC 5426).
     Udp(SocketAddr, u64),
     /// A TCP socket (RFC 6587).
     Tcp(SocketAddr, Framing),
@@ -203,11 +202,10 @@ impl RelayConfig {
 }
 
 impl RelayConfig {
-    /// Checks what can only be seen on the machine: reads certificates and keys, looks for files that are to be followed. Refuses port 0,
-    /// which is another one at each start.
+    /// Checks that depend on this machine: reads certificates and keys, and looks for files to follow. Refuses port 0, which changes at each start.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem.
     pub fn check_files(&self) -> Result<(), CheckError> {
         check_address("metrics", self.metrics)?;
         self.inputs.iter().try_for_each(|input| match &input.kind {
@@ -233,7 +231,7 @@ pub enum CheckError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// A port that programs could not find.
-    #[error("{key} = \"{address}\": port 0 is another port at each start; name one")]
+    #[error("{key} = \"{address}\": port 0 changes at each start; choose a port")]
     NoPort {
         /// The key in the file.
         key: &'static str,
@@ -249,7 +247,7 @@ pub enum CheckError {
         source: io::Error,
     },
     /// A folder, a FIFO or a device where a file is wanted.
-    #[error("{} is no regular file", .0.display())]
+    #[error("{} is not a regular file", .0.display())]
     NoFile(PathBuf),
 }
 
@@ -265,7 +263,7 @@ fn message_bytes(text: &Text, value: Option<&Spanned<String>>) -> Result<usize, 
     let bytes = text.value::<ByteCount>(value)?.bytes();
     if !(480..=MESSAGE_BYTES_MAX).contains(&bytes) {
         let most = ByteCount::from_bytes(MESSAGE_BYTES_MAX);
-        return Err(text.error(value.span(), format!("it must lie between 480B (RFC 5424 §6.1) and {most}")));
+        return Err(text.error(value.span(), format!("must be between 480B (RFC 5424 §6.1) and {most}")));
     }
     Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
@@ -276,7 +274,7 @@ fn read_spool(text: &Text, raw: &RawSpool) -> Result<SpoolLimits, ConfigError> {
         let Some(value) = value else { return Ok(default) };
         let time = text.positive(value)?;
         if time > most {
-            let problem = format!("it must be at most {}", duration::display(most));
+            let problem = format!("must be at most {}", duration::display(most));
             return Err(text.error(value.span(), problem));
         }
         Ok(time)
@@ -284,7 +282,7 @@ fn read_spool(text: &Text, raw: &RawSpool) -> Result<SpoolLimits, ConfigError> {
     let bytes_max = match &raw.bytes_max {
         Some(value) => match text.value::<ByteCount>(value)?.bytes() {
             bytes @ 1_048_576.. => bytes,
-            _ => return Err(text.error(value.span(), "a spool needs 1MiB at least".to_owned())),
+            _ => return Err(text.error(value.span(), "a spool needs at least 1MiB".to_owned())),
         },
         None => default.bytes_max,
     };
@@ -299,13 +297,11 @@ fn read_input(text: &Text, raw: &Spanned<RawInput>) -> Result<Input, ConfigError
     let (input, span) = (raw.get_ref(), raw.span());
     let path = || {
         let path = input.path.clone().filter(|path| !path.as_os_str().is_empty());
-        path.ok_or_else(|| text.error(span.clone(), "it needs a path".to_owned()))
+        path.ok_or_else(|| text.error(span.clone(), "path is missing".to_owned()))
     };
     let listen = || match &input.listen {
         Some(address) => text.value(address),
-        None => {
-            Err(text.error(span.clone(), "it needs an address to listen on, as in listen = \"0.0.0.0:514\"".to_owned()))
-        }
+        None => Err(text.error(span.clone(), "listen is missing; for example listen = \"0.0.0.0:514\"".to_owned())),
     };
     let kind = match input.kind.get_ref().as_str() {
         "unix" => InputKind::Unix(path()?),
@@ -316,7 +312,7 @@ fn read_input(text: &Text, raw: &Spanned<RawInput>) -> Result<Input, ConfigError
         "tls" => {
             let server = identity(input.certificate.as_ref(), input.key.as_ref())
                 .map(|identity| TlsServer { identity, clients: input.clients.clone() });
-            let missing = || text.error(span.clone(), "it needs a certificate and a key, two PEM files".to_owned());
+            let missing = || text.error(span.clone(), "certificate and key are missing (two PEM files)".to_owned());
             // RFC 5425 §4.3 knows no other framing.
             let framing = input.framing.unwrap_or(Framing::OctetCounting);
             InputKind::Tls(listen()?, framing, server.ok_or_else(missing)?)
@@ -349,7 +345,7 @@ fn receive_buffer(text: &Text, value: Option<&Spanned<String>>) -> Result<u64, C
     let Some(value) = value else { return Ok(RECEIVE_BUFFER_BYTES_DEFAULT) };
     let bytes = text.value::<ByteCount>(value)?.bytes();
     if !(4_096..=1 << 30).contains(&bytes) {
-        return Err(text.error(value.span(), "it must lie between 4KiB and 1GiB".to_owned()));
+        return Err(text.error(value.span(), "must be between 4KiB and 1GiB".to_owned()));
     }
     Ok(bytes)
 }
@@ -369,7 +365,7 @@ fn read_rule(text: &Text, raw: &Spanned<RawRule>) -> Result<(Matcher, Treatment)
     let lifetime = rule.lifetime.as_ref().map(|value| text.positive(value)).transpose()?;
     let partial = lifetime.is_some() || rule.retransmissions.is_some();
     if usize::from(rule.drop) + usize::from(rule.reliable) + usize::from(partial) != 1 {
-        let problem = "a rule says one of drop = true, reliable = true, or lifetime and retransmissions";
+        let problem = "a rule needs one of drop = true, reliable = true, or lifetime and retransmissions";
         return Err(text.error(raw.span(), problem.to_owned()));
     }
     if rule.ordered.is_some() && !rule.reliable {
@@ -377,7 +373,7 @@ fn read_rule(text: &Text, raw: &Spanned<RawRule>) -> Result<(Matcher, Treatment)
     }
     let priority = match &rule.priority {
         Some(value) if *value.get_ref() >= PRIORITIES => {
-            return Err(text.error(value.span(), format!("priorities are 0, the first to go, to {}", PRIORITIES - 1)));
+            return Err(text.error(value.span(), format!("priorities range from 0 (highest) to {}", PRIORITIES - 1)));
         }
         Some(value) => *value.get_ref(),
         None => u8::from(!rule.reliable),
@@ -400,7 +396,7 @@ fn severities(text: &str) -> Result<std::ops::RangeInclusive<Severity>, String> 
     Ok(from..=to)
 }
 
-/// Whoever can read the counters of a machine learns when it is attacked: not everybody should.
+/// Accepts loopback addresses only, since the counters reveal when a machine is under attack.
 fn loopback(text: &Text, value: &Spanned<String>) -> Result<SocketAddr, ConfigError> {
     let address: SocketAddr = text.value(value)?;
     if !address.ip().is_loopback() {

@@ -1,4 +1,4 @@
-//! How long lines take, counted in classes: as Prometheus has its histograms, and bounded however many lines there are.
+//! Histograms of line delays, as Prometheus has them, in constant memory.
 
 use std::fmt::Write as _;
 
@@ -32,13 +32,13 @@ impl Delays {
         self.sum_us = self.sum_us.saturating_add(more.sum_us);
     }
 
-    /// How many lines were counted.
+    /// Number of lines counted.
     pub fn lines(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// A bound, in microseconds, that this many lines of a hundred did not exceed: the least that there is. `None` without lines, or if the
-    /// delay lies beyond all bounds.
+    /// Returns the smallest bound, in microseconds, that this percentage of lines did not exceed. `None` without lines, or if the delay lies beyond
+    /// all bounds.
     pub fn percentile_us(&self, percent: u64) -> Option<u64> {
         // Lines that have to lie within, rounded up.
         let wanted = (u128::from(self.lines()) * u128::from(percent)).div_ceil(100);

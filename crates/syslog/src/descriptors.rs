@@ -22,7 +22,7 @@ pub(crate) fn raise_limit() -> u64 {
     current.unwrap_or(u64::MAX)
 }
 
-/// How many TCP connections leave enough descriptors for everything else: a quarter of the limit if it is very low.
+/// Number of TCP connections that leaves enough descriptors for everything else: a quarter of the limit if it is very low.
 pub(crate) fn connections_max(limit: u64, inputs: usize, file_inputs: usize) -> usize {
     let own = FILES_MAX as u64 + OTHERS + 2 * inputs as u64 + PER_FILE_INPUT * file_inputs as u64;
     let left = limit.saturating_sub(own).max(limit / 4).clamp(1, CONNECTIONS_MAX);

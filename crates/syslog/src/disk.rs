@@ -1,7 +1,7 @@
-//! The few things that the spool and the store ask of a disk, so that tests can put one below them that fails, tears and forgets.
+//! The file operations of spool and store, so that tests can replace the disk by one that fails, tears writes and loses data.
 //!
-//! What a crash leaves: bytes are safe once [`DiskFile::sync`] has returned without an error, names once [`Disk::sync_directory`] has.
-//! After an error of `sync` nothing is known of the bytes since the sync before.
+//! After a crash, bytes are safe if [`DiskFile::sync`] had returned without an error, and names if [`Disk::sync_directory`] had. After an error of
+//! `sync` any of the bytes since the previous sync may be lost.
 
 mod faulty;
 mod real;
@@ -54,10 +54,10 @@ pub trait Disk: Clone + Send + 'static {
     /// The system's.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Removes a file; that there is none is no error.
+    /// Removes a file. A missing file is not an error.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// The names in a directory, sorted.
@@ -104,10 +104,10 @@ pub trait DiskFile: Send + Sized + 'static {
     /// The system's.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Has what was written survive a crash.
+    /// Makes the written data durable.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     fn sync(&mut self) -> io::Result<()>;
 
     /// Looks whether the file still has the name by which it was opened.
@@ -129,10 +129,10 @@ pub(crate) fn read_whole<D: Disk>(disk: &D, path: &Path, bytes_max: usize) -> io
     }
 }
 
-/// Writes a whole file so that after a crash there is either the old one or the new one. `path` lies in `directory`.
+/// Replaces a file atomically: after a crash, either the old or the new contents are there. `path` lies in `directory`.
 ///
 /// # Errors
-/// The system's. Then nothing is known of which of the two there is after a crash.
+/// I/O errors of the system. Either contents may then be there after a crash.
 pub(crate) fn replace<D: Disk>(disk: &D, directory: &Path, name: &str, contents: &[u8]) -> io::Result<()> {
     let (draft, path) = (directory.join(format!("{name}.new")), directory.join(name));
     disk.remove(&draft)?;

@@ -6,7 +6,7 @@
 use bytes::{Buf as _, Bytes, BytesMut};
 use thiserror::Error;
 
-/// How messages are told apart in a stream.
+/// How messages are delimited in a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Framing {
@@ -14,7 +14,7 @@ pub enum Framing {
     OctetCounting,
     /// A line feed ends a message (RFC 6587 §3.4.2); a carriage return before it is no part of the message.
     Newline,
-    /// A message that begins with a length, a space and `<` is counted, any other ends with a line feed. A line may begin with a number.
+    /// A message that starts with a length, a space and `<` is octet-counted; any other ends with a line feed. A line may start with a number.
     #[default]
     Detected,
 }
@@ -31,11 +31,11 @@ pub struct Frame {
 /// A stream that does not keep to octet counting. The connection has to be closed: the start of the next message is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FramingError {
-    /// There is no length where a message begins.
-    #[error("a message does not begin with its length")]
+    /// A message does not start with a length.
+    #[error("a message does not start with its length")]
     NoLength,
     /// The length is beyond [`COUNT_MAX`].
-    #[error("a message claims to have more than {COUNT_MAX} bytes")]
+    #[error("the length of a message exceeds {COUNT_MAX} bytes")]
     TooLong,
 }
 
@@ -52,7 +52,7 @@ pub struct Framer {
     pushed: u64,
 }
 
-/// What is left of a message that was cut.
+/// The rest of a truncated message, which is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Skip {
     Nothing,
@@ -62,8 +62,8 @@ enum Skip {
     Everything,
 }
 
-/// The longest message that a length may announce, in bytes: four times the longest that a relay can be configured to keep. It bounds how much a
-/// wrong length swallows.
+/// Maximum length that a message may announce, in bytes: four times the longest that a relay can be configured to keep. It limits the data lost to a
+/// wrong length.
 pub const COUNT_MAX: usize = 1 << 20;
 
 /// The most digits of a length.
@@ -84,13 +84,13 @@ enum Count {
 }
 
 impl Framer {
-    /// A framer whose messages have `bytes_max` bytes at most.
+    /// Returns a framer for messages of at most `bytes_max` bytes.
     pub fn new(framing: Framing, bytes_max: usize) -> Self {
         let (pending, skip) = (BytesMut::new(), Skip::Nothing);
         Self { framing, bytes_max: bytes_max.max(1), pending, searched: 0, skip, pushed: 0 }
     }
 
-    /// A framer of lines that begins in the middle of a line whose start was given out already: the rest of that line is skipped.
+    /// Returns a framer that starts in the middle of a truncated line and skips the rest of it.
     pub(crate) fn in_cut_line(bytes_max: usize) -> Self {
         Self { skip: Skip::ToNewline, ..Self::new(Framing::Newline, bytes_max) }
     }
@@ -139,7 +139,7 @@ impl Framer {
         }
     }
 
-    /// The stream is over: returns the rest, if there is any. It counts as cut if a length announced more.
+    /// Ends the stream and returns the rest, if there is any. It counts as truncated if a length announced more.
     pub fn finish(&mut self) -> Option<Result<Frame, FramingError>> {
         if let Some(frame) = self.next_frame() {
             return Some(frame);

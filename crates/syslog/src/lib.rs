@@ -1,21 +1,21 @@
-//! Syslog over partially reliable SCTP: important lines are kept until they have arrived, the others are sent as long as they are fresh.
+//! Syslog over partially reliable SCTP: important lines are kept until they have arrived; all others are sent only while they are fresh.
 //!
-//! | room | what lives there |
+//! | modules | purpose |
 //! |---|---|
-//! | [`framing`], [`line`](mod@line) | lines out of a stream, and what they say about themselves |
-//! | [`policy`] | what a line is worth |
-//! | [`config`] | the files of relay and collector |
-//! | [`record`], [`wire`] | a line on its way, and what relay and collector say to each other |
+//! | [`framing`], [`line`](mod@line) | split a stream into lines, and read their headers |
+//! | [`policy`] | rules that choose the treatment of a line |
+//! | [`config`] | configuration files of relay and collector |
+//! | [`record`], [`wire`] | lines in transit, and the protocol between relay and collector |
 //! | [`spool`], [`sender`] | the relay: lines on disk until the collector has them |
-//! | [`collector`], [`render`] | the collector: each line once in its files |
-//! | [`disk`] | the files below, and a disk that fails for tests |
+//! | [`collector`], [`render`] | the collector: writes each line once to its files |
+//! | [`disk`] | file operations, and a faulty disk for tests |
 //! | [`ranges`] | sets of sequence numbers |
-//! | [`delays`] | how long lines take, in classes |
+//! | [`delays`] | histograms of delays |
 //! | [`tls`] | certificates and keys of inputs and outputs |
-//! | [`relay`], [`collect`] | both at work: sockets, clocks, threads |
-//! | [`snapshot`], [`serve`] | what they counted, for people and for Prometheus |
+//! | [`relay`], [`collect`] | both as running programs: sockets, clocks, threads |
+//! | [`snapshot`], [`serve`] | their counters, as text and for Prometheus |
 //!
-//! All but the last two rows know neither sockets nor clocks.
+//! Only the last two rows use sockets and clocks.
 //!
 //! ```
 //! use festina_syslog::line::read_header;

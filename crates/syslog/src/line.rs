@@ -1,7 +1,7 @@
-//! What a line says about itself: priority, host, application (RFC 5424 §6, else RFC 3164 §4, leniently).
+//! Reads the header of a line: priority, host, application (RFC 5424 §6, otherwise RFC 3164 §4, leniently).
 //!
-//! `syslog_loose` reads the header. A line that it cannot read is kept as it came and marked, with the severity and facility that
-//! RFC 3164 §4.3.3 gives to such lines: user, notice.
+//! `syslog_loose` reads the header. A line that it cannot read is kept unchanged and marked, with the severity and facility that RFC 3164 §4.3.3
+//! gives to such lines: user, notice.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -86,7 +86,7 @@ impl FromStr for Facility {
     }
 }
 
-/// What is known of a line.
+/// The header fields of a line, as far as they could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     /// Severity.
@@ -102,7 +102,7 @@ pub struct Header<'a> {
 }
 
 impl Header<'_> {
-    /// A line of which nothing is known (RFC 3164 §4.3.3).
+    /// The header of an unreadable line (RFC 3164 §4.3.3).
     pub(crate) fn unread() -> Self {
         Self { severity: Severity::NOTICE, facility: Facility::USER, host: None, app: None, parsed: false }
     }
@@ -123,8 +123,8 @@ pub fn read_header(line: &[u8]) -> Header<'_> {
     }
 }
 
-/// Reads what a line is worth, for those who need no names: its host and application may be missing. The most common form is recognized at a
-/// glance, at a small part of the cost of [`read_header`].
+/// Reads only the fields that a policy without names needs: host and application may be missing. The most common form is recognised quickly, at a
+/// small part of the cost of [`read_header`].
 pub fn read_worth(line: &[u8]) -> Header<'_> {
     match priority(line) {
         Some((facility, severity)) if is_dated(line) => {
@@ -153,9 +153,9 @@ const MONTHS: [[u8; 3]; 12] =
 
 fn read_text(text: &str) -> Header<'_> {
     let unread = Header::unread();
-    // What a line without a priority would mean depends on the reader; RFC 3164 §4.3.3 has an answer.
+    // RFC 3164 §4.3.3 defines the meaning of a line without a priority.
     let Some((facility, severity)) = priority(text.as_bytes()) else { return unread };
-    // The year is not used: lines are dated by whoever receives them.
+    // The year is not used: the receiver dates the lines.
     let read = syslog_loose::parse_message_with_year_exact_tz(text, |_| 2_000, Some(Utc), Variant::Either);
     match read {
         Ok(message) => Header {

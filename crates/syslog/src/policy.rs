@@ -1,7 +1,7 @@
-//! What a line is worth: which rule holds for it, and what the rule asks for.
+//! Rules that choose the treatment of a line.
 //!
-//! The first rule that matches decides. After the last one come [`Policy::defaults`], which follow the syslog experiments of Rajiullah's
-//! thesis (papers IV, V and VII): important lines reliably, the rest as long as they are fresh.
+//! The first matching rule decides. After the last one come [`Policy::defaults`], which follow the syslog experiments of Rajiullah's thesis (papers
+//! IV, V and VII): important lines are reliable, all others are sent only while they are fresh.
 
 use std::ops::RangeInclusive;
 
@@ -9,10 +9,10 @@ use festina_units::Duration;
 
 use crate::line::{Facility, Header, Severity};
 
-/// How many priorities there are; 0 goes first.
+/// Number of priorities; 0 is the highest.
 pub const PRIORITIES: u8 = 8;
 
-/// What is done with a line.
+/// How a line is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// It is thrown away, and counted.
@@ -28,9 +28,9 @@ pub enum Treatment {
     Fresh {
         /// 0, the first to go, to 7.
         priority: u8,
-        /// How long after its receipt it may be sent or repaired; `None` is without limit, as long as the association lives.
+        /// Time after its receipt during which it may be sent or repaired; `None` means no limit while the association exists.
         lifetime: Option<Duration>,
-        /// How often it may be repaired; `None` is without limit.
+        /// Maximum number of repairs; `None` means no limit.
         retransmissions: Option<u16>,
     },
 }
@@ -93,7 +93,7 @@ impl Policy {
         self.rules.iter().any(|(matcher, _)| matcher.app.is_some())
     }
 
-    /// What is done with a line.
+    /// Returns the treatment of a line: that of the first matching rule.
     pub fn treatment(&self, header: &Header<'_>, line: &[u8]) -> Treatment {
         let rule = self.rules.iter().find(|(matcher, _)| matcher.fits(header, line));
         rule.map_or(Treatment::Reliable { priority: 0, ordered: true }, |&(_, treatment)| treatment)

@@ -20,7 +20,7 @@ use crate::spool::checksum;
 /// The name of the file in the folder of the spool.
 const NAME: &str = "positions";
 
-/// A longer file is written anew with the latest entries.
+/// Size beyond which the file is rewritten with the latest entries.
 const BYTES_MAX: usize = 1 << 20;
 
 /// The longest file that is read.
@@ -49,12 +49,12 @@ pub(crate) struct FileId {
     pub(crate) born_ns: u64,
 }
 
-/// How far a file was read.
+/// The read position in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SavedFile {
     /// Which file.
     pub(crate) id: FileId,
-    /// Bytes whose lines were taken.
+    /// Number of bytes whose lines were taken.
     pub(crate) offset: u64,
     /// The rest of the line at the offset is no line: the line was too long, and its beginning was taken.
     pub(crate) in_cut_line: bool,
@@ -62,11 +62,11 @@ pub(crate) struct SavedFile {
     pub(crate) is_rotated: bool,
     /// When it was changed last, as its file system says.
     pub(crate) modified_ns: u64,
-    /// How it begins.
+    /// The file's first bytes.
     pub(crate) prefix: Prefix,
 }
 
-/// The first bytes of a file, to notice that it was written anew.
+/// The first bytes of a file, to detect that it was rewritten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Prefix {
     length: u32,
@@ -100,7 +100,7 @@ impl Prefix {
     }
 }
 
-/// How far an input of files was read.
+/// The read position of a file input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     /// Files that are read, the oldest first.
@@ -121,7 +121,7 @@ pub(crate) struct Entry {
 /// One input.
 struct Input {
     key: u64,
-    /// What the file has.
+    /// The entry on disk.
     written: Option<Entry>,
     safe: Option<Entry>,
 }
@@ -133,7 +133,7 @@ pub(crate) struct Positions<D: Disk> {
     /// Which run of the machine this is; 0 if it is not known.
     boot: u64,
     inputs: Vec<Input>,
-    /// None if it has to be written anew.
+    /// `None` if it has to be rewritten.
     file: Option<D::File>,
     length: usize,
     unsynced: bool,
@@ -161,7 +161,7 @@ impl<D: Disk> Positions<D> {
         Ok(Self { disk, directory, boot, inputs, file: None, length: 0, unsynced: false })
     }
 
-    /// Where an input goes on; `None` if it never began.
+    /// Returns the position of an input; `None` if it was never read.
     pub(crate) fn get(&self, input: usize) -> Option<&Entry> {
         self.inputs[input].written.as_ref()
     }
@@ -196,7 +196,7 @@ impl<D: Disk> Positions<D> {
         inputs.filter_map(|(index, input)| input.written.clone().map(|entry| (index, entry))).collect()
     }
 
-    /// An input whose entry names numbers that are far behind: [`record`](Self::record) it again.
+    /// Returns an input whose entry names outdated numbers: [`record`](Self::record) it again.
     pub(crate) fn outdated(&self, numbers: &Numbers) -> Option<(usize, Position)> {
         let is_far = |entry: &Entry| entry.numbers.iter().zip(numbers).any(|(old, new)| new - old > NUMBERS_MAX);
         let mut inputs = self.inputs.iter().enumerate();

@@ -22,7 +22,7 @@ impl Ranges {
         self.above.iter().map(|(&first, &last)| (first, last))
     }
 
-    /// How many ranges there are above the floor.
+    /// Number of ranges above the floor.
     pub fn len(&self) -> usize {
         self.above.len()
     }
@@ -67,7 +67,7 @@ impl Ranges {
         }
     }
 
-    /// How many of the numbers from `first` to `last` are not in the set.
+    /// Returns how many of the numbers from `first` to `last` are not in the set.
     pub fn missing(&self, first: u64, last: u64) -> u64 {
         let first = first.max(self.floor);
         if first > last {

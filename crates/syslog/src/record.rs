@@ -1,7 +1,7 @@
-//! A line on its way: as the spool keeps it, as the transport carries it.
+//! The encoding of a line in the spool and on the wire.
 //!
-//! The bytes of a record are made once, by the relay: sequence number (8 bytes, big endian as all), microseconds since 1970 of its receipt
-//! (8), marks (1), severity (1), length of the source (1), the source, the line.
+//! The relay encodes a record once: sequence number (8 bytes, big endian like all fields), time of receipt in microseconds since 1970 (8), marks (1),
+//! severity (1), length of the source (1), the source, the line.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
@@ -20,7 +20,7 @@ const FIXED_BYTES: usize = 19;
 /// The longest record: the longest message, and what stands before it.
 pub const RECORD_BYTES_MAX: usize = (256 << 10) + FIXED_BYTES + 255;
 
-/// A line and what is known of it.
+/// A line with its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Its number among the lines of its sender and priority; 0 for lines that are not spooled.

@@ -1,7 +1,7 @@
-//! The relay at work: inputs, policy, spool, and two associations with each collector, of which one is for lines that are not repeated: what
-//! those lose, wait for and send again holds up no important line.
+//! The running relay: inputs, policy, spool, and two associations with each collector. One of the two carries the unrepeated lines, so that their
+//! losses and delays never hold up an important line.
 //!
-//! One task does it all in turns: lines, messages of collectors, a timer. After each turn it sends what there is room for.
+//! A single task handles lines, messages of collectors and a timer in turn. After each turn it sends as much as there is room for.
 
 mod activation;
 mod channel;
@@ -43,16 +43,16 @@ use following::Follower;
 use input::{InputCounters, Intake, Opening, Resumed, StopInputs};
 use streams::Connections;
 
-/// What is said to whoever runs it. Never the content of a line.
+/// Receives messages for the operator. They never contain the content of a line.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How long the collector may take to answer the first message.
+/// Time limit for the collector's first answer.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Pauses between attempts to reach the collector: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// Room on the disk for lines that were taken just before it became full, and for the blocks that their files fill in part.
+/// Disk space reserved for lines that were taken just before the disk became full, and for partly filled blocks.
 const RESERVE_BYTES: usize = 2 * UNWRITTEN_PEAK_BYTES;
 
 /// Why a relay does not start.
@@ -63,7 +63,7 @@ pub enum RelayStartError {
     Spool {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// An input cannot be opened.
@@ -71,26 +71,26 @@ pub enum RelayStartError {
     Input {
         /// The input.
         what: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The address of the counters is taken, or not ours.
+    /// The address of the counters is in use, or is not an address of this machine.
     #[error("cannot serve the counters at {address}")]
     Metrics {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no socket towards the collector.
-    #[error("cannot make a socket towards the collector")]
+    /// The socket for the collector cannot be opened.
+    #[error("cannot open a socket for the collector")]
     Socket(#[from] BindError),
-    /// The system has no randomness.
-    #[error("the system gives no random numbers")]
+    /// The system provides no random numbers.
+    #[error("the system provides no random numbers")]
     Random,
 }
 
-/// A relay at work. Dropping it stops it at once; [`stop`](Self::stop) is kinder.
+/// A running relay. Dropping it stops it at once; [`stop`](Self::stop) shuts it down gracefully.
 pub struct RunningRelay {
     stop: Option<oneshot::Sender<Duration>>,
     stop_inputs: StopInputs,
@@ -118,7 +118,7 @@ impl RunningRelay {
             .map_err(|source| RelayStartError::Spool { path: config.state.clone(), source })?;
         if sender.damaged() > 0 {
             notice(&format!(
-                "{} lines of the spool are not where they were written: files were removed, emptied or shortened; those that are missing will count as lost",
+                "{} spooled lines are missing: files were removed, emptied or truncated; missing lines will count as lost",
                 sender.damaged()
             ));
         }
@@ -162,28 +162,28 @@ impl RunningRelay {
         Ok(Self { stop: Some(stop_in), stop_inputs, task, policies: policies_in, snapshot, inputs, metrics })
     }
 
-    /// The addresses on which inputs listen, in the order of the file; `None` for those without one.
+    /// Returns the addresses on which inputs listen, in the order of the file; `None` for inputs without one.
     pub fn inputs(&self) -> &[Option<SocketAddr>] {
         &self.inputs
     }
 
-    /// Where the counters are served.
+    /// Returns the address of the counters.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
     }
 
-    /// The counters as they were a moment ago.
+    /// Returns the latest counters.
     pub fn snapshot(&self) -> RelaySnapshot {
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Lines that come from now on are treated as this policy says.
+    /// Applies a new policy to lines received from now on.
     pub async fn reload(&self, policy: Policy) {
-        // A relay that is over needs no policy.
+        // A stopped relay needs no policy.
         let _ = self.policies.send(policy).await;
     }
 
-    /// Takes no more lines, gives those that are under way this long to arrive, and keeps the rest in the spool. Returns the last counters.
+    /// Stops taking lines, waits up to `patience` for lines under way, and keeps the rest in the spool. Returns the final counters.
     pub async fn stop(mut self, patience: Duration) -> RelaySnapshot {
         self.stop_inputs.stop().await;
         if let Some(stop) = self.stop.take() {
@@ -194,10 +194,10 @@ impl RunningRelay {
     }
 }
 
-/// Gives the spool of a relay that does not run a new identity, as [`renew_identity`] does.
+/// Gives the spool of a stopped relay a new identity, as [`renew_identity`] does.
 ///
 /// # Errors
-/// If the spool has no identity that can be read, or none can be written.
+/// If the spool has no readable identity, or if a new one cannot be written.
 pub fn take_new_identity(config: &RelayConfig) -> Result<(), RelayStartError> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|_| RelayStartError::Random)?;
@@ -223,7 +223,7 @@ impl Pages for RelayPages {
     }
 }
 
-/// Opens the files that are followed, each where it was left.
+/// Opens the files to follow, each at its stored position.
 fn resume_files(
     config: &RelayConfig,
     sender: &Sender<RealDisk>,
@@ -284,7 +284,7 @@ async fn ways(
     Ok(ways)
 }
 
-/// How an association with a collector comes about.
+/// How to connect to a collector.
 struct Way {
     /// The number of the collector.
     index: usize,
@@ -295,7 +295,7 @@ struct Way {
 }
 
 impl Way {
-    /// Keeps one association with the collector, as long as anybody wants it.
+    /// Keeps one association with the collector open while the receiver exists.
     async fn connect(self) {
         let Self { index, collector, endpoint, connections, notice } = self;
         let options = ConnectOptions::default().peer_port(transport::PORT).handshake_timeout(HANDSHAKE_TIME_MAX);
@@ -306,7 +306,7 @@ impl Way {
                 Ok(association) => {
                     let since = tokio::time::Instant::now();
                     told = false;
-                    notice(&format!("connected with the collector {collector}"));
+                    notice(&format!("connected to the collector {collector}"));
                     for (stream, rank) in transport::ranks() {
                         association.set_stream_priority(stream, rank);
                     }
@@ -314,7 +314,7 @@ impl Way {
                         return;
                     }
                     let reason = association.closed().await;
-                    // A collector that refuses this relay is asked again less and less often.
+                    // A collector that refuses this relay is asked at growing intervals.
                     if since.elapsed() > PAUSES.1 {
                         pause = PAUSES.0;
                     }
@@ -323,7 +323,7 @@ impl Way {
                 Err(error) if !told => {
                     told = true;
                     notice(&format!(
-                        "cannot reach the collector {collector}: {error}; reliable lines are spooled, and it is tried again"
+                        "cannot reach the collector {collector}: {error}; reliable lines are spooled; retrying"
                     ));
                 }
                 Err(_) => {}

@@ -1,4 +1,4 @@
-//! What a line looks like in an output, and which file it goes to. Nothing that a line contains commands a terminal or leaves its directory.
+//! Formats lines for outputs and chooses their files. The contents of a line can neither control a terminal nor escape its directory.
 
 use std::fmt::Write as _;
 
@@ -87,7 +87,7 @@ fn render_json(record: &Record, into: &mut Vec<u8>) {
     if record.marks & MARK_UNPARSED != 0 {
         put("unparsed", true.into());
     }
-    // What is left of control characters in JSON, DEL and those beyond ASCII, stands in strings: there it may be escaped.
+    // The remaining control characters in the JSON text, DEL and non-ASCII ones, only occur in strings, where they may be escaped.
     for character in serde_json::Value::Object(object).to_string().chars() {
         if character.is_control() || is_format(character) {
             into.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
@@ -136,7 +136,7 @@ pub fn overflow_name(template: &str) -> String {
     name
 }
 
-/// What a peer calls itself as part of a name: letters, digits, `.`, `-`, `_` and `:`, and no dot in front.
+/// Appends a peer-supplied text to a name: only letters, digits, `.`, `-`, `_` and `:`, and no leading dot.
 fn push_name(name: &mut String, text: &str) {
     let start = name.len();
     for character in text.chars().take(NAME_CHARACTERS_MAX) {

@@ -1,12 +1,12 @@
-//! The relay's reliable half, without sockets: lines come in, messages for collectors come out, their answers settle them.
+//! The relay's reliable half, without sockets: it takes lines, returns messages for collectors, and settles lines by their answers.
 //!
-//! Order of calls: [`Sender::open`]; then [`take`](Sender::take) for each line, [`flush`](Sender::flush) after those that came together, and
-//! [`sync`](Sender::sync) and [`keep_time`](Sender::keep_time) every few milliseconds, whether or not there is a collector. With each new
-//! association: send what [`connected`](Sender::connected) returns, give what comes back to [`handle`](Sender::handle), and send what
-//! [`next_message`](Sender::next_message) returns after every call, and what [`settled_elsewhere`](Sender::settled_elsewhere) returns now
-//! and then. Collectors have numbers, in the order of [`Routing::collectors`].
+//! Order of calls: [`Sender::open`]; then [`take`](Sender::take) for each line, [`flush`](Sender::flush) after each batch, and [`sync`](Sender::sync)
+//! and [`keep_time`](Sender::keep_time) every few milliseconds, with or without a collector. For each new association: send the result of
+//! [`connected`](Sender::connected), pass received messages to [`handle`](Sender::handle), and send the results of
+//! [`next_message`](Sender::next_message) after every call, and of [`settled_elsewhere`](Sender::settled_elsewhere) now and then. Collectors are
+//! numbered in the order of [`Routing::collectors`].
 //!
-//! The document `docs/syslog.md` says why a line is once in the output.
+//! The document `docs/syslog.md` explains exactly-once delivery.
 
 mod fresh;
 mod identity;
@@ -43,17 +43,17 @@ pub use identity::renew_identity;
 pub use lane::{Outgoing, STREAMS};
 pub use routes::{COLLECTORS_MAX, Routing};
 
-/// How many numbers each start of a relay may use for each priority: at a million lines a second they last 12 days; then it has to be
-/// started again.
+/// Bits of the numbers that each start of a relay may use for each priority: at a million lines a second they last 12 days. Then the relay must be
+/// restarted.
 const NUMBERS_PER_EPOCH_BITS: u32 = 40;
 
-/// Files of a spool, at least: what is shed at once is at most this part of it.
+/// Minimum number of files of a spool, so that one shedding step removes at most this fraction of it.
 const SEGMENTS_MIN: u64 = 64;
 
 /// The largest file of a spool.
 const SEGMENT_BYTES_MAX: u64 = 4 << 20;
 
-/// Between two looks at what has changed for several collectors, unless a collector has come or gone, in microseconds.
+/// Interval in microseconds between updates of the state for several collectors, unless a collector has come or gone.
 const LOOK_EVERY_US: u64 = 1_000_000;
 
 /// Spans in one message at most.
@@ -64,18 +64,18 @@ const SPANS_MAX: usize = 4_096;
 pub struct SenderLimits {
     /// Bytes of the spool on disk.
     pub bytes_max: u64,
-    /// How long a line is kept.
+    /// Maximum age of a line.
     pub age_max: Duration,
     /// Lines of one priority in memory; more wait on disk alone.
     pub window_lines_max: usize,
 }
 
 impl SenderLimits {
-    /// How many lines of one priority may be under way, unless tests ask for less.
+    /// Maximum number of lines of one priority in flight; tests may use less.
     pub const WINDOW_LINES_MAX: usize = 16_384;
 }
 
-/// What has become of lines. All of them were [taken](Sender::take), or found on disk at the start.
+/// Outcomes of lines that were [taken](Sender::take) or found on disk at the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Found on disk at the start.
@@ -86,13 +86,13 @@ pub struct Counters {
     pub delivered: u64,
     /// The same by severity, without those that it had already when a relay started again.
     pub delivered_by_severity: [u64; 8],
-    /// How long those took from their receipt, by severity.
+    /// Delays of those from their receipt, by severity.
     pub delays: [Delays; 8],
-    /// Given up because the spool was full.
+    /// Dropped because the spool was full.
     pub shed_full: u64,
-    /// Given up because they were too old.
+    /// Dropped because they were too old.
     pub shed_old: u64,
-    /// Given up because neither disk nor memory took them.
+    /// Dropped because neither disk nor memory had room.
     pub shed_unspooled: u64,
     /// Damaged on disk.
     pub lost: u64,
@@ -106,17 +106,17 @@ pub enum PeerError {
     /// It does not speak the protocol.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// It says what only relays say.
-    #[error("the peer answers as a relay does: it is no collector")]
+    /// It sends packets that only relays send.
+    #[error("the peer is a relay, not a collector")]
     NoCollector,
     /// It has lines of another copy of this spool.
     #[error(
-        "the collector has lines of another copy of this spool, which gave their numbers to other lines: the lines here are kept and not sent; \
-         if the other copy is not used any more, start the relay with --new-identity"
+        "the collector has lines of another copy of this spool, which assigned their numbers to other lines; the lines here are kept but not sent; \
+         if the other copy is no longer in use, start the relay with --new-identity"
     )]
     OtherCopy,
     /// It wants to see an earlier start.
-    #[error("the collector asks for start {0} of this relay, and gets it with the next association")]
+    #[error("the collector asks for start {0} of this relay; the next association will name it")]
     AsksForStart(u32),
     /// It has lines that this relay has not sent yet.
     #[error("the collector has lines that this relay has not sent")]
@@ -128,7 +128,7 @@ pub enum PeerError {
 struct Times {
     /// When limits were enforced last.
     looked_us: u64,
-    /// How long relays with this spool had run when it was opened, and when that was.
+    /// Total running time of relays with this spool when it was opened, and the time of that.
     ran_us: u64,
     opened_us: u64,
     now_us: u64,
@@ -147,7 +147,7 @@ pub struct Sender<D: Disk> {
     age_max: Duration,
     routes: Routes,
     receivers: Vec<Receiver>,
-    /// Collectors that may have any line that was found at the start, one bit each, and those for whose welcome all lines wait.
+    /// Collectors that may have any of the lines found at the start, one bit each; all lines wait for their welcome.
     doubt: u8,
     awaited: u8,
     times: Times,
@@ -155,17 +155,17 @@ pub struct Sender<D: Disk> {
     reserve: Reserve,
 }
 
-/// What is known of a collector.
+/// State of one collector.
 struct Receiver {
     name: String,
     welcomed: bool,
     /// It is on disk that it may have any line from now on.
     is_open: bool,
-    /// Lines for which it has answered first.
+    /// Lines that it acknowledged first.
     delivered: u64,
     /// For each priority: it knows of all numbers below this one that were settled elsewhere.
     told: Vec<u64>,
-    /// The start that it has asked for.
+    /// The start that it asked for.
     asked: Option<Start>,
 }
 
@@ -174,20 +174,20 @@ struct Receiver {
 pub struct Standing {
     /// Its name.
     pub name: String,
-    /// It has welcomed this relay, and the association lasts.
+    /// Whether it has welcomed this relay and the association still exists.
     pub is_here: bool,
-    /// It was away for so long that others have taken its place.
+    /// Whether it was away long enough for others to take its place.
     pub is_gone: bool,
-    /// Lines in memory that it may have, and for which it has not answered.
+    /// Lines in memory that it may have and has not acknowledged.
     pub unanswered: u64,
-    /// Lines for which it has answered first.
+    /// Lines that it acknowledged first.
     pub delivered: u64,
 }
 
 /// Waits for the disk, in any thread.
 pub struct SyncJobs<D: Disk>(Vec<(usize, SyncJob<D>)>);
 
-/// What the disk has answered.
+/// Results of the disk.
 pub struct SyncResults(Vec<(usize, Synced)>);
 
 impl<D: Disk> SyncJobs<D> {
@@ -203,12 +203,13 @@ impl<D: Disk> SyncJobs<D> {
 }
 
 impl<D: Disk> Sender<D> {
-    /// Opens the spool in a directory, which is made if there is none. `random` has to be drawn at random for each start: it marks
-    /// the numbers that this start gives to lines, and becomes the identity of a new spool.
-    /// The present is in microseconds of a clock that does not jump, here and in all other methods.
+    /// Opens the spool in a directory, and creates the directory if it does not exist. `random` must be drawn for each start: it marks the numbers
+    /// assigned by this start, and becomes the identity of a new spool. Times are in microseconds of a monotonic clock, here and in all other
+    /// methods.
     ///
     /// # Errors
-    /// The disk's, and [`io::ErrorKind::InvalidData`] if the identity is damaged or does not go with the lines. Without its identity and a safe mark that it was started, a relay must not begin.
+    /// I/O errors of the disk. [`io::ErrorKind::InvalidData`] if the identity is damaged or does not match the lines. A relay must not start without
+    /// its identity and a durable count of this start.
     pub fn open(
         disk: &D,
         directory: &Path,
@@ -230,7 +231,7 @@ impl<D: Disk> Sender<D> {
         });
         let mut lanes: Vec<_> = lanes.collect::<io::Result<_>>()?;
         let ran_us = lanes.iter().map(|lane| lane.spool.newest_us()).max().unwrap_or_default();
-        // The age of lines without one begins now.
+        // Lines without an age count from now on.
         let ran_us = ran_us.max(1);
         lanes.iter_mut().for_each(|lane| lane.spool.date_from(ran_us));
         let found = lanes.iter().map(Lane::unsettled).sum();
@@ -295,10 +296,10 @@ impl<D: Disk> Sender<D> {
         self.lanes.iter().any(|lane| lane.spool.is_doubtful())
     }
 
-    /// Writes what was taken, so that it outlives the process, though not a loss of power.
+    /// Writes the lines taken so far to the files. They then survive the end of the process, but not a loss of power.
     ///
     /// # Errors
-    /// The disk's; it is tried again with the next sync.
+    /// I/O errors of the disk. The next sync tries again.
     pub fn flush(&mut self) -> io::Result<()> {
         let mut result = Ok(());
         for lane in &mut self.lanes {
@@ -334,11 +335,11 @@ impl<D: Disk> Sender<D> {
         self.sync_all()
     }
 
-    /// Begins what [`sync`](Self::sync) does, for another thread to wait for the disk. Give what it returns to [`end_sync`](Self::end_sync)
-    /// before this is called again.
+    /// Starts a [`sync`](Self::sync), so that another thread can wait for the disk. Pass the result of the jobs to [`end_sync`](Self::end_sync)
+    /// before the next call.
     ///
     /// # Errors
-    /// The disk's; it is tried again with the next sync.
+    /// I/O errors of the disk. The next sync tries again.
     pub fn begin_sync(&mut self) -> io::Result<SyncJobs<D>> {
         if self.is_reserve_missing() {
             return self.sync().map(|()| SyncJobs(Vec::new()));
@@ -361,10 +362,10 @@ impl<D: Disk> Sender<D> {
         Ok(SyncJobs(jobs))
     }
 
-    /// The disk has answered. What was taken before [`begin_sync`](Self::begin_sync) survives a crash now.
+    /// Completes a sync. Lines taken before [`begin_sync`](Self::begin_sync) now survive a crash.
     ///
     /// # Errors
-    /// The disk's; it is tried again with the next sync.
+    /// I/O errors of the disk. The next sync tries again.
     pub fn end_sync(&mut self, synced: SyncResults) -> io::Result<()> {
         let mut result = Ok(());
         for (index, synced) in synced.0 {
@@ -376,7 +377,7 @@ impl<D: Disk> Sender<D> {
         result
     }
 
-    /// There is a new association with a collector; an older one is over. Returns the first message for it.
+    /// Handles a new association with a collector, which replaces an older one. Returns the first message for it.
     pub fn connected(&mut self, collector: usize, now_us: u64) -> Bytes {
         self.disconnected(collector, now_us);
         self.connection += 1;
@@ -397,7 +398,7 @@ impl<D: Disk> Sender<D> {
         if is_news { PeerError::AsksForStart(epoch) } else { PeerError::OtherCopy }
     }
 
-    /// The association with a collector is over.
+    /// Handles the end of the association with a collector.
     pub fn disconnected(&mut self, collector: usize, now_us: u64) {
         self.receivers[collector].welcomed = false;
         self.routes.left(collector, now_us);
@@ -470,14 +471,14 @@ impl<D: Disk> Sender<D> {
         lanes.iter_mut().take(usize::from(below)).find_map(|lane| lane.next_message(collector, takes, counters))
     }
 
-    /// The lines of a slot of a priority up to the number `last` once more, for a path that loses packets; `None` if the collector has them,
-    /// or they are too many. Priority, slot and `last` are those of a message of [`next_message`](Self::next_message) for this collector.
+    /// Returns a copy of the lines of a slot of a priority up to the number `last`, for a lossy path. `None` if the collector has them, or if they
+    /// are too many. Priority, slot and `last` are those of a message of [`next_message`](Self::next_message) for this collector.
     pub fn copy(&mut self, collector: usize, priority: u8, slot: u8, last: u64) -> Option<Outgoing> {
         let welcomed = self.is_welcomed(collector);
         self.lanes.get_mut(usize::from(priority)).filter(|_| welcomed)?.copy(collector, slot, last)
     }
 
-    /// Tells a collector which numbers it will never get, if there are enough of them: other collectors have them.
+    /// Returns a message with the numbers that a collector will never get because other collectors have them, if there are enough of them.
     pub fn settled_elsewhere(&mut self, collector: usize) -> Option<Bytes> {
         let receiver = &mut self.receivers[collector];
         if !receiver.welcomed || self.routes.is_only() {
@@ -501,7 +502,7 @@ impl<D: Disk> Sender<D> {
         (!spans.is_empty()).then(|| Packet::Settled(spans).encode())
     }
 
-    /// What [`settled_elsewhere`](Self::settled_elsewhere) returned did not leave: it is told again.
+    /// Queues the result of [`settled_elsewhere`](Self::settled_elsewhere) again, after it could not be sent.
     pub fn tell_again(&mut self, collector: usize) {
         self.receivers[collector].told.fill(0);
     }
@@ -530,7 +531,7 @@ impl<D: Disk> Sender<D> {
         self.set_open(&wanted);
     }
 
-    /// All associations are over, and there will be none: after the next start no line is in doubt, if the disk takes it.
+    /// Closes the sender after all associations have ended. After the next start no line is in doubt, if this reaches the disk.
     pub fn close(&mut self) {
         let known = (0..self.receivers.len()).filter(|&index| self.doubt & bit(index) == 0);
         let wanted: Vec<_> = known.map(|index| (index, false)).collect();
@@ -577,7 +578,7 @@ impl<D: Disk> Sender<D> {
         self.routes.target_now(slot(source))
     }
 
-    /// Lines in memory that a collector may have, and for which it has not answered.
+    /// Lines in memory that a collector may have and has not acknowledged.
     pub fn unanswered(&self, collector: usize) -> u64 {
         self.lanes.iter().map(|lane| lane.sent_to(collector) as u64).sum()
     }
@@ -595,7 +596,7 @@ impl<D: Disk> Sender<D> {
         standing.collect()
     }
 
-    /// What has become of lines. At any time `found + taken` is the sum of `delivered`, `shed_full`, `shed_old`, `shed_unspooled`, `lost` and
+    /// Returns the outcomes of lines. `found + taken` always equals the sum of `delivered`, `shed_full`, `shed_old`, `shed_unspooled`, `lost` and
     /// [`unsettled`](Self::unsettled).
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -606,7 +607,7 @@ impl<D: Disk> Sender<D> {
         self.lanes.iter().map(Lane::unsettled).sum()
     }
 
-    /// Who this is for the collector.
+    /// Returns the identity that collectors know this sender by.
     pub fn id(&self) -> SenderId {
         self.id
     }
@@ -635,7 +636,7 @@ fn doubt_of(whereabouts: Option<&Whereabouts>, routing: &Routing) -> u8 {
     names.filter(|(_, name)| is_open(name)).fold(0, |doubt, (index, _)| doubt | bit(index))
 }
 
-/// What is known of the lines of a priority that will be found.
+/// State of the lines of a priority that are about to be found on disk.
 fn past_of(whereabouts: Option<&Whereabouts>, routing: &Routing, priority: u8, doubt: u8) -> Past {
     let of = |numbers: &[Ranges]| numbers.get(usize::from(priority)).cloned().unwrap_or_default();
     let held = |name: &String| {

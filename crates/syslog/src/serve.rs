@@ -16,16 +16,16 @@ const CONNECTIONS_MAX: usize = 16;
 /// The longest request that is read.
 const REQUEST_BYTES_MAX: usize = 4_096;
 
-/// How long a request may take.
+/// Time limit of a request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// How long [`ask_status`] waits for an answer.
+/// Time limit of [`ask_status`].
 const ASK_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Pause after a connection could not be accepted: the reason, too few descriptors for instance, lasts.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// What is served: `/metrics` and `/status`, made anew for each request.
+/// The pages `/metrics` and `/status`, generated for each request.
 pub(crate) trait Pages: Send + Sync + 'static {
     fn metrics(&self) -> String;
     fn status(&self) -> String;

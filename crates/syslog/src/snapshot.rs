@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::delays::Delays;
 use serde::{Deserialize, Serialize};
 
-/// What a relay did since it was started. At any time `received + found` is the sum of all that follow it down to `underway`.
+/// Counters of a relay since its start. At any time `received + found` is the sum of all fields after it up to `underway`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelaySnapshot {
     /// Lines that came in, by severity, without those that the inputs shed.
@@ -19,7 +19,7 @@ pub struct RelaySnapshot {
     pub delivered: u64,
     /// Lines that a rule drops.
     pub dropped: u64,
-    /// Fresh lines that were given up: too old, too often repeated, or the association ended first.
+    /// Fresh lines that were abandoned: too old, too often repeated, or the association ended first.
     pub abandoned: u64,
     /// Lines shed because spool or memory were full or the collector could not be reached.
     pub shed: u64,
@@ -39,15 +39,15 @@ pub struct RelaySnapshot {
     pub paths: Paths,
     /// Reads and writes of the spool that failed.
     pub disk_errors: u64,
-    /// How long reliable lines took from their receipt until the collector had answered for them, by severity.
+    /// Delays of reliable lines from their receipt until the collector's acknowledgement, by severity.
     #[serde(default)]
     pub delays: [Delays; 8],
 }
 
-/// What came to a machine and went no further than the inputs of its relay.
+/// Data received by the machine that never passed the relay's inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostBefore {
-    /// Lines that inputs shed: nobody took them in time, or a source sent too many.
+    /// Lines dropped at the inputs: not taken in time, or beyond the rate limit of a source.
     pub shed_at_input: u64,
     /// Datagrams that the kernel dropped before a UDP input could read them: its buffer was full.
     #[serde(default)]
@@ -55,10 +55,10 @@ pub struct LostBefore {
     /// Connections that were closed because their octet counting was wrong: what followed was lost.
     #[serde(default)]
     pub framing_errors: u64,
-    /// Connections that were refused because as many as possible were open.
+    /// Connections refused because the maximum number was open.
     #[serde(default)]
     pub refused_connections: u64,
-    /// Connections that the system could not hand out. They wait, and it is tried again.
+    /// Failures to accept connections, which wait for the next attempt.
     #[serde(default)]
     pub accept_errors: u64,
 }
@@ -82,11 +82,11 @@ pub struct CollectorStanding {
     pub address: String,
     /// Whether it answers.
     pub connected: bool,
-    /// Whether it was away for so long that others have taken its place.
+    /// Whether it was away long enough for others to take its place.
     pub gone: bool,
-    /// Lines that it has on disk. One that two collectors have counts for the one that answered first.
+    /// Lines that it has on disk. A line that two collectors have counts for the one that acknowledged first.
     pub delivered: u64,
-    /// Reliable lines in the relay's memory that it may have, and for which it has not answered.
+    /// Reliable lines in the relay's memory that it may have and has not acknowledged.
     pub unanswered: u64,
     /// Smoothed round-trip time in microseconds; 0 if it does not answer.
     pub rtt_us: u64,
@@ -154,7 +154,7 @@ impl Paths {
     }
 }
 
-/// What a collector did since it was started.
+/// Counters of a collector since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectorSnapshot {
     /// Reliable lines written, by severity.
@@ -203,7 +203,7 @@ pub struct StrangerCounts {
     pub silent_ended: u64,
     /// Associations without lines that were ended to make room for another of the same address.
     pub replaced: u64,
-    /// Associations that were refused because their address had as many as it may have.
+    /// Associations refused because their address had the maximum number.
     pub full: u64,
     /// Associations that were ended because of their messages.
     pub refused: u64,

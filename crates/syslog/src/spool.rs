@@ -1,13 +1,13 @@
-//! Lines on disk, of one priority, until the collector has them: files that grow at their end, each record behind its length and checksum.
+//! The lines of one priority on disk, until the collector has them: append-only files whose records have a length and a checksum.
 //!
-//! | event | what happens |
+//! | event | effect |
 //! |---|---|
-//! | a write fails | the file is left as it is, torn or not, and the next record begins a new one |
-//! | a sync fails | what was written since the last one is written again, into a new file |
-//! | a file ends in the middle of a record | what stands before it counts |
+//! | a write fails | the file is left as it is, torn or not, and the next record starts a new one |
+//! | a sync fails | everything written since the last one is written again, into a new file |
+//! | a file ends in the middle of a record | the records before it count |
 //! | the process starts again | every file is synced before its lines count as kept; those without an index are read |
 //!
-//! A ledger of the files says what should be there. A file is removed when all its lines are settled; which those are, the [sender](crate::sender) knows.
+//! A ledger lists the files that should exist. A file is removed when all its lines are settled, according to the [sender](crate::sender).
 
 mod index;
 mod ledger;
@@ -33,13 +33,13 @@ const FRAME_BYTES: usize = 8;
 /// What stands behind the name of a file in that of its index.
 const INDEX_SUFFIX: &str = ".index";
 
-/// How much is read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 512 << 10;
 
-/// Bytes that may wait for a sync; beyond it [`Spool::append`] syncs by itself.
+/// Maximum unsynced bytes; beyond it [`Spool::append`] syncs by itself.
 const UNSYNCED_BYTES_MAX: usize = 8 << 20;
 
-/// Full files that may wait for a sync; beyond it [`Spool::flush`] syncs by itself.
+/// Maximum unsynced full files; beyond it [`Spool::flush`] syncs by itself.
 const FULL_FILES_MAX: usize = 16;
 
 /// Bytes that may wait to be written together, over all priorities. One more record may exceed it.
@@ -55,7 +55,7 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 /// is read, and its ledger.
 pub(crate) const FILES_MAX: usize = crate::policy::PRIORITIES as usize * (2 * (1 + FULL_FILES_MAX) + 2);
 
-/// What is known of one file.
+/// Metadata of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     number: u64,
@@ -73,11 +73,11 @@ pub(crate) struct Segment {
 /// A record that was read.
 pub(crate) struct Stored {
     pub(crate) record: Record,
-    /// The same as it stands on disk, and as [`Record::encode`] makes it.
+    /// The same as encoded on disk by [`Record::encode`].
     pub(crate) bytes: Bytes,
 }
 
-/// Where reading goes on.
+/// A read position.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
     segment: u64,
@@ -88,7 +88,7 @@ pub(crate) struct Cursor {
 struct Full<D: Disk> {
     file: D::File,
     number: u64,
-    /// How much of `unsynced` is in it.
+    /// Bytes of `unsynced` in it.
     bytes: usize,
 }
 
@@ -104,13 +104,12 @@ pub(crate) struct Spool<D: Disk> {
     /// Those before it that the next sync is for, too.
     full: VecDeque<Full<D>>,
     next_number: u64,
-    /// What was appended since the last sync. The first `written` bytes are in files, those of `full` first; the others wait for
-    /// [`Spool::flush`].
+    /// Records appended since the last sync. The first `written` bytes are in files, those of `full` first; the others wait for [`Spool::flush`].
     unsynced: Vec<u8>,
     written: usize,
-    /// What is known of those that wait; its number and bytes mean nothing.
+    /// Metadata of the unwritten records; its number and bytes are unused.
     unwritten: Segment,
-    /// Writing or syncing failed: where `unsynced` is on disk, if anywhere, nobody knows.
+    /// Writing or syncing failed, so any part of `unsynced` may be on disk.
     doubtful: bool,
     syncs: Syncs,
     directory_changed: bool,
@@ -128,7 +127,7 @@ impl<D: Disk> Spool<D> {
         self.segments.iter().map(|segment| segment.newest_us).max().unwrap_or_default()
     }
 
-    /// Of files whose age is not known the age begins at this time of the sender's own clock.
+    /// Sets the time of the sender's own clock from which files of unknown age count.
     pub(crate) fn date_from(&mut self, now_us: u64) {
         let undated = self.segments.iter_mut().filter(|segment| segment.newest_us == 0);
         undated.for_each(|segment| segment.newest_us = now_us);
@@ -233,7 +232,7 @@ impl<D: Disk> Spool<D> {
         Ok(())
     }
 
-    /// Writes what was appended. After an error it stays in memory, and the next sync tries again.
+    /// Writes the appended records. After an error they stay in memory, and the next sync tries again.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         if self.written == self.unsynced.len() {
             return Ok(());
@@ -269,7 +268,7 @@ impl<D: Disk> Spool<D> {
         }
     }
 
-    /// Has what is in files survive a crash.
+    /// Syncs the written files.
     fn sync_written(&mut self) -> io::Result<()> {
         self.syncs.generation += 1;
         if self.written > 0
@@ -348,8 +347,8 @@ impl<D: Disk> Spool<D> {
         Ok(())
     }
 
-    /// Begins what [`sync`](Self::sync) does, for another thread to wait for the disk; `None` if there is nothing to wait for. After a failure
-    /// it is done at once.
+    /// Starts a [`sync`](Self::sync), so that another thread can wait for the disk; `None` if there is nothing to wait for. After a failure it is
+    /// done at once.
     pub(crate) fn begin_sync(&mut self) -> io::Result<Option<SyncJob<D>>> {
         if self.unsynced.is_empty() && !self.directory_changed {
             return Ok(None);
@@ -374,7 +373,7 @@ impl<D: Disk> Spool<D> {
             Ok(()) if generation == self.syncs.generation => {
                 let before: usize = self.full.iter().take(full).map(|full| full.bytes).sum();
                 self.forget_full(full);
-                // What was the active file then may be full by now.
+                // The file that was active then may be full by now.
                 if let Some(full) = self.full.front_mut() {
                     full.bytes -= bytes - before;
                 }
@@ -391,8 +390,8 @@ impl<D: Disk> Spool<D> {
         result
     }
 
-    /// Writes what was not synced into a new file, and syncs that. The old files keep what they may have: whoever reads skips numbers that
-    /// came before, and [`Spool::open`] puts them in order.
+    /// Writes the unsynced records to a new file and syncs it. The old files may contain some of them too: readers skip numbers that they have seen,
+    /// and [`Spool::open`] puts the files in order.
     fn rewrite(&mut self) -> io::Result<()> {
         let (records, _) = read_records(Bytes::copy_from_slice(&self.unsynced));
         let number = self.next_number;
@@ -400,7 +399,7 @@ impl<D: Disk> Spool<D> {
         self.next_number += 1;
         self.directory_changed = true;
         if let Err(error) = file.append(&self.unsynced).and_then(|()| file.sync()) {
-            // Its lines are written once more, into another file: on a full disk there would soon be many.
+            // Its lines are written again into another file, and on a full disk such files would accumulate.
             let _ = self.disk.remove(&self.path(number));
             return Err(error);
         }
@@ -420,7 +419,7 @@ impl<D: Disk> Spool<D> {
         self.segments.front()
     }
 
-    /// Removes files all of whose lines are settled: those below `floor`. The last file stays while it may grow.
+    /// Removes files with all lines settled, that is, below `floor`. The last file stays while it may grow.
     pub(crate) fn remove_below(&mut self, floor: u64) {
         while let Some(segment) = self.segments.front()
             && segment.last < floor
@@ -434,7 +433,7 @@ impl<D: Disk> Spool<D> {
         }
     }
 
-    /// Removes files all of whose lines are settled though there are others before them.
+    /// Removes files with all lines settled, even after files that are still needed.
     pub(crate) fn remove_settled(&mut self, settled: &Ranges) {
         if self.doubtful {
             return;
@@ -452,20 +451,20 @@ impl<D: Disk> Spool<D> {
         }
     }
 
-    /// Removes the oldest file, whatever is in it.
+    /// Removes the oldest file, settled or not.
     pub(crate) fn remove_oldest(&mut self) -> Option<Segment> {
         let segment = self.segments.pop_front()?;
         if self.full.front().is_some_and(|full| full.number == segment.number)
             && let Some(full) = self.full.pop_front()
         {
-            // It need not be synced, and a sync that was begun says nothing of what is left.
+            // Its records need no sync, and a pending sync does not cover the remaining ones.
             self.unsynced.drain(..full.bytes);
             self.written -= full.bytes;
             self.syncs.generation += 1;
         }
         if self.segments.is_empty() {
             self.active = None;
-            // What was not written is in none of the files that were removed.
+            // None of the removed files contains the unwritten records.
             self.unsynced.drain(..self.written);
             self.written = 0;
             self.doubtful &= !self.unsynced.is_empty();
@@ -485,7 +484,7 @@ impl<D: Disk> Spool<D> {
         }
     }
 
-    /// Reading goes on behind the file that is read now.
+    /// Moves the position past the file that is read now.
     pub(crate) fn skip_file(&self, cursor: &mut Cursor) {
         let current =
             self.segments.iter().find(|segment| segment.number >= cursor.segment && segment.bytes > cursor.offset);
@@ -523,7 +522,7 @@ impl<D: Disk> Spool<D> {
             let bytes = self.disk.read_at(&self.path(segment.number), cursor.offset, wanted)?;
             let (records, taken) = read_records(Bytes::from(bytes));
             if records.is_empty() {
-                // The rest of the file is not what was written. Whoever reads sees the gap in the numbers.
+                // The rest of the file is damaged. The reader sees the gap in the numbers.
                 cursor.offset = segment.bytes;
                 continue;
             }
@@ -584,7 +583,7 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes)).unwrap_or_default()
 }
 
-/// The whole and undamaged records at the beginning, and how many bytes they take.
+/// Returns the complete and undamaged records at the beginning, and their length in bytes.
 fn read_records(mut bytes: Bytes) -> (Vec<Stored>, u64) {
     let (mut records, before) = (Vec::new(), bytes.len());
     while bytes.len() >= FRAME_BYTES {

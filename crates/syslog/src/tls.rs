@@ -1,4 +1,4 @@
-//! TLS for syslog over TCP (RFC 5425): certificates and keys from PEM files, who is let in, whom to believe.
+//! TLS for syslog over TCP (RFC 5425): certificates and keys from PEM files, and the authorities that peers are checked against.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,24 +22,24 @@ pub struct Identity {
 /// How an input is a TLS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsServer {
-    /// Who it is.
+    /// Certificate and key of this server.
     pub identity: Identity,
-    /// Whom it lets in: those with a certificate of these authorities, a PEM file. Everybody if there is none.
+    /// PEM file of the authorities whose clients are accepted. All clients without it.
     pub clients: Option<PathBuf>,
 }
 
 /// How an output is a TLS client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsClient {
-    /// Whose certificates it believes, a PEM file.
+    /// PEM file of the trusted authorities.
     pub authorities: PathBuf,
     /// The name that the peer's certificate must have.
     pub name: String,
-    /// Who it is, for peers that ask.
+    /// Certificate and key of this client, for servers that require them.
     pub identity: Option<Identity>,
 }
 
-/// Why there is no TLS: what is wrong with the files that were named.
+/// An invalid TLS configuration.
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// A file cannot be read, or is no PEM.
@@ -47,22 +47,22 @@ pub enum TlsError {
     File {
         /// Which.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         source: rustls::pki_types::pem::Error,
     },
     /// There is nothing in a file.
-    #[error("{} holds no certificate", .0.display())]
+    #[error("{} contains no certificate", .0.display())]
     Empty(PathBuf),
     /// Certificates that do not go together, or are none.
     #[error("{} cannot be used: {problem}", path.display())]
     Unusable {
         /// Which.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         problem: String,
     },
     /// The name of a peer that is none.
-    #[error("\"{0}\" is no name of a host, and no IP address")]
+    #[error("\"{0}\" is neither a host name nor an IP address")]
     Name(String),
 }
 
@@ -70,7 +70,7 @@ impl TlsServer {
     /// Reads the files.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// If a file cannot be read or is invalid.
     pub fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
         let provider = provider();
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
@@ -93,7 +93,7 @@ impl TlsClient {
     /// Reads the files.
     ///
     /// # Errors
-    /// What is wrong with them, or with the name.
+    /// If a file cannot be read or is invalid, or if the name is.
     pub fn config(&self) -> Result<(Arc<ClientConfig>, ServerName<'static>), TlsError> {
         let name = ServerName::try_from(self.name.clone()).map_err(|_| TlsError::Name(self.name.clone()))?;
         let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();

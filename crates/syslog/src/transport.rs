@@ -10,10 +10,10 @@ use crate::sender::STREAMS;
 /// The SCTP port of a collector.
 pub(crate) const PORT: u16 = 6_514;
 
-/// A peer that answers nothing for so long is gone: the relay begins again, with this collector or, some day, another.
+/// Silence after which a peer counts as gone. The relay then connects again, to the same collector or to another.
 const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How many microseconds an acknowledgement may wait for something to travel with: little, as both ends watch how long messages take.
+/// Maximum delay of an acknowledgement in microseconds: short, since both ends watch how long messages take.
 pub(crate) const SACK_DELAY_US: u64 = 20_000;
 
 /// Bytes that wait to be sent or acknowledged.
@@ -22,13 +22,13 @@ const SEND_BUFFER_BYTES: usize = 4 << 20;
 /// A welcome with all ranges that a collector may remember is the longest message.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// How a relay's association for important lines is.
+/// Configuration of a relay's association for important lines.
 pub(crate) fn config_for_important(redundancy: Redundancy) -> Config {
     config().with_redundancy(redundancy)
 }
 
-/// How a collector's associations are. What it says may be acknowledged together with the next lines, and it says nothing twice ahead of a loss:
-/// a packet for each of its answers would take from a slow link what a tenth of the lines need.
+/// Configuration of a collector's associations. Its answers do not ask for an immediate acknowledgement and are not sent in spare copies: on a slow
+/// link one packet for each answer would take a tenth of the bytes of the lines.
 pub(crate) fn config_for_collector() -> Config {
     let mut mechanisms = Profile::Festina.mechanisms();
     mechanisms.redundancy = Redundancy::Off;
@@ -52,7 +52,7 @@ pub(crate) fn config() -> Config {
         .with_message_bytes_max(MESSAGE_BYTES_MAX)
 }
 
-/// The stream of a slot of a priority. Stream 0 is for what is no line.
+/// The stream of a slot of a priority. Stream 0 carries everything other than lines.
 pub(crate) fn reliable_stream(priority: u8, slot: u8) -> u16 {
     1 + u16::from(priority) * u16::from(STREAMS) + u16::from(slot)
 }

@@ -1,8 +1,8 @@
-//! What relay and collector say to each other. Each of these is one message of the transport.
+//! The protocol between relay and collector. Each packet is one message of the transport.
 //!
-//! A relay begins with [`Packet::Hello`]. The collector answers with [`Packet::Welcome`], which says what it has already, and from then on
-//! with [`Packet::Acks`] for what has reached its disk. Lines that are only worth sending while they are fresh travel over an association of
-//! their own, which begins with [`Packet::HelloFresh`] and needs no welcome.
+//! A relay begins with [`Packet::Hello`]. The collector answers with [`Packet::Welcome`], which lists the lines that it has, and from then on with
+//! [`Packet::Acks`] for lines that have reached its disk. Lines that are only worth sending while they are fresh travel over a separate association,
+//! which begins with [`Packet::HelloFresh`] and needs no welcome.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use thiserror::Error;
@@ -17,7 +17,7 @@ pub const VERSION: u8 = 4;
 /// Ranges above floors that a collector remembers of one relay at most. It ends the association of a relay that needs more.
 pub const RANGES_MAX: usize = 65_536;
 
-/// Who sends: drawn at random when a spool is made, and kept with it.
+/// Identity of a sender: drawn at random when a spool is created, and kept with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SenderId(pub [u8; 16]);
 
@@ -35,7 +35,7 @@ pub struct Span {
 /// A start of a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Start {
-    /// How often its spool had been opened.
+    /// Number of openings of its spool.
     pub epoch: u32,
     /// Drawn at random by this start.
     pub nonce: u64,
@@ -49,11 +49,11 @@ pub const STARTS_MAX: usize = 32;
 pub enum Packet {
     /// From a relay, first of all.
     Hello {
-        /// Who it is.
+        /// Identity of the relay.
         sender: SenderId,
         /// Its present start.
         start: Start,
-        /// How often it has connected since.
+        /// Number of connections since.
         connection: u32,
         /// Earlier starts: the latest, and one that this collector has asked for.
         before: Vec<Start>,
@@ -67,11 +67,11 @@ pub enum Packet {
         /// The lines.
         records: Vec<Record>,
     },
-    /// From a relay: numbers that it will never send here, mostly because another collector has them.
+    /// From a relay: numbers that it will never send here, usually because another collector has them.
     Settled(Vec<Span>),
     /// From a relay, first of all over an association for lines that are not repeated.
     HelloFresh {
-        /// Who it is.
+        /// Identity of the relay.
         sender: SenderId,
     },
     /// From a relay: lines that are not repeated.
@@ -81,9 +81,9 @@ pub enum Packet {
         /// The epoch.
         epoch: u32,
     },
-    /// From a collector: for each priority what is settled, as far as it knows.
+    /// From a collector: for each priority the settled lines, as far as it knows.
     Welcome(Vec<Ranges>),
-    /// From a collector: what has reached its disk since the last of these.
+    /// From a collector: lines that reached its disk since the last such packet.
     Acks {
         /// Lines of [`Packet::Fresh`] since the association began.
         fresh: u64,
@@ -98,7 +98,7 @@ pub enum Packet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WireError {
     /// No message of this protocol looks like that.
-    #[error("the peer sent what is no message of this protocol")]
+    #[error("the peer sent an invalid message")]
     Malformed,
     /// Another version.
     #[error("the peer speaks version {0} of the protocol, this is version {VERSION}")]

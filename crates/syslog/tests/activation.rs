@@ -1,4 +1,4 @@
-//! A relay that is started with a socket, as systemd does it: what was written to the socket before is there.
+//! A relay started with a socket, as systemd does it, receives the data written to the socket before the start.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;

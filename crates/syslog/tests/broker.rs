@@ -39,7 +39,7 @@ struct Events {
     taken_late: u64,
     /// The collector died while the broker decided.
     deaths: u64,
-    /// It was told to end while the broker was away.
+    /// The collector was stopped while the broker was away.
     ended: u64,
 }
 
@@ -48,9 +48,9 @@ struct Cluster {
     random: Xoshiro256PlusPlus,
     topic: Vec<u64>,
     last: BTreeMap<String, u64>,
-    /// Whoever took over last has this one.
+    /// The epoch of the latest takeover.
     epoch: u64,
-    /// A request that nobody waits for any more.
+    /// A request whose client no longer waits for the answer.
     under_way: Option<(u64, String, u64, Vec<u64>)>,
     is_away: bool,
     is_kind: bool,
@@ -93,7 +93,7 @@ fn lock(cluster: &Mutex<Cluster>) -> MutexGuard<'_, Cluster> {
 }
 
 impl Client {
-    /// The collector may die while the broker does what it was asked.
+    /// Kills the collector while the broker works on its request.
     fn die(&self, cluster: &mut Cluster) {
         let crash = if cluster.draw(2) == 0 { Crash::Process } else { Crash::Power };
         cluster.events.deaths += 1;
@@ -105,9 +105,9 @@ impl Broker for Client {
     fn take_over(&mut self, name: &str) -> io::Result<Option<u64>> {
         let cluster = &mut *lock(&self.cluster);
         if self.disk.has_crashed() || cluster.is_away {
-            return Err(io::Error::other("nobody is there"));
+            return Err(io::Error::other("the broker cannot be reached"));
         }
-        // What it had begun to commit is finished; what it had not, may still arrive.
+        // A commit that was under way is finished now, or may still arrive later.
         if cluster.draw(3) == 0 {
             cluster.arrive();
         }
@@ -118,7 +118,7 @@ impl Broker for Client {
             0 => return Err(io::Error::other("the answer is lost")),
             1 => {
                 self.die(cluster);
-                return Err(io::Error::other("nobody hears the answer"));
+                return Err(io::Error::other("the answer reaches a dead collector"));
             }
             _ => {}
         }
@@ -130,7 +130,7 @@ impl Broker for Client {
         let numbers: Vec<u64> = lines.iter().map(|line| line.number.expect("all have one").1).collect();
         assert!(!self.disk.has_crashed(), "a dead collector hands nothing over");
         if cluster.is_away || self.epoch != cluster.epoch {
-            return Err(io::Error::other("nobody is there"));
+            return Err(io::Error::other("the broker cannot be reached"));
         }
         cluster.arrive();
         let outcome = if cluster.is_kind { 9 } else { cluster.draw(10) };
@@ -232,7 +232,7 @@ fn open(
     collector::open_with_broker(disk.clone(), Path::new("/state"), vec![output], Some(broker))
 }
 
-/// What is in a file, compressed or not.
+/// Returns the contents of a file, compressed or not.
 fn read(path: &Path, bytes: &[u8]) -> String {
     let (mut text, mut rest) = (String::new(), bytes);
     match path.extension().and_then(|extension| extension.to_str()) {
@@ -498,7 +498,7 @@ fn a_state_that_was_put_back_from_a_copy_is_refused() {
     drop(old_store);
     world.relay.taken = 3;
     world.finish();
-    // Another collector of the same name that knows of no commit: what it would hand over may be there already.
+    // Another collector of the same name without the commits: its lines may already be in the topic.
     let (mut front, mut store) = open(&old, &world.cluster, 1, 9).expect("the disk works");
     front.handle(Peer(1), hello(99).encode()).expect("a hello");
     front.handle(Peer(1), Packet::Lines { priority: 0, floor: 0, records: vec![record(1)] }.encode()).expect("lines");

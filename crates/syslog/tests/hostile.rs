@@ -12,7 +12,7 @@ use festina_syslog::wire::Packet;
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Bytes of which some make sense: pieces of syslog, and damage.
+/// Bytes that partly make sense: pieces of syslog, and damage.
 fn bytes(random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     const PIECES: [&[u8]; 14] = [
         b"<165>1 2003-10-11T22:14:15.003Z host app - ID47 [a@1 b=\"c\\]\"] text",

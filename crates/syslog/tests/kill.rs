@@ -1,5 +1,4 @@
-//! `kill -9` of real processes at moments that nobody chose: no line that the relay had taken is lost, none is there twice, and all keep their
-//! order.
+//! `kill -9` of real processes at random moments: no line that the relay had taken is lost or duplicated, and all keep their order.
 
 #[path = "processes/group.rs"]
 mod group;
@@ -32,7 +31,7 @@ fn restart(processes: &mut Processes, role: &'static str) {
     processes.start(role);
 }
 
-/// A relay with its collectors, of which each has a file of its own.
+/// A relay with its collectors, each with a file of its own.
 struct Setting {
     processes: Processes,
     input: SocketAddr,

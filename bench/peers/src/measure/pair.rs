@@ -14,7 +14,7 @@ pub const STALL_TIME: Duration = Duration::from_secs(60);
 
 /// Turns without any packet after which a transfer counts as stalled.
 const IDLE_TURNS_MAX: u32 = 1_000;
-/// Turns without any delivery after which a transfer counts as busy in vain.
+/// Turns without a delivery after which a transfer is declared stuck.
 const VAIN_TURNS_MAX: u32 = 1_000_000;
 
 /// Two endpoints of one association.
@@ -27,7 +27,7 @@ pub(super) struct Pair<P> {
     progress: Progress,
 }
 
-/// What has happened since the last delivery.
+/// Events since the last delivery.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     last_delivery: Duration,
@@ -115,7 +115,7 @@ impl<P: Peer> Pair<P> {
             while self.turn() {}
         }
         self.now = until;
-        // Some stacks keep what has happened until it is asked for.
+        // Some stacks store events until they are polled.
         while self.near.receive(self.now).is_some() || self.far.receive(self.now).is_some() {}
     }
 

@@ -1,7 +1,7 @@
 //! The paths between the two endpoints of a measurement.
 //!
-//! The simulator's links draw, queue and count more than a path needs that is part of a measurement of CPU time: theirs would be
-//! a tenth of what is measured. A [`Wire`] costs a queue entry for each packet.
+//! The simulator's links draw, queue and count more than a measurement of CPU time allows: they would take a tenth of the measured time. A [`Wire`]
+//! costs a queue entry for each packet.
 
 use std::collections::VecDeque;
 use std::time::Duration;

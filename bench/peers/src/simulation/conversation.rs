@@ -20,7 +20,7 @@ use side::Side;
 const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Events after which it counts as busy without progress.
 const EVENTS_MAX: u64 = 1_000_000;
-/// For what is still on its way when a part is over.
+/// Time for outstanding messages to arrive after a part.
 const REST: Duration = Duration::from_secs(90);
 /// Parts of a conversation with resets between them.
 const PARTS: u32 = 3;
@@ -38,7 +38,7 @@ pub struct Plan {
     pub seed: u64,
     /// Whether the messages are unordered.
     pub unordered: bool,
-    /// Whether streams begin anew between the parts.
+    /// Whether streams are reset between the parts.
     pub resets: bool,
     /// The policies of Festina's messages, in turn.
     pub policies: Vec<Policy>,
@@ -84,9 +84,9 @@ enum Stage {
     Greeting(Duration),
     Middle(Duration),
     Closing,
-    /// What is still on its way may arrive until then.
+    /// Outstanding messages may arrive until then.
     Resting(Duration),
-    /// One side has asked for its streams to begin anew; which, and how many had before.
+    /// One side has asked to reset its streams: which side, and how many resets each had before.
     Resetting(Asker, [u64; 2]),
     /// The other side has, too.
     ResettingInReturn([u64; 2]),
@@ -106,8 +106,8 @@ enum Asker {
 /// Holds a conversation between Festina and a peer. Nothing is lost at its end, which [`run`](super::run) tests.
 ///
 /// # Errors
-/// What went wrong: the association ended by itself or not gracefully, a message was wrong, missing, duplicated or out of order, streams did
-/// not begin anew, Festina's counters do not add up, or there was no end.
+/// The first failure: the association ended by itself or not gracefully; a message was wrong, missing, duplicated or out of order; streams were not
+/// reset; Festina's counters do not add up; or the conversation did not end.
 pub fn hold<P: PartiallyReliable>(festina: FestinaPeer, peer: P, plan: &Plan) -> Result<Tally, String> {
     let mut conversation = Conversation {
         to_peer: Direction::new(plan.link.clone(), plan.seed, "to the peer"),

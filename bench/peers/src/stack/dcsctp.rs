@@ -24,7 +24,7 @@ impl Stack for DcSctp {
     const NAME: &'static str = "dcsctp 0.1.16";
     const ANSWERS_STRAYS: bool = true;
     const LATE_ABORT_IS_ERROR: bool = true;
-    // `maybe_send_shutdown` looks only at what is unacknowledged, not at what is still queued.
+    // `maybe_send_shutdown` looks only at unacknowledged data, not at queued data.
     const SHUTDOWN_DRAINS: bool = false;
     const CAN_ABORT: bool = true;
 
@@ -166,8 +166,8 @@ impl Peer for DcSctpPeer {
 
 impl PartiallyReliable for DcSctpPeer {
     const IN_RETURN: InReturn = InReturn::Nothing;
-    // `get_stream_to_produce_from` in `tx/send_queue.rs` drops the rest of a message that it has begun to send, and nobody learns of it: as
-    // I-DATA the message has no end and none is announced, as DATA a TSN for its end comes later, amid the fragments of another message.
+    // `get_stream_to_produce_from` in `tx/send_queue.rs` silently drops the rest of a partly sent message. As I-DATA the message gets no end and no
+    // I-FORWARD-TSN; as DATA a TSN for its end comes later, amid the fragments of another message.
     const EXPIRES_BETWEEN_FRAGMENTS: bool = false;
 
     fn send_with(&mut self, now: Duration, message: &Message, policy: Policy) -> Result<(), SendError> {

@@ -18,7 +18,7 @@ const START: Duration = Duration::from_secs(1);
 /// The channel that carries the messages.
 const CHANNEL: u8 = 0;
 
-/// How the driver calls it, and what is set.
+/// Settings of ENet, and how the driver calls it.
 #[derive(Clone, Copy, Debug)]
 pub struct EnetSettings {
     /// Time between two calls of `service` when nothing comes.

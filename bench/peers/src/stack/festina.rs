@@ -25,7 +25,7 @@ const PACKETS_PER_BUFFER: usize = 9;
 /// Cause codes of an ABORT that the application asked for (RFC 9260 section 3.3.10.12), and of the one without cause that answers
 /// a stray packet and may overtake it (section 8.4).
 const CAUSES_OF_ABORT: [u16; 2] = [12, 0];
-/// So long may a handshake or a graceful end take if the association is to live on whatever is lost.
+/// Limit on a handshake or a graceful end, for associations that must survive any loss.
 const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 
 /// Factory of Festina associations.
@@ -159,7 +159,7 @@ impl Written {
         }
         let length = self.lengths[usize::from(self.polled)];
         self.polled += 1;
-        // Whoever has the last packet alone keeps the buffer from being used again.
+        // Hand out the rest whole: an empty remainder would keep the buffer from being reused.
         if self.polled == self.count {
             return Some(std::mem::take(&mut self.packets));
         }
@@ -195,7 +195,7 @@ impl Buffers {
         Buffers { empty: Vec::with_capacity(capacity), used: VecDeque::new(), capacity }
     }
 
-    /// What was written, and the next buffer takes its place.
+    /// Returns the written bytes and takes the next buffer.
     fn freeze(&mut self) -> Bytes {
         let next = match self.used.pop_front() {
             Some(used) if used.is_unique() => Vec::from(used),
@@ -264,7 +264,7 @@ impl Peer for FestinaPeer {
     fn handle_packet(&mut self, now: Duration, packet: Bytes) {
         match self.association.as_deref_mut() {
             Some(association) if !association.is_closed() => {
-                // What is dropped is counted by the association.
+                // The association counts dropped packets itself.
                 let _ = association.handle_packet(Instant::ZERO + now, ADDRESS, EcnCodepoint::NotCapable, &packet);
             }
             _ => self.handle_stray(now, &packet),

@@ -31,7 +31,7 @@ impl Stack for RtcSctp {
     const NAME: &'static str = "rtc-sctp 0.21.1";
     const ANSWERS_STRAYS: bool = false;
     const LATE_ABORT_IS_ERROR: bool = true;
-    // `shutdown` looks only at what is in flight, not at what is still queued.
+    // `shutdown` looks only at data in flight, not at queued data.
     const SHUTDOWN_DRAINS: bool = false;
     const CAN_ABORT: bool = true;
 

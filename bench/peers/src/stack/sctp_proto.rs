@@ -39,7 +39,7 @@ impl Stack for SctpProto {
     const NAME: &'static str = "sctp-proto 0.10.8";
     const ANSWERS_STRAYS: bool = false;
     const LATE_ABORT_IS_ERROR: bool = true;
-    // `shutdown` looks only at what is in flight, not at what is still queued.
+    // `shutdown` looks only at data in flight, not at queued data.
     const SHUTDOWN_DRAINS: bool = false;
     const CAN_ABORT: bool = false;
 

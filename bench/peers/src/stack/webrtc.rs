@@ -14,7 +14,7 @@ use crate::peer::{AbortUnsupported, InReturn, Message, PartiallyReliable, Peer, 
 /// The endpoints tell associations apart by their tags alone, so one address serves for all.
 pub(super) const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5000));
 
-/// What is asked of an association, whichever of the two libraries it is of. Errors are the library's words.
+/// The operations on an association that both libraries share. Errors are the library's words.
 pub trait WebRtcAssociation: Sized {
     /// The library's endpoint, which makes associations and knows which one a packet is for.
     type Endpoint;
@@ -25,7 +25,7 @@ pub trait WebRtcAssociation: Sized {
     /// What the endpoint has for an association that it knows.
     type Input;
 
-    /// What it does when the other side has reset a stream.
+    /// How it reacts when the other side has reset a stream.
     const IN_RETURN: InReturn;
 
     /// Gives a packet to the endpoint, which names the association that it is for.
@@ -50,7 +50,7 @@ pub trait WebRtcAssociation: Sized {
     fn prepare_stream(&mut self, message: &Message, policy: Policy) -> Result<(), String>;
     /// Sends a message on a stream that is prepared for it, unless that has `buffer_bytes` to send already.
     fn write(&mut self, at: Instant, message: &Message, buffer_bytes: usize) -> Result<(), SendError>;
-    /// Closes a stream, as a data channel is closed: what this side sends on it begins anew.
+    /// Closes a stream like a data channel: resets this side's half.
     fn close_stream(&mut self, at: Instant, stream: u16) -> Result<(), String>;
     /// The next message of a stream.
     fn read(&mut self, stream: u16) -> Option<Message>;
@@ -415,7 +415,7 @@ impl<A: WebRtcAssociation> PartiallyReliable for WebRtcPeer<A> {
     const EXPIRES_BETWEEN_FRAGMENTS: bool = true;
 
     fn send_with(&mut self, now: Duration, message: &Message, policy: Policy) -> Result<(), SendError> {
-        // What is written during the handshake never leaves `sctp-proto`.
+        // `sctp-proto` never sends data written during the handshake.
         let Some(Candidate { association, .. }) =
             self.current.as_mut().filter(|own| own.association.phase() != Phase::Handshaking)
         else {

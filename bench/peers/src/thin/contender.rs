@@ -58,11 +58,11 @@ pub struct Contender {
     pub name: &'static str,
     /// Name and version of the stack.
     pub stack: &'static str,
-    /// What is set, and why.
+    /// The settings, with reasons.
     pub settings: &'static str,
-    /// What it promises.
+    /// The guaranteed order and reliability.
     pub promise: Promise,
-    /// What it is here for.
+    /// Why it is compared.
     pub role: Role,
     /// The tasks at which it is measured.
     pub at: At,

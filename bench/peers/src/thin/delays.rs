@@ -15,7 +15,7 @@ pub struct Delays {
 /// A percentile in ms, and the bounds between which it lies with 95 % confidence. Messages that never came count as infinite.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Percentile {
-    /// The percentile of what was measured.
+    /// The percentile of the sample.
     pub ms: f64,
     /// The lower bound.
     pub low_ms: f64,

@@ -19,7 +19,7 @@ pub struct Record {
     pub delivered: u64,
     /// How long they took.
     pub delay: Delay,
-    /// What they cost, for each message written.
+    /// Cost per message written.
     pub cost: Cost,
     /// What stopped connections, in words; empty if nothing did.
     pub failures: String,

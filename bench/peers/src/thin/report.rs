@@ -158,8 +158,8 @@ impl<'a> Report<'a> {
     fn not_dominated(&mut self) {
         self.line(format_args!(
             "## Peers that are not dominated\n\n\
-             Why, in brackets: what is not clearly lower (`festina`'s, the peer's), and the bytes as a multiple of the peer's where they are \
-             too many. Where the loss is 1 %, the 99th percentile lies on the edge between what was lost and what was not, and no number of \
+             The brackets list each delay that is not clearly lower (`festina`'s, the peer's), and the bytes as a multiple of the peer's if they \
+             exceed the limit. At 1 % loss the 99th percentile lies on the edge between lost and unharmed messages, so no number of \
              messages decides it.\n\n\
              | IAT, loss | broken | undecided |\n|---|---|---|"
         ));

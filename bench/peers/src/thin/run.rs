@@ -21,7 +21,7 @@ pub const HEADER_BYTES: u64 = 28;
 const TAIL: Duration = Duration::from_secs(2);
 /// Virtual time without any delivery after which a connection counts as stalled.
 const STALL: Duration = Duration::from_secs(120);
-/// Events at one instant after which a connection counts as busy in vain.
+/// Events at one instant after which a connection is declared stuck.
 const EVENTS_AT_ONCE_MAX: u32 = 100_000;
 
 /// What a stack has to do.
@@ -97,7 +97,7 @@ pub(super) fn phase(seed: u64) -> f64 {
     RandomStream::new(seed, "phase").below(1 << 32) as f64 / (1_u64 << 32) as f64
 }
 
-/// One association, the wire, and what has happened to the messages.
+/// One association, the wire, and the fate of the messages.
 struct Connection {
     ends: Ends,
     pipes: [Pipe; 2],
@@ -221,13 +221,13 @@ impl Connection {
         }
     }
 
-    /// Takes in what has been delivered, each message once, and in order where that is promised.
+    /// Records deliveries: each message once, and in order where that is promised.
     fn receive(&mut self, promise: Promise) -> Result<(), String> {
         while let Some(message) = self.ends[1].receive(self.now) {
             let number = message.payload.get(..8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes);
             let index = number.and_then(|number| usize::try_from(number).ok()).unwrap_or(usize::MAX);
             let Some(slot) = self.delivered.get_mut(index).filter(|_| message.payload.len() == MESSAGE_BYTES) else {
-                return Err("a message came that nobody wrote".into());
+                return Err("received a message that was never written".into());
             };
             if slot.replace(self.now).is_some() {
                 return Err(format!("message {index} came twice"));
@@ -257,7 +257,7 @@ impl Connection {
         let next = next.max(self.now);
         self.events_at_once = if next == self.now { self.events_at_once + 1 } else { 0 };
         if self.events_at_once > EVENTS_AT_ONCE_MAX {
-            return Err("busy in vain".into());
+            return Err("stuck: too many events at one instant".into());
         }
         if until.is_none() && next > self.last_progress + STALL {
             return Err(format!("nothing delivered for {} s", STALL.as_secs()));

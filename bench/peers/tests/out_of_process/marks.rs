@@ -15,7 +15,7 @@ fn count_chunks(packet: &[u8], chunk_type: u8) -> usize {
     packet.chunks().flatten().filter(|chunk| chunk.chunk_type() == chunk_type).count()
 }
 
-/// The program marks whatever is capable of ECN, as a router would, in both directions.
+/// The program marks all ECN-capable packets, as a router would, in both directions.
 #[tokio::test(flavor = "multi_thread")]
 async fn marks_are_reported_to_usrsctp_and_by_it_and_answered() {
     in_time(exchange_over_a_wire_that_marks()).await;
@@ -45,7 +45,7 @@ async fn exchange_over_a_wire_that_marks() {
     assert!(stats.sent.chunks_lost <= stats.sent.spurious, "marks take the place of losses: {stats:?}");
     let counts = chunks.each_ref().map(|way| way.each_ref().map(|counter| counter.load(Ordering::Relaxed)));
     let [[ecne_sent, cwr_sent], [ecne_received, cwr_received]] = counts;
-    assert!(ecne_sent > 0 && cwr_received > 0, "usrsctp answers what it is told: {counts:?}");
+    assert!(ecne_sent > 0 && cwr_received > 0, "usrsctp answers reports of marks: {counts:?}");
     assert!(ecne_received > 0 && cwr_sent > 0, "and is answered: {counts:?}");
     association.shutdown().await.expect("the peer shuts down gracefully");
     assert_eq!(server.line(), "OK n=40");

@@ -1,4 +1,4 @@
-//! Streams begin anew while messages go to and fro, with usrsctp and with pion.
+//! Stream resets while messages go to and fro, with usrsctp and with pion.
 
 use festina::{Association, Direction, Event, Message, StreamId};
 use tokio::task::JoinSet;
@@ -45,7 +45,7 @@ async fn three_echoes(association: &Association, stream: StreamId, round: u32) {
     assert_eq!(echoes, texts);
 }
 
-/// Streams begin anew again and again while messages go to and fro; each echo comes in the order of its stream.
+/// Resets streams repeatedly while messages go to and fro; each echo comes in the order of its stream.
 async fn streams_are_reset_and_added(one_lost_in: u64) {
     let rounds = rounds(one_lost_in);
     let Some(programs) = programs() else { return };
@@ -84,7 +84,7 @@ async fn at_all_losses<F: Future<Output = ()> + Send + 'static>(test: impl Fn(u6
         running.spawn(test(one_lost_in));
     }
     while let Some(ended) = running.join_next().await {
-        ended.expect("streams begin anew");
+        ended.expect("streams are reset");
     }
 }
 
@@ -93,8 +93,8 @@ async fn streams_are_reset_and_added_with_usrsctp_whatever_is_lost() {
     in_time(at_all_losses(streams_are_reset_and_added)).await;
 }
 
-/// pion resets as data channels do (RFC 8831 section 6.7): whoever closes a stream asks for a reset of its own half, and the other side resets
-/// its half in return. It knows no other request.
+/// pion resets as data channels do (RFC 8831 section 6.7): the side that closes a stream asks for a reset of its own half, and the other side resets
+/// its half in return. It supports no other request.
 async fn streams_begin_anew_with_pion(one_lost_in: u64) {
     let Some(programs) = programs() else { return };
     let mut server = Program::start(&programs.join("pion-peer"), &["server", "0"]);

@@ -72,11 +72,11 @@ fn the_echo_example_answers_one_peer_after_the_other() {
         assert!(String::from_utf8_lossy(&client.stdout).starts_with(&format!("{text} after ")));
         let mut line = String::new();
         server.output.read_line(&mut line).unwrap();
-        assert_eq!(line, "a peer is gone: the association is over: shut down in good order\n");
+        assert_eq!(line, "a peer is gone: the association has ended: shut down gracefully\n");
     }
-    let nobody = Command::new(&program).args(["send", "nowhere", "x"]).output().unwrap();
-    assert_eq!(nobody.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&nobody.stderr).starts_with("connect: \"nowhere\" is no address"));
+    let failed = Command::new(&program).args(["send", "nowhere", "x"]).output().unwrap();
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&failed.stderr).starts_with("connect: \"nowhere\" is no address"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-"""Small messages between two programs, with a lost one repaired in about one round trip: SCTP (RFC 9260) over UDP, for asyncio.
+"""Small messages between two programs: SCTP (RFC 9260) over UDP, for asyncio. A lost message is repaired in about one round trip.
 
     async with festina.Endpoint.bind("0.0.0.0:0") as endpoint:
         async with await endpoint.connect(("127.0.0.1", 9899)) as association:
@@ -6,14 +6,14 @@
             async for message in association:
                 print(message.stream, message.data)
 
-An endpoint is one UDP socket and carries any number of associations. All objects belong to the event loop in which they were made.
-Times are in seconds. Cancelling whatever is awaited here is safe: no message is lost, and none is sent in part.
+An endpoint is one UDP socket and carries any number of associations. All objects belong to the event loop in which they were created.
+Times are in seconds. All awaitables can be cancelled safely: no message is lost, and none is sent in part.
 
-An object works only in the process that made it: after `os.fork()` it raises `ForkedError` in the child, and `async with` ends nothing there.
-A child should leave by `os._exit` or execute another program: asyncio shares its own descriptors with the child, whose closing of the loop
+An object works only in the process that created it. After `os.fork()` it raises `ForkedError` in the child, and `async with` closes nothing
+there. A child should exit with `os._exit` or execute another program: asyncio shares its descriptors with the child, so closing the loop there
 can disturb the parent's.
 
-Nothing is encrypted, and no peer is authenticated: use WireGuard or IPsec where the network is not trusted.
+Nothing is encrypted, and no peer is authenticated: use WireGuard or IPsec on untrusted networks.
 """
 
 from ._association import Association, Delivery, Event, Outcome

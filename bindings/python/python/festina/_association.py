@@ -1,4 +1,4 @@
-"""Associations: sending, receiving, ending."""
+"""Associations: sending, receiving, closing."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ Data = Union[bytes, bytearray, memoryview]
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to an association."""
+    """An event of an association."""
 
     kind: str
     """"abandoned", "peer-shutdown", "peer-restarted", "path-down", "path-up", "packet-size-limited", "closed" or "other"."""
     first: Optional[int] = None
-    """The first message given up, by the number that `send` returned."""
+    """With "abandoned": the number of the first abandoned message, as returned by `send`."""
     last: Optional[int] = None
-    """The last one."""
+    """The number of the last one."""
     reason: Optional[str] = None
-    """Why they were given up, as in `Outcome`."""
+    """Why they were abandoned, as in `Outcome`."""
     sent: bool = False
-    """Whether some of them has left: the peer may have received it all the same."""
+    """Whether part of them was sent: the peer may have received it."""
     packet_bytes_max: Optional[int] = None
-    """With "packet-size-limited": the system refused a packet as too large, and this is the largest size from now on."""
+    """With "packet-size-limited": the system refused a packet as too large, and this is the new maximum."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a message."""
+    """The fate of a message."""
 
     delivered: bool
-    """The peer has it."""
+    """Whether the peer has received it."""
     reason: Optional[str]
-    """Why it was given up: "expired", "retransmissions", "evicted", "replaced", "ended", "stream-refused" or "other"."""
+    """Why it was abandoned: "expired", "retransmissions", "evicted", "replaced", "ended", "stream-refused" or "other"."""
     sent: bool
-    """Whether some of it has left: the peer may have received it even if it was given up."""
+    """Whether part of it was sent: the peer may have received it even if it was abandoned."""
 
 
 class Delivery:
-    """Comes to what became of a message: `outcome = await delivery`. Any number of tasks may await it. Letting go of it changes nothing for
-    the message."""
+    """Awaitable for the outcome of a message: `outcome = await delivery`. Any number of tasks may await it. Dropping it does not affect the
+    message."""
 
     def __init__(self, hub: Hub, number: int, operation: _festina.Operation) -> None:
         self._hub = hub
@@ -71,8 +71,8 @@ class Delivery:
 class Association:
     """A connection with one peer that carries messages both ways.
 
-    `async with` shuts it down at the end, and aborts it after an error. An association that is let go of ends in good order in the
-    background. `async for` gives the messages, until the peer has ended it in good order; otherwise it raises `ClosedError`.
+    `async with` shuts it down at the end, and aborts it after an error. A dropped association shuts down in the background.
+    `async for` yields messages until the peer has shut it down; any other end raises `ClosedError`.
     """
 
     def __init__(self, hub: Hub, native: _festina.Association) -> None:
@@ -93,18 +93,18 @@ class Association:
         priority: Optional[int] = None,
         replace: Optional[int] = None,
     ) -> int:
-        """Sends a message of at least one byte, and waits only while the send buffer is full. Returns the number of the message. Mostly it
-        has left by then; `drained` waits until the peer has everything, `send_confirmed` says what became of one message.
+        """Sends a message of at least one byte and returns its number. Waits only while the send buffer is full. In most cases the message was
+        sent on return. `drained` waits until the peer has everything; `send_confirmed` reports the outcome of one message.
 
-        stream: which stream carries it; messages of different streams do not wait for each other.
+        stream: the stream that carries it; messages of different streams do not wait for each other.
         ppid: payload protocol identifier, for the peer's program.
-        ordered: False delivers it without regard to the order of its stream.
+        ordered: False delivers it regardless of the order of its stream.
         immediate_ack: asks the peer to acknowledge at once.
-        lifetime: seconds after which it is given up.
-        deadline: the point in time at which it is given up, on the clock of `time.monotonic` and `loop.time`.
-        max_retransmissions: it is given up if it would have to leave more often again; 0 sends it once.
-        priority: it is given up for one with a lower number if the send buffer is full.
-        replace: a key; it takes the place of an older message on its stream with the same key.
+        lifetime: seconds after which it is abandoned.
+        deadline: time at which it is abandoned, on the clock of `time.monotonic` and `loop.time`.
+        max_retransmissions: it is abandoned when it would need one more; 0 sends it once.
+        priority: it is abandoned for one with a lower number if the send buffer is full.
+        replace: a key; it replaces an older message on its stream with the same key.
         """
         options = _options(
             stream, ppid, ordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
@@ -129,7 +129,7 @@ class Association:
         priority: Optional[int] = None,
         replace: Optional[int] = None,
     ) -> int:
-        """Sends a message as `send` does, now or not at all: raises `BufferFullError` if the send buffer is full."""
+        """Sends a message as `send` does, but never waits: raises `BufferFullError` if the send buffer is full."""
         options = _options(
             stream, ppid, ordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
         )
@@ -152,8 +152,8 @@ class Association:
         priority: Optional[int] = None,
         replace: Optional[int] = None,
     ) -> int:
-        """Sends messages in this order, each with the options of `send`, as many as the send buffer has room for. They share packets and system
-        calls as far as they fit together. Returns how many were sent."""
+        """Sends messages in this order with the options of `send`, as many as fit into the send buffer. They share packets and system calls
+        where possible. Returns the number of messages sent."""
         options = _options(
             stream, ppid, ordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
         )
@@ -173,7 +173,7 @@ class Association:
         priority: Optional[int] = None,
         replace: Optional[int] = None,
     ) -> Delivery:
-        """Sends a message as `send` does. What this returns can be awaited to learn what became of it."""
+        """Sends a message as `send` does. Await the returned `Delivery` for its outcome."""
         options = _options(
             stream, ppid, ordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
         )
@@ -185,14 +185,14 @@ class Association:
         await self._hub.run(self._native.drained())
 
     async def recv(self) -> _festina.Message:
-        """The next message. Raises `ClosedError` after the last one."""
+        """Receives the next message. Raises `ClosedError` after the last one."""
         message = self._native.poll_recv()
         if message is None:
             message = cast(_festina.Message, await self._hub.wait(self._native.number, self._native.poll_recv))
         return message
 
     def recv_nowait(self) -> Optional[_festina.Message]:
-        """The next message if one is there."""
+        """Returns the next message, or None if there is none yet."""
         return self._native.poll_recv()
 
     def __aiter__(self) -> AsyncIterator[_festina.Message]:
@@ -207,7 +207,7 @@ class Association:
             raise
 
     async def event(self) -> Optional[Event]:
-        """The next thing that happened; None after "closed". Nobody has to ask: the latest 4,096 are kept."""
+        """Returns the next event; None after "closed". Reading events is optional: the latest 4,096 are kept."""
         happened = await self._hub.run(self._native.event())
         if happened is None:
             return None
@@ -216,16 +216,16 @@ class Association:
         return Event(kind, first, last, reason, sent, packet_bytes_max)
 
     async def shutdown(self) -> None:
-        """Ends the association in good order: waits until the peer has everything and agrees. The end goes on if this is cancelled. Raises
-        `ClosedError` if it ended otherwise."""
+        """Shuts the association down gracefully: waits until the peer has received everything and confirms. The shutdown continues if this is
+        cancelled. Raises `ClosedError` if the association ended for another reason."""
         await self._hub.run(self._native.shutdown())
 
     def abort(self, reason: str = "") -> None:
-        """Ends the association at once and tells the peer why; what was not acknowledged may be lost."""
+        """Aborts the association and sends the reason to the peer. Unacknowledged messages may be lost."""
         self._native.abort(reason)
 
     async def closed(self) -> str:
-        """Waits until the association is over. Returns why, as `ClosedError.reason` has it."""
+        """Waits until the association has ended. Returns the reason, as in `ClosedError.reason`."""
         return cast(str, await self._hub.run(self._native.closed()))
 
     async def __aenter__(self) -> Association:
@@ -246,7 +246,7 @@ class Association:
 
     @property
     def close_reason(self) -> Optional[str]:
-        """Why the association is over, as `ClosedError.reason` has it; None if it is not."""
+        """Why the association has ended, as in `ClosedError.reason`; None while it is open."""
         return self._native.close_reason
 
     @property
@@ -256,12 +256,12 @@ class Association:
 
     @property
     def streams(self) -> tuple[int, int]:
-        """The numbers of streams to the peer and from it."""
+        """The number of streams to the peer, and from it."""
         return self._native.streams
 
     @property
     def profile(self) -> Optional[str]:
-        """The loss-recovery profile, if the mechanisms in use are those of one. Can be set."""
+        """The loss-recovery profile in use; None if the mechanisms match none. Can be set."""
         return self._native.profile
 
     @profile.setter
@@ -269,7 +269,7 @@ class Association:
         self._native.set_profile(profile)
 
     def stats(self) -> Stats:
-        """A snapshot of counters and gauges."""
+        """Returns a snapshot of counters and gauges."""
         stats = self._native.stats()
         abandoned = AbandonedStats(**{reason: Abandoned(*counts) for reason, counts in stats["abandoned"].items()})
         return Stats(
@@ -297,12 +297,12 @@ def _options(
     priority: Optional[int],
     replace: Optional[int],
 ) -> Optional[_festina.Options]:
-    """The options as the native half takes them; the usual ones are None."""
+    """Converts options for the native module; None if all have their default."""
     left = None if deadline is None else deadline - time.monotonic()
     options = (stream, ppid, ordered, immediate_ack, lifetime, left, max_retransmissions, priority, replace)
     return None if options == _DEFAULT else options
 
 
 def _bytes(data: Data) -> bytes:
-    """Not `bytes(data)`, which takes a number, too."""
+    """Converts to bytes. Not `bytes(data)`, which also accepts a number."""
     return data if type(data) is bytes else bytes(memoryview(data))

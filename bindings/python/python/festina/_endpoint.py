@@ -23,18 +23,18 @@ class Endpoint:
 
     @classmethod
     def bind(cls, address: Address, config: Optional[_festina.Config] = None) -> Endpoint:
-        """Opens a socket, and a thread that receives and keeps time. To be called within an event loop, to which all belongs. Port 0 lets
-        the system choose."""
+        """Opens a socket and starts a thread that receives packets and runs timers. Call it within the event loop that will use the endpoint.
+        Port 0 lets the system choose."""
         hub = Hub()
         return cls(hub, _festina.Endpoint(hub.native, _text(address), config))
 
     @property
     def local_address(self) -> tuple[str, int]:
-        """The IP address and the UDP port of the socket."""
+        """The IP address and UDP port of the socket."""
         return self._native.local_address
 
     def listen(self, port: int = _festina.DEFAULT_SCTP_PORT) -> Listener:
-        """Accepts associations with this SCTP port from now on."""
+        """Listens on an SCTP port."""
         return Listener(self._hub, self._native.listen(port))
 
     async def connect(
@@ -47,16 +47,16 @@ class Endpoint:
     ) -> Association:
         """Sets up an association.
 
-        address: the peer's, or a host name and a port, such as "localhost:9899". The addresses of a name are tried one after the other.
+        address: the peer's address, or a host name and port such as "localhost:9899". The addresses of a name are tried one after the other.
         port: the peer's SCTP port.
         profile: the loss-recovery profile, instead of the endpoint's.
-        timeout: how long the look-up and the handshake may take.
+        timeout: time limit in seconds for the look-up and the handshake.
         """
         connecting = self._native.connect(_host(address), port, profile, timeout)
         return Association(self._hub, cast(_festina.Association, await self._hub.run(connecting)))
 
     async def close(self) -> None:
-        """Ends the endpoint and all its associations in good order, and waits until they are over."""
+        """Shuts down the endpoint and all its associations, and waits until they have ended."""
         await self._hub.run(self._native.close())
 
     async def __aenter__(self) -> Endpoint:
@@ -68,7 +68,7 @@ class Endpoint:
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None:
-        # A child made by fork() that leaves the block, for example by sys.exit, ends nothing of its parent's.
+        # A child made by fork() that leaves the block, for example by sys.exit, must not close its parent's endpoint.
         if not self._hub.is_inherited:
             await self.close()
 
@@ -87,17 +87,17 @@ class Listener:
         self._native = native
 
     async def accept(self) -> Association:
-        """The next association that a peer set up. Raises `ClosedError` when the endpoint or the listener is closed."""
+        """Waits for the next association that a peer set up. Raises `ClosedError` when the endpoint or the listener is closed."""
         accepted = await self._hub.wait(self._native.number, self._native.poll_accept)
         return Association(self._hub, cast(_festina.Association, accepted))
 
     def accept_nowait(self) -> Optional[Association]:
-        """The next association if one waits. Raises `ClosedError` when the endpoint or the listener is closed."""
+        """Returns the next association, or None if there is none yet. Raises `ClosedError` when the endpoint or the listener is closed."""
         accepted = self._native.poll_accept()
         return None if accepted is None else Association(self._hub, accepted)
 
     def close(self) -> None:
-        """Stops listening, and shuts down associations that nobody accepted."""
+        """Stops listening, and shuts down associations that were not accepted."""
         self._native.close()
 
     def __aiter__(self) -> AsyncIterator[Association]:

@@ -1,4 +1,4 @@
-"""What can go wrong, and whose fault it is."""
+"""Exceptions. Each states who caused it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class Error(Exception):
 
 
 class InvalidError(Error, ValueError):
-    """Caller: a setting, an address or a message makes no sense."""
+    """Caller: a setting, an address or a message is invalid."""
 
 
 class ForkedError(Error, RuntimeError):
@@ -16,23 +16,23 @@ class ForkedError(Error, RuntimeError):
 
 
 class LimitError(Error):
-    """Caller: a limit of the settings or of the protocol is reached, such as an SCTP port that is taken."""
+    """Caller: a limit of the settings or of the protocol was reached, such as an SCTP port that is taken."""
 
 
 class BufferFullError(Error):
-    """Not now: the send buffer is full, or the stream is being reset."""
+    """Temporary: the send buffer is full, or the stream is being reset."""
 
 
 class BindError(Error, OSError):
-    """System: no socket, for instance because the address is in use."""
+    """System: the socket cannot be opened, for instance because the address is in use."""
 
 
 class RefusedError(Error, ConnectionRefusedError):
-    """Peer: it refused; mostly nothing listens on that SCTP port."""
+    """Peer: it refused; usually nothing listens on that SCTP port."""
 
 
 class FullError(RefusedError):
-    """Peer: it has no room for another association, or its listener turned this one away."""
+    """Peer: it has no room for another association, or its listener rejected this one."""
 
 
 class UnreachableError(Error, ConnectionError):
@@ -40,14 +40,14 @@ class UnreachableError(Error, ConnectionError):
 
 
 class ClosedError(Error, ConnectionError):
-    """The association, or the endpoint, is over."""
+    """The association or the endpoint has ended."""
 
     reason: str | None
-    """Why the association is over: "shutdown", "aborted", "aborted-by-peer", "protocol-violation", "handshake-timeout", "peer-unreachable",
-    "shutdown-timeout" or "other"; None if it was the endpoint that was closed."""
+    """Why the association has ended: "shutdown", "aborted", "aborted-by-peer", "protocol-violation", "handshake-timeout", "peer-unreachable",
+    "shutdown-timeout" or "other"; None if the endpoint was closed."""
 
     said: bytes
-    """What the peer gave as its reason for aborting."""
+    """The reason that the peer gave for aborting."""
 
     def __init__(self, text: str, reason: str | None = None, said: bytes = b"") -> None:
         super().__init__(text)

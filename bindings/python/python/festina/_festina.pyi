@@ -1,11 +1,11 @@
-"""The native half: what the package is built on. Programs use `Config` and `Message` of it, and the constants."""
+"""The native module. Programs use its `Config`, `Message` and constants."""
 
 from typing import Any, Final, Optional, final
 
 PROFILES: Final[tuple[str, ...]]
 """The names of the loss-recovery profiles."""
 CONGESTION: Final[tuple[str, ...]]
-"""The names of the congestion controls."""
+"""The names of the congestion controllers."""
 DEFAULT_SCTP_PORT: Final[int]
 __version__: Final[str]
 
@@ -15,7 +15,7 @@ Options = tuple[
 
 @final
 class Config:
-    """Settings of an endpoint. None leaves a setting as it is by default. Times are in seconds. `help(festina.Config)` lists them with
+    """Settings of an endpoint. None keeps the default of a setting. Times are in seconds. `help(festina.Config)` lists them with
     their ranges and defaults."""
 
     def __new__(
@@ -38,7 +38,7 @@ class Config:
 
 @final
 class Message:
-    """A message that came."""
+    """A received message."""
 
     @property
     def data(self) -> bytes: ...

@@ -1,4 +1,4 @@
-"""What lets coroutines wait for the native half."""
+"""Lets coroutines wait for the native module."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import _festina
 
 
 class Operation(Protocol):
-    """What the native half gives for something that takes time."""
+    """A pending operation of the native module."""
 
     @property
     def number(self) -> int: ...
@@ -31,11 +31,11 @@ class Hub:
         self._process = os.getpid()
         self.native = _festina.Hub()
         self._waiting: Dict[int, List[asyncio.Future[None]]] = {}
-        # The loop must not keep what nobody else keeps.
+        # A weak reference, so that the event loop does not keep the hub alive.
         self._loop.add_reader(self.native.fileno(), _ring, weakref.ref(self))
 
     def __del__(self) -> None:
-        # A child made by fork() shares the epoll instance of its parent, which goes on watching the descriptor.
+        # A child made by fork() shares the epoll instance of its parent, which still watches the descriptor.
         if self._loop is not None and not self._loop.is_closed() and not self.is_inherited:
             self._loop.remove_reader(self.native.fileno())
 
@@ -45,7 +45,7 @@ class Hub:
         return self._process != os.getpid()
 
     def ring(self) -> None:
-        """Somebody may go on."""
+        """Resumes the coroutines that were woken."""
         if self.is_inherited:
             return
         for number in self.native.woken():
@@ -54,7 +54,7 @@ class Hub:
                     future.set_result(None)
 
     async def wait(self, number: int, look: Callable[[], Any]) -> Any:
-        """Calls `look`, now and whenever the native half wakes `number`, until it returns something other than None.
+        """Calls `look` now, and each time the native module wakes `number`, until it returns something other than None.
 
         In a child made by fork(), `look` raises `ForkedError`."""
         if self.is_inherited:
@@ -75,7 +75,7 @@ class Hub:
         return found
 
     async def run(self, operation: Operation) -> Any:
-        """The result of an operation, which is given up if this is cancelled."""
+        """Waits for the result of an operation. Cancelling this cancels the operation."""
         try:
             return (await self.wait(operation.number, operation.poll))[0]
         finally:

@@ -1,4 +1,4 @@
-"""What an association has counted."""
+"""Statistics of an association."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import Optional
 
 @dataclass(frozen=True)
 class SentStats:
-    """What was sent."""
+    """Counters of the sending side."""
 
     packets: int
     bytes: int
     messages: int
     messages_acked: int
     messages_abandoned: int
-    """All messages given up; `Stats.abandoned` splits them."""
+    """Abandoned messages in total; `Stats.abandoned` splits them by reason."""
     retransmissions: int
-    """DATA chunks sent again, uncalled-for copies included."""
+    """DATA chunks sent again, including proactive copies."""
     spurious: int
-    """Of those, the peer had the chunk already, as far as it tells."""
+    """Retransmissions of chunks that the peer had already received, as far as it reports."""
     chunks_lost: int
     timeouts: int
 
 
 @dataclass(frozen=True)
 class ReceivedStats:
-    """What was received."""
+    """Counters of the receiving side."""
 
     packets: int
     bytes: int
     packets_dropped: int
-    """Damaged or unexpected."""
+    """Packets that were damaged or unexpected."""
     messages: int
     duplicates: int
-    """DATA chunks that had come before."""
+    """DATA chunks received more than once."""
     chunks_dropped: int
     """DATA chunks for which the receive buffer had no room."""
 
 
 @dataclass(frozen=True)
 class PathStats:
-    """The path as the sender sees it now. Times are in seconds."""
+    """Present state of the path, as seen by the sender. Times are in seconds."""
 
     srtt: Optional[float]
     """Smoothed round-trip time; None before it was measured."""
@@ -54,7 +54,7 @@ class PathStats:
     peer_window_bytes: int
     send_buffer_bytes: int
     messages_pending: int
-    """Messages that are neither acknowledged nor given up."""
+    """Messages that are neither acknowledged nor abandoned."""
     thin: bool
     """Whether the stream is thin now."""
     in_fast_recovery: bool
@@ -62,17 +62,17 @@ class PathStats:
 
 @dataclass(frozen=True)
 class Abandoned:
-    """Messages given up for one reason."""
+    """Messages abandoned for one reason."""
 
     unsent: int
-    """Nothing of them was sent."""
+    """Messages abandoned before any part was sent."""
     sent: int
-    """Some of them was sent: the peer may have received them."""
+    """Messages that were sent at least in part: the peer may have received them."""
 
 
 @dataclass(frozen=True)
 class AbandonedStats:
-    """Messages given up, by the reasons of `Outcome`."""
+    """Abandoned messages, by the reasons of `Outcome`."""
 
     expired: Abandoned
     retransmissions: Abandoned

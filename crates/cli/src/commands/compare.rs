@@ -1,4 +1,4 @@
-//! `festina compare`: what loss recovery is worth.
+//! `festina compare`: the benefit of loss recovery.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf, absolute};
@@ -31,14 +31,14 @@ its own with the same seed. No privilege is needed and nothing leaves the machin
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     scenario: Scenario,
-    /// Send state updates, where only the newest matters: reliably, with redundancy, with a lifetime, or each in place of the one
-    /// before; in the simulator
+    /// Send state updates, where only the newest matters, in the simulator: reliably, with redundancy, with a lifetime, or each replacing the one
+    /// before
     #[arg(long, conflicts_with_all = ["profiles", "pcap"])]
     state: bool,
-    /// Where to write the page
+    /// File for the page
     #[arg(long, value_name = "FILE", default_value = "compare.html")]
     html: PathBuf,
-    /// Where to write the figure
+    /// File for the figure
     #[arg(long, value_name = "FILE", default_value = "compare.svg")]
     svg: PathBuf,
     /// Print the results as JSON; the text goes to standard error
@@ -77,7 +77,7 @@ impl CompareArgs {
 /// Runs the comparison and writes its results.
 pub(crate) async fn run(arguments: CompareArgs) -> Result<()> {
     arguments.validate()?;
-    // Half a minute must not be spent on what then cannot be written.
+    // Fail before the measurement if its results could not be written.
     for path in arguments.texts() {
         check_writable(path)?;
     }

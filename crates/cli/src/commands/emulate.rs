@@ -1,4 +1,4 @@
-//! `festina emulate`: be a bad network.
+//! `festina emulate`: emulated networks.
 
 mod capture;
 mod live;
@@ -25,12 +25,12 @@ use crate::link::{BackArgs, LinkArgs};
 /// How often the emulator is asked whether it still lives.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What kind of network to be.
+/// The kinds of emulated networks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum EmulateCommand {
-    /// Pass UDP datagrams on, late, out of order or not at all; needs no privilege
+    /// Forward UDP datagrams late, out of order or not at all; needs no privileges
     Udp(Box<udp::UdpArgs>),
-    /// Join two TUN devices: a bad network for the kernel's TCP and any other program; needs root's privileges
+    /// Join two TUN devices by a bad network, for the kernel's TCP and any other program; needs root's privileges
     #[cfg(target_os = "linux")]
     Tun(Box<tun::TunArgs>),
     /// Run commands on two temporary hosts with an emulated network between them
@@ -83,13 +83,13 @@ struct NetworkArgs {
     /// End after this time instead of on Ctrl-C
     #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
     time: Option<Duration>,
-    /// What the network does is drawn from this number: the same seed loses the same packets
+    /// Seed of the network's random numbers: the same seed loses the same packets
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
-    /// Record every packet in this file, as pcapng: as both ends see it
+    /// Record every packet in this file, as pcapng, as seen at both ends
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
     #[command(flatten)]

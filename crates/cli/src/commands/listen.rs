@@ -37,7 +37,7 @@ characters are escaped. Typed lines go to every peer; one that holds up the othe
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ListenArgs {
-    /// Where to listen: ADDRESS:PORT, or :PORT for every address, where PORT is the UDP port; 9899 if left out
+    /// Where to listen: ADDRESS:PORT, or :PORT for every address, where PORT is the UDP port, by default 9899
     address: HostPort,
     /// The SCTP port to accept associations on
     #[arg(short, long, value_name = "PORT", default_value_t = festina::DEFAULT_SCTP_PORT)]
@@ -46,7 +46,7 @@ pub(crate) struct ListenArgs {
     /// Send every message back to its sender instead of printing it
     #[arg(long, conflicts_with_all = ["raw", "hex", "json"])]
     echo: bool,
-    /// End when the first peer has left, with exit code 0 if it did so in good order
+    /// Exit when the first peer has left, with exit code 0 if it shut down gracefully
     #[arg(long)]
     once: bool,
     /// Print the bytes of messages as they are, even to a terminal, with nothing between them

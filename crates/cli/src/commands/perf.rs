@@ -46,16 +46,16 @@ pub(crate) struct PerfArgs {
     /// Wait for clients and serve their requests
     #[arg(short, long, conflicts_with_all = ["time", "parallel", "length", "reverse", "bidir", "interval", "json", "idle"])]
     server: bool,
-    /// Measure the path to this server: HOST, HOST:PORT or [IPV6]:PORT; the UDP port is 9899 if left out
+    /// Measure the path to this server: HOST, HOST:PORT or [IPV6]:PORT; the UDP port is 9899 by default
     #[arg(short, long, value_name = "HOST:PORT")]
     client: Option<HostPort>,
     /// Where the server listens: ADDRESS:PORT, or :PORT for every address
     #[arg(short = 'B', long, value_name = "ADDRESS:PORT", default_value = ":9899", conflicts_with = "client")]
     bind: HostPort,
-    /// The server ends when its first client has left
+    /// Exit when the first client has left
     #[arg(short = '1', long, conflicts_with = "client")]
     one_off: bool,
-    /// How long to load the path
+    /// Duration of the load
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
     time: Duration,
     /// Number of associations that load it in each direction
@@ -72,13 +72,13 @@ pub(crate) struct PerfArgs {
     /// Both send
     #[arg(long, conflicts_with = "reverse")]
     bidir: bool,
-    /// Print intermediate results this often
+    /// Interval between intermediate results
     #[arg(short, long, value_name = "TIME", value_parser = seconds)]
     interval: Option<Duration>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// How long to measure the thin stream without load first
+    /// Duration of the measurement of the thin stream without load, before the load
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = seconds)]
     idle: Duration,
     /// Give up if the server does not answer the first message for this time

@@ -1,4 +1,4 @@
-//! `festina ping`: how long messages take.
+//! `festina ping`: the delay of messages.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -40,7 +40,7 @@ pub(crate) struct PingArgs {
     /// Time between messages
     #[arg(short, long, value_name = "TIME", default_value = "250ms", value_parser = args::positive_duration)]
     interval: Duration,
-    /// How many messages to send; without it until Ctrl-C
+    /// Number of messages to send; without it until Ctrl-C
     #[arg(short, long, value_name = "NUMBER", value_parser = args::positive_number)]
     count: Option<u64>,
     /// Size of a message, 8 to 1048576 bytes

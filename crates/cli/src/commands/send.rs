@@ -56,7 +56,7 @@ pub(crate) struct SendArgs {
     /// The payload protocol identifier of the messages
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     ppid: u32,
-    /// End when no answer has come for this time
+    /// Exit when no answer has arrived for this time
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = args::any_duration)]
     wait: Duration,
     /// Print the bytes of answers as they are, even to a terminal, with nothing between messages

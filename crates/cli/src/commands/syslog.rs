@@ -18,12 +18,12 @@ use crate::args::{self, UsageError};
 use crate::output;
 use crate::signal::Hangups;
 
-/// What to do with lines of logs.
+/// Subcommands of `festina syslog`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SyslogCommand {
-    /// Take lines from programs and bring them to a collector
+    /// Receive lines from programs and send them to a collector
     Relay(RelayArgs),
-    /// Take lines from relays and write each of them once
+    /// Receive lines from relays and write each of them once
     Collect(CollectArgs),
     /// Show on this machine what happens to lines of all severities on a bad network
     Demo(demo::DemoArgs),
@@ -38,14 +38,14 @@ pub(crate) enum SyslogCommand {
 pub(crate) struct RelayArgs {
     /// The configuration: TOML; `festina syslog new relay.toml` writes one
     file: PathBuf,
-    /// Read the configuration, say whether it is right, and end
+    /// Check the configuration and exit
     #[arg(long)]
     check_config: bool,
-    /// How long to wait for acknowledgements when asked to end; the rest stays in the spool
+    /// Time limit for acknowledgements when stopped; unacknowledged lines stay in the spool
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = args::any_duration)]
     drain: Duration,
-    /// Give the spool a new identity first: for a restored or copied spool that the collector refuses. Lines that the collector has already
-    /// are written again
+    /// First give the spool a new identity: for a restored or copied spool that the collector refuses. Lines that the collector already has are
+    /// written again
     #[arg(long)]
     new_identity: bool,
 }
@@ -55,7 +55,7 @@ pub(crate) struct RelayArgs {
 pub(crate) struct CollectArgs {
     /// The configuration: TOML; `festina syslog new collect.toml` writes one
     file: PathBuf,
-    /// Read the configuration, say whether it is right, and end
+    /// Check the configuration and exit
     #[arg(long)]
     check_config: bool,
 }
@@ -63,11 +63,11 @@ pub(crate) struct CollectArgs {
 /// The arguments of `festina syslog new`.
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
-    /// The file to write: with "collect" in its name it is one for a collector, otherwise one for a relay
+    /// The file to write: for a collector if its name contains "collect", otherwise for a relay
     file: PathBuf,
 }
 
-/// Does it.
+/// Runs a subcommand.
 pub(crate) async fn run(command: SyslogCommand) -> Result<()> {
     match command {
         SyslogCommand::Relay(arguments) => relay(arguments).await,
@@ -83,7 +83,7 @@ fn notice() -> Notice {
     Arc::new(|text: &str| output::notice(text))
 }
 
-/// Reads a configuration. A file that makes no sense is the caller's fault.
+/// Reads a configuration. An invalid file is the caller's fault.
 fn read<T>(file: &Path, parse: impl Fn(&str, &str) -> Result<T, ConfigError>) -> Result<T> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     parse(&file.display().to_string(), &text).map_err(|error| UsageError::new(error.to_string()).into())
@@ -146,9 +146,9 @@ async fn collect(arguments: CollectArgs) -> Result<()> {
     Ok(())
 }
 
-/// Tells systemd, if it has started this.
+/// Notifies systemd, if it has started this process.
 fn tell_manager(state: &[sd_notify::NotifyState<'_>]) {
-    // Without systemd nobody listens.
+    // Without systemd there is no receiver.
     let _ = sd_notify::notify(state);
 }
 

@@ -1,4 +1,4 @@
-//! `festina tcp-proxy`: TCP connections passed on with little in the send buffer, for programs that cannot be changed.
+//! `festina tcp-proxy`: forwards TCP connections with short send buffers, for programs that cannot be changed.
 
 mod relay;
 
@@ -37,25 +37,25 @@ pub(crate) struct TcpProxyArgs {
     /// Where to accept connections: HOST:PORT, or :PORT for any address
     #[arg(long, value_name = "HOST:PORT")]
     listen: TcpAddress,
-    /// Where to pass them on to
+    /// Where to forward them
     #[arg(long, value_name = "HOST:PORT")]
     to: TcpAddress,
-    /// How long data may wait in a send buffer
+    /// Target for the wait of data in a send buffer
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = args::positive_duration)]
     target: Duration,
     /// Instead, limit send buffers to A congestion windows and B packets
     #[arg(long, value_name = "A,B", conflicts_with = "target")]
     min_buf: Option<MinBufArg>,
-    /// Send no faster than that, evenly spaced, on each connection
+    /// Pace each connection at this rate
     #[arg(long, value_name = "RATE")]
     pace: Option<Bandwidth>,
-    /// Connections at a time; more of them wait
+    /// Maximum concurrent connections; further ones wait
     #[arg(long, value_name = "NUMBER", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     connections_max: u32,
     /// Give up connecting after this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     connect_timeout: Duration,
-    /// Print nothing about connections that ended well
+    /// Print nothing about connections that ended normally
     #[arg(long)]
     quiet: bool,
 }

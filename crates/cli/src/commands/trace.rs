@@ -1,4 +1,4 @@
-//! `festina trace`: what packet captures say about their streams.
+//! `festina trace`: analyses the streams of packet captures.
 
 mod classify;
 mod live;
@@ -16,10 +16,10 @@ use festina_trace::analysis::Summary;
 
 use crate::output;
 
-/// What to find out.
+/// The analyses.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
-    /// Report thin streams, their losses, the causes of retransmissions, and how long their messages took
+    /// Report thin streams, their losses, the causes of retransmissions, and the delays of their messages
     #[command(after_help = thin::EXAMPLES)]
     Thin(Box<thin::ThinArgs>),
     /// Group similar flows of a capture
@@ -33,7 +33,7 @@ pub(crate) enum TraceCommand {
     WhatIf(what_if::WhatIfArgs),
 }
 
-/// Finds it out.
+/// Runs the analysis.
 pub(crate) async fn run(command: TraceCommand) -> Result<()> {
     match command {
         TraceCommand::Thin(arguments) => thin::run(&arguments).await,

@@ -1,7 +1,7 @@
-//! `festina tunnel`: carries the datagrams or connections of programs that know nothing of it.
+//! `festina tunnel`: carries the datagrams or connections of unmodified programs.
 //!
 //! - [`udp`] and [`tcp`]: both ends of a tunnel for either
-//! - [`exit`]: the end that takes what the other asks for
+//! - [`exit`]: the end that connects to the destinations
 
 mod exit;
 mod tcp;
@@ -29,7 +29,7 @@ What helps whom: a thin stream over TCP, on a path that loses packets, gets its 
 be lost arrive late instead, which helps only programs that do not send them again themselves. Where nothing is lost, and for \
 bulk data, a tunnel only costs. Nothing is encrypted: across the Internet, tunnel encrypted data only, or use a VPN.";
 
-/// Which end of a tunnel to be.
+/// The ends of tunnels.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum TunnelCommand {
@@ -37,7 +37,7 @@ pub(crate) enum TunnelCommand {
     Udp(UdpArgs),
     /// Carry TCP connections to the exit, each over an association of its own
     Tcp(EntranceArgs),
-    /// Pass data of tunnels on to its destination
+    /// Forward data of tunnels to its destination
     Exit(ExitArgs),
 }
 
@@ -47,10 +47,10 @@ pub(crate) struct EntranceArgs {
     /// Where programs send to: ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: HostPort,
-    /// Where `festina tunnel exit` listens: HOST or HOST:PORT, where PORT is the UDP port, 9899 if left out
+    /// Where `festina tunnel exit` listens: HOST or HOST:PORT, where PORT is the UDP port, by default 9899
     #[arg(long, value_name = "HOST:PORT")]
     to: HostPort,
-    /// Give up if the exit does not answer at first for this time
+    /// Give up if the exit does not answer the first message within this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub(crate) struct EntranceArgs {
 pub(crate) struct UdpArgs {
     #[command(flatten)]
     entrance: EntranceArgs,
-    /// Give up a datagram that has not been delivered within this time
+    /// Abandon a datagram that has not been delivered within this time
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = args::positive_duration)]
     lifetime: Duration,
 }
@@ -70,20 +70,20 @@ pub(crate) struct UdpArgs {
 /// Arguments of `festina tunnel exit`.
 #[derive(Debug, Args)]
 pub(crate) struct ExitArgs {
-    /// Where tunnels arrive: ADDRESS:PORT, or :PORT for every address
+    /// Where tunnels end: ADDRESS:PORT, or :PORT for every address
     #[arg(long, value_name = "ADDRESS:PORT", default_value = ":9899")]
     listen: HostPort,
-    /// The server that their programs talk to
+    /// The server to which programs connect
     #[arg(long, value_name = "HOST:PORT")]
     to: HostPort,
-    /// Give up an answer to a datagram that has not been delivered within this time
+    /// Abandon an answer to a datagram that has not been delivered within this time
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = args::positive_duration)]
     lifetime: Duration,
     #[command(flatten)]
     recovery: RecoveryArgs,
 }
 
-/// Carries until interrupted.
+/// Runs a tunnel until interrupted.
 pub(crate) async fn run(command: TunnelCommand) -> Result<()> {
     match command {
         TunnelCommand::Udp(arguments) => udp::run(arguments).await,

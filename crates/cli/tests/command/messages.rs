@@ -33,7 +33,7 @@ fn lines_arrive_in_order_and_once_ends_the_listener() {
     let listened = listener.end();
     assert_eq!((listened.code, listened.stdout.as_str()), (Some(0), "one\ntwo\nthree\n"));
     assert!(listened.stderr.contains(" connected\n"), "{}", listened.stderr);
-    assert!(listened.stderr.contains("left: shut down in good order"), "{}", listened.stderr);
+    assert!(listened.stderr.contains("left: shut down gracefully"), "{}", listened.stderr);
 }
 
 #[test]
@@ -251,8 +251,8 @@ fn a_peer_that_cannot_be_reached_gets_one_line_and_code_one() {
         assert_eq!(failed.stderr.lines().count(), 1, "{}", failed.stderr);
         let port = address.rsplit(':').next().expect("it has a port");
         let expected = format!(
-            "festina: {address} did not complete the handshake within 300 ms: does anybody listen there, and do firewalls let UDP \
-             port {port} through, both ways?\n"
+            "festina: {address} did not complete the handshake within 300 ms: is a listener running there, and do firewalls pass UDP \
+             port {port} in both directions?\n"
         );
         assert_eq!(failed.stderr, expected);
     }
@@ -367,7 +367,7 @@ fn both_ends_record_their_packets_and_say_who_comes_and_goes() {
     assert!(sent.stderr.contains("info: association up association=0 remote=127.0.0.1:"), "{}", sent.stderr);
     assert!(sent.stderr.contains("info: association down association=0"), "{}", sent.stderr);
     let listened = listener.end();
-    assert!(listened.stderr.contains("reason=shut down in good order"), "{}", listened.stderr);
+    assert!(listened.stderr.contains("reason=shut down gracefully"), "{}", listened.stderr);
     for file in files {
         let told = run(&["trace", "thin", &file]);
         let bytes = std::fs::read(&file).expect("the file was written");

@@ -58,7 +58,7 @@ fn a_peer_that_takes_nothing_does_not_keep_lines_from_the_others() {
         late.shutdown().await.expect("the listener answers");
         mute.abort("enough");
         let left: Vec<String> = (0..2).map(|_| listener.stderr_line()).collect();
-        assert!(left.iter().any(|line| line.ends_with(" left: shut down in good order")), "{left:?}");
+        assert!(left.iter().any(|line| line.ends_with(" left: shut down gracefully")), "{left:?}");
         assert!(left.iter().any(|line| line.contains(": \"enough\"; it was too slow for ")), "{left:?}");
     });
 }

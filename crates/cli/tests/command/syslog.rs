@@ -1,4 +1,4 @@
-//! `festina syslog`: what it says of its files, and a line from a program to the file of a collector.
+//! `festina syslog`: the checks of its files, and a line on its way from a program to a collector's file.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -84,9 +84,9 @@ fn a_file_that_is_missing_and_one_that_names_missing_certificates_get_code_one()
     let missing = syslog_in(&folder, &["relay", "tls.toml", "--check-config"]);
     assert_eq!(missing.code, Some(1), "{missing:?}");
     assert!(missing.stderr.contains("cannot read absent.pem"), "{missing:?}");
-    let nobody = run(&["syslog", "status", "127.0.0.1:1"]);
-    assert_eq!(nobody.code, Some(1), "{nobody:?}");
-    assert!(nobody.stderr.contains("is \"metrics\" set there?"), "{nobody:?}");
+    let failed = run(&["syslog", "status", "127.0.0.1:1"]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    assert!(failed.stderr.contains("is \"metrics\" set there?"), "{failed:?}");
 }
 
 #[test]

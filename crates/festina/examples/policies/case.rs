@@ -12,7 +12,7 @@ pub(crate) enum Policy {
     Lifetime,
     /// Lifetimes, looked at when they end.
     LifetimeAtOnce,
-    /// Lifetimes, looked at when something is missing below what has arrived.
+    /// Lifetimes, checked when a chunk below the highest arrived one is missing.
     LifetimeWhenMissing,
     Retransmissions,
     /// The send buffer is small, and more important messages evict others from it.
@@ -25,14 +25,14 @@ pub(crate) enum Policy {
     Fragments,
 }
 
-/// One association: its policy and what it agrees on with the peer.
+/// One association: its policy and its agreements with the peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) policy: Policy,
     pub(crate) unordered: bool,
     /// I-DATA instead of DATA.
     pub(crate) interleaving: bool,
-    /// Streams begin anew, at the wish of either side, and are added, while messages are on their way.
+    /// Streams are reset, by either side, and added while messages are in flight.
     pub(crate) resets: bool,
     pub(crate) profile: Profile,
 }
@@ -52,7 +52,7 @@ const LEN_LARGE_INTERLEAVED: usize = 1_000;
 /// Messages of a burst, and how often one comes.
 const BURST_MESSAGES: u32 = 30;
 const BURST_EVERY_MESSAGES: u32 = 60;
-/// Of so many messages one is reliable, whatever the policy.
+/// One in this many messages is reliable, regardless of the policy.
 const RELIABLE_EVERY: u32 = 4;
 /// Streams that carry messages in all cases.
 const STREAMS: u32 = 4;

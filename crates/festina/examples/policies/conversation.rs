@@ -15,7 +15,7 @@ use crate::wire::{self, Wire};
 
 /// What the peer takes commands on; it is never reset.
 const CONTROL: u16 = 4;
-/// The streams that begin anew.
+/// The streams that are reset.
 const RESET: [u16; 2] = [5, 6];
 const RESET_ROUNDS: u32 = 4;
 /// Messages around resets have numbers from here on.
@@ -59,8 +59,7 @@ pub(crate) struct Outcome {
     pub(crate) faults: Vec<String>,
 }
 
-/// What is counted: messages by what became of them, echoes, chunks in either direction, and what the peer says of the echoes that it gave
-/// up and of changes of streams.
+/// The counted columns: messages by outcome, echoes, chunks in either direction, and the peer's reports of abandoned echoes and of stream changes.
 pub(crate) const COLUMNS: &str = "sent,acked,abandoned_unsent,abandoned_sent,echoes,reliable_echoes,forward_tsn_out,forward_tsn_in,\
                                   re_config_out,re_config_in,peer_received,peer_echoed,peer_abandoned_unsent,peer_abandoned_sent,\
                                   peer_resets,peer_changes,peer_refused,peer_errors";
@@ -95,7 +94,7 @@ async fn begin(case: Case, role: Role, index: u16) -> Result<(Conversation, Wire
         Role::Accepts => {
             let listener = endpoint.listen(port).map_err(|error| error.to_string())?;
             let accepted = tokio::time::timeout(HANDSHAKE_MAX, listener.accept()).await;
-            accepted.ok().flatten().ok_or("nobody connects")?
+            accepted.ok().flatten().ok_or("no peer connects")?
         }
     };
     let echoes = Mutex::new(Echoes::new(!case.unordered));
@@ -121,7 +120,7 @@ impl Conversation {
     }
 
     fn echoes(&self) -> MutexGuard<'_, Echoes> {
-        self.echoes.lock().expect("nobody panics with it")
+        self.echoes.lock().expect("no holder panics")
     }
 
     async fn read(self: Arc<Self>) {
@@ -132,7 +131,7 @@ impl Conversation {
 
     async fn follow_events(self: Arc<Self>, changes: mpsc::UnboundedSender<Change>) {
         while let Some(event) = self.association.event().await {
-            // Nobody may wait for changes any more.
+            // Stream changes may no longer be awaited.
             match event {
                 Event::StreamsReset { direction, streams } => {
                     let streams = streams.iter().map(|stream| stream.0).collect();
@@ -212,7 +211,7 @@ impl Conversation {
         }
     }
 
-    /// Streams begin anew in all four ways, with messages before and after, while other streams are busy; then some are added.
+    /// Resets streams in all four ways, with messages before and after, while other streams are busy; then adds some.
     async fn reset_streams(&self, changes: &mut mpsc::UnboundedReceiver<Change>) -> Result<(), String> {
         let mut next = FIRST_RESET_NUMBER;
         let refused = |error: ReconfigureError| format!("no reset: {error}");

@@ -1,4 +1,4 @@
-//! What has to come back, and what has come.
+//! Expected echoes, and those received.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,7 +13,7 @@ pub(crate) const RE_CONFIG: u8 = 130;
 pub(crate) const FORWARD_TSN: u8 = 192;
 pub(crate) const I_FORWARD_TSN: u8 = 194;
 
-/// Packets that are kept for whoever has to find a fault.
+/// Packets kept for debugging.
 const RE_CONFIGS_MAX: usize = 6;
 const COMMON_HEADER_BYTES: usize = 12;
 const CHUNK_HEADER_BYTES: usize = 4;
@@ -41,24 +41,24 @@ impl Wire {
             re_configs: VecDeque::new(),
         })));
         let counting = wire.clone();
-        endpoint.observe(move |packet| counting.0.lock().expect("nobody panics with it").count(&packet));
+        endpoint.observe(move |packet| counting.0.lock().expect("no holder panics").count(&packet));
         wire
     }
 
     pub(crate) fn sent(&self, chunk: u8) -> u64 {
-        self.0.lock().expect("nobody panics with it").sent[usize::from(chunk)]
+        self.0.lock().expect("no holder panics").sent[usize::from(chunk)]
     }
 
     pub(crate) fn received(&self, chunk: u8) -> u64 {
-        self.0.lock().expect("nobody panics with it").received[usize::from(chunk)]
+        self.0.lock().expect("no holder panics").received[usize::from(chunk)]
     }
 
     pub(crate) fn re_configs(&self) -> Vec<String> {
-        self.0.lock().expect("nobody panics with it").re_configs.iter().cloned().collect()
+        self.0.lock().expect("no holder panics").re_configs.iter().cloned().collect()
     }
 
     pub(crate) fn complaint(&self) -> Option<String> {
-        self.0.lock().expect("nobody panics with it").complaint.clone()
+        self.0.lock().expect("no holder panics").complaint.clone()
     }
 }
 

@@ -38,8 +38,8 @@ const MESSAGES_PER_LOCK: usize = 256;
 
 /// One association. Handles, the demultiplexer and the timers share it.
 ///
-/// Its lock comes first: whoever holds it may take any of the endpoint's locks, never the other way round, and never that of
-/// another association. Wakers are woken and dropped without any lock.
+/// Its lock comes first: its holder may take any of the endpoint's locks, never the other way round, and never that of another association. Wakers
+/// are woken and dropped without any lock.
 pub(crate) struct Inner {
     shared: Arc<Shared>,
     id: u64,
@@ -141,7 +141,7 @@ impl Inner {
             self.shared.wait_for_driver(self);
         }
         let wakes = state.take_events(self.id);
-        // What was sorted by stream has made room, of which the peer may have to hear.
+        // Sorting messages by stream has made room, which may have to be advertised to the peer.
         let tells_room = state.is_sorting() && state.core.acknowledges_now();
         if tells_room && state.transmit(now, &self.shared, way).is_err() {
             self.shared.wait_for_driver(self);
@@ -158,7 +158,7 @@ impl Inner {
         wakes
     }
 
-    /// Moves the entry in the endpoint's timers if the deadline has come nearer, or is so much later that the entry would come up in vain.
+    /// Moves the entry in the endpoint's timers if the deadline is now earlier, or late enough for the entry to fire needlessly.
     fn rearm(self: &Arc<Self>, state: &mut State, now: Instant) {
         if let Some(deadline) = state.core.poll_deadline()
             && let Some(entry) = state.entry.follow(now, deadline)
@@ -232,7 +232,7 @@ impl Inner {
         });
     }
 
-    /// The driver was asked to send what is left over, and the socket has room.
+    /// The driver was asked to flush this association, and the socket has room.
     pub(crate) fn handle_writable(self: &Arc<Self>) {
         self.change_by(Change::Any, Way::WithDriver, |state, _| state.driver_came());
     }
@@ -349,7 +349,7 @@ impl Inner {
         outcome
     }
 
-    /// Nobody waits any more for what becomes of a message.
+    /// Stops watching the outcome of a message.
     pub(crate) fn unwatch(&self, id: MessageId) {
         let removed = lock(&self.state).unwatch(id);
         drop(removed);
@@ -376,7 +376,7 @@ impl Inner {
         lock(&self.state).core.resume_stream(stream);
     }
 
-    /// Sends what was queued, as far as the protocol allows.
+    /// Sends queued messages, as far as the protocol allows.
     pub(crate) fn flush(self: &Arc<Self>) {
         self.change(|_, _| ());
     }
@@ -406,12 +406,12 @@ impl Inner {
         }
     }
 
-    /// Somebody reads the stream by itself from now on. Returns whether nobody did before.
+    /// Registers a separate reader of the stream. Returns whether there was none before.
     pub(crate) fn take_stream(&self, stream: StreamId) -> bool {
         lock(&self.state).take_stream(stream)
     }
 
-    /// Nobody reads the stream by itself any more.
+    /// Removes the separate reader of the stream.
     pub(crate) fn give_stream_back(&self, stream: StreamId) {
         let wakes = lock(&self.state).give_stream_back(stream);
         wakes.wake();

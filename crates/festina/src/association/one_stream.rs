@@ -1,4 +1,4 @@
-//! One stream of an association in the application's hand.
+//! Handles of single streams.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use super::delivery::Delivery;
 use super::inner::{Inner, Source, Waiter};
 use crate::error::{StreamTaken, TryRecvError};
 
-/// One stream of an association, from [`Association::stream`]. It holds a handle of the association.
+/// A handle of one stream, from [`Association::stream`]. It also keeps the association open.
 ///
 /// ```
 /// # use festina::{Config, DEFAULT_SCTP_PORT, Endpoint};
@@ -25,7 +25,7 @@ use crate::error::{StreamTaken, TryRecvError};
 /// # let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
 /// # let association = client.connect(server.local_addr()).await?;
 /// # let peer = listener.accept().await.ok_or("closed")?;
-/// // Chat is read by a task of its own; everything else comes from `recv`.
+/// // A separate task can read the chat; everything else comes from `recv`.
 /// let mut chat = peer.stream(1).read()?;
 /// association.stream(1).send("good game").await?;
 /// association.send("x=3 y=4").await?;
@@ -45,12 +45,12 @@ impl Stream {
         Self { association, id }
     }
 
-    /// Its number.
+    /// Returns the stream's number.
     pub fn id(&self) -> StreamId {
         self.id
     }
 
-    /// The association that it belongs to.
+    /// Returns the stream's association.
     pub fn association(&self) -> &Association {
         &self.association
     }
@@ -75,7 +75,7 @@ impl Stream {
         self.association.send_confirmed(self.addressed(message)).await
     }
 
-    /// Sends a message on this stream, now or not at all.
+    /// Sends a message on this stream without waiting.
     ///
     /// # Errors
     /// As [`Association::try_send`].
@@ -83,15 +83,15 @@ impl Stream {
         self.association.try_send(self.addressed(message))
     }
 
-    /// Reads this stream by itself: its messages come from the reader and no longer from [`Association::recv`], until the reader is
-    /// dropped. Messages that it leaves then come from `recv`.
+    /// Reads this stream separately: the reader gets its messages instead of [`Association::recv`], until the reader is dropped. Its unread messages
+    /// then come from `recv`.
     ///
-    /// All streams share one receive buffer (RFC 9260 §6.2). Up to 256 KiB of messages, each counted with 128 bytes more, wait for readers
-    /// sorted by stream; once there are more, no stream gets on before somebody takes some. So read all streams that the peer
-    /// uses, [discard](Self::discard) the others, or [limit](crate::Config::with_stream_unread_bytes_max) what may wait of one.
+    /// All streams share one receive buffer (RFC 9260 §6.2). Up to 256 KiB of messages, each counted with 128 bytes more, are sorted into queues for
+    /// readers. Beyond that every stream stops until a reader takes some. So read all streams that the peer uses, [discard](Self::discard) the
+    /// others, or [limit](crate::Config::with_stream_unread_bytes_max) the unread bytes of each.
     ///
     /// # Errors
-    /// Somebody reads it by itself already.
+    /// If the stream already has a reader.
     pub fn read(&self) -> Result<StreamReader, StreamTaken> {
         let inner = self.association.inner();
         if !inner.take_stream(self.id) {
@@ -101,7 +101,7 @@ impl Stream {
         Ok(StreamReader { waiter: Some(waiter), stream: self.clone() })
     }
 
-    /// Has this side's stream begin anew (RFC 6525 §5.1.2), as [`Association::reset_streams`] does.
+    /// Resets this side's stream (RFC 6525 §5.1.2), as [`Association::reset_streams`] does.
     ///
     /// # Errors
     /// As [`Association::reset_streams`].
@@ -109,7 +109,7 @@ impl Stream {
         self.association.reset_streams(&[self.id])
     }
 
-    /// Asks the peer to begin its stream of this number anew, as [`Association::request_reset`] does.
+    /// Asks the peer to reset its stream of this number, as [`Association::request_reset`] does.
     ///
     /// # Errors
     /// As [`Association::request_reset`].
@@ -117,7 +117,7 @@ impl Stream {
         self.association.request_reset(&[self.id])
     }
 
-    /// Drops the unread messages of the stream and those that arrive from now on, as [`Association::discard_stream`] does.
+    /// Discards the unread messages of the stream and all that arrive from now on, as [`Association::discard_stream`] does.
     pub fn discard(&self) -> usize {
         self.association.discard_stream(self.id)
     }
@@ -137,13 +137,13 @@ impl Stream {
         self.association.set_stream_weight(self.id, weight);
     }
 
-    /// Messages of this stream that partial reliability gave up.
+    /// Returns the counts of abandoned messages on this stream.
     pub fn abandoned(&self) -> AbandonedStats {
         self.association.abandoned_on(self.id)
     }
 }
 
-/// The messages of one stream, from [`Stream::read`]; as a [`futures_core::Stream`], too. Dropping it gives the stream back to
+/// Receives the messages of one stream, from [`Stream::read`]; also a [`futures_core::Stream`]. Dropping it returns the stream to
 /// [`Association::recv`].
 #[derive(Debug)]
 pub struct StreamReader {
@@ -153,25 +153,25 @@ pub struct StreamReader {
 }
 
 impl StreamReader {
-    /// The stream that they come from.
+    /// Returns the stream that this reads.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// The next message of the stream.
+    /// Receives the next message of the stream.
     ///
     /// Dropping the future before it is ready loses no message.
     ///
     /// # Errors
-    /// Why the association ended, after the last message.
+    /// The reason why the association has ended, after the last message.
     pub async fn recv(&mut self) -> Result<ReceivedMessage, ClosedReason> {
         poll_fn(|context| self.poll(context)).await
     }
 
-    /// The next message of the stream if one is there.
+    /// Returns the next message of the stream if one is available.
     ///
     /// # Errors
-    /// There is none now, or the association has ended and the last one was taken.
+    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association has ended and the last message was taken.
     pub fn try_recv(&mut self) -> Result<ReceivedMessage, TryRecvError> {
         self.stream.association.inner().try_recv(Source::Stream(self.stream.id))
     }

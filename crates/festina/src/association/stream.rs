@@ -13,7 +13,7 @@ use super::Association;
 use super::delivery::Watch;
 use super::inner::{Inner, Source, Waiter};
 
-/// The messages from the peer; ends with the association, whose [`closed`](Association::closed) tells why.
+/// The messages from the peer. Ends with the association; [`closed`](Association::closed) returns the reason.
 #[derive(Debug)]
 pub struct Messages {
     waiter: Waiter<Arc<Inner>>,
@@ -25,7 +25,7 @@ impl Messages {
         Self { waiter: Waiter::reader(association.inner().clone()), association }
     }
 
-    /// The association that they come from.
+    /// Returns the association.
     pub fn association(&self) -> &Association {
         &self.association
     }
@@ -40,19 +40,19 @@ impl Stream for Messages {
     }
 }
 
-/// Takes messages to the peer.
+/// Sends messages to the peer.
 ///
-/// `feed` only queues; messages fed one after the other share packets and system calls. They leave with `flush`, at the
-/// latest when something else makes the association send. So a burst of small messages costs far less through
-/// `feed` and one `flush` than through as many calls of [`Association::send`].
+/// `feed` only queues a message. Messages fed one after the other share packets and system calls. They are sent by `flush`, or earlier if anything
+/// else makes the association send. A burst of small messages thus costs far less with `feed` and one `flush` than with repeated calls of
+/// [`Association::send`].
 ///
-/// Flushed means handed to the network as far as congestion and the peer's window allow;
-/// [`Association::drained`] waits for the peer's acknowledgement. Closing the sink shuts the association down.
+/// `flush` completes when the messages were passed to the network as far as congestion control and the peer's window allow; [`Association::drained`]
+/// waits for the peer's acknowledgement. Closing the sink shuts the association down.
 pub struct MessageSink {
     writer: Waiter<Arc<Inner>>,
     watcher: Waiter<Arc<Inner>>,
     association: Association,
-    /// The message for which there was no room.
+    /// A message that did not fit into the send buffer.
     held: Option<Message>,
 }
 
@@ -62,12 +62,12 @@ impl MessageSink {
         Self { writer: Waiter::writer(inner.clone()), watcher: Waiter::watcher(inner.clone()), association, held: None }
     }
 
-    /// The association that they go to.
+    /// Returns the association.
     pub fn association(&self) -> &Association {
         &self.association
     }
 
-    /// Hands over the message held, if any.
+    /// Queues the held message, if there is one.
     fn poll_held(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         if self.held.is_none() {
             return Poll::Ready(Ok(()));
@@ -101,8 +101,7 @@ impl Sink<Message> for MessageSink {
         Poll::Ready(Ok(()))
     }
 
-    /// Flushes, shuts the association down and waits for its end. How it ended, if not in good order, is told by
-    /// [`Association::closed`].
+    /// Flushes, shuts the association down and waits for its end. [`Association::closed`] returns the reason if that was not a graceful shutdown.
     fn poll_close(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         ready!(self.as_mut().poll_flush(context))?;
         let this = &mut *self;

@@ -24,9 +24,9 @@ use crate::error::TryRecvError;
 
 /// A connection with one peer that carries messages both ways.
 ///
-/// It dereferences to [`festina::Association`](crate::Association), whose methods that are not `async` never wait. Receive messages and take
-/// events only through the methods of this type, so that [`Endpoint::ready`](super::Endpoint::ready) and descriptors know of it. Dropping it ends
-/// the association in the background and in good order.
+/// It dereferences to [`festina::Association`](crate::Association), whose methods that are not `async` never wait. Receive messages and events only
+/// through the methods of this type, so that [`Endpoint::ready`](super::Endpoint::ready) and descriptors stay correct. Dropping it shuts the
+/// association down gracefully in the background.
 #[derive(Debug)]
 pub struct Association {
     association: crate::Association,
@@ -44,17 +44,17 @@ impl Association {
         Self { association, messages, events, _shared: shared.clone() }
     }
 
-    /// Sets the token by which [`Endpoint::ready`](super::Endpoint::ready) reports the association. It begins with that of its
-    /// [`Connecting`](super::Connecting), or with 0.
+    /// Sets the token by which [`Endpoint::ready`](super::Endpoint::ready) reports the association. Initially that of its
+    /// [`Connecting`](super::Connecting), or 0.
     pub fn set_token(&self, token: u64) {
         self.messages.signal().set_token(token);
         self.events.signal().set_token(token);
     }
 
-    /// Sends a message and waits only while the send buffer is full. On return it is in the send buffer, and mostly has been sent.
+    /// Sends a message, waiting only while the send buffer is full. On return it is in the send buffer, and in most cases has been sent.
     ///
     /// # Errors
-    /// Each [`SendError`] hands the message back: [`SendError::BufferFull`] if the time limit passed.
+    /// Each [`SendError`] returns the message: [`SendError::BufferFull`] if the time limit has passed.
     pub fn send(
         &self,
         message: impl Into<Message>,
@@ -72,11 +72,11 @@ impl Association {
         })
     }
 
-    /// Sends messages in this order and waits only while the send buffer is full. They share packets and system calls, as with
-    /// [`festina::Association::send_many`](crate::Association::send_many). Messages that are sent are removed from the front of the queue.
+    /// Sends messages in this order, waiting only while the send buffer is full. They share packets and system calls, as with
+    /// [`festina::Association::send_many`](crate::Association::send_many). Sent messages are removed from the front of the queue.
     ///
     /// # Errors
-    /// As [`Association::send`], with the message at which sending ended put back to the front of the queue. The error has a copy of it.
+    /// As [`Association::send`]. The message that failed is at the front of the queue; the error contains a copy of it.
     pub fn send_many(
         &self,
         messages: &mut VecDeque<Message>,
@@ -86,10 +86,10 @@ impl Association {
         self.association.send_queue(messages, |poll| wait(poll_fn(poll), limit).ok())
     }
 
-    /// Waits for the next message; `None` after the last one of an association that was shut down in good order.
+    /// Receives the next message; `None` after the last one of an association that was shut down gracefully.
     ///
     /// # Errors
-    /// The time limit passed, or the association ended otherwise and the last message was taken.
+    /// The time limit has passed, or the association ended in another way and the last message was taken.
     pub fn recv(&self, limit: impl Into<Option<Duration>>) -> Result<Option<ReceivedMessage>, WaitError<ClosedReason>> {
         match self.messages.next(limit.into()) {
             Ok(Some(message)) => Ok(Some(message)),
@@ -101,10 +101,10 @@ impl Association {
         }
     }
 
-    /// Returns the next message if one is there.
+    /// Returns the next message if one is available.
     ///
     /// # Errors
-    /// There is none now, or the association has ended and the last one was taken.
+    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association has ended and the last message was taken.
     pub fn try_recv(&self) -> Result<ReceivedMessage, TryRecvError> {
         match self.messages.poll() {
             Poll::Ready(Some(message)) => Ok(message),
@@ -121,7 +121,7 @@ impl Association {
         self.events.next(limit.into())
     }
 
-    /// Returns the next event if one is there.
+    /// Returns the next event if one is available.
     pub fn try_event(&self) -> Option<Event> {
         match self.events.poll() {
             Poll::Ready(event) => event,
@@ -138,20 +138,20 @@ impl Association {
         drained.map_err(WaitError::Failed)
     }
 
-    /// Ends the association in good order: takes no more messages, and waits until the peer has all and agrees. The end goes on after the time
-    /// limit.
+    /// Shuts the association down gracefully: refuses new messages, and waits until the peer has received everything and confirms. The shutdown
+    /// continues after the time limit.
     ///
     /// # Errors
-    /// The time limit passed, or the association ended otherwise.
+    /// The time limit has passed, or the association ended in another way.
     pub fn shutdown(&self, limit: impl Into<Option<Duration>>) -> Result<(), WaitError<ClosedReason>> {
         let ended = wait(self.association.shutdown(), limit.into()).map_err(|TimedOut| WaitError::TimedOut)?;
         ended.map_err(WaitError::Failed)
     }
 
-    /// Waits until the association is over, and returns why.
+    /// Waits until the association has ended, and returns the reason.
     ///
     /// # Errors
-    /// The time limit passed.
+    /// The time limit has passed.
     pub fn closed(&self, limit: impl Into<Option<Duration>>) -> Result<ClosedReason, TimedOut> {
         wait(self.association.closed(), limit.into())
     }

@@ -26,8 +26,8 @@ use crate::error::{ConnectError, ListenError};
 
 /// One UDP socket that carries any number of associations, and the thread that serves it.
 ///
-/// It dereferences to [`festina::Endpoint`](crate::Endpoint), whose methods that are not `async` never wait. Dropping it, and all that belongs to
-/// it, ends the associations in the background and in good order.
+/// It dereferences to [`festina::Endpoint`](crate::Endpoint), whose methods that are not `async` never wait. Dropping it and all its objects shuts
+/// the associations down gracefully in the background.
 #[derive(Debug)]
 pub struct Endpoint {
     shared: Arc<Shared>,
@@ -43,7 +43,7 @@ pub(super) struct Shared {
 }
 
 impl Endpoint {
-    /// Opens a UDP socket, and a thread that receives and keeps time. Port 0 lets the system choose.
+    /// Opens a UDP socket and starts a thread that receives packets and runs timers. Port 0 lets the system choose.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -52,7 +52,7 @@ impl Endpoint {
         Ok(Self { shared: Arc::new(Shared { endpoint, ready: Readiness::new(), thread }) })
     }
 
-    /// Accepts associations with this SCTP port from now on, until the listener is dropped.
+    /// Listens on an SCTP port until the listener is dropped.
     ///
     /// # Errors
     /// As [`festina::Endpoint::listen`](crate::Endpoint::listen).
@@ -60,7 +60,7 @@ impl Endpoint {
         self.listen_with(port, ListenOptions::default())
     }
 
-    /// As [`Endpoint::listen`], for the peers that `options` let in.
+    /// As [`Endpoint::listen`], for peers that `options` admit.
     ///
     /// # Errors
     /// As [`Endpoint::listen`].
@@ -70,8 +70,8 @@ impl Endpoint {
         Ok(Listener { accepted: Source::new(listener, signal), shared: self.shared.clone() })
     }
 
-    /// Sets up an association with a host, such as `localhost:9899`, and waits for it. The time limit is that of the options, 15 s by default.
-    /// See [`festina::Endpoint::connect_to`](crate::Endpoint::connect_to).
+    /// Sets up an association with a host such as `localhost:9899`, and waits for it. The time limit is that of the options, 15 s by default. See
+    /// [`festina::Endpoint::connect_to`](crate::Endpoint::connect_to).
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -83,14 +83,14 @@ impl Endpoint {
         }
     }
 
-    /// Begins to set up an association as [`Endpoint::connect`] does, and does not wait for it.
+    /// Starts to set up an association as [`Endpoint::connect`] does, without waiting.
     pub fn start_connect(&self, host: &str, options: ConnectOptions) -> Connecting {
         let signal = Signal::new(&self.shared.ready, ReadyKind::Connect, 0);
         let handshake = Once(Some(self.handshake(host, options)));
         Connecting { handshake: Source::new(handshake, signal), shared: self.shared.clone() }
     }
 
-    /// Begins to set up an association as [`Endpoint::connect`] does. The future needs no runtime around it. Dropping it gives up.
+    /// Sets up an association as [`Endpoint::connect`] does. The future needs no runtime. Dropping it cancels the handshake.
     pub fn connect_future(
         &self,
         host: &str,
@@ -104,11 +104,11 @@ impl Endpoint {
         Handshake(self.shared.thread.handle().spawn(async move { endpoint.connect_to(&host, options).await }))
     }
 
-    /// Waits until objects that belong to the endpoint may go on, and appends them to `ready`, at most `count`. Each object
-    /// begins as ready. It is reported again until the call that its kind names returns nothing, so repeat that call.
+    /// Waits until objects of the endpoint are ready, and appends at most `count` of them to `ready`. Each new object starts as ready. It is reported
+    /// again until the call of its kind returns nothing, so repeat that call.
     ///
     /// # Errors
-    /// The time limit passed.
+    /// The time limit has passed.
     pub fn ready(
         &self,
         ready: &mut Vec<Ready>,
@@ -127,16 +127,16 @@ impl Endpoint {
         self.shared.ready.descriptor()
     }
 
-    /// Ends the endpoint and all its associations in good order, and waits until they are over and the socket is closed. The end goes on after
-    /// the time limit.
+    /// Closes the endpoint and all its associations gracefully, and waits until they have ended and the socket is closed. This continues after the
+    /// time limit.
     ///
     /// # Errors
-    /// The time limit passed.
+    /// The time limit has passed.
     pub fn close(&self, limit: impl Into<Option<Duration>>) -> Result<(), TimedOut> {
         wait(self.close_future(), limit.into())
     }
 
-    /// Ends the endpoint as [`Endpoint::close`] does. The future needs no runtime around it.
+    /// Closes the endpoint as [`Endpoint::close`] does. The future needs no runtime.
     pub fn close_future(&self) -> impl Future<Output = ()> + Send + use<> {
         let shared = self.shared.clone();
         async move {
@@ -171,7 +171,7 @@ impl Listener {
         Ok(accepted.map(|association| Association::new(association, &self.shared, 0)))
     }
 
-    /// Returns the next association if one is there; `None` in any other case, and after the endpoint was closed.
+    /// Returns the next association if one is available; `None` in any other case, and after the endpoint was closed.
     pub fn try_accept(&self) -> Option<Association> {
         self.accept(Duration::ZERO).ok().flatten()
     }
@@ -192,7 +192,7 @@ impl Listener {
     }
 }
 
-/// A handshake that [`Endpoint::start_connect`] began. Dropping it gives up.
+/// A handshake started by [`Endpoint::start_connect`]. Dropping it cancels the handshake.
 #[derive(Debug)]
 pub struct Connecting {
     handshake: Source<Once<Handshake>>,
@@ -200,10 +200,10 @@ pub struct Connecting {
 }
 
 impl Connecting {
-    /// Waits until the association is set up. It can be taken once.
+    /// Waits for the association and returns it, once.
     ///
     /// # Errors
-    /// The time limit passed and the handshake goes on, it failed, or its result was taken before.
+    /// The time limit has passed while the handshake continues, the handshake failed, or its result was already taken.
     pub fn finish(&self, limit: impl Into<Option<Duration>>) -> Result<Association, WaitError<ConnectError>> {
         match self.handshake.next(limit.into()) {
             Ok(Some(Ok(association))) => {
@@ -215,7 +215,7 @@ impl Connecting {
         }
     }
 
-    /// Returns the result of the handshake if it is over: once.
+    /// Returns the result of a completed handshake, once.
     pub fn try_finish(&self) -> Option<Result<Association, ConnectError>> {
         match self.finish(Duration::ZERO) {
             Ok(association) => Some(Ok(association)),

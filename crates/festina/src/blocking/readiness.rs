@@ -1,4 +1,4 @@
-//! Which of many objects may go on.
+//! Readiness of many objects.
 
 #[cfg(unix)]
 use std::io;
@@ -15,17 +15,17 @@ use super::notifier::Notifier;
 use super::wait::Limit;
 use crate::endpoint::lock;
 
-/// An object that may go on.
+/// A ready object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ready {
-    /// The token that the program gave the object, 0 if it gave none.
+    /// The token that the program set for the object, 0 by default.
     pub token: u64,
     /// The call that would not wait.
     pub kind: ReadyKind,
 }
 
-/// What a ready object may do.
+/// The kind of readiness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReadyKind {
@@ -41,11 +41,11 @@ pub enum ReadyKind {
     Other,
 }
 
-/// Collects which objects may go on, and wakes a thread or an event loop that waits for any of them. Each object is reported once, and again
-/// after it was woken again.
+/// Collects ready objects, and wakes a thread or an event loop that waits for any of them. Each object is reported once, and again after the next
+/// wake-up.
 ///
-/// An [`Endpoint`](super::Endpoint) has one for all that belongs to it. Programs with futures of their own, such as bindings to other languages,
-/// make one and poll those futures with its [`waker`](Self::waker).
+/// An [`Endpoint`](super::Endpoint) has one for all its objects. Programs with futures of their own, such as bindings to other languages, create one
+/// and poll those futures with its [`waker`](Self::waker).
 #[derive(Debug, Default)]
 pub struct Readiness {
     woken: Mutex<Vec<Arc<Signal>>>,
@@ -133,7 +133,7 @@ impl Readiness {
         Waker::from(Signal::new(self, ReadyKind::Other, token))
     }
 
-    /// Appends the objects that may go on to `ready`, at most `count`. They are reported again after they were woken again.
+    /// Appends at most `count` ready objects to `ready`. They are reported again after their next wake-up.
     pub fn take(&self, ready: &mut Vec<Ready>, count: usize) {
         if let Some(notifier) = self.notifier.get() {
             // Before looking: a later notification belongs to an object that is listed after this.
@@ -153,10 +153,10 @@ impl Readiness {
         }
     }
 
-    /// Waits until an object may go on, and then does as [`Readiness::take`].
+    /// Waits until an object is ready, and then does the same as [`Readiness::take`].
     ///
     /// # Errors
-    /// The time limit passed.
+    /// The time limit has passed.
     pub fn wait(
         &self,
         ready: &mut Vec<Ready>,
@@ -173,7 +173,7 @@ impl Readiness {
         Ok(())
     }
 
-    /// Returns a descriptor that is readable while an object may go on. It is this object's: do not read from it nor close it.
+    /// Returns a descriptor that is readable while an object is ready. Do not read from it or close it.
     ///
     /// # Errors
     /// The system has no descriptor left.

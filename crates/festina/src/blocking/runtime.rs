@@ -1,4 +1,4 @@
-//! The thread on which an endpoint receives and keeps time.
+//! The thread on which an endpoint receives packets and runs timers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,9 +14,9 @@ use crate::config::Config;
 use crate::endpoint::Endpoint;
 use crate::error::BindError;
 
-/// A thread with a tokio runtime for one endpoint. It is kept as long as anything that belongs to the endpoint.
+/// A thread with a tokio runtime for one endpoint. It is kept as long as any object of the endpoint.
 ///
-/// Dropping it closes the endpoint in the background and in good order, and ends the thread.
+/// Dropping it closes the endpoint gracefully in the background, and ends the thread.
 #[derive(Debug)]
 pub(super) struct RuntimeThread {
     handle: Handle,
@@ -30,7 +30,7 @@ pub(super) struct RuntimeThread {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The system gave no thread or no descriptor for the runtime.
+    /// The system could not provide a thread or a descriptor for the runtime.
     #[error("cannot start a thread for the endpoint: {0}")]
     Runtime(#[source] io::Error),
     /// The endpoint could not be bound.

@@ -41,7 +41,7 @@ impl Accepting {
         Ok(queue)
     }
 
-    /// Stops listening; what is left in the queue is to be closed without the lock.
+    /// Stops listening. The caller closes the queued associations without the lock.
     pub(crate) fn stop(&mut self, port: u16) -> Option<Arc<AcceptQueue>> {
         self.core.stop(port);
         self.queues.remove(&port)
@@ -134,7 +134,7 @@ impl AcceptQueue {
         drop(removed);
     }
 
-    /// The end: drops what nobody accepted, and tells those who wait.
+    /// Closes the queue: drops unaccepted associations and wakes all waiters.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;

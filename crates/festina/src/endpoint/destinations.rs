@@ -1,7 +1,7 @@
-//! What associations have learned of the paths to their peers, for those that follow to the same destinations (RFC 9040).
+//! Cached path state per destination, for later associations to the same one (RFC 9040).
 //!
-//! Only associations that this side began and whose handshake was completed leave something here. So nobody else decides what is
-//! remembered or forgotten, and how quickly this side repeats itself says nothing that a peer does not know.
+//! Only associations that this side initiated and whose handshake was completed are cached. So a peer cannot decide which entries are kept or
+//! evicted, and this side's retransmission times reveal nothing that the peer does not know.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -46,7 +46,7 @@ impl Destinations {
         self.known.insert(destination, Known { knowledge, learned_at: now, last_use });
     }
 
-    /// What is known of `destination`, as sure as it still is.
+    /// Returns the cached state of the path to `destination`, weighted by its age.
     pub(crate) fn recall(&mut self, now: Instant, destination: SocketAddr) -> Option<PathKnowledge> {
         let Known { knowledge, learned_at, .. } = *self.known.get(&destination)?;
         self.forget(destination);

@@ -1,4 +1,4 @@
-//! Shows packets to whoever wants to record them.
+//! Calls an observer for each packet, for instance to record it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ pub struct SeenPacket<'a> {
 
 type Observer = Box<dyn Fn(SeenPacket<'_>) + Send + Sync>;
 
-/// The one who is shown packets, if there is one.
+/// The observer, if there is one.
 #[derive(Default)]
 pub(crate) struct Observation {
     observer: OnceLock<Observer>,

@@ -1,4 +1,4 @@
-//! What an endpoint is told, and what it tells.
+//! Endpoint options and statistics.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use festina_units::Duration;
 
 use crate::DEFAULT_SCTP_PORT;
 
-/// How to set up one association.
+/// Options for one association.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct ConnectOptions {
@@ -32,47 +32,47 @@ impl Default for ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// The SCTP port at the peer.
+    /// Sets the peer's SCTP port.
     pub fn peer_port(mut self, port: u16) -> Self {
         self.peer_port = port;
         self
     }
 
-    /// The own SCTP port, instead of any that is free.
+    /// Sets the local SCTP port, instead of any free one.
     pub fn local_port(mut self, port: u16) -> Self {
         self.local_port = Some(port);
         self
     }
 
-    /// The loss-recovery profile, instead of the endpoint's.
+    /// Sets the loss-recovery profile, instead of the endpoint's.
     pub fn profile(mut self, profile: Profile) -> Self {
         self.profile = Some(profile);
         self
     }
 
-    /// How long the handshake may take. The core gives up by itself too, when its INIT retransmissions are used up.
+    /// Sets the time limit of the handshake. It also ends when the INIT retransmissions are used up.
     pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
         self.handshake_timeout = timeout;
         self
     }
 }
 
-/// What a peer that asks for an association is answered.
+/// The answer to a peer that requests an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answer {
-    /// The handshake goes on.
+    /// Continue the handshake.
     Accept,
-    /// An ABORT that says "Out of Resource" (RFC 9260 §3.3.10.4).
+    /// Send an ABORT with the cause "Out of Resource" (RFC 9260 §3.3.10.4).
     Refuse,
-    /// Nothing, as if nobody were there.
+    /// Send no answer, as if nothing listened.
     Ignore,
 }
 
-/// Decides whom a listener answers.
+/// Decides how a listener answers a peer.
 type Doorkeeper = Arc<dyn Fn(SocketAddr) -> Answer + Send + Sync>;
 
-/// How to listen on one port.
+/// Options for a listener.
 #[derive(Clone, Default)]
 #[must_use]
 pub struct ListenOptions {
@@ -80,9 +80,9 @@ pub struct ListenOptions {
 }
 
 impl ListenOptions {
-    /// Has `decide` look at the address of each peer that asks for an association, before anything is answered: at its INIT, and again at
-    /// its COOKIE ECHO, whose sender has shown that it receives at that address. It runs on the endpoint's task for each such packet, so it
-    /// should be quick. By default all are accepted, within the endpoint's limits: [`Config::with_associations_max`](crate::Config::with_associations_max) and its neighbours.
+    /// Calls `decide` with the address of each peer that requests an association, before any answer: at its INIT, and again at its COOKIE ECHO, whose
+    /// sender has proven that it receives at that address. It runs on the endpoint's task for each such packet, so it should be quick. By default all
+    /// are accepted, within the endpoint's limits: [`Config::with_associations_max`](crate::Config::with_associations_max) and related settings.
     ///
     /// ```
     /// use festina::{Answer, ListenOptions};
@@ -106,38 +106,38 @@ impl fmt::Debug for ListenOptions {
     }
 }
 
-/// Counters of an endpoint since it was opened, and how many associations it has.
+/// Counters of an endpoint since it was opened, and its number of associations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndpointStats {
-    /// Associations now, those in their handshake included.
+    /// Present associations, including those in their handshake.
     pub associations: u64,
     /// SCTP packets sent.
     pub packets_sent: u64,
-    /// Bytes of those packets, IP and UDP headers not included.
+    /// Bytes of those packets, without IP and UDP headers.
     pub bytes_sent: u64,
-    /// System calls that sent them: fewer than packets if the kernel cut them up (GSO).
+    /// System calls that sent them: fewer than packets if the kernel segments them (GSO).
     pub send_calls: u64,
-    /// Sends that the system refused; they count as losses on the way.
+    /// Sends that the system refused; they count as packet loss.
     pub send_errors: u64,
     /// Sends that had to wait for room in the socket's buffer.
     pub send_blocked: u64,
     /// SCTP packets received.
     pub packets_received: u64,
-    /// Bytes of those packets, IP and UDP headers not included.
+    /// Bytes of those packets, without IP and UDP headers.
     pub bytes_received: u64,
     /// System calls that received them, idle ones included.
     pub receive_calls: u64,
-    /// Packets received that had no effect: damaged, for nobody, not expected.
+    /// Packets received without effect: damaged, unexpected, or for no association.
     pub packets_dropped: u64,
-    /// Datagrams that a router marked as having met congestion (ECN CE, RFC 3168).
+    /// Datagrams with a congestion mark of a router (ECN CE, RFC 3168).
     pub datagrams_congestion_marked: u64,
-    /// Handshakes left to be repeated by the peer because the accept queue was full.
+    /// Handshakes left unanswered because the accept queue was full.
     pub accept_queue_overflows: u64,
-    /// INITs and COOKIE ECHOs of peers refused because there were too many associations, in all or with their address.
+    /// INITs and COOKIE ECHOs refused because there were too many associations, in all or with their address.
     pub associations_refused: u64,
-    /// Packets that belong to no association and were dropped unseen because there were too many. They count as dropped as well.
+    /// Out-of-the-blue packets dropped unread because there were too many. They also count as dropped.
     pub strays_shed: u64,
-    /// Receiving failed for another reason than that nothing had come; the endpoint tries again after a pause.
+    /// Failures to receive; the endpoint tries again after a pause.
     pub receive_errors: u64,
 }

@@ -123,7 +123,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Forgets what has not left.
+    /// Drops all unsent packets.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.groups.clear();

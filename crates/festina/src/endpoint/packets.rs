@@ -1,5 +1,4 @@
-//! Where received packets lie: each in a buffer of its own, so that whoever keeps a message keeps one packet in memory and not
-//! its neighbours.
+//! Buffers of received packets: one for each packet, so that a stored message keeps one packet in memory and not its neighbours.
 
 use bytes::{Bytes, BytesMut};
 
@@ -12,10 +11,10 @@ const SIZES: usize = 24;
 /// Buffers of one size that are used again.
 const BUFFERS_MAX: usize = 128;
 
-/// The buffers of received packets. One that nobody refers to any more is used again, so that a packet costs no allocation
-/// while the application lets go of its messages soon.
+/// The buffers of received packets. A buffer without references is reused, so that a packet costs no allocation if the application releases its
+/// messages soon.
 ///
-/// Memory: at most 128 buffers of each size, 2.4 MB in all, and those of one size (about 150 KB) where all packets are full.
+/// Memory: at most 128 buffers of each size, 2.4 MB in all, and those of one size (about 150 KB) if all packets are full.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
     sizes: [Buffers; SIZES],
@@ -91,7 +90,7 @@ mod tests {
             let neighbours: Vec<_> = (0..500).map(|_| packets.keep(&vec![7; len])).collect();
             let held = neighbours.last().unwrap().clone();
             drop((neighbours, std::mem::take(&mut packets)));
-            let buffer = held.try_into_mut().expect("nobody else refers to it");
+            let buffer = held.try_into_mut().expect("the only reference");
             assert!(buffer.capacity() < len + STEP_BYTES, "{} bytes for {len}", buffer.capacity());
         }
     }

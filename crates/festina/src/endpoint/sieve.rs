@@ -17,7 +17,7 @@ const PER_SECOND_MIN: u32 = if cfg!(test) { 200 } else { 20_000 };
 /// Decides how often to halve the INITs that pass, so that a little more come than the endpoint wants to look at.
 #[derive(Debug)]
 pub(super) struct Sieve {
-    /// What is wanted.
+    /// Target rate.
     per_second: u32,
     halvings: u32,
     /// INITs that came since `begun`.

@@ -96,10 +96,10 @@ impl Socket {
         self.local.ip().is_unspecified()
     }
 
-    /// `remote` as the lower layer names it.
+    /// Converts `remote` to the lower layer's form.
     ///
     /// # Errors
-    /// What is wrong with the address.
+    /// Why the address is unusable.
     pub(crate) fn peer_address(&self, remote: SocketAddr) -> Result<SocketAddr, &'static str> {
         let lower = self.lower.read().unwrap_or_else(PoisonError::into_inner);
         lower.as_ref().map_or(Err("the endpoint is closed"), |lower| lower.peer_address(remote))

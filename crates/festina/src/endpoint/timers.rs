@@ -15,10 +15,9 @@ const AGAIN: Duration = Duration::from_millis(1);
 
 /// The deadlines of an endpoint's associations, and the alarm set for the first.
 ///
-/// Each association has at most one entry. A deadline that moves later, as retransmission timers do with every
-/// acknowledgement, leaves the entry where it is until half of the time to it is over: if it comes up all the same, the
-/// association is asked again. The alarm follows the first entry likewise. So an association in the midst of traffic costs a
-/// system call twice in the time that its timer takes, and does not wake the driver in vain.
+/// Each association has at most one entry. When a deadline moves later, as retransmission timers do with every acknowledgement, the entry stays in
+/// place until half of the time to it has passed. If it fires before the deadline, the association is asked again. The alarm follows the first entry
+/// likewise. So an association with steady traffic costs two system calls per timer period, and does not wake the driver needlessly.
 #[derive(Debug)]
 pub(crate) struct Timers {
     queue: Mutex<Queue>,
@@ -212,7 +211,7 @@ mod tests {
         assert_eq!(queue.alarm_moves(at(2_000)), None, "it is not near");
         assert_eq!(queue.alarm_moves(at(3_000)), Some(at(7_000)));
         queue.driver_at = at(4_000);
-        assert_eq!(queue.alarm_moves(at(3_000)), Some(at(4_000)), "what is nearer moves it at once");
+        assert_eq!(queue.alarm_moves(at(3_000)), Some(at(4_000)), "an earlier deadline moves it at once");
         queue.driver_at = at(9_000);
         assert_eq!(queue.alarm_moves(at(4_000)), None, "it has rung, and the driver will look");
         queue.driver_at = Instant::MAX;

@@ -12,14 +12,14 @@ use crate::pings::{RoundTrips, ping};
 use crate::resident::resident_bytes;
 use crate::victim::{CLOSE, Report, Victim};
 
-/// Round trips measured without an attack, and at least so many in one.
+/// Round trips measured without an attack, and the minimum during one.
 const QUIET_PINGS: usize = 200;
 
 /// What the endpoint holds for all associations together, and packets on their way through it, besides what each of them may hold: the
 /// buffers of received packets, 2.4 MB at most, and a batch of 16 datagrams as large as they can be.
 const SHARED_BYTES: u64 = (2_400 << 10) + (1 << 20);
 
-/// What the system's allocator may need besides: a half of what is held, and its reserve.
+/// Overhead of the system's allocator: half of the held bytes, and its reserve.
 const RESIDENT_RESERVE_BYTES: u64 = 4 << 20;
 
 /// A busy machine may add this to the median of the round trips, and five times as much to the worst tenth of them.
@@ -59,8 +59,8 @@ impl Friend {
         self.victim.address
     }
 
-    /// Asserts that the endpoint stays within its bounds until the attackers are done: `bytes_max` for what it holds for them, and
-    /// round trips about as long as before. Returns what it has received meanwhile, in bytes.
+    /// Asserts that the endpoint stays within its bounds until the attackers are done: at most `bytes_max` held for them, and round trips about as
+    /// long as before. Returns the bytes received meanwhile.
     pub(crate) fn endure(&self, name: &str, attackers: Vec<JoinHandle<()>>, bytes_max: u64) -> u64 {
         let over = |pings| pings >= QUIET_PINGS && attackers.iter().all(JoinHandle::is_finished);
         let (attacked, answer) = self.runtime.block_on(ping(&self.association, over));

@@ -1,4 +1,4 @@
-//! A peer that has an association by a handshake of its own, and then sends whatever a test likes.
+//! A peer that completes a handshake of its own, and then sends arbitrary packets for a test.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Hostile {
                 Ok(len) => {
                     let packet = Bytes::copy_from_slice(&self.answer[..len]);
                     self.learn_first(&packet);
-                    // What was meant for an earlier incarnation is dropped.
+                    // Packets for an earlier incarnation are dropped.
                     let _dropped = association.handle_packet(now(), self.server, EcnCodepoint::NotCapable, &packet);
                 }
                 Err(_) => association.handle_timeout(now()),
@@ -166,7 +166,7 @@ impl Hostile {
         self.socket.send(&self.packet).is_ok() && self.socket.recv(&mut self.answer).is_ok()
     }
 
-    /// Waits for a packet and acknowledges what it brings.
+    /// Waits for a packet and acknowledges its contents.
     pub(crate) fn acknowledge(&mut self, how: Acknowledging) {
         let Ok(len) = self.socket.recv(&mut self.answer) else { return };
         let first = self.received;

@@ -89,6 +89,6 @@ fn an_application_that_does_not_read_costs_a_receive_buffer_for_each_peer_and_cl
         })
     };
     let bytes_max = PEERS as u64 * (2 * BUFFER_BYTES + (64 << 10));
-    friend.endure("nobody reads", (0..PEERS).map(attack).collect(), bytes_max);
+    friend.endure("no reader", (0..PEERS).map(attack).collect(), bytes_max);
     friend.close(CLOSE_PATIENCE);
 }

@@ -108,7 +108,7 @@ impl Drop for Victim {
 
 fn serve(config: Config) -> ! {
     std::thread::spawn(|| {
-        // Whoever started this process holds the other end.
+        // The parent process holds the other end.
         let _nothing = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(1);
     });
@@ -124,7 +124,7 @@ fn serve(config: Config) -> ! {
         while let Some(association) = reporter.accept().await {
             tokio::spawn(report(endpoint.clone(), association));
         }
-        // The endpoint closes, and whoever asked for that ends the process.
+        // The endpoint closes, and the parent ends this process.
         std::future::pending().await
     })
 }

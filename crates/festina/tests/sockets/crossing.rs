@@ -111,8 +111,8 @@ async fn an_endpoint_can_talk_to_itself() {
     let address = endpoint.local_addr();
     let pair = pair_between(endpoint.clone(), endpoint, address).await;
     in_time(async {
-        pair.client.send(Message::new("who is there?")).await.unwrap();
-        assert_eq!(pair.server.recv().await.unwrap().payload, "who is there?");
+        pair.client.send(Message::new("hello, server")).await.unwrap();
+        assert_eq!(pair.server.recv().await.unwrap().payload, "hello, server");
         assert_eq!(pair.client_endpoint.stats().associations, 2);
     })
     .await;

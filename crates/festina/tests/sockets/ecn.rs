@@ -12,7 +12,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
 use crate::support::{Pair, in_time, pair_between};
 
-/// A router that marks whatever is capable of ECN. It ends with the test.
+/// A router that marks all ECN-capable packets. It ends with the test.
 struct Router {
     address: SocketAddr,
     seen: Arc<Seen>,
@@ -26,7 +26,7 @@ struct Seen {
 }
 
 impl Router {
-    /// Passes datagrams between `server` and whoever writes to the router.
+    /// Forwards datagrams between `server` and the sender of the first one.
     fn to(server: SocketAddr) -> Self {
         let socket = UdpSocket::bind((server.ip(), 0)).unwrap();
         let router = Self { address: socket.local_addr().unwrap(), seen: Arc::default() };

@@ -46,7 +46,7 @@ async fn an_abort_reaches_the_peer_with_its_reason() {
         pair.client.abort("out of patience");
         assert_eq!(pair.client.closed().await, ClosedReason::AbortedLocally);
         let Err(ClosedReason::AbortedByPeer { info, .. }) = pair.server.recv().await else {
-            panic!("the peer was told")
+            panic!("the peer was notified")
         };
         assert_eq!(info, "out of patience");
         assert!(matches!(pair.client.send(numbered(0)).await, Err(SendError::Closed(_))));
@@ -159,7 +159,7 @@ async fn closing_an_endpoint_ends_although_a_peer_keeps_its_window_closed() {
     in_time(pair.client_endpoint.close()).await;
     assert_eq!(pair.client.closed().await, ClosedReason::ShutdownTimeout);
     in_time(async {
-        assert!(matches!(pair.server.closed().await, ClosedReason::AbortedByPeer { .. }), "it was told");
+        assert!(matches!(pair.server.closed().await, ClosedReason::AbortedByPeer { .. }), "it was notified");
     })
     .await;
 }

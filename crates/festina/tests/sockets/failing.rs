@@ -1,4 +1,4 @@
-//! Things that go wrong are told clearly, and harm nobody else.
+//! Failures are reported clearly and affect no other association.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -21,7 +21,7 @@ async fn a_port_without_listener_refuses() {
     let result = in_time(client.connect_with(server.local_addr(), ConnectOptions::default().peer_port(7))).await;
     let error = result.unwrap_err();
     assert_eq!(error, ConnectError::NotListening { remote: server.local_addr(), port: 7 });
-    assert!(error.to_string().contains("does anybody listen on SCTP port 7?"), "{error}");
+    assert!(error.to_string().contains("nothing listens on SCTP port 7"), "{error}");
 }
 
 #[tokio::test]

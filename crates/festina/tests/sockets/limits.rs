@@ -1,4 +1,4 @@
-//! An endpoint takes as many associations as `Admission` allows, and limits what it does for strangers.
+//! An endpoint accepts as many associations as `Admission` allows, and limits its work for out-of-the-blue packets.
 
 use std::net::UdpSocket;
 use std::sync::{Arc, Mutex};
@@ -99,7 +99,7 @@ async fn strays_beyond_the_allowance_are_shed_and_associations_go_on() {
     let looked_at = || {
         let (now, allowed) = (pair.server_endpoint.stats(), begun.elapsed().as_secs() + 2);
         let shed = now.strays_shed - before.strays_shed;
-        assert_eq!(now.packets_dropped - before.packets_dropped, shed, "what is shed is dropped");
+        assert_eq!(now.packets_dropped - before.packets_dropped, shed, "shed packets count as dropped");
         (200 - shed, allowed)
     };
     until("most are shed", || looked_at().0 < 100).await;

@@ -91,7 +91,7 @@ async fn a_full_buffer_is_told_and_send_waits_until_the_peer_reads() {
             async move { client.send(returned).await }
         });
         tokio::time::sleep(Duration::from_millis(50)).await;
-        assert!(!waiting.is_finished(), "nobody has read yet");
+        assert!(!waiting.is_finished(), "the peer has not read yet");
         for expected in 0..=sent {
             assert_eq!(value(&pair.server.recv().await.unwrap().payload), expected);
         }

@@ -151,7 +151,7 @@ async fn what_is_sorted_for_a_reader_who_is_away_keeps_nobody_else_waiting() {
     in_time(async {
         let pair = pair_with(Config::default(), Config::default().with_receive_buffer_bytes(16 << 10)).await;
         let _away = pair.server.stream(1).read().unwrap();
-        // Each fills the receive buffer, and all of them are less than what is sorted.
+        // Each fills the receive buffer, and all together are less than the limit for sorted messages.
         for _ in 0..15 {
             pair.client.stream(1).send(Message::new(vec![1; 15_500])).await.unwrap();
         }

@@ -68,7 +68,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Passes packets between `server` and whoever writes to the relay.
+    /// Forwards packets between `server` and the sender of the first one.
     pub(crate) async fn to(server: SocketAddr) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let relay = Self { address: socket.local_addr().unwrap(), cut: Arc::default() };

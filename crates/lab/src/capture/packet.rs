@@ -8,7 +8,7 @@ use festina_netsim::NodeId;
 use festina_trace::{EncapsulationError, TcpOption, TcpSegment, encapsulate_tcp, ip};
 use festina_units::{EcnCodepoint, Instant};
 
-/// How far windows are shifted: the model's have no 16-bit limit, and the SYN says so to whoever reads the capture.
+/// Window scale. The model's windows have no 16-bit limit; the SYN announces the shift to readers of the capture.
 const WINDOW_SHIFT: u8 = 7;
 
 /// The whole packet, beginning with its IPv4 header.

@@ -1,4 +1,4 @@
-//! Counts and means of a published table, of which one run is known, beside ours.
+//! Compares counts and means of a published table, which come from one run, with ours.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 

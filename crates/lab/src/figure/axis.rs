@@ -29,7 +29,7 @@ pub enum Scale {
 pub struct Tick {
     /// Where.
     pub value: f64,
-    /// What is written.
+    /// Text of the label.
     pub label: String,
 }
 

@@ -23,7 +23,7 @@ pub struct BarChart {
     pub subtitle: String,
     /// What the colours stand for, in the order of the legend.
     pub series: Vec<String>,
-    /// What the marks on bars stand for, in the order of the legend; at most three are told apart.
+    /// Meaning of the marks on bars, in the order of the legend; at most three can be distinguished.
     pub markers: Vec<String>,
     /// What the hatched parts of bars stand for.
     pub hatched: Option<String>,
@@ -36,7 +36,7 @@ pub struct BarChart {
 /// Bars that stand beside each other.
 #[derive(Clone, Debug)]
 pub struct BarGroup {
-    /// What is written below them.
+    /// Label below them.
     pub label: String,
     /// From left to right.
     pub bars: Vec<Bar>,
@@ -45,7 +45,7 @@ pub struct BarGroup {
 /// One bar.
 #[derive(Clone, Debug, Default)]
 pub struct Bar {
-    /// What is written below the bar alone; may be empty.
+    /// Label below this bar; may be empty.
     pub label: String,
     /// From the bottom to the top.
     pub segments: Vec<Segment>,
@@ -72,7 +72,7 @@ impl Bar {
         Self::default().stack(series, height, 0.0)
     }
 
-    /// Puts a segment on top, of which the upper `hatched` are hatched.
+    /// Puts a segment on top. Its upper part of height `hatched` is hatched.
     #[must_use]
     pub fn stack(mut self, series: usize, height: f64, hatched: f64) -> Self {
         self.segments.push(Segment { series, height, hatched });

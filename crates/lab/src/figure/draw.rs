@@ -18,7 +18,7 @@ use pen::{Drawn, GRID, INK, MARK, MUTED, Pen, Point, Stroke, color_of, rounded, 
 const WIDTH: i32 = 800;
 const HEIGHT: i32 = 480;
 
-/// What is left free at the sides, in CSS pixels.
+/// Side margin in CSS pixels.
 const MARGIN: i32 = 20;
 
 /// Top of the subtitle and height of its lines; middle of the legend below a subtitle of one line. In CSS pixels.
@@ -33,12 +33,12 @@ const PLOT_LEFT: i32 = 64;
 const PLOT_RIGHT: i32 = WIDTH - MARGIN;
 const PLOT_BELOW_LEGEND: i32 = 46;
 const PLOT_BOTTOM: i32 = HEIGHT - 50;
-/// Height of a row of names of marks, and what is left free between two of them, in CSS pixels.
+/// Height of a row of names of marks, and the gap between two of them, in CSS pixels.
 const MARK_NAMES: i32 = 16;
 const MARK_GAP: i32 = 8;
 /// The font of ticks, of the axes' names and of the marks' names.
 const SMALL_FONT: i32 = 12;
-/// What is left free beside the label of a tick of the vertical axis, in CSS pixels.
+/// Gap next to the label of a tick of the vertical axis, in CSS pixels.
 const TICK_GAP: i32 = 8;
 /// The largest and the smallest font of these labels, and of the title.
 const TICK_FONTS: [i32; 2] = [SMALL_FONT, 9];

@@ -67,7 +67,7 @@ const HAPPENINGS: [(Happening, &str, Marker, Color); 7] = [
     (Happening::CopyLost, "copied, lost", Marker::Plus, Color::Sky),
 ];
 
-/// Up to so many numbers, each is written beside its axis.
+/// Up to this many numbers are each written next to their axis.
 const NUMBERS_WRITTEN_MAX: u64 = 16;
 
 impl TimeSequence {

@@ -1,9 +1,9 @@
-//! What is wrong with a plan, and where.
+//! Errors in plans, with their places.
 
 use std::ops::Range;
 use std::path::Path;
 
-/// Caller: a plan that cannot be run. Prints as `FILE:LINE:COLUMN: what is wrong; expected what`.
+/// Caller: an invalid plan. Prints as `FILE:LINE:COLUMN: problem; expected value`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {problem}")]
 pub struct PlanError {
@@ -24,7 +24,7 @@ impl PlanError {
         self.column
     }
 
-    /// What is wrong and what was expected.
+    /// Returns the problem and the expected value.
     pub fn problem(&self) -> &str {
         &self.problem
     }

@@ -27,11 +27,11 @@ struct Content {
 static READ: Mutex<Vec<&'static Content>> = Mutex::new(Vec::new());
 
 impl LinkTrace {
-    /// Reads the trace that a plan in `folder` calls `name`: one of [`MadeTrace::ALL`], or the file of this name in the folder, of at
-    /// most [`TRACE_BYTES_MAX`] bytes.
+    /// Reads the trace that a plan in `folder` calls `name`: one of [`MadeTrace::ALL`], or the file of this name in the folder, of at most
+    /// [`TRACE_BYTES_MAX`] bytes.
     ///
     /// # Errors
-    /// What is wrong with it, as the end of a sentence, with the line if it is one.
+    /// The problem as the end of a sentence, with the line if there is one.
     pub fn load(folder: &Path, name: &str) -> Result<Self, String> {
         if !is_plain(name) {
             return Err(format!("{name:?} has a comma, a quote or a line end in it; rename the file"));

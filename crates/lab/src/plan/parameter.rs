@@ -1,4 +1,4 @@
-//! What an experiment can be told, and what it was told.
+//! Parameters of experiments, and their values.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -10,12 +10,12 @@ use festina_units::{Bandwidth, ByteCount, Duration, ParseError, Probability, dur
 use super::tables::{NAME_CHARS_MAX, interned, is_name};
 use super::{LinkTrace, Recording};
 
-/// Something that an experiment can be told by its plan.
+/// A parameter that a plan can set.
 #[derive(Clone, Debug)]
 pub struct Parameter {
     /// The key in the plan.
     pub name: &'static str,
-    /// What it means, as half a sentence.
+    /// Its meaning, as half a sentence.
     pub about: &'static str,
     /// Which values make sense.
     pub kind: Kind,
@@ -88,10 +88,10 @@ impl fmt::Display for Value {
 }
 
 impl Kind {
-    /// The value that `text`, written in quotes in a plan in `folder`, stands for.
+    /// Returns the value of `text`, written in quotes in a plan in `folder`.
     ///
     /// # Errors
-    /// What is wrong with it and what was expected, as the end of a sentence.
+    /// The problem and the expected value, as the end of a sentence.
     pub(super) fn value_of_text(&self, text: &str, folder: &Path) -> Result<Value, String> {
         match self {
             Self::Duration(range) => {
@@ -118,10 +118,10 @@ impl Kind {
         }
     }
 
-    /// The value that a number without quotes stands for.
+    /// Returns the value of a number without quotes.
     ///
     /// # Errors
-    /// What is wrong with it and what was expected, as the end of a sentence.
+    /// The problem and the expected value, as the end of a sentence.
     pub(super) fn value_of_integer(&self, number: i64) -> Result<Value, String> {
         match self {
             Self::Count(range) => match u64::try_from(number) {
@@ -137,7 +137,7 @@ impl Kind {
 }
 
 impl fmt::Display for Kind {
-    /// What was expected, as a noun with its article.
+    /// Writes the expected value as a noun with its article.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Duration(_) => f.write_str("a duration with its unit such as \"250ms\""),

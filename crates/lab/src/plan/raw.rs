@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
-/// Keys and what they are set to, each with its place in the file.
+/// Keys and their values, each with its place in the file.
 pub(super) type Settings = BTreeMap<Spanned<String>, Spanned<Setting>>;
 
 /// Tables of one kind by their names, each with its keys.
@@ -44,7 +44,7 @@ pub(super) struct RawMore {
     pub(super) parameters: Settings,
 }
 
-/// What is different at quick scale.
+/// Differences at quick scale.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawQuick {

@@ -41,7 +41,7 @@ impl Recording {
     /// Reads the capture that a plan in `folder` calls `name`.
     ///
     /// # Errors
-    /// What is wrong with it, as the end of a sentence.
+    /// The problem as the end of a sentence.
     pub(super) fn load(folder: &Path, name: &str) -> Result<Self, String> {
         if !is_plain(name) {
             return Err(format!("{name:?} has a comma, a quote or a line end in it; rename the file"));
@@ -88,7 +88,7 @@ impl fmt::Debug for Recording {
     }
 }
 
-/// Hashes what is read through it.
+/// A reader that hashes all bytes read through it.
 struct Hashing<R> {
     inner: R,
     hash: Fnv1a,

@@ -22,14 +22,14 @@ pub struct Table {
     pub kind: &'static str,
     /// What such a table is about, as half a sentence.
     pub about: &'static str,
-    /// What it can set.
+    /// Its keys.
     pub keys: Vec<Key>,
 }
 
 /// Something that a table can set.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// Its name, without those of the table, what it means, and which values make sense.
+    /// Its name, without that of the table, its meaning, and its valid values.
     pub parameter: Parameter,
     /// What holds if the table does not set it.
     pub default: Value,
@@ -109,7 +109,7 @@ fn in_order(tables: &Tables) -> Vec<&Spanned<String>> {
     names
 }
 
-/// All keys of tables under their whole names, with what they are set to.
+/// All keys of tables under their full names, with their values.
 pub(super) fn flattened(tables: [(&'static str, &Tables); 3]) -> Settings {
     let mut settings = Settings::new();
     for (kind, tables) in tables {

@@ -71,7 +71,7 @@ fn read(text: &str, scale: Scale) -> Result<Plan, PlanError> {
     file.plan(file.experiment(&[&Every])?, scale)
 }
 
-/// What is said about a plan whose third line, the only one in `[parameters]`, is `line`.
+/// Returns the error of a plan whose third line, the only one in `[parameters]`, is `line`.
 fn complaint(line: &str) -> String {
     let text = format!("experiment = \"every\"\n[parameters]\n{line}\n");
     read(&text, Scale::Full).expect_err(line).to_string()

@@ -25,7 +25,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
     body += &comparisons(report);
     body += &folded("All delays", &delays(results));
     body += &folded("All other numbers", &values(results));
-    body += "<h2>What was run</h2>\n";
+    body += "<h2>Plan and reproduction</h2>\n";
     for paragraph in experiment.about().split("\n\n") {
         let _ = writeln!(body, "<p>{}</p>", escape(paragraph));
     }
@@ -83,7 +83,7 @@ pub(super) fn checks_table(checks: &[Checked]) -> String {
         .iter()
         .map(|Checked { statement, verdict, seen }| vec![word(verdict), escape(statement), escape(seen)])
         .collect();
-    table(&["", "what must hold", "what was seen"].map(str::to_owned), &rows, 3)
+    table(&["", "expected", "observed"].map(str::to_owned), &rows, 3)
 }
 
 /// The published numbers beside ours, if there are any, and why some differ.
@@ -191,7 +191,7 @@ fn parameters(report: &Report<'_>) -> String {
     table(&["parameter", "value", "meaning"].map(str::to_owned), &rows, 3)
 }
 
-/// What it takes to come to the same numbers.
+/// How to reproduce the same numbers.
 fn origin(report: &Report<'_>) -> String {
     let plan = report.results.plan();
     let most = plan.more().map_or(plan.repetitions(), |more| more.repetitions);
@@ -236,7 +236,7 @@ pub(crate) fn plan_text(experiment: &dyn Experiment, plan: &Plan) -> String {
     text += "\n[parameters]\n";
     let mut table = "";
     for (name, values) in plan.told() {
-        // What is set in a table of its own stands there.
+        // Settings of a table appear in that table.
         let (of, name) = name.rsplit_once('.').unwrap_or(("", name));
         if of != table {
             table = of;

@@ -104,7 +104,7 @@ fn column<T: DataType>(group: &mut SerializedRowGroupWriter<'_, File>, values: &
     column.close()
 }
 
-/// What is longer than 292 years counts as 292 years.
+/// Durations above 292 years count as 292 years.
 fn nanoseconds(value: u128) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! What a report says first: what was asked, what came out, how sure that is, and what was assumed.
+//! The first part of a report: question, answer, confidence, and assumptions.
 
 use super::Report;
 use super::html::table;
@@ -57,7 +57,7 @@ fn how_sure(report: &Report<'_>) -> String {
     }
 }
 
-/// The values of the plan by where they come from: what was fitted first.
+/// The values of the plan by source: fitted ones first.
 pub(super) fn assumptions(report: &Report<'_>) -> String {
     let assumptions = report.experiment.assumptions();
     if assumptions.is_empty() {
@@ -84,6 +84,6 @@ pub(super) fn assumptions(report: &Report<'_>) -> String {
         .into_iter()
         .map(|(origin, subject, values)| [origin.word(), &subject, &values, origin.note()].map(escape).to_vec())
         .collect();
-    let heading = ["", "what", "value", "where it stands, why, or to what it was fitted"].map(str::to_owned);
+    let heading = ["", "parameter", "value", "source, reason, or result fitted to"].map(str::to_owned);
     format!("<h2>Assumptions</h2>\n{}", table(&heading, &rows, 4))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use festina_units::Instant;
 
-/// Results of `md1` at one point with two repetitions, in each of which one packet waited for `wait_us`.
+/// Results of `md1` at one point with two repetitions, in each of them one packet waited for `wait_us`.
 fn results(wait_us: u64, share_without_wait: f64) -> Results {
     let text = "experiment = \"md1\"\ntitle = \"Link <& wait\"\nrepetitions = 2\n[parameters]\nload = \"50%\"\n";
     let plan =
@@ -160,7 +160,7 @@ fn the_index_lists_each_run_with_its_verdicts() {
         "its numbers are there: {page}"
     );
     assert!(page.contains("<span class=\"holds\">holds</span>"), "its checks are there: {page}");
-    assert!(!page.contains("broken/report.html"), "what has no summary is left out");
+    assert!(!page.contains("broken/report.html"), "reports without a summary are left out");
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn what_is_measured_from_without_is_kept_and_a_failure_ends_the_run_with_its_poi
     };
     let outcome = run_with(&Md1, &plan, &options, &measured, &|_| {}).expect("nothing fails");
     assert!(matches!(outcome, Outcome::Complete(_)));
-    assert_eq!(seen.into_inner().expect("nothing panicked"), ["load 80%"; 3], "only what was missing");
+    assert_eq!(seen.into_inner().expect("nothing panicked"), ["load 80%"; 3], "only the missing runs");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn pruning_removes_runs_of_other_code_and_leftovers_only() {
     assert!(pruned.bytes > 1_000);
     let left = folder.stored();
     assert!(kept.iter().all(|path| left.contains(path)));
-    assert_eq!(left.len(), kept.len() + 1, "what is not the store's is left alone: {left:?}");
+    assert_eq!(left.len(), kept.len() + 1, "files of others stay: {left:?}");
     assert_eq!(prune(&folder.0.join("runs"), "1").expect("the store can be read"), Pruned::default());
 }
 

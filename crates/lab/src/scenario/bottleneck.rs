@@ -24,7 +24,7 @@ pub(crate) struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// The link alone, with a queue of so many packets each way.
+    /// The link alone, with a queue of `queue_packets` each way.
     pub(crate) fn new(rate: Bandwidth, queue_packets: usize) -> Self {
         let narrow =
             LinkConfig { rate: Some(rate), queue: QueueLimit::packets(queue_packets), ..LinkConfig::default() };

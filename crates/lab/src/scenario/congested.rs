@@ -23,7 +23,7 @@ use super::{Stack, StreamRecord, Traffic};
 const WEB_STARTS_AT: Instant = Instant::from_secs(5);
 /// Before the streams begin to write, the web traffic has had this long to build up.
 const WARM_UP: Duration = Duration::from_secs(20);
-/// When what is not delivered counts as lost for good.
+/// Time after which undelivered messages count as lost for good.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
 
 /// Thin streams that share a bottleneck with responses of a web server.
@@ -69,7 +69,7 @@ pub struct WebTraffic {
 pub struct CongestedRun {
     /// The truth about each stream.
     pub streams: Vec<StreamRecord>,
-    /// What was offered to the bottleneck, and dropped, while the streams wrote.
+    /// Packets offered to the bottleneck, and dropped there, while the streams wrote.
     pub offered_packets: u64,
     /// What the bottleneck's queue dropped of that.
     pub dropped_packets: u64,
@@ -269,7 +269,7 @@ mod tests {
             let mut congested = congested(10_000_000);
             congested.web.is_both_ways = is_both_ways;
             let truth = congested.run(1).truth();
-            // With every packet of the stream there and answered, nothing but a lost SACK brings a copy of what has arrived.
+            // If every packet of the stream arrives and is answered, only a lost SACK can cause a copy of a delivered message.
             truth.duplicates_arrived
         };
         assert!(way_back(true) > way_back(false));

@@ -26,7 +26,7 @@ pub(crate) const STARTS_AT: Instant = Instant::from_secs(10);
 const START_SPREAD: Duration = Duration::from_secs(2);
 /// After the last write it is looked so often whether the sender has something left.
 const DRAIN_STEP: Duration = Duration::from_secs(5);
-/// What is not settled then counts as not delivered.
+/// Time after which unsettled messages count as not delivered.
 const DRAIN_MAX: Duration = Duration::from_secs(300);
 /// All links but the bottlenecks.
 const ACCESS_RATE: Bandwidth = Bandwidth::from_bits_per_second(100_000_000);
@@ -53,7 +53,7 @@ pub(crate) struct Contended {
 /// What became of it.
 #[derive(Clone, Debug)]
 pub(crate) struct ContendedRun<T> {
-    /// What was observed at both ends.
+    /// The observations at both ends.
     pub(crate) observed: T,
     /// Share of the packets offered to all bottlenecks while messages were written that found no room.
     pub(crate) dropped: f64,

@@ -195,7 +195,7 @@ impl Competition {
     }
 }
 
-/// Counts for each sender what was offered to the bottleneck, and dropped.
+/// Counts the packets offered to the bottleneck, and dropped there, by sender.
 #[derive(Debug)]
 struct Counter {
     bottleneck: LinkId,

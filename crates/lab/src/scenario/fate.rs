@@ -21,10 +21,10 @@ pub(crate) const MESSAGES: &str = "messages";
 pub(crate) const DELIVERED: &str = "delivered";
 /// How many packets the sender sent.
 pub(crate) const PACKETS_SENT: &str = "packets sent";
-/// How many retransmissions were in vain: those that a timer, a probe or a report of loss called for, not copies of chunks in
-/// packets that left for another reason, nor those that a profile sends on purpose.
+/// Number of spurious retransmissions: those triggered by a timer, a probe or a report of loss. Excludes copies of chunks in packets sent for another
+/// reason, and those that a profile sends on purpose.
 pub(crate) const SPURIOUS: &str = "spurious";
-/// How many of these the sender could not know to be in vain, as the acknowledgements had been lost.
+/// Number of these that the sender could not know to be spurious, because the acknowledgements had been lost.
 pub(crate) const SPURIOUS_UNAVOIDABLE: &str = "spurious unavoidable";
 
 /// How many copies of chunks left without a call for them: beside others in a packet, or as redundancy.
@@ -72,7 +72,7 @@ pub(crate) fn delivered_check(results: &Results) -> Check {
     let missing = |summary: &PointSummary| total(summary, MESSAGES) - total(summary, DELIVERED);
     let missing: f64 = results.points().iter().map(missing).sum();
     Check::new(
-        "Every message is delivered in the end, whoever sends it.",
+        "Every message is eventually delivered, by every sender.",
         missing == 0.0,
         format!("{missing} are missing"),
     )

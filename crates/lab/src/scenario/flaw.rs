@@ -1,17 +1,17 @@
-//! What is wrong with a capture on purpose. A check of an analysis that holds all the same tests nothing.
+//! Deliberate flaws in captures. A check of an analysis that holds in spite of a flaw tests nothing.
 
 use festina_units::Instant;
 
 use super::server::Packets;
 
-/// Of so many packets one is missing.
+/// One in this many packets is missing.
 const MISSING_ONE_OF: usize = 20;
 /// The step of a clock that is too coarse.
 const CLOCK_STEP_NS: u64 = 10_000_000;
 /// By how much the clock of a drifting capture is fast, as a divisor: 200 ppm.
 const DRIFT_PART: u64 = 5_000;
 
-/// What is wrong with a capture.
+/// A deliberate flaw in a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CaptureFlaw {
     /// One of twenty packets is missing.

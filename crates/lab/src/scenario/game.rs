@@ -23,7 +23,7 @@ const CONNECT_SPREAD: Duration = Duration::from_secs(5);
 const STARTS_AT: Instant = Instant::from_secs(20);
 /// After the last write the network runs empty in steps of this size.
 const DRAIN_STEP: Duration = Duration::from_secs(10);
-/// When what is not acknowledged counts as lost for good.
+/// Time after which unacknowledged messages count as lost for good.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
 
 /// The traffic of a game, sent by several machines over the same path.
@@ -126,7 +126,7 @@ fn is_acknowledged(host: &Host) -> bool {
     stats.all(|stats| stats.sent.messages_acked == stats.sent.messages)
 }
 
-/// Counts for each machine what it sent over the path, and what of that was lost.
+/// Counts the packets that each machine sent over the path, and those lost.
 #[derive(Debug)]
 struct Counter {
     path: LinkId,

@@ -1,4 +1,4 @@
-//! The kernel of the papers, once for all of them: lksctp as P06 and P10 describe it, by each reading of what they leave open.
+//! The papers' kernel, shared by all experiments: lksctp as P06 and P10 describe it, under each reading of points that they leave open.
 //!
 //! [`Fault`] makes a kernel wrong on purpose, so that tests can see whether the checks notice.
 
@@ -40,7 +40,7 @@ pub struct Readings {
     pub timer_restart: TimerRestart,
     /// What the fix of the timer's restart is, and which groups have it.
     pub timer_fix: TimerFix,
-    /// What is wrong on purpose.
+    /// A deliberate fault.
     pub fault: Fault,
 }
 
@@ -79,7 +79,7 @@ impl Readings {
                 "what the fix of the timer's restart does, and which groups have it",
                 TimerFix::NAMES,
             ),
-            parameter("fault", "what is wrong on purpose, to see whether the checks notice", Fault::NAMES),
+            parameter("fault", "a deliberate fault, to test whether the checks notice", Fault::NAMES),
         ]
     }
 
@@ -90,7 +90,7 @@ impl Readings {
             "P06 Table 2 and most statements of P06 and P10 (docs/readings.md), although P06 §3.2 and §5 and P10 §8 say otherwise",
         )
         .of(&["karn"]),
-        stated("rtt_samples", "P06 §3.2 and §5, P10 §8: the first acknowledgement counts, whatever it acknowledges").of(&["ambiguous"]),
+        stated("rtt_samples", "P06 §3.2 and §5, P10 §8: the first acknowledgement counts, even of a retransmission").of(&["ambiguous"]),
         chosen(
             "timer_restart",
             "P06 §4.2.1 and P10 §5.2 restart it when \"some, but not all\" chunks are acknowledged; if gap reports did that, too, a \
@@ -143,7 +143,7 @@ impl Readings {
     }
 }
 
-/// What is wrong with a sender on purpose. A check that holds all the same tests nothing.
+/// A deliberate fault of a sender. A check that holds in spite of it tests nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -156,7 +156,7 @@ pub enum Fault {
     Swapped,
     /// SCTP sends each message several times, uncalled for.
     Repeated,
-    /// RTO.Min is 200 ms whatever the kernel, or TCP's a fifth of Linux's.
+    /// RTO.Min is 200 ms for every kernel, or TCP's a fifth of Linux's.
     RtoLow,
 }
 
@@ -165,7 +165,7 @@ impl Fault {
     pub const NAMES: &'static [&'static str] =
         &["none", "rto-doubled", "no-fast-retransmit", "swapped", "repeated", "rto-low"];
 
-    /// What is wrong at a point.
+    /// The fault at a point.
     pub fn of(point: &Point) -> Self {
         match point.choice("fault") {
             "rto-doubled" => Self::RtoDoubled,
@@ -179,7 +179,7 @@ impl Fault {
 
     /// The parameter that sets it.
     pub fn parameter() -> Parameter {
-        let about = "what is wrong on purpose, to see whether the checks notice";
+        let about = "a deliberate fault, to test whether the checks notice";
         Parameter { name: "fault", about, kind: Kind::Choice(Self::NAMES) }
     }
 

@@ -116,7 +116,7 @@ pub(crate) enum Carrier {
         sender: Box<Config>,
         /// The side that reads.
         receiver: Box<Config>,
-        /// What is promised of each class.
+        /// Delivery guarantee of each class.
         delivery: Delivery,
     },
 }

@@ -99,7 +99,7 @@ impl Group {
         }
     }
 
-    /// What is called by this name if the unmodified and the modified kernel are mistaken for each other.
+    /// Swaps the unmodified and the modified kernel.
     fn swapped(self) -> Self {
         match self {
             Self::Lksctp => Self::AllMods,

@@ -124,7 +124,7 @@ pub struct Retransmissions<'a> {
 }
 
 impl<'a> Retransmissions<'a> {
-    /// What was recorded or tallied at a point.
+    /// The values recorded or tallied at a point.
     pub fn of(summary: &'a PointSummary) -> Self {
         Self { summary }
     }

@@ -46,7 +46,7 @@ impl Sender {
         Self { profile, redundancy: redundancy.unwrap_or(profile.mechanisms().redundancy) }
     }
 
-    /// What a plan can set about a periodic stream of small messages, whatever the network does to it.
+    /// Parameters of a periodic stream of small messages, independent of the network.
     pub(crate) fn parameters() -> Vec<Parameter> {
         let parameter = |name, about, kind| Parameter { name, about, kind };
         let ms = Duration::from_millis;

@@ -18,7 +18,7 @@ use crate::capture::Capture;
 
 /// After the last write the network runs empty in steps of this size.
 const DRAIN_STEP: Duration = Duration::from_secs(10);
-/// When what is not delivered counts as lost for good.
+/// Time after which undelivered messages count as lost for good.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
 
 /// The address of the first client in captures; those of the others follow.
@@ -55,7 +55,7 @@ pub(crate) struct ServedFlow {
     pub(crate) connects_at: Instant,
     /// When the first write may be.
     pub(crate) starts_at: Instant,
-    /// What is written, and when after that.
+    /// Writes, each with its time after the start and its size.
     pub(crate) writes: Vec<(Duration, ByteCount)>,
     /// The path, away from the server.
     pub(crate) path: Duplex,

@@ -33,7 +33,7 @@ pub enum Stack {
 /// What one host writes to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
-    /// What is written, and when.
+    /// The writes of the application.
     pub workload: Workload,
     /// When the handshake begins.
     pub connects_at: Instant,

@@ -13,7 +13,7 @@ use crate::capture::Capture;
 const STARTS_AT: Instant = Instant::from_secs(20);
 /// After the last write the network runs empty in steps of this size.
 const DRAIN_STEP: Duration = Duration::from_secs(10);
-/// When what is not delivered counts as lost for good.
+/// Time after which undelivered messages count as lost for good.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
 
 /// A stream over a path of one link each way; nothing else is on it.
@@ -21,7 +21,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(600);
 pub struct ThinStream {
     /// What carries it.
     pub stack: Stack,
-    /// What is written.
+    /// The writes of the application.
     pub workload: Workload,
     /// For how long.
     pub duration: Duration,

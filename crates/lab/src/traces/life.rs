@@ -7,7 +7,7 @@ use festina_units::{Duration, Instant};
 use super::ends;
 use crate::figure::{Figure, Happening, TimeSequence};
 
-/// What is drawn before and behind the longest delay.
+/// Time drawn before and after the longest delay.
 const AROUND: Duration = Duration::from_secs(2);
 /// Writes and retransmissions that are drawn.
 const EVENTS_MAX: usize = 400;

@@ -97,7 +97,7 @@ pub struct WhatIf {
     pub agreements: Vec<Agreement>,
     /// What the flows have now.
     pub present: Fate,
-    /// What they could have.
+    /// The same flows with other transports.
     pub alternatives: Vec<Fate>,
 }
 
@@ -125,7 +125,7 @@ impl WhatIf {
         let runs = WRITES_WANTED.div_ceil(writes.max(1)).min(RUNS_MAX);
         let mut present = Fate::new(match groups.as_slice() {
             [only] => only.transport.name,
-            _ => "what they have now",
+            _ => "present transports",
         });
         let others = replay::alternatives().into_iter().filter(|transport| transport.name != present.name);
         let alternatives = others.map(|transport| {

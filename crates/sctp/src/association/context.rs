@@ -40,7 +40,7 @@ pub(crate) enum Purpose {
 }
 
 impl Context {
-    /// Checks the settings and keeps them with the endpoint's secret, 128 bits that nobody else may know.
+    /// Checks the settings and stores them with the endpoint's 128-bit secret.
     ///
     /// # Errors
     /// A setting is out of range.

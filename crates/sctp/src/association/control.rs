@@ -8,10 +8,10 @@ use crate::wire::{Cause, ChunkOut, PacketBuilder, ReConfigParameter, ReConfigRes
 
 /// Answers that may wait at once; more are dropped, which a peer sees as loss.
 const REPLIES_MAX: usize = 16;
-/// At most so many bytes of a HEARTBEAT's information are echoed and of an unknown chunk reported.
+/// Maximum bytes of a HEARTBEAT's information that are echoed, and of an unknown chunk that are reported.
 pub(crate) const ECHO_BYTES_MAX: usize = 1_024;
 
-/// Chunks that leave once each, told by name; the state knows their content.
+/// Control chunks that are due once, by name; the state has their content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due(u8);
 
@@ -36,11 +36,11 @@ pub(crate) enum Reply {
     BadReConfig,
 }
 
-/// Everything that waits, beside DATA and SACK.
+/// Pending control chunks, other than DATA and SACK.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     due: u8,
-    /// Apart, since mostly nothing waits.
+    /// Boxed, since usually nothing is pending.
     waiting: Option<Box<Waiting>>,
     /// If any change of streams was asked for.
     pub(super) reconfiguration: Option<Box<Reconfiguration>>,
@@ -68,7 +68,7 @@ impl Control {
         self.due &= !due.0;
     }
 
-    /// Forgets all but complete packets: the association ends, or begins anew.
+    /// Drops everything except complete packets, when the association ends or restarts.
     pub(crate) fn clear(&mut self) {
         self.due = 0;
         self.reconfiguration = None;
@@ -131,7 +131,7 @@ impl Control {
         self.waiting.as_ref().is_some_and(|waiting| !waiting.replies.is_empty())
     }
 
-    /// Writes as many answers as fit. An answer that does not even fit into an empty packet is dropped.
+    /// Writes as many replies as fit. A reply that does not even fit into an empty packet is dropped.
     pub(crate) fn write_replies(&mut self, packet: &mut PacketBuilder<'_>) {
         let Some(Waiting { replies, .. }) = self.waiting.as_deref_mut() else { return };
         while let Some(reply) = replies.front() {
@@ -174,7 +174,7 @@ impl Reply {
     }
 }
 
-/// SHUTDOWN with what has been received so far.
+/// Writes SHUTDOWN with the Cumulative TSN Ack.
 pub(crate) fn write_shutdown(packet: &mut PacketBuilder<'_>, cumulative_tsn: Tsn) -> bool {
     packet.chunk(&ChunkOut::Shutdown { cumulative_tsn })
 }

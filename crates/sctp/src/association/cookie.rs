@@ -1,8 +1,8 @@
-//! The state cookie: everything a listener must know to build an association, kept by the peer instead of by the listener
-//! (RFC 9260 §5.1.3 to §5.1.5).
+//! The state cookie: everything a listener must know to build an association, kept by the peer instead of by the listener (RFC 9260 §5.1.3 to
+//! §5.1.5).
 //!
-//! It is short, since an INIT ACK goes to an address that nobody has proven yet. What the packet with COOKIE ECHO says anyway, this
-//! side's tag, the ports and the source's IP address, is signed but not held, and this side's first TSN follows from its tag.
+//! The cookie is short, since an INIT ACK goes to an unverified address. Fields that the packet with COOKIE ECHO repeats (this side's tag, the ports
+//! and the source's IP address) are signed but not contained. This side's first TSN is derived from its tag.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -27,10 +27,9 @@
 //! |                        MAC, 16 bytes                          |
 //! ```
 //!
-//! Y is the two highest bits of the extensions, of which there are ten.
+//! Y is the two highest of the ten bits of the extensions.
 //!
-//! What lies above the double line is encrypted with a key stream that the MAC selects, so that a cookie says nothing of this side's
-//! clock.
+//! The part above the double line is encrypted with a key stream that the MAC selects, so that a cookie reveals nothing about this side's clock.
 
 use core::num::NonZeroU32;
 use std::net::{IpAddr, SocketAddr};
@@ -44,25 +43,25 @@ use crate::wire::Tsn;
 
 /// Length of the MAC in bytes.
 const MAC_BYTES: usize = 16;
-/// Length of what is encrypted: the time, two single bytes, tie-tags and the peer's tag.
+/// Length of the encrypted part: the time, two single bytes, tie-tags and the peer's tag.
 const SECRET_BYTES: usize = TIME_BYTES + 1 + 1 + 4 + 4;
 /// Length of what stands before the MAC: after the secret part three u32 and the addresses.
 const BODY_BYTES: usize = SECRET_BYTES + 3 * 4 + 8;
 /// Length of the whole cookie.
 pub(crate) const COOKIE_BYTES: usize = BODY_BYTES + MAC_BYTES;
-/// Length of what is signed: the body, the tag, the ports and an IP address as IPv6.
+/// Length of the signed data: the body, the tag, the ports and an IP address as IPv6.
 const SIGNED_BYTES: usize = BODY_BYTES + 4 + 2 * 2 + 16;
 /// Length of the time.
 const TIME_BYTES: usize = 6;
 /// The bits of a time in µs that a cookie holds: 9 years, after which cookies are long stale.
 const TIME_MASK: u64 = (1 << (8 * TIME_BYTES)) - 1;
-/// The bits of its byte that hold by how much the cookie outlives its lifetime.
+/// The bits of its byte that encode the extension of the cookie's lifetime.
 const STEPS_MASK: u8 = 0x3f;
 /// Cookies are prolonged in steps of this.
 const PROLONGATION_STEP: Duration = Duration::from_secs(1);
 /// A cookie is prolonged by at most this at the peer's wish (RFC 9260 §3.3.2.1.3).
 pub(crate) const PROLONGED_MAX: Duration = Duration::from_secs(60);
-/// How long one signing key is used (RFC 9260 §5.1.3 suggests an hour).
+/// Lifetime of a signing key (RFC 9260 §5.1.3 suggests an hour).
 const KEY_PERIOD: Duration = Duration::from_secs(3_600);
 
 const _: () =
@@ -73,13 +72,13 @@ const _: () =
 pub(crate) struct Cookie {
     /// When the INIT ACK left, in whole µs.
     pub(crate) created_at: Instant,
-    /// By how much the cookie outlives the lifetime that is configured, at most [`PROLONGED_MAX`] and in whole seconds.
+    /// Extension of the configured lifetime, at most [`PROLONGED_MAX`] and in whole seconds.
     pub(crate) prolonged: Duration,
     /// Tags of the new association: this side's and the peer's.
     pub(crate) tags: Tags,
     /// Tie-tags of the association that existed when the INIT came, or none (RFC 9260 §5.2.2).
     pub(crate) tie_tags: Option<TieTags>,
-    /// What the peer's INIT said.
+    /// The parameters of the peer's INIT.
     pub(crate) peer: PeerParameters,
     /// SCTP ports.
     pub(crate) ports: Ports,
@@ -87,7 +86,7 @@ pub(crate) struct Cookie {
     pub(crate) address: IpAddr,
 }
 
-/// What a packet with COOKIE ECHO says beside its cookie, and what its cookie is good for alone.
+/// Properties of a packet with COOKIE ECHO that its cookie is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bearer {
     /// The packet's verification tag.
@@ -109,15 +108,14 @@ impl TieTags {
         Self(NonZeroU32::new(hash).unwrap_or(NonZeroU32::MIN))
     }
 
-    /// What stands for an association that is being opened with this tag. The cookies that it makes hold its own tag and are good for
-    /// it alone: an association made of one later would have its tag and its TSNs once more.
+    /// Identifies an association that is being opened with this tag. Its cookies contain its own tag and are valid for it alone: another association
+    /// created from one later would have the same tag and TSNs.
     pub(crate) fn of_opening(context: &Context, local_tag: u32) -> Self {
         Self::of(context, Tags { local: local_tag, peer: 0 })
     }
 }
 
-/// The first TSN of the association in which this side has the tag. Beyond guessing, as the tag is (RFC 9260 §5.3.1), and nobody has
-/// to remember it.
+/// Returns the first TSN of the association with this local tag. It is as unguessable as the tag (RFC 9260 §5.3.1) and need not be stored.
 pub(crate) fn first_tsn(context: &Context, local_tag: u32) -> Tsn {
     Tsn(context.derive_u32(Purpose::InitialTsn, &[local_tag.into()]))
 }
@@ -131,7 +129,7 @@ pub(crate) struct Tags {
     pub(crate) peer: u32,
 }
 
-/// What a peer says of itself in its INIT or INIT ACK, beside its tag.
+/// The parameters of the peer's INIT or INIT ACK, apart from its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PeerParameters {
     /// Its receive window in bytes.
@@ -148,12 +146,12 @@ pub(crate) struct PeerParameters {
     pub(crate) addresses: AddressFilter,
 }
 
-/// What came of checking a cookie that a peer echoed.
+/// The result of checking an echoed cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CookieVerdict {
     /// Not a cookie that this endpoint made.
     Forged,
-    /// Genuine but outlived by so much.
+    /// Genuine, but stale by this duration.
     Stale(Cookie, Duration),
     /// Genuine and in time.
     Valid(Cookie),
@@ -184,7 +182,7 @@ impl Cookie {
         cookie
     }
 
-    /// Checks what a peer echoed (RFC 9260 §5.1.5, steps 1 to 4). The MAC is compared in constant time.
+    /// Checks an echoed cookie (RFC 9260 §5.1.5, steps 1 to 4). The MAC is compared in constant time.
     pub(crate) fn open(context: &Context, now: Instant, bearer: &Bearer, echoed: &[u8]) -> CookieVerdict {
         let Ok(cookie) = <&[u8; COOKIE_BYTES]>::try_from(echoed) else {
             return CookieVerdict::Forged;
@@ -246,7 +244,7 @@ fn mac(context: &Context, created_at: Instant, body: &[u8; BODY_BYTES], bearer: 
     context.cookie_key(period).hash(&signed)
 }
 
-/// The latest time up to `now` whose low bits in µs are these.
+/// Returns the latest time up to `now` with these low bits in µs.
 fn latest_with(now: Instant, low_bits: u64) -> Instant {
     let now_us = microseconds(now);
     let age_us = now_us.wrapping_sub(low_bits) & TIME_MASK;
@@ -258,7 +256,7 @@ fn prolongation_steps(prolonged: Duration) -> u8 {
     u8::try_from(steps).unwrap_or(u8::MAX)
 }
 
-/// Looks at every bit whatever the first ones are, so that timing tells a forger nothing.
+/// Compares all bits regardless of the first ones, so that timing reveals nothing to a forger.
 fn equal_in_constant_time(one: u128, other: u128) -> bool {
     core::hint::black_box(one ^ other) == 0
 }

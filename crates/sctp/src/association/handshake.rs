@@ -21,8 +21,8 @@ use crate::wire::{
     Tsn,
 };
 
-/// An answer to a packet whose source nobody has proven is at most so many times as long as the packet. Whoever forges the source could
-/// otherwise have this side flood others with more than he sends himself. QUIC has the same factor (RFC 9000 §8.1).
+/// Maximum size of a reply to an unverified source, as a multiple of the packet that it answers. Forged sources could otherwise amplify a flood. QUIC
+/// has the same factor (RFC 9000 §8.1).
 const AMPLIFICATION_MAX: usize = 3;
 
 /// What COOKIE ECHO means for an association that exists (RFC 9260 §5.2.4, Table 12).
@@ -34,9 +34,9 @@ enum CookieAction {
     UpdatePeer,
     /// D: the expected cookie, or a repetition.
     Confirm,
-    /// The cookie was made before the peer became known that the association has now. If its owner still lives, it has restarted in
-    /// between and must ask anew, so that a restart (A) gives each incarnation tags and TSNs of its own. Table 12 has B here in
-    /// ESTABLISHED, which would mix the TSNs of both, or nothing at all.
+    /// The cookie was created before the association's present peer became known. If its owner still exists, it has restarted in between and must ask
+    /// for a new one, so that a restart (A) gives each incarnation tags and TSNs of its own. Table 12 has B here in ESTABLISHED, which would mix the
+    /// TSNs of both, or nothing at all.
     Outdated,
     /// C, and all else that the table does not list.
     Discard,
@@ -112,8 +112,8 @@ impl Association {
         Ok(())
     }
 
-    /// T1-cookie, which begins now that INIT was answered after `round_trip`, if that is known. Early copies follow a round trip after
-    /// COOKIE ECHO, and T1 itself need be no quicker than RTO.Initial then.
+    /// Starts T1-cookie after INIT was answered within `round_trip`, if that is known. Early copies follow a round trip after COOKIE ECHO, so T1
+    /// itself need not be shorter than RTO.Initial.
     pub(super) fn t1_cookie(&mut self, now: Instant, t1: &RetryTimer, round_trip: Option<Duration>) -> RetryTimer {
         let rto_initial = self.context.config().timers.rto_initial;
         let sending = &mut self.paths.pick_mut().sending;
@@ -183,7 +183,7 @@ impl Association {
         }
     }
 
-    /// Has the owner of a cookie ask for a new one (RFC 9260 §5.2.6). If nobody has its tag any more, nobody listens.
+    /// Asks the owner of a stale cookie to request a new one (RFC 9260 §5.2.6). If no peer has its tag any more, the reply has no effect.
     fn refuse_cookie(&mut self, cookie: &Cookie, staleness: Duration) -> PacketDropped {
         self.control.packet(stale_cookie(header_to(self.ports, cookie.tags.peer), staleness));
         PacketDropped::Unexpected("stale cookie")
@@ -223,7 +223,7 @@ impl Association {
         }
     }
 
-    /// Takes in what the peer said of itself.
+    /// Adopts the peer's parameters.
     pub(super) fn adopt_peer(
         &mut self,
         now: Instant,
@@ -244,7 +244,7 @@ impl Association {
         self.sender.establish(now, path, parameters.a_rwnd, outbound, round_trip, &mut self.events);
         let config = self.context.config();
         match &mut self.receiver {
-            // What was received whole before can still be read.
+            // Messages received completely before the restart can still be read.
             Some(receiver) => receiver.reset_for_restart(config, parameters.first_tsn, inbound, framing),
             None => self.receiver = Some(Receiver::new(config, parameters.first_tsn, inbound, framing)),
         }
@@ -311,7 +311,7 @@ impl Association {
         self.answer_init(init, abort_packet(header_to(self.ports, init.initiate_tag), false, &[*cause]));
     }
 
-    /// Answers an INIT, whose source may be forged though an association exists.
+    /// Answers an INIT during an association; its source may be forged.
     fn answer_init(&mut self, init: &Init<'_>, answer: Vec<u8>) {
         if answer.len() <= answer_bytes_max(COMMON_HEADER_BYTES + init.chunk_bytes()) {
             self.control.packet(answer);
@@ -346,7 +346,7 @@ pub(super) struct Streams {
     pub(super) inbound: u16,
 }
 
-/// What the peer said of itself and is still needed.
+/// The peer's parameters that are still needed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PeerTraits {
     pub(super) extensions: Extensions,
@@ -361,7 +361,7 @@ pub(super) struct PeerTraits {
     pub(super) buffer_bytes: u32,
 }
 
-/// What this side calls itself in an INIT ACK.
+/// The tags that this side uses in an INIT ACK.
 pub(super) struct Identity {
     pub(super) ports: Ports,
     pub(super) local_tag: u32,
@@ -381,7 +381,7 @@ pub(super) fn fresh_tag(context: &Context, input: &[u64]) -> u32 {
     context.derive_u32(Purpose::LocalTag, input).max(1)
 }
 
-/// The bytes that the answer to a packet of `packet_bytes` may have as long as nobody has proven where that packet came from.
+/// Maximum bytes of the reply to a packet of `packet_bytes` from an unverified source.
 pub(super) fn answer_bytes_max(packet_bytes: usize) -> usize {
     packet_bytes.saturating_mul(AMPLIFICATION_MAX)
 }
@@ -431,7 +431,7 @@ pub(super) fn init_ack(
         address: from,
     };
     let sealed = cookie.seal(context);
-    // Nothing else would be used, and what a short INIT draws must stay short.
+    // Other extensions would not be used, and the reply to a short INIT must be short.
     let common = Extensions::own(config).common(peer.parameters.extensions);
     let chunk_types = common.chunk_types();
     let mut parameters = vec![Parameter::StateCookie(&sealed)];
@@ -451,13 +451,13 @@ pub(super) fn abort_packet(header: CommonHeader, tag_reflected: bool, causes: &[
     lone_packet(header, &ChunkOut::Abort { tag_reflected, causes })
 }
 
-/// A packet that says that a cookie came too late, and by how much (RFC 9260 §3.3.10.3).
+/// Returns a packet that reports a stale cookie and its staleness (RFC 9260 §3.3.10.3).
 pub(super) fn stale_cookie(header: CommonHeader, staleness: Duration) -> Vec<u8> {
     let staleness_us = u32::try_from(staleness.as_micros()).unwrap_or(u32::MAX);
     lone_packet(header, &ChunkOut::Error { causes: &[Cause::StaleCookie { staleness_us }] })
 }
 
-/// A packet with one chunk. What it carries is bounded by this side, never by the peer, so that it fits into the smallest packet.
+/// A packet with one chunk. This side bounds its contents, never the peer, so that it fits into the smallest packet.
 pub(super) fn lone_packet(header: CommonHeader, chunk: &ChunkOut<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES_MIN);

@@ -21,7 +21,7 @@ use crate::wire::{
     PacketError, UnknownChunk,
 };
 
-/// A packet on its way through the chunk handlers.
+/// A packet being processed by the chunk handlers.
 pub(super) struct Arrival<'p> {
     pub(super) now: Instant,
     from: SocketAddr,
@@ -33,7 +33,7 @@ pub(super) struct Arrival<'p> {
     pub(super) had_ecne: bool,
 }
 
-/// Parses a packet whose errors the layer below finds.
+/// Parses a packet whose integrity the layer below protects.
 #[inline(never)]
 fn parse_protected(bytes: &[u8], is_unchecked: bool) -> Result<Packet<'_>, PacketError> {
     if is_unchecked { Packet::parse_unverified(bytes) } else { Packet::parse_protected(bytes) }
@@ -116,8 +116,8 @@ impl Association {
         }
     }
 
-    /// The addresses of both sides are part of what tells an association, so whoever guesses tags must forge his address as well.
-    /// In COOKIE-WAIT the peer has not named its addresses yet; COOKIE ECHO is bound to one by its cookie, and INIT tells them anew.
+    /// Checks that the packet comes from an address of the peer, so that guessing tags is not enough without forging the address too. In COOKIE-WAIT
+    /// the peer has not named its addresses yet; COOKIE ECHO is bound to one by its cookie, and INIT names them again.
     fn check_source(&self, source: IpAddr, first: &Chunk<'_>) -> Result<(), PacketDropped> {
         let is_open =
             matches!(self.state, State::CookieWait { .. }) || matches!(first, Chunk::Init(_) | Chunk::CookieEcho(_));
@@ -156,7 +156,7 @@ impl Association {
         match chunk {
             Chunk::Data(data) => return Ok(self.handle_data(arrival, data)),
             Chunk::Sack(sack) => {
-                // No receiver has reason to send two at once (RFC 9260 §6.2), and each costs a walk over what is outstanding.
+                // No receiver has reason to send two at once (RFC 9260 §6.2), and each costs a walk over the outstanding chunks.
                 let is_first = !core::mem::replace(&mut arrival.had_sack, true);
                 if is_first && self.state.takes_sack() {
                     self.acknowledge(now, Acknowledgement::sack(sack));
@@ -179,10 +179,10 @@ impl Association {
             Chunk::ShutdownAck => self.handle_shutdown_ack()?,
             Chunk::Error(errors) => self.handle_errors(now, errors),
             Chunk::CookieAck => {
-                // A late or repeated one means nothing (RFC 9260 §5.2.5), but what follows it does.
+                // A late or repeated COOKIE ACK is ignored (RFC 9260 §5.2.5), but the chunks after it are processed.
                 let _late = self.handle_cookie_ack(now);
             }
-            // What stands before it has taken effect; nothing of the rest does.
+            // The chunks before it have taken effect; the rest of the packet is dropped.
             Chunk::Init(_) | Chunk::InitAck(_) | Chunk::CookieEcho(_) | Chunk::ShutdownComplete { .. } => {
                 return Err(PacketDropped::Unexpected("chunk that must be first, behind another chunk"));
             }
@@ -208,7 +208,7 @@ impl Association {
                     self.handle_re_config(now, chunk);
                 }
             }
-            // Of unknown type, which ends the packet (RFC 9260 §3.2), to whoever has not agreed on them.
+            // Without agreement on ECN these chunks are of unknown type, which ends the packet (RFC 9260 §3.2).
             Chunk::Ecne(_) | Chunk::Cwr(_) if !self.agreed().contains(Extensions::ECN) => return Ok(Rest::Skip),
             Chunk::Ecne(tsn) => self.handle_ecne(arrival, *tsn),
             Chunk::Cwr(tsn) => self.handle_cwr(*tsn),
@@ -257,8 +257,8 @@ impl Association {
         Rest::Continue
     }
 
-    /// I-FORWARD-TSN: taken where I-DATA would be (RFC 8260 §2.3.1), also from a peer that has announced FORWARD-TSN alone. Linux lists no
-    /// I-FORWARD-TSN, but sends it; what it abandoned would hold up its streams for ever.
+    /// Handles I-FORWARD-TSN wherever I-DATA would be accepted (RFC 8260 §2.3.1), also from a peer that has announced only FORWARD-TSN. Linux sends
+    /// I-FORWARD-TSN without announcing it; ignoring it would block its streams after an abandoned message.
     fn handle_i_forward_tsn(&mut self, arrival: &mut Arrival<'_>, forward: &IForwardTsn<'_>) -> Rest {
         let agreed = self.agreed();
         let skips = agreed.contains(Extensions::I_FORWARD_TSN) || agreed.contains(Extensions::FORWARD_TSN);
@@ -277,7 +277,7 @@ impl Association {
         Extensions::own(self.context.config()).common(self.peer.extensions)
     }
 
-    /// What follows from a DATA or I-DATA chunk.
+    /// Applies the outcome of a DATA or I-DATA chunk.
     fn conclude_data(&mut self, arrival: &mut Arrival<'_>, verdict: Result<DataVerdict, ReceiveError>) -> Rest {
         match verdict {
             Ok(verdict) => {
@@ -298,8 +298,8 @@ impl Association {
         }
     }
 
-    /// A SACK, an NR-SACK or the cumulative TSN of a SHUTDOWN. pion, rtc-sctp and sctp-proto put a TSN of their own into SHUTDOWN, so one that was
-    /// never sent is passed over there and does not end the association; SACKs report what has arrived.
+    /// Handles a SACK, an NR-SACK or the cumulative TSN of a SHUTDOWN. pion, rtc-sctp and sctp-proto put one of their own TSNs into SHUTDOWN. A TSN
+    /// there that was never sent is therefore ignored instead of ending the association; SACKs report the arrivals.
     pub(super) fn acknowledge(&mut self, now: Instant, acknowledgement: Acknowledgement<'_>) {
         let Self { sender, paths, events, .. } = self;
         let outcome = match sender.acknowledge(now, &mut paths.pick_mut().sending, acknowledgement, events) {
@@ -350,7 +350,7 @@ impl Association {
         if action.continues() { Rest::Continue } else { Rest::Skip }
     }
 
-    /// What is decided once per packet.
+    /// Decisions made once per packet.
     fn conclude(&mut self, arrival: &Arrival<'_>) {
         if matches!(self.state, State::Closed) {
             return;

@@ -1,7 +1,7 @@
-//! What an association learned of the path to its peer, as a plain value for the next association to the same destination.
+//! Path state learned by an association, as a plain value for the next association to the same destination.
 //!
-//! RFC 9040 says what may be shared between connections and what may not. Here it is the round trip, the loss and the reordering. The
-//! congestion window of one association says little about the path of another, and ten packets of initial window are few on any path.
+//! RFC 9040 describes which state connections may share. Here it is the round trip, the loss and the reordering. The congestion window of one
+//! association says little about another, and an initial window of ten packets is small on any path.
 
 use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::reordering;
@@ -10,15 +10,15 @@ use festina_units::{Duration, Instant};
 
 use super::Association;
 
-/// What is known of the path to a destination.
+/// Path state learned by an earlier association: round-trip time, loss rate and reordering.
 ///
-/// It comes from [`Association::path_knowledge`] and goes into [`Association::connect_knowing`]. What it says is taken for granted until
-/// the new association has measured for itself.
+/// [`Association::path_knowledge`] returns it and [`Association::connect_knowing`] takes it. The new association uses it until it has measurements of
+/// its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathKnowledge {
     round_trip: AssumedRoundTrip,
     loss: KnownLoss,
-    /// How much later than SRTT overtaken packets came lately, if any were overtaken.
+    /// How much later than SRTT recently reordered packets arrived, if there were any.
     lateness: Option<Duration>,
 }
 
@@ -37,8 +37,8 @@ impl PathKnowledge {
 }
 
 impl Association {
-    /// What this association has learned of the path to its peer. `None` unless the handshake was completed and a round trip was
-    /// measured. It may be asked for after the end, too.
+    /// Returns the path state learned so far. `None` unless the handshake was completed and a round trip was measured. Also available after the
+    /// association has ended.
     pub fn path_knowledge(&self, now: Instant) -> Option<PathKnowledge> {
         if !self.peer.answered {
             return None;
@@ -52,7 +52,7 @@ impl Association {
         })
     }
 
-    /// Takes what an earlier association learned for granted until this one has measured.
+    /// Assumes the state learned by an earlier association until this one has measurements.
     pub(super) fn assume(&mut self, now: Instant, known: &PathKnowledge) {
         let sending = &mut self.paths.pick_mut().sending;
         sending.assume_round_trip(known.round_trip);

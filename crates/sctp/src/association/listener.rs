@@ -22,7 +22,7 @@ pub struct Listener {
     ports: Vec<u16>,
 }
 
-/// What a packet that matched no association led to.
+/// The result of a packet that matched no association.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Incoming {
@@ -45,9 +45,9 @@ struct Stray<'p> {
 /// Whether the endpoint has room for another association.
 #[derive(Clone, Copy)]
 enum Room<'t> {
-    /// It has; this function returns which tags are taken.
+    /// There is room; the function returns whether a tag is in use.
     Free(&'t dyn Fn(u32) -> bool),
-    /// It has not.
+    /// There is no room.
     None,
 }
 
@@ -78,9 +78,9 @@ impl Listener {
         self.ports.retain(|&open| open != port);
     }
 
-    /// Handles a packet that matches no association. `tag_in_use` tells which local tags live associations have.
+    /// Handles a packet that matches no association. `tag_in_use` returns whether a live association has this local tag.
     ///
-    /// An answer is at most 3 times as long as the packet.
+    /// A reply is at most 3 times as long as the packet.
     pub fn handle_packet(
         &self,
         now: Instant,
@@ -92,8 +92,8 @@ impl Listener {
         self.receive(now, from, packet, Room::Free(tag_in_use), reply)
     }
 
-    /// The same for an endpoint that takes no more associations: an INIT, or a COOKIE ECHO with a good cookie, is answered by an ABORT
-    /// with the cause "Out of Resource" (RFC 9260 §5.1, §3.3.10.4), all else as ever.
+    /// As [`handle_packet`](Self::handle_packet), for an endpoint that accepts no more associations: an INIT, or a COOKIE ECHO with a valid cookie,
+    /// is answered by an ABORT with the cause "Out of Resource" (RFC 9260 §5.1, §3.3.10.4).
     pub fn refuse_packet(&self, now: Instant, from: SocketAddr, packet: &Bytes, reply: &mut Vec<u8>) -> Incoming {
         self.receive(now, from, packet, Room::None, reply)
     }
@@ -182,7 +182,7 @@ impl Listener {
             CookieVerdict::Stale(cookie, staleness) => {
                 return Ok(Opened::Answer(stale_cookie(to_peer(cookie.tags.peer), staleness)));
             }
-            // The association that made it was given up.
+            // The association that created it was abandoned.
             CookieVerdict::Valid(cookie)
                 if cookie.tie_tags == Some(TieTags::of_opening(&self.context, cookie.tags.local)) =>
             {
@@ -199,14 +199,13 @@ impl Listener {
             return Ok(Opened::Answer(refusal));
         }
         let mut association = Box::new(Association::accept(now, &self.context, from, &cookie));
-        // The cookie confirms the association that was made of it, and what follows it in the packet is DATA.
-        // What leaves beside COOKIE ECHO is not capable of ECN.
+        // The cookie confirms the association created from it, and DATA may follow it in the packet. Packets with COOKIE ECHO are not ECN-capable.
         association.handle_packet(now, from, EcnCodepoint::NotCapable, bytes)?;
         Ok(Opened::Association(association))
     }
 }
 
-/// What came out of a genuine cookie.
+/// The result of a genuine cookie.
 enum Opened {
     Association(Box<Association>),
     Answer(Vec<u8>),

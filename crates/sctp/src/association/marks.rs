@@ -1,8 +1,8 @@
-//! What the network marked instead of dropping it (RFC 3168), told by ECNE and answered by CWR (RFC 4960 appendix A).
+//! Congestion marks (RFC 3168), reported by ECNE and answered by CWR (RFC 4960 appendix A).
 //!
-//! The receiver of a marked packet says so in front of every SACK until it has an answer. The sender cuts its window once per round trip,
-//! and answers each report with the next packet that leaves anyway. So marks cost no packets, but for one: the SACK that brings the first
-//! report leaves at once.
+//! The receiver of a marked packet puts an ECNE in front of every SACK until it is answered. The sender cuts its window once per round trip, and
+//! answers each report with the next packet that it sends anyway. So marks cost no packets, except that the SACK with the first report is sent at
+//! once.
 
 use festina_units::EcnCodepoint;
 
@@ -26,7 +26,7 @@ pub(super) struct Marks {
 }
 
 impl Association {
-    /// The handshake is over: from the next packet on routers may mark data, if both ends take part.
+    /// The handshake is complete: if both ends support ECN, routers may mark data from the next packet on.
     pub(super) fn begin_marking(&mut self) {
         if self.agreed().contains(Extensions::ECN) {
             self.paths.pick_mut().sending.begin_marking();
@@ -69,7 +69,7 @@ impl Association {
         }
     }
 
-    /// CWR: the peer has slowed down for what came up to this TSN.
+    /// Handles CWR: the peer has slowed down for marks up to this TSN.
     pub(super) fn handle_cwr(&mut self, tsn: Tsn) {
         if let Some(marks) = self.control.marks()
             && marks.echo.take_if(|echo| !is_above(*echo, tsn)).is_some()
@@ -95,7 +95,7 @@ impl Marks {
         self.answer.take_if(|tsn| packet.chunk(&ChunkOut::Cwr(*tsn)));
     }
 
-    /// Writes what is to be reported. A SACK follows.
+    /// Writes ECNE if a mark has to be reported. A SACK follows.
     pub(super) fn write_ecne(&self, packet: &mut PacketBuilder<'_>) {
         if let Some(tsn) = self.echo {
             packet.chunk(&ChunkOut::Ecne { tsn, packets: self.packets_open });

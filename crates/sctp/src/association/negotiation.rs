@@ -1,4 +1,4 @@
-//! What the peer's INIT or INIT ACK offers, checked (RFC 9260 §3.2.2, §3.3.2, §3.3.3, §5.1.1, §5.1.2).
+//! Checks the offers in the peer's INIT or INIT ACK (RFC 9260 §3.2.2, §3.3.2, §3.3.3, §5.1.1, §5.1.2).
 
 use std::net::IpAddr;
 
@@ -11,8 +11,8 @@ use crate::wire::{Cause, Framing, Init, Parameter, TypeList, UnknownParameter, c
 
 /// Smallest receive window that an INIT or INIT ACK may offer.
 const A_RWND_MIN_BYTES: u32 = 1_500;
-/// At most so many bytes of the peer's parameters are repeated to it. Even if each is four bytes long and gets four more around it,
-/// they then fit beside a cookie into the smallest packet that may be configured.
+/// Maximum bytes of the peer's parameters that are repeated to it. Even if each is four bytes long and gets a header of four more, they fit into the
+/// smallest permitted packet together with a cookie.
 const REPORT_BYTES_MAX: usize = 120;
 /// A Host Name Address parameter without its name.
 const EMPTY_HOST_NAME: [u8; 4] = [0, 11, 0, 4];
@@ -24,7 +24,7 @@ const ASCONF: u8 = 0xc1;
 /// The number of DTLS among the methods that find errors (RFC 9653 §4).
 const DTLS: u32 = 1;
 
-/// Stands for [`Extensions::SPARSE_SACK`] among the chunk types. No chunk has it; whoever met one would skip it (RFC 9260 §3.2).
+/// Represents [`Extensions::SPARSE_SACK`] in the list of chunk types. No chunk has this type; a receiver would skip it (RFC 9260 §3.2).
 const SPARSE_SACK: u8 = 0xb5;
 
 /// Each extension with its chunk type and name, in the order of the bits of [`Extensions`].
@@ -59,8 +59,8 @@ impl Extensions {
     /// Partial reliability with I-DATA: I-FORWARD-TSN (RFC 8260).
     pub const I_FORWARD_TSN: Self = Self(64);
 
-    /// Festina's own: this side paces what it sends and counts acknowledged bytes, so one SACK may answer a batch of packets. A sender
-    /// with a limit on bursts (RFC 9260 §6.1 rule D) would slow down by it, and does not announce this.
+    /// A private extension: this side paces its packets and counts acknowledged bytes, so one SACK may answer a batch of packets. A sender with a
+    /// burst limit (RFC 9260 §6.1 rule D) would slow down and does not announce it.
     pub const SPARSE_SACK: Self = Self(128);
 
     /// A checksum of zero is taken, since packets travel within DTLS (RFC 9653). No chunk announces it but a parameter of its own.
@@ -82,7 +82,7 @@ impl Extensions {
         Self(bits)
     }
 
-    /// What this side supports, and announces.
+    /// Extensions that this side supports and announces.
     pub(crate) const fn own(config: &Config) -> Self {
         let interleaving = if config.interleaving { Self::I_DATA.0 | Self::I_FORWARD_TSN.0 } else { 0 };
         let pacing = match config.congestion {
@@ -118,14 +118,14 @@ impl Extensions {
         self.known().map(|(chunk_type, _)| chunk_type).collect()
     }
 
-    /// The parameters by which INIT or INIT ACK announces what has no chunk in the list of chunk types.
+    /// Parameters of INIT or INIT ACK that announce extensions without a chunk type.
     pub(crate) fn announce_by_parameter<'a>(self) -> impl Iterator<Item = Parameter<'a>> {
         let checksum = self.contains(Self::ZERO_CHECKSUM).then_some(Parameter::ZeroChecksumAcceptable(DTLS));
         let ecn = self.contains(Self::ECN).then_some(Parameter::EcnCapable);
         checksum.into_iter().chain(ecn)
     }
 
-    /// The parameters by which INIT or INIT ACK announces the extensions whose chunks have these types.
+    /// Returns the parameters of INIT or INIT ACK that announce extensions with these chunk types.
     pub(crate) fn announce(chunk_types: &[u8]) -> impl Iterator<Item = Parameter<'_>> {
         let forward = chunk_types.contains(&chunk_type::FORWARD_TSN).then_some(Parameter::ForwardTsnSupported);
         let list = (!chunk_types.is_empty()).then_some(Parameter::SupportedExtensions(chunk_types));
@@ -154,20 +154,20 @@ impl core::fmt::Debug for Extensions {
 pub(crate) struct PeerInit {
     /// Its initiate tag.
     pub(crate) tag: u32,
-    /// What it says of itself.
+    /// The peer's announced parameters.
     pub(crate) parameters: PeerParameters,
     /// The state cookie (INIT ACK only).
     pub(crate) cookie: Option<Bytes>,
-    /// By how much the peer asks to prolong the cookie's life (INIT only).
+    /// Extension of the cookie's lifetime that the peer asks for (INIT only).
     pub(crate) cookie_preservative: Duration,
     /// Parameters to report as unrecognized, each as it came, padded.
     pub(crate) unrecognized: Vec<Vec<u8>>,
 }
 
-/// What is wrong with an INIT or INIT ACK that leads to no association.
+/// A fault of an INIT or INIT ACK that prevents the association.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum InitFault {
-    /// Its initiate tag is 0: nobody can be answered.
+    /// The initiate tag is 0, so there is no tag for a reply.
     NoTag,
     /// It wants or allows no streams.
     NoStreams,
@@ -179,12 +179,12 @@ pub(crate) enum InitFault {
     HostName(Vec<u8>),
     /// An INIT ACK without a state cookie.
     NoCookie,
-    /// An INIT ACK whose cookie fits into no packet.
+    /// The cookie of an INIT ACK does not fit into any packet.
     CookieTooLong,
 }
 
 impl InitFault {
-    /// What the ABORT that answers says.
+    /// Returns the error cause for the ABORT.
     pub(crate) fn cause(&self) -> Cause<'_> {
         match self {
             Self::NoTag | Self::NoStreams | Self::WindowTooSmall => Cause::InvalidMandatoryParameter,
@@ -196,8 +196,8 @@ impl InitFault {
     }
 }
 
-/// Which addresses a peer has named: two of 64 bits stand for each. That is enough to notice a new one, mostly. An address that
-/// goes unnoticed does no harm, since packets only ever go to where the peer's come from.
+/// The addresses that a peer has named, as a Bloom filter: two of 64 bits per address. It detects most new addresses. An undetected one is harmless,
+/// since packets are only sent to addresses that the peer has sent from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AddressFilter(u64);
 
@@ -462,7 +462,7 @@ mod tests {
         let known = peer.parameters.addresses;
         assert!(known.contains(SOURCE) && known.contains(listed.into()));
         let strangers = (0..=255_u8).filter(|&last| !known.contains(IpAddr::from([198, 51, 100, last]))).count();
-        assert!(strangers > 240, "{strangers} of 256 strangers are told from two known addresses");
+        assert!(strangers > 240, "{strangers} of 256 unknown addresses are recognised as unknown");
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Associations whose INITs are exchanged out of band: inside a handshake below SCTP that authenticates both sides, such as TLS parameters,
-//! or in SDP (draft-hancke-tsvwg-snap).
+//! Associations whose INITs are exchanged out of band: inside a handshake below SCTP that authenticates both sides, such as TLS parameters, or in SDP
+//! (draft-hancke-tsvwg-snap).
 //!
-//! Both sides send an INIT, as when two endpoints open at once (RFC 9260 §5.2.1), and there is no cookie: the layer below proves addresses.
-//! It also finds errors, so checksums are neither written nor verified.
+//! Both sides send an INIT, as when two endpoints open at once (RFC 9260 §5.2.1), and there is no cookie: the layer below verifies addresses. It also
+//! detects errors, so checksums are neither written nor verified.
 //!
-//! The side that opens may attach a *proof* that completes the handshake below, such as TLS's Finished. The proof takes the place of the
-//! state cookie: it stands first in every packet, T1-cookie repeats it, and any packet of the peer confirms it. In contrast to a cookie it
-//! does not limit the data that follows, since the peer's identity is certain.
+//! The opening side may attach a *proof* that completes the handshake below, such as TLS's Finished. The proof takes the place of the state cookie:
+//! it is the first chunk of every packet, T1-cookie repeats it, and any packet of the peer confirms it. In contrast to a cookie it does not limit the
+//! data that follows, since the peer's identity is certain.
 
 use core::net::SocketAddr;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ impl Association {
         }
     }
 
-    /// Confirms a proof that was received once more.
+    /// Confirms a proof that was received again.
     pub fn confirm_again(&mut self) {
         if self.peer.out_of_band && self.state.sends_data() {
             self.control.set(Due::COOKIE_ACK);

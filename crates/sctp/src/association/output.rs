@@ -43,14 +43,14 @@ impl Association {
         }
     }
 
-    /// Returns what the sender has to send if anything may have to be sent. Mostly nothing has: this is asked until the answer is no.
+    /// Returns the sender's errand if a packet may be needed. Drivers ask until there is none, so the usual negative answer is cheap.
     #[inline]
     fn reason_to_write(&self, now: Instant) -> Option<Errand> {
         match self.state {
             State::Closed => None,
             State::CookieWait { .. } => self.control.is_set(Due::INIT).then(Errand::default),
-            // Until COOKIE ACK comes, nothing leaves but COOKIE ECHO and what fits beside it (RFC 9260 §5.1 C), and the
-            // answer to a HEARTBEAT, which shows that COOKIE ECHO has arrived (§8.3).
+            // Until COOKIE ACK arrives, only COOKIE ECHO with DATA that fits is sent (RFC 9260 §5.1 C), and the answer to a HEARTBEAT, which shows
+            // that COOKIE ECHO has arrived (§8.3).
             State::CookieEchoed { .. } if !self.control.is_set(Due::COOKIE_ECHO) && !self.control.has_replies() => {
                 if !self.peer.out_of_band {
                     return None;
@@ -82,7 +82,7 @@ impl Association {
     #[inline(never)]
     fn build_packet(&mut self, now: Instant, errand: Errand, buffer: &mut Vec<u8>) -> (usize, EcnCodepoint) {
         let packet_bytes_max = self.paths.pick().sending.packet_bytes_max();
-        // While an INIT waits, nobody's tag is known yet (RFC 9260 §8.5.1 A).
+        // With an INIT waiting, the peer's tag is not known yet (RFC 9260 §8.5.1 A).
         let is_init = matches!(self.state, State::CookieWait { .. });
         let header = header_to(self.ports, if is_init { 0 } else { self.tags.peer });
         let mut packet = PacketBuilder::new(buffer, header, packet_bytes_max);
@@ -157,7 +157,7 @@ impl Association {
         self.advance_shutdown(now);
         self.write_shutdown_chunks(now, packet);
         if ends_handshake {
-            // A path that drops what is capable of ECN must not drop COOKIE ACK.
+            // Marking starts after COOKIE ACK, so that a path that drops ECN-capable packets does not drop COOKIE ACK.
             self.begin_marking();
             return EcnCodepoint::NotCapable;
         }

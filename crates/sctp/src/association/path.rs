@@ -1,6 +1,6 @@
-//! A way to the peer: where it leads, whether the peer answers, and the heartbeats that find out (RFC 9260 §5.4, §8).
+//! A path to the peer: its address, its reachability, and its heartbeats (RFC 9260 §5.4, §8).
 //!
-//! A path also holds what the sender keeps of it, a [`SendPath`].
+//! A path also contains the sender's state for it, a [`SendPath`].
 
 use std::net::SocketAddr;
 
@@ -34,7 +34,7 @@ pub(crate) struct Path {
     unanswered: (u32, u64),
 }
 
-/// What a timeout or a missed heartbeat leads to.
+/// The consequence of a timeout or a missed heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathVerdict {
     /// Nothing yet.
@@ -48,7 +48,7 @@ pub(crate) enum PathVerdict {
 /// A heartbeat was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeartbeatAnswer {
-    /// How long that took, if it is certain.
+    /// The round-trip time, if it is certain.
     pub(crate) round_trip: Option<Duration>,
 }
 
@@ -56,8 +56,8 @@ pub(crate) struct HeartbeatAnswer {
 enum Heartbeat {
     /// Not sent in this state, or by the application's wish.
     Off,
-    /// Leaves at this time if the path stays idle, or when the peer has been quiet for too long. [`Instant::MAX`]: only if the peer does
-    /// not answer what it is asked.
+    /// Sent at this time if the path stays idle, or when the peer has been silent for too long. [`Instant::MAX`]: only if the peer leaves a request
+    /// unanswered.
     Idle { due_at: Instant },
     /// Must leave with the next packet.
     Ready,
@@ -103,8 +103,8 @@ impl Path {
         self.asked_at.get_or_insert(now);
     }
 
-    /// When the peer counts as gone if nothing comes: it has been silent for `peer_timeout` although it was asked, and the last question
-    /// left after that time, so that an outage which ends within it ends no association. Where heartbeats are off, T2 asks that often.
+    /// When the peer counts as gone if it stays silent: it has left a request unanswered for `peer_timeout`, and the last request was sent after that
+    /// time, so that a shorter outage ends no association. Without heartbeats, T2 sends that many requests.
     #[inline]
     pub(crate) fn gone_at(&self, peer_timeout: Duration) -> Option<Instant> {
         match self.heartbeat {
@@ -117,7 +117,7 @@ impl Path {
         }
     }
 
-    /// Returns whether [`gone_at`](Self::gone_at) may be some instant. Mostly it is none, and drivers ask after each packet.
+    /// Returns whether [`gone_at`](Self::gone_at) may be some instant. Usually it is none, and drivers ask after each packet.
     #[inline]
     pub(crate) fn may_be_gone(&self) -> bool {
         matches!(self.heartbeat, Heartbeat::Off | Heartbeat::Sent { .. }) && self.asked_at.is_some()
@@ -136,14 +136,13 @@ impl Path {
         !core::mem::replace(&mut self.reachable, true)
     }
 
-    /// For how long the peer has acknowledged nothing.
+    /// Time since the peer last acknowledged anything.
     pub(crate) fn silence(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.answered_at)
     }
 
-    /// A timeout or a missed heartbeat (RFC 9260 §8.1, §8.2). The peer is given up only when both the number of errors and
-    /// the time without an answer exceed their limits, so that quick timers do not make it die sooner; not at all where a peer timeout
-    /// decides (`timed`).
+    /// Handles a timeout or a missed heartbeat (RFC 9260 §8.1, §8.2). The peer counts as unreachable only when both the number of errors and the time
+    /// without an answer exceed their limits, so that short timers do not end it sooner. With a peer timeout (`timed`) it never does here.
     pub(crate) fn failed(&mut self, now: Instant, retries: &Retries, timed: bool) -> PathVerdict {
         self.errors = self.errors.saturating_add(1);
         let silence = now.saturating_duration_since(self.answered_at);
@@ -171,8 +170,8 @@ impl Path {
         }
     }
 
-    /// How long a heartbeat that leaves now waits for its answer. Where the time of silence is limited, the next one follows then, and one
-    /// when that time is over.
+    /// Time limit for the answer to a heartbeat sent now. With a peer timeout the next heartbeat follows then, and another at the end of that
+    /// timeout.
     pub(crate) fn heartbeat_wait(&self, now: Instant, config: &Config) -> Duration {
         let Some(timeout) = config.peer_timeout else { return self.sending.rto() };
         let wait = self.backed_off_rto(config.timers.rto_max).clamp(timeout / 64, question_pause_max(timeout));
@@ -182,7 +181,7 @@ impl Path {
         }
     }
 
-    /// Begins or stops the heartbeats.
+    /// Starts or stops the heartbeats.
     pub(crate) fn set_heartbeat(&mut self, now: Instant, pause: Option<Duration>) {
         self.heartbeat = pause.map_or(Heartbeat::Off, |pause| Heartbeat::Idle { due_at: now + pause });
     }
@@ -265,7 +264,7 @@ impl Path {
     }
 }
 
-/// How long a question waits at most before the next one, where the time of silence is limited.
+/// Maximum interval between requests with a peer timeout.
 pub(crate) fn question_pause_max(peer_timeout: Duration) -> Duration {
     peer_timeout / 8
 }

@@ -8,7 +8,7 @@ use crate::outstanding::PathId;
 /// Paths of an association. The list lies inside the association, so each more would cost an idle association its size.
 pub(super) const PATHS_MAX: usize = 1;
 
-/// What the association keeps of each path, by [`PathId`].
+/// The paths of the association, by [`PathId`].
 #[derive(Debug)]
 pub(super) struct Paths([Path; PATHS_MAX]);
 
@@ -37,7 +37,7 @@ impl Paths {
         self.0.get_mut(usize::from(number))
     }
 
-    /// The path by which a packet from `source` came: the one to this address, whatever the port; the primary path if there is none.
+    /// Returns the path to the address of `source`, regardless of the port; the primary path if there is none.
     #[inline]
     pub(super) fn of_source_mut(&mut self, source: SocketAddr) -> &mut Path {
         let [primary, others @ ..] = &mut self.0;

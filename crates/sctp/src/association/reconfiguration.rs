@@ -1,8 +1,8 @@
-//! Stream reconfiguration (RFC 6525): streams that begin anew, and more of them.
+//! Stream reconfiguration (RFC 6525): resetting streams and adding streams.
 //!
-//! One request of this side is under way at a time (§5.1.1). What else is wished for waits in [`Wishes`], where wishes for the same stream
-//! are one. A stream that is to be reset takes no messages until the peer has answered. Its request leaves once the peer has everything
-//! that was sent on it, so that no number from before can meet one from after.
+//! This side has one request under way at a time (§5.1.1). Further requests wait in [`Wishes`], where those for the same stream are merged. A stream
+//! to be reset takes no messages until the peer has answered. Its request is sent once the peer has received everything sent on it, so that old and
+//! new sequence numbers cannot meet.
 
 mod answer;
 
@@ -31,7 +31,7 @@ pub(super) struct Reconfiguration {
     /// The number that the peer's next request must have.
     expected: u32,
     wishes: Wishes,
-    /// Streams whose request leaves once the peer has everything up to a TSN.
+    /// Streams whose request is sent once the peer has everything up to a TSN.
     draining: Option<Draining>,
     pending: Option<Pending>,
     /// What the peer's last two requests were answered, the newest first: a repetition gets the same answer.
@@ -62,7 +62,7 @@ struct StreamSet {
     streams: BTreeSet<StreamId>,
 }
 
-/// Streams of which nothing waits any more.
+/// Streams whose last messages still have to be acknowledged before their reset is requested.
 #[derive(Debug)]
 struct Draining {
     /// None stands for all.
@@ -79,7 +79,7 @@ struct Pending {
     timer: RetryTimer,
 }
 
-/// What is asked for; no streams stand for all.
+/// The requested change; an empty list of streams means all.
 #[derive(Debug)]
 enum Request {
     Reset { streams: Box<[StreamId]>, response: u32, last_tsn: Tsn },
@@ -171,12 +171,12 @@ impl Request {
 }
 
 impl Association {
-    /// Has outgoing streams begin anew at sequence number 0 (RFC 6525 §5.1.2); no streams stand for all. They take no messages until
-    /// [`Event::StreamsReset`] or [`Event::StreamRequestFailed`] says what became of it. What was sent on them before arrives before. A
-    /// stream that is to be reset already is not reset twice.
+    /// Resets outgoing streams, so that their sequence numbers restart at 0 (RFC 6525 §5.1.2). An empty slice means all streams. They take no
+    /// messages until [`Event::StreamsReset`] or [`Event::StreamRequestFailed`] reports the result. Earlier messages on them are delivered before the
+    /// reset. Streams that already wait for a reset are not reset twice.
     ///
     /// # Errors
-    /// Says whose fault it is. Nothing changes then.
+    /// Each variant states who caused it. Nothing changes then.
     pub fn reset_streams(&mut self, now: Instant, streams: &[StreamId]) -> Result<(), ReconfigureError> {
         self.may_reconfigure(streams, self.streams.outbound)?;
         let (fresh, is_all) = self.sender.streams().begin_reset(streams);
@@ -185,11 +185,11 @@ impl Association {
         Ok(())
     }
 
-    /// Asks the peer to reset streams on which it sends (§5.1.3); no streams stand for all. Its reset is told by
-    /// [`Event::StreamsReset`], and its refusal by [`Event::StreamRequestFailed`].
+    /// Asks the peer to reset streams on which it sends (§5.1.3). An empty slice means all streams. [`Event::StreamsReset`] reports the reset, and
+    /// [`Event::StreamRequestFailed`] a refusal.
     ///
     /// # Errors
-    /// Says whose fault it is. Nothing changes then.
+    /// Each variant states who caused it. Nothing changes then.
     pub fn request_reset(&mut self, now: Instant, streams: &[StreamId]) -> Result<(), ReconfigureError> {
         self.may_reconfigure(streams, self.streams.inbound)?;
         self.reconfiguration().wishes.peer_resets.insert(streams.iter().copied(), streams.is_empty());
@@ -197,11 +197,11 @@ impl Association {
         Ok(())
     }
 
-    /// Asks for more streams in either direction (§5.1.5, §5.1.6). [`Event::StreamsAdded`] tells the new numbers,
-    /// [`Event::StreamRequestFailed`] a refusal.
+    /// Requests more streams in either direction (§5.1.5, §5.1.6). [`Event::StreamsAdded`] reports the new numbers, [`Event::StreamRequestFailed`] a
+    /// refusal.
     ///
     /// # Errors
-    /// Says whose fault it is. Nothing changes then.
+    /// Each variant states who caused it. Nothing changes then.
     pub fn add_streams(&mut self, now: Instant, outbound: u16, inbound: u16) -> Result<(), ReconfigureError> {
         self.may_reconfigure(&[], 0)?;
         let (outbound_before, inbound_before) = (self.streams.outbound, self.streams.inbound);
@@ -234,7 +234,7 @@ impl Association {
         self.control.reconfiguration.get_or_insert_with(fresh)
     }
 
-    /// Begins the next request, if none is under way and nothing holds it up.
+    /// Starts the next request, if none is under way and nothing blocks it.
     #[inline]
     pub(super) fn advance_reconfiguration(&mut self, now: Instant) {
         if self.control.reconfiguration.is_some() && matches!(self.state, State::Established) {
@@ -288,13 +288,13 @@ impl Association {
         self.control.unset(Due::RE_CONFIG);
     }
 
-    /// When the request under way leaves again.
+    /// When the pending request is retransmitted.
     pub(super) fn reconfiguration_deadline(&self) -> Option<Instant> {
         let pending = self.control.reconfiguration.as_ref()?.pending.as_ref()?;
         matches!(self.state, State::Established).then(|| pending.timer.deadline())
     }
 
-    /// T-reconf (§5.1.1): the request leaves again, and the path counts an error.
+    /// T-reconf expired (§5.1.1): retransmits the request and counts an error of the path.
     pub(super) fn handle_reconfiguration_timeout(&mut self, now: Instant) {
         if self.reconfiguration_deadline().is_none_or(|deadline| now < deadline) {
             return;

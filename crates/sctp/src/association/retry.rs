@@ -9,7 +9,7 @@ pub(crate) struct RetryTimer {
     expires_at: Instant,
     started_at: Instant,
     pause: Duration,
-    /// How often the timer had the chunk sent again.
+    /// Number of retransmissions by the timer.
     pub(crate) retransmissions: u32,
     early: Early,
 }
@@ -17,20 +17,20 @@ pub(crate) struct RetryTimer {
 /// Copies that the timer does not call for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Early {
-    /// When the chunk last left, for whatever reason.
+    /// When the chunk was last sent, for any reason.
     left_at: Instant,
-    /// How far the copies keep apart, if there are any.
+    /// Spacing of the copies, if there are any.
     pace: Option<Pace>,
-    /// How many left.
+    /// Number of copies sent.
     copies: u8,
 }
 
-/// Why the chunk leaves again.
+/// Why the chunk is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
     /// An early copy that redundancy has leave: nothing calls for it.
     Uncalled,
-    /// An early copy: the answer is overdue. It counts against nobody.
+    /// An early copy, because the answer is overdue. It counts towards no error counter.
     Copy,
     /// The timer expired.
     Timeout,
@@ -55,7 +55,7 @@ impl RetryTimer {
         Self { retransmissions: self.retransmissions, ..Self::start(now, rto) }
     }
 
-    /// The peer was heard of: the timer begins anew, and no copy more leaves than would have otherwise.
+    /// The peer sent a packet: restarts the timer without allowing more copies than before.
     pub(crate) fn restarted(self, anew: Self) -> Self {
         let early = Early { copies: self.early.copies, ..anew.early };
         Self { early, ..anew }
@@ -66,7 +66,7 @@ impl RetryTimer {
         self.started_at
     }
 
-    /// When the chunk leaves again.
+    /// When the chunk is sent again.
     pub(crate) fn deadline(&self) -> Instant {
         self.copy_at().map_or(self.expires_at, |at| at.min(self.expires_at))
     }
@@ -76,7 +76,7 @@ impl RetryTimer {
         Some(left_at + pace?.pause(copies)?)
     }
 
-    /// Why the chunk leaves again now, if it does.
+    /// Returns why the chunk is due now, if it is.
     pub(crate) fn due(&self, now: Instant) -> Option<Repeat> {
         if now >= self.expires_at {
             return Some(Repeat::Timeout);
@@ -93,7 +93,7 @@ impl RetryTimer {
         self.early.left_at = now;
     }
 
-    /// The timer expired, and the chunk leaves again now.
+    /// The timer expired, and the chunk is retransmitted now.
     pub(crate) fn back_off(&mut self, now: Instant, rto_max: Duration) {
         self.pause = (self.pause * 2).min(rto_max);
         self.expires_at = now + self.pause;
@@ -127,7 +127,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// How a chunk leaves again that gets no answer, until the timer has expired so often: when, in milliseconds, and why.
+    /// Returns when and why an unanswered chunk is sent again, in milliseconds, until the timer has expired `expiries` times.
     fn repeats(mut timer: RetryTimer, expiries: u32) -> Vec<(u64, Repeat)> {
         let mut repeats = Vec::new();
         while timer.retransmissions < expiries {

@@ -1,4 +1,4 @@
-//! Ending an association in good order or at once (RFC 9260 §9).
+//! Shutdown and abort of an association (RFC 9260 §9).
 
 use festina_units::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::outstanding::Acknowledgement;
 use crate::wire::{Cause, ChunkOut, Tsn};
 
-/// What is known of the end in every state. It survives a restart of the peer: the application still wants to end.
+/// Shutdown progress, kept in every state. It survives a restart of the peer, since the application still wants to end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ending {
     /// The application wants it.
@@ -114,8 +114,8 @@ impl Association {
         Ok(())
     }
 
-    /// The peer is alive while SHUTDOWN is on its way: T2 begins anew (RFC 9260 §9.2). DATA is answered with SHUTDOWN
-    /// and SACK, which tells of gaps and duplicates.
+    /// The peer is alive while SHUTDOWN is outstanding: restarts T2 (RFC 9260 §9.2). DATA is answered with SHUTDOWN and a SACK, which reports gaps
+    /// and duplicates.
     #[inline]
     pub(super) fn hear_while_shutting_down(&mut self, now: Instant, had_data: bool) {
         if !matches!(self.state, State::ShutdownSent { .. }) {
@@ -142,20 +142,20 @@ impl Association {
         self.abort_with(cause, ClosedReason::ShutdownTimeout);
     }
 
-    /// Ends the association with an ABORT that tells why.
+    /// Ends the association with an ABORT with this cause.
     pub(super) fn abort_with(&mut self, cause: Cause<'_>, reason: ClosedReason) {
         if matches!(self.state, State::Closed) {
             return;
         }
         self.control.clear();
-        // Before INIT ACK the peer's tag is unknown, and nobody there knows of the association.
+        // Before INIT ACK the peer's tag is unknown, and the peer does not know the association.
         if self.tags.peer != 0 {
             self.control.packet(abort_packet(header_to(self.ports, self.tags.peer), false, &[cause]));
         }
         self.close(reason);
     }
 
-    /// The association is over; complete packets may still leave.
+    /// Ends the association; complete packets may still be sent.
     pub(super) fn close(&mut self, reason: ClosedReason) {
         if matches!(self.state, State::Closed) {
             return;

@@ -26,15 +26,15 @@ pub enum AssociationState {
     ShutdownAckSent,
 }
 
-/// The state with what it needs.
+/// The state of the association, with its data.
 #[derive(Debug)]
 pub(crate) enum State {
     Closed,
-    /// INIT is on its way; T1-init runs.
+    /// INIT is outstanding; T1-init runs.
     CookieWait {
         t1: RetryTimer,
     },
-    /// COOKIE ECHO is on its way; T1-cookie runs.
+    /// COOKIE ECHO is outstanding; T1-cookie runs.
     CookieEchoed {
         t1: RetryTimer,
         cookie: Box<[u8]>,
@@ -43,7 +43,7 @@ pub(crate) enum State {
     ShutdownPending {
         drain: Drain,
     },
-    /// SHUTDOWN is on its way; T2 runs, and so does T5.
+    /// SHUTDOWN is outstanding; T2 and T5 run.
     ShutdownSent {
         t2: RetryTimer,
         guard_at: Instant,
@@ -51,7 +51,7 @@ pub(crate) enum State {
     ShutdownReceived {
         drain: Drain,
     },
-    /// SHUTDOWN ACK is on its way; T2 runs.
+    /// SHUTDOWN ACK is outstanding; T2 runs.
     ShutdownAckSent {
         t2: RetryTimer,
     },
@@ -97,13 +97,13 @@ impl State {
         matches!(self, Self::CookieWait { .. } | Self::CookieEchoed { .. } | Self::Established)
     }
 
-    /// From ESTABLISHED on: the peer must answer what it is asked.
+    /// Whether the peer must answer requests: from ESTABLISHED on.
     #[inline]
     pub(crate) fn expects_answers(&self) -> bool {
         self.sends_data() || matches!(self, Self::ShutdownSent { .. } | Self::ShutdownAckSent { .. })
     }
 
-    /// COOKIE ECHO is on its way, and DATA may be with it. Nothing else leaves (RFC 9260 §5.1 C).
+    /// COOKIE ECHO is outstanding, possibly with DATA. Nothing else may be sent (RFC 9260 §5.1 C).
     pub(crate) fn is_cookie_echoed(&self) -> bool {
         matches!(self, Self::CookieEchoed { .. })
     }
@@ -125,11 +125,11 @@ impl State {
     }
 }
 
-/// Bounds the wait until all that is left is acknowledged. The wait starts anew with each step of progress. A step is a part of what was
-/// left at first, so that a peer that takes a byte now and then cannot stretch it.
+/// Bounds the wait for the acknowledgement of all remaining data. The wait restarts with each step of progress. A step is a fraction of the initial
+/// amount, so that a peer that takes a byte now and then cannot stretch it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Drain {
-    /// When the wait is over, unless the next step comes before.
+    /// When the wait ends, unless the next step is reached before.
     ends_at: Instant,
     step_bytes: usize,
     /// The next step is done when no more than this is left.
@@ -139,17 +139,17 @@ pub(crate) struct Drain {
 }
 
 impl Drain {
-    /// Steps in which the peer may acknowledge what is left.
+    /// Number of steps in which the peer may acknowledge the remaining data.
     const STEPS: usize = 16;
 
-    /// The end begins now.
+    /// Starts the wait.
     pub(crate) fn start(now: Instant, left_bytes: usize, stall: Duration) -> Self {
         let step_bytes = left_bytes.div_ceil(Self::STEPS).max(1);
         let next_bytes = left_bytes.saturating_sub(step_bytes);
         Self { ends_at: now + stall, step_bytes, next_bytes, is_extended: false }
     }
 
-    /// So much is left now.
+    /// Updates the amount that is left.
     pub(crate) fn update(&mut self, now: Instant, left_bytes: usize, stall: Duration) {
         if left_bytes <= self.next_bytes {
             *self = Self { ends_at: now + stall, next_bytes: left_bytes.saturating_sub(self.step_bytes), ..*self };

@@ -1,30 +1,30 @@
-//! The choice of a congestion control algorithm, by name.
+//! Congestion controllers by name.
 
 use core::fmt;
 use core::str::FromStr;
 
 use thiserror::Error;
 
-/// What decides how much may be on the way.
+/// The congestion controller, which limits the bytes in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CongestionControl {
-    /// The standard's: RFC 9260 §7.2, with its initial window and its limit on bursts.
+    /// RFC 9260 §7.2, with its initial window and its burst limit.
     Rfc9260,
-    /// The standard's of 2007: as RFC 9260's, but cwnd grows only with SACKs that move the Cumulative TSN Ack Point (RFC 4960 §7.2.1,
-    /// §7.2.2), so that a sender which waits for one chunk does not grow; and Max.Burst cuts it (§6.1 D).
+    /// RFC 4960, the standard of 2007. As RFC 9260, but cwnd grows only with SACKs that move the Cumulative TSN Ack Point (§7.2.1, §7.2.2), so it
+    /// does not grow while the sender waits for one chunk; and Max.Burst cuts it (§6.1 D).
     Rfc4960,
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406), paced, and with an initial window of ten packets (RFC 6928).
     Cubic,
 }
 
 impl CongestionControl {
-    /// All of them, the standard first.
+    /// Returns all controllers, the standard first.
     pub fn all() -> &'static [Self] {
         &[Self::Rfc9260, Self::Rfc4960, Self::Cubic]
     }
 
-    /// The name as it is written on a command line.
+    /// Returns the name used on command lines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rfc9260 => "rfc9260",
@@ -49,7 +49,7 @@ impl FromStr for CongestionControl {
     }
 }
 
-/// A text that names no [`CongestionControl`]: the caller's fault.
+/// Caller: the text names no [`CongestionControl`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown congestion control {text:?}, expected one of: {}", names())]
 pub struct UnknownCongestionControl {

@@ -1,30 +1,30 @@
-//! How much may wait in the send buffer.
+//! Limits on unsent data in the send buffer.
 
 use festina_units::Duration;
 
 use super::{ConfigError, check, check_ms};
 
-/// How much of what the application hands over may wait for its first transmission. What waits is late: a buffer of fixed size delays each
-/// message by its size over the rate, and the application cannot change its mind about it any more (Goel et al. 2002).
+/// Limit on the unsent data in the send buffer. Unsent messages grow old: a buffer of fixed size delays each message by its size divided by the rate,
+/// and the application can no longer replace it (Goel et al. 2002).
 ///
-/// While the buffer takes no more, messages are refused as if it were full.
+/// At the limit, messages are refused as if the buffer were full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendBufferPolicy {
-    /// As much as the send buffer holds.
+    /// The size of the send buffer.
     #[default]
     Fixed,
-    /// The buffer, what is outstanding included, follows the congestion window: it takes `windows` of them and `extra_packets`, but at
-    /// most one window more (MIN_BUF(A, B) of Goel et al. 2002 §2.2). A message is taken when a packet of it has room. With one window and
-    /// no extra packet nothing waits that may not leave at once; with one and three the throughput is nearly that of a large buffer.
+    /// The buffer, outstanding data included, follows the congestion window: it takes `windows` of them and `extra_packets`, but at most one window
+    /// more (MIN_BUF(A, B) of Goel et al. 2002 §2.2). A message is taken when a packet of it has room. With one window and no extra packet nothing
+    /// waits that may not be sent at once; with one and three the throughput is nearly that of a large buffer.
     FollowsWindow {
         /// A, from 1 to 1,000.
         windows: u32,
         /// B.
         extra_packets: u32,
     },
-    /// What is taken waits for about this long at most before it leaves, from 1 ms to a day; the rest follows from the round trips and the
-    /// waits that are measured.
+    /// Target for the time that a message waits before it is first sent, from 1 ms to a day. The buffer size follows from measured round trips and
+    /// waits.
     Target(Duration),
 }
 

@@ -1,14 +1,14 @@
-//! CUBIC (RFC 9438) with HyStart++ (RFC 9406), paced, and a window that is kept while the application does not use it.
+//! CUBIC (RFC 9438) with HyStart++ (RFC 9406), pacing, and a window that is kept while the application does not use it.
 //!
-//! # What differs from the RFCs
+//! # Differences from the RFCs
 //!
-//! - The floor after a loss is 4 * PMDCS, SCTP's (RFC 9260 §7.2.3), and not two segments.
-//! - After a timeout no second packet is on the way until something is acknowledged (RFC 9260 §7.2.3).
+//! - The floor after a loss is 4 * PMDCS, SCTP's (RFC 9260 §7.2.3), instead of two segments.
+//! - After a timeout there is no second packet in flight until something is acknowledged (RFC 9260 §7.2.3).
 //! - An unused window neither grows beyond twice its used part nor shrinks at once. In the manner of
-//!   RFC 7661 it is halved after [`UNUSED_MAX`], and a reduction counts from the used part. Pacing spreads it over a round trip when it
+//!   RFC 7661 it is halved after [`UNUSED_MAX`], and a reduction is relative to the used part. Pacing spreads it over a round trip when it
 //!   is used again.
-//! - While a window that a loss reduced is still below the data in flight, the sender sends on in proportion to the arrivals
-//!   ([`Reduction`], RFC 6937). RFC 6937's bounds for the part below the window do not apply: pacing spreads that.
+//! - While a window reduced by a loss is still below the data in flight, the sender continues in proportion to the arrivals
+//!   ([`Reduction`], RFC 6937). RFC 6937's bounds for the part below the window do not apply, because pacing spreads that.
 //! - The window grows by the bytes that give small packets the goodput of full ones ([`growth_bytes`]).
 
 use festina_recovery::early_fast_retransmit::window_after;
@@ -22,7 +22,7 @@ use super::{Ack, CongestionSign, Controller, small};
 
 /// RFC 6928 §2: the initial window is ten packets, but not above this unless two packets are.
 const INITIAL_WINDOW_BYTES: usize = 14_600;
-/// How long a window is kept that is not used (RFC 7661 §4.4).
+/// How long an unused window is kept (RFC 7661 §4.4).
 const UNUSED_MAX: Duration = Duration::from_secs(300);
 /// Pacing in slow start, in windows per round trip: the growth of a round trip may leave within it. Linux's TCP has the same.
 const SLOW_START_GAIN: u64 = 8;
@@ -31,9 +31,9 @@ const AVOIDANCE_GAIN: u64 = 5;
 /// What both gains are divided by.
 const GAIN_DIVISOR: u32 = 4;
 
-/// What a packet of TCP carries over Ethernet.
+/// Payload of a full TCP packet over Ethernet.
 const FULL_PACKET_BYTES: usize = 1_460;
-/// About what every IPv6 path carries.
+/// Approximate payload that every IPv6 path carries.
 const SMALL_PACKET_BYTES: usize = 1_200;
 /// The threshold before the first reduction.
 const UNLIMITED: u32 = u32::MAX;
@@ -44,11 +44,11 @@ pub(crate) struct Cubic {
     cwnd: u32,
     ssthresh: u32,
     pmdcs: u16,
-    /// Set by a timeout: one packet may be on the way until something is acknowledged (RFC 9260 §7.2.3).
+    /// Set by a timeout: one packet may be in flight until something is acknowledged (RFC 9260 §7.2.3).
     one_packet: bool,
     /// The last reduction was for a mark: no fast recovery lasts while the sender comes down.
     is_for_mark: bool,
-    /// On the way, as last heard of; what the last SACK showed to be lost may be among it.
+    /// In flight at the last update; may include data that the last SACK showed to be lost.
     in_flight: u32,
     usage: Usage,
     /// Made when cwnd first limits the sender or the path is first congested: most associations carry thin streams and never need it.
@@ -70,7 +70,7 @@ struct History {
     reduction: Option<Reduction>,
 }
 
-/// How much of the window is used: the most that was on the way in this round trip and the last.
+/// The used part of the window: the maximum in flight in this round trip and the last.
 #[derive(Debug, Default)]
 struct Usage {
     peak: u32,
@@ -88,7 +88,7 @@ impl Usage {
         self.peak = self.peak.max(small(in_flight));
     }
 
-    /// Something may be acknowledged for the first time. Returns whether a round begins.
+    /// Handles newly acknowledged data, if any. Returns whether a round begins.
     fn acked(&mut self, ack: &Ack) -> bool {
         let begins = ack.sent_at.is_some_and(|sent_at| sent_at >= self.round_began_at);
         if begins {
@@ -104,7 +104,7 @@ impl Usage {
 }
 
 impl Cubic {
-    /// A path whose packets hold at most `pmdcs` bytes of DATA chunks (PMDCS, RFC 9260 §2.3).
+    /// Creates the controller of a path whose packets hold at most `pmdcs` bytes of DATA chunks (PMDCS, RFC 9260 §2.3).
     pub(super) fn new(pmdcs: usize) -> Self {
         let pmdcs = u16::try_from(pmdcs).unwrap_or(u16::MAX);
         Self {
@@ -182,7 +182,7 @@ impl Cubic {
         self.cwnd().min((2 * self.usage.bytes()).max(initial_window(self.pmdcs())))
     }
 
-    /// A window that was not used for long gives way step by step (RFC 7661 §4.4).
+    /// Shrinks a long-unused window step by step (RFC 7661 §4.4).
     fn expire(&mut self, now: Instant) {
         let (cwnd, initial) = (self.cwnd(), initial_window(self.pmdcs()));
         let is_used = cwnd <= initial || 2 * self.usage.bytes() >= cwnd;

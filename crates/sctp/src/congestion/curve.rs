@@ -16,7 +16,7 @@ const EST_PARTS: u64 = 256;
 /// What CUBIC remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Curve {
-    /// W_max: where the window was last reduced; zero if the next epoch begins on its plateau.
+    /// W_max: the window before the last reduction; zero if the next epoch begins on its plateau.
     w_max: usize,
     /// The window before the last reduction, up to which Reno's equal grows by alpha.
     cwnd_prior: usize,
@@ -26,7 +26,7 @@ pub(super) struct Curve {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Epoch {
-    /// How long cwnd has limited the sender in this epoch, up to `counted_until` (RFC 9438 §5.8).
+    /// Time during which cwnd has limited the sender in this epoch, up to `counted_until` (RFC 9438 §5.8).
     elapsed: Duration,
     counted_until: Option<Instant>,
     /// K, in ms.
@@ -68,7 +68,7 @@ impl Curve {
     /// A loss or a mark at this window. Returns the window after it.
     pub(super) fn reduce(&mut self, cwnd: usize) -> usize {
         let (numerator, denominator) = BETA;
-        // RFC 9438 §4.7, fast convergence: a flow that has not reached its last window again gives way.
+        // RFC 9438 §4.7, fast convergence: a flow that has not reached its last window again releases bandwidth.
         let gives_way = cwnd < self.w_max;
         self.w_max = if gives_way { part(cwnd, denominator + numerator, 2 * denominator) } else { cwnd };
         self.cwnd_prior = cwnd;
@@ -83,7 +83,7 @@ impl Curve {
         reduced
     }
 
-    /// The association is idle: when it sends again, an epoch begins.
+    /// The association is idle: a new epoch begins when it sends again.
     pub(super) fn end_epoch(&mut self) {
         self.epoch = None;
     }
@@ -95,7 +95,7 @@ impl Curve {
 }
 
 impl Epoch {
-    /// It begins with this window.
+    /// Starts an epoch with this window.
     fn new(cwnd: usize, w_max: usize, packet: usize) -> Self {
         let below = w_max.saturating_sub(cwnd) as u128;
         Self {
@@ -135,7 +135,7 @@ fn part(whole: usize, numerator: usize, denominator: usize) -> usize {
     usize::try_from(whole as u128 * numerator as u128 / denominator as u128).unwrap_or(usize::MAX)
 }
 
-/// The largest whole number whose cube is at most `value`, one binary digit after the other.
+/// Returns the integer cube root, computed bit by bit.
 fn cube_root(value: u128) -> u64 {
     let mut root = 0_u128;
     for digit in (0..42).rev() {

@@ -13,7 +13,7 @@ const MIN_RTT_DIVISOR: u32 = 8;
 const N_RTT_SAMPLE: u32 = 8;
 /// Conservative slow start grows more slowly by this factor.
 const CSS_GROWTH_DIVISOR: usize = 4;
-/// Rounds of conservative slow start after which slow start is over.
+/// Rounds of conservative slow start after which slow start ends.
 const CSS_ROUNDS: u8 = 5;
 
 /// The state of one slow start.
@@ -40,7 +40,7 @@ enum Phase {
 }
 
 impl HyStart {
-    /// Begins a round, when the data sent at the start of the last one is acknowledged. Returns whether slow start is over.
+    /// Starts a round, when the data sent at the start of the last one is acknowledged. Returns whether slow start has ended.
     pub(super) fn begin_round(&mut self) -> bool {
         self.last_round_min = self.round_min.take();
         self.samples = 0;
@@ -73,7 +73,7 @@ impl HyStart {
         }
     }
 
-    /// By how much the window grows for this many acknowledged bytes.
+    /// Returns the growth of the window for this many acknowledged bytes.
     pub(super) fn growth(&self, acked_bytes: usize) -> usize {
         match self.phase {
             Phase::SlowStart => acked_bytes,
@@ -101,7 +101,7 @@ mod tests {
         hystart.growth(400) == 100
     }
 
-    /// The round-trip time grows from one round to the next: does conservative slow start begin?
+    /// Returns whether conservative slow start begins when the round-trip time grows from one round to the next.
     fn begins(from: Duration, to: Duration) -> bool {
         let mut hystart = HyStart::default();
         round(&mut hystart, from, 8);

@@ -25,7 +25,7 @@ pub(crate) struct PacingRate {
 }
 
 impl PacingRate {
-    /// How long `bytes` take.
+    /// Returns the transmission time of `bytes`.
     fn time_for(self, bytes: u64) -> Duration {
         let per_ns = u64::try_from(self.per.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(bytes.saturating_mul(per_ns) / self.bytes.max(1))

@@ -1,8 +1,8 @@
-//! How a sender moves to a smaller window: it sends on, in proportion to the arrivals, instead of falling silent until enough has
-//! arrived (proportional rate reduction, RFC 6937 §3).
+//! Proportional rate reduction (RFC 6937 §3): during the transition to a smaller window the sender continues in proportion to the arrivals, instead
+//! of falling silent until enough has arrived.
 //!
-//! Only the part above the new window is here: it ends as soon as less than the window is on the way. From then on the window alone
-//! decides, as pacing prevents bursts, and a thin stream need not wait.
+//! Only the part above the new window is implemented: it ends as soon as less than the window is in flight. From then on the window alone decides,
+//! since pacing prevents bursts and a thin stream need not wait.
 
 use std::num::NonZeroU32;
 
@@ -18,25 +18,25 @@ pub(super) struct Reduction {
 }
 
 impl Reduction {
-    /// It begins with `flight` bytes on the way. `None`: nothing is, and the window alone decides.
+    /// Starts with `flight` bytes in flight. `None` if there are none, so that the window alone decides.
     pub(super) fn new(flight: usize) -> Option<Self> {
         Some(Self { flight: NonZeroU32::new(small(flight))?, credit: 0 })
     }
 
-    /// `bytes` arrived (prr_delivered), and `in_flight` are left. `None`: they fit into the window, and it is over.
+    /// `bytes` arrived (prr_delivered), and `in_flight` remain. `None` if they fit into the window, which ends the reduction.
     pub(super) fn delivered(mut self, bytes: usize, in_flight: usize, window: usize) -> Option<Self> {
         let share = u64::from(small(bytes)) * u64::from(small(window)) / u64::from(self.flight.get());
         self.credit = self.credit.saturating_add(i32::try_from(share).unwrap_or(i32::MAX));
         (in_flight >= window).then_some(self)
     }
 
-    /// `bytes` left (prr_out), repairs included, and `in_flight` are on the way. `None`: they fit into the window, and it is over.
+    /// `bytes` were sent (prr_out), retransmissions included, and `in_flight` is the new total. `None` if they fit into the window.
     pub(super) fn sent(mut self, bytes: usize, in_flight: usize, window: usize) -> Option<Self> {
         self.credit = self.credit.saturating_sub(i32::try_from(bytes).unwrap_or(i32::MAX));
         (in_flight >= window).then_some(self)
     }
 
-    /// Returns whether a packet may leave although more than the new window is on the way.
+    /// Returns whether a packet may be sent although more than the new window is in flight.
     pub(super) fn allows(&self) -> bool {
         self.credit > 0
     }

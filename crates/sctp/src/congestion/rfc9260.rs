@@ -19,13 +19,13 @@ pub(crate) struct Rfc9260 {
     /// The rules of RFC 4960: only SACKs that move the Cumulative TSN Ack Point let the window grow (§7.2.1, §7.2.2), and Max.Burst cuts
     /// it to the bytes that it allows to be sent (§6.1 D).
     of_2007: bool,
-    /// Set by a timeout: one packet may be on the way until something is acknowledged (RFC 9260 §7.2.3).
+    /// Set by a timeout: one packet may be in flight until something is acknowledged (RFC 9260 §7.2.3).
     one_packet: bool,
 }
 
 impl Rfc9260 {
-    /// A path whose packets hold at most `pmdcs` bytes of DATA chunks (PMDCS, RFC 9260 §2.3). Between two and four packets,
-    /// the initial window is `initial_window_bytes`, which depends on the address family (§7.2.1).
+    /// Creates the controller of a path whose packets hold at most `pmdcs` bytes of DATA chunks (PMDCS, RFC 9260 §2.3). The initial window is
+    /// `initial_window_bytes`, which depends on the address family (§7.2.1), limited to between two and four packets.
     pub(crate) fn new(pmdcs: usize, initial_window_bytes: usize) -> Self {
         Self {
             cwnd: (4 * pmdcs).min(initial_window_bytes.max(2 * pmdcs)),
@@ -37,7 +37,7 @@ impl Rfc9260 {
         }
     }
 
-    /// The same with the rules of RFC 4960.
+    /// As [`new`](Self::new), with the rules of RFC 4960.
     pub(crate) fn of_2007(pmdcs: usize, initial_window_bytes: usize) -> Self {
         Self { of_2007: true, ..Self::new(pmdcs, initial_window_bytes) }
     }

@@ -1,7 +1,7 @@
-//! What an acknowledgement does to the ledger (RFC 9260 §6.2.1, §7.2.4).
+//! Applies an acknowledgement to the ledger (RFC 9260 §6.2.1, §7.2.4).
 //!
-//! The cumulative part costs as much as it acknowledges. Gap ack blocks cost what they change, and a step for each block; miss
-//! indications cost a step for each chunk that is missing.
+//! The cost of the cumulative part is proportional to the chunks that it acknowledges. Gap ack blocks cost one step per block and one per changed
+//! chunk; miss indications cost one step per missing chunk.
 
 use std::iter;
 
@@ -21,14 +21,13 @@ use crate::wire::{Sack, Tsn, gap_ack_block};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SackTerms {
     pub(crate) in_fast_recovery: bool,
-    /// How many miss indications prove a loss; `None` if they are not counted.
+    /// Number of miss indications that prove a loss; `None` if they are not counted.
     pub(crate) fast_retransmit: Option<FastRetransmit>,
-    /// What left later than this may just have been overtaken, and is not lost yet whatever was reported.
+    /// Chunks sent later than this may just have been overtaken, and do not count as lost yet even if reported missing.
     pub(crate) overtaken_after: Option<Instant>,
     /// Fewer miss indications may be enough: early retransmit (RFC 5827), and there is nothing new that may leave.
     pub(crate) early_retransmit: bool,
-    /// Chunks are sent again ahead of a timeout, so that SACKs for older chunks may still be on the way; see
-    /// [`is_overtaken`](super::loss::is_overtaken).
+    /// Chunks may be sent again before a timeout, so SACKs for older chunks may still be in flight; see [`is_overtaken`](super::loss::is_overtaken).
     pub(crate) sends_copies: bool,
 }
 
@@ -37,11 +36,11 @@ const DUPLICATES_READ_MAX: usize = 512;
 
 const UNSENT: ProtocolViolation = ProtocolViolation("a TSN was acknowledged that was never sent");
 
-const RENEGED: ProtocolViolation = ProtocolViolation("what was acknowledged for good is missing again");
+const RENEGED: ProtocolViolation = ProtocolViolation("a non-renegable chunk is reported missing");
 
 impl Ledger {
-    /// Begins to apply an acknowledgement: fills in the blank `digest`. The caller then takes out what it [settles](Self::settle_next), and lets
-    /// [`apply_blocks`](Self::apply_blocks) follow. Returns `false` if a later acknowledgement is already known; then nothing changes.
+    /// Starts to apply an acknowledgement and fills in the blank `digest`. The caller then takes out the chunks that it [settles](Self::settle_next)
+    /// and calls [`apply_blocks`](Self::apply_blocks). Returns `false`, without any change, if a later acknowledgement is already known.
     ///
     /// # Errors
     /// Peer: it acknowledges a TSN that was never sent.
@@ -62,8 +61,8 @@ impl Ledger {
         Ok(true)
     }
 
-    /// Takes the next chunk out that is acknowledged cumulatively, unless the peer has settled it before. The peer was told to pass over everything
-    /// up to `forwarded`.
+    /// Takes out the next chunk that is acknowledged cumulatively, unless the peer has settled it before. `forwarded` is the highest TSN skipped by a
+    /// FORWARD-TSN.
     #[inline(always)]
     pub(crate) fn settle_next(&mut self, forwarded: u64, digest: &mut Digest) -> Option<SettledPiece> {
         while self.first_tsn() < digest.singles.settled_below {
@@ -86,10 +85,10 @@ impl Ledger {
         None
     }
 
-    /// Applies the rest of an acknowledgement, once all is taken out that it settles cumulatively.
+    /// Applies the gap ack blocks of an acknowledgement, after all cumulatively acknowledged chunks were taken out.
     ///
     /// # Errors
-    /// Peer: it acknowledges a TSN that was never sent, or takes back what it had settled. Blocks that make no sense are passed over.
+    /// Peer: it acknowledges a TSN that was never sent, or takes back a non-renegable chunk. Invalid blocks are skipped.
     pub(crate) fn apply_blocks(
         &mut self,
         acknowledgement: Acknowledgement<'_>,
@@ -188,7 +187,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// What the gap ack blocks say of the chunks that they leave out. Of blocks that are not believed none is the highest.
+    /// Counts miss indications for the chunks between the gap ack blocks. Blocks that are not believed do not define the highest TSN.
     fn take_misses(
         &mut self,
         sack: &Sack<'_>,
@@ -210,7 +209,7 @@ impl Ledger {
         self.count_misses(holes(all, first_tsn, limit), rule, terms, news.newest_sent_at, digest);
     }
 
-    /// The peer will not take back what these gap ack blocks say. Costs what they change, and a step for each block.
+    /// Applies non-renegable gap ack blocks. Costs one step per block and one per changed chunk.
     fn settle_blocks(&mut self, wire: &[[u8; 4]], digest: &mut Digest) {
         let first_tsn = self.first_tsn();
         if wire.is_empty() {
@@ -249,7 +248,7 @@ impl Ledger {
                 digest.count(tsn, chunk);
             }
             news.highest_tsn = Some(tsn);
-            // Of a chunk that was sent more than once nobody knows which copy arrived.
+            // If a chunk was sent more than once, it is unknown which copy arrived.
             if chunk.transmissions == 1 {
                 news.newest_sent_at = news.newest_sent_at.max(Some(chunk.sent_at));
             }
@@ -292,7 +291,7 @@ impl Ledger {
     }
 }
 
-/// What the gap ack blocks of a SACK said.
+/// New information in a SACK's gap ack blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct GapNews {
     /// The highest TSN acknowledged for the first time.

@@ -1,10 +1,10 @@
-//! Which packets have arrived, though rides hide it: a chunk whose packet was lost is acknowledged when the next packet brings it along.
+//! Detects packet losses despite piggybacked copies: a chunk whose packet was lost is acknowledged when the next packet brings its copy.
 //!
-//! The sender must know of such a loss: congestion control reacts to it, and the number of rides follows the loss rate. Duplicates
-//! tell. If a chunk has arrived, the receiver reports each later packet in which it rides as bringing a duplicate; if its packet was
-//! lost, the first of them brings none. A SACK reports the duplicates since the one before, and answers at most two packets (RFC
-//! 9260 §6.2); others that it acknowledges for the first time were answered by a SACK that was lost, and so were their duplicates. So
-//! a packet counts as lost if its chunk rode in the packets that this SACK answers and not all of these brought a duplicate.
+//! The sender must learn of such a loss: congestion control reacts to it, and the number of copies follows the loss rate. Reports of duplicates
+//! reveal it. If a chunk has arrived, the receiver reports a duplicate for each later packet with a copy; if its packet was lost, the first copy
+//! causes no report. A SACK reports the duplicates since the previous one, and answers at most two packets (RFC 9260 §6.2). Further packets that it
+//! acknowledges for the first time were answered by a lost SACK, whose duplicate reports are lost too. So a packet counts as lost if copies of its
+//! chunk were in the packets that this SACK answers and not all of these caused a duplicate report.
 
 use festina_units::Instant;
 
@@ -13,7 +13,7 @@ use super::ledger::{Chunk, SentAs};
 /// Packets that one acknowledgement may report for the first time so that all count; of more, the highest do. A thin stream has a few.
 const PACKETS_MAX: usize = 8;
 
-/// The packets that one acknowledgement reports for the first time and whose chunks left more than once, the highest ones.
+/// The highest packets that one acknowledgement reports for the first time and whose chunks were sent more than once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arrivals {
     packets: [Packet; PACKETS_MAX],
@@ -28,7 +28,7 @@ struct Packet {
     tsn: u64,
     sent_at: Instant,
     transmissions: u8,
-    /// Packets in which it rode along; `None` if it left again in any other way.
+    /// Number of packets that carried a copy; `None` if it was sent again in any other way.
     rides: Option<u8>,
     duplicates: u8,
 }
@@ -73,8 +73,8 @@ impl Arrivals {
         }
     }
 
-    /// How many of the packets were lost, as far as can be known. `answers_earlier`: the acknowledgement came too soon after the chunk
-    /// with the highest TSN last left to be an answer to that.
+    /// Returns the number of lost packets, as far as can be known. `answers_earlier`: the acknowledgement came too soon after the last transmission
+    /// of the chunk with the highest TSN to be an answer to that.
     pub(crate) fn lost(&self, answers_earlier: bool) -> usize {
         let packets = self.packets.get(..self.count).unwrap_or_default();
         // Had the highest come by a ride, a higher chunk would have come with it.
@@ -116,8 +116,8 @@ mod tests {
         Chunk { transmissions: 1 + rides, sent_as, ..Chunk::for_test(at(nth + u64::from(rides))) }
     }
 
-    /// What a SACK says that acknowledges these packets, each with one new chunk that rides in the next `rides` packets, and answers the last
-    /// `answered` of those that arrived. The chunks below were acknowledged before.
+    /// Returns the evidence of a SACK that acknowledges these packets, each with one new chunk that is also in the next `rides` packets, and answers
+    /// the last `answered` of those that arrived. Earlier chunks were acknowledged before.
     fn arrivals(arrived: &[bool], answered: usize, rides: u8) -> Arrivals {
         let mut arrivals = Arrivals::default();
         (0..arrived.len()).for_each(|nth| arrivals.acked(nth as u64, &chunk(nth as u64, rides)));

@@ -1,4 +1,4 @@
-//! What one acknowledgement says, whoever carries it. The ledger builds it once; everything else reads it.
+//! The summary of one acknowledgement, regardless of the chunk that carries it. The ledger builds it once; all other code reads it.
 
 use festina_units::Instant;
 
@@ -6,7 +6,7 @@ use super::arrivals::Arrivals;
 use super::ledger::{Chunk, ChunkState, MessageSlot, PathId, SentAs};
 use crate::wire::{Sack, Tsn};
 
-/// What the peer reports: a cumulative TSN ack alone, as SHUTDOWN carries it, or a SACK.
+/// An acknowledgement: a SACK, or the cumulative TSN ack of a SHUTDOWN.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledgement<'a> {
     pub(crate) cumulative_tsn: Tsn,
@@ -28,7 +28,7 @@ impl<'a> Acknowledgement<'a> {
     }
 }
 
-/// What an acknowledgement changed.
+/// Changes by an acknowledgement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Digest {
     pub(crate) singles: Singles,
@@ -36,13 +36,13 @@ pub(crate) struct Digest {
     pub(crate) cumulative_advanced: bool,
     /// Acknowledged for the first time, headers and padding included.
     pub(crate) acked_bytes: usize,
-    /// How many chunks those are.
+    /// Number of those chunks.
     pub(crate) acked_chunks: usize,
-    /// What they show of packets whose chunks left again.
+    /// Evidence about which transmission of retransmitted chunks arrived.
     pub(crate) arrivals: Arrivals,
-    /// The highest TSN of what had been sent more than once.
+    /// The highest TSN of chunks that had been sent more than once.
     pub(crate) highest_copy: Option<u64>,
-    /// The lowest TSN of what is acknowledged for the first time and had been sent once.
+    /// The lowest newly acknowledged TSN of a chunk that was sent once.
     pub(crate) lowest_acked_once: Option<u64>,
     /// The one of them with the highest TSN.
     pub(crate) highest_acked: Option<HighestAcked>,
@@ -56,11 +56,11 @@ pub(crate) struct Digest {
     pub(crate) lost_chunks: usize,
     /// Chunks that the peer had reported and no longer does.
     pub(crate) reneged_chunks: usize,
-    /// What it reports as duplicates.
+    /// The reported duplicates.
     pub(crate) duplicates: Duplicates,
 }
 
-/// What an acknowledgement says of single chunks.
+/// Information of an acknowledgement about single chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Singles {
     /// The earliest TSN that it does not cover cumulatively.
@@ -75,8 +75,8 @@ pub(crate) struct Singles {
     run_first: Option<u64>,
 }
 
-/// The duplicates that an acknowledgement reports, by what the chunks last left for. A duplicate of a chunk that left once is the
-/// network's doing and counts nowhere but in the sum.
+/// The reported duplicates, by the reason of the chunk's last transmission. A duplicate of a chunk that was sent once comes from the network and only
+/// counts in the sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Duplicates {
     /// All of them.
@@ -183,7 +183,7 @@ impl Digest {
 }
 
 impl Digest {
-    /// A chunk of an abandoned message has arrived after all. It earns nothing (RFC 3758 §3.5 A4), but shows how long the way took.
+    /// A chunk of an abandoned message has arrived after all. It does not grow the window (RFC 3758 §3.5 A4), but gives an RTT sample.
     pub(super) fn count_abandoned(&mut self, tsn: u64, chunk: &Chunk) {
         self.note_arrival(tsn, chunk);
         self.abandoned_acked = true;
@@ -191,7 +191,7 @@ impl Digest {
 }
 
 impl Digest {
-    /// The peer has passed over a chunk of an abandoned message, or has it: it has arrived if the peer was not told to pass over it.
+    /// The peer has skipped a chunk of an abandoned message, or has it: it has arrived if no FORWARD-TSN told the peer to skip it.
     #[cold]
     pub(super) fn pass_abandoned(&mut self, tsn: u64, chunk: &Chunk, forwarded: u64) {
         self.abandoned_acked = true;
@@ -204,7 +204,7 @@ impl Digest {
 }
 
 impl Duplicates {
-    /// A duplicate is reported; `sent_as` is what its chunk last left for, if it left more than once.
+    /// Counts a reported duplicate; `sent_as` is the reason of its chunk's last transmission, if it was sent more than once.
     pub(super) fn count(&mut self, sent_as: Option<SentAs>) {
         self.reported += 1;
         let Some(sent_as) = sent_as else { return };

@@ -9,7 +9,7 @@ use super::reported::Reported;
 use crate::event::RetransmissionCause;
 use crate::wire::Framing;
 
-/// Chunks for which memory is kept while nothing is outstanding: what a thin stream needs.
+/// Chunks for which memory is kept while nothing is outstanding: enough for a thin stream.
 pub(crate) const CHUNKS_KEPT: usize = 4;
 
 /// The same while burst follows burst.
@@ -42,13 +42,13 @@ pub(crate) struct Chunk {
     /// Since it last left (RFC 9260 §7.2.4).
     pub(crate) miss_indications: u8,
     pub(crate) fast_retransmitted: bool,
-    /// What it last left for.
+    /// The reason of its last transmission.
     pub(crate) sent_as: SentAs,
     /// By which path it last left.
     pub(crate) path: PathId,
 }
 
-/// What a chunk left for.
+/// The reason of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SentAs {
     /// To arrive: the first transmission.
@@ -57,7 +57,7 @@ pub(crate) enum SentAs {
     Repair,
     /// Its acknowledgement was overdue.
     Probe,
-    /// The last chunk went again, so that the peer reports what is missing (RFC 8985 §7).
+    /// Retransmission of the last chunk, so that the peer reports missing ones (RFC 8985 §7).
     TailProbe,
     /// There was room in a packet that left anyway.
     Companion,
@@ -65,7 +65,7 @@ pub(crate) enum SentAs {
     Copy,
 }
 
-/// What a chunk leaves in, and whether its message ends with it.
+/// The framing of a chunk, and whether it ends its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Data,
@@ -77,16 +77,15 @@ pub(crate) enum Form {
 /// Where a chunk is, as far as the sender knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkState {
-    /// On the way.
+    /// In flight.
     InFlight,
     /// Reported by a gap ack block. The peer may still drop it (RFC 9260 §6.2.1), so it is kept.
     GapAcked,
     /// Reported by an NR gap ack block: the peer will not drop it. Its payload is gone.
     NonRenegable,
-    /// To be sent again, and no longer counted as on the way.
+    /// To be retransmitted, and no longer counted as in flight.
     Lost(RetransmissionCause),
-    /// Its message was abandoned while it was on the way. Its payload is gone and it does not count as on the way, but it may yet show a
-    /// loss.
+    /// Its message was abandoned while it was in flight. Its payload is freed and it does not count as in flight, but it may still reveal a loss.
     AbandonedOnTheWay,
     /// Its message was abandoned, and nothing more is to be learned from it.
     Abandoned,
@@ -177,7 +176,7 @@ pub(crate) struct Ledger {
     reported: Option<Box<Reported>>,
 }
 
-/// How many chunks are in one state, and how large they are.
+/// Number and size of the chunks in one state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) chunks: usize,
@@ -201,7 +200,7 @@ impl Tally {
 }
 
 impl Ledger {
-    /// An empty ledger whose first chunk will have this TSN.
+    /// Creates an empty ledger whose first chunk will have this TSN.
     pub(crate) fn new(first_tsn: u64) -> Self {
         Self {
             chunks: VecDeque::new(),
@@ -231,8 +230,8 @@ impl Ledger {
         self.chunks.is_empty()
     }
 
-    /// From now on chunks leave in this framing, those that left in another one before, too. Only a handshake that somebody else meddles with
-    /// comes to two results.
+    /// Sends chunks in this framing from now on, including those sent before in another one. The result changes only if an attacker interferes with
+    /// the handshake.
     pub(crate) fn reframe(&mut self, framing: Framing) {
         for chunk in &mut self.chunks {
             let tally = match chunk.state {
@@ -263,14 +262,14 @@ impl Ledger {
         !self.chunks.is_empty() && self.in_flight.chunks + self.lost.chunks + self.gap_acked_chunks() == 0
     }
 
-    /// The chunks on the way.
+    /// The chunks in flight.
     pub(crate) fn in_flight(&self) -> Tally {
         self.in_flight
     }
 
-    /// Bytes that may be in the network, headers and padding included: those of the chunks on the way, and of those that were abandoned
-    /// there. RFC 3758 §3.5 A2 counts an abandoned chunk as acknowledged, but the network still carries it: without this a sender that
-    /// abandons chunks early would send without limit.
+    /// Bytes that may be in the network, including headers and padding: those of the chunks in flight, and of those abandoned in flight. RFC 3758
+    /// §3.5 A2 counts an abandoned chunk as acknowledged, but the network still carries it: otherwise a sender that abandons chunks early could send
+    /// without limit.
     pub(crate) fn on_the_way_bytes(&self) -> usize {
         self.in_flight.bytes + self.reported.as_ref().map_or(0, |reported| reported.ghosts.bytes)
     }
@@ -280,7 +279,7 @@ impl Ledger {
         self.lost
     }
 
-    /// How many chunks gap ack blocks have reported.
+    /// Number of chunks reported by gap ack blocks.
     pub(crate) fn gap_acked_chunks(&self) -> usize {
         self.reported.as_ref().map_or(0, |reported| reported.chunks)
     }
@@ -291,8 +290,8 @@ impl Ledger {
         Some(self.first_tsn + self.chunks.iter().rposition(is_reported)? as u64)
     }
 
-    /// TSN of the earliest lost chunk, or of the next new one if none is lost. What lies before it is passed over once, however many
-    /// packets of lost chunks leave.
+    /// TSN of the earliest lost chunk, or of the next new one if none is lost. Earlier chunks are skipped once, regardless of the number of packets
+    /// of lost chunks.
     pub(crate) fn first_lost(&mut self) -> u64 {
         if self.lost.chunks == 0 {
             self.lost_from = self.next_tsn();
@@ -312,7 +311,7 @@ impl Ledger {
         self.chunks.iter()
     }
 
-    /// A new chunk leaves; it has the TSN [`next_tsn`](Self::next_tsn).
+    /// Appends a new chunk with the TSN [`next_tsn`](Self::next_tsn), which is sent now.
     pub(crate) fn push(&mut self, chunk: Chunk) {
         debug_assert_eq!(chunk.state, ChunkState::InFlight);
         self.in_flight.add(&chunk);
@@ -344,19 +343,19 @@ impl Ledger {
         Some(seen)
     }
 
-    /// No burst is to be expected: keeps what a thin stream needs, if nothing is outstanding.
+    /// No burst is expected: shrinks to the memory of a thin stream, if nothing is outstanding.
     pub(crate) fn calm_down(&mut self) {
         self.keep(CHUNKS_KEPT);
     }
 
-    /// Gives back the memory of the chunks if it is for more than so many, and there are none.
+    /// Frees the memory of the chunks if it has room for more than `chunks` and is empty.
     fn keep(&mut self, chunks: usize) {
         if self.chunks.is_empty() && self.chunks.capacity() > chunks {
             self.chunks = VecDeque::new();
         }
     }
 
-    /// Nothing is outstanding: keeps what a burst needs.
+    /// Nothing is outstanding: shrinks to the memory of a burst.
     fn shrink(&mut self) {
         self.keep(CHUNKS_KEPT_FOR_BURSTS);
         self.reported.take_if(|reported| reported.is_blank(self.first_tsn));
@@ -403,8 +402,8 @@ impl Ledger {
         Some(chunk)
     }
 
-    /// The peer no longer reports the chunk: it counts as on the way again, and as reported missing once (RFC 9260 §6.2.1 D iii).
-    /// Returns whether it was reported before.
+    /// The peer no longer reports the chunk: it counts as in flight again, and as reported missing once (RFC 9260 §6.2.1 D iii). Returns whether it
+    /// was reported before.
     pub(crate) fn renege(&mut self, tsn: u64) -> bool {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return false };
         if chunk.state != ChunkState::GapAcked {
@@ -418,7 +417,7 @@ impl Ledger {
         true
     }
 
-    /// Another miss indication for a chunk that is on the way.
+    /// Counts another miss indication for a chunk in flight.
     pub(crate) fn count_miss(&mut self, tsn: u64) -> Option<&Chunk> {
         let index = self.index(tsn)?;
         let chunk = self.chunks.get_mut(index)?;
@@ -429,7 +428,7 @@ impl Ledger {
         Some(chunk)
     }
 
-    /// The chunk is taken for lost, if it is on the way.
+    /// Marks the chunk as lost, if it is in flight.
     pub(crate) fn lose(&mut self, tsn: u64, cause: RetransmissionCause) {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };
         if chunk.state == ChunkState::InFlight {
@@ -444,7 +443,7 @@ impl Ledger {
         }
     }
 
-    /// The chunk's message is abandoned. Returns the payload bytes that this gives up.
+    /// Abandons the chunk with its message. Returns its payload bytes.
     pub(crate) fn abandon(&mut self, tsn: u64) -> usize {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return 0 };
         let state = match chunk.state {
@@ -474,8 +473,7 @@ impl Ledger {
         self.chunks.push_back(chunk);
     }
 
-    /// The receiver will not drop a chunk that gap ack blocks have reported: it is settled, and gives up its payload after a last look
-    /// at it.
+    /// The receiver will not drop a chunk that gap ack blocks have reported: settles it and frees its payload after a last call of `look`.
     pub(super) fn settle_reported(&mut self, tsn: u64, look: impl FnOnce(&Chunk)) {
         let chunk = self.index(tsn).and_then(|index| self.chunks.get_mut(index));
         if let Some(chunk) = chunk.filter(|chunk| chunk.state == ChunkState::GapAcked) {
@@ -485,9 +483,8 @@ impl Ledger {
         }
     }
 
-    /// T3-rtx expired (RFC 9260 §6.3.3 E3). Takes for lost what was last sent at `limit` or before, and the earliest chunk on the way in
-    /// any case. With `all`, every other chunk on the way may ride along in their packet. Returns the number of chunks that are lost now
-    /// and were not before.
+    /// T3-rtx expired (RFC 9260 §6.3.3 E3). Marks the earliest chunk in flight as lost, and all those last sent at `limit` or before. With `all`,
+    /// every other chunk in flight may be bundled into their packet. Returns the number of chunks that are newly marked as lost.
     pub(crate) fn time_out(&mut self, limit: Instant, all: bool) -> usize {
         let lost_before = self.lost.chunks;
         for tsn in self.first_tsn..self.next_tsn() {
@@ -502,7 +499,7 @@ impl Ledger {
         self.lost.chunks - lost_before
     }
 
-    /// Nothing that was taken for lost was lost: it is on the way. How many chunks that are.
+    /// Marks all lost chunks as in flight again, because nothing was lost. Returns their number.
     pub(crate) fn find_all(&mut self) -> usize {
         let count = self.lost.chunks;
         for chunk in self.chunks.iter_mut().filter(|chunk| matches!(chunk.state, ChunkState::Lost(_))) {
@@ -514,7 +511,7 @@ impl Ledger {
         count
     }
 
-    /// The chunk leaves again, by `path`.
+    /// Records a retransmission of the chunk on `path`.
     pub(crate) fn resend(&mut self, tsn: u64, now: Instant, sent_as: SentAs, path: PathId, immediate_ack: bool) {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };
         if let ChunkState::Lost(_) = chunk.state {

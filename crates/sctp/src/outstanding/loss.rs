@@ -2,7 +2,7 @@
 
 use festina_units::Instant;
 
-/// What a SACK said, as far as miss indications depend on it.
+/// The parts of a SACK that miss indications depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
     /// The highest TSN that the SACK acknowledged for the first time, if above its cumulative TSN.

@@ -1,9 +1,9 @@
-//! What a sender may have its peer pass over: abandoned chunks, and those that the peer will not drop (RFC 3758 §3.5, C1 to C5).
+//! Computes which chunks a FORWARD-TSN can skip: abandoned ones, and those that it will not drop (RFC 3758 §3.5, C1 to C5).
 
 use super::ledger::{ChunkState, Ledger, MessageSlot};
 use crate::wire::StreamId;
 
-/// What a FORWARD-TSN is to say.
+/// Contents of a FORWARD-TSN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Advance {
     /// The Advanced.Peer.Ack.Point: everything up to it is to count as received.
@@ -24,20 +24,20 @@ pub(crate) struct SkippedMessage {
 /// One chunk, as far as passing over it is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passage {
-    /// It may still arrive, or the receiver may drop it: nobody passes.
+    /// It may still arrive, or the receiver may drop it, so it cannot be skipped.
     Barred,
-    /// The receiver has it for good. It may be passed over together with the end of its message, if `ends` does not say that this is it:
-    /// a receiver drops the rest of a message in whose midst it is told to go on.
+    /// The receiver has it for good. `ends` says that it is the end of its message. Other chunks may only be skipped together with that end: a
+    /// receiver drops the rest of a message if a FORWARD-TSN ends in its middle.
     Settled { ends: bool },
-    /// It was abandoned; `message` is what the peer must be told of it, if anything.
+    /// It was abandoned; `message` is the entry for the peer, if it needs one.
     Abandoned { message: Option<SkippedMessage> },
 }
 
-/// How far the peer may be moved from `first_tsn`, the earliest outstanding TSN, over `chunks`, which begin there. At most `entries_max`
-/// streams are named: the rest has to wait until the peer has moved (C4). `None` if the first chunk was not abandoned, and so the peer
-/// has nothing to be told.
+/// Returns how far the peer can be moved from `first_tsn`, the earliest outstanding TSN, over `chunks`, which begin there. At most `entries_max`
+/// streams are named: the rest has to wait until the peer has moved (C4). `None` if the first chunk was not abandoned, so that no FORWARD-TSN is
+/// needed.
 ///
-/// What the receiver has settled counts as acknowledged, whatever the reliability of its message (Rajiullah and Brunstrom 2012 §IV).
+/// Chunks that the receiver has settled count as acknowledged, regardless of the reliability of their messages (Rajiullah and Brunstrom 2012 §IV).
 pub(crate) fn advance(first_tsn: u64, chunks: impl Iterator<Item = Passage>, entries_max: usize) -> Option<Advance> {
     let mut advance = Advance { cumulative: first_tsn.checked_sub(1)?, skipped: Vec::new() };
     for (tsn, passage) in (first_tsn..).zip(chunks) {
@@ -62,7 +62,7 @@ impl Advance {
     fn skip(&mut self, message: SkippedMessage, entries_max: usize) -> bool {
         let key = (message.stream, message.unordered);
         match self.skipped.binary_search_by_key(&key, |skipped| (skipped.stream, skipped.unordered)) {
-            // Messages of a stream begin in its order.
+            // The messages of a stream begin in its order.
             Ok(place) => {
                 if let Some(skipped) = self.skipped.get_mut(place) {
                     skipped.number = message.number;
@@ -75,17 +75,17 @@ impl Advance {
     }
 }
 
-/// How far what may be passed over reaches, found with one look at each chunk, however often it is asked for.
+/// How far the peer can be moved. Looks at each chunk once, regardless of the number of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reach {
     /// The Advanced.Peer.Ack.Point is the TSN before.
     next: u64,
-    /// What lies before may be passed over, perhaps together with what follows.
+    /// Chunks before this may be skipped, perhaps together with later ones.
     looked_at: u64,
 }
 
 impl Reach {
-    /// Looks on. Returns the Advanced.Peer.Ack.Point, if the peer is to be told something.
+    /// Continues the search. Returns the Advanced.Peer.Ack.Point if a FORWARD-TSN is needed.
     pub(crate) fn look(&mut self, ledger: &Ledger, alternates: bool) -> Option<u64> {
         let first_tsn = ledger.first_tsn();
         if !ledger.get(first_tsn)?.state.is_abandoned() {

@@ -1,4 +1,4 @@
-//! What SACKs have said: the gap ack blocks of the last one, so that the next one costs what it changes and not what it repeats.
+//! The gap ack blocks of the last SACK, so that the cost of the next one depends on its changes and not on its length.
 
 use std::collections::BTreeMap;
 
@@ -10,36 +10,36 @@ use crate::wire::gap_ack_block;
 /// First and last TSN of a run of chunks.
 pub(super) type Block = (u64, u64);
 
-/// Chunks that a peer may take back before its gap ack blocks are passed over for a while.
+/// Number of chunks that a peer may take back before its gap ack blocks are ignored for a while.
 ///
-/// RFC 9260 §6.2.1 lets a receiver drop what it has reported, but hardly any does. One that reports and takes back a whole flight in
-/// turn would make each of its SACKs cost a walk over the flight.
+/// RFC 9260 §6.2.1 lets a receiver drop data that it has reported, but hardly any does. A peer that alternately reports and takes back a whole flight
+/// would make each of its SACKs cost a walk over the flight.
 const RENEGED_MAX: usize = 1_024;
 
 /// Entries for which memory is kept between two acknowledgements.
 const SCRATCH_KEPT: usize = 64;
 
-/// The chunks that the last SACK reported above its cumulative TSN, how far reports are believed, what may be reported yet, and what was
-/// abandoned before it could be.
+/// The chunks that the last SACK reported above its cumulative TSN, the limit below which reports are believed, the chunks that may still be
+/// reported, and those abandoned before they could be.
 #[derive(Debug, Default)]
 pub(super) struct Reported {
     /// Ascending, without overlap, above the Cumulative TSN Ack Point.
     blocks: Vec<Block>,
-    /// The same as on the wire, relative to this TSN; none if the peer's blocks were not all sound.
+    /// The gaps as on the wire, relative to this TSN; empty if the peer's blocks were not all sound.
     gaps: Vec<[u8; 4]>,
     cumulative: u64,
     /// The blocks of the last SACK that the peer said it would not take back, in the same way.
     settled_blocks: Vec<Block>,
-    /// How many chunks those are.
+    /// Number of those chunks.
     pub(super) chunks: usize,
     pub(super) ghosts: Ghosts,
-    /// Chunks taken back, since reports were last believed anew.
+    /// Chunks taken back since reports were last believed again.
     reneged_chunks: usize,
     /// Gap ack blocks are passed over until the peer has acknowledged everything below this.
     believed_from: u64,
     /// Chunks whose duplicates may still be reported.
     pub(super) settled: Settled,
-    /// Room for what an acknowledgement says of single chunks.
+    /// Scratch space for single chunks of an acknowledgement.
     scratch: Vec<Arrival>,
 }
 
@@ -148,7 +148,7 @@ impl Reported {
         self.cumulative = cumulative;
     }
 
-    /// The peer will not take these blocks back. Returns those that it has said so of before.
+    /// Stores the non-renegable blocks of a SACK. Returns the previous ones.
     pub(super) fn replace_settled(&mut self, blocks: Vec<Block>) -> Vec<Block> {
         std::mem::replace(&mut self.settled_blocks, blocks)
     }
@@ -170,8 +170,8 @@ impl Reported {
         self.believed_from <= first_tsn
     }
 
-    /// The peer took back some of what it had reported. Whoever does so again and again is believed when all that is outstanding
-    /// now, below `next_tsn`, has been acknowledged.
+    /// The peer took back chunks that it had reported. After too many of them its reports are ignored until everything that is outstanding now, below
+    /// `next_tsn`, has been acknowledged.
     pub(super) fn note_reneged(&mut self, chunks: usize, next_tsn: u64) {
         self.reneged_chunks += chunks;
         if self.reneged_chunks > RENEGED_MAX {

@@ -32,8 +32,8 @@ impl Settled {
         self.chunks.push_back(SettledChunk { tsn, sent_as: chunk.sent_as, unreported });
     }
 
-    /// The peer reports a duplicate. Returns what the chunk last left for, unless it is not remembered or all of its
-    /// transmissions have been reported: then the network made the duplicate.
+    /// The peer reports a duplicate. Returns the reason of the chunk's last transmission, unless it is not remembered or all of its transmissions
+    /// have been reported: then the network created the duplicate.
     pub(super) fn take_duplicate(&mut self, tsn: u64) -> Option<SentAs> {
         let index = self.chunks.binary_search_by_key(&tsn, |chunk| chunk.tsn).ok()?;
         let chunk = self.chunks.get_mut(index)?;

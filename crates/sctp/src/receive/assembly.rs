@@ -1,4 +1,4 @@
-//! Fragments become messages, and messages come in the order of their streams. [`Framing`] says how a chunk names its place:
+//! Assembles fragments to messages and puts messages in the order of their streams. [`Framing`] determines how a chunk names its place:
 //!
 //! - `traditional`: DATA, whose fragments have consecutive TSNs (RFC 9260 §6.5, §6.6, §6.9), and FORWARD-TSN (RFC 3758 §3.6)
 //! - `interleaved`: I-DATA, whose fragments name message and place (RFC 8260 §2.2), and I-FORWARD-TSN (§2.3)

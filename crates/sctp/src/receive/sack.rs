@@ -1,24 +1,23 @@
 //! When to acknowledge (RFC 9260 §6.2, §6.7).
 //!
-//! One departure: packets that bring nothing new, duplicates or chunks that are dropped, are not always answered at once. With
-//! many gaps a SACK fills a packet, and a forger or a broken peer would draw 38 bytes with each byte that he sends. Such a SACK
-//! waits until it has at most three times the bytes that it answers, or for the delay. With 16 gaps and packets of
-//! 32 bytes it still leaves at once; with packets of 411 bytes it always does.
+//! First deviation: packets without new data (duplicates or dropped chunks) are not always answered at once. With many gaps a SACK fills a packet,
+//! and a forger or a broken peer would draw 38 bytes with each byte that it sends. Such a SACK waits until it has at most three times the bytes that
+//! it answers, or for the delay. With 16 gaps and packets of 32 bytes it is still sent at once; with packets of 411 bytes it always is.
 //!
-//! Another, for peers that have asked for it in the handshake ([`SPARSE_SACK`](crate::Extensions::SPARSE_SACK)): packets that come in
-//! one batch, all at the same instant, may have one SACK for [`BATCH_PACKETS_MAX`] of them, instead of one for every second (a SHOULD of
-//! RFC 9260 §6.2). The rest at the end of the batch is due at that same instant, so nothing is acknowledged later. Four packets
-//! at one instant are answered as in the standard, and so are thin streams, gaps, duplicates and the I bit.
+//! Second deviation, for peers that have asked for it in the handshake ([`SPARSE_SACK`](crate::Extensions::SPARSE_SACK)): packets received in one
+//! batch, all at the same instant, may have one SACK for [`BATCH_PACKETS_MAX`] of them, instead of one for every second (a SHOULD of RFC 9260 §6.2).
+//! The rest at the end of the batch is due at that same instant, so nothing is acknowledged later. Up to four packets at one instant are answered as
+//! in the standard, and so are thin streams, gaps, duplicates and the I bit.
 
 use festina_units::{Duration, Instant, OptionalInstant};
 
 use crate::config::SackPolicy;
 use crate::wire::Tsn;
 
-/// How many duplicate TSNs wait to be reported; further ones still make the SACK leave at once, but are not named in it.
+/// Maximum number of duplicate TSNs to report; further ones still trigger a SACK at once, but are not listed in it.
 pub(super) const DUPLICATES_MAX: usize = 64;
 
-/// How many times as many bytes as it came in for a SACK may have that reports nothing new and leaves at once.
+/// Maximum size of an immediate SACK without news, as a multiple of the packets that it answers.
 const REPEAT_FACTOR_MAX: u32 = 3;
 
 /// Packets of one batch that one SACK answers at most.
@@ -40,7 +39,7 @@ const SACK_BYTES_MIN: usize = 28;
 /// A gap ack block, or a duplicate TSN.
 const SACK_ENTRY_BYTES: usize = 4;
 
-/// Collects what a packet's DATA chunks were, decides once per packet, and holds the delay timer.
+/// Collects the DATA chunks of a packet, decides once per packet, and runs the delay timer.
 #[derive(Debug)]
 pub(super) struct SackSchedule {
     policy: SackPolicy,
@@ -94,7 +93,7 @@ impl Batch {
     }
 }
 
-/// What the DATA chunks of one packet were.
+/// Summary of the DATA chunks of one packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PacketSeen {
     data: bool,
@@ -188,7 +187,7 @@ impl SackSchedule {
         self.packet.dropped = true;
     }
 
-    /// The packet is over; `gaps` is the number of gap ack blocks that there are to report now.
+    /// Ends the packet; `gaps` is the number of gap ack blocks to report now.
     #[inline]
     pub(super) fn packet_done(&mut self, now: Instant, gaps: usize) {
         let mut seen = std::mem::take(&mut self.packet);

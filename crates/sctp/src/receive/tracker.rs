@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use crate::bounds::TSN_SPAN_MAX;
 use crate::wire::Tsn;
 
-/// How many separate ranges above the cumulative TSN are remembered; a chunk that would begin one more is dropped. A SACK of
-/// one packet cannot report that many.
+/// Maximum number of separate ranges above the cumulative TSN; a chunk that would start another one is dropped. A SACK of one packet cannot report
+/// that many.
 pub(super) const RANGES_MAX: usize = 1_024;
 
 /// Every TSN up to `cumulative` has arrived, and those in `ranges`.
@@ -27,10 +27,10 @@ struct Range {
     last: u64,
 }
 
-/// What the tracker knows of a TSN before it is taken.
+/// The tracker's state of a TSN before it is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// It has arrived before.
+    /// It arrived before.
     Received,
     /// Too far ahead, or one range too many.
     OutOfReach,
@@ -43,11 +43,11 @@ pub(super) enum Place {
 pub(super) struct Spot {
     /// The TSN.
     pub(super) tsn: u64,
-    /// It is the one after the cumulative TSN, so every TSN below it has arrived.
+    /// Whether it is the one after the cumulative TSN, so that every TSN below it has arrived.
     pub(super) is_next: bool,
-    /// The TSN before it has arrived.
+    /// Whether the TSN before it has arrived.
     pub(super) before_received: bool,
-    /// The TSN after it has arrived.
+    /// Whether the TSN after it has arrived.
     pub(super) after_received: bool,
     /// The number of ranges below it.
     index: usize,
@@ -69,7 +69,7 @@ impl Tracker {
         self.ranges.is_empty()
     }
 
-    /// How many gap ack blocks there are.
+    /// Number of gap ack blocks.
     #[inline]
     pub(super) fn gaps(&self) -> usize {
         self.ranges.len()

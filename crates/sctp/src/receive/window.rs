@@ -1,4 +1,4 @@
-//! The advertised receiver window (RFC 9260 §6.2): how much may still come.
+//! The advertised receiver window (RFC 9260 §6.2).
 
 use super::assembly::cost::CHUNK_OVERHEAD_BYTES_MAX;
 use crate::config::Limits;
@@ -18,7 +18,7 @@ const LATELY_BYTES_MIN: usize = 8 << 10;
 /// tiny messages has room for a burst of larger ones.
 const BURST_BYTES: usize = 64 << 10;
 
-/// What the receive buffer is used for.
+/// Usage of the receive buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Use {
     /// Everything held, as allocated.
@@ -125,8 +125,8 @@ impl Window {
         held.used_bytes < self.kept_bytes_max() || is_next && (held.has_gap || !held.has_ready)
     }
 
-    /// Whether a message may be kept that the application can fetch at once, however full the buffer is. `is_alone`: there is no other,
-    /// and it has the next TSN.
+    /// Whether to keep a message that the application can fetch at once, regardless of the fill level. `is_alone`: there is no other, and it has the
+    /// next TSN.
     pub(super) fn has_room_for_relief(&self, held: Use, payload_bytes: usize, is_alone: bool) -> bool {
         let usual_bytes = if is_alone { 2 * self.buffer_bytes() + RESERVE_BYTES } else { self.kept_bytes_max() };
         held.used_bytes + payload_bytes + CHUNK_OVERHEAD_BYTES_MAX <= usual_bytes + RELIEF_BYTES

@@ -1,4 +1,4 @@
-//! What an acknowledgement changes beyond the ledger (RFC 9260 §6.2.1, §6.3.2, §7.2).
+//! Consequences of an acknowledgement beyond the ledger (RFC 9260 §6.2.1, §6.3.2, §7.2).
 
 use festina_units::Instant;
 
@@ -14,7 +14,7 @@ use crate::event::{Event, Events, RetransmissionCause};
 use crate::outstanding::{Acknowledgement, Digest, PathId, SettledPiece};
 use crate::wire::Tsn;
 
-/// What the association needs to know of an acknowledgement.
+/// The part of an acknowledgement that the association needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SackOutcome {
     /// The error counters start again, the association's and this path's: something that left by it was acknowledged for the first
@@ -23,8 +23,8 @@ pub(crate) struct SackOutcome {
 }
 
 impl Sender {
-    /// The peer says that a packet with this TSN came with the network's mark (ECNE). The window is cut once per round trip. Returns whether
-    /// the TSN was ever sent, so that there is something to answer.
+    /// Handles the peer's report that a packet with this TSN was marked (ECNE). The window is cut once per round trip. Returns whether the TSN was
+    /// ever sent, so that there is something to answer.
     pub(crate) fn handle_mark(&mut self, now: Instant, path: &mut SendPath, tsn: Tsn) -> bool {
         let tsn = tsn.unwrap(self.ledger.next_tsn());
         if tsn >= self.ledger.next_tsn() {

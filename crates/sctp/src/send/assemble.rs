@@ -1,4 +1,4 @@
-//! What goes into the next packet (RFC 9260 §6.1, §6.10): lost chunks in TSN order, then companions that ride along, then new data.
+//! Fills the next packet (RFC 9260 §6.1, §6.10): lost chunks in TSN order, then companions, then new data.
 
 use festina_recovery::profile::ImmediateSack;
 use festina_units::{EcnCodepoint, Instant};
@@ -10,7 +10,7 @@ use crate::event::{Event, Events};
 use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState, Form, PathId, SentAs};
 use crate::wire::{FragmentHeader, PacketBuilder, Tsn};
 
-/// What was put into a packet.
+/// Summary of the chunks put into a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Loaded {
     pub(super) chunks: usize,
@@ -18,24 +18,24 @@ pub(super) struct Loaded {
     /// Bytes of DATA chunks, headers and padding included.
     pub(super) bytes: usize,
     pub(super) new_bytes: usize,
-    /// Of what was taken for lost.
+    /// Bytes of chunks marked as lost.
     repair_bytes: usize,
-    /// Of what rode along beside new data.
+    /// Bytes of companions bundled with new data.
     pub(super) ride_bytes: usize,
     /// Part of a message only.
     pub(super) has_fragment: bool,
     pub(super) tsn_highest: u64,
-    /// The earliest outstanding chunk left again, in a way that restarts T3-rtx.
+    /// Whether the earliest outstanding chunk was retransmitted in a way that restarts T3-rtx.
     pub(super) earliest_resent: bool,
     /// DATA had left at the same instant before.
     pub(super) same_instant: bool,
-    /// A chunk did not leave again, because its message may not.
+    /// Whether a chunk was not retransmitted because its message does not permit it.
     has_withheld: bool,
     /// A chunk found no room.
     is_full: bool,
 }
 
-/// What the next packet is for, as far as the sender knows.
+/// The purpose of the next packet, as far as the sender knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Errand {
     order: Option<Order>,
@@ -64,7 +64,7 @@ pub(crate) struct Filled {
 }
 
 impl Sender {
-    /// What the next packet by `path` is for. Asked once for each packet: [`fill`](Self::fill) gets the answer.
+    /// Returns the purpose of the next packet on `path`. Call once for each packet and pass the result to [`fill`](Self::fill).
     #[inline]
     pub(crate) fn errand(&self, now: Instant, path: &SendPath) -> Errand {
         // A side that only receives is asked after each packet.
@@ -127,7 +127,7 @@ impl Sender {
     ) -> Filled {
         let mut order = errand.order;
         if self.drop_stale(now, events) {
-            // What comes next may not fit into the peer's window: then that is to be probed.
+            // The next chunk may not fit into the peer's window, which then has to be probed.
             self.settle(now, path);
             order = self.order(now, path);
         }
@@ -183,7 +183,7 @@ impl Sender {
     ) -> Loaded {
         let mut loaded = Loaded::default();
         let again = if companions.ride_with_new_data() { Again::BesideNewData } else { Again::Alone };
-        // What is repaired or asked for is worth a SACK at once; what rides along has no more haste than the new data beside it.
+        // Retransmissions and probes are worth an immediate SACK; piggybacked copies are no more urgent than the new data.
         let asks = match again {
             Again::BesideNewData => asks,
             Again::Alone => path.repair.rules().immediate_sack == ImmediateSack::Needed,
@@ -281,7 +281,7 @@ impl Sender {
         }
     }
 
-    /// The piece whose turn it is as a chunk, and the header to send it with.
+    /// Returns the next piece as a chunk, with its header.
     fn cut_chunk(
         &mut self,
         turn: Turn,
@@ -329,7 +329,7 @@ impl Sender {
             self.buffer.packet_left(now);
         }
         let (in_flight, srtt) = (self.ledger.on_the_way_bytes(), path.repair.rtt().srtt());
-        // What rides along or is probed with was on the way already, and has limits of its own.
+        // Companions and window probes were in flight already, and have limits of their own.
         path.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
         let (repair, view) = path.split(&self.buffer, &self.window);
         repair.on_sent(now, order, loaded, &self.ledger, &view);

@@ -1,4 +1,4 @@
-//! How much may wait for its first transmission, if the send buffer is to follow the congestion window or to keep a delay (G02 §2).
+//! Limits the unsent data if the send buffer follows the congestion window or a target delay (G02 §2).
 
 use festina_recovery::send_buffer::{DelayBudget, MinBuf, Waits, Window};
 use festina_units::{Duration, Instant};
@@ -6,15 +6,15 @@ use festina_units::{Duration, Instant};
 use crate::config::SendBufferPolicy;
 use crate::congestion::small;
 
-/// The limit on what waits, and what it follows.
+/// The limit on unsent data, and the measurements that it follows.
 #[derive(Debug)]
 pub(super) struct Backlog {
     rule: Rule,
     /// Payload bytes that were ever taken in.
     taken_bytes: u64,
-    /// What may wait now, in bytes of DATA chunks.
+    /// Present limit on unsent bytes of DATA chunks.
     room_bytes: usize,
-    /// What a full packet holds of them.
+    /// Bytes of DATA chunks in a full packet.
     packet_bytes: usize,
     /// Nothing is outstanding.
     is_idle: bool,
@@ -26,7 +26,7 @@ enum Rule {
     Target { budget: DelayBudget, waits: Waits },
 }
 
-/// What the path says.
+/// State of the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surroundings {
     pub(super) cwnd_bytes: usize,
@@ -57,7 +57,7 @@ impl Backlog {
         }
     }
 
-    /// A packet left with what had waited; `waiting_bytes` of payload still wait.
+    /// A packet with queued data was sent; `waiting_bytes` of payload still wait.
     pub(super) fn packet_left(&mut self, now: Instant, waiting_bytes: usize) {
         let Rule::Target { budget, waits } = &mut self.rule else { return };
         let left_bytes = self.taken_bytes - waiting_bytes as u64;
@@ -67,7 +67,7 @@ impl Backlog {
         }
     }
 
-    /// Judges anew how much may wait.
+    /// Updates the limit.
     pub(super) fn follow(&mut self, now: Instant, path: Surroundings) {
         self.packet_bytes = path.packet_bytes.max(1);
         self.is_idle = path.outstanding_bytes == 0;
@@ -83,8 +83,8 @@ impl Backlog {
         self.room_bytes = usize::try_from(packets).unwrap_or(usize::MAX).saturating_mul(self.packet_bytes);
     }
 
-    /// Returns whether a message that takes `message_bytes` in chunks may wait beside `waiting_bytes`: a packet of it has room, or nothing
-    /// is in its way.
+    /// Returns whether a message that takes `message_bytes` in chunks fits in addition to `waiting_bytes`: if a packet of it has room, or if nothing
+    /// waits.
     pub(super) fn takes(&self, waiting_bytes: usize, message_bytes: usize) -> bool {
         let is_first = self.is_idle && waiting_bytes == 0;
         is_first || waiting_bytes.saturating_add(message_bytes.min(self.packet_bytes)) <= self.room_bytes

@@ -1,10 +1,10 @@
-//! How much of a message goes into a packet (RFC 9260 §6.9).
+//! Chooses how much of a message goes into a packet (RFC 9260 §6.9).
 
-/// Payload bytes of the next piece of a message of which `rest` are unsent, in a packet with room for `room` of them, if an empty
-/// packet has room for `full`. `None` leaves the message to a later packet.
+/// Returns the payload bytes of the next piece of a message with `rest` unsent bytes, in a packet with `room` for them, if an empty packet has room
+/// for `full`. `None` leaves the message to a later packet.
 ///
-/// What fits into an empty packet whole is never split merely to fill up a packet. What does not is cut to the room that there is,
-/// unless that would make a piece of less than half a packet.
+/// A piece that fits into an empty packet whole is never split merely to fill up a packet. Larger ones are cut to the available room, unless that
+/// would make a piece of less than half a packet.
 pub(super) fn piece_bytes(rest: usize, room: usize, full: usize) -> Option<usize> {
     if rest <= room {
         Some(rest)

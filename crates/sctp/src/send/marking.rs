@@ -1,16 +1,16 @@
-//! Which packets routers may mark instead of dropping them (ECT, RFC 3168 §5), and whether the path carries such packets at all.
+//! Decides which packets routers may mark instead of dropping them (ECT, RFC 3168 §5), and whether the path carries such packets at all.
 //!
-//! Some paths drop whatever is capable of ECN. So the first packets with new data try it, [`TRIES`] at most, until one of them is
-//! acknowledged without having left again; what is sent again meanwhile leaves without the codepoint and gets through. From then on every
-//! packet with data is capable of ECN, retransmissions too: RFC 3168 §6.1.5 excludes them for fear of forged segments, which the
-//! verification tag keeps away here. After a timeout the path has to prove itself anew.
+//! Some paths drop ECN-capable packets. So at most [`TRIES`] of the first packets with new data carry the codepoint until one of them is acknowledged
+//! without a retransmission; retransmissions meanwhile go without it and get through. From then on every packet with data is ECN-capable,
+//! retransmissions too: RFC 3168 §6.1.5 excludes them for fear of forged segments, which the verification tag prevents here. After a timeout the test
+//! starts again.
 
 use festina_units::EcnCodepoint;
 
 use crate::wire::Tsn;
 
-/// Packets that may be lost to the trial: a path that drops every one costs as many repairs, and a path that loses 5 % of all is given up
-/// in one of 160,000 cases.
+/// Packets that may be lost to the test: a path that drops every one costs as many repairs, and a path that loses 5 % of all packets fails it in one
+/// of 160,000 cases.
 const TRIES: u8 = 4;
 
 /// What one path does with packets that are capable of ECN.
@@ -21,12 +21,12 @@ pub(super) struct Marking {
     is_proven: bool,
     /// The last TSN in the latest packet that tried.
     tried: u32,
-    /// It is not acknowledged yet, and has not left again.
+    /// Whether it is neither acknowledged nor retransmitted yet.
     is_open: bool,
 }
 
 impl Marking {
-    /// Both ends take part, and the handshake is over.
+    /// Both ends support ECN, and the handshake is complete.
     pub(super) fn begin(&mut self) {
         *self = Self { tries: TRIES, ..Self::default() };
     }
@@ -45,7 +45,7 @@ impl Marking {
         EcnCodepoint::Capable
     }
 
-    /// A chunk with this TSN leaves again.
+    /// A chunk with this TSN is retransmitted.
     #[inline]
     pub(super) fn resent(&mut self, tsn: u64) {
         self.is_open &= self.tried != wrapped(tsn);
@@ -67,7 +67,7 @@ impl Marking {
     }
 }
 
-/// The TSN as on the wire: what is outstanding fits into half of that space.
+/// The TSN as on the wire: the outstanding TSNs fit into half of that space.
 fn wrapped(tsn: u64) -> u32 {
     Tsn::wrap(tsn).0
 }

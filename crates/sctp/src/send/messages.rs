@@ -1,7 +1,7 @@
-//! The messages that are not settled yet: what the queue and the ledger need to know of them, once per message.
+//! The unsettled messages: the state of each that the queue and the ledger need.
 //!
-//! A message has a slot from `send` until its last chunk is acknowledged for good, or until it is given up. Queue and ledger refer to
-//! it by the slot's number.
+//! A message has a slot from `send` until its last chunk is acknowledged for good, or until it is abandoned. Queue and ledger refer to it by the
+//! slot's number.
 
 use festina_units::Instant;
 
@@ -11,7 +11,7 @@ use crate::message::{Message, MessageId};
 use crate::outstanding::{Chunk, MessageSlot};
 use crate::wire::{FragmentHeader, StreamId, Tsn};
 
-/// Slots for which memory is kept while none is in use: what a thin stream needs.
+/// Slots for which memory is kept while none is in use: enough for a thin stream.
 pub(super) const SLOTS_KEPT: usize = 4;
 
 /// Slots that the second step of growth makes room for, so that a burst costs few allocations. They are kept while burst follows burst.
@@ -30,16 +30,15 @@ pub(super) struct OutboundMessage {
     /// When it is not worth sending any more; [`Instant::MAX`] if it always is.
     pub(super) expires_at: Instant,
     pub(super) ppid: u32,
-    /// Its pieces that are not settled: chunks with a TSN, and one for what has none yet.
+    /// Number of its unsettled pieces: each chunk with a TSN, and the unsent rest.
     pieces: u32,
-    /// The low bits of the TSN of its last piece that has one. While none has, its key in the queue: the low bits of its identity, or of
-    /// that of the message whose place it took.
+    /// The low bits of the TSN of its last piece that has one. Without one, its key in the queue: the low bits of its identity, or of that of the
+    /// message that it replaced.
     pub(super) last_tsn: u32,
     pub(super) stream: StreamId,
-    /// Its MID, the low bits of which are its SSN; given with the first fragment, and without meaning until then. Unordered messages in
-    /// DATA chunks have none.
+    /// Its MID, whose low bits are its SSN. Assigned with the first fragment, and meaningless before. Unordered messages in DATA chunks have none.
     pub(super) number: u32,
-    /// How often a chunk may leave again.
+    /// Maximum number of retransmissions of a chunk.
     retransmissions_max: u8,
     /// When `expires_at` counts.
     expiry: Expiry,
@@ -59,7 +58,7 @@ pub(super) struct Left {
 /// What partial reliability knows of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Nobody looks for it.
+    /// No partial-reliability option needs it.
     Plain,
     /// It is found by its lifetime, its priority or its key.
     Tracked,
@@ -90,7 +89,7 @@ impl OutboundMessage {
         }
     }
 
-    /// Why a chunk that has left so often must not leave again, if so (RFC 3758 §4.1, RFC 7496 §3.1).
+    /// Returns why a chunk with this many transmissions must not be sent again, if so (RFC 3758 §4.1, RFC 7496 §3.1).
     #[inline]
     pub(super) fn obstacle_again(&self, now: Instant, transmissions: u8) -> Option<AbandonReason> {
         if self.retransmissions_max != NO_LIMIT && transmissions > self.retransmissions_max {
@@ -108,7 +107,7 @@ impl OutboundMessage {
         }
     }
 
-    /// Returns whether its lifetime is over, and it is to be given up as soon as a chunk of it is missing below others that arrived.
+    /// Returns whether its lifetime has ended and it is abandoned as soon as a chunk of it is missing below others that arrived.
     pub(super) fn is_over_if_missing(&self, now: Instant) -> bool {
         self.expiry == Expiry::WhenMissing && self.expires_at <= now
     }
@@ -118,7 +117,7 @@ impl OutboundMessage {
         self.expiry == Expiry::WhenOverdue
     }
 
-    /// Why it must not be sent any more, if so and none of it has left; the peer takes `streams` streams.
+    /// Returns why an unsent message must not be sent any more, if so; the peer accepts `streams` streams.
     #[inline]
     pub(super) fn obstacle(&self, now: Instant, has_tsn: bool, streams: u16) -> Option<AbandonReason> {
         if has_tsn {
@@ -158,7 +157,7 @@ enum Slot {
     Free { next: u32 },
 }
 
-/// The slots. What a message costs at least in the send buffer bounds how many there are.
+/// The slots. Their number is bounded by the minimum cost of a message in the send buffer.
 #[derive(Debug)]
 pub(super) struct Messages {
     slots: Box<[Slot]>,
@@ -173,7 +172,7 @@ impl Messages {
         Self { slots: Box::default(), free: NO_SLOT, used: 0 }
     }
 
-    /// How many messages there are.
+    /// Number of messages.
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.used
@@ -220,7 +219,7 @@ impl Messages {
         }
     }
 
-    /// A piece of the message is acknowledged for good or given up. With the last one the message leaves; what it was, if so.
+    /// Settles a piece of the message, acknowledged for good or abandoned. Returns the message if this was its last piece.
     #[inline]
     pub(super) fn settle_piece(&mut self, slot: MessageSlot) -> Option<Left> {
         let place = self.slots.get_mut(index(slot));
@@ -239,7 +238,7 @@ impl Messages {
         Some(left)
     }
 
-    /// No burst is to be expected: keeps what a thin stream needs, if there are no messages.
+    /// No burst is expected: shrinks to the memory of a thin stream, if there are no messages.
     #[inline]
     pub(super) fn calm_down(&mut self) {
         self.shrink(SLOTS_KEPT);
@@ -263,7 +262,7 @@ impl Messages {
         *self = Self::new();
     }
 
-    /// Every slot is in use. Makes room for half as many more, so that a third of the slots is idle at most.
+    /// Every slot is in use. Makes room for half as many more, so that at most a third of the slots is idle.
     #[cold]
     fn grow(&mut self) {
         let used = self.slots.len();
@@ -281,7 +280,7 @@ impl Messages {
         self.free = number(used);
     }
 
-    /// What a slot takes in memory, its share of idle ones included.
+    /// Memory of a slot, including its share of idle ones.
     #[cfg(test)]
     pub(super) const SLOT_BYTES: usize = size_of::<Slot>() * 3 / 2;
 

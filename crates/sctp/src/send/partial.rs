@@ -1,9 +1,8 @@
-//! Partial reliability (RFC 3758, RFC 7496): which messages are given up, when, and how the peer hears of it.
+//! Partial reliability (RFC 3758, RFC 7496): when messages are abandoned, and how the peer is notified.
 //!
-//! A message is abandoned by its lifetime, when it would have to leave once more than its limit allows, for one of higher priority in a
-//! full buffer, or for a newer one with its key. One of which nothing has left costs nothing then: no TSN, no SSN, no packet. Of others
-//! all fragments are abandoned together, and FORWARD-TSN moves the peer past them. With a peer that does not support that, what has
-//! begun to leave stays reliable.
+//! A message is abandoned at the end of its lifetime, when it would exceed its number of retransmissions, for one of higher priority in a full
+//! buffer, or for a newer one with its key. If nothing of it was sent, this costs no TSN, SSN or packet. Otherwise all fragments are abandoned
+//! together, and FORWARD-TSN moves the peer past them. If the peer does not support that, partly sent messages stay reliable.
 
 mod forward;
 mod tracked;
@@ -46,19 +45,19 @@ struct AbandonedCounts {
     streams: BTreeMap<StreamId, AbandonedStats>,
 }
 
-/// What is to be expected of a message past its lifetime.
+/// What a message past its lifetime waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outlook {
     /// Nothing: a part of it would have to leave, or its lifetime counts wherever it is.
     None,
-    /// The acknowledgement of what left last at `departure`.
+    /// The acknowledgement of the chunk last sent at `departure`.
     Answer { departure: Instant },
     /// The peer has all of it, as far as it says.
     Arrived,
 }
 
 impl Outlook {
-    /// An acknowledgement of what left at `sent_at` is to be expected, too.
+    /// Adds the expected acknowledgement of a chunk sent at `sent_at`.
     fn or_answer(self, sent_at: Instant) -> Self {
         match self {
             Self::Answer { departure } => Self::Answer { departure: departure.max(sent_at) },
@@ -67,7 +66,7 @@ impl Outlook {
     }
 }
 
-/// How long after a departure its acknowledgement is overdue: a round trip and what it varies by, at least a quarter.
+/// Time after a transmission at which its acknowledgement is overdue: SRTT plus 4 RTTVAR, at least SRTT/4.
 fn patience(path: &SendPath) -> Duration {
     let rtt = path.repair.rtt();
     let Some(srtt) = rtt.srtt() else { return path.rto() };
@@ -89,7 +88,7 @@ impl Partial {
         }
     }
 
-    /// A message is settled or given up. Returns whether its delivery is to be reported.
+    /// A message is settled or abandoned. Returns whether to report its delivery.
     #[cold]
     pub(super) fn forget(&mut self, slot: MessageSlot) -> bool {
         self.0.as_mut().is_some_and(|memory| memory.tracked.remove(slot))
@@ -112,13 +111,13 @@ impl Partial {
         self.0.as_ref().is_some_and(|memory| memory.forward.is_due(now))
     }
 
-    /// The highest TSN that the peer was told to pass over.
+    /// The highest TSN skipped by a FORWARD-TSN.
     #[inline]
     pub(super) fn forwarded(&self) -> u64 {
         self.0.as_ref().map_or(0, |memory| memory.forward.told)
     }
 
-    /// How many FORWARD-TSN were sent.
+    /// Number of FORWARD-TSNs sent.
     pub(super) fn forward_tsns(&self) -> u64 {
         self.0.as_ref().map_or(0, |memory| memory.forward.count)
     }
@@ -130,7 +129,7 @@ impl Partial {
         Instant::earliest([memory.tracked.expires_at(), memory.forward.due_at])
     }
 
-    /// The ledger changed, by an acknowledgement or otherwise: decides how far the peer is to be moved, and when FORWARD-TSN is sent.
+    /// The ledger changed: decides how far the peer is to be moved, and when FORWARD-TSN is sent.
     #[inline(always)]
     pub(super) fn judge_forward(
         &mut self,
@@ -145,7 +144,7 @@ impl Partial {
         }
     }
 
-    /// Time has passed. If T3-rtx has expired (`t3`), what the peer was told may be lost (C5).
+    /// Handles timers. If T3-rtx has expired (`t3`), the last FORWARD-TSN may be lost (C5).
     #[inline]
     pub(super) fn handle_forward_timeout(&mut self, now: Instant, t3: bool) {
         if let Some(Memory { forward, .. }) = self.0.as_deref_mut() {
@@ -172,8 +171,8 @@ impl Partial {
     }
 }
 
-/// Abandons messages: the part of the sender that this changes. It knows no windows and no paths, and its functions return whether anything was
-/// given up; what follows from that is up to the caller.
+/// The part of the sender that abandons messages. It knows no windows and no paths. Its functions return whether anything was abandoned; the caller
+/// handles the consequences.
 #[derive(Debug)]
 pub(super) struct Abandoning<'s> {
     pub(super) buffer: &'s mut SendBuffer,
@@ -188,10 +187,10 @@ pub(super) struct Abandoning<'s> {
 }
 
 impl Abandoning<'_> {
-    /// Makes room for a message in a full buffer, if its key or its priority says that others may go, and takes it in.
+    /// Makes room for a message in a full buffer, if its key or its priority permits that others are abandoned, and queues it.
     ///
     /// # Errors
-    /// There is no room. Nothing was given up then.
+    /// There is no room. Nothing was abandoned then.
     #[cold]
     pub(super) fn push_partial(
         &mut self,
@@ -265,8 +264,8 @@ impl Abandoning<'_> {
         tsns
     }
 
-    /// The messages to evict so that there is room for `message`, which takes the place of `replaced`; `None` if there are too few. Those
-    /// of the lowest priority come first, and among them the last ones, which have hardly begun to leave.
+    /// Returns the messages to evict to make room for `message`, which replaces `replaced`; `None` if there are too few. Those of the lowest priority
+    /// come first, and among them the last ones, which are the least sent.
     fn victims(&self, message: &Message, replaced: Option<MessageSlot>, freed: Room) -> Option<Vec<MessageSlot>> {
         let (bytes, mut freed) = (message.payload.len(), freed);
         let mut victims = Vec::new();
@@ -310,7 +309,7 @@ impl Abandoning<'_> {
         }
     }
 
-    /// Abandons a message of which nothing has a TSN, and nothing waits any more.
+    /// Abandons a message without any TSN and without unsent data.
     fn give_up_unsent(&mut self, slot: MessageSlot, reason: AbandonReason, events: &mut Events) {
         if let Some(message) = self.buffer.message(slot).copied() {
             self.partial.forget(slot);
@@ -319,7 +318,7 @@ impl Abandoning<'_> {
         }
     }
 
-    /// Abandons a message of which something has a TSN; `unsent` is the rest.
+    /// Abandons a partly sent message; `unsent` is the rest.
     fn give_up_sent(&mut self, slot: MessageSlot, unsent: Option<&Unsent>, reason: AbandonReason, events: &mut Events) {
         let Some(message) = self.buffer.message(slot).copied() else { return };
         self.partial.forget(slot);
@@ -357,7 +356,7 @@ impl Abandoning<'_> {
         any
     }
 
-    /// Abandons the messages whose lifetime is over, and those that would be sent too often. Returns whether there were any.
+    /// Abandons messages whose lifetime has ended, and those that would exceed their retransmissions. Returns whether there were any.
     #[cold]
     #[inline(never)]
     pub(super) fn give_up_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
@@ -390,7 +389,7 @@ impl Abandoning<'_> {
         any
     }
 
-    /// What is to be expected of a message whose lifetime has ended.
+    /// Returns what a message past its lifetime waits for.
     fn outlook(&self, slot: MessageSlot) -> Outlook {
         let awaits_answer = self.buffer.message(slot).is_some_and(OutboundMessage::awaits_answer);
         if !awaits_answer || self.buffer.waiting(slot).is_some() {

@@ -1,7 +1,7 @@
-//! What the sender keeps of each path to the peer: repair, the congestion window, the burst limit, packet sizes.
+//! The sender's state of each path to the peer: repair, congestion window, burst limit, packet sizes.
 //!
-//! It knows no addresses and no heartbeats: the association keeps those, beside this. What all paths have in common, such as the
-//! ledger, the messages and the peer's window, is the [`Sender`](super::Sender)'s.
+//! It contains no addresses and no heartbeats, which belong to the association. State shared by all paths, such as the ledger, the messages and the
+//! peer's window, belongs to the [`Sender`](super::Sender).
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) struct SendPath {
     pub(super) last_sent_at: Instant,
 }
 
-/// What an event does to the congestion window before repair judges it.
+/// Effect of an event on the congestion window before repair judges it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pressure {
     /// Nothing.
@@ -82,7 +82,7 @@ impl PacketSizes {
     }
 }
 
-/// Max.Burst: how many packets with new data one event may release (RFC 9260 §6.1 rule D).
+/// Max.Burst: maximum packets with new data that one event may release (RFC 9260 §6.1 rule D).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
     packets_max: u32,
@@ -100,7 +100,7 @@ impl Burst {
         self.packets_left = self.packets_max;
     }
 
-    /// What an acknowledgement or an expiry releases.
+    /// Applies the release of an acknowledgement or an expiry.
     pub(super) fn release(&mut self, release: Release) {
         match release {
             Release::Same => {}
@@ -138,7 +138,7 @@ impl SendPath {
         }
     }
 
-    /// The peer restarted: forgets what was measured (RFC 9260 §5.2.4.1).
+    /// The peer restarted: discards all measurements (RFC 9260 §5.2.4.1).
     pub(crate) fn reset_for_restart(&mut self, now: Instant, config: &Config) {
         self.repair.reset(config);
         self.congestion = Congestion::new(config.congestion, self.sizes.chunks(), self.sizes.initial_window.into());
@@ -152,9 +152,9 @@ impl SendPath {
         self.sizes.packet()
     }
 
-    /// Lowers the packet size, at most to what every setting allows. Returns false if it is no larger already.
+    /// Lowers the packet size, but not below the minimum setting. Returns false if it is already no larger.
     ///
-    /// The congestion window keeps counting in the size that the path began with: the packets on the way still have it.
+    /// The congestion window keeps counting in the original size, which the packets in flight still have.
     pub(crate) fn limit_packet_bytes(&mut self, bytes: usize) -> bool {
         let limited = PacketSizes::new(bytes.max(PACKET_BYTES_MIN), self.sizes.initial_window);
         if limited.chunks >= self.sizes.chunks {
@@ -164,7 +164,7 @@ impl SendPath {
         true
     }
 
-    /// Routers may mark packets instead of dropping them: both ends take part, and the handshake is over.
+    /// Both ends support ECN, and the handshake is complete: packets become ECN-capable.
     pub(crate) fn begin_marking(&mut self) {
         self.marking.begin();
     }
@@ -196,12 +196,12 @@ impl SendPath {
         self.repair.rto()
     }
 
-    /// Returns whether control chunks leave again ahead of their timers.
+    /// Returns whether control chunks are repeated ahead of their timers.
     pub(crate) fn copies_control_early(&self) -> bool {
         self.mechanisms().early_copies != EarlyCopies::Off
     }
 
-    /// How far early copies of a control chunk keep apart that leaves now, if there are any.
+    /// Spacing of early copies of a control chunk sent now, if there are any.
     pub(crate) fn control_pace(&self) -> Option<Pace> {
         self.pace(KnownRoundTrip::by(self.repair.rtt()))
     }
@@ -224,13 +224,13 @@ impl SendPath {
         early_copies.pace(known, redundancy)
     }
 
-    /// What is known of the round trip, unless nothing was measured.
+    /// Returns the round-trip estimate, unless nothing was measured.
     pub(crate) fn measured_round_trip(&self) -> Option<AssumedRoundTrip> {
         let rtt = self.repair.rtt();
         rtt.rtt_latest().and_then(|_| AssumedRoundTrip::by(rtt))
     }
 
-    /// New data comes after nothing was heard by this path for so long.
+    /// New data follows after `silence` without a packet on this path.
     pub(crate) fn was_silent(&mut self, silence: Duration) {
         self.repair.was_silent(silence);
     }
@@ -245,7 +245,7 @@ impl SendPath {
         self.repair.assume_round_trip(assumed);
     }
 
-    /// What is known of the loss.
+    /// Returns the estimated loss.
     pub(crate) fn known_loss(&self) -> KnownLoss {
         self.repair.known_loss()
     }
@@ -255,12 +255,12 @@ impl SendPath {
         self.repair.assume_loss(known);
     }
 
-    /// How much later than SRTT packets came that were overtaken lately, if any were.
+    /// How much later than SRTT recently reordered packets arrived, if there were any.
     pub(crate) fn known_lateness(&self, now: Instant) -> Option<Duration> {
         self.repair.known_lateness(now)
     }
 
-    /// Takes for granted that packets are overtaken and come so much later than SRTT.
+    /// Assumes that packets are reordered and arrive up to `lateness` later than SRTT.
     pub(crate) fn assume_lateness(&mut self, now: Instant, lateness: Duration) {
         self.repair.assume_lateness(now, lateness);
     }
@@ -271,7 +271,7 @@ impl SendPath {
         View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left }
     }
 
-    /// What the backlog of the send buffer follows.
+    /// The inputs of the send buffer's backlog.
     pub(super) fn surroundings(&self, ledger: &Ledger) -> Surroundings {
         Surroundings {
             cwnd_bytes: self.congestion.cwnd(),
@@ -291,8 +291,8 @@ impl SendPath {
         (repair, View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left })
     }
 
-    /// The one place that moves cwnd, once for each event: first what the event itself does to it (`pressure`), then the verdict of repair,
-    /// which `judge` asks for (the note of RFC 9260 §7.2.4), then the end of fast recovery. Returns the verdict.
+    /// The only place that changes cwnd, once per event: first the effect of the event itself (`pressure`), then the verdict of repair from `judge`
+    /// (the note of RFC 9260 §7.2.4), then the end of fast recovery. Returns the verdict.
     pub(super) fn regulate(
         &mut self,
         pressure: Pressure,

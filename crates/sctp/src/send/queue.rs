@@ -17,7 +17,7 @@ use crate::outstanding::MessageSlot;
 use crate::wire::Framing;
 use crate::wire::StreamId;
 
-/// What is queued or not yet acknowledged, and the messages that wait.
+/// Queued and unacknowledged messages.
 #[derive(Debug)]
 pub(super) struct SendBuffer {
     scheduler: Scheduler,
@@ -27,18 +27,18 @@ pub(super) struct SendBuffer {
     /// Payload bytes that wait for TSNs.
     queued_bytes: u32,
     limits: SendLimits,
-    /// At most eight million, by what each costs in the largest buffer.
+    /// At most eight million, given the cost of each in the largest buffer.
     queued_messages: u32,
     /// Messages that were abandoned and keep their slots until the peer has passed over them.
     abandoned_messages: u32,
-    /// A message was refused for want of room, and the application waits to hear that there is some again.
+    /// A message was refused for lack of room, and the application waits for a notification.
     was_full: bool,
     expiry: Expiry,
-    /// What may wait, if it follows the window.
+    /// The limit on unsent data, if it follows the window.
     backlog: Option<Box<Backlog>>,
 }
 
-/// What messages that are given up make free.
+/// Room made by abandoned messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Room {
     pub(super) messages: u32,
@@ -122,7 +122,7 @@ impl SendBuffer {
         fits && self.may_wait(payload_bytes, freed)
     }
 
-    /// Returns whether a message may wait beside those that do, if what may wait follows the window.
+    /// Returns whether a message fits into the limit on unsent data, if that follows the window.
     #[inline]
     fn may_wait(&self, payload_bytes: usize, freed: Room) -> bool {
         self.backlog.as_ref().is_none_or(|backlog| {
@@ -131,18 +131,18 @@ impl SendBuffer {
         })
     }
 
-    /// Whether messages past their lifetimes are looked for among what is missing.
+    /// Whether missing chunks are checked for messages past their lifetimes.
     pub(super) fn looks_for_missing(&self) -> bool {
         self.expiry == Expiry::WhenMissing
     }
 
-    /// Returns whether what may wait follows the window.
+    /// Returns whether the limit on unsent data follows the window.
     #[inline]
     pub(super) fn follows_window(&self) -> bool {
         self.backlog.is_some()
     }
 
-    /// Judges anew how much may wait, if that follows the window.
+    /// Updates the limit on unsent data, if that follows the window.
     #[inline]
     pub(super) fn follow(&mut self, now: Instant, path: impl FnOnce() -> Surroundings) {
         if let Some(backlog) = &mut self.backlog {
@@ -164,7 +164,7 @@ impl SendBuffer {
         slot
     }
 
-    /// Takes a message in, in the place of one of which nothing has a TSN. Returns the slots of both.
+    /// Queues a message in place of one without any TSN. Returns the slots of both.
     pub(super) fn push_in_place(
         &mut self,
         now: Instant,
@@ -206,7 +206,7 @@ impl SendBuffer {
         size(self.queued_bytes)
     }
 
-    /// At most what the queued messages take in packets if none is fragmented.
+    /// Maximum bytes of the queued messages in packets if none is fragmented.
     pub(super) fn queued_chunk_bytes_max(&self, framing: Framing) -> usize {
         self.queued_bytes() + size(self.queued_messages) * framing.chunk_bytes(3)
     }
@@ -216,7 +216,7 @@ impl SendBuffer {
         size(self.used_bytes)
     }
 
-    /// What is left of the message whose turn it is.
+    /// The unsent rest of the message whose turn it is.
     pub(super) fn front(&self) -> Option<&Unsent> {
         self.scheduler.front()
     }
@@ -264,7 +264,7 @@ impl SendBuffer {
         }
     }
 
-    /// Takes what is left of a message out of the queue and the account. Its piece stays.
+    /// Removes the unsent rest of a message from the queue and from the accounting. Its piece stays.
     pub(super) fn withdraw(&mut self, slot: MessageSlot) -> Option<Unsent> {
         let (stream, waiting) = (self.messages.get(slot)?.stream, size(self.queued_messages));
         let unsent = self.scheduler.remove(stream, slot, waiting, queue_key(&self.messages))?;
@@ -273,7 +273,7 @@ impl SendBuffer {
         Some(unsent)
     }
 
-    /// A message is abandoned of which some has left, `payload_bytes` of it not acknowledged. It keeps its slot.
+    /// Abandons a partly sent message with `payload_bytes` unacknowledged. It keeps its slot.
     pub(super) fn abandon(&mut self, slot: MessageSlot, payload_bytes: usize) {
         if let Some(message) = self.messages.get_mut(slot) {
             message.fate = Fate::Abandoned;
@@ -287,7 +287,7 @@ impl SendBuffer {
         self.messages.len() - self.abandoned_messages
     }
 
-    /// Takes the front message out of the queue altogether. Its identity, and whether some of it has a TSN.
+    /// Removes the front message from the queue. Returns its identity, and whether part of it has a TSN.
     pub(super) fn discard(&mut self) -> Option<(MessageId, bool)> {
         let front = self.scheduler.pop()?;
         self.count_sent(front.rest.len(), true);
@@ -296,8 +296,8 @@ impl SendBuffer {
         Some((id, front.has_tsn()))
     }
 
-    /// Takes off the queue what leaves in this turn. It stays in the account until [`release`](Self::release). Whether pieces of
-    /// several messages may alternate is a question of how they are framed (`interleaves`).
+    /// Removes the piece sent in this turn from the queue. It still counts until [`release`](Self::release). Whether pieces of several messages may
+    /// alternate depends on their framing (`interleaves`).
     #[inline]
     pub(super) fn cut(&mut self, turn: Turn, interleaves: bool) -> Option<Piece> {
         let piece = self.scheduler.take(turn.bytes, interleaves)?;
@@ -318,30 +318,30 @@ impl SendBuffer {
         }
     }
 
-    /// Messages take turns piece by piece: no more of them begin than the peer, which offers `peer_a_rwnd` bytes in all, can hold with what
-    /// their pieces cost it.
+    /// Messages take turns piece by piece: limits the number of messages begun to those that the peer, which offers `peer_a_rwnd` bytes, can hold,
+    /// including its cost per piece.
     pub(super) fn bound_begun(&mut self, chunk_bytes: usize, peer_a_rwnd: u32) {
         self.scheduler.bound(chunk_bytes, size(peer_a_rwnd / 2));
     }
 
-    /// Sets what the scheduler goes by for a stream.
+    /// Sets a stream's value for the scheduler.
     pub(super) fn set_stream_value(&mut self, stream: StreamId, value: u16) {
         self.scheduler.set_value(stream, value);
     }
 
-    /// No burst is to be expected: keeps what a thin stream needs, if there are no messages.
+    /// No burst is expected: shrinks to the memory of a thin stream, if there are no messages.
     pub(super) fn calm_down(&mut self) {
         self.scheduler.calm_down();
         self.messages.calm_down();
     }
 
-    /// Gives back what the buffer does not need now.
+    /// Frees unused memory of the buffer.
     pub(super) fn give_back_memory(&mut self) {
         self.scheduler.give_back_memory();
         self.messages.give_back_memory();
     }
 
-    /// A piece of a message leaves the account, acknowledged or given up. With the last one the message does; what it was, if so.
+    /// Removes a piece from the accounting, acknowledged or abandoned. Returns the message if this was its last piece.
     #[inline]
     pub(super) fn release(&mut self, slot: MessageSlot, payload_bytes: usize) -> Option<Left> {
         self.used_bytes -= small(payload_bytes);
@@ -352,7 +352,7 @@ impl SendBuffer {
         Some(left)
     }
 
-    /// Returns whether the application is to be told, now and once, that there is room again.
+    /// Returns once, after there is room again, that the application must be notified.
     pub(super) fn take_writable(&mut self) -> bool {
         let writable = self.was_full
             && cost_bytes(self.messages.len(), self.used_bytes()) <= size(self.limits.low_water_bytes)
@@ -378,13 +378,13 @@ impl SendBuffer {
         size(self.messages.len())
     }
 
-    /// Waiting messages that there is memory for.
+    /// Capacity of the queue of messages.
     #[cfg(test)]
     pub(super) fn queue_capacity(&self) -> usize {
         self.scheduler.capacity()
     }
 
-    /// Slots that there is memory for.
+    /// Capacity of the slots.
     #[cfg(test)]
     pub(super) fn slots_capacity(&self) -> usize {
         self.messages.capacity()
@@ -445,7 +445,7 @@ mod tests {
         assert_eq!(buffer.used_bytes(), 0);
     }
 
-    /// What a buffer needs for `messages` with `payload_bytes` in all.
+    /// Returns the buffer size needed for `messages` with `payload_bytes` in all.
     const fn cost(messages: usize, payload_bytes: usize) -> usize {
         messages * Limits::MESSAGE_OVERHEAD_BYTES + payload_bytes
     }
@@ -467,7 +467,7 @@ mod tests {
         assert_eq!(taken, 10_000 / (1 + Limits::MESSAGE_OVERHEAD_BYTES));
         let entries = size_of::<Unsent>() + size_of::<crate::outstanding::Chunk>();
         let grown = Messages::SLOT_BYTES + 2 * entries;
-        assert!(2 * Limits::MESSAGE_OVERHEAD_BYTES >= grown, "{grown}: a queue may have grown to twice what it holds");
+        assert!(2 * Limits::MESSAGE_OVERHEAD_BYTES >= grown, "{grown}: a queue may have grown to twice its length");
     }
 
     #[test]

@@ -1,24 +1,23 @@
-//! All that decides about repair: what is lost, when to ask, what leaves again, and what that means for the congestion window.
+//! Loss recovery: detects losses, probes, retransmits, and tells the congestion controller.
 //!
-//! The rooms around see four moments and one question: a packet left ([`Repair::on_sent`]), an acknowledgement came
-//! ([`Repair::on_ack`]), a timer expired ([`Repair::on_timeout`]), the surroundings changed ([`Repair::settle`]); and
-//! [`Repair::next`]: what is the next packet for? An acknowledgement and an expiry end in a [`Verdict`]. Repair marks lost chunks in the
-//! ledger, and never touches the congestion window.
+//! Other modules report four events: a packet was sent ([`Repair::on_sent`]), an acknowledgement was received ([`Repair::on_ack`]), a timer expired
+//! ([`Repair::on_timeout`]), or other state changed ([`Repair::settle`]). They also ask [`Repair::next`] for the purpose of the next packet.
+//! Acknowledgements and expiries return a [`Verdict`]. Repair marks lost chunks in the ledger and never touches the congestion window.
 //!
-//! | room | its job |
+//! | module | purpose |
 //! |---|---|
-//! | [`acknowledgement`] | the order of an acknowledgement's consequences |
-//! | [`expiry`] | T3-rtx, the order of an expiry's consequences, and the deadline |
-//! | [`rules`] | which rules hold: profile, thin-stream detector |
+//! | [`acknowledgement`] | order of the steps after an acknowledgement |
+//! | [`expiry`] | T3-rtx, order of the steps after an expiry, and the deadline |
+//! | [`rules`] | the rules in force: profile, thin-stream detector |
 //! | [`round_trip`] | which chunk is timed |
-//! | [`rack`], [`departures`] | losses judged by time |
+//! | [`rack`], [`departures`] | time-based loss detection |
 //! | [`tail`] | the tail loss probe |
 //! | [`overdue`] | early fast retransmit |
-//! | [`undo`] | doubts about the last timeout and the last cut |
-//! | [`known`] | what is assumed of the path before it is measured |
-//! | [`marks`] | what the network marked |
-//! | [`copies`], [`companions`] | redundancy: packets and riders that nothing calls for |
-//! | [`order`], [`verdict`] | what goes out and comes in |
+//! | [`undo`] | detection of spurious timeouts and spurious cuts of cwnd |
+//! | [`known`] | assumptions about the path before it is measured |
+//! | [`marks`] | ECN marks |
+//! | [`copies`], [`companions`] | redundancy: spaced and piggybacked copies |
+//! | [`order`], [`verdict`] | the results |
 
 mod acknowledgement;
 mod companions;
@@ -151,7 +150,7 @@ impl Repair {
         }
     }
 
-    /// Forgets what was measured (RFC 9260 §5.2.4.1).
+    /// Discards all measurements (RFC 9260 §5.2.4.1).
     pub(super) fn reset(&mut self, config: &Config) {
         *self = Self::new(config, Arc::new(*self.mechanisms()));
     }
@@ -251,7 +250,7 @@ impl Repair {
         }
     }
 
-    /// The surroundings changed: judges anew which rules hold and drops what is not owed any more. The last act of each mutation.
+    /// Other state changed: re-evaluates the rules and drops packets that are no longer owed. The last step of each mutation.
     pub(super) fn settle(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) {
         self.judge_rules(ledger, view);
         self.tidy(now, ledger);
@@ -312,7 +311,7 @@ impl Repair {
         self.detectives().map(|detectives| &mut detectives.doubts)
     }
 
-    /// Returns whether F-RTO holds back what is taken for lost, and whether it wants new data to leave.
+    /// Returns whether F-RTO holds back lost chunks, and whether it requests new data.
     fn held_back(&self) -> (bool, bool) {
         let doubts = self.detectives.as_ref().map(|detectives| &detectives.doubts);
         doubts.map_or((false, false), |doubts| (doubts.holds_back(), doubts.wants_new_data()))
@@ -460,8 +459,8 @@ impl Repair {
         }
     }
 
-    /// FORWARD-TSN left, up to this TSN: T3-rtx runs until it is answered (RFC 3758 §3.5 C5). For the round trip it is one more
-    /// transmission of what it skips: the SACK that covers that answers either.
+    /// FORWARD-TSN was sent up to this TSN: T3-rtx runs until it is answered (RFC 3758 §3.5 C5). For RTT measurement it counts as a retransmission of
+    /// the skipped chunks, because the SACK that covers them answers either.
     pub(super) fn on_forward_left(&mut self, now: Instant, cumulative: u64, again: Again) {
         if self.timers.t3().is_none() {
             self.timers.start(now, self.rto());
@@ -575,7 +574,7 @@ impl Repair {
         self.detectives.as_ref()?.tail.at(rule, |armed_at| self.tail_terms(armed_at, ledger, view))
     }
 
-    /// When early fast retransmit looks for what is overdue, and after which delay.
+    /// When early fast retransmit checks for overdue chunks, and after which delay.
     fn overdue_at(&self, ledger: &Ledger, view: &View<'_>) -> Option<(Instant, Duration)> {
         let delay = overdue::delay(&self.rtt, self.rules().early_fast_retransmit?);
         let at = self.detectives.as_ref()?.overdue.at(delay, ledger, view.congestion.cwnd() as u64)?;

@@ -1,4 +1,4 @@
-//! Whose turn it is: the order in which queued messages get their TSNs (RFC 8260 §3 describes schedulers by these names).
+//! The order in which queued messages get their TSNs (RFC 8260 §3 describes schedulers by these names).
 
 mod line;
 mod streams;
@@ -12,17 +12,17 @@ use crate::outstanding::MessageSlot;
 use crate::wire::StreamId;
 use streams::Streams;
 
-/// Messages for which memory is kept while none is queued: what a thin stream needs.
+/// Messages for which memory is kept while none is queued: enough for a thin stream.
 const MESSAGES_KEPT: usize = 4;
 
 /// Messages that the second step of growth makes room for, so that a burst costs few allocations. It is kept while burst follows burst.
 const MESSAGES_SECOND: usize = 32;
 
-/// A message, or what is left of one, that waits for its TSNs. It gets them as late as possible, so that one that expires here
-/// costs none (the implementation note of RFC 9260 §11.1.5).
+/// The unsent rest of a message, which waits for its TSNs. They are assigned as late as possible, so that a message that expires here costs none (the
+/// implementation note of RFC 9260 §11.1.5).
 #[derive(Debug)]
 pub(super) struct Unsent {
-    /// What has no TSN yet.
+    /// The payload without a TSN.
     pub(super) rest: Bytes,
     pub(super) message: MessageSlot,
     /// The number of the next fragment.
@@ -53,14 +53,14 @@ impl Unsent {
     }
 }
 
-/// A turn: which message is next, and how much of it leaves at once.
+/// A turn: the next message, and how much of it is sent at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     pub(super) message: MessageSlot,
     pub(super) bytes: usize,
 }
 
-/// What leaves in one turn.
+/// The piece sent in one turn.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) payload: Bytes,
@@ -71,7 +71,7 @@ pub(super) struct Piece {
     pub(super) ends: bool,
 }
 
-/// What is unsent, in the order of the turns.
+/// Unsent messages, in the order in which they take turns.
 #[derive(Debug)]
 pub(super) enum Scheduler {
     /// One queue for all streams.
@@ -101,18 +101,18 @@ impl Scheduler {
         }
     }
 
-    /// Gives back what the queue does not need now.
+    /// Frees unused memory of the queue.
     pub(super) fn give_back_memory(&mut self) {
         self.shrink(0);
     }
 
-    /// No burst is to be expected: keeps what a thin stream needs, if nothing waits.
+    /// No burst is expected: shrinks to the memory of a thin stream, if the queue is empty.
     #[inline]
     pub(super) fn calm_down(&mut self) {
         self.shrink(MESSAGES_KEPT);
     }
 
-    /// Messages that there is memory for, if all streams share one queue.
+    /// Capacity of the queue, if all streams share one.
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         if let Self::FirstComeFirstServed(queue) = self { queue.capacity() } else { 0 }
@@ -132,8 +132,8 @@ impl Scheduler {
         }
     }
 
-    /// Bounds what may begin to leave if pieces of several messages take turns: no message longer than `chunk_bytes` while all that have
-    /// begun would come to more than `begun_bytes_max`, unless none has.
+    /// Limits the messages that may begin if pieces of several messages take turns: none longer than `chunk_bytes` may begin while all that have
+    /// begun would exceed `begun_bytes_max`, unless none has.
     pub(super) fn bound(&mut self, chunk_bytes: usize, begun_bytes_max: usize) {
         if let Self::Streams(streams) = self {
             streams.bound(chunk_bytes, begun_bytes_max);
@@ -182,7 +182,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes a message out of the queue, wherever it stands. `messages` wait in all, and `key` tells where each stands in its queue.
+    /// Removes a message from any place in the queue. `messages` are queued in all, and `key` returns the place of each in its queue.
     pub(super) fn remove(
         &mut self,
         stream: StreamId,
@@ -240,7 +240,7 @@ impl Scheduler {
     }
 }
 
-/// Takes the first message, and gives back what a burst does not need.
+/// Takes the first message, and frees the memory of a past burst.
 #[inline(always)]
 fn pop_front(queue: &mut VecDeque<Unsent>) -> Option<Unsent> {
     let message = queue.pop_front();
@@ -326,7 +326,7 @@ mod tests {
         }
     }
 
-    /// The streams of the pieces of 10 bytes that leave, `pieces_per_packet` in a packet, when messages of so many pieces wait on streams.
+    /// Returns the streams of the pieces of 10 bytes in the order sent, with `pieces_per_packet`, if messages wait as in (stream, pieces).
     fn streams(
         kind: StreamScheduler,
         interleaves: bool,

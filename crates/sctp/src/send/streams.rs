@@ -1,5 +1,5 @@
-//! The streams of this side: the numbers of their messages, and which of them take none because they are being reset (RFC 6525 §5.1.2). Those
-//! take no messages from the wish on, and their numbers begin at 0 when the peer agrees.
+//! The outgoing streams: the numbers of their messages, and those being reset (RFC 6525 §5.1.2). These take no messages from the request on, and
+//! their numbers restart at 0 when the peer agrees.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ struct Rare {
 #[derive(Debug, Default)]
 struct Resetting {
     all: bool,
-    /// How many messages of each wait for TSNs, as a whole or in part.
+    /// Number of messages of each that wait for TSNs, as a whole or in part.
     waiting: BTreeMap<StreamId, u32>,
 }
 
@@ -56,7 +56,7 @@ impl OutboundStreams {
         Self { count, may_refuse: false, next_ssn: StreamTable::new(), rare: None }
     }
 
-    /// How many streams the peer takes.
+    /// Number of streams that the peer accepts.
     pub(super) fn count(&self) -> u16 {
         self.count
     }
@@ -78,13 +78,13 @@ impl OutboundStreams {
         self.next_ssn.get_mut(stream)
     }
 
-    /// Every stream begins anew.
+    /// Restarts the numbering of every stream.
     pub(super) fn clear(&mut self) {
         self.next_ssn.clear();
         self.rare = None;
     }
 
-    /// The number of a message that begins to leave.
+    /// Returns the number of a message that is about to be sent.
     #[inline]
     pub(super) fn number(&mut self, framing: Framing, stream: StreamId, unordered: bool) -> u32 {
         match framing {
@@ -116,7 +116,7 @@ impl OutboundStreams {
         }
     }
 
-    /// Numbers begin at 0 again; no streams stand for all.
+    /// Restarts the numbers of streams at 0; an empty slice means all.
     fn reset(&mut self, streams: &[StreamId]) {
         if streams.is_empty() {
             self.next_ssn.clear();
@@ -140,7 +140,7 @@ impl OutboundStreams {
         }
     }
 
-    /// The association is over or begins anew.
+    /// Drops all resets, since the association has ended or restarted.
     pub(super) fn forget_resets(&mut self) {
         if let Some(rare) = &mut self.rare {
             rare.resetting = Resetting::default();
@@ -160,7 +160,7 @@ pub(crate) struct Streams<'s> {
     pub(super) outbound: &'s mut OutboundStreams,
     pub(super) buffer: &'s mut SendBuffer,
     pub(super) ledger: &'s Ledger,
-    /// The highest TSN that the peer was told to pass over.
+    /// The highest TSN skipped by a FORWARD-TSN.
     pub(super) forwarded: u64,
     pub(super) framing: Framing,
 }
@@ -171,7 +171,7 @@ impl Streams<'_> {
         self.outbound.count = count;
     }
 
-    /// Sets what the scheduler goes by for a stream.
+    /// Sets a stream's value for the scheduler.
     pub(crate) fn set_value(&mut self, stream: StreamId, value: u16) {
         self.buffer.set_stream_value(stream, value);
     }

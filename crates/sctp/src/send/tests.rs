@@ -210,7 +210,7 @@ impl Rig {
         packets.iter().map(|packet| packet.iter().map(|chunk| chunk.tsn).collect()).collect()
     }
 
-    /// A thick stream: at least `packets` full packets are on the way, and more wait. What is acknowledged already.
+    /// A thick stream: at least `packets` full packets are in flight, and more wait. Returns the cumulative TSN ack.
     fn grow(&mut self, packets: u64) -> u32 {
         (0..200).for_each(|_| {
             self.send_bytes(FULL);

@@ -8,14 +8,14 @@ use super::{SendPath, Sender};
 use crate::congestion::CongestionSign;
 use crate::event::Events;
 
-/// Why the DATA that left beside COOKIE ECHO leaves again.
+/// Why the DATA sent with COOKIE ECHO is retransmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FirstFlightAgain {
     /// Redundancy asks for a copy. An acknowledgement says nothing of a loss then.
     Uncalled,
     /// The answer is overdue.
     Overdue,
-    /// The path was silent for seconds: the window begins anew, as after T3-rtx.
+    /// The path was silent for seconds: the window restarts as after T3-rtx.
     PathBroken,
 }
 
@@ -27,7 +27,7 @@ impl Sender {
         Instant::earliest([self.window.deadline(), loss, paced_until, self.partial.deadline()])
     }
 
-    /// Acts on what has expired, the timers of `path` among it.
+    /// Handles all expired timers, including those of `path`.
     pub(crate) fn handle_timeout(
         &mut self,
         now: Instant,
@@ -37,7 +37,7 @@ impl Sender {
         let dropped = self.drop_stale(now, events);
         let expired = self.abandon_what_is_over(now, path, events);
         if dropped || expired {
-            // With less queued or on the way a loss timer may have been due before now.
+            // With less queued or in flight, a loss timer may have been due before now.
             self.settle(now, path);
         }
         self.window.handle_timeout(now);
@@ -66,7 +66,7 @@ impl Sender {
         expiry
     }
 
-    /// COOKIE ECHO leaves again by `path`, and what left beside it goes along.
+    /// COOKIE ECHO is retransmitted on `path`, together with the DATA sent with it.
     pub(crate) fn repeat_first_flight(&mut self, now: Instant, path: &mut SendPath, reason: FirstFlightAgain) {
         path.repair.repeat_first_flight(now, reason, &self.ledger);
         if reason == FirstFlightAgain::PathBroken && self.ledger.in_flight().chunks > 0 {

@@ -5,11 +5,11 @@
 
 use festina_units::Instant;
 
-/// What the peer can take.
+/// The peer's receive window.
 #[derive(Debug)]
 pub(super) struct PeerWindow {
-    /// a_rwnd as last told. The window is what this leaves after all that is on the way, so that the rules B to D of RFC 9260 §6.2.1
-    /// need no arithmetic of their own.
+    /// The last advertised a_rwnd. The window is this less all data in flight, so that the rules B to D of RFC 9260 §6.2.1 need no arithmetic of
+    /// their own.
     told_bytes: usize,
     state: WindowState,
 }
@@ -18,7 +18,7 @@ pub(super) struct PeerWindow {
 enum WindowState {
     /// Nothing waits for the window alone.
     Idle,
-    /// All is acknowledged and the window does not take what comes next: a probe is due at the deadline.
+    /// Everything is acknowledged and the next chunk does not fit into the window: a probe is due at the deadline.
     Closed { deadline: Instant },
     /// One chunk may leave regardless of the window.
     ProbeDue,
@@ -33,12 +33,12 @@ impl PeerWindow {
         window
     }
 
-    /// The peer told its window.
+    /// The peer advertised its window.
     pub(super) fn told(&mut self, bytes: u32) {
         self.told_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     }
 
-    /// What the peer can still take.
+    /// The available part of the window.
     pub(super) fn available_bytes(&self, in_flight_payload_bytes: usize) -> usize {
         self.told_bytes.saturating_sub(in_flight_payload_bytes)
     }
@@ -100,7 +100,7 @@ impl PeerWindow {
         }
     }
 
-    /// The window opened, and the probe leaves again as ordinary data.
+    /// The window opened, and the probe is retransmitted as ordinary data.
     pub(super) fn opened(&mut self) {
         self.state = WindowState::Idle;
     }
@@ -113,7 +113,7 @@ impl PeerWindow {
         }
     }
 
-    /// T3-rtx expired for an answered probe, which leaves again.
+    /// T3-rtx expired for an answered probe, which is retransmitted.
     pub(super) fn probe_again(&mut self) {
         if let WindowState::Probing { answered, .. } = &mut self.state {
             *answered = false;

@@ -66,7 +66,7 @@ pub enum ChunkOut<'a> {
     CookieEcho(&'a [u8]),
     /// The cookie was good.
     CookieAck,
-    /// The end, in good order.
+    /// The end of a graceful shutdown.
     ShutdownComplete {
         /// The T bit: the packet carries the tag of the packet it answers (RFC 9260 §8.5.1).
         tag_reflected: bool,
@@ -78,7 +78,7 @@ pub enum ChunkOut<'a> {
         /// For each stream that has lost ordered messages the last of them.
         streams: &'a [(StreamId, Ssn)],
     },
-    /// The same with I-DATA.
+    /// As FORWARD-TSN, for I-DATA.
     IForwardTsn {
         /// Everything up to this TSN counts as received.
         new_cumulative: Tsn,
@@ -101,7 +101,7 @@ pub enum ChunkOut<'a> {
 }
 
 impl<'b> PacketBuilder<'b> {
-    /// Begins a packet of at most `packet_bytes_max` bytes, common header included, at the end of `buffer`.
+    /// Starts a packet of at most `packet_bytes_max` bytes, including the common header, at the end of `buffer`.
     #[inline]
     pub fn new(buffer: &'b mut Vec<u8>, header: CommonHeader, packet_bytes_max: usize) -> Self {
         let start = buffer.len();
@@ -160,8 +160,8 @@ impl<'b> PacketBuilder<'b> {
         true
     }
 
-    /// Adds a SACK with as many gap ack blocks, and after them as many duplicates, as fit into the packet (RFC 9260
-    /// §6.7: the lowest blocks come first). False, with nothing written, if not even its fixed part does.
+    /// Appends a SACK, truncating its block lists to fit the packet: first gap ack blocks, then duplicates (RFC 9260 §6.7: the lowest blocks come
+    /// first). Returns `false`, with nothing written, if not even its fixed part fits.
     #[inline]
     pub fn sack(
         &mut self,
@@ -174,8 +174,8 @@ impl<'b> PacketBuilder<'b> {
         write_sack(self.buffer, room, (cumulative, a_rwnd), gaps, dups)
     }
 
-    /// Adds an NR-SACK with as many gap ack blocks, after them as many non-renegable ones and as many duplicates, as fit into the packet.
-    /// False, with nothing written, if not even its fixed part does.
+    /// Appends an NR-SACK, truncating its block lists to fit the packet: gap ack blocks, then non-renegable ones, then duplicates. Returns `false`,
+    /// with nothing written, if not even its fixed part fits.
     pub fn nr_sack(
         &mut self,
         (cumulative, a_rwnd): (Tsn, u32),

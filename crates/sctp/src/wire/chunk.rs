@@ -82,7 +82,7 @@ pub mod chunk_type {
     pub const CWR: u8 = 13;
     /// Shutdown complete.
     pub const SHUTDOWN_COMPLETE: u8 = 14;
-    /// Selective acknowledgement that says what will not be reneged on (draft-natarajan-tsvwg-sctp-nrsack).
+    /// Selective acknowledgement with non-renegable blocks (draft-natarajan-tsvwg-sctp-nrsack).
     pub const NR_SACK: u8 = 0x10;
     /// Payload data that may be interleaved (RFC 8260 §2.1).
     pub const I_DATA: u8 = 0x40;
@@ -90,7 +90,7 @@ pub mod chunk_type {
     pub const RE_CONFIG: u8 = 0x82;
     /// Missing chunks up to a TSN are abandoned (RFC 3758 §3.2).
     pub const FORWARD_TSN: u8 = 0xc0;
-    /// The same with I-DATA (RFC 8260 §2.3.1).
+    /// As FORWARD-TSN, for I-DATA (RFC 8260 §2.3.1).
     pub const I_FORWARD_TSN: u8 = 0xc2;
 
     /// Displays a chunk type by the name that its RFC gives it, others by number.
@@ -153,7 +153,7 @@ pub enum Chunk<'a> {
     CookieEcho(&'a [u8]),
     /// The cookie was good.
     CookieAck,
-    /// The end, in good order.
+    /// The end of a graceful shutdown.
     ShutdownComplete {
         /// The T bit: the packet carries the tag of the packet it answers (RFC 9260 §8.5.1).
         tag_reflected: bool,
@@ -162,7 +162,7 @@ pub enum Chunk<'a> {
     IData(IData<'a>),
     /// Missing chunks up to a TSN are abandoned.
     ForwardTsn(ForwardTsn<'a>),
-    /// The same with I-DATA.
+    /// As FORWARD-TSN, for I-DATA.
     IForwardTsn(IForwardTsn<'a>),
     /// Acknowledgement of received chunks, with those that will not be reneged on.
     NrSack(NrSack<'a>),

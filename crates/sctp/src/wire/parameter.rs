@@ -59,7 +59,7 @@ pub enum Parameter<'a> {
     StateCookie(&'a [u8]),
     /// A parameter of the INIT that its receiver did not know, complete with its header.
     UnrecognizedParameter(&'a [u8]),
-    /// How many milliseconds the State Cookie should live longer than usual.
+    /// Requested extension of the State Cookie's lifetime in milliseconds.
     CookiePreservative(u32),
     /// A host name, terminating zero included. Deprecated: it must be answered by an ABORT.
     HostName(&'a [u8]),

@@ -1,4 +1,4 @@
-//! The thread that compresses rotated files: one after the other, when nobody else wants the processor.
+//! The thread that compresses rotated files, one at a time and at the lowest CPU priority.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use crate::collector::CompressJob;
 use crate::disk::RealDisk;
 use crate::relay::Notice;
 
-/// How long to wait after the disk failed, in parts so that an end is noticed.
+/// Pause after the disk failed, in parts so that a stop is noticed.
 const PAUSE: Duration = Duration::from_secs(30);
 const PAUSE_PARTS: u32 = 300;
 
-/// What the thread is told and what it tells.
+/// The compressing thread's job queue and results.
 pub(super) struct Compressing {
     jobs: Sender<CompressJob<RealDisk>>,
     shared: Arc<Shared>,
@@ -81,7 +81,7 @@ impl Shared {
                 }
                 if self.failures.fetch_add(1, Ordering::Relaxed) == 0 {
                     (self.notice)(&format!(
-                        "{} cannot be compressed: {error}; it stays as it is, and it is tried again",
+                        "{} cannot be compressed: {error}; the file stays uncompressed; retrying",
                         job.path().display()
                     ));
                 }

@@ -15,7 +15,7 @@ use crate::relay::Notice;
 use super::guests::Standing;
 use super::outlet::{Held, Outlet};
 
-/// Bytes of messages that are committed together. As many may wait while the disk is busy with others.
+/// Maximum bytes of messages that are committed together. The same amount may wait while the disk is busy.
 const COMMIT_BYTES_MAX: usize = 4 << 20;
 
 /// Shared by all tasks that receive and the one thread that writes.
@@ -46,7 +46,7 @@ pub(super) struct Refusals {
     pub(super) new_relays: u64,
 }
 
-/// What the thread that writes has to do.
+/// Work for the writer thread.
 pub(super) enum Work {
     /// To write this, and then to give these lines to the outputs that are no files.
     Commit(Box<Commit>, Vec<Held>),
@@ -84,7 +84,7 @@ impl Desk {
     pub(super) async fn wait_for_room(&self) {
         loop {
             let mut room = pin!(self.room.notified());
-            // Whoever makes room after this look is noticed.
+            // Register before the check, so that room made after it still wakes this task.
             room.as_mut().enable();
             if self.has_room() {
                 return;
@@ -107,7 +107,7 @@ impl Desk {
         self.lock().inbox.end(peer);
     }
 
-    /// Takes messages. Returns what the association has earned by them, and `None` if it is over.
+    /// Takes messages. Returns the association's new standing, or `None` if it has ended.
     pub(super) fn take(&self, peer: Peer, messages: impl Iterator<Item = Bytes>) -> Option<Standing> {
         // Decoded before the lock is taken, as others wait for it.
         let messages: Vec<_> = messages.map(Received::new).collect();

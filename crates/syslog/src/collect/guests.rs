@@ -13,14 +13,14 @@ const SILENT_PER_ORIGIN_MAX: usize = 256;
 /// Silent associations of all origins.
 const SILENT_MAX: usize = 4_096;
 
-/// How much an association has contributed. One that has sent lines is never replaced by another.
+/// The contribution of an association so far. One that has sent lines is never replaced by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
-    /// It has said nothing.
+    /// It has sent nothing.
     Silent,
     /// It has sent a hello.
     Known,
-    /// It has sent lines that were new.
+    /// It has sent new lines.
     Useful,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Entry<L> {
     Free,
     /// Another one ends for it.
     Replaces(L),
-    /// It is not let in: all others of its origin have sent lines.
+    /// It is refused: all others of its origin have sent lines.
     Full,
 }
 

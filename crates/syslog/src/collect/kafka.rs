@@ -1,9 +1,8 @@
 //! Kafka as the [broker](Broker) of a collector: a transaction for each commit.
 //!
-//! The collector's name is the transactional id. A producer that begins with it ends the transactions of all before it: those that the
-//! broker had begun to commit are finished, the others aborted, and requests of earlier producers that are still under way
-//! are refused because their epoch is over. The number of the commit is the offset of a consumer group of the same name, written in the
-//! same transaction: it is there if and only if the lines are.
+//! The collector's name is the transactional id. A producer that starts with this id ends the transactions of earlier ones: Kafka completes those
+//! that it had begun to commit and aborts the others. It refuses further requests of earlier producers, because their epoch is over. The number of
+//! the commit is the offset of a consumer group of the same name, written in the same transaction: it is there if and only if the lines are.
 
 use std::io;
 use std::sync::Arc;
@@ -22,14 +21,14 @@ use crate::collector::{Broker, BrokerLine};
 use crate::config::KafkaTopic;
 use crate::relay::Notice;
 
-/// How long one request to the brokers may take. It is asked again afterwards.
+/// Time limit for one request to the brokers. It is repeated afterwards.
 const CALL_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Between two attempts, in parts so that an end is noticed.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_PARTS: u32 = 10;
 
-/// After this the brokers abort what a collector has begun that does not come back. Until then readers wait behind it.
+/// Time after which the brokers abort the transactions of a vanished collector. Until then they block readers.
 const TRANSACTION_MS_MAX: &str = "60000";
 
 /// A topic, and the producer for it once the brokers listen to this one.
@@ -48,7 +47,7 @@ struct Session {
     group: ConsumerGroupMetadata,
 }
 
-/// Whether the settings are some that librdkafka knows. What it says names no value that could be secret.
+/// Checks that librdkafka knows the settings. The error never contains a value, since a value could be secret.
 pub(super) fn check(topic: &KafkaTopic) -> Result<(), String> {
     client(topic).create_native_config().map(drop).map_err(|error| match error {
         KafkaError::ClientConfig(_, problem, ..) => problem,
@@ -84,7 +83,7 @@ impl Kafka {
         producer.init_transactions(CALL_TIME_MAX)?;
 
         let mut config = client(&self.topic);
-        // An offset whose transaction has not ended yet is waited for.
+        // Wait for the end of a pending transaction instead of reading an older offset.
         config.set("group.id", &name).set("enable.auto.commit", "false").set("isolation.level", "read_committed");
         let consumer: BaseConsumer = config.create()?;
         let committed = consumer.committed_offsets(self.position(None)?, CALL_TIME_MAX)?;
@@ -173,7 +172,7 @@ impl Broker for Kafka {
 
     fn pause(&mut self, error: &io::Error) -> bool {
         if !std::mem::replace(&mut self.complained, true) {
-            (self.notice)(&format!("Kafka does not take lines: {error}; relays keep theirs, and it is tried again"));
+            (self.notice)(&format!("Kafka does not take lines: {error}; relays keep their lines; retrying"));
         }
         for _ in 0..PAUSE_PARTS {
             if self.stops.load(Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! Outputs that are no files: standard output, and a TCP peer. They get each line after it was committed, and at most once: what they were
-//! given when the collector ends may be lost to them, and is in the files.
+//! Outputs other than files: standard output and a TCP peer. They get each line after its commit, and at most once: lines handed over when the
+//! collector ends may never reach them, but are in the files.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -19,7 +19,7 @@ use crate::tls::{TlsClient, TlsError};
 /// Commits that wait for a slow output. Then the collector waits with it, and relays keep their lines.
 const QUEUE: usize = 64;
 
-/// How long a peer may take to answer, and to take anything.
+/// Time limit for a peer to answer, and to take data.
 const PEER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// One output.
@@ -69,7 +69,7 @@ impl Outlet {
         }
     }
 
-    /// What is held, for when it is committed.
+    /// Takes the lines held back until the next commit.
     pub(super) fn take_held(&mut self) -> Held {
         Held { lines: std::mem::take(&mut self.held), thread: self.thread.clone() }
     }
@@ -129,7 +129,7 @@ fn forward(target: &Target, batches: &Receiver<Vec<u8>>, notice: &Notice) {
                 Err(error) => {
                     peer = None;
                     if !told {
-                        notice(&format!("nobody takes lines at {}: {error}; it is tried again", target.address));
+                        notice(&format!("cannot forward lines to {}: {error}; retrying", target.address));
                     }
                     told = true;
                     std::thread::sleep(Duration::from_secs(1));

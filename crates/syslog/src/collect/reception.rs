@@ -16,7 +16,7 @@ use crate::snapshot::StrangerCounts;
 /// Messages of one association taken at once.
 const MESSAGES_AT_ONCE: usize = 64;
 
-/// How long a peer may say nothing. A relay sends its hello with the first packet, and repeats it until it arrives.
+/// Maximum silence of a new peer. A relay sends its hello with the first packet, and repeats it until it arrives.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Associations, and those that were turned away.

@@ -1,16 +1,16 @@
-//! A broker that has a part in each commit: it takes the lines as a whole or not at all.
+//! A broker that takes part in each commit: it takes all lines of a commit or none.
 //!
-//! Files are cut after a crash to what the journal says, but what a broker has taken it keeps. So whether a commit counts is decided by the
-//! broker, and the journal is prepared for either answer:
+//! After a crash, files are truncated to the length in the journal, but a broker keeps the lines that it has taken. So the broker decides whether a
+//! commit counts, and the journal is prepared for either answer:
 //!
-//! 1. The lines are in their files, synced. An entry in the journal, synced, says what the commit would change, and its number.
-//! 2. The broker takes the lines and the number, in one transaction. From here on the commit counts.
-//! 3. An entry says that it counts. It is not synced: who does not find it asks the broker.
+//! 1. The lines are written to their files and synced. A synced journal entry contains the commit's number and changes.
+//! 2. The broker takes the lines and the number in one transaction. From here on the commit counts.
+//! 3. A second entry says that it counts. It is not synced: if it is missing after a crash, the collector asks the broker.
 //!
-//! Whoever does not know whether the broker has taken a commit takes over: the broker ends whatever an earlier process or attempt of this
-//! collector still has under way, and then says which commit is the last that it has. If it is the one in doubt, it counts, and is not handed
-//! over again; otherwise it never will be there, and is handed over again or, after a crash, forgotten: relays were not answered
-//! and send its lines again.
+//! If the collector does not know whether the broker has taken a commit, it takes over: the broker aborts the unfinished transactions of this
+//! collector's earlier processes and attempts, and then reports its last commit. If that is the commit in doubt, it counts and is not handed over
+//! again. Otherwise it can no longer arrive, and is handed over again. After a crash it is discarded instead: its lines were not acknowledged, so
+//! relays send them again.
 
 use std::io;
 
@@ -24,7 +24,7 @@ use crate::wire::SenderId;
 /// A line for a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerLine {
-    /// Its source: what is of one source stays in order.
+    /// Source of the line. Lines of one source stay in order.
     pub source: Bytes,
     /// Its text.
     pub value: Vec<u8>,
@@ -38,19 +38,19 @@ pub struct BrokerLine {
     pub is_cut: bool,
 }
 
-/// Who takes the lines of a commit as a whole or not at all, and remembers the number of the last commit that it has.
+/// Takes all lines of a commit or none, and remembers the number of its last commit.
 pub trait Broker: Send {
-    /// Ends, for good, whatever earlier processes and attempts of this name have under way. Returns the number of the last commit of this
-    /// name, if there is any.
+    /// Aborts, for good, the unfinished transactions of earlier processes and attempts of this name. Returns the number of the last commit of this
+    /// name, if there is one.
     ///
     /// # Errors
-    /// If it cannot be reached, or does not want to.
+    /// If the broker cannot be reached, or refuses.
     fn take_over(&mut self, name: &str) -> io::Result<Option<u64>>;
 
-    /// Takes the lines of a commit and its number. Only who has taken over may ask.
+    /// Takes the lines of a commit and its number. Call [`take_over`](Self::take_over) first.
     ///
     /// # Errors
-    /// Then nothing is known: the commit may be there, and it may come to be there until it is taken over.
+    /// The commit is then in doubt: the broker may have it, or may still get it until the next takeover.
     fn commit(&mut self, number: u64, lines: &[BrokerLine]) -> io::Result<()>;
 
     /// Waits for a while after an error. Returns whether it is to be tried again; if not, the collector ends.
@@ -61,16 +61,16 @@ pub trait Broker: Send {
 pub struct BrokerOutput {
     /// The broker.
     pub broker: Box<dyn Broker>,
-    /// What a line looks like there.
+    /// Format of its lines.
     pub format: Format,
-    /// What the broker will know this collector by if it has no name yet: drawn at random.
+    /// The name to use if the collector has none yet: drawn at random.
     pub new_name: [u8; 16],
 }
 
-/// The longest text for a broker. Kafka's messages have 1 MiB at most, unless somebody says otherwise, with all that is around them.
+/// The longest text for a broker. Kafka's messages are limited to 1 MiB by default, including their headers.
 const VALUE_BYTES_MAX: usize = 900_000;
 
-/// What is kept of a line whose text would be longer: no byte of it becomes more than six.
+/// Bytes kept of a line whose JSON text would be too long: each byte is escaped to at most six.
 const CUT_LINE_BYTES: usize = VALUE_BYTES_MAX / 8;
 
 impl BrokerLine {
@@ -102,7 +102,7 @@ pub(super) struct Handover {
 }
 
 impl Handover {
-    /// For a collector whose last commit, perhaps, has this number.
+    /// Creates the handover of a collector whose last commit may have this number.
     pub(super) fn new(broker: Box<dyn Broker>, name: [u8; 16], number: u64) -> Self {
         let name = name.iter().map(|byte| format!("{byte:02x}")).collect();
         Self { broker, name, is_ours: false, tried: number }
@@ -114,7 +114,7 @@ impl Handover {
         let last = self.broker.take_over(&self.name)?.unwrap_or_default();
         if last > self.tried {
             let problem = format!(
-                "the broker has commit {last} of collector {}, which knows of {} only: what it remembers was put back from a copy",
+                "the broker has commit {last} of collector {}, whose state ends at {}: the state was restored from an older copy",
                 self.name, self.tried
             );
             return Err(io::Error::new(io::ErrorKind::InvalidData, problem));

@@ -1,8 +1,8 @@
-//! Rotated files, compressed beside the commits.
+//! Compression of rotated files, independent of the commits.
 //!
-//! The journal says that a file is to be compressed before it gets its number, and that it no longer is once it is done. In between nothing is
-//! remembered: the compressed file grows under a name of its own, is synced, and takes its place; only then the original is removed. After a
-//! crash it is done again from the start, whatever there is of it.
+//! The journal lists a file for compression before the file gets its number, and removes it when compression is done. Nothing in between is recorded:
+//! the compressed file grows under a temporary name, is synced, and is renamed; only then is the original removed. After a crash, compression starts
+//! again from the beginning.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::config::Compression;
 use crate::disk::{Disk, DiskFile as _};
 
-/// What is compressed at once, as a piece that can be read by itself. So no file has to fit into memory, and the pieces cost next to nothing.
+/// Bytes compressed as one unit that can be read by itself. Files need not fit into memory; the size overhead is negligible.
 const PIECE_BYTES: usize = 4 << 20;
 
 /// A file that is to be compressed.
@@ -32,7 +32,7 @@ impl<D: Disk> CompressJob<D> {
     /// The disk's, and [`io::ErrorKind::Interrupted`]. Then it can be done again.
     pub fn run(&self, is_over: impl Fn() -> bool) -> io::Result<bool> {
         let Self { disk, path, compression } = self;
-        // It was done, or somebody has removed it.
+        // Compression is done, or the file was removed.
         let Some(length) = disk.length(path)? else { return Ok(false) };
         let suffixed = |suffix: &str| {
             let mut name = path.clone().into_os_string();
@@ -56,7 +56,10 @@ impl<D: Disk> CompressJob<D> {
             let compressed = compression.compress(&piece)?;
             // The original goes: what takes its place must be known to hold it.
             if compression.decompress(&compressed, piece.len())? != piece {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "what was compressed is not what is read back"));
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "the compressed data does not match the original",
+                ));
             }
             file.append(&compressed)?;
             offset += piece.len() as u64;
@@ -109,7 +112,7 @@ impl Compression {
         }
     }
 
-    /// Reads back a piece of so many bytes.
+    /// Decompresses one unit of `length` bytes.
     fn decompress(self, compressed: &[u8], length: usize) -> io::Result<Vec<u8>> {
         let mut piece = Vec::with_capacity(length);
         match self {
@@ -208,7 +211,7 @@ mod tests {
                     }
                     let job = CompressJob { disk: disk.clone(), path: FILE.into(), compression };
                     let done = job.run(|| false).is_ok();
-                    // What is not done may be undone by this.
+                    // A power failure may undo unsynced operations.
                     disk.crash(Crash::Power);
                     disk = disk.restarted();
                     disk.set_faults(Faults::default());

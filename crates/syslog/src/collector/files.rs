@@ -13,7 +13,7 @@ use super::state::Memory;
 /// Files open at the same time. Those that were used longest ago are closed.
 pub(super) const OPEN_FILES_MAX: usize = 256;
 
-/// What is to be written, by file.
+/// Lines to write, by file.
 pub(super) type Lines = BTreeMap<PathBuf, Vec<u8>>;
 
 struct Open<D: Disk> {
@@ -43,7 +43,7 @@ impl<D: Disk> Files<D> {
                 // A sync that failed may have shortened it in memory only.
                 ignore_others(disk.append_to(path).and_then(|mut file| file.sync()))?;
             }
-            // Whoever shortened or removed a file meant it.
+            // A file that is shorter or missing was changed on purpose by an operator.
             *committed = length.unwrap_or_default().min(*committed);
             directories.insert(directory_of(path).to_owned());
         }
@@ -127,7 +127,7 @@ impl<D: Disk> Files<D> {
         self.open.contains_key(path)
     }
 
-    /// What a file will be called once it has a number behind its name.
+    /// Returns the name of a file with the next number after it.
     pub(super) fn numbered(&self, path: &Path) -> io::Result<PathBuf> {
         let directory = directory_of(path);
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("lines");
@@ -146,7 +146,7 @@ impl<D: Disk> Files<D> {
     }
 }
 
-/// Files and folders that somebody has removed or protected since are not written to any more.
+/// Ignores errors of files and directories that others have removed or protected: they are not written to any more.
 fn ignore_others(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if matches!(error.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem) => Ok(()),
@@ -154,8 +154,8 @@ fn ignore_others(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Has the names in a directory survive a crash. Otherwise a file that somebody has moved could get its name back, and would be cut to the length
-/// of the one that took its place.
+/// Makes the names in a directory durable. Otherwise a moved file could get its name back after a crash, and would be truncated to the length of the
+/// file that replaced it.
 fn sync_names<D: Disk>(disk: &D, directory: &Path) -> io::Result<()> {
     disk.create_directory(directory)?;
     disk.sync_directory(directory)

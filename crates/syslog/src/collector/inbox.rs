@@ -90,7 +90,7 @@ impl<L: Link + Clone> Inbox<L> {
         }
     }
 
-    /// Takes messages of an association, and passes the lines that are new to `hold`. An association whose message is refused is aborted.
+    /// Takes messages of an association, and passes new lines to `hold`. If a message is refused, the association is aborted.
     pub fn take(&mut self, peer: Peer, messages: Vec<Received>, mut hold: impl FnMut(&[Record])) -> Taken {
         let mut taken = Taken { goes_on: false, refused: None, wakes_writer: false };
         let Some(collector) = &mut self.collector else {

@@ -1,4 +1,4 @@
-//! Where associations come from, and limits of what may come from there.
+//! Origins of associations, and limits per origin.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

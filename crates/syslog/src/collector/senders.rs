@@ -63,10 +63,10 @@ impl Senders {
         })
     }
 
-    /// Checks a hello, and remembers its start from now on.
+    /// Checks a hello and records its start.
     ///
     /// # Errors
-    /// The known start of which the hello says nothing, or too many relays.
+    /// If the hello does not name the start that is known, or if there are too many relays.
     pub(super) fn greet(
         &mut self,
         (sender, origin): (SenderId, Origin),

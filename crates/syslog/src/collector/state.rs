@@ -1,10 +1,10 @@
-//! What a collector remembers, on disk: which lines it has, and how long its files are with them.
+//! The collector's state on disk: the lines that it has, and the length of each file with them.
 //!
-//! A file `state` holds all of it, and a journal what was added since. An entry of the journal is what makes lines count: its files were
-//! synced before it is written, and acknowledgements leave after it is synced.
+//! The file `state` contains a snapshot, and a journal the changes since. Lines count once their journal entry is written: their files are synced
+//! before it, and acknowledgements are sent after it is synced.
 //!
-//! If a broker has a part in the commit, its entry only prepares: it counts once there is another one behind it that says that the broker
-//! has the lines, or once the broker says so itself.
+//! With a broker, the entry only prepares the commit. The commit counts when a second entry confirms that the broker has the lines, or when the
+//! broker itself confirms it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -27,7 +27,7 @@ const STATE_BYTES_MAX: usize = 256 << 20;
 /// Files that wait to be compressed. Others stay as they are.
 pub(super) const ROTATED_MAX: usize = 16_384;
 
-/// Bytes of a span in an entry, of a start, and of a file with the longest name that there is.
+/// Bytes in an entry of a span, of a start, and of a file with the longest possible name.
 const SPAN_BYTES: usize = 41;
 const START_BYTES: usize = 28;
 const FILE_BYTES: usize = 12 + 4_096;
@@ -39,15 +39,15 @@ const _: () = {
     assert!(spans * SPAN_BYTES + SENDERS_MAX * START_BYTES + files * FILE_BYTES + 1_024 < STATE_BYTES_MAX);
 };
 
-/// What a collector has on disk.
+/// The collector's state on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Memory {
     pub(super) senders: Senders,
-    /// How long files are with the lines that count. Those that are not here count in full.
+    /// Committed lengths of files. Files not listed count in full.
     pub(super) files: BTreeMap<PathBuf, u64>,
-    /// What a broker knows this collector by, once it needs one.
+    /// The collector's name for a broker, once it needs one.
     pub(super) name: Option<Name>,
-    /// The number of the last commit that a broker had a part in, whatever became of it.
+    /// Number of the last commit handed to a broker, regardless of its outcome.
     pub(super) number: u64,
     /// Files that have their number behind their name and are to be compressed.
     pub(super) rotated: BTreeSet<PathBuf>,
@@ -59,7 +59,7 @@ pub(super) type Name = [u8; 16];
 /// A sender, a priority, a floor, and a first and a last number; if the first is above the last it is a floor alone.
 pub(super) type EntrySpan = (SenderId, u8, u64, u64, u64);
 
-/// What is added to the memory at once.
+/// One atomic change of the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) spans: Vec<EntrySpan>,
@@ -72,7 +72,7 @@ pub(super) struct Entry {
     pub(super) rotated: Vec<(PathBuf, bool)>,
 }
 
-/// How far a commit is that a broker has a part in.
+/// The steps of a commit in which a broker takes part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Step {
     /// No broker has a part in it.
@@ -80,15 +80,15 @@ pub(super) enum Step {
     Alone,
     /// It counts if the broker has the commit of this number.
     Prepared(u64),
-    /// The broker has the commit of this number: what was prepared counts.
+    /// Confirms that the broker has the commit of this number, so the prepared entry counts.
     Done(u64),
 }
 
-/// What is on disk, as it was read.
+/// The state as read from disk.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) memory: Memory,
-    /// Of a commit of this number nobody here knows whether the broker has it.
+    /// A prepared commit that the broker may or may not have, with its number.
     pub(super) prepared: Option<(u64, Entry)>,
     generation: u64,
 }
@@ -108,7 +108,7 @@ fn journal_name(generation: u64) -> String {
     format!("journal-{generation:016x}")
 }
 
-/// Reads what is there.
+/// Reads the snapshot and the journal.
 pub(super) fn read<D: Disk>(disk: &D, directory: &Path) -> io::Result<Found> {
     disk.create_directory(directory)?;
     let damaged =
@@ -149,13 +149,13 @@ impl Found {
 }
 
 impl<D: Disk> Journal<D> {
-    /// Begins a new journal behind the one that was read.
+    /// Starts a new journal after the one that was read.
     pub(super) fn begin_anew(disk: D, directory: &Path, found: Found) -> io::Result<(Self, Memory)> {
         let journal = Self::begin(disk, directory, found.generation + 1, &found.memory)?;
         Ok((journal, found.memory))
     }
 
-    /// Writes the whole memory and begins a journal behind it.
+    /// Writes the whole state and starts a journal after it.
     fn begin(disk: D, directory: &Path, generation: u64, memory: &Memory) -> io::Result<Self> {
         let spans = memory.senders.all().flat_map(|(sender, priority, ranges)| {
             let floor = ranges.floor();
@@ -181,7 +181,7 @@ impl<D: Disk> Journal<D> {
         replace(&disk, directory, STATE, &checked(&contents))?;
         let file = disk.append_to(&path)?;
         disk.sync_directory(directory)?;
-        // Those before are not needed any more. One that cannot be removed does no harm: its generation is over.
+        // Earlier generations are no longer needed; one that cannot be removed is harmless.
         for name in disk.names(directory)? {
             if name.starts_with("journal-") && name != journal_name(generation) {
                 let _ = disk.remove(&directory.join(name));

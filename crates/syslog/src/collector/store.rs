@@ -19,7 +19,7 @@ use super::senders::Senders;
 use super::state::{self, Entry, EntrySpan, Journal, Memory, Step, apply};
 use super::{BrokerOutput, CollectorCounters, FileOutput, Peer};
 
-/// What is to survive a crash as a whole or not at all, and what is to be said once it does.
+/// Lines and state changes that are committed atomically, with the answers to send afterwards.
 #[derive(Debug, Default)]
 pub struct Commit {
     pub(super) lines: Lines,
@@ -29,7 +29,7 @@ pub struct Commit {
     pub(super) starts: Vec<(SenderId, Start)>,
     pub(super) counters: CollectorCounters,
     pub(super) answers: Vec<(Peer, Bytes)>,
-    /// For files whose names depend on their lines.
+    /// Causes of writes to files whose names depend on their lines.
     pub(super) causes: BTreeMap<PathBuf, Cause>,
     /// The time of the commit.
     pub(super) now_us: u64,
@@ -44,7 +44,7 @@ pub(super) struct Cause {
     pub(super) output: usize,
 }
 
-/// The files, and on disk what is in them.
+/// The output files and the state on disk.
 pub struct Store<D: Disk> {
     disk: D,
     journal: Journal<D>,
@@ -52,17 +52,17 @@ pub struct Store<D: Disk> {
     files: Files<D>,
     outputs: Vec<FileOutput>,
     broker: Option<Handover>,
-    /// Rotated files that are to be compressed and of which nobody was told yet.
+    /// Rotated files to compress that [`take_jobs`](Self::take_jobs) has not returned yet.
     jobs: Vec<CompressJob<D>>,
     counters: CollectorCounters,
     new_files: Allowance,
-    /// Files that were written to since the start: they may be made again if somebody has moved them.
+    /// Files written to since the start. They may be created again if they were moved.
     familiar: BTreeSet<PathBuf>,
     /// An earlier commit failed: nothing may follow it.
     failed: bool,
 }
 
-/// An origin that has made as many files as it may at once may make one more after this time.
+/// Interval at which an origin that has used up its allowance may create one more file.
 const NEW_FILE_EVERY_US: u64 = 1_000_000;
 
 /// Names of files that are remembered. Beyond it all are forgotten, which costs those that were moved an allowance.
@@ -80,7 +80,7 @@ impl<D: Disk> Store<D> {
             let name = *found.memory.name.get_or_insert(output.new_name);
             Handover::new(output.broker, name, found.memory.number)
         });
-        // Without a broker nobody misses the lines there: relays were not answered, and send them again.
+        // Without a broker the prepared lines can be dropped: they were not acknowledged, so relays send them again.
         if let (Some((number, entry)), Some(broker)) = (found.prepared.take(), &mut broker)
             && broker.last().map_err(unreachable)? == number
         {
@@ -98,10 +98,10 @@ impl<D: Disk> Store<D> {
         &self.memory.senders
     }
 
-    /// Makes it survive a crash. Returns what is to be sent to whom now that it does.
+    /// Makes a commit durable. Returns the answers to send, with their recipients.
     ///
     /// # Errors
-    /// The disk's or the broker's. Then every later commit fails, too, and nothing in memory counts.
+    /// I/O errors of the disk or the broker. Every later commit then fails too, and all state in memory is void.
     pub fn commit(&mut self, commit: Commit) -> io::Result<Vec<(Peer, Bytes)>> {
         if self.failed {
             return Err(io::Error::other("an earlier commit failed"));
@@ -197,7 +197,7 @@ impl<D: Disk> Store<D> {
             if let Some(compression) = compression_of(&self.outputs, path)
                 && self.memory.rotated.len() < state::ROTATED_MAX
             {
-                // Before it has its number: whatever comes between, it is not forgotten.
+                // Recorded before the rename, so that a crash in between does not lose the job.
                 self.note_rotated(&numbered, true)?;
                 self.jobs.push(CompressJob { disk: self.disk.clone(), path: numbered.clone(), compression });
             }
@@ -223,12 +223,12 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Closes all files, as somebody may have moved them. They are opened again by their names.
+    /// Closes all files, since they may have been moved. They are opened again by their names.
     pub fn reopen_files(&mut self) {
         self.files.close_all();
     }
 
-    /// Rotated files that are to be compressed, each once. [`compressed`](Self::compressed) is to be told of those that are done.
+    /// Returns new compression jobs, each once. Report finished ones to [`compressed`](Self::compressed).
     pub fn take_jobs(&mut self) -> Vec<CompressJob<D>> {
         std::mem::take(&mut self.jobs)
     }
@@ -247,18 +247,18 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// What was committed since it was opened.
+    /// Counts of the lines committed since the store was opened.
     pub fn counters(&self) -> &CollectorCounters {
         &self.counters
     }
 }
 
-/// What a file is compressed with once it is rotated.
+/// The compression of a file after its rotation.
 fn compression_of(outputs: &[FileOutput], path: &Path) -> Option<Compression> {
     outputs.iter().filter(|output| output.writes(path)).find_map(|output| output.compression)
 }
 
-/// What an earlier process has left to be compressed. What is done, never got its number or is not to be compressed any more is forgotten.
+/// Compression jobs left by an earlier process. Discards those that are done, were never renamed, or are no longer wanted.
 fn jobs<D: Disk>(disk: &D, outputs: &[FileOutput], memory: &mut Memory) -> io::Result<Vec<CompressJob<D>>> {
     let mut jobs = Vec::new();
     for path in std::mem::take(&mut memory.rotated) {

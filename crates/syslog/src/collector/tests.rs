@@ -135,7 +135,7 @@ fn a_commit_that_was_begun_before_another_failed_is_not_done_and_its_lines_come_
     disk.set_faults(Faults { error_one_in: 1, bytes_max: None });
     store.commit(first).expect_err("the disk fails");
     disk.set_faults(Faults::default());
-    store.commit(second).expect_err("what it builds on is not there");
+    store.commit(second).expect_err("the commit before it is missing");
     let (mut collector, mut store) = open(&disk);
     collector.handle(Peer(2), hello(1, 2)).expect("a hello");
     collector.handle(Peer(2), lines(0, &[1, 2])).expect("lines");

@@ -15,10 +15,10 @@ use crate::tls::TlsClient;
 use super::text::{ConfigError, Text};
 use super::{CheckError, Network, check_address, identity, loopback};
 
-/// What a collector does.
+/// Configuration of a collector.
 #[derive(Clone, Debug)]
 pub struct CollectorConfig {
-    /// Where it remembers what it has.
+    /// Directory of the collector's state.
     pub state: PathBuf,
     /// The UDP address on which relays reach it.
     pub listen: SocketAddr,
@@ -35,7 +35,7 @@ pub struct CollectorConfig {
 pub struct OutputConfig {
     /// Which.
     pub place: OutputPlace,
-    /// What a line looks like there.
+    /// Format of its lines.
     pub format: Format,
 }
 
@@ -46,7 +46,7 @@ pub enum OutputPlace {
     File {
         /// The name.
         path: String,
-        /// A file that is larger gets a number behind its name, and a new one begins.
+        /// Size beyond which a file gets a number after its name and a new one is started.
         rotate_bytes: Option<u64>,
         /// What becomes of a file that has its number.
         compression: Option<Compression>,
@@ -68,7 +68,7 @@ pub struct KafkaTopic {
     pub brokers: String,
     /// The topic's name.
     pub topic: String,
-    /// Settings of librdkafka: how to be let in.
+    /// Settings of librdkafka, for example authentication.
     pub options: BTreeMap<String, String>,
 }
 
@@ -94,7 +94,7 @@ pub enum Compression {
     Zstd,
 }
 
-/// What a line looks like.
+/// Format of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
@@ -150,7 +150,10 @@ impl CollectorConfig {
             if let OutputPlace::File { path, .. } = &output.place
                 && Path::new(path).starts_with(&state)
             {
-                let problem = format!("the folder {} is the collector's own: put lines elsewhere", state.display());
+                let problem = format!(
+                    "{} is the directory of the collector's state; choose another path for lines",
+                    state.display()
+                );
                 return Err(text.error(raw.span(), problem));
             }
         }
@@ -163,7 +166,8 @@ impl CollectorConfig {
         let mut kafka =
             outputs.iter().zip(&raw.output).filter(|(output, _)| matches!(output.place, OutputPlace::Kafka(_)));
         if let (Some(_), Some((_, second))) = (kafka.next(), kafka.next()) {
-            let problem = "there can be one [[output]] of kind \"kafka\": two could not take each line once";
+            let problem =
+                "only one [[output]] of kind \"kafka\" is possible, since two could not take each line exactly once";
             return Err(text.error(second.span(), problem.to_owned()));
         }
         Ok(Self {
@@ -180,11 +184,11 @@ impl CollectorConfig {
 }
 
 impl CollectorConfig {
-    /// Checks what can only be seen on the machine: reads certificates and keys, looks whether outputs are folders. Refuses port 0, which is
-    /// another one at each start.
+    /// Checks that depend on this machine: reads certificates and keys, and checks that outputs are not directories. Refuses port 0, which changes at
+    /// each start.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem.
     pub fn check_files(&self) -> Result<(), CheckError> {
         check_address("listen", Some(self.listen))?;
         check_address("metrics", self.metrics)?;
@@ -196,22 +200,22 @@ impl CollectorConfig {
     }
 }
 
-/// What a name of a file may contain in braces.
+/// Placeholders in a file name.
 const PLACEHOLDERS: [&str; 4] = ["source", "app", "severity", "date"];
 
 fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, ConfigError> {
     let output = raw.get_ref();
-    let missing = |what: &str| text.error(raw.span(), format!("it needs {what}"));
+    let missing = |name: &str| text.error(raw.span(), format!("the output needs {name}"));
     let place = match output.kind.get_ref().as_str() {
         "file" => {
             let path = output.path.clone().filter(|path| !path.is_empty()).ok_or_else(|| missing("a path"))?;
             if path.ends_with('/') || matches!(path.rsplit('/').next(), Some("." | "..")) {
-                return Err(text.error(raw.span(), format!("\"{path}\" is a folder: the path names a file")));
+                return Err(text.error(raw.span(), format!("\"{path}\" is a directory; the path must name a file")));
             }
             for piece in path.split('{').skip(1) {
                 let name = piece.split_once('}').map(|(name, _)| name);
                 if !name.is_some_and(|name| PLACEHOLDERS.contains(&name)) {
-                    let problem = format!("braces in a path stand around one of {}", PLACEHOLDERS.join(", "));
+                    let problem = format!("braces in a path must contain one of {}", PLACEHOLDERS.join(", "));
                     return Err(text.error(raw.span(), problem));
                 }
             }
@@ -239,13 +243,13 @@ fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, Co
                 identity: identity(output.certificate.as_ref(), output.key.as_ref()),
             });
             if tls.is_none() && (output.name.is_some() || output.key.is_some()) {
-                return Err(missing("authorities: the PEM file with those whose certificates it believes"));
+                return Err(missing("authorities, the PEM file of the trusted authorities"));
             }
             OutputPlace::Forward(to, tls)
         }
         "kafka" => OutputPlace::Kafka(read_kafka(text, raw)?),
         kind => {
-            let problem = format!("\"{kind}\" is no output; there are file, stdout, forward and kafka");
+            let problem = format!("\"{kind}\" is not a kind of output; use file, stdout, forward or kafka");
             return Err(text.error(output.kind.span(), problem));
         }
     };
@@ -285,7 +289,7 @@ const OURS: [&str; 16] = [
 
 fn read_kafka(text: &Text, raw: &Spanned<RawOutput>) -> Result<KafkaTopic, ConfigError> {
     let output = raw.get_ref();
-    let missing = |what: &str| text.error(raw.span(), format!("it needs {what}"));
+    let missing = |name: &str| text.error(raw.span(), format!("the output needs {name}"));
     let topic = KafkaTopic {
         brokers: output
             .brokers
@@ -296,7 +300,7 @@ fn read_kafka(text: &Text, raw: &Spanned<RawOutput>) -> Result<KafkaTopic, Confi
     };
     let span = output.options.as_ref().map_or_else(|| raw.span(), Spanned::span);
     if let Some(ours) = topic.options.keys().find(|name| OURS.contains(&name.as_str())) {
-        return Err(text.error(span, format!("{ours} is not to be set: that each line is there once depends on it")));
+        return Err(text.error(span, format!("{ours} cannot be set, because exactly-once delivery depends on it")));
     }
     crate::collect::check_kafka(&topic).map_err(|problem| text.error(span, problem))?;
     Ok(topic)

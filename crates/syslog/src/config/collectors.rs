@@ -14,9 +14,9 @@ use crate::sender::{COLLECTORS_MAX, Routing};
 pub struct Failover {
     /// Whether each source has a collector of its own, instead of all the first.
     pub spread: bool,
-    /// How long a collector may be away until another takes its place.
+    /// Time after which another collector replaces an absent one.
     pub after: Duration,
-    /// How long lines wait for a collector that is gone and may have them, until they are sent to another as well; `None` is for ever.
+    /// Time after which lines that wait for a gone collector are also sent to another; `None` means never.
     pub repeat_after: Option<Duration>,
 }
 
@@ -43,16 +43,16 @@ pub(super) fn read(text: &Text, value: &Spanned<OneOrMore>) -> Result<Vec<Socket
     };
     let problem = |problem: String| text.error(value.span(), problem);
     if names.is_empty() || names.len() > COLLECTORS_MAX {
-        return Err(problem(format!("there must be one collector at least, and {COLLECTORS_MAX} at most")));
+        return Err(problem(format!("there must be between 1 and {COLLECTORS_MAX} collectors")));
     }
     let mut addresses = Vec::new();
     for name in names {
         let address: SocketAddr = name.parse().map_err(|error| problem(format!("\"{name}\": {error}")))?;
         if address.port() == 0 {
-            return Err(problem(format!("{address}: there is no port 0 to send to")));
+            return Err(problem(format!("{address}: port 0 is invalid")));
         }
         if addresses.contains(&address) {
-            return Err(problem(format!("{address} is there twice")));
+            return Err(problem(format!("{address} is listed twice")));
         }
         addresses.push(address);
     }

@@ -18,13 +18,13 @@ pub struct Network {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NetworkError {
     /// The part before the slash.
-    #[error("it must be an IP address or a network, as in \"192.0.2.0/24\"")]
+    #[error("must be an IP address or a network, as in \"192.0.2.0/24\"")]
     Address,
     /// The part behind it.
-    #[error("the prefix of this network must have between 0 and {0} bits")]
+    #[error("the prefix length must be between 0 and {0}")]
     Bits(u8),
     /// Bits behind the prefix.
-    #[error("the address has bits behind its prefix of {0} bits")]
+    #[error("the address has bits set after its prefix of {0} bits")]
     Rest(u8),
 }
 

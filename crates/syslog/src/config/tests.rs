@@ -54,7 +54,7 @@ fn an_unknown_key_is_refused_with_file_line_and_column() {
 fn a_value_that_makes_no_sense_is_refused_where_it_stands() {
     for (text, place, words) in [
         (SMALLEST.replace("127.0.0.1:1", "nowhere"), "2:13", "nowhere"),
-        (SMALLEST.replace("\"127.0.0.1:1\"", "[]"), "2:13", "one collector at least"),
+        (SMALLEST.replace("\"127.0.0.1:1\"", "[]"), "2:13", "between 1 and"),
         (SMALLEST.replace("\"127.0.0.1:1\"", "[\"127.0.0.1:1\", \"there\"]"), "2:13", "\"there\""),
         (SMALLEST.replace("\"127.0.0.1:1\"", "[\"127.0.0.1:1\", \"127.0.0.1:1\"]"), "2:13", "twice"),
         (SMALLEST.replace("\"127.0.0.1:1\"", "1"), "2:13", "a list of them"),
@@ -66,7 +66,7 @@ fn a_value_that_makes_no_sense_is_refused_where_it_stands() {
         (format!("{SMALLEST}[[rule]]\nseverity = \"bad\"\ndrop = true"), "6:12", "emerg"),
         (format!("{SMALLEST}[[rule]]\nseverity = \"err..crit\"\ndrop = true"), "6:12", "crit..err"),
         (format!("{SMALLEST}[[rule]]\ndrop = true\nreliable = true"), "5:1", "one of"),
-        (format!("{SMALLEST}[[rule]]\nreliable = true\npriority = 8"), "7:12", "0, the first to go, to 7"),
+        (format!("{SMALLEST}[[rule]]\nreliable = true\npriority = 8"), "7:12", "0 (highest) to 7"),
         (format!("message_bytes_max = \"1GiB\"\n{SMALLEST}"), "1:21", "256KiB"),
         (SMALLEST.replace("\"stdin\"", "\"stdin\"\nreceive_buffer = \"8MiB\""), "3:1", "only"),
         (
@@ -82,7 +82,7 @@ fn a_value_that_makes_no_sense_is_refused_where_it_stands() {
         (format!("{SMALLEST}[spool]\nsync_every = \"1000h\""), "6:14", "at most 1s"),
         (format!("{SMALLEST}[[rule]]\nlifetime = \"0s\""), "6:12", "more than 0"),
         (SMALLEST.replace("127.0.0.1:1", "127.0.0.1:0"), "2:13", "port 0"),
-        (SMALLEST.replace("\"stdin\"", "\"file\"\npath = \"\""), "3:1", "it needs a path"),
+        (SMALLEST.replace("\"stdin\"", "\"file\"\npath = \"\""), "3:1", "path is missing"),
     ] {
         let problem = refused(&text);
         assert!(problem.starts_with(&format!("relay.toml:{place}: ")) && problem.contains(words), "{problem}");
@@ -106,15 +106,15 @@ fn a_collector_without_a_file_or_with_an_unknown_placeholder_is_refused() {
     let start = "state = \"s\"\nlisten = \"127.0.0.1:1\"\n[[output]]\n";
     for (output, words) in [
         ("kind = \"stdout\"", "no [[output]] of kind \"file\" or \"kafka\""),
-        ("kind = \"pigeon\"", "there are file, stdout, forward and kafka"),
-        ("kind = \"kafka\"\ntopic = \"t\"", "it needs brokers"),
+        ("kind = \"pigeon\"", "use file, stdout, forward or kafka"),
+        ("kind = \"kafka\"\ntopic = \"t\"", "needs brokers"),
         ("kind = \"kafka\"\nbrokers = \"b:1\"", "a topic"),
-        ("kind = \"kafka\"\nbrokers = \"b:1\"\ntopic = \"t\"\n[output.options]\nacks = \"1\"", "acks is not to be set"),
+        ("kind = \"kafka\"\nbrokers = \"b:1\"\ntopic = \"t\"\n[output.options]\nacks = \"1\"", "acks cannot be set"),
         ("kind = \"file\"", "a path"),
         ("kind = \"file\"\npath = \"\"", "a path"),
-        ("kind = \"file\"\npath = \"/\"", "is a folder"),
-        ("kind = \"file\"\npath = \"/var/log/\"", "is a folder"),
-        ("kind = \"file\"\npath = \"s/journal\"", "the collector's own"),
+        ("kind = \"file\"\npath = \"/\"", "is a directory"),
+        ("kind = \"file\"\npath = \"/var/log/\"", "is a directory"),
+        ("kind = \"file\"\npath = \"s/journal\"", "collector's state"),
         ("kind = \"file\"\npath = \"l\"\ncompress = \"gzip\"", "files with rotate only"),
         ("kind = \"stdout\"\ncompress = \"gzip\"", "files with rotate only"),
         ("kind = \"file\"\npath = \"l\"\nnew_files = 5", "braces"),
@@ -143,7 +143,7 @@ fn a_collector_lets_in_the_networks_that_it_is_told() {
     assert!(matches!(config.outputs[0].place, OutputPlace::File { new_files: 7, .. }));
     assert_eq!(read("").expect("it is right").allow, None);
     let problem = read("allow = [\"::1\", \"192.0.2.1/24\"]\n").expect_err("wrong").to_string();
-    assert!(problem.starts_with("c.toml:3:17: ") && problem.contains("behind its prefix"), "{problem}");
+    assert!(problem.starts_with("c.toml:3:17: ") && problem.contains("after its prefix"), "{problem}");
 }
 
 const KAFKA: &str = "[[output]]\nkind = \"kafka\"\nbrokers = \"127.0.0.1:9092\"\ntopic = \"lines\"\n";
@@ -187,7 +187,7 @@ fn a_check_refuses_what_is_not_there_and_ports_that_nothing_can_find() {
         ("kind = \"udp\"\nlisten = \"127.0.0.1:0\"".to_owned(), "port 0"),
         ("kind = \"tcp\"\nlisten = \"127.0.0.1:0\"".to_owned(), "port 0"),
         ("kind = \"file\"\npath = \"/there/is/no/such/file\"".to_owned(), "cannot be read"),
-        (format!("kind = \"file\"\npath = {folder:?}"), "no regular file"),
+        (format!("kind = \"file\"\npath = {folder:?}"), "not a regular file"),
     ] {
         let problem = relay(&input).expect_err("it is refused");
         assert!(problem.contains(words), "{input}: {problem}");
@@ -195,5 +195,5 @@ fn a_check_refuses_what_is_not_there_and_ports_that_nothing_can_find() {
     assert_eq!(relay("kind = \"tcp\"\nlisten = \"127.0.0.1:1\""), Ok(()));
     let text = format!("state = \"s\"\nlisten = \"127.0.0.1:1\"\n[[output]]\nkind = \"file\"\npath = {folder:?}");
     let config = CollectorConfig::parse("c.toml", &text).expect("it can be read");
-    assert!(config.check_files().expect_err("a folder").to_string().contains("no regular file"));
+    assert!(config.check_files().expect_err("a folder").to_string().contains("not a regular file"));
 }

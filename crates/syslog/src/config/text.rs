@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-/// Something in a file makes no sense: the fault of whoever wrote it.
+/// An invalid configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{file}:{line}:{column}: {problem}")]
 pub struct ConfigError {
@@ -14,11 +14,11 @@ pub struct ConfigError {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong, and what would be right.
+    /// The problem, and the expected value.
     pub problem: String,
 }
 
-/// A file and what is in it.
+/// A configuration file and its contents.
 pub(super) struct Text {
     file: String,
     contents: String,

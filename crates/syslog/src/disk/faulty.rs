@@ -10,16 +10,16 @@ use super::{Disk, DiskFile, Naming};
 /// How a machine or a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// `kill -9`: what was written stays.
+    /// `kill -9`: written data survives.
     Process,
-    /// The power goes: of what was not synced any part may be there.
+    /// Power failure: any part of the unsynced data may survive.
     Power,
 }
 
-/// What goes wrong by itself.
+/// Injected faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// One operation out of so many fails with an I/O error; 0 for none.
+    /// One in this many operations fails with an I/O error; 0 for none.
     pub error_one_in: u32,
     /// Bytes of all files together, as long as the disk is this small.
     pub bytes_max: Option<u64>,
@@ -42,10 +42,10 @@ struct State {
     crash_after: Option<(u32, Crash)>,
     files: Vec<Inode>,
     names: BTreeMap<PathBuf, usize>,
-    /// What the names are after a power cut, and the changes that may or may not have been written since, in their order.
+    /// The names that survive a power failure, and later changes, in order, that may or may not survive.
     safe_names: BTreeMap<PathBuf, usize>,
     renamings: Vec<Renaming>,
-    /// Operations until somebody else moves or removes a file.
+    /// Operations until the simulated operator moves or removes a file.
     by_hand: Option<(u32, PathBuf, Option<PathBuf>)>,
     /// Open files now, and the most there were.
     open: usize,
@@ -135,7 +135,7 @@ impl State {
         self.renamings.push(change);
     }
 
-    /// One more operation, or none, has passed for those who move files by hand.
+    /// Advances the simulated operator by this many operations.
     fn act_by_hand(&mut self, operations: u32) {
         let Some((left, from, to)) = self.by_hand.take() else { return };
         if let Some(left @ 1..) = left.checked_sub(operations) {
@@ -189,7 +189,7 @@ impl FaultyDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what goes wrong by itself.
+    /// Changes the injected faults.
     pub fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
     }
@@ -226,7 +226,7 @@ impl FaultyDisk {
         Self { life: state.life, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// What is in a file, as a process sees it that never fails.
+    /// Returns the contents of a file as a running process sees them.
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.state();
         state.names.get(path).map(|&inode| state.files[inode].bytes.clone())
@@ -237,7 +237,7 @@ impl FaultyDisk {
         self.state().open_max
     }
 
-    /// Moves or removes a file as somebody else does, which neither fails nor crashes, after this many operations.
+    /// Moves or removes a file, like an operator, after this many operations; this neither fails nor crashes.
     pub fn move_by_hand(&self, operations: u32, from: &Path, to: Option<&Path>) {
         let mut state = self.state();
         state.by_hand = Some((operations, from.to_owned(), to.map(Path::to_owned)));
@@ -256,7 +256,7 @@ impl FaultyDisk {
         self.state().names.keys().cloned().collect()
     }
 
-    /// Begins an operation: the process may be dead, may die now, or the operation may fail. `true`: it dies half-way.
+    /// Starts an operation: the process may be dead or die now, or the operation may fail. `true`: the process dies half-way.
     fn begin(&self) -> io::Result<(MutexGuard<'_, State>, bool)> {
         let mut state = self.state();
         if state.life != self.life {

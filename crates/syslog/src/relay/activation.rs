@@ -1,5 +1,5 @@
-//! Sockets that were opened before the relay: systemd makes them and starts the relay with them (`sd_listen_fds(3)`), so that what programs
-//! write before it is there, or while it is started again, waits in the socket.
+//! Socket activation: systemd opens the sockets and starts the relay with them (`sd_listen_fds(3)`). Data that programs write before the relay runs,
+//! or during its restart, waits in the socket.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -11,23 +11,23 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_op
 /// The first descriptor that is passed (`SD_LISTEN_FDS_START`).
 const FIRST: RawFd = 3;
 
-/// Descriptors that are looked at, at most.
+/// Maximum number of descriptors that are checked.
 const DESCRIPTORS_MAX: RawFd = 64;
 
-/// The datagram socket with this path that the process was started with, if there is one.
+/// Returns the datagram socket with this path that the process was started with, if there is one.
 ///
 /// # Errors
-/// If there are descriptors, and the system does not hand out one of them (`pidfd_getfd`, Linux 5.6).
+/// If the system cannot duplicate one of the passed descriptors (`pidfd_getfd`, Linux 5.6).
 pub(super) fn passed_datagram_socket(path: &Path) -> io::Result<Option<UnixDatagram>> {
     let count = passed(std::env::var("LISTEN_PID").ok().as_deref(), std::env::var("LISTEN_FDS").ok().as_deref());
     if count == 0 {
         return Ok(None);
     }
-    // A descriptor known by its number alone is nobody's; a copy of it is ours.
+    // Nothing owns a descriptor that is known by its number alone, so use a copy.
     let process = pidfd_open(getpid(), PidfdFlags::empty())?;
     for number in FIRST..FIRST + count {
         let socket = UnixDatagram::from(pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?);
-        // What is no Unix socket has no such address.
+        // Other sockets have no such address.
         if socket.local_addr().is_ok_and(|address| address.as_pathname() == Some(path)) {
             return Ok(Some(socket));
         }
@@ -35,7 +35,7 @@ pub(super) fn passed_datagram_socket(path: &Path) -> io::Result<Option<UnixDatag
     Ok(None)
 }
 
-/// How many descriptors were passed to this process, given what the environment says of them.
+/// Returns the number of descriptors passed to this process, according to the environment.
 fn passed(pid: Option<&str>, count: Option<&str>) -> RawFd {
     let ours = pid.is_some_and(|pid| pid == getpid().as_raw_nonzero().to_string());
     let count = count.filter(|_| ours).and_then(|count| count.parse().ok());

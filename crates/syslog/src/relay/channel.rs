@@ -1,4 +1,4 @@
-//! What goes to one collector: two associations, of which one is for lines that are not repeated, and what is known of the path.
+//! The connection to one collector: two associations, one of them for lines that are not repeated, and the measured state of the path.
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -17,22 +17,22 @@ use crate::policy::PRIORITIES;
 use crate::sender::{Outgoing, Sender};
 use crate::transport;
 
-/// Messages given to the transport at once, and taken from it.
+/// Maximum number of messages passed to the transport, or received from it, at once.
 const MESSAGES_AT_ONCE: usize = 32;
 
-/// Bytes in the transport's send buffer beyond which lines of lower priority wait, and all wait: there is always room for what is more
-/// important.
+/// Bytes in the transport's send buffer beyond which lines of lower priority wait, and beyond which all wait: this keeps room for more important
+/// lines.
 const BUFFER_BYTES: [u64; 2] = [2 << 20, 3 << 20];
 
-/// How long a collector may leave everything unanswered until another may take its place.
+/// Maximum time that a collector may leave everything unanswered before another may replace it.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// What has come over one of the two associations.
+/// An event on one of the two associations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// Messages, or the end of the association.
+    /// Messages, or the end, of the association for important lines.
     Important { goes_on: bool },
-    /// The same of lines that are not repeated.
+    /// Messages, or the end, of the association for fresh lines.
     Fresh { goes_on: bool },
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Channel {
     copies: Copies,
     gathering: Gathering,
     patience: Patience,
-    /// What came and was not looked at yet.
+    /// Received messages that were not handled yet.
     inbox: Vec<ReceivedMessage>,
     /// When it answered last, or had nothing to answer.
     heard_us: u64,
@@ -69,7 +69,7 @@ impl Channel {
         }
     }
 
-    /// There is a new association for important lines; an older one is over.
+    /// Handles a new association for important lines, which replaces an older one.
     pub(super) fn begin(&mut self, association: Association, sender: &mut Sender<RealDisk>, now_us: u64) {
         self.end(sender, now_us);
         let hello = sender.connected(self.index, now_us);
@@ -80,14 +80,14 @@ impl Channel {
         }
     }
 
-    /// The association for important lines is over.
+    /// Handles the end of the association for important lines.
     pub(super) fn end(&mut self, sender: &mut Sender<RealDisk>, now_us: u64) -> Option<Association> {
         sender.disconnected(self.index, now_us);
         self.inbox.clear();
         self.association.take()
     }
 
-    /// Waits for what the collector says; never ready without an association.
+    /// Waits for a message of the collector; never ready without an association.
     async fn receive(&mut self) -> Came {
         let Self { association, fresh, inbox, .. } = self;
         tokio::select! {
@@ -97,7 +97,7 @@ impl Channel {
         }
     }
 
-    /// Takes what has come. Returns what there is to say of it.
+    /// Handles an event. Returns a message for the operator, if there is one.
     pub(super) fn take(&mut self, came: Came, sender: &mut Sender<RealDisk>, now_us: u64) -> Option<String> {
         let goes_on = match came {
             Came::Fresh { goes_on } => {
@@ -121,7 +121,7 @@ impl Channel {
         None
     }
 
-    /// Sends what there is room for.
+    /// Sends as much as there is room for.
     pub(super) async fn send(&mut self, sender: &mut Sender<RealDisk>, now_us: u64) {
         let mut others = Others::None;
         if let Some(association) = self.association.clone() {
@@ -166,7 +166,7 @@ impl Channel {
         now_us: u64,
     ) {
         let sent = association.stats().sent;
-        // A chunk that was sent again unasked, a copy or a ride, says nothing of losses.
+        // Proactive copies do not indicate losses.
         let again = &sent.retransmitted;
         self.copies.look(sent.chunks, again.timeout + again.fast + again.probe + again.reported_bundled);
         if queued {
@@ -195,14 +195,14 @@ impl Channel {
             let outgoing: Vec<_> = outgoing.collect();
             outgoing.iter().for_each(|message| self.copies.note(message, rtt_us, now_us));
             let messages: Vec<Message> = outgoing.into_iter().map(message_of).collect();
-            // An association that has ended is noticed where its messages are received, and all is sent again over the next one.
+            // The end of an association is noticed where its messages are received, and everything is sent again over the next one.
             if messages.is_empty() || association.send_many(messages).await.is_err() {
                 return;
             }
         }
     }
 
-    /// With several collectors: tells this one which numbers it need not wait for, and ends the association if it leaves everything unanswered.
+    /// With several collectors: sends this one the settled numbers, and ends the association if it leaves everything unanswered.
     pub(super) fn keep_time(&mut self, sender: &mut Sender<RealDisk>, now_us: u64) {
         let Some(association) = &self.association else { return };
         if let Some(settled) = sender.settled_elsewhere(self.index)
@@ -241,7 +241,7 @@ pub(super) async fn receive(
     }
 }
 
-/// What has come from any of the collectors, and from which. They are asked in turns, from `first` on.
+/// Waits for an event from any collector and returns it with the collector's index. Polls them round robin, starting at `first`.
 pub(super) async fn receive_any(channels: &mut [Channel], first: usize) -> (usize, Came) {
     let count = channels.len();
     let mut waiting: Vec<Pin<Box<_>>> = channels.iter_mut().map(|channel| Box::pin(channel.receive())).collect();

@@ -1,22 +1,22 @@
-//! Which important lines are sent twice: those on a path that loses packets, while few are under way.
+//! Decides which important lines are sent twice: those on a lossy path, while few are in flight.
 //!
-//! A line that is lost arrives one and a half round trips later than it would have, at best. Its copy, some milliseconds behind it, arrives
-//! these milliseconds later. It costs a packet. So nothing is copied on a path that loses nothing, nor by who sends much, nor into a queue.
+//! A lost line arrives at best one and a half round trips late. Its copy, sent some milliseconds after it, arrives only these milliseconds late, at
+//! the cost of a packet. So there are no copies on a path without loss, of a busy sender, or into a queue.
 
 use std::collections::VecDeque;
 
 use crate::sender::Outgoing;
 
-/// Messages per round trip, at most, for copies to be made.
+/// Maximum messages per round trip for copies to be sent.
 const MESSAGES_MAX: usize = 4;
 
 /// The shortest time between a message and its copy, in microseconds.
 const SPACING_US_MIN: u64 = 5_000;
 
-/// Chunks after which what was lost of them counts half.
+/// Chunks after which a loss counts half in the estimate.
 const CHUNKS_REMEMBERED: u64 = 2_000;
 
-/// One chunk of so many has to be lost for copies to be worth it.
+/// Copies are sent if at least one in this many chunks is lost.
 const LOSS_ONE_IN: u64 = 200;
 
 /// A message whose copy is due.
@@ -27,13 +27,13 @@ pub(super) struct Due {
     pub(super) last: u64,
 }
 
-/// Messages that wait for their copies, and what the path has lost of late.
+/// Messages that wait for their copies, and the recent losses of the path.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     waiting: VecDeque<(u64, Due)>,
-    /// When the last messages left.
+    /// When the last messages were sent.
     departures: VecDeque<u64>,
-    /// The counters of the association at the last look.
+    /// The counters of the association at the last update.
     seen: (u64, u64),
     chunks: u64,
     lost: u64,
@@ -50,7 +50,7 @@ impl Copies {
         }
     }
 
-    /// A message has left over a path with this round-trip time, in microseconds.
+    /// Records a message sent over a path with this round-trip time, in microseconds.
     pub(super) fn note(&mut self, message: &Outgoing, rtt_us: u64, now_us: u64) {
         self.departures.push_back(now_us);
         if self.departures.len() > MESSAGES_MAX {
@@ -74,7 +74,7 @@ impl Copies {
         Some(due)
     }
 
-    /// There is a queue in the network: what waits gets no copy.
+    /// Drops all waiting copies, because there is a queue in the network.
     pub(super) fn forbid(&mut self) {
         self.waiting.clear();
     }

@@ -1,57 +1,56 @@
-//! How much of what is not repeated may be under way, so that no queue builds up in the network in front of the important lines.
+//! Limits the unrepeated lines in flight, so that they build no network queue ahead of the important lines.
 //!
-//! Congestion control fills the queue of a slow link until packets are lost, and every important line then waits as long as the queue takes.
-//! So the window here follows the delay instead, in the manner of LEDBAT (RFC 6817): it grows while the round trip is about as short as
-//! it ever was, and shrinks when it is half as long again. It gives way to any other traffic that fills the queue, too: these lines may
-//! be late or missing, others not.
+//! Loss-based congestion control fills the queue of a slow link until packets are lost, and every important line then waits for the whole queue. So
+//! this window follows the delay instead, in the manner of LEDBAT (RFC 6817): it grows while the round trip is close to its minimum and shrinks when
+//! it exceeds one and a half times the minimum. It also yields to any other traffic that fills the queue, because unrepeated lines may be late or
+//! lost.
 
 use crate::transport;
 
 /// The smallest window: a packet.
 const WINDOW_BYTES_MIN: u64 = 1_200;
 
-/// The first window (RFC 6928 allows ten packets to those who give way less): on a slow link that important lines nearly fill, four packets
-/// take a second to go away.
+/// Initial window. RFC 6928 allows less polite senders ten packets, but on a slow link that important lines nearly fill, four packets take a second
+/// to drain.
 const WINDOW_BYTES_START: u64 = WINDOW_BYTES_MIN;
 
-/// The largest: more would be the send buffer's.
+/// Maximum window: more would not fit into the send buffer.
 const WINDOW_BYTES_MAX: u64 = 3 << 20;
 
-/// A queue of this many microseconds does no harm, however short the round trip is.
+/// A queue of this many microseconds is harmless for any round trip.
 const QUEUE_US_HARMLESS: u64 = 10_000;
 
-/// A message that is under way for this many microseconds more than the shortest round trip need not wait in a queue: a peer may take
-/// [`transport::SACK_DELAY_US`] of them to acknowledge it.
+/// A message in flight for this many microseconds more than the shortest round trip need not be queued: a peer may take [`transport::SACK_DELAY_US`]
+/// of them to acknowledge it.
 const AGE_US_HARMLESS: u64 = QUEUE_US_HARMLESS + transport::SACK_DELAY_US;
 
-/// How long the shortest round trip is believed without being seen, in microseconds.
+/// How long the shortest round trip stays valid without a similar sample, in microseconds.
 const MEMORY_US: u64 = 60_000_000;
 
-/// Fresh lines then make room until no shorter round trip was seen for this many times the queue that there seems to be: a link that important
-/// lines fill to nine tenths takes ten times as long as the queue is to lose it.
+/// Fresh lines then pause until no shorter round trip was seen for this many times the apparent queue: a link that important lines fill to nine
+/// tenths takes ten times the length of a queue to drain it.
 const TRIAL_QUEUES: u64 = 20;
 
-/// And for this many round trips, each of which moves the smoothed one by an eighth.
+/// Round trips for which the trial also has to last; each moves srtt by an eighth.
 const TRIAL_ROUNDS: u64 = 16;
 
-/// How long they make room at most, in microseconds.
+/// Maximum length of the pause in microseconds.
 const TRIAL_US_MAX: u64 = 5_000_000;
 
-/// When others have to make room for important lines they leave this far apart, in microseconds: even the smallest window would fill a slow
-/// link.
+/// Interval between fresh packets during a pause, in microseconds: even the smallest window would fill a slow link.
 const REST_US: u64 = 1_000_000;
 
-/// As long as there is no room the distance doubles, up to this one, in microseconds.
+/// The interval doubles during a pause, up to this value, in microseconds.
 const REST_US_MAX: u64 = 8_000_000;
 
-/// The window grows only if at most one message in four was given up during the round.
+/// The window grows only if at most one message in four was abandoned during the round.
 const GIVEN_UP_ONE_IN: u64 = 4;
 
 /// The shortest round trip of the path.
 ///
-/// When it was not seen for [`MEMORY_US`], a queue stands or the path has become longer. From outside both look alike, and who takes a
-/// queue for the path lets it grow, again and again. So then a trial begins: for [a while](TRIAL_QUEUES) fresh lines make room, and what
-/// is the shortest round trip meanwhile is believed.
+/// If it was not seen for [`MEMORY_US`], there is a standing queue or the path has become longer. From outside both look alike, and a sender that
+/// mistakes a queue for a longer path lets it grow again and again. So a trial begins: for [a while](TRIAL_QUEUES) fresh lines pause, and the
+/// shortest round trip meanwhile becomes the new reference.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ShortestRoundTrip {
     shortest_us: Option<u64>,
@@ -60,14 +59,14 @@ pub(super) struct ShortestRoundTrip {
     trial: Option<Trial>,
 }
 
-/// A time during which fresh lines make room.
+/// A time during which fresh lines pause.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     began_us: u64,
     shortest_us: u64,
     /// When that was seen.
     seen_us: u64,
-    /// It is over when this much time has gone by since.
+    /// The trial ends when this much time has passed since.
     quiet_us: u64,
 }
 
@@ -78,7 +77,7 @@ impl Trial {
 }
 
 impl ShortestRoundTrip {
-    /// It, if any was measured, in microseconds.
+    /// The shortest round trip in microseconds, if any was measured.
     pub(super) fn us(&self) -> Option<u64> {
         self.shortest_us
     }
@@ -88,18 +87,18 @@ impl ShortestRoundTrip {
         queue_us > QUEUE_US_HARMLESS.max(self.us().unwrap_or_default() / 2)
     }
 
-    /// Whether a message that is under way for so long waits in a queue, or was lost and nothing was acknowledged since.
+    /// Whether the age of an unacknowledged message shows that it is queued, or that it was lost and nothing was acknowledged since.
     pub(super) fn is_too_old(&self, age_us: u64) -> bool {
         self.us().is_some_and(|shortest| age_us > shortest + AGE_US_HARMLESS.max(shortest / 2))
     }
 
-    /// Whether fresh lines make room, so that it can be seen how short a round trip is without them.
+    /// Whether fresh lines pause, to measure the round trip without them.
     pub(super) fn is_on_trial(&self) -> bool {
         self.trial.is_some()
     }
 
-    /// Takes a round trip and how much it varies, and returns how much longer it is than the shortest even when it is short; all in
-    /// microseconds. A queue that stands makes all round trips longer, a machine that is busy only some.
+    /// Takes a round trip and its variation, and returns by how much even short round trips exceed the shortest; all in microseconds. A standing
+    /// queue lengthens all round trips, a busy machine only some.
     pub(super) fn excess_us(&mut self, rtt_us: u64, variation_us: u64, at_us: u64) -> u64 {
         let shortest = self.shortest_us.map_or(rtt_us, |shortest| shortest.min(rtt_us));
         let excess_us = rtt_us.saturating_sub(variation_us).saturating_sub(shortest);
@@ -121,7 +120,7 @@ impl ShortestRoundTrip {
     }
 }
 
-/// What the window follows.
+/// Inputs of a window update.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) rtt_us: u64,
@@ -133,11 +132,11 @@ pub(super) struct Look {
     pub(super) took_long: bool,
     /// Whether important messages are under way on this path: then the window does not double.
     pub(super) has_others: bool,
-    /// What is under way.
+    /// Bytes in flight.
     pub(super) used_bytes: u64,
-    /// Bytes that the transport lets be under way. What is far beyond it waits where nobody can change his mind about it.
+    /// The transport's congestion window. Bytes far beyond it would wait in the transport, where they can no longer be reordered or dropped.
     pub(super) cwnd_bytes: u64,
-    /// Messages handed over so far, those among them that arrived, and those that were given up.
+    /// Messages handed over so far, those of them that arrived, and those abandoned.
     pub(super) messages: [u64; 3],
     pub(super) at_us: u64,
 }
@@ -149,9 +148,9 @@ pub(super) struct Courtesy {
     /// No queue was seen yet: the window doubles.
     starts: bool,
     changed_us: u64,
-    /// The message that ends the present round. Time alone says nothing: while packets wait in a queue, no round trip is measured.
+    /// The message that ends the present round. Time is not enough: while packets wait in a queue, no round trip is measured.
     round_ends: u64,
-    /// How many had arrived and were given up when the present round began.
+    /// Numbers of arrived and abandoned messages at the start of the present round.
     round_began: [u64; 2],
     left_us: u64,
     rest_us: u64,
@@ -164,30 +163,30 @@ impl Courtesy {
         Self { window_bytes, starts, changed_us, round_ends, round_began, left_us, rest_us }
     }
 
-    /// Bytes that may be under way.
+    /// Returns the bytes that may be in flight.
     pub(super) fn window_bytes(&self) -> u64 {
         self.window_bytes
     }
 
-    /// Whether nothing is to leave now. There has to be room while important lines wait in a queue, and while it is
-    /// [on trial](ShortestRoundTrip::is_on_trial) how short a round trip is.
+    /// Whether nothing may be sent now. Fresh lines pause while important lines wait in a queue, and during a [trial](ShortestRoundTrip::is_on_trial)
+    /// of the shortest round trip.
     pub(super) fn rests(&self, makes_room: bool, at_us: u64) -> bool {
         makes_room && at_us.abs_diff(self.left_us) < self.rest_us
     }
 
-    /// Something leaves, though there has to be room or not.
+    /// Records that a fresh packet was sent.
     pub(super) fn left(&mut self, makes_room: bool, at_us: u64) {
         self.left_us = at_us;
         self.rest_us = if makes_room { REST_US_MAX.min(2 * self.rest_us) } else { REST_US };
     }
 
-    /// Moves the window, once per round: when a round trip has gone by, and all is decided that was handed over at the last move. A window
-    /// that was not used is no larger than twice what was. If the queue is too long, the window shrinks to what the path carries in its
-    /// shortest round trip, so that a long queue is gone after one more.
+    /// Updates the window once per round: when a round trip has passed and everything handed over at the last update is acknowledged or abandoned. An
+    /// unused window is limited to twice the bytes used. If the queue is too long, the window shrinks to the path's rate times its shortest round
+    /// trip, so that a long queue drains within one more.
     pub(super) fn move_window(&mut self, look: Look) {
         let [sent, arrived, given_up] = look.messages;
         if self.changed_us == 0 {
-            // The first round begins. Nothing that was sent since says anything yet.
+            // The first round begins. Nothing sent since is meaningful yet.
             (self.changed_us, self.round_ends, self.round_began) = (look.at_us, sent + 1, [arrived, given_up]);
             return;
         }
@@ -197,7 +196,7 @@ impl Courtesy {
         let [arrived_before, given_up_before] = self.round_began;
         let (arrives, fails) = (arrived.saturating_sub(arrived_before), given_up.saturating_sub(given_up_before));
         (self.changed_us, self.round_ends, self.round_began) = (look.at_us, sent, [arrived, given_up]);
-        // Who gives up much asks for more than there is.
+        // A sender that abandons much exceeds the available rate.
         let room = !look.took_long
             && fails * GIVEN_UP_ONE_IN <= arrives + fails
             && self.window_bytes < 2 * look.cwnd_bytes + WINDOW_BYTES_MIN;
@@ -232,7 +231,7 @@ mod tests {
         for step in 0..seconds * 1_000 {
             let at_us = step * 1_000;
             let in_flight = courtesy.window_bytes();
-            // What the link holds by itself does not wait.
+            // Bytes in transit on the link do not queue.
             let room = rate.saturating_sub(others) * base_us / 1_000_000;
             queue = in_flight.saturating_sub(room) + if others >= rate { (others - rate) * step / 1_000 } else { 0 };
             let queue_us = queue * 1_000_000 / rate;
@@ -405,7 +404,7 @@ mod tests {
         assert!(shortest.is_on_trial());
         shortest.excess_us(89_000, 0, 61_000_000);
         assert!(!shortest.is_on_trial() && shortest.us() == Some(80_000));
-        // It lasts for as many rounds as the smoothed round trip needs to come down.
+        // It lasts for as many rounds as SRTT needs to come down.
         shortest.excess_us(115_000, 0, 121_000_000);
         shortest.excess_us(116_000, 0, 122_700_000);
         assert!(shortest.is_on_trial());
@@ -415,8 +414,8 @@ mod tests {
         assert!(!shortest.is_on_trial());
     }
 
-    /// Ten minutes of a link of 250 kbit/s and 80 ms whose queue takes 20 packets, a share of which important lines need, each in a packet of
-    /// 340 bytes. Fresh ones fill the window that they are given. Returns how long an important one waits at most in each minute.
+    /// Simulates ten minutes of a link of 250 kbit/s and 80 ms with a queue of 20 packets. Important lines take a share of it, each in a packet of
+    /// 340 bytes, and fresh ones fill their window. Returns the longest wait of an important line in each minute.
     fn ten_minutes_of_overload(percent: u64) -> Vec<u64> {
         const RATE: u64 = 31_250;
         let (mut courtesy, mut shortest) = (Courtesy::new(), ShortestRoundTrip::default());

@@ -1,7 +1,7 @@
-//! Datagram sockets, each read by a thread of its own: what is not read in time is lost in the kernel, so that no other task may hold it up.
+//! Datagram sockets. Each has a reader thread of its own, so that no other task delays it: the kernel drops datagrams that are not read in time.
 //!
-//! The kernel drops datagrams that find the buffer of a UDP socket full, and says so to nobody. It counts them, and `/proc/self/net` shows
-//! the count: the reader looks there once a second. A program that writes to a Unix socket waits instead.
+//! A UDP socket with a full buffer drops datagrams without notice. The kernel counts them in `/proc/self/net`, and the reader looks at that count
+//! once a second. Programs that write to a Unix socket block instead.
 
 use std::fmt;
 use std::io;
@@ -24,10 +24,10 @@ use crate::clock;
 /// The largest datagram.
 const DATAGRAM_BYTES: usize = 65_536;
 
-/// The time between two looks at what the kernel has dropped.
+/// Interval between checks of the kernel's drop counter.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a read may wait: so long the relay may have to wait for it when it stops.
+/// Time limit of a read, and so the maximum delay of a stop.
 const READ_TIME_MAX: Duration = Duration::from_millis(200);
 
 /// The shortest time between two warnings of one input.
@@ -37,7 +37,7 @@ const WARN_EVERY_US: u64 = 60_000_000;
 pub(super) struct DatagramInput {
     socket: Socket,
     name: String,
-    /// What the kernel has dropped, as far as it was counted.
+    /// The kernel's drop count at the last check.
     lost: u32,
 }
 
@@ -47,29 +47,28 @@ enum Socket {
 }
 
 impl DatagramInput {
-    /// Binds a UDP socket whose buffer shall hold this many bytes. Says so if the kernel gives less.
+    /// Binds a UDP socket with a receive buffer of this many bytes. Warns if the kernel grants less.
     pub(super) fn udp(address: SocketAddr, buffer_bytes: u64, notice: &Notice) -> io::Result<Self> {
         let socket = UdpSocket::bind(address)?;
         let name = format!("udp {}", socket.local_addr()?);
         let wanted = usize::try_from(buffer_bytes).unwrap_or(usize::MAX);
-        // Beyond the limit of the system only with its leave.
+        // Exceeding the system's limit needs a privilege.
         if setsockopt(&socket, sockopt::RcvBufForce, &wanted).is_err() {
             setsockopt(&socket, sockopt::RcvBuf, &wanted)?;
         }
-        // The kernel doubles what it is asked for, for its own use.
+        // The kernel doubles the requested size for its own bookkeeping.
         let given = getsockopt(&socket, sockopt::RcvBuf)? / 2;
         if given < wanted {
             notice(&format!(
-                "{name} has a receive buffer of {given} bytes instead of {wanted}: datagrams that find it full are lost and counted; \
-                 sysctl net.core.rmem_max={wanted} allows more"
+                "{name} has a receive buffer of {given} bytes instead of {wanted}: datagrams beyond it are lost and counted; \
+                 set sysctl net.core.rmem_max={wanted} to allow more"
             ));
         }
         socket.set_read_timeout(Some(READ_TIME_MAX))?;
         Ok(Self { socket: Socket::Udp(socket), name, lost: 0 })
     }
 
-    /// Takes the Unix socket with this path that the relay was started with, or else binds one. The one of an earlier run is in the way and
-    /// is removed.
+    /// Takes the Unix socket with this path that the relay was started with, or otherwise binds one after removing that of an earlier run.
     pub(super) fn unix(path: &Path) -> io::Result<Self> {
         if let Some(socket) = passed_datagram_socket(path)? {
             return Self::from_unix(socket, &path.display());
@@ -85,7 +84,7 @@ impl DatagramInput {
         Ok(Self { socket: Socket::Unix(socket), name: format!("unix {path}"), lost: 0 })
     }
 
-    /// The address, if it has one.
+    /// Returns the address, if it has one.
     pub(super) fn local_addr(&self) -> io::Result<Option<SocketAddr>> {
         match &self.socket {
             Socket::Udp(socket) => socket.local_addr().map(Some),
@@ -93,8 +92,8 @@ impl DatagramInput {
         }
     }
 
-    /// Reads until the lines' receiver is gone (RFC 5426 §3.1: one datagram is one message). A line feed or NUL at its end is no
-    /// part of it: C programs send their strings with it.
+    /// Reads until the lines' receiver is gone (RFC 5426 §3.1: one datagram is one message). A line feed or NUL at the end is removed: C programs
+    /// send their strings with it.
     pub(super) fn read(mut self, intake: &Intake, mut rate: Rate, notice: &Notice) {
         let mut buffer = vec![0; DATAGRAM_BYTES];
         let mut source = (None, Bytes::from_static(b"local"));
@@ -123,7 +122,7 @@ impl DatagramInput {
                 if lost > 0 && now_us.abs_diff(warned_us) >= WARN_EVERY_US {
                     warned_us = now_us;
                     notice(&format!(
-                        "{}: {lost} datagrams were lost before the relay could read them, since its buffer in the kernel was full",
+                        "{}: {lost} datagrams were lost because the socket's receive buffer was full",
                         self.name
                     ));
                 }
@@ -141,9 +140,9 @@ impl DatagramInput {
     /// Datagrams that the kernel has dropped since the last call.
     fn newly_lost(&mut self) -> u32 {
         let Socket::Udp(socket) = &self.socket else { return 0 };
-        // Without /proc nothing is known.
+        // Without /proc the count is unknown.
         let lost = dropped_by_kernel(socket).unwrap_or(self.lost);
-        // The kernel's counter begins anew after 2^32.
+        // The kernel's counter wraps after 2^32.
         lost.wrapping_sub(std::mem::replace(&mut self.lost, lost))
     }
 }
@@ -158,7 +157,7 @@ fn trim_end(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// How many datagrams the kernel has dropped that were for this socket: full buffer, wrong checksum.
+/// Returns the number of datagrams for this socket that the kernel has dropped: full buffer, wrong checksum.
 fn dropped_by_kernel(socket: &UdpSocket) -> io::Result<u32> {
     let inode = std::fs::metadata(format!("/proc/self/fd/{}", socket.as_raw_fd()))?.ino();
     let table = if socket.local_addr()?.is_ipv4() { "/proc/self/net/udp" } else { "/proc/self/net/udp6" };
@@ -189,7 +188,7 @@ mod tests {
         let input = DatagramInput::udp(SocketAddr::from(([127, 0, 0, 1], 0)), 16 << 10, &silent()).expect("a socket");
         let address = input.local_addr().expect("it is bound").expect("an address");
         let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        // Nobody reads yet: most of them find the buffer full.
+        // The reader has not started, so most datagrams find the buffer full.
         for _ in 0..SENT {
             sender.send_to(&[b'x'; 250], address).expect("it is sent");
         }

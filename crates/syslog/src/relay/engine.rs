@@ -22,21 +22,21 @@ use crate::record::{MARK_CUT, MARK_UNORDERED, MARK_UNPARSED, Record};
 use crate::sender::{FreshCounts, Sender, Standing, SyncResults};
 use crate::snapshot::{CollectorStanding, LostBefore, Paths, RelaySnapshot};
 
-/// The shortest time between two looks at what has to be done by the clock.
+/// Minimum interval between two runs of the timed work.
 const TICK_MIN: Duration = Duration::from_millis(2);
 
 /// The time between two attempts to use a disk that fails, in microseconds.
 const RETRY_AFTER_US: u64 = 500_000;
 
-/// How long an association may take to end in order.
+/// Time limit for the shutdown of an association.
 const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// What the engine listens to.
+/// The event sources of the engine.
 pub(super) struct Sources {
     pub(super) lines: mpsc::UnboundedReceiver<Batch>,
     pub(super) files: mpsc::Receiver<FileBatch>,
     pub(super) queue: Queue,
-    /// New associations, behind the numbers of their collectors.
+    /// New associations, with the numbers of their collectors.
     pub(super) connections: mpsc::Receiver<(usize, Association)>,
     /// Those for lines that are not repeated.
     pub(super) fresh_connections: mpsc::Receiver<(usize, Association)>,
@@ -54,22 +54,22 @@ pub(super) struct Engine {
     received: [u64; 8],
     dropped: u64,
     channels: Vec<Channel>,
-    /// Which collectors are gone, as far as it was said.
+    /// Collectors that were reported as gone.
     gone: Vec<bool>,
     unsynced: bool,
-    /// Another thread waits for the disk.
+    /// A sync that another thread waits for.
     syncing: Option<JoinHandle<SyncResults>>,
     disk_fails: bool,
-    /// After a failure the disk is not asked again before this time.
+    /// Time before which a failed disk is not tried again.
     retry_us: u64,
 }
 
-/// How far files were read.
+/// Read positions of files.
 struct Files {
     positions: Positions<RealDisk>,
     /// Lines before this position were taken, and that is not written down yet: no more lines of files are taken until it is.
     unrecorded: Option<(usize, Position)>,
-    /// What will survive a power cut when the sync that was begun ends.
+    /// Positions that are durable when the pending sync ends.
     syncing: Vec<(usize, Entry)>,
 }
 
@@ -107,7 +107,7 @@ impl Engine {
             dropped: 0,
             channels: (0..collectors).map(Channel::new).collect(),
             gone: vec![false; collectors],
-            // The first sync tells whether the disk has room for lines.
+            // The first sync shows whether the disk has room for lines.
             unsynced: true,
             syncing: None,
             disk_fails: false,
@@ -115,7 +115,7 @@ impl Engine {
         }
     }
 
-    /// Works until it is asked to stop, and then until all is delivered or its patience ends.
+    /// Runs until stopped, and then until everything is delivered or its patience ends.
     pub(super) async fn run(mut self, mut sources: Sources, sync_every: Duration) {
         let mut tick = tokio::time::interval(sync_every.max(TICK_MIN));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -177,7 +177,7 @@ impl Engine {
             batch.lines.iter().for_each(|line| self.take_line(line));
         }
         let now_us = clock::steady_us();
-        // What has not arrived by then is in the spool.
+        // Lines that have not arrived by then remain in the spool.
         let important = self.channels.iter_mut().filter_map(|channel| channel.end(&mut self.sender, now_us));
         shut_down(important.collect()).await;
         if self.syncing.is_some() {
@@ -188,7 +188,7 @@ impl Engine {
         self.record();
         if synced.is_ok() {
             let entries = self.files.positions.unsafe_entries();
-            // If that fails, these lines are read and sent again after a power cut.
+            // If that fails, these lines are read and sent again after a power failure.
             let _ = self.files.positions.record_safe(entries);
             let _ = self.files.positions.begin_sync().map(|mut file| file.sync());
         }
@@ -239,7 +239,7 @@ impl Engine {
         self.flush();
     }
 
-    /// Writes the lines taken. A failure shows at once, before more is taken. Returns whether it is written.
+    /// Writes the lines taken, so that a failure shows before more are taken. Returns whether that succeeded.
     fn flush(&mut self) -> bool {
         let flushed = self.sender.flush();
         let is_written = flushed.is_ok();
@@ -251,7 +251,7 @@ impl Engine {
         is_written
     }
 
-    /// Writes down how far files were read, if the spool has the lines.
+    /// Records the read positions of files, if the spool has the lines.
     fn record(&mut self) {
         let Some((index, position)) = self.files.unrecorded.clone() else { return };
         if self.flush() {
@@ -300,7 +300,7 @@ impl Engine {
         }
         if self.files.unrecorded.is_none() {
             self.files.unrecorded = self.files.positions.outdated(&self.sender.numbers());
-            // It is written down with the next sync, and until then no file is read.
+            // The next sync records it; until then no file is read.
             self.unsynced |= self.files.unrecorded.is_some();
         }
         self.sender.enforce_limits(now_us);
@@ -313,7 +313,7 @@ impl Engine {
         self.publish();
     }
 
-    /// What there is to do for several collectors.
+    /// Updates the state of several collectors.
     fn mind_collectors(&mut self, now_us: u64) {
         self.channels.iter_mut().for_each(|channel| channel.keep_time(&mut self.sender, now_us));
         let is_any_here = (0..self.channels.len()).any(|index| self.sender.is_welcomed(index));
@@ -350,7 +350,7 @@ impl Engine {
                 self.files.syncing = synced;
                 self.syncing = Some(tokio::task::spawn_blocking(|| {
                     let results = jobs.run();
-                    // If that fails, the entry before counts after a power cut.
+                    // If that fails, the previous entry counts after a power failure.
                     let _ = positions.map(|mut file| file.sync());
                     results
                 }));
@@ -373,7 +373,7 @@ impl Engine {
     /// Lines up to these entries are synced.
     fn end_sync_of_files(&mut self, entries: Vec<(usize, Entry)>) {
         if !entries.is_empty() {
-            // If that fails, the entry before counts after a power cut.
+            // If that fails, the previous entry counts after a power failure.
             let _ = self.files.positions.record_safe(entries);
             self.unsynced = true;
         }
@@ -446,7 +446,7 @@ impl Engine {
     }
 }
 
-/// Ends associations in order, as far as there is time for it.
+/// Shuts down associations within the time limit.
 async fn shut_down(associations: Vec<Association>) {
     let mut ends = JoinSet::new();
     for association in associations {
@@ -463,10 +463,10 @@ async fn next<B>(rest: &mut Option<B>, next: impl Future<Output = Option<B>>) ->
     }
 }
 
-/// What the disk has answered; never ready if nobody waits for it.
+/// Waits for the result of a sync; never ready if none is under way.
 async fn wait(syncing: &mut Option<JoinHandle<SyncResults>>) -> SyncResults {
     match syncing {
-        Some(task) => task.await.expect("a sync does not panic, and nobody aborts it"),
+        Some(task) => task.await.expect("a sync neither panics nor is aborted"),
         None => std::future::pending().await,
     }
 }

@@ -1,13 +1,13 @@
-//! Follows a file that grows and is rotated, without sockets or threads: each line once, also over restarts.
+//! Follows a growing file through rotations, without sockets or threads: each line once, even across restarts.
 //!
-//! | event | what happens |
+//! | event | effect |
 //! |---|---|
-//! | the file is renamed and a new one has its name | the old one is read on as long as its writer keeps it open, the new one as well |
-//! | it was rotated several times between two looks, or while the relay was down | the files between are found beside it: names that begin with its name and were not there before |
-//! | it is shortened (`copytruncate`) | it is read from its beginning |
-//! | its last line has no line feed | the line counts when the file was rotated and nothing came for a second, or when the relay stops |
+//! | the file is renamed and a new one has its name | both are read, the old one as long as its writer keeps it open |
+//! | it was rotated several times between two checks, or while the relay was down | the intermediate files are found in the same directory: new names that start with its name |
+//! | it is truncated (`copytruncate`) | it is read from its beginning |
+//! | its last line has no line feed | the line counts a second after the last write to a rotated file, or when the relay stops |
 //!
-//! The position of a line is that of its last byte. A [`Position`] names files by what stays the same when they are renamed.
+//! The position of a line is that of its last byte. A [`Position`] identifies files by properties that survive renaming.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::{File, Metadata, OpenOptions};
@@ -24,16 +24,16 @@ use crate::disk::NONBLOCK;
 use crate::framing::{Frame, Framer, Framing};
 use crate::positions::{FileId, Position, Prefix, SavedFile};
 
-/// How much is read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Files that are read at the same time: the present one, and rotated ones whose writers may still have them open.
+/// Maximum number of files read at the same time: the present one, and rotated ones whose writers may still have them open.
 const FILES_MAX: usize = 16;
 
 /// Rotated files that were read to their end and are remembered over a restart.
 const FINISHED_MAX: usize = 32;
 
-/// Names in the folder that are looked at, at most.
+/// Maximum number of names in the directory that are checked.
 const NAMES_MAX: usize = 65_536;
 
 /// An unfinished last line of a rotated file counts after this time without more, in microseconds.
@@ -45,10 +45,10 @@ const CLOSE_AFTER_US: u64 = 60_000_000;
 /// An unfinished last line counts when the relay stops, unless its writer has just written: then it is read at the next start.
 const UNFINISHED_US: u64 = 150_000;
 
-/// Ends of names of files that hold the lines of others, compressed.
+/// Suffixes of compressed copies of other files.
 const COMPRESSED: [&str; 8] = [".gz", ".zst", ".bz2", ".xz", ".lz4", ".lzma", ".Z", ".zip"];
 
-/// Lines that follow each other, and the position behind them.
+/// Consecutive lines, and the position after them.
 #[derive(Debug)]
 pub(super) struct Gathered {
     pub(super) lines: Vec<Frame>,
@@ -59,14 +59,14 @@ pub(super) struct Gathered {
 struct Followed {
     file: File,
     id: FileId,
-    /// The offset at which the framer began.
+    /// The offset at which the framer started.
     start: u64,
     framer: Framer,
-    /// Bytes from `start` on that were read.
+    /// Bytes read from `start` on.
     read: u64,
     prefix: Prefix,
     modified_ns: u64,
-    /// When bytes came last.
+    /// When bytes were last read.
     grew_us: u64,
     is_rotated: bool,
 }
@@ -75,16 +75,16 @@ struct Followed {
 pub(super) struct Follower {
     path: PathBuf,
     bytes_max: usize,
-    /// The oldest first. The last one has the name, unless it is rotated.
+    /// The oldest first. The last one has the followed name, unless it is rotated.
     files: VecDeque<Followed>,
     finished: VecDeque<FileId>,
-    /// Files beside it that need not be read.
+    /// Other files in the directory that need not be read.
     known: BTreeSet<FileId>,
-    /// When names in the folder changed, as far as they were looked at.
+    /// When names in the directory last changed, as of the last check.
     folder_changed: Option<(i64, i64)>,
-    /// A file may have had the name since the last look and have lost it again.
+    /// Whether a file may have had the name only between two checks.
     unsure: bool,
-    /// Lines behind the position with which it began that are in the spool already, and how often.
+    /// Counts of lines after the initial position that are already in the spool.
     spooled: HashMap<Bytes, u64>,
     buffer: Vec<u8>,
     changed: bool,
@@ -94,7 +94,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Begins at the end of a file that is there, or else at the beginning of the one that will be.
+    /// Starts at the end of an existing file, or at the beginning of one created later.
     pub(super) fn new(path: &Path, bytes_max: usize, notice: Notice) -> Self {
         let mut follower = Self::empty(path, bytes_max, notice);
         follower.folder_changed = follower.folder_change();
@@ -108,7 +108,7 @@ impl Follower {
         follower
     }
 
-    /// Goes on at a position. Lines in `spooled` were taken behind it already.
+    /// Resumes at a position. Lines in `spooled` after it were already taken.
     pub(super) fn resume(
         path: &Path,
         bytes_max: usize,
@@ -180,7 +180,7 @@ impl Follower {
         }
     }
 
-    /// Reads on. Returns `None` if there is nothing new now. The present is in microseconds of a clock that does not jump.
+    /// Continues reading. Returns `None` if there is nothing new. `now_us` is in microseconds of a monotonic clock.
     pub(super) fn read(&mut self, now_us: u64) -> Option<Gathered> {
         let mut lines = Vec::new();
         for index in 0..self.files.len() {
@@ -193,7 +193,7 @@ impl Follower {
         is_new.then(|| self.gather(lines))
     }
 
-    /// The relay stops: returns the unfinished line, unless its writer is at work.
+    /// Returns the unfinished line when the relay stops, unless its writer has just written.
     pub(super) fn finish(&mut self, now_us: u64) -> Option<Gathered> {
         let mut lines = Vec::new();
         for index in 0..self.files.len() {
@@ -258,13 +258,13 @@ impl Follower {
         true
     }
 
-    /// The last line of a file counts though it has no line feed.
+    /// Counts the last line of a file in spite of its missing line feed.
     fn finish_line(&mut self, index: usize, lines: &mut Vec<Frame>) {
         let followed = &mut self.files[index];
         lines.extend(std::iter::from_fn(|| followed.framer.finish()).filter_map(Result::ok));
     }
 
-    /// All files are read to their end: looks for a new one, and whether old ones can be closed.
+    /// All files are read to their end: checks for a new one, and closes old ones.
     fn look(&mut self, now_us: u64, lines: &mut Vec<Frame>) {
         self.look_at_path(now_us);
         self.restart_shortened(lines);
@@ -278,7 +278,7 @@ impl Follower {
             && oldest.is_rotated
             && (self.files.len() >= FILES_MAX || oldest.grew_us.saturating_add(CLOSE_AFTER_US) <= now_us)
         {
-            // More may have come since it was read.
+            // It may have grown since it was read.
             if self.read_file(0, now_us, lines) {
                 return;
             }
@@ -292,13 +292,13 @@ impl Follower {
         }
     }
 
-    /// Has another file got the name?
+    /// Checks whether another file has the followed name.
     fn look_at_path(&mut self, now_us: u64) {
         let folder_change = self.folder_change();
         let present = self.path.metadata().ok().map(|metadata| id_of(&metadata));
         let current = self.files.back().filter(|last| !last.is_rotated).map(|last| last.id);
         if present == current && current.is_some() && !self.unsure {
-            // What else appears beside it now is a copy: no file had the name but this one.
+            // Any other new file in the directory is a copy, since only this file had the name.
             if folder_change != self.folder_changed {
                 self.folder_changed = folder_change;
                 self.known = self.siblings().into_iter().map(|(_, id, _)| id).collect();
@@ -325,7 +325,7 @@ impl Follower {
         let path = self.path.clone();
         if let Some((file, metadata)) = self.open(&path) {
             let id = id_of(&metadata);
-            // A file that was renamed back goes on where it was.
+            // A file that was renamed back continues at its position.
             let again = self.files.iter().position(|followed| followed.id == id).and_then(|at| self.files.remove(at));
             match again {
                 Some(followed) => self.files.push_back(Followed { is_rotated: false, ..followed }),
@@ -334,7 +334,7 @@ impl Follower {
         }
     }
 
-    /// Begins with files that had the name between two looks, the oldest first. Returns whether there was room for all of them.
+    /// Starts to read files that had the name between two checks, the oldest first. Returns whether there was room for all of them.
     fn take_all(&mut self, mut files: Vec<(PathBuf, FileId, u64)>, now_us: u64) -> bool {
         let has_name = self.files.back().is_some_and(|last| !last.is_rotated);
         let current = if has_name { self.files.pop_back() } else { None };
@@ -404,7 +404,7 @@ impl Follower {
         match opened.and_then(|file| file.metadata().map(|metadata| (file, metadata))) {
             Ok((file, metadata)) if metadata.is_file() => Some((file, metadata)),
             Ok(_) => {
-                self.complain(&io::Error::other("it is no regular file"));
+                self.complain(&io::Error::other("not a regular file"));
                 None
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -432,7 +432,7 @@ impl Follower {
         self.folder().metadata().ok().map(|metadata| (metadata.mtime(), metadata.mtime_nsec()))
     }
 
-    /// Regular files beside it whose names begin with its own, but for compressed ones: path, identity, time of the last change.
+    /// Regular files in the directory whose names start with the followed name, except compressed ones: path, identity, time of last change.
     fn siblings(&self) -> Vec<(PathBuf, FileId, u64)> {
         let (Some(name), Ok(folder)) = (self.path.file_name(), self.folder().read_dir()) else { return Vec::new() };
         let name = name.as_encoded_bytes();
@@ -452,7 +452,7 @@ impl Follower {
     }
 }
 
-/// The same file under any name. Where the file system knows no time of birth, a number that is used again looks like the same file.
+/// Identifies a file under any name. If the file system records no birth time, a reused inode number looks like the same file.
 fn id_of(metadata: &Metadata) -> FileId {
     let born = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
     FileId {

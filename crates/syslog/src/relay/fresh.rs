@@ -1,4 +1,4 @@
-//! Lines that are only worth sending while they are fresh: they wait here, least important last, until their association takes them.
+//! Lines that are only worth sending while they are fresh: they wait here in the order of their priority until their association takes them.
 
 use festina::{Association, ClosedReason, Duration, Message, ReceivedMessage, Stats};
 use festina_units::duration;
@@ -11,7 +11,7 @@ use crate::sender::{FRESH_MESSAGE_BYTES, FreshCounts, FreshMessage, FreshQueue};
 use crate::transport;
 use crate::wire::SenderId;
 
-/// Messages given to the transport at once.
+/// Maximum number of messages passed to the transport at once.
 const MESSAGES_AT_ONCE: usize = 64;
 
 /// Important messages on the same path.
@@ -19,11 +19,11 @@ const MESSAGES_AT_ONCE: usize = 64;
 pub(super) enum Others {
     /// There are none.
     None,
-    /// They are under way.
+    /// They are in flight.
     Flow,
     /// They wait in a queue.
     Wait,
-    /// They wait for their congestion window: whatever else leaves now takes their place.
+    /// Important lines wait for their congestion window, so any packet sent now would delay them.
     WaitHere,
 }
 
@@ -47,7 +47,7 @@ impl FreshLane {
         }
     }
 
-    /// There is a new association; an older one is over.
+    /// Handles a new association, which replaces an older one.
     pub(super) fn begin(&mut self, association: Association, sender: SenderId) {
         self.end();
         if association.try_send(Message::new(self.queue.connected(sender))).is_ok() {
@@ -56,14 +56,14 @@ impl FreshLane {
         }
     }
 
-    /// The association is over: lines that it did not deliver are abandoned.
+    /// Handles the end of the association: lines that it did not deliver are abandoned.
     pub(super) fn end(&mut self) {
         self.association = None;
         self.inbox.clear();
         self.queue.disconnected();
     }
 
-    /// Abandons all lines that wait.
+    /// Abandons all waiting lines.
     pub(super) fn give_up(&mut self) -> Option<Association> {
         let association = self.association.take();
         self.end();
@@ -88,7 +88,7 @@ impl FreshLane {
         self.queue.has_waiting()
     }
 
-    /// Takes what waits for another association, and gives it to those that `target` says by their source.
+    /// Moves the lines that wait for one association to those that `target` chooses by their source.
     pub(super) fn hand_over(channels: &mut [super::channel::Channel], from: usize, target: impl Fn(&[u8]) -> usize) {
         let mut moved = Vec::new();
         channels[from].fresh.queue.drain(|source, line| moved.push((source, line)));
@@ -98,11 +98,11 @@ impl FreshLane {
         }
     }
 
-    /// Gives the association as much as may be under way, beside others on this path, whose round trips `shortest` remembers for both.
+    /// Sends as much as may be in flight next to other traffic on this path. `shortest` is shared by both.
     pub(super) async fn send(&mut self, others: Others, shortest: &mut ShortestRoundTrip, now_us: u64) {
         let Some(association) = self.association.clone() else { return };
         let makes_room = others == Others::Wait || shortest.is_on_trial();
-        // Important lines measure round trips without these. When there are none, these have to.
+        // Important lines measure round trips without these. Without important lines, these have to measure them.
         let measures = shortest.is_on_trial() && others != Others::None;
         if others == Others::WaitHere || measures || self.courtesy.rests(makes_room, now_us) {
             return;
@@ -114,7 +114,7 @@ impl FreshLane {
                 let micros = |time| duration::saturating_nanos(time) / 1_000;
                 let queue_us = shortest.excess_us(micros(srtt), micros(stats.rttvar), now_us);
                 let age_us = self.transit.age_us(sent.messages_acked + sent.messages_abandoned, now_us);
-                // On a busy machine these take long without a queue: half of the time is forgiven, not so to important ones.
+                // On a busy machine these take long even without a queue, so half of the time is ignored, unlike for important ones.
                 let too_old = shortest.is_too_old(age_us / 2);
                 let too_long = others == Others::Wait || shortest.is_too_long(queue_us) || too_old;
                 let (rtt_us, took_long) = (micros(srtt).max(age_us), shortest.is_too_old(self.transit.took_us()));
@@ -144,7 +144,7 @@ impl FreshLane {
             if !messages.is_empty() {
                 self.courtesy.left(makes_room, now_us);
             }
-            // An association that has ended is noticed where its messages are received.
+            // The end of an association is noticed where its messages are received.
             if messages.is_empty() || association.send_many(messages).await.is_err() {
                 return;
             }
@@ -152,17 +152,17 @@ impl FreshLane {
         }
     }
 
-    /// Abandons lines whose lifetime is over.
+    /// Abandons lines whose lifetime has ended.
     pub(super) fn forget_expired(&mut self, now_us: u64) {
         self.queue.forget_expired(now_us);
     }
 
-    /// Waits for what the collector says; never ready without an association.
+    /// Waits for a message of the collector; never ready without an association.
     pub(super) async fn receive(&mut self) -> Result<usize, ClosedReason> {
         receive(self.association.as_ref(), &mut self.inbox).await
     }
 
-    /// Takes what the collector said, and whether the association goes on.
+    /// Handles received messages, or the end of the association.
     pub(super) fn handle(&mut self, goes_on: bool) {
         for message in std::mem::take(&mut self.inbox) {
             if self.queue.handle(message.payload).is_err()

@@ -1,17 +1,16 @@
-//! Important lines that come one by one into a queue wait a little for each other.
+//! Groups important lines that are sent into a queue one by one.
 //!
-//! A line alone in a packet costs a third more than one among four, and a queue that counts packets is full of lines alone when a quarter of
-//! its bytes are there. On a slow link that is the difference between a queue that goes away and one that grows. Where nothing waits, a
-//! line leaves at once.
+//! A line alone in a packet costs a third more than one of four in a packet, and a queue that counts packets is full of single lines when it has a
+//! quarter of its bytes. On a slow link that decides whether a queue drains or grows. Without a queue a line is sent at once.
 
-/// The shortest and the longest time that a line waits for others, in microseconds.
+/// Minimum and maximum time that a line waits for others, in microseconds.
 const PAUSE_US: (u64, u64) = (5_000, 50_000);
 
-/// When the next important lines may leave.
+/// When the next important lines may be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Gathering {
     until_us: u64,
-    /// Messages that had left at the last look.
+    /// Messages sent up to the last update.
     sent: u64,
 }
 
@@ -21,8 +20,8 @@ impl Gathering {
         now_us < self.until_us
     }
 
-    /// `sent` messages have left by now, over a path with this shortest round trip, into a queue or not: behind each of those into a
-    /// queue, the next wait for half a round trip.
+    /// Updates the state: `sent` messages were sent so far over a path with this shortest round trip, into a queue or not. After each message into a
+    /// queue, the next ones wait for half a round trip.
     pub(super) fn look(&mut self, into_queue: bool, sent: u64, shortest_us: Option<u64>, now_us: u64) {
         let left = std::mem::replace(&mut self.sent, sent) != sent;
         if !into_queue {

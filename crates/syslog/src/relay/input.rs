@@ -1,4 +1,4 @@
-//! Where lines come from: sockets, standard input, files that grow.
+//! Inputs: sockets, standard input, growing files.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,27 +21,27 @@ use crate::config::{Input, InputKind};
 use crate::framing::{Frame, Framing};
 use crate::positions::Position;
 
-/// A line as it came.
+/// A received line.
 #[derive(Clone, Debug)]
 pub(crate) struct Incoming {
     pub(crate) source: Bytes,
     pub(crate) line: Bytes,
     pub(crate) cut: bool,
-    /// When it came: to date it, and to measure from.
+    /// When it was received.
     pub(crate) received_us: u64,
     pub(crate) arrived_us: u64,
 }
 
-/// Lines that wait for the relay.
+/// Maximum number of lines that wait for the relay.
 const QUEUE_LINES: u32 = 16_384;
 
-/// Lines that may come to wait for the relay while it takes none because it has no place for them.
+/// Maximum number of lines that wait for the relay while it takes none for lack of room.
 const HELD_LINES: usize = 1_024;
 
-/// How often a file is looked at.
+/// Interval between checks of a file.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 
-/// Batches of lines of files that wait for the relay.
+/// Maximum number of batches of file lines that wait for the relay.
 const FILE_BATCHES: usize = 4;
 
 /// Maximum time for inputs to hand over pending lines when the relay stops.
@@ -50,23 +50,23 @@ const STOP_TIME_MAX: Duration = Duration::from_secs(2);
 /// Bytes of the name of a source that a record keeps.
 const SOURCE_BYTES_MAX: usize = 255;
 
-/// Sources whose rates are watched at the same time; beyond it all begin anew.
+/// Maximum number of sources whose rates are limited at the same time. Beyond it all rates are reset.
 const SOURCES_MAX: usize = 65_536;
 
-/// Lines that came and went no further than the input.
+/// Lines dropped at the inputs, and failed connections.
 #[derive(Debug, Default)]
 pub(crate) struct InputCounters {
-    /// Nobody took them in time.
+    /// Lines dropped because the relay did not take them in time.
     pub(crate) shed_overrun: AtomicU64,
-    /// Their source sent too many.
+    /// Lines dropped because their source exceeded its rate.
     pub(crate) shed_rate: AtomicU64,
     /// Datagrams that the kernel dropped before they could be read.
     pub(crate) lost_in_kernel: AtomicU64,
-    /// Connections that were closed because of their framing.
+    /// Connections closed because of their framing.
     pub(crate) framing_errors: AtomicU64,
-    /// Connections for which there was no room.
+    /// Connections refused for lack of room.
     pub(crate) refused_connections: AtomicU64,
-    /// Connections that the system did not hand out.
+    /// Failures to accept a connection.
     pub(crate) accept_errors: AtomicU64,
 }
 
@@ -76,37 +76,37 @@ pub(super) fn count(counter: &AtomicU64) -> Option<u64> {
     times.is_power_of_two().then_some(times)
 }
 
-/// Lines that came together. While it lives it takes room in the queue.
+/// Lines received together. It takes room in the queue until dropped.
 pub(crate) struct Batch {
     pub(crate) lines: Vec<Incoming>,
     _room: OwnedSemaphorePermit,
 }
 
-/// Lines of a file that follow each other.
+/// Consecutive lines of a file.
 pub(crate) struct FileBatch {
     /// The number of the input among those of its kind.
     pub(crate) index: usize,
     pub(crate) lines: Vec<Incoming>,
-    /// Where the input goes on behind them.
+    /// The position after them.
     pub(crate) position: Position,
 }
 
-/// What every input needs.
+/// Shared by all inputs.
 #[derive(Clone)]
 pub(crate) struct Intake {
     lines: mpsc::UnboundedSender<Batch>,
     files: mpsc::Sender<FileBatch>,
-    /// Room for lines, which is what bounds the queue.
+    /// Room for lines, which bounds the queue.
     room: Arc<Semaphore>,
     pub(crate) counters: Arc<InputCounters>,
     bytes_max: usize,
     /// Whether inputs should hand over pending lines and end.
     stopping: watch::Receiver<bool>,
-    /// Dropped with the last clone: then all inputs have ended.
+    /// Dropped with the last clone, when all inputs have ended.
     _running: mpsc::Sender<()>,
 }
 
-/// Where lines of inputs are taken, and inputs are ended.
+/// The receiving side: takes lines and stops inputs.
 pub(crate) struct Taking {
     pub(crate) lines: mpsc::UnboundedReceiver<Batch>,
     pub(crate) files: mpsc::Receiver<FileBatch>,
@@ -121,19 +121,19 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Withholds most of the room, or gives it back: inputs that can wait soon read no more, and the others count their losses.
+    /// Withholds most of the room, or returns it: inputs that can wait stop reading, and the others count their losses.
     pub(super) fn withhold(&mut self, withholds: bool) {
         if !withholds {
             self.withheld = None;
         } else if self.withheld.is_none() {
             let most = self.room.available_permits().saturating_sub(HELD_LINES);
-            // Inputs that took room meanwhile have it, and it is tried again.
+            // Inputs may have taken room meanwhile; the next call tries again.
             self.withheld = Arc::clone(&self.room).try_acquire_many_owned(u32::try_from(most).unwrap_or(0)).ok();
         }
     }
 }
 
-/// Ends inputs.
+/// Stops the inputs.
 pub(crate) struct StopInputs {
     stopping: watch::Sender<bool>,
     running: mpsc::Receiver<()>,
@@ -142,13 +142,13 @@ pub(crate) struct StopInputs {
 impl StopInputs {
     /// Lets inputs hand over pending lines, and waits for their end for a bounded time.
     pub(crate) async fn stop(&mut self) {
-        // Inputs that have ended hear nothing.
+        // Inputs that have ended no longer listen.
         let _ = self.stopping.send(true);
         let _ = tokio::time::timeout(STOP_TIME_MAX, self.running.recv()).await;
     }
 }
 
-/// What inputs of one kind need.
+/// Shared by inputs of one kind.
 pub(super) struct Opening<'a> {
     pub(super) intake: Intake,
     pub(super) notice: &'a Notice,
@@ -157,8 +157,8 @@ pub(super) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Opens an input and reads it in a task or thread of its own until the lines' receiver is gone. Returns where it listens, if at an address.
-    /// An input of kind file comes with where it goes on.
+    /// Opens an input and reads it in a task or thread of its own until the lines' receiver is gone. Returns its address, if it listens on one. File
+    /// inputs also need their position.
     pub(super) async fn open(&self, input: &Input, resumed: Option<Resumed>) -> io::Result<Option<SocketAddr>> {
         let (intake, notice) = (self.intake.clone(), self.notice);
         let rate = Rate::new(input.lines_per_second_max);
@@ -200,14 +200,14 @@ impl Opening<'_> {
     }
 }
 
-/// An input of kind file, and where it goes on.
+/// A file input and its position.
 pub(super) struct Resumed {
     /// Its number among those of this kind.
     pub(super) index: usize,
     pub(super) follower: Follower,
 }
 
-/// Has a thread read datagrams.
+/// Starts a thread that reads datagrams.
 fn start(input: DatagramInput, intake: Intake, rate: Rate, notice: &Notice) -> io::Result<Option<SocketAddr>> {
     let (bound, notice) = (input.local_addr()?, Arc::clone(notice));
     let thread = std::thread::Builder::new().name("syslog-datagrams".to_owned());
@@ -216,7 +216,7 @@ fn start(input: DatagramInput, intake: Intake, rate: Rate, notice: &Notice) -> i
 }
 
 impl Intake {
-    /// Where inputs leave lines of at most `bytes_max` bytes, and where they are taken.
+    /// Creates the two sides of the queue for lines of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize, counters: Arc<InputCounters>) -> (Self, Taking) {
         let (lines_in, lines) = mpsc::unbounded_channel();
         let (files_in, files) = mpsc::channel(FILE_BATCHES);
@@ -229,7 +229,7 @@ impl Intake {
         (intake, Taking { lines, files, queue, stop: StopInputs { stopping: stopping_in, running } })
     }
 
-    /// Whether nobody takes lines any more.
+    /// Whether the relay has stopped taking lines.
     pub(crate) fn is_over(&self) -> bool {
         self.lines.is_closed() || self.is_stopping()
     }
@@ -249,7 +249,7 @@ impl Intake {
         self.bytes_max
     }
 
-    /// Hands lines over, waiting while there is no room: for sources that can wait. Returns whether anybody takes lines.
+    /// Hands lines over, waiting while there is no room: for sources that can wait. Returns whether the relay still takes lines.
     pub(super) async fn wait(&self, lines: Vec<Incoming>) -> bool {
         let count = u32::try_from(lines.len()).unwrap_or(QUEUE_LINES).min(QUEUE_LINES);
         let Ok(room) = Arc::clone(&self.room).acquire_many_owned(count).await else { return false };
@@ -269,7 +269,7 @@ impl Intake {
         };
         let cut = line.len() > self.bytes_max;
         let line = Bytes::copy_from_slice(&line[..line.len().min(self.bytes_max)]);
-        // A relay that is over takes nothing, and the input notices it by itself.
+        // A stopped relay takes nothing, and the input notices that elsewhere.
         let _ = self
             .lines
             .send(Batch { lines: vec![Incoming { source, line, cut, received_us, arrived_us }], _room: room });
@@ -322,10 +322,10 @@ pub(super) fn source_of(path: &Path) -> Bytes {
     source.slice(..source.len().min(SOURCE_BYTES_MAX))
 }
 
-/// How many lines each source may send: a second's worth at once, and then as time goes by.
+/// The rate limit of sources: a burst of one second, then a steady rate.
 pub(super) struct Rate {
     per_second_max: Option<u32>,
-    /// Lines that each source may still send, in millionths, and when that was so.
+    /// Remaining allowance of each source in millionths of a line, and the time of the last update.
     sources: HashMap<Bytes, (u64, u64)>,
 }
 

@@ -1,25 +1,25 @@
-//! While important lines wait in a queue, what is late is not taken for lost.
+//! Suppresses probes while important lines wait in a queue.
 //!
-//! A thin stream repairs a loss by a probe, one and a half round trips after the message left. A queue that grows by this much makes all messages
-//! late, each gets its probe, the probes lengthen the queue, and no round trip can be measured on what left twice: a second of that takes
-//! a slow link five to recover. A loss delays the messages behind it, and a queue those before as well. That is the difference.
+//! A thin stream repairs a loss with a probe, one and a half round trips after the message was sent. A queue that grows by half a round trip makes
+//! all messages late, so each gets its probe. The probes lengthen the queue, and messages sent twice give no RTT sample. After one such second a slow
+//! link needs five to recover. A loss delays only later messages, whereas a queue also delays earlier ones; that tells them apart.
 
 use festina::Duration;
 use festina_recovery::probe::Probe;
 use festina_recovery::profile::Mechanisms;
 
-/// The shortest retransmission timeout meanwhile, that of RFC 9260 §16. What a queue drops, the gaps among later messages show sooner.
+/// The shortest retransmission timeout meanwhile (RFC 9260 §16). Gaps among later messages reveal a drop sooner.
 const RTO_MIN: Duration = Duration::from_secs(1);
 
-/// Whether what is late is waited for, and how it is repaired otherwise.
+/// Whether probes are suppressed, and the loss detection to use otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Patience {
     usual: Option<Mechanisms>,
 }
 
 impl Patience {
-    /// `is_late`: messages that are under way should have arrived; `was_late`: so should the last that arrived, before it did. Returns the mechanisms
-    /// to use from now on, if there have to be others than now.
+    /// `is_late`: messages in flight are overdue; `was_late`: the last message that arrived was overdue. Returns the mechanisms to use from now on,
+    /// if they change.
     pub(super) fn look(
         &mut self,
         is_late: bool,

@@ -1,7 +1,7 @@
-//! Lines that come over TCP, with or without TLS, and over standard input.
+//! Lines over TCP, with or without TLS, and over standard input.
 //!
-//! Connections are descriptors, and the relay needs some for its own files. So their number is limited over all inputs. When all are taken, one
-//! that has been idle for a minute makes room for a new one; if there is none, the new one is refused and counted.
+//! Connections need descriptors, and so do the relay's own files. Their number is therefore limited over all inputs. When all are in use, one that
+//! has been idle for a minute is closed for a new one; otherwise the new one is refused and counted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,19 +21,19 @@ use super::input::{Incoming, Intake, Rate, count};
 use crate::clock;
 use crate::framing::{Framer, Framing, FramingError};
 
-/// Lines of a stream that are handed over together.
+/// Maximum number of lines of a stream that are handed over together.
 const BATCH_LINES: usize = 1_024;
 
-/// How long the handshake of TLS may take.
+/// Time limit of the TLS handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How long a connection has to be idle before a new one may take its place, in microseconds.
+/// Idle time in microseconds after which a new connection may replace one.
 const IDLE_US: u64 = 60_000_000;
 
-/// Pause after a connection could not be accepted: the reason, too few descriptors for instance, lasts.
+/// Pause after a connection could not be accepted, since the cause, such as too few descriptors, lasts.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// Keepalive probes: the time until the first, the time between them, and how many may stay without an answer.
+/// Keepalive probes: time until the first, interval, and number of unanswered ones.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(10), 6);
 
 /// All TCP connections of a relay.
@@ -131,7 +131,7 @@ impl StreamInput {
                 }
                 continue;
             };
-            // Without keepalive a connection whose peer has vanished only ends when another needs its place.
+            // Without keepalive a connection with a vanished peer ends only when another needs its place.
             let _ = keep_alive(&connection);
             let source = Bytes::from(from.ip().to_string());
             let framer = Framer::new(self.framing, intake.bytes_max());
@@ -141,7 +141,7 @@ impl StreamInput {
             tokio::spawn(async move {
                 let Some(tls) = tls else { return stream.read(connection, intake).await };
                 let accepted = tokio::time::timeout(HANDSHAKE_TIME_MAX, tls.accept(connection)).await;
-                // TLS tells a peer that is not let in why.
+                // TLS itself reports the refusal to the peer.
                 if let Ok(Ok(connection)) = accepted {
                     stream.read(connection, intake).await;
                 }
@@ -176,8 +176,8 @@ pub(super) async fn read_stdin(intake: Intake, rate: Rate, notice: Notice) {
 }
 
 impl Stream {
-    /// Reads until the stream ends, has an error, has to make room for another, or the relay stops. Bytes that are there by then are still
-    /// read, and an unfinished line counts.
+    /// Reads until the stream ends or fails, must make room for another, or the relay stops. Bytes available by then are still read, and an
+    /// unfinished line counts.
     async fn read(mut self, mut bytes: impl AsyncRead + Unpin, intake: Intake) {
         let activity = self.slot.as_ref().map(|slot| Arc::clone(&slot.activity));
         let note = |us| activity.iter().for_each(|activity| activity.last_us.store(us, Ordering::Relaxed));
@@ -199,7 +199,7 @@ impl Stream {
         }
     }
 
-    /// Hands over all lines that the framer has. Returns whether reading goes on.
+    /// Hands over all complete lines of the framer. Returns whether to continue reading.
     async fn hand_over(&mut self, ended: bool, intake: &Intake) -> bool {
         let (received_us, arrived_us) = (clock::date_us(), clock::steady_us());
         let mut lines = Vec::new();

@@ -1,24 +1,23 @@
-//! How long messages have been under way, as the transport's acknowledgements show.
+//! Time in flight of messages, according to the transport's acknowledgements.
 //!
-//! The transport measures no round trip on what it sends twice (RFC 9260 §6.3.1, C5), and into a queue that grows it sends much twice. So its
-//! round-trip time may be that of an empty network for seconds while everything waits. How long the oldest message has waited is known
-//! at any time.
+//! The transport takes no RTT sample from retransmitted data (RFC 9260 §6.3.1, C5), and it retransmits much into a growing queue. Its RTT may then be
+//! that of an empty network for seconds while everything waits. The age of the oldest unacknowledged message is always known.
 
 use std::collections::VecDeque;
 
-/// Departures that are remembered, at most. Those beyond it count as part of the last.
+/// Maximum number of remembered send times. Further messages count as part of the last.
 const DEPARTURES_MAX: usize = 4_096;
 
-/// When messages left.
+/// Send times of messages.
 #[derive(Debug, Default)]
 pub(super) struct Transit {
-    /// How many messages had left, and when, in microseconds.
+    /// Numbers of messages sent, with the time in microseconds.
     departures: VecDeque<(u64, u64)>,
     took_us: u64,
 }
 
 impl Transit {
-    /// `sent` messages have left by now.
+    /// Records that `sent` messages were sent so far.
     pub(super) fn left(&mut self, sent: u64, now_us: u64) {
         let full = self.departures.len() >= DEPARTURES_MAX;
         match self.departures.back_mut() {
@@ -28,8 +27,8 @@ impl Transit {
         }
     }
 
-    /// How long the oldest message has been under way, in microseconds, `decided` having arrived or been given up. Which these were is not
-    /// asked: while one is repaired and others arrive, it counts as the latest.
+    /// Returns the age of the oldest message in flight, in microseconds, if `decided` messages have arrived or were abandoned. Their order is
+    /// ignored: while one is repaired and others arrive, it counts as the latest.
     pub(super) fn age_us(&mut self, decided: u64, now_us: u64) -> u64 {
         while let Some(&(_, left_us)) = self.departures.front().filter(|(sent, _)| *sent <= decided) {
             self.took_us = now_us.saturating_sub(left_us);
@@ -38,7 +37,7 @@ impl Transit {
         self.departures.front().map_or(0, |(_, left_us)| now_us.saturating_sub(*left_us))
     }
 
-    /// How long the last message took that was decided, in microseconds.
+    /// Returns how long the last decided message took, in microseconds.
     pub(super) fn took_us(&self) -> u64 {
         self.took_us
     }

@@ -19,7 +19,7 @@ const QUEUE_BYTES_MAX: usize = 4 << 20;
 /// Maximum length of a message of several lines: it fits into one packet of the transport.
 pub(crate) const MESSAGE_BYTES: usize = 1_150;
 
-/// Lines whose lifetimes end this far apart may share a message, in microseconds. The first to expire decides.
+/// Maximum difference between the ends of the lifetimes of lines in one message, in microseconds. The first to expire decides.
 const EXPIRY_SPREAD_US: u64 = 5_000;
 
 /// A line that waits.
@@ -67,9 +67,9 @@ struct Amount {
 pub struct FreshMessage {
     /// The priority of its lines.
     pub priority: u8,
-    /// How long it may wait for its delivery; `None` is without limit.
+    /// Time limit for its delivery; `None` means no limit.
     pub lifetime: Option<Duration>,
-    /// How often it may be retransmitted; `None` is without limit.
+    /// Maximum number of retransmissions; `None` means no limit.
     pub retransmissions: Option<u16>,
     /// The bytes.
     pub payload: Bytes,
@@ -79,7 +79,7 @@ pub struct FreshMessage {
 pub struct FreshQueue {
     queues: Vec<VecDeque<Waiting>>,
     queued_bytes: usize,
-    /// The transport of the collector has the first message of this association, which says who the relay is.
+    /// Whether the collector's transport has acknowledged this association's first message, which identifies the relay.
     introduced: bool,
     /// Of the present association.
     sent: Amount,
@@ -107,7 +107,7 @@ impl FreshQueue {
         }
     }
 
-    /// Begins a new association; an older one is over. Returns its first message.
+    /// Starts a new association, which replaces an older one. Returns its first message.
     pub fn connected(&mut self, sender: SenderId) -> Bytes {
         self.disconnected();
         Packet::HelloFresh { sender }.encode()
@@ -169,10 +169,10 @@ impl FreshQueue {
         }
     }
 
-    /// Returns the next message, at most of this many bytes unless it has one line. `messages_acked` is how many messages of this association
-    /// the collector's transport has acknowledged.
+    /// Returns the next message, of at most this many bytes unless it has one line. `messages_acked` is the number of messages of this association
+    /// that the collector's transport has acknowledged.
     ///
-    /// Nothing is returned before the first message is acknowledged. Fresh lines overtake it if its packet is lost, and a collector refuses
+    /// Nothing is returned before the first message is acknowledged. Fresh lines would overtake it if its packet is lost, and a collector refuses
     /// lines of an association that has not identified itself.
     pub fn next_message(&mut self, messages_acked: u64, now_us: u64) -> Option<FreshMessage> {
         self.introduced |= messages_acked > 0;
@@ -203,7 +203,7 @@ impl FreshQueue {
         Some(FreshMessage { priority, lifetime, retransmissions, payload: payload.freeze() })
     }
 
-    /// Abandons lines whose lifetime is over. In each queue lines are nearly in the order in which they expire.
+    /// Abandons lines whose lifetime has ended. Each queue is nearly in the order of expiry.
     pub fn forget_expired(&mut self, now_us: u64) {
         for queue in &mut self.queues {
             while queue.front().is_some_and(|waiting| waiting.expires_us <= now_us) {
@@ -227,8 +227,8 @@ impl FreshQueue {
         Ok(())
     }
 
-    /// Returns the fate of all lines. `given_up` counts messages of this association that the transport has abandoned. It does not say how many
-    /// lines they had: they count as long as the unanswered ones on average.
+    /// Returns the fate of all lines. `given_up` counts messages of this association that the transport has abandoned. Their number of lines is
+    /// unknown, so they count as many as unanswered ones on average.
     pub fn counts(&self, given_up: u64) -> FreshCounts {
         let open = Amount {
             lines: self.sent.lines - self.delivered.lines,
@@ -255,7 +255,7 @@ impl Default for FreshQueue {
     }
 }
 
-/// A line on its way from one queue to another.
+/// A line that moves from one queue to another.
 pub(crate) struct MovedLine {
     priority: u8,
     waiting: Waiting,

@@ -1,4 +1,4 @@
-//! Who the sender is, how often it was started, and room on the disk for writing that down.
+//! The sender's identity, its number of starts, and reserved disk space for recording them.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::disk::{Disk, DiskFile as _, read_whole, replace};
 use crate::spool::{self, checksum};
 use crate::wire::Start;
 
-/// The name of the file that holds who the sender is and how often it was started.
+/// Name of the file with the sender's identity and its number of starts.
 const NAME: &str = "identity";
 
 /// The first bytes of that file.
@@ -39,8 +39,8 @@ pub(super) struct Identity {
     pub(super) starts: Vec<Start>,
 }
 
-/// Reads who the sender is, or makes it `random`, and has it survive that it was started once more. `random` has to be drawn for each start. What is remembered of collectors that
-/// are no more is forgotten.
+/// Reads the sender's identity, or sets it to `random`, and durably counts this start. `random` has to be drawn for each start. Drops the state of
+/// collectors that are no longer configured.
 pub(super) fn next<D: Disk>(disk: &D, directory: &Path, routing: &Routing, random: [u8; 16]) -> io::Result<Identity> {
     let damaged = |problem: String| io::Error::new(io::ErrorKind::InvalidData, problem);
     let path = directory.join(NAME);
@@ -142,7 +142,7 @@ fn read(bytes: &[u8]) -> Option<Identity> {
     Some(Identity { id: SenderId(*id), epoch, whereabouts, starts: Vec::new() })
 }
 
-/// Writes who the sender is, how often it was started, and what it remembers of several collectors.
+/// Writes the sender's identity, its number of starts, and its state for several collectors.
 pub(super) fn write<D: Disk>(disk: &D, directory: &Path, id: SenderId, epoch: u32, rest: &[u8]) -> io::Result<()> {
     let identity = [&id.0[..], &epoch.to_be_bytes()].concat();
     replace(disk, directory, NAME, &[&MAGIC[..], &identity, &checksum(&identity).to_be_bytes(), rest].concat())

@@ -23,10 +23,10 @@ use super::Counters;
 /// Bytes of lines of one priority in memory.
 const WINDOW_BYTES_MAX: usize = 8 << 20;
 
-/// How long a message of several lines may get: it fits into one packet of the transport.
+/// Maximum bytes of a message of several lines: it fits into one packet of the transport.
 const MESSAGE_BYTES: usize = 1_150;
 
-/// Collectors are told of settled numbers when a window has been used by this part.
+/// Collectors are sent the settled numbers each time this fraction of a window has been used.
 const TELL_ONE_IN: u64 = 4;
 
 /// Failed reads in a row until what cannot be read counts as lost.
@@ -42,7 +42,7 @@ struct Waiting {
     owner: Option<usize>,
 }
 
-/// How far the lines that are only on disk were read.
+/// Read position among the lines that are only on disk.
 struct Behind {
     cursor: Cursor,
     seen: Ranges,
@@ -64,17 +64,17 @@ pub struct Outgoing {
     pub payload: Bytes,
 }
 
-/// Streams that each priority uses: one per slot, one for what needs no order, and as many for copies.
+/// Streams of each priority: one per slot and one for unordered lines, and the same number for copies.
 pub const STREAMS: u8 = 2 * (SLOTS + 1);
 
 /// What stands between the stream of a slot and that of its copies.
 const COPIES: u8 = SLOTS + 1;
 
-/// Lines in the window, at most, for copies to be made: nobody copies a backlog.
+/// Maximum number of lines in the window for copies to be sent, so that a backlog is never copied.
 const COPY_WINDOW_MAX: usize = 64;
 
-/// The stream of the lines of a queue, beside those for copies. Each group of sources has a queue, and for lines that need no order, one more if
-/// sources are spread over collectors; otherwise all of these share the first.
+/// Returns the stream of a queue's lines, apart from copies. Each group of sources has a queue. Unordered lines have one more per group if sources
+/// are spread over collectors; otherwise all of these share the first.
 fn slot_of(queue: u8) -> u8 {
     queue.min(SLOTS)
 }
@@ -113,7 +113,7 @@ struct Towards {
     copied: Vec<u64>,
     /// Those in the window that it may have.
     load: Load,
-    /// Of lines that were found at the start: it has these, or nobody.
+    /// Lines found at the start that only this collector can have.
     held: Ranges,
 }
 
@@ -124,11 +124,11 @@ struct Load {
     bytes: usize,
 }
 
-/// What is known of lines from before the start.
+/// State of the lines from before the start.
 pub(super) struct Past {
     /// They need no more work.
     pub(super) settled: Ranges,
-    /// For each collector: it has these, or nobody.
+    /// For each collector, the lines that no other collector can have.
     pub(super) held: Vec<Ranges>,
     /// Collectors that may have any of the others, one bit each.
     pub(super) doubt: u8,
@@ -154,9 +154,9 @@ pub(super) struct Lane<D: Disk> {
     settled: Ranges,
     window: BTreeMap<u64, Waiting>,
     load: Load,
-    /// How far dates of lines are ahead of the clock that the sender is given.
+    /// Offset of line dates from the sender's clock.
     pub(super) date_ahead_us: u64,
-    /// Lines that were sent to nobody.
+    /// Lines that were not sent to any collector.
     free: Queues,
     towards: Vec<Towards>,
     behind: Option<Behind>,
@@ -164,7 +164,7 @@ pub(super) struct Lane<D: Disk> {
     doubt: u8,
     /// Some that were found were passed over when they were read: they wait for a collector.
     passed_over: bool,
-    /// They are read once more.
+    /// They are read again.
     again: Option<Behind>,
 }
 
@@ -229,7 +229,7 @@ impl<D: Disk> Lane<D> {
         Ok(lane)
     }
 
-    /// All files are to be read, but for what is settled.
+    /// Marks all files as unread, except for settled lines.
     fn whole_spool(&self) -> Behind {
         Behind { cursor: Cursor::default(), seen: self.settled.clone(), failures: 0 }
     }
@@ -265,7 +265,7 @@ impl<D: Disk> Lane<D> {
         self.spool.sync()
     }
 
-    /// Begins what [`sync`](Self::sync) does.
+    /// Starts a [`sync`](Self::sync).
     pub(super) fn begin_sync(&mut self) -> io::Result<Option<SyncJob<D>>> {
         self.spool.forget_settled(&self.settled);
         self.spool.begin_sync()
@@ -329,8 +329,8 @@ impl<D: Disk> Lane<D> {
         self.window.insert(sequence, Waiting { bytes, queue, severity, taken_us, owner });
     }
 
-    /// A collector has welcomed the relay, and what it has is settled. It gets its other lines again, from the first on, and is in doubt for none
-    /// that was found.
+    /// Handles the welcome of a collector: settles the lines that it has, and queues its other lines again from the first on. Found lines are no
+    /// longer in doubt for it.
     pub(super) fn welcomed(&mut self, collector: usize) {
         let towards = &mut self.towards[collector];
         towards.away = false;
@@ -342,7 +342,7 @@ impl<D: Disk> Lane<D> {
         self.look_again();
     }
 
-    /// The association with one of several collectors is over.
+    /// Handles the end of the association with one of several collectors.
     pub(super) fn left(&mut self, collector: usize) {
         self.towards[collector].away = true;
     }
@@ -367,7 +367,7 @@ impl<D: Disk> Lane<D> {
         }
     }
 
-    /// Lines that a collector has or nobody, as far as it is known.
+    /// Lines that no other collector can have, as far as is known.
     pub(super) fn held(&self, collector: usize) -> Ranges {
         let mut held = Ranges::default();
         let found = self.towards[collector].held.above().filter(|&(first, last)| self.settled.missing(first, last) > 0);
@@ -377,12 +377,12 @@ impl<D: Disk> Lane<D> {
         held
     }
 
-    /// Whether enough numbers were given to lines since this one for collectors to be told which of them are settled.
+    /// Whether enough numbers were assigned since `told` to send collectors the settled ones.
     pub(super) fn has_much_since(&self, told: u64) -> bool {
         self.next - told > self.limits.window_lines_max as u64 / TELL_ONE_IN
     }
 
-    /// Removes files that nobody needs though there are others before them.
+    /// Removes settled files, including those behind files that are still needed.
     pub(super) fn remove_settled(&mut self) {
         self.spool.remove_settled(&self.settled);
     }
@@ -400,8 +400,8 @@ impl<D: Disk> Lane<D> {
         here.into_iter().chain(unread).fold(self.next, u64::min)
     }
 
-    /// The next message for a collector, which `takes` lines of some queues if nobody else may have them; or `None` if all is sent, or what is not
-    /// cannot be read now.
+    /// Returns the next message for a collector. It `takes` lines of some queues if no other collector may have them. `None` if all is sent, or if
+    /// the rest cannot be read now.
     pub(super) fn next_message(
         &mut self,
         collector: usize,
@@ -421,7 +421,7 @@ impl<D: Disk> Lane<D> {
         message
     }
 
-    /// A message of lines of one of these queues, as many as fit, whose owner is as given.
+    /// Returns a message with as many lines as fit from these queues, with the given owner.
     fn message_from(
         &mut self,
         queues: &mut Queues,
@@ -460,10 +460,10 @@ impl<D: Disk> Lane<D> {
         None
     }
 
-    /// The lines of a slot up to `last` once more, on a stream of their own; `None` if there are none, or too many.
+    /// Returns a copy of the lines of a slot up to `last`, on a separate stream; `None` if there are none, or too many.
     ///
-    /// The order of a source holds though two streams carry its lines: on the stream of copies each line comes behind all earlier ones of its
-    /// slot that the collector had not answered for. So whichever stream brings a line, those before it are there.
+    /// The order of a source holds although two streams carry its lines: on the stream of copies each line comes after all earlier ones of its slot
+    /// that the collector had not acknowledged. So whichever stream delivers a line, those before it are there.
     pub(super) fn copy(&mut self, collector: usize, slot: u8, last: u64) -> Option<Outgoing> {
         let from = *self.towards[collector].copied.get(usize::from(slot))?;
         if from > last || self.present().lines > COPY_WINDOW_MAX {
@@ -497,7 +497,7 @@ impl<D: Disk> Lane<D> {
         }
     }
 
-    /// Reads lines with numbers below `end`. Returns how far it came, or `None` if there are no more.
+    /// Reads lines with numbers below `end`. Returns the new position, or `None` if there are no more.
     fn read_on(&mut self, mut behind: Behind, end: u64, counters: &mut Counters) -> Option<Behind> {
         loop {
             // With room for what one read gives at most.
@@ -534,7 +534,7 @@ impl<D: Disk> Lane<D> {
         }
     }
 
-    /// A line was read. It comes into the window if it is wanted there and may be sent to somebody.
+    /// Handles a line that was read. It enters the window if it is wanted there and may be sent to a collector.
     fn find(&mut self, seen: &mut Ranges, Stored { record, bytes }: Stored) {
         let sequence = record.sequence;
         if seen.contains(sequence) {
@@ -544,7 +544,7 @@ impl<D: Disk> Lane<D> {
         if self.settled.contains(sequence) || self.window.contains_key(&sequence) {
             return;
         }
-        // What was taken since the start and is not in the window was sent to nobody.
+        // Lines taken since the start and outside the window were not sent to any collector.
         let is_held = |towards: &Towards| sequence < self.first && towards.held.contains(sequence);
         let owner = self.towards.iter().position(is_held);
         let waits = match owner {
@@ -559,7 +559,7 @@ impl<D: Disk> Lane<D> {
         }
     }
 
-    /// All files were read up to the number `end`, and these numbers were not in them: what is not settled otherwise was damaged on disk.
+    /// Counts unseen and unsettled lines below `end` as lost: all files up to there were read, so they were damaged on disk.
     fn lose_unseen(&mut self, seen: &Ranges, end: u64, counters: &mut Counters) {
         let mut unseen = Vec::new();
         let mut above = seen.floor();
@@ -583,7 +583,7 @@ impl<D: Disk> Lane<D> {
         }
     }
 
-    /// The collector has these numbers now, a time in microseconds since 1970. Of those in memory it is counted how long they took.
+    /// The collector now has these numbers; the time is in microseconds since 1970. Records the delays of those in memory.
     pub(super) fn deliver(&mut self, first: u64, last: u64, now_us: u64, counters: &mut Counters) {
         if self.settled.missing(first, last) > 0 {
             for waiting in self.window.range(first..=last).map(|(_, waiting)| waiting) {
@@ -595,7 +595,7 @@ impl<D: Disk> Lane<D> {
         counters.delivered += self.settle(first, last);
     }
 
-    /// These numbers need no more work. Returns how many of them did until now.
+    /// Settles these numbers. Returns how many of them were unsettled.
     pub(super) fn settle(&mut self, first: u64, last: u64) -> u64 {
         let newly = self.settled.missing(first, last);
         if newly == 0 {
@@ -620,7 +620,7 @@ impl<D: Disk> Lane<D> {
         sequence < self.next
     }
 
-    /// Gives up the oldest file. Returns how many lines that had not been settled.
+    /// Sheds the oldest file. Returns the number of unsettled lines in it.
     pub(super) fn shed_oldest(&mut self) -> u64 {
         match self.spool.remove_oldest() {
             Some(segment) => self.settle(segment.first, segment.last),

@@ -15,10 +15,10 @@ impl<D: Disk> Sender<D> {
         std::array::from_fn(|priority| self.lanes[priority].next_number())
     }
 
-    /// Lines of a source in the spool that have at least these numbers, and how often each of them is there.
+    /// Returns lines of a source in the spool with at least these numbers, and how often each occurs.
     ///
     /// # Errors
-    /// The disk's.
+    /// I/O errors of the disk.
     pub fn lines_from(&self, numbers: &[u64; PRIORITIES as usize], source: &[u8]) -> io::Result<HashMap<Bytes, u64>> {
         let mut times = HashMap::new();
         for (lane, &number) in self.lanes.iter().zip(numbers) {
@@ -43,14 +43,14 @@ impl<D: Disk> Sender<D> {
         self.times.now_us = now_us;
     }
 
-    /// The date in microseconds since 1970, for how long lines took that are read from the spool.
+    /// Sets the date in microseconds since 1970, to compute the delays of lines read from the spool.
     pub fn set_date(&mut self, date_us: u64) {
         let ahead_us = date_us.saturating_sub(self.times.now_us);
         self.lanes.iter_mut().for_each(|lane| lane.date_ahead_us = ahead_us);
     }
 
-    /// A time of the sender's own clock: it shows how long relays with this spool have run. So setting the machine's clock makes no line older,
-    /// and neither does a relay that is not running.
+    /// Converts to the sender's own clock: the total running time of relays with this spool. Neither setting the machine's clock nor a stopped relay
+    /// makes lines older.
     pub(super) fn own_us(&self, now_us: u64) -> u64 {
         self.times.ran_us + now_us.saturating_sub(self.times.opened_us)
     }

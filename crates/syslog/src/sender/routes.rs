@@ -17,14 +17,14 @@ pub struct Routing {
     pub collectors: Vec<String>,
     /// Whether each source has a collector of its own, instead of all the first.
     pub spread: bool,
-    /// How long a collector may be away until another takes its place.
+    /// Time after which another collector replaces an absent one.
     pub after: Duration,
-    /// How long lines wait for a collector that is gone and may have them, until they are sent to another as well; `None` is for ever.
+    /// Time after which lines that wait for a gone collector are also sent to another; `None` means never.
     pub repeat_after: Option<Duration>,
 }
 
 impl Routing {
-    /// How long a collector may be away, unless the file says otherwise.
+    /// Default of [`Routing::after`].
     pub const AFTER_DEFAULT: Duration = Duration::from_secs(10);
 
     /// All lines to one collector.
@@ -110,7 +110,7 @@ impl Routes {
         matches!(self.presences[collector], Presence::Gone { .. })
     }
 
-    /// It has welcomed this relay.
+    /// The collector has welcomed this relay.
     pub(super) fn welcomed(&mut self, collector: usize, now_us: u64) {
         let gone_since_us = match self.presences[collector] {
             Presence::Gone { since_us, .. } => Some(since_us),
@@ -120,7 +120,7 @@ impl Routes {
         self.presences[collector] = Presence::Here { since_us: now_us, gone_since_us };
     }
 
-    /// Its association is over.
+    /// The association with a collector has ended.
     pub(super) fn left(&mut self, collector: usize, now_us: u64) {
         if let Presence::Here { gone_since_us, .. } = self.presences[collector] {
             self.presences[collector] = match gone_since_us {
@@ -156,8 +156,8 @@ impl Routes {
     }
 }
 
-/// How much a collector is meant for a group of sources: the greatest wins (rendezvous hashing), so that one more collector takes sources from
-/// others and moves none between them.
+/// Weight of a collector for a group of sources: the greatest wins (rendezvous hashing), so that an added collector takes sources from others and
+/// moves none between them.
 fn weight(collector: &str, slot: u8) -> u64 {
     let mut mixed = u64::from(spool::checksum(collector.as_bytes())) << 8 | u64::from(slot);
     // The finalizer of splitmix64: equal distances between checksums must not mean equal orders.
@@ -221,7 +221,7 @@ mod tests {
     fn sources_are_spread_and_one_more_collector_moves_none_between_the_others() {
         let homes = |names: &[&str]| {
             let routes = Routes::new(&routing(names, true), 0);
-            (0..SLOTS).map(|slot| routes.target(slot).expect("nobody is gone")).collect::<Vec<_>>()
+            (0..SLOTS).map(|slot| routes.target(slot).expect("all are present")).collect::<Vec<_>>()
         };
         let (two, three) =
             (homes(&["192.0.2.1:9899", "192.0.2.2:9899"]), homes(&["192.0.2.1:9899", "192.0.2.2:9899", "[::1]:9"]));

@@ -105,7 +105,7 @@ fn over_restarts_and_damage_every_line_is_delivered_lost_or_still_there() {
             sender.sync().expect("the disk works");
             if random.next_u64().is_multiple_of(3) {
                 deliver_all(&mut sender, 1);
-                assert_eq!(sender.unsettled(), 0, "seed {seed}: what was read was delivered, and the rest is lost");
+                assert_eq!(sender.unsettled(), 0, "seed {seed}: lines read were delivered, and the rest is lost");
             }
             assert!(adds_up(&sender), "seed {seed}: {:?}", sender.counters());
             lost_in_all += sender.counters().lost;
@@ -220,16 +220,16 @@ fn setting_the_clock_sheds_nothing_and_age_is_time_that_the_relay_ran() {
     take(&mut sender, 3, 0);
     sender.sync().expect("the disk works");
     drop(sender);
-    // After a restart the clock that does not jump begins anywhere.
+    // After a restart the monotonic clock starts anywhere.
     let mut sender = open(&disk, 10 * DAY_US);
     sender.enforce_limits(10 * DAY_US);
     assert_eq!((sender.unsettled(), sender.counters().shed_old), (4, 0));
     sender.enforce_limits(11 * DAY_US + DAY_US / 2);
-    assert_eq!((sender.unsettled(), sender.counters().shed_old), (0, 4), "what is too old is shed and counted");
+    assert_eq!((sender.unsettled(), sender.counters().shed_old), (0, 4), "lines that are too old are shed and counted");
     assert!(adds_up(&sender));
 }
 
-/// Makes the disk as large as what is on it.
+/// Limits the disk to its present contents plus `more` bytes.
 fn fill(disk: &FaultyDisk, more: u64) {
     let used: usize = disk.paths().iter().filter_map(|path| disk.contents(path)).map(|bytes| bytes.len()).sum();
     disk.set_faults(Faults { error_one_in: 0, bytes_max: Some(used as u64 + more) });
@@ -312,7 +312,7 @@ fn a_disk_that_fails_is_not_asked_with_each_line_and_few_lines_wait_in_memory_fo
         sender.deliver(0, 0, (0, next - 1), 1).expect("it was sent");
         assert!(sender.in_memory() == 0 && sender.has_room());
     }
-    assert_eq!(sender.counters().shed_unspooled, 0, "what is taken while there is room is kept");
+    assert_eq!(sender.counters().shed_unspooled, 0, "lines taken while there is room are kept");
     let errors = sender.counters().disk_errors;
     assert!(errors < 50, "{errors}");
     disk.set_faults(Faults::default());

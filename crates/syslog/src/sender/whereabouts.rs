@@ -1,5 +1,5 @@
-//! What a relay remembers of where its lines went, so that after a start none is sent to a second collector that a first one may have. It
-//! stands behind who the sender is, in the same file.
+//! A relay's durable record of where its lines went, so that after a start no line is sent to a second collector that a first one may have. It
+//! follows the sender's identity in the same file.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
@@ -25,7 +25,7 @@ pub(super) fn nothing() -> Numbers {
 /// Where lines went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Whereabouts {
-    /// Lines that need no more work, whatever is found of them.
+    /// Lines that need no more work, wherever they are found.
     pub(super) settled: Numbers,
     pub(super) collectors: Vec<Held>,
 }

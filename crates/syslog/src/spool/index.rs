@@ -1,7 +1,6 @@
-//! What is in a finished file of a spool, beside it, so that a start need not read the file: its length, which numbers, how old.
+//! An index next to each finished spool file: its length, sequence numbers and age, so that a start need not read the file.
 //!
-//! An index is written after its file was synced, and is never needed: one that is missing, torn or of another length means that the file is
-//! read.
+//! It is written after the file was synced and is optional: if an index is missing, torn or of another length, the file is read.
 
 use bytes::{Buf as _, BufMut as _};
 

@@ -1,8 +1,8 @@
-//! Which files a priority has and how many lines they hold, so that a file that was removed, emptied or shortened by others is noticed: its lines
-//! count as found, and as lost when they cannot be read.
+//! Lists the files of a priority and their numbers of lines, to detect files that others have removed, emptied or truncated: their lines count as
+//! found, and as lost when they cannot be read.
 //!
-//! An entry is appended after each sync of a file that has grown. It is not synced, so after a power cut the ledger may know too little. The entry
-//! for a removed file is synced before the removal: otherwise a power cut could make delivered lines count as lost.
+//! An entry is appended after each sync of a file that has grown. It is not synced, so after a power failure the ledger may miss some lines. The
+//! entry for a removed file is synced before the removal: otherwise a power failure could make delivered lines count as lost.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,13 +15,13 @@ use crate::disk::{Disk, DiskFile, read_whole, replace};
 /// Bytes of an entry, with its checksum.
 const ENTRY_BYTES: usize = 44;
 
-/// A longer file is written anew.
+/// Size beyond which the file is rewritten.
 const BYTES_MAX: usize = 256 << 10;
 
 /// The longest file that is read.
 const READ_BYTES_MAX: usize = 64 << 20;
 
-/// What a file holds.
+/// Contents of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holding {
     pub(super) first: u64,
@@ -38,7 +38,7 @@ pub(super) struct Ledger<D: Disk> {
     directory: PathBuf,
     name: String,
     holdings: BTreeMap<u64, Holding>,
-    /// None if the file has to be written anew.
+    /// `None` if the file has to be rewritten.
     file: Option<D::File>,
     length: usize,
     /// When the last line was taken.

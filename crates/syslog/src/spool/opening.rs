@@ -1,4 +1,4 @@
-//! The start of a spool: which files there are, whether they hold what was written to them, and in which order.
+//! Opens a spool: finds its files, checks their records and puts them in order.
 
 use std::io;
 use std::path::Path;
@@ -38,7 +38,7 @@ impl<D: Disk> Spool<D> {
         let numbers: Vec<u64> = names.iter().filter_map(|name| number_of(name)).collect();
         let indices: Vec<u64> =
             names.iter().filter_map(|name| name.strip_suffix(INDEX_SUFFIX).and_then(number_of)).collect();
-        // No file may ever be taken for another one that had its number: not for what an index or the ledger says.
+        // An index or ledger entry must never be applied to another file that reuses the number.
         let held: Vec<(u64, Holding)> = spool.ledger.holdings().collect();
         let used = numbers.iter().chain(&indices).copied().chain(held.iter().map(|&(number, _)| number));
         spool.next_number = used.max().map_or(0, |most| most + 1);
@@ -97,7 +97,7 @@ impl<D: Disk> Spool<D> {
         Ok(segment)
     }
 
-    /// What the index of a file says, if there is one that fits.
+    /// Returns the matching index of a file, if there is one.
     fn read_index(&self, number: u64) -> Option<Segment> {
         let bytes = read_whole(&self.disk, &self.index_path(number), index::INDEX_BYTES_MAX).ok()??;
         let (length, newest_us, runs) = index::decode(&bytes)?;
@@ -113,7 +113,7 @@ impl<D: Disk> Spool<D> {
     /// Writes the index of a file that is synced and will not grow. If that fails, the next start reads the file.
     pub(super) fn write_index(&self, segment: &Segment) {
         let path = self.index_path(segment.number);
-        // A file that is longer than what counts of it has no index.
+        // A file with uncounted data at its end has no index.
         let whole = self.disk.length(&self.path(segment.number)).ok().flatten() == Some(segment.bytes);
         if whole
             && let Some(bytes) = index::encode(segment.bytes, segment.newest_us, &segment.runs)

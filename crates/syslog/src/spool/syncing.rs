@@ -39,17 +39,17 @@ impl SyncFailed {
 pub(crate) struct SyncJob<D: Disk> {
     pub(super) files: Vec<D::File>,
     pub(super) failed: SyncFailed,
-    /// How many of them are full.
+    /// Number of full ones among them.
     pub(super) full: usize,
     /// What those files hold.
     pub(super) holdings: Vec<(u64, Holding)>,
     pub(super) directory: Option<(D, PathBuf)>,
-    /// Which of the spool's syncs it is, and how many bytes it is for.
+    /// The sync's number, and the bytes that it covers.
     pub(super) generation: u64,
     pub(super) bytes: usize,
 }
 
-/// What came of it.
+/// The result of a [`SyncJob`].
 pub(crate) struct Synced {
     pub(super) result: io::Result<()>,
     pub(super) full: usize,

@@ -152,7 +152,7 @@ fn a_damaged_record_ends_its_file_and_no_other() {
     disk.append_to(&path).and_then(|mut file| file.append(b"\x07xx and more")).expect("the disk works");
     let (spool, found) = open(&disk, 100);
     assert_eq!(read_all(&spool).len(), 8);
-    // The ledger says what is missing.
+    // The ledger reveals the missing file.
     assert_eq!((found.into_iter().collect::<BTreeSet<_>>().len(), spool.damaged()), (9, 1));
 }
 
@@ -167,7 +167,7 @@ fn a_finished_file_is_not_read_at_the_start_and_one_whose_index_is_torn_is() {
     drop(spool);
     forget_ledger(&disk);
     for path in &files(&disk) {
-        // Who reads them finds nothing.
+        // Reading them finds nothing.
         let bytes = disk.contents(path).expect("it is there");
         disk.truncate(path, 0).and_then(|()| disk.append_to(path)?.append(&vec![0xff; bytes.len()])).expect("it works");
     }

@@ -14,7 +14,7 @@ use festina_units::Duration;
 
 use super::place::Place;
 
-/// Three collectors, of which the first is gone with a line, and a relay that sends many to the others.
+/// Three collectors, the first of them gone with a line, and a relay that sends many lines to the others.
 #[test]
 fn what_waits_for_one_collector_costs_the_others_no_memory() {
     let collectors: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();

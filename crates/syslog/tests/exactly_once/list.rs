@@ -58,7 +58,7 @@ fn lines_of_the_first(is_killed: bool) -> FaultyDisk {
     disk.restarted()
 }
 
-/// What the second collector gets from a relay that starts with this list, with itself at this place of it and nobody else there.
+/// Returns the lines that the second collector gets from a relay with this list, in which it is entry `at` and the only one that is reachable.
 fn lines_for_the_second(disk: &FaultyDisk, collectors: &[&str], at: usize) -> (Vec<String>, u64) {
     let (mut relay, mut place) = (open(disk, collectors, 100), Place::new(4, None));
     welcome(&mut relay, at, &mut place, 101);

@@ -11,7 +11,7 @@ use festina_syslog::config::Format;
 use festina_syslog::disk::{Faults, FaultyDisk};
 use festina_syslog::sender::{FreshQueue, Outgoing};
 
-/// An association: what is under way in it.
+/// An association and the packets under way in it.
 #[derive(Default)]
 pub(crate) struct Network {
     pub(crate) peer: u64,
@@ -81,11 +81,11 @@ pub(crate) struct Place {
     pub(crate) network: Option<Network>,
     /// Associations that the relay has given up and the collector has not: they may still deliver.
     pub(crate) stale: Vec<Network>,
-    /// Nobody reaches it.
+    /// The collector cannot be reached.
     pub(crate) is_cut_off: bool,
     /// Priority, slot and last number of messages of lines.
     pub(crate) sent: Vec<(u8, u8, u64)>,
-    /// What was in the output at the last commit.
+    /// Lines in the output at the last commit.
     pub(crate) committed: Vec<String>,
     pub(crate) rotate_bytes: Option<u64>,
     /// Files that somebody has moved, with their lengths then: nothing is added to them.
@@ -273,7 +273,7 @@ impl Place {
         true
     }
 
-    /// It begins again, and what it had committed is there.
+    /// Restarts the collector and checks that its committed lines are there.
     pub(crate) fn reopen(&mut self, seed: u64) {
         self.commits.clear();
         self.stale.clear();

@@ -56,7 +56,7 @@ pub(crate) struct World {
     ways: BTreeMap<u64, BTreeSet<usize>>,
 }
 
-/// What has happened, for the test to be worth something.
+/// Counts of events, to check that the walk exercised them.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) lines: usize,
@@ -270,7 +270,7 @@ impl World {
                 Err(_) => assert!(attempt < 30, "seed {}: it cannot be opened", self.seed),
             }
         }
-        // Opening syncs what is there. What was not safe may be there nevertheless.
+        // Opening syncs the files. Data that was not safe may have survived all the same.
         self.kept.safe = self.kept.written.clone();
         self.kept.found = all;
     }

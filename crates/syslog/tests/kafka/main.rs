@@ -237,7 +237,7 @@ async fn a_killed_broker_and_killed_collectors_lose_no_line_and_none_is_twice_in
 
     broker.kill();
     nothing_is_answered(&mut pairs).await;
-    // What this one has prepared, only the broker can decide.
+    // Only the broker can decide about the commit that this collector has prepared.
     pairs[0].kill_collector();
     broker.start();
     write_for(&mut pairs, 20).await;

@@ -100,7 +100,7 @@ async fn lines_of_all_inputs_reach_the_file_once_and_all_are_accounted_for() {
     let last = relay.stop(PATIENCE).await;
     assert!(last.adds_up(), "{last:?}");
     assert_eq!((last.delivered, last.dropped, last.spooled, last.shed), (5, 1, 0, 0), "{last:?}");
-    // Of lines that are not repeated nobody knows which arrived.
+    // Unrepeated lines are not acknowledged one by one, so their delays are unknown.
     let timed: Vec<u64> = last.delays.iter().map(Delays::lines).collect();
     assert_eq!(timed, [3, 0, 0, 1, 0, 0, 0, 0]);
     let text = last.prometheus();

@@ -35,7 +35,7 @@ fn identity(directory: &Path, name: &str) -> Identity {
     Identity { certificate: directory.join(format!("{name}.pem")), key: directory.join(format!("{name}.key")) }
 }
 
-/// Sends bytes as a client of TLS. Whoever is not let in may notice it as late as when an answer should come.
+/// Sends bytes as a TLS client. A refused client may only notice when it reads the answer.
 fn send(client: &TlsClient, to: SocketAddr, bytes: &[u8]) -> std::io::Result<()> {
     let (config, name) = client.config().expect("the files are right");
     let connection = ClientConnection::new(config, name).expect("the name is right");
@@ -74,19 +74,19 @@ async fn lines_come_over_tls_from_those_who_are_let_in_and_from_nobody_else() {
     };
     let unknown = TlsClient { identity: None, ..known.clone() };
     let (sent, refused) = tokio::task::spawn_blocking(move || {
-        let refused = send(&unknown, input, b"10 <11>nobody");
+        let refused = send(&unknown, input, b"11 <11>refused");
         (send(&known, input, b"13 <11>encrypted\n13 <11>two\nlines"), refused)
     })
     .await
     .expect("no panic");
-    assert!(refused.is_err(), "who has no certificate is not let in");
-    sent.expect("who has one is");
+    assert!(refused.is_err(), "clients without a certificate are refused");
+    sent.expect("clients with a certificate are accepted");
 
     until("both lines are taken", || relay.snapshot().received.iter().sum::<u64>() == 2).await;
     let last = relay.stop(PATIENCE).await;
     assert!(last.adds_up() && last.delivered == 2, "{last:?}");
     collector.stop().await;
-    assert!(!directory.output().contains("nobody"), "{}", directory.output());
+    assert!(!directory.output().contains("refused"), "{}", directory.output());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -51,8 +51,8 @@ pub(crate) fn be_what_was_asked() {
     });
 }
 
-/// Starts a process in a role: a relay if its name begins so, or else a collector. Its configuration is in `ROLE.toml` of the directory, and
-/// what it says goes to `ROLE.notices`. `test` is the name of the test that calls [`be_what_was_asked`].
+/// Starts a process in a role: a relay if its name begins so, otherwise a collector. Its configuration is in `ROLE.toml` of the directory, and its
+/// notices go to `ROLE.notices`. `test` is the name of the test that calls [`be_what_was_asked`].
 pub(crate) fn start(test: &str, directory: &Path, role: &str) -> Child {
     let notices = std::fs::File::options().append(true).create(true).open(directory.join(format!("{role}.notices")));
     let mut command = Command::new(std::env::current_exe().expect("this is a program"));

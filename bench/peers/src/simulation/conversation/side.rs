@@ -1,4 +1,4 @@
-//! One side of a conversation: what it sends, and what has arrived.
+//! One side of a conversation: the messages that it sends and has received.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{Direction, FIRST_UNORDERED_STREAM, STREAMS};
 use crate::peer::{Message, PartiallyReliable, Policy, SendError};
 use crate::simulation::PPID_BINARY;
 
-/// One message in this many is reliable, whatever the policy.
+/// One message in this many is reliable, regardless of the policy.
 const RELIABLE_EVERY: u32 = 4;
 /// From one message to the next, but for bursts.
 const PAUSE: Duration = Duration::from_millis(8);
@@ -51,7 +51,7 @@ pub(super) struct Side<P> {
     accepted: BTreeMap<u32, (u16, usize)>,
     awaited: BTreeSet<u32>,
     kinds: BTreeMap<u32, Kind>,
-    /// What has arrived here of the other side's.
+    /// Messages received from the other side.
     received: BTreeSet<u32>,
     /// The last number by stream and kind: a message that replaces another takes its place in the queue.
     last: BTreeMap<(u16, Kind), u32>,
@@ -170,7 +170,7 @@ impl<P: PartiallyReliable> Side<P> {
         let number = message.payload.first_chunk().map(|number| u32::from_be_bytes(*number));
         let Some((number, &(stream, len))) = number.and_then(|number| Some((number, other.accepted.get(&number)?)))
         else {
-            return Err(format!("a message of {} bytes that nobody has sent", message.payload.len()));
+            return Err(format!("received a message of {} bytes that was never sent", message.payload.len()));
         };
         if message.payload != payload(number, len) || message.stream != stream {
             return Err(format!("message {number} is damaged"));

@@ -41,7 +41,7 @@ Without root's privileges the commands run in a user namespace, where they appea
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// The server's command: a line for the shell
+    /// The server's command, as a line for the shell
     #[arg(long, value_name = "LINE")]
     server: Option<OsString>,
     /// The client's command, as a line for the shell

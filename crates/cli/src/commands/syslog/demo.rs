@@ -1,4 +1,4 @@
-//! `festina syslog demo`: relay, collector and a bad network on this machine, and a table of what becomes of lines.
+//! `festina syslog demo`: relay, collector and a bad network on this machine, and a table of the outcomes of lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,25 +29,25 @@ pub(crate) struct DemoArgs {
     /// Lines per second
     #[arg(long, value_name = "NUMBER", default_value_t = 200, value_parser = args::positive_number)]
     lines: u64,
-    /// How long lines are sent
+    /// Duration of the demonstration
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     time: Duration,
-    /// Keep what was written in this directory, which must not exist; otherwise it is removed at the end
+    /// Keep all files in this directory, which must not exist yet; without it, they are removed at the end
     #[arg(long, value_name = "DIRECTORY")]
     keep: Option<PathBuf>,
     /// The same seed loses the same packets
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Travelling time of the network, one way
+    /// One-way propagation delay of the network
     #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = args::any_duration)]
     delay: Duration,
-    /// Share of packets that the network loses, in each direction
+    /// Share of packets lost, in each direction
     #[arg(long, value_name = "SHARE", default_value = "5%")]
     loss: Probability,
-    /// Bits per second of the network; without it there is no limit
+    /// Bits per second of the network; unlimited without it
     #[arg(long, value_name = "RATE", value_parser = link::rate)]
     rate: Option<Bandwidth>,
-    /// What may wait for the transmitter of a network with a rate: packets (20p) or bytes (16KiB)
+    /// Queue limit of a network with a rate: packets (20p) or bytes (16KiB)
     #[arg(long, value_name = "SIZE", default_value = "20p", value_parser = link::queue)]
     queue: QueueLimit,
 }
@@ -55,7 +55,7 @@ pub(crate) struct DemoArgs {
 /// Of 1,000 lines, how many have severity emerg, alert and so on. 7.6 % are emerg to err, as in the trace of Rajiullah's paper V.
 const MIX: [u64; 8] = [1, 2, 8, 65, 150, 174, 300, 300];
 
-/// How long what is under way may take at the end.
+/// Time limit for lines under way at the end.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Removes a directory when it is over.
@@ -72,7 +72,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Shows it.
+/// Runs the demonstration.
 pub(super) async fn run(arguments: DemoArgs) -> Result<()> {
     let path = match &arguments.keep {
         Some(path) => path.clone(),
@@ -107,7 +107,7 @@ pub(super) async fn run(arguments: DemoArgs) -> Result<()> {
     let last = relay.stop(DRAIN).await;
     collector.stop().await;
     let wire = network.stop().context("the bad network failed")?;
-    // The reader ends by itself once nobody will tell it to.
+    // The reader ends by itself once the sender of `end` is dropped.
     drop(end_in);
     let written = reader.await.context("the reader failed")??;
     let important: u64 = (0..4).map(|severity| written.get(&severity).map_or(0, |delays| delays.len() as u64)).sum();
@@ -197,7 +197,7 @@ async fn send_lines(arguments: &DemoArgs, input: SocketAddr, relay: &RunningRela
     Ok(sent)
 }
 
-/// What has become of all lines that the relay received, which has to add up at any time.
+/// Checks that the outcomes of all lines that the relay received add up, which has to hold at any time.
 fn check_balance(now: &RelaySnapshot) -> Result<String> {
     let RelaySnapshot { received, delivered, dropped, abandoned, shed, lost, spooled, underway, .. } = now;
     let received = received.iter().sum::<u64>();
@@ -212,7 +212,7 @@ fn check_balance(now: &RelaySnapshot) -> Result<String> {
 /// How long lines of each severity took from the program to the file, in milliseconds.
 type Delays = BTreeMap<usize, Vec<f64>>;
 
-/// Reads the output as it grows, until the end is told and nothing more is there.
+/// Reads the output as it grows, until `end` is signalled and no data is left.
 async fn watch(path: PathBuf, begin: Instant, mut end: oneshot::Receiver<()>) -> Result<Delays> {
     let (mut delays, mut offset, mut ended) = (Delays::new(), 0, false);
     loop {
@@ -245,7 +245,7 @@ fn read_line(line: &str) -> Result<(usize, f64)> {
     let object: serde_json::Value = serde_json::from_str(line).context("the output is no JSON")?;
     let severity: Severity = object["severity"].as_str().unwrap_or_default().parse().map_err(anyhow::Error::msg)?;
     let sent = object["line"].as_str().and_then(|line| line.split("sent=").nth(1)?.split(' ').next()?.parse().ok());
-    Ok((severity.index(), sent.context("the output is not what was sent")?))
+    Ok((severity.index(), sent.context("the output differs from the lines sent")?))
 }
 
 /// The delay that this share of lines does not exceed.

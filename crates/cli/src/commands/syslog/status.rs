@@ -18,7 +18,7 @@ use crate::output;
 /// The arguments of `festina syslog status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Where the counters are served: `metrics` in the configuration
+    /// Address of the counters: `metrics` in the configuration
     #[arg(default_value = "127.0.0.1:9601")]
     address: SocketAddr,
     /// Print JSON
@@ -26,7 +26,7 @@ pub(crate) struct StatusArgs {
     json: bool,
 }
 
-/// Asks and prints.
+/// Fetches the counters and prints them.
 pub(super) async fn run(arguments: &StatusArgs) -> Result<()> {
     let answer = serve::ask_status(arguments.address);
     let answer =

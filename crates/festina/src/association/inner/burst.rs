@@ -5,7 +5,7 @@ use festina_units::{Duration, Instant};
 /// A message that follows the one before it within this time belongs to the same burst.
 const GAP_MAX: Duration = Duration::from_micros(20);
 
-/// Messages at the start of a burst that wait for nobody.
+/// Messages at the start of a burst that are sent at once.
 const LONE_MAX: u32 = 8;
 
 /// Messages that wait at most.
@@ -17,10 +17,10 @@ const HELD_BYTES_MAX: usize = 48_000;
 /// How long the first of them waits before the next message takes all of them along.
 const WAIT_MAX: Duration = Duration::from_micros(50);
 
-/// Decides which messages of a busy caller wait for those that follow at once, so that they share packets and system calls.
+/// Decides which messages of a busy caller are held back for the next ones, so that they share packets and system calls.
 ///
-/// A message by itself, and the first eight that come in quick succession, leave at once. Whoever holds back a message has the driver
-/// woken, which sends what has not left by then.
+/// A single message, and the first eight in quick succession, are sent at once. When a message is held back, the driver is woken, which sends all
+/// messages that are still queued then.
 #[derive(Debug, Default)]
 pub(super) struct Burst {
     /// When the latest message came.

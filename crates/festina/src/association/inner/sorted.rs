@@ -34,7 +34,7 @@ struct Taken {
 /// Whom a message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Who reads all streams that nobody reads by themselves.
+    /// The reader of all streams without a reader of their own.
     Others,
     /// Who reads this one.
     Stream(StreamId),
@@ -45,7 +45,7 @@ fn cost_bytes(message: &ReceivedMessage) -> usize {
 }
 
 impl Sorted {
-    /// Somebody reads the stream by itself from now on. Returns whether nobody did before.
+    /// Registers a separate reader of the stream. Returns whether there was none before.
     pub(super) fn take_stream(&mut self, stream: StreamId) -> bool {
         if self.taken.contains_key(&stream) {
             return false;
@@ -57,7 +57,7 @@ impl Sorted {
         true
     }
 
-    /// Nobody reads the stream by itself any more: what waits is for who reads all others.
+    /// Removes the separate reader of the stream. Its queued messages go to the reader of all others.
     pub(super) fn give_back(&mut self, stream: StreamId) -> Option<Waiters> {
         let mut taken = self.taken.remove(&stream)?;
         self.others.append(&mut taken.messages);
@@ -132,7 +132,7 @@ impl Sorted {
         self.taken.get_mut(&stream).map(|taken| &mut taken.readers)
     }
 
-    /// The association is over: nobody has to wait any longer.
+    /// The association has ended: wakes all waiters.
     pub(super) fn end(&mut self, wakers: &mut Vec<Waker>) {
         self.taken.values_mut().for_each(|taken| taken.readers.take().into_wakers(wakers));
     }

@@ -1,4 +1,4 @@
-//! Bars, what is written below them, and hatching.
+//! Bars, their labels, and hatching.
 
 use plotters::style::RGBColor;
 
@@ -11,7 +11,7 @@ const BAR_WIDTH_MAX: i32 = 40 * SCALE;
 const FILLED_PERCENT: i32 = 78;
 /// Distance of the lines of a hatching.
 const HATCH: i32 = 6 * SCALE;
-/// Sizes of what is written below bars and groups, in CSS pixels.
+/// Font sizes of the labels below bars and groups, in CSS pixels.
 const BAR_FONT: i32 = 11;
 const GROUP_FONT: i32 = 12;
 const GROUP_LINE: i32 = 15;
@@ -21,7 +21,7 @@ pub(super) fn marker_of(index: usize) -> Marker {
     [Marker::Diamond, Marker::Dash, Marker::Ring][index.min(2)]
 }
 
-/// How the bars of a figure share the width, and what is written below them.
+/// How the bars of a figure share the width, and their labels.
 pub(super) struct Below<'f> {
     bars: &'f Bars,
     /// The place of one group, in canvas units.
@@ -42,7 +42,7 @@ impl<'f> Below<'f> {
         below
     }
 
-    /// Height of what is written below the axis, in CSS pixels.
+    /// Height of the labels below the axis, in CSS pixels.
     pub(super) fn height(&self) -> i32 {
         let lines = self.bars.groups.iter().map(|group| self.group_lines(&group.label).len()).max().unwrap_or(0);
         self.bar_labels_height() + i32::try_from(lines).unwrap_or(1) * GROUP_LINE
@@ -58,7 +58,7 @@ impl<'f> Below<'f> {
         }
     }
 
-    /// Distance between neighbouring bars of a group of so many.
+    /// Distance between neighbouring bars in a group of `bars`.
     fn pitch(&self, bars: usize) -> i32 {
         let bars = i32::try_from(bars.max(1)).unwrap_or(i32::MAX);
         (self.slot * FILLED_PERCENT / 100 / bars).min(BAR_WIDTH_MAX + BAR_WIDTH_MAX / 8)

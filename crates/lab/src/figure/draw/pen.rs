@@ -51,7 +51,7 @@ pub(super) struct Stroke {
 }
 
 impl Stroke {
-    /// An unbroken line of so many CSS pixels.
+    /// A solid line of `width_px` CSS pixels.
     pub(super) fn solid(color: RGBColor, width_px: i32) -> Self {
         Self { color, width: width_px * SCALE, dashes: None }
     }

@@ -29,8 +29,8 @@ pub(super) fn of(figure: &Figure) -> Vec<usize> {
     by_sender(&names).unwrap_or_else(|| (0..names.len()).collect())
 }
 
-/// The place of each name by its sender; those of none have what is left. `None` if a sender has more variants than there are strokes of
-/// its colour, or two names would look alike.
+/// The place of each name by its sender; names without a sender get the free places. `None` if a sender has more variants than its colour has
+/// strokes, or if two names would look alike.
 fn by_sender(names: &[&str]) -> Option<Vec<usize>> {
     let mut variants = [0; HOMES.len()];
     let mut taken = Vec::new();

@@ -2,7 +2,7 @@ use festina_netsim::RandomStream;
 
 use super::*;
 
-/// So many flows around a middle, each value within a tenth of it.
+/// `count` flows around a middle, each value within a tenth of it.
 fn around(middle: Features, count: u64, random: &mut RandomStream) -> Vec<Features> {
     (0..count)
         .map(|_| {

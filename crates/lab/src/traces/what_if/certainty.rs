@@ -7,7 +7,7 @@ use crate::count::as_f64;
 pub struct Certainty {
     /// Writes that took at least as long.
     pub beyond: u64,
-    /// Groups of neighbours among them, within their stream: a loss delays what was written behind it as well, so that each group is about one loss.
+    /// Groups of neighbours among them, within their stream: a loss also delays later writes, so each group is about one loss.
     pub groups: u64,
     /// Where the percentile of the path lies with 95 % confidence, in nanoseconds: between these two of the capture's own delays.
     pub interval_ns: (u64, u64),

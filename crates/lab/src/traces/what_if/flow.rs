@@ -141,8 +141,8 @@ impl ThinFlow {
     }
 }
 
-/// Copies that left behind a lost one, and those of them that were lost too. Lost is what was sent again for a reason; of several writes
-/// that a retransmission covers some may have arrived, in a real capture as in a simulated one.
+/// Copies sent right after a lost one, and those of them that were lost too. A write counts as lost if it was retransmitted for a reason. Of several
+/// writes that one retransmission covers some may have arrived, in a real capture as in a simulated one.
 fn after_loss(writes: &[Write], retransmissions: &[Retransmission]) -> [u64; 2] {
     let mut copies: BTreeMap<Instant, bool> = writes.iter().map(|write| (write.sent_at, false)).collect();
     copies.extend(retransmissions.iter().map(|copy| (copy.at, false)));

@@ -35,8 +35,8 @@ fn losses_of(flow: &ThinFlow) -> (f64, f64) {
     (repair.loss().unwrap_or(0.0) * copies, copies)
 }
 
-/// Delays there and back that deviate evenly by up to `r` each add up to a round trip between `m - 2r` and `m + 2r`, of which a quarter lies
-/// below `m - 0.586 r`. Delayed acknowledgements prolong the longer half, which is left out.
+/// One-way delays that deviate uniformly by up to `r` add up to a round trip between `m - 2r` and `m + 2r`, a quarter of them below `m - 0.586 r`.
+/// The longer half is ignored, because delayed acknowledgements prolong it.
 fn round_trip(flow: &ThinFlow) -> PathEstimate {
     let rtt_ns = &flow.report.rtt_ns;
     let (least, quarter) = (as_f64(rtt_ns.min().unwrap_or(0)), as_f64(rtt_ns.percentile(25.0).unwrap_or(0)));

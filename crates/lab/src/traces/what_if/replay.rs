@@ -13,7 +13,7 @@ use crate::scenario::{Stack, StreamRun, ThinStream};
 
 /// RFC 9260's usual delay of a SACK, that of `festina compare` too.
 const SACK_DELAY: Duration = Duration::from_millis(200);
-/// The application goes on for so long after its last write.
+/// The application continues for this long after its last write.
 const AFTERWARDS: Duration = Duration::from_secs(1);
 /// How often the losses are corrected by what their simulation shows, and how many of the last corrections count.
 const CORRECTIONS: u64 = 8;
@@ -22,7 +22,7 @@ const CORRECTIONS_COUNTED: u64 = 4;
 const CORRECTION_SHARE: f64 = 0.7;
 /// Writes of a simulation that a correction is made by.
 const CORRECTION_WRITES: u64 = 20_000;
-/// Bursts are believed in if a loss behind a loss is more frequent than single losses explain by so many standard deviations.
+/// Bursts are assumed if losses directly after a loss exceed the rate of single losses by this many standard deviations.
 const EVIDENCE_MIN: f64 = 3.0;
 /// The shortest and the longest bursts that are looked for, and how often that range is halved.
 const BURSTS: [f64; 2] = [1e-3, 10.0];
@@ -72,7 +72,7 @@ pub(super) fn present(protocol: Protocol) -> Vec<Transport> {
     profiles.map(|(name, profile)| Transport { name, stack: sctp(profile.mechanisms()) }).into()
 }
 
-/// What they could be sent with.
+/// Transports to compare with.
 pub(super) fn alternatives() -> Vec<Transport> {
     let linux = Transport { name: "TCP, Linux", stack: Stack::tcp(TcpConfig::linux()) };
     let spaced = Mechanisms { redundancy: Redundancy::ADAPTIVE_SPACED, ..Profile::Festina.mechanisms() };
@@ -182,7 +182,7 @@ fn burst(flows: &[FlowOnPath], losses: Losses, stack: &Stack, seen: f64, seed: u
     Duration::from_secs_f64(f64::midpoint(low, high).exp())
 }
 
-/// So many of the flows, evenly taken, that a simulation of them is short.
+/// An evenly taken subset of the flows, small enough for a short simulation.
 fn part(flows: &[FlowOnPath], writes: u64) -> Vec<FlowOnPath> {
     let step = usize::try_from(writes.div_ceil(CORRECTION_WRITES)).unwrap_or(usize::MAX).max(1);
     flows.iter().step_by(step).cloned().collect()

@@ -1,4 +1,4 @@
-//! What the peer asks of this side's streams, and what it is answered (RFC 6525 §5.2).
+//! Requests of the peer, and their responses (RFC 6525 §5.2).
 
 use festina_units::Instant;
 
@@ -11,14 +11,14 @@ use crate::wire::{ReConfig, ReConfigParameter, ReConfigResult, StreamId, StreamL
 /// Parameters that a RE-CONFIG chunk may hold (RFC 6525 §3.1).
 const PARAMETERS_MAX: usize = 2;
 
-/// What a request of the peer was answered.
+/// The response to a request of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     request: u32,
     result: ReConfigResult,
 }
 
-/// What the number of a request says.
+/// The place of a request in the sequence of request numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// It is the next one.
@@ -32,13 +32,13 @@ enum Place {
 /// A request of the peer.
 #[derive(Clone, Copy, Debug)]
 enum Asked<'a> {
-    /// The peer's streams begin anew.
+    /// The peer resets its outgoing streams.
     Reset {
         response: u32,
         last_tsn: Tsn,
         streams: StreamList<'a>,
     },
-    /// This side's streams are to begin anew.
+    /// The peer asks this side to reset its outgoing streams.
     ResetHere(StreamList<'a>),
     Numbers,
     AddInbound(u16),
@@ -126,7 +126,7 @@ impl Association {
             Place::Repeated(result) => result,
             Place::Wrong => ReConfigResult::BadSequenceNumber,
             Place::New => {
-                // Whoever fetches no events is told no more of them than there is room for.
+                // Bounds the events of an application that does not poll them.
                 let result = if self.events.takes_changes() {
                     self.decide(now, request, asked)
                 } else {
@@ -178,7 +178,7 @@ impl Association {
         if pending
             .is_some_and(|pending| pending.number == response && matches!(pending.request, Request::PeerReset { .. }))
         {
-            // What this side asked for is done; the response may have been lost.
+            // This answers this side's request too, whose response may have been lost.
             self.handle_re_config_response(now, response, ReConfigResult::Performed);
         }
         ReConfigResult::Performed
@@ -198,7 +198,7 @@ impl Association {
         ReConfigResult::Performed
     }
 
-    /// §5.2.5. What this side has asked for is not refused.
+    /// §5.2.5. Streams that this side has asked for are not refused.
     fn add_inbound(&mut self, streams: u16, is_allowed: bool) -> ReConfigResult {
         let promised = self.reconfiguration().promised_streams;
         let limits = &self.context.config().limits;

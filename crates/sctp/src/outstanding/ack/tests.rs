@@ -297,10 +297,10 @@ fn nr_sack_blocks_of_both_kinds_stand_side_by_side_and_the_renegable_ones_may_be
     assert_eq!(states(&ledger), "fanfaf");
     assert_eq!(apply_nr(&mut ledger, 0, &[(2, 2)], &[(3, 3)]), 0);
     assert_eq!(states(&ledger), "fanfff");
-    assert_eq!(apply_nr(&mut ledger, 0, &[], &[(2, 3)]), 1, "what was renegable may be settled later");
+    assert_eq!(apply_nr(&mut ledger, 0, &[], &[(2, 3)]), 1, "a renegable chunk may become non-renegable later");
     assert_eq!(states(&ledger), "fnnfff");
     assert_eq!(apply_nr(&mut ledger, 0, &[], &[]), 0);
-    assert_eq!(states(&ledger), "fnnfff", "it stays settled whatever the peer says");
+    assert_eq!(states(&ledger), "fnnfff", "it stays non-renegable, whichever blocks follow");
     check_sums(&mut ledger);
 }
 

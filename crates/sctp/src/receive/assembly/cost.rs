@@ -9,7 +9,7 @@ pub(in crate::receive) const WAITING_ENTRY_BYTES: usize = 160;
 /// A run of fragments without its parts: its state, and its share of a B-tree.
 pub(in crate::receive) const RUN_BYTES: usize = 256;
 
-/// A packet that a slice keeps alive, besides its bytes: its reference count, and what a driver may have rounded it up by.
+/// Overhead of a packet that a slice keeps alive: its reference count, and rounding by the driver.
 const PACKET_OVERHEAD_BYTES: usize = 128;
 
 /// A chunk that is copied never costs more than this besides its payload.
@@ -22,7 +22,7 @@ const LARGE_PACKET_BYTES: usize = 2_048;
 /// Fragments smaller than this are copied, several into one buffer.
 pub(in crate::receive) const FRAGMENT_BYTES_MIN: usize = 512;
 
-/// What a packet costs that a slice keeps alive.
+/// Memory cost of a packet that a slice keeps alive.
 #[inline]
 pub(in crate::receive) const fn packet_bytes(len: usize) -> usize {
     len + PACKET_OVERHEAD_BYTES

@@ -14,7 +14,7 @@ const UNNUMBERED: &str = "a fragment that does not begin its message has the num
 const TWICE: &str = "a fragment of a message came twice";
 const BEYOND_END: &str = "a fragment lies beyond the end of its message";
 
-/// How far a MID lies above one that was skipped when the latter is forgotten: nothing of it is under way any more.
+/// Distance of a MID above a skipped one at which the latter is forgotten: no chunk of it is in flight any more.
 const FORGET_DISTANCE: u32 = 1 << 30;
 
 /// A message under way. Ordered and unordered messages of a stream have numbers of their own.

@@ -20,7 +20,7 @@ pub(super) trait Number: Copy + Default + Ord {
     const MIN: Self;
     const MAX: Self;
     fn of(number: u32) -> Self;
-    /// How far above `other` it lies, modulo its range.
+    /// Distance above `other`, modulo its range.
     fn above(self, other: Self) -> u32;
     fn next(self) -> Self;
 }
@@ -145,8 +145,8 @@ impl<N: Number> Order<N> {
         }
     }
 
-    /// Whose turn it is; counts the message if it is its own. Where the peer `has_skipped` messages, a number that lies behind may be
-    /// one of them.
+    /// Determines whose turn it is, and counts the message if it is its own. If the peer `has_skipped` messages, a number that lies behind may be one
+    /// of them.
     #[inline]
     fn turn(
         &mut self,
@@ -189,7 +189,7 @@ impl<N: Number> Order<N> {
         self.next.get(stream) == N::of(number)
     }
 
-    /// Makes sure that the table knows the stream, and counts what the table grows by.
+    /// Adds the stream to the table if it is new, and counts the growth of the table.
     #[cold]
     fn enter_stream(&mut self, stream: StreamId, ready: &mut Ready) {
         let before_bytes = self.table_bytes();

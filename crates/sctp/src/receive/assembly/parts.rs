@@ -7,7 +7,7 @@ use bytes::Bytes;
 /// The smallest buffer in which fragments are gathered.
 const GATHER_BYTES_MIN: usize = 64;
 
-/// The parts list of a run begins with room for this many.
+/// Initial capacity of the parts list of a run.
 const PARTS_MIN: usize = 2;
 
 /// Consecutive bytes, and their allocations. Fragments of one byte each cost little more than their bytes.

@@ -24,15 +24,15 @@ const DOUBLED_CAPACITY_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(in crate::receive) struct Ready {
     queue: VecDeque<Held>,
-    /// How long `queue` was when the latest slice of the packet at hand had been pushed. That slice is to carry the charge for the packet, since it is the
-    /// last of its slices to be fetched.
+    /// Length of `queue` when the latest slice of the current packet was pushed. That slice carries the cost of the packet, since it is the last of
+    /// its slices to be fetched.
     packet_slice: Option<NonZeroU32>,
     packet_charge_bytes: u32,
     /// Memory of the queued messages and of the assembly.
     bytes: usize,
-    /// The unread bytes of each stream, if somebody wants to know them.
+    /// Unread bytes of each stream, if there is a limit.
     unread: Option<Box<Unread>>,
-    /// How often the peer has restarted, which messages tell.
+    /// Number of restarts of the peer, which messages report.
     restarts: u8,
 }
 
@@ -44,8 +44,8 @@ pub(super) struct Held {
 }
 
 impl Ready {
-    /// Queues a piece that is a whole message. A slice is neither copy nor allocation; the cost of its packet is noted with the
-    /// packet's last slice when the packet is over.
+    /// Queues a piece that is a whole message. A slice is neither copied nor allocated; the cost of its packet is charged to the packet's last slice
+    /// at the end of the packet.
     #[inline(always)]
     pub(super) fn push_piece(&mut self, piece: &impl Piece, &Place { packet, fill, .. }: &Place<'_>) {
         let (len, packet_len) = (piece.payload().len(), packet.len());
@@ -102,12 +102,12 @@ impl Ready {
         self.queue.reserve_exact(more);
     }
 
-    /// Counts what the assembly has allocated.
+    /// Adds memory allocated by the assembly.
     pub(super) fn hold_more(&mut self, bytes: usize) {
         self.bytes += bytes;
     }
 
-    /// Counts what the assembly has given back.
+    /// Subtracts memory freed by the assembly.
     pub(super) fn hold_less(&mut self, bytes: usize) {
         self.bytes -= bytes;
     }
@@ -129,7 +129,7 @@ impl Ready {
         self.unread = bytes_max.map(|_| Box::new(Unread::new(bytes_max)));
     }
 
-    /// Drops the queued messages of a stream and those that arrive from now on. Returns how many messages it has dropped.
+    /// Discards the queued messages of a stream and all that arrive from now on. Returns the number of messages discarded.
     pub(in crate::receive) fn discard(&mut self, stream: StreamId) -> usize {
         self.packet_done();
         self.unread.get_or_insert_with(|| Box::new(Unread::new(None))).discard(stream);
@@ -167,12 +167,12 @@ impl Ready {
         }
     }
 
-    /// The next stream that is discarded since it has reached its limit.
+    /// Returns the next stream that is discarded because it has reached its limit.
     pub(in crate::receive) fn poll_overrun(&mut self) -> Option<StreamId> {
         self.unread.as_mut()?.poll_overrun()
     }
 
-    /// The packet at hand is over.
+    /// Ends the current packet.
     #[inline]
     pub(in crate::receive) fn packet_done(&mut self) {
         if let Some(len) = self.packet_slice.take()

@@ -18,7 +18,7 @@ pub(super) struct Run {
     parts: Parts,
     pub(super) begins: bool,
     pub(super) ends: bool,
-    /// Another message begins right behind it although it has not ended: its sender has abandoned the rest.
+    /// Another message begins directly after it although it has not ended: its sender has abandoned the rest.
     pub(super) given_up: bool,
     /// The SSN or MID of the message.
     pub(super) number: u32,

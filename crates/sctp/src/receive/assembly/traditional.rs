@@ -36,7 +36,7 @@ impl Traditional {
         }
     }
 
-    /// What waits for a message that was given up need not wait any more.
+    /// Releases messages that waited for an abandoned one.
     #[inline]
     fn skip(&mut self, skipped: Option<Skipped>, ready: &mut Ready) {
         if let Some(Skipped { stream, number, unordered: false }) = skipped {

@@ -1,12 +1,12 @@
-//! How much of each stream waits unread, and the streams whose messages are dropped.
+//! Unread bytes of each stream, and the discarded streams.
 
 use crate::stream_table::StreamTable;
 use crate::wire::StreamId;
 
-/// What a message counts for beside its payload.
+/// Overhead counted for each message.
 pub(super) const MESSAGE_BYTES: usize = 64;
 
-/// Set for a stream whose messages are dropped; the other bits count its unread bytes.
+/// Set for a discarded stream; the other bits count its unread bytes.
 const DISCARDED: u32 = 1 << 31;
 
 /// The unread bytes of each stream. It exists only where `Limits::stream_unread_bytes_max` is set or a stream is discarded: 4 bytes for each

@@ -31,17 +31,17 @@ const fn entry_bytes(framing: Framing) -> usize {
     }
 }
 
-/// What the peer was told, and when it is told next.
+/// State of FORWARD-TSN: the last one sent, and when the next one is due.
 #[derive(Debug, Default)]
 pub(super) struct Forward {
     reach: Reach,
     /// The Advanced.Peer.Ack.Point, if it lies above the Cumulative TSN Ack Point.
     point: Option<u64>,
-    /// The highest TSN that the peer was told to pass over; 0 before the first.
+    /// The highest TSN skipped by a FORWARD-TSN; 0 before the first.
     pub(super) told: u64,
-    /// How often it was told.
+    /// Number of FORWARD-TSNs sent.
     pub(super) count: u64,
-    /// When it was told last.
+    /// When the last one was sent.
     left_at: Option<Instant>,
     /// When a packet of its own leaves for it.
     pub(super) due_at: Option<Instant>,
@@ -49,7 +49,7 @@ pub(super) struct Forward {
     is_owed: bool,
 }
 
-/// What a decision on the next FORWARD-TSN depends on.
+/// Inputs of a decision on the next FORWARD-TSN.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     now: Instant,
@@ -85,7 +85,7 @@ impl Forward {
             self.due_at = None;
             self.is_owed = false;
         } else if self.has_news() && !self.is_owed {
-            // What is still on the way may arrive, and its acknowledgement makes this needless.
+            // Chunks in flight may arrive, and their acknowledgement would make this FORWARD-TSN needless.
             let wait = if moment.is_lost { Duration::ZERO } else { moment.round_trip.min(DELAY_MAX) };
             let spacing = (moment.round_trip / SPACING_PARTS).min(DELAY_MAX);
             let earliest = self.left_at.map_or(moment.now, |left_at| left_at + spacing);
@@ -94,7 +94,7 @@ impl Forward {
         }
     }
 
-    /// A SACK came that still lies below the point. If the answer to what was told last should have come, it is told again.
+    /// A SACK still lies below the point. Sends FORWARD-TSN again if the answer to the last one is overdue.
     fn heard(&mut self, moment: Moment) {
         if self.point.is_some() && self.is_overdue(moment.now, moment.round_trip) {
             self.due_at.get_or_insert(moment.now);
@@ -115,8 +115,8 @@ impl Forward {
         self.is_owed || self.due_at.is_some_and(|due_at| due_at <= now)
     }
 
-    /// Time has passed. What is due stays so until it can leave, and needs no timer any more. If T3-rtx has expired (`t3`), what the peer
-    /// was told may be lost (C5).
+    /// Handles timers. A FORWARD-TSN that is due stays so until it can be sent, and needs no timer any more. If T3-rtx has expired (`t3`), the last
+    /// one may be lost (C5).
     pub(super) fn handle_timeout(&mut self, now: Instant, t3: bool) {
         self.is_owed |= self.due_at.take_if(|due_at| *due_at <= now).is_some();
         self.is_owed |= t3 && self.point.is_some();
@@ -134,7 +134,7 @@ impl Forward {
     }
 }
 
-/// How long the answer to a FORWARD-TSN takes, as far as is known.
+/// Estimated time until the answer to a FORWARD-TSN.
 fn round_trip(path: &SendPath) -> Duration {
     path.repair.rtt().srtt().unwrap_or_else(|| path.rto()).max(ROUND_TRIP_MIN)
 }
@@ -174,7 +174,7 @@ impl Memory {
     }
 }
 
-/// Writes what the peer is to be told. Returns whether there was room.
+/// Writes FORWARD-TSN or I-FORWARD-TSN. Returns whether there was room.
 fn write(advance: &Advance, framing: Framing, packet: &mut PacketBuilder<'_>) -> bool {
     let (new_cumulative, skipped) = (Tsn::wrap(advance.cumulative), advance.skipped.iter());
     match framing {

@@ -28,13 +28,13 @@ struct Entry {
     confirm: bool,
 }
 
-/// What a message is marked with beside its lifetime.
+/// Partial-reliability options of a message other than its lifetime.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marks {
     pub(super) key: Option<(StreamId, u64)>,
     /// It may be evicted for one with a lower number.
     pub(super) priority: Option<u16>,
-    /// Its delivery is reported whatever else is.
+    /// Report its delivery, regardless of the other settings.
     pub(super) confirm: bool,
 }
 
@@ -57,7 +57,7 @@ impl Tracked {
         self.messages.insert(slot.0, Entry { id, expires_at, priority, key, confirm });
     }
 
-    /// A message is settled or given up. Returns whether its delivery is to be reported.
+    /// A message is settled or abandoned. Returns whether to report its delivery.
     pub(super) fn remove(&mut self, slot: MessageSlot) -> bool {
         let Some(Entry { id, expires_at, priority, key, confirm }) = self.messages.remove(&slot.0) else {
             return false;
@@ -82,7 +82,7 @@ impl Tracked {
         self.lifetimes.first().map(|&(expires_at, _, _)| expires_at)
     }
 
-    /// Takes a message off whose lifetime has ended. Only its lifetime is forgotten.
+    /// Returns a message whose lifetime has ended, and forgets only its lifetime.
     pub(super) fn take_expired(&mut self, now: Instant) -> Option<MessageSlot> {
         if self.expires_at()? > now {
             return None;

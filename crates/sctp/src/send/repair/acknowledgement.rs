@@ -1,4 +1,4 @@
-//! What an acknowledgement does to repair, in one order.
+//! The effects of an acknowledgement on repair, in a fixed order.
 
 use festina_recovery::fast_retransmit::FastRetransmit;
 use festina_recovery::probe::Probe;
@@ -18,7 +18,7 @@ use crate::event::{Event, Events};
 use crate::outstanding::{Arrival, ChunkState, Digest, Ledger, SackTerms, duplicates};
 use crate::wire::Sack;
 
-/// What an acknowledgement says beside its digest.
+/// Properties of an acknowledgement that its digest does not contain.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct Heard<'a> {
     /// Gap ack blocks, unless a SHUTDOWN carried it.
@@ -42,7 +42,7 @@ impl Repair {
         }
     }
 
-    /// How many miss indications prove a loss; with RACK, which judges by time, nobody counts them.
+    /// Number of miss indications that prove a loss. None with RACK, which judges by time.
     fn counted_misses(&self) -> Option<FastRetransmit> {
         let rules = self.rules();
         match rules.loss_detection {
@@ -179,11 +179,11 @@ impl Repair {
         restored
     }
 
-    /// Returns whether a copy or a probe was needed that left while nothing was taken for lost: congestion control hears of that loss
-    /// as of any other, once per window (as for the probes of RFC 8985 §7.4).
+    /// Returns whether a copy or a probe repaired a loss before it was detected: congestion control is then told of the loss as of any other, once
+    /// per window (as for the probes of RFC 8985 §7.4).
     ///
-    /// A chunk that was sent again counts as lost at first if nothing shows that its first copy arrived: that errs to the safe side if
-    /// it was an acknowledgement that was lost.
+    /// A retransmitted chunk counts as lost at first if nothing shows that its first copy arrived. This errs on the safe side if only an
+    /// acknowledgement was lost.
     fn repaired_unseen(&mut self, now: Instant, digest: &Digest) -> bool {
         let rtt = &self.rtt;
         let is_answer_to_earlier =
@@ -214,7 +214,7 @@ impl Repair {
     ) {
         if let Some(rtt) = rtt {
             self.on_round_trip(now, rtt, events);
-            // What left again alone asked for its SACK.
+            // Only retransmitted chunks asked for their SACK.
             self.measured_undelayed(now, rtt);
         }
         let newest = digest.highest_acked.map(|highest| highest.tsn).max(digest.highest_passed);
@@ -245,7 +245,7 @@ impl Repair {
         });
     }
 
-    /// Fast recovery ends or goes on; RACK judges what is still outstanding. Returns the number of chunks that it found lost.
+    /// Ends or continues fast recovery, and runs RACK. Returns the number of chunks that it marked as lost.
     fn detect_losses(&mut self, now: Instant, digest: &Digest, ledger: &mut Ledger, findings: &mut Findings) -> usize {
         let (earliest, next) = (ledger.first_tsn(), ledger.next_tsn());
         let recovery_ended = self.recovery.lasts && self.recovery.cut_tsn < earliest;
@@ -271,7 +271,7 @@ impl Repair {
         self.judge_by_time(now, ledger)
     }
 
-    /// F-RTO (RFC 4138 §3). Returns the number of chunks that turn out not to be lost, and what may leave.
+    /// F-RTO (RFC 4138 §3). Returns the number of chunks that prove not to be lost, and what may be sent.
     fn doubt_timeout(
         &mut self,
         digest: &Digest,
@@ -300,7 +300,7 @@ impl Repair {
         (found, release)
     }
 
-    /// The rules R2 to R4 (RFC 9260 §6.3.2), or what the profile has instead of R3.
+    /// The rules R2 to R4 (RFC 9260 §6.3.2), or the profile's replacement of R3.
     fn restart_t3(&mut self, now: Instant, digest: &Digest, ledger: &Ledger, view: &View<'_>) {
         let Some(earliest) = ledger.get(ledger.first_tsn()) else { return };
         let rto = self.rto();
@@ -324,8 +324,8 @@ impl Repair {
     }
 }
 
-/// Returns whether what left at `first_sent_at` and again at `last_sent_at` was acknowledged for its first transmission, if the round trip is
-/// one of several: the time since the first is about the longest of these, and that since the last is not the shortest.
+/// Returns whether a chunk sent at `first_sent_at` and last retransmitted at `last_sent_at` was acknowledged for its first transmission, if the round
+/// trip is one of several: the time since the first is about the longest of these, and that since the last is not the shortest.
 fn answers_first(
     now: Instant,
     first_sent_at: Instant,

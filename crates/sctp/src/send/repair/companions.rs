@@ -1,4 +1,4 @@
-//! Which outstanding chunks leave again in a packet that leaves anyway, though they are not taken for lost.
+//! Chooses outstanding chunks that are bundled into a packet sent anyway, although they are not marked as lost.
 
 use festina_recovery::probe::joins_probe;
 use festina_recovery::redundancy::Rides;
@@ -7,7 +7,7 @@ use festina_units::{Duration, Instant};
 use crate::event::RetransmissionCause;
 use crate::outstanding::Chunk;
 
-/// Copies keep apart by this part of a round trip, and at least by the time below: what is lost with the original helps nobody.
+/// Minimum spacing of copies as a fraction of the round trip, and at least the time below: a copy that is lost with its original is useless.
 const COPY_SPACING_PARTS: u32 = 32;
 const COPY_SPACING_MIN: Duration = Duration::from_millis(2);
 
@@ -18,36 +18,36 @@ pub(super) const SILENT_TURN_PARTS: u32 = 4;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) enum Companions {
     None,
-    /// In a probe: those whose acknowledgement is overdue (`None`: any), or in silence all.
+    /// In a probe: chunks whose acknowledgement is overdue (`None`: any), or all of them in silence.
     Probe {
         timeout: Option<Duration>,
         silent: bool,
     },
-    /// As many as fit into `room_bytes`, which would stay empty (P06 §3.3, §4.4).
+    /// As many as fit into the `room_bytes` that would stay empty (P06 §3.3, §4.4).
     Bundled {
         room_bytes: usize,
     },
-    /// Beside new data, by Festina's rule.
+    /// Together with new data, by Festina's rule.
     Redundant(Redundant),
     /// The last chunk.
     Last {
         tsn: u64,
     },
-    /// The copy of what left in one packet, as far as it has not left again since.
+    /// The copy of the chunks of one packet, except those sent again since.
     Copy {
         first_tsn: u64,
         last_tsn: u64,
     },
 }
 
-/// Copies beside new data: a few of each chunk before its acknowledgement is due, all chunks if nothing is heard of the peer.
+/// Copies together with new data: a few of each chunk before its acknowledgement is due, or all chunks if the peer is silent.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct Redundant {
     /// Bytes that would stay empty.
     pub(super) room_bytes: usize,
     /// Bytes that copies may add now; zero if there shall be no redundancy.
     pub(super) budget_bytes: usize,
-    /// How often a chunk may ride along before it is overdue.
+    /// Maximum number of copies of a chunk before it is overdue.
     pub(super) rides: Rides,
     pub(super) srtt: Duration,
     /// A probe has not been answered for a while.

@@ -1,4 +1,4 @@
-//! What may be spent on copies that nothing calls for, what the path says against it, and whether packets ask for their SACKs.
+//! Budget of proactive copies, reasons of the path against them, and whether packets ask for their SACKs.
 
 use std::collections::VecDeque;
 
@@ -13,17 +13,17 @@ use festina_units::{Duration, Instant};
 
 use crate::send::assemble::Loaded;
 
-/// How long the smallest SRTT is remembered; longer than queues stand.
+/// How long the smallest SRTT is remembered; longer than queues last.
 const SRTT_MIN_WINDOW: Duration = Duration::from_secs(300);
 
-/// Copies that may wait at a time. A thin stream plans a handful per round trip, and a copy waits for a tenth of one; a stream of many
-/// tiny packets goes without copies for what is beyond.
+/// Maximum number of waiting copies. A thin stream plans a handful per round trip, and a copy waits for a tenth of one. Streams of many tiny packets
+/// get no copies beyond it.
 const PLANNED_MAX: usize = 32;
 
 /// SRTT above its smallest value by less than this is no queue.
 const QUEUE_MIN: Duration = Duration::from_millis(10);
 
-/// The most bytes of rides that can be saved up: what was not spent on a path without loss does not become a burst.
+/// Maximum unspent bytes of piggybacked copies, so that savings from a time without loss do not become a burst.
 const RIDE_BYTES_SAVED_MAX: usize = 4_096;
 
 /// The account of one path. Kept on the heap: an association at rest needs none.
@@ -31,7 +31,7 @@ const RIDE_BYTES_SAVED_MAX: usize = 4_096;
 pub(super) struct Copies {
     scheduler: CopyScheduler,
     srtt_min: WindowedMin,
-    /// Round trips whose SACK was not delayed: a queue shows in these, and nothing that the peer waits for.
+    /// RTT samples whose SACK was not delayed: they show a queue, but no delay of the peer.
     undelayed: RttEstimator,
     /// All DATA that leaves, copies included.
     wire: RateMeter,
@@ -54,7 +54,7 @@ impl RideBudget {
     pub(super) const NONE: Self = Self { rides: Rides::NONE, bytes: 0 };
 }
 
-/// The copy of what was new in one packet.
+/// The planned copy of one packet's new data.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     at: Instant,
@@ -77,12 +77,12 @@ impl Copies {
         }
     }
 
-    /// What is known of the loss on the path.
+    /// Returns the estimated loss of the path.
     pub(super) fn known_loss(&self) -> KnownLoss {
         self.scheduler.known_loss()
     }
 
-    /// Changes the option; what the path said stays, and so do the copies that are planned.
+    /// Changes the option; the path state and the planned copies stay.
     pub(super) fn set_redundancy(&mut self, redundancy: Redundancy) {
         self.scheduler.set_redundancy(redundancy);
     }
@@ -94,8 +94,8 @@ impl Copies {
         self.srtt_min.sample(now, self.undelayed.srtt().unwrap_or(rtt));
     }
 
-    /// Returns whether the smoothed round-trip time has risen by more than jitter explains. More lenient than the scheduler, which compares it with
-    /// the smallest round trip: what is added here is bytes and not packets.
+    /// Returns whether SRTT has risen by more than jitter explains. More lenient than the scheduler, which compares it with the minimum round trip,
+    /// because piggybacked copies add bytes but no packets.
     fn has_queue(&self) -> bool {
         let rtt = &self.undelayed;
         let (Some(srtt), Some(deviation), Some(lowest)) = (rtt.srtt(), rtt.deviation(), self.srtt_min.get()) else {
@@ -129,8 +129,7 @@ impl Copies {
         (!rides.is_none() && bytes > 0).then_some(RideBudget { rides, bytes })
     }
 
-    /// How long after the arrival of a packet with new data that leaves now its SACK is to be expected to leave; `None` if it is to ask
-    /// for it.
+    /// Returns the expected delay of the SACK for a packet with new data sent now; `None` if the packet is to ask for it.
     pub(super) fn sack_delay(&self, now: Instant, rtt: &RttEstimator) -> Option<Duration> {
         let srtt = rtt.srtt();
         let messages = self.cadence.bursts_per_rtt(srtt.unwrap_or_default());
@@ -138,7 +137,7 @@ impl Copies {
         self.cadence.sack_delay(now, &Surroundings { srtt, is_lossless: self.scheduler.is_lossless(), rides })
     }
 
-    /// How long the SACK for a packet that did not ask for it may take after the packet's arrival.
+    /// Maximum delay of the SACK for a packet that did not ask for it.
     pub(super) fn sack_delay_max(&self) -> Duration {
         self.cadence.sack_delay_max()
     }

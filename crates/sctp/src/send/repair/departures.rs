@@ -6,21 +6,21 @@ use festina_units::Instant;
 
 use crate::outstanding::{Chunk, Ledger};
 
-/// Entries that may be out of date beside twice as many as there are chunks.
+/// Maximum number of stale entries in addition to twice the number of chunks.
 const STALE_MAX: usize = 64;
 
-/// What is on the way, the longest first. An acknowledgement looks at the front only, so that it costs what it changes, however much
-/// is in flight.
+/// The chunks in flight in the order of their last transmission. An acknowledgement only looks at the front, so its cost does not depend on the size
+/// of the flight.
 ///
-/// A chunk that was acknowledged, was taken for lost or left again leaves its entry behind; it is dropped when it comes to the front.
-/// Memory: 16 bytes for each entry, at most twice as many as there are outstanding chunks, and 64.
+/// A chunk that was acknowledged, marked as lost or retransmitted leaves a stale entry, which is dropped when it reaches the front. Memory: 16 bytes
+/// per entry, at most twice the number of outstanding chunks, plus 64.
 #[derive(Debug, Default)]
 pub(super) struct Departures {
     order: VecDeque<(Instant, u64)>,
 }
 
 impl Departures {
-    /// The departures of all that is on the way now.
+    /// Creates the list from all chunks in flight.
     pub(super) fn of(ledger: &Ledger) -> Self {
         let on_the_way = (ledger.first_tsn()..).zip(ledger.iter()).filter(|(_, chunk)| is_on_the_way(chunk));
         let mut order: Vec<_> = on_the_way.map(|(tsn, chunk)| (chunk.sent_at, tsn)).collect();
@@ -34,7 +34,7 @@ impl Departures {
         self.order.push_back((now, tsn));
     }
 
-    /// The chunk that has been on the way for the longest time, and its TSN.
+    /// Returns the chunk that has been in flight for the longest time, and its TSN.
     pub(super) fn first<'l>(&mut self, ledger: &'l Ledger) -> Option<(u64, &'l Chunk)> {
         let first_tsn = ledger.first_tsn();
         while let Some(&(sent_at, tsn)) = self.order.front() {
@@ -51,7 +51,7 @@ impl Departures {
         None
     }
 
-    /// Returns whether too many entries are out of date, so that the list is to be made anew.
+    /// Returns whether there are too many stale entries, so that the list must be rebuilt.
     pub(super) fn is_stale(&self, ledger: &Ledger) -> bool {
         self.order.len() > 2 * ledger.len() + STALE_MAX
     }

@@ -1,4 +1,4 @@
-//! T3-rtx (RFC 9260 §6.3.2, §6.3.3) and the silence that probes are paced by; what an expiry does, and when the next one comes.
+//! T3-rtx (RFC 9260 §6.3.2, §6.3.3) and the silence that paces probes: the effects of an expiry, and the next deadline.
 
 use festina_recovery::loss_timer::{TimerDecision, decide};
 use festina_recovery::probe::Probe;
@@ -43,7 +43,7 @@ impl Timers {
         self.t3 = Some(Running { started: now, expires });
     }
 
-    /// T3-rtx expired. Returns how long it ran.
+    /// T3-rtx expired. Returns its duration.
     pub(super) fn take_expired(&mut self) -> Option<Duration> {
         self.t3.take().map(|timer| timer.expires - timer.started)
     }
@@ -78,7 +78,7 @@ pub(crate) enum TimerExpiry {
         /// its window closed (RFC 9260 §6.1 rule A).
         counts: bool,
     },
-    /// A probe ahead of T3-rtx, which counts against nobody.
+    /// A probe ahead of T3-rtx, which increments no error counter.
     Probe,
 }
 
@@ -92,7 +92,7 @@ impl Repair {
         Instant::earliest([loss, copy, judgement, overdue])
     }
 
-    /// Acts on what has expired.
+    /// Handles the expired timers.
     pub(in crate::send) fn on_timeout(
         &mut self,
         now: Instant,
@@ -129,8 +129,8 @@ impl Repair {
     ) -> TimerExpiry {
         let rto = self.rto();
         let waited = self.timers.take_expired().unwrap_or(rto);
-        // An expiry that does not back off is no step of an exponential backoff either: a stream that ceases to be thin begins its
-        // backing off then (P10 §5.3).
+        // An expiry that does not back off is no step of an exponential backoff either: a stream that ceases to be thin starts its backoff then (P10
+        // §5.3).
         if self.rules().backoff.is_linear(&self.series) {
             self.series.probed(waited);
         } else {
@@ -165,7 +165,7 @@ impl Repair {
         TimerExpiry::Probe
     }
 
-    /// COOKIE ECHO leaves again: so does all that left beside it, in the same packet. Nothing is taken for lost.
+    /// COOKIE ECHO is retransmitted, and so are all chunks sent with it, in the same packet. None is marked as lost.
     pub(in crate::send) fn repeat_first_flight(&mut self, now: Instant, reason: FirstFlightAgain, ledger: &Ledger) {
         if ledger.in_flight().chunks > 0 {
             if reason == FirstFlightAgain::Uncalled {
@@ -214,8 +214,7 @@ impl Repair {
         detectives.by_time.judge(now, in_recovery, srtt, ledger)
     }
 
-    /// So many chunks were found lost: fast recovery begins, unless it lasts already (RFC 9260 §7.2.4). Returns whether the window is to be
-    /// cut.
+    /// Enters fast recovery for `lost_chunks` newly lost chunks, unless it is active (RFC 9260 §7.2.4). Returns whether to cut the window.
     pub(super) fn enter_recovery(&mut self, lost_chunks: usize, ledger: &Ledger) -> bool {
         let begins = lost_chunks > 0 && !self.recovery.lasts;
         if begins {
@@ -226,14 +225,14 @@ impl Repair {
         begins && !self.was_cut_for_mark(ledger)
     }
 
-    /// T3-rtx expired or a fast recovery begins: they judge losses now.
+    /// T3-rtx expired or a fast recovery begins, which now judge losses.
     fn abandon_tail_probe(&mut self) {
         if let Some(detectives) = self.detectives() {
             detectives.tail.abandon();
         }
     }
 
-    /// The window is about to be cut: what it was is remembered, in case the cut proves to have no cause.
+    /// Records the window before it is cut, to restore it if the cut proves spurious.
     pub(super) fn note_cut(
         &mut self,
         verdict: WindowVerdict,
@@ -274,9 +273,9 @@ impl Repair {
     }
 }
 
-/// From when on the first unanswered chunk has to be answered within `timeout`. The SACK for a packet that did not ask for it is drawn by the
-/// next packet. If that has not left within the `delay_max` after which it was to be expected, the stream has ended, and nobody but a
-/// probe will ask.
+/// Returns the start of the `timeout` within which the first unanswered chunk must be acknowledged. If a packet did not ask for its SACK, the next
+/// packet triggers it. If that packet was not sent within `delay_max` of its expected time, the stream has ended, and only a probe can trigger the
+/// SACK.
 fn answered_from(ledger: &Ledger, delay_max: Duration, timeout: Duration) -> Option<Instant> {
     let (mut first, mut departure, mut next_departure) = (None, None, None);
     // Of a later packet that asked for its SACK.

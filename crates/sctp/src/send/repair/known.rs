@@ -1,4 +1,4 @@
-//! What is assumed of a path before it is measured: by an earlier association, by the handshake, or by what it was before a silence.
+//! Assumptions about a path before it is measured: from an earlier association, the handshake, or its state before a silence.
 
 use festina_recovery::Mechanisms;
 use festina_recovery::loss_rate::KnownLoss;
@@ -19,7 +19,7 @@ impl Repair {
         self.rtt.assume_one_of(shortest, longest);
     }
 
-    /// What is known of the loss on the path.
+    /// Returns the estimated loss of the path.
     pub(in crate::send) fn known_loss(&self) -> KnownLoss {
         self.copies.as_ref().map_or(self.book.known_loss, |copies| copies.known_loss())
     }
@@ -29,14 +29,14 @@ impl Repair {
         self.book.known_loss = known;
     }
 
-    /// How much later than SRTT packets came that were overtaken lately; `None` if none were, or if nobody looks.
+    /// Returns how much later than SRTT recently reordered packets arrived; `None` without reordering, or without a detector for it.
     pub(in crate::send) fn known_lateness(&self, now: Instant) -> Option<Duration> {
         let tolerated = self.reordering.as_ref().and_then(|reordering| reordering.lateness(now));
         let by_time = self.detectives.as_ref().and_then(|detectives| detectives.by_time.known_lateness());
         tolerated.max(by_time)
     }
 
-    /// Takes for granted that packets are overtaken and come so much later than SRTT.
+    /// Assumes that packets are reordered and arrive up to `lateness` later than SRTT.
     pub(in crate::send) fn assume_lateness(&mut self, now: Instant, lateness: Duration) {
         let Mechanisms { normal, thin, .. } = self.mechanisms();
         let detections = [normal.loss_detection, thin.loss_detection];
@@ -48,7 +48,7 @@ impl Repair {
         }
     }
 
-    /// New data comes after nothing was measured for so long.
+    /// New data follows after `silence` without a measurement.
     pub(in crate::send) fn was_silent(&mut self, silence: Duration) {
         self.rtt.was_silent(silence);
         if self.copies.is_none() {

@@ -1,12 +1,12 @@
-//! What a mark of the network means for repair: the window was cut, and nothing is to be sent again (RFC 3168 §6.1.2).
+//! Effects of a congestion mark on repair: the window was cut, and there is nothing to retransmit (RFC 3168 §6.1.2).
 
 use super::{Repair, WindowVerdict};
 use crate::congestion::CongestionSign;
 use crate::outstanding::Ledger;
 
 impl Repair {
-    /// The network marked a packet with this TSN: the window is cut, unless it was for something that left before the last cut. Whatever
-    /// was cut before stands, since nobody disputes that the path is congested.
+    /// The network marked the packet with this TSN: cuts the window, unless the packet was sent before the last cut. Earlier cuts become final, since
+    /// the mark proves congestion.
     pub(in crate::send) fn on_mark(&mut self, tsn: u64, ledger: &Ledger) -> WindowVerdict {
         if let Some(detectives) = &mut self.detectives {
             detectives.doubts.believe_cut();
@@ -19,8 +19,8 @@ impl Repair {
         WindowVerdict::Cut(CongestionSign::EcnMark)
     }
 
-    /// Returns whether what is outstanding left before the window was cut for a mark: a loss among it is of the same congestion, for which
-    /// the window is not cut twice.
+    /// Returns whether the outstanding chunks were sent before the window was cut for a mark. A loss among them belongs to the same congestion event,
+    /// for which the window is not cut twice.
     pub(super) fn was_cut_for_mark(&self, ledger: &Ledger) -> bool {
         self.recovery.cut_for_mark && ledger.first_tsn() <= self.recovery.cut_tsn
     }

@@ -1,4 +1,4 @@
-//! What the next packet is for.
+//! The purpose of the next packet.
 
 use festina_recovery::tail_probe::ProbeContent;
 
@@ -36,12 +36,13 @@ pub(in crate::send) enum NewData {
     No,
     /// If nothing that was lost is left to be sent.
     BehindLost,
-    /// Whatever was lost: F-RTO asks for it (RFC 4138 §3).
+    /// Even if chunks are marked as lost: F-RTO asks for it (RFC 4138 §3).
     Instead,
 }
 
 impl Purpose {
-    /// Why a lost chunk leaves again. What was to ride in the packet of a timeout rides there only; in a later packet it is what that is sent for.
+    /// Returns the cause of a retransmission. Chunks bundled into the packet of a timeout are companions only there; in a later packet they are its
+    /// cause.
     pub(in crate::send) fn cause_of_lost(self, cause: RetransmissionCause) -> RetransmissionCause {
         match self {
             Self::Urgent(_) => cause,
@@ -50,7 +51,7 @@ impl Purpose {
         }
     }
 
-    /// What a chunk in this state leaves again for.
+    /// Returns the reason of sending a chunk in this state again.
     pub(in crate::send) fn sent_as(self, state: ChunkState, cause: RetransmissionCause) -> SentAs {
         match (state, self, cause) {
             (ChunkState::Lost(_), _, _) => SentAs::Repair,
@@ -62,7 +63,7 @@ impl Purpose {
     }
 }
 
-/// What is owed: packets that leave regardless of cwnd.
+/// Packets that are owed, and sent regardless of cwnd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owed {
     /// A probe of a thin stream.

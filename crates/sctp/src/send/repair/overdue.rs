@@ -1,4 +1,4 @@
-//! Early fast retransmit: FreeBSD's timer of about a round trip, which marks what is overdue while cwnd is not filled.
+//! Early fast retransmit: FreeBSD's timer of about a round trip, which marks overdue chunks as lost while cwnd is not filled.
 
 use festina_recovery::early_fast_retransmit::{self, MarkStep, Marking};
 use festina_recovery::rtt::RttEstimator;

@@ -1,4 +1,4 @@
-//! Loss detection by time (RFC 8985 §6): what left well before something that has arrived is lost.
+//! Time-based loss detection (RFC 8985 §6): a chunk sent well before another that has arrived is lost.
 
 use festina_recovery::rack::{AckSummary, Judgement, Rack, Transmission};
 use festina_units::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::outstanding::{Arrival, Chunk, Ledger, Run};
 #[derive(Debug, Default)]
 pub(super) struct LossByTime {
     rack: Rack,
-    /// What it judges, while it does.
+    /// The chunks to judge, while RACK is active.
     departures: Option<Departures>,
     /// RFC 8985 §6.2 step 5.
     at: Option<Instant>,
@@ -41,7 +41,7 @@ impl LossByTime {
         }
     }
 
-    /// Chunks that had arrived or were lost are on the way again.
+    /// Chunks that had arrived or were lost are in flight again.
     pub(super) fn chunks_returned(&mut self) {
         self.departures = None;
     }
@@ -66,7 +66,7 @@ impl LossByTime {
         self.rack.assume_reordering();
     }
 
-    /// How long a packet may be overtaken, if any ever was.
+    /// Returns how late a reordered packet may arrive, if any was ever reordered.
     pub(super) fn known_lateness(&self) -> Option<Duration> {
         self.rack.reordering_seen().then(|| self.rack.reordering_window(false, 0, None))
     }
@@ -76,8 +76,8 @@ impl LossByTime {
         self.rack.ack_processed(ack);
     }
 
-    /// RFC 8985 §6.2 step 5, but that the timer is set for the first chunk that is due and not for the last: each is repaired when it
-    /// is due. Returns the number of chunks now taken for lost.
+    /// RFC 8985 §6.2 step 5, except that the timer is set for the first chunk that is due instead of the last, so that each is repaired when it is
+    /// due. Returns the number of chunks newly marked as lost.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -91,7 +91,7 @@ impl LossByTime {
         let mut lost = 0;
         let Some(newest) = self.rack.newest_delivered() else { return 0 };
         if departures.first(ledger).is_none_or(|(_, chunk)| chunk.sent_at > newest) {
-            // As ever while nothing is lost.
+            // The usual case: nothing is lost.
             return 0;
         }
         let gap_acked = u32::try_from(ledger.gap_acked_chunks()).unwrap_or(u32::MAX);
@@ -102,7 +102,7 @@ impl LossByTime {
                     ledger.lose(tsn, RetransmissionCause::Fast);
                     lost += 1;
                 }
-                // What follows left later, and is due later.
+                // Later chunks were sent later, and are due later.
                 Judgement::WaitUntil(at) => {
                     self.at = Some(at);
                     break;

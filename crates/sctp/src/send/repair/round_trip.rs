@@ -36,14 +36,13 @@ struct Timed {
     newest_only: bool,
     /// It asked for its SACK.
     asked: bool,
-    /// How often it or an earlier chunk left again but beside newer data.
+    /// Number of retransmissions of it or an earlier chunk, except those bundled with newer data.
     resent: u8,
     /// When it did so for the first time.
     resent_at: Instant,
 }
 
-/// A chunk that left again was acknowledged, and nobody knows which copy arrived. If all others are reported as duplicates, it was the
-/// first.
+/// A retransmitted chunk was acknowledged, and it is unknown which copy arrived. If all others are reported as duplicates, it was the first.
 #[derive(Clone, Copy, Debug)]
 struct Unsettled {
     tsn: u64,
@@ -59,7 +58,7 @@ pub(super) struct Sample {
     pub(super) is_undelayed: bool,
 }
 
-/// How a chunk left again.
+/// How a chunk was sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::send) enum Again {
     /// In front of data with a higher TSN that left for the first time: what acknowledges this copy acknowledges that as well.
@@ -68,7 +67,7 @@ pub(in crate::send) enum Again {
     Alone,
 }
 
-/// What an acknowledgement says, as far as the round-trip time depends on it.
+/// The parts of an acknowledgement that the round-trip time depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckNews {
     pub(super) now: Instant,
@@ -127,7 +126,7 @@ impl RoundTrip {
         }
     }
 
-    /// A chunk left again: by Karn's rule neither it nor any later one sent before can be timed any more (C5).
+    /// A chunk was sent again: by Karn's rule neither it nor any later one sent before can be timed any more (C5).
     pub(super) fn resent(&mut self, tsn: u64, now: Instant, sampling: RttSampling, again: Again) {
         let Watch::Timed(timed) = &mut self.watch else { return };
         if tsn > timed.tsn {

@@ -17,8 +17,8 @@ const BLOCKS_SHOWN_MAX: usize = 64;
 /// Few enough gap ack blocks that room for all of [`BLOCKS_SHOWN_MAX`] would cost more than the rest of the work.
 const FEW_BLOCKS: usize = 4;
 
-/// A stream with more chunks outstanding is not thin, whatever the detector reports: some rules of thin streams look at each of them
-/// for every packet, and a peer that keeps back its cumulative TSN ack can make the list long.
+/// Above this number of outstanding chunks a stream is not thin, regardless of the detector. Some rules of thin streams look at each of them for
+/// every packet, and a peer that holds back its cumulative TSN ack can make the list long.
 const OUTSTANDING_THIN_MAX: usize = 2_048;
 
 /// Packets in flight for which memory is kept while nothing is outstanding.
@@ -27,11 +27,11 @@ const PACKETS_KEPT: u32 = 4;
 /// DATA that may leave at once over a path that nothing is known of: ten packets (RFC 6928), of 1,460 bytes each.
 const FIRST_FLIGHT_BYTES_MAX: u32 = 14_600;
 
-/// What was sent and not acknowledged.
+/// Outstanding data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outstanding {
     pub(super) chunks: usize,
-    /// Bytes of the chunks on the way or taken for lost.
+    /// Bytes of the chunks in flight or marked as lost.
     pub(super) bytes: usize,
     /// Nothing waits behind it.
     pub(super) is_all: bool,
@@ -51,7 +51,7 @@ pub(super) struct RuleBook {
     new_bytes: u32,
     /// The standard's rules hold, so that probes of the window back off (RFC 9260 §6.1 rule A).
     probing_window: bool,
-    /// What was known of the loss when there was no account of it. Here it takes no room of its own.
+    /// The loss estimate before the copy state was allocated. It takes no extra space here.
     pub(super) known_loss: KnownLoss,
 }
 
@@ -82,7 +82,7 @@ impl RuleBook {
         self.mechanisms.redundancy != Redundancy::Off || self.mechanisms.thin.immediate_sack == ImmediateSack::Needed
     }
 
-    /// Judges anew which rules hold, with so much outstanding.
+    /// Re-evaluates the rules for this outstanding data.
     pub(super) fn judge(&mut self, probing_window: bool, outstanding: Outstanding, srtt: Option<Duration>) {
         let detection = self.mechanisms.thin_detection;
         self.thin = outstanding.chunks <= OUTSTANDING_THIN_MAX
@@ -91,8 +91,8 @@ impl RuleBook {
         self.judged_at_sending = false;
     }
 
-    /// Returns whether all that was ever written fitted into the first flight, and what is left of it is no more than a light stream has on
-    /// the way. Such a flow is harmless, whatever its rate was when it began, and no later data reports its losses.
+    /// Returns whether everything ever written fitted into the first flight, and the remaining data is no more than a light stream has in flight.
+    /// Such a flow is harmless even if it began fast, and no later data would reveal its losses.
     fn is_end_of_first_flight(&self, detection: ThinDetection, outstanding: Outstanding) -> bool {
         let ThinDetection::Light { bytes_max, .. } = detection else { return false };
         outstanding.is_all

@@ -1,4 +1,4 @@
-//! The tail loss probe: the last chunk goes again, so that the peer reports what is missing (RFC 8985 §7, R15 §3.4.2).
+//! The tail loss probe: retransmits the last chunk, so that the peer reports missing ones (RFC 8985 §7, R15 §3.4.2).
 
 use festina_recovery::tail_probe::{ProbeContent, TailLossProbe, TlpAck, TlpRule, TlpTerms, TlpVerdict};
 use festina_units::{Duration, Instant};
@@ -6,8 +6,8 @@ use festina_units::{Duration, Instant};
 /// The delay of a SACK that RFC 9260 §6.2 suggests.
 const ACK_DELAY_MAX: Duration = Duration::from_millis(200);
 
-/// The probe in flight, and since when the timer of the next one runs. What that time comes to is only worked out when it is asked
-/// for: a burst of packets restarts the timer with each of them.
+/// The probe in flight, and the start of the timer of the next one. The deadline is only computed on demand, because every packet of a burst restarts
+/// the timer.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     probe: TailLossProbe,
@@ -30,7 +30,7 @@ impl Tail {
         self.armed_at = None;
     }
 
-    /// T3-rtx expired or a fast recovery begins: they judge losses now.
+    /// T3-rtx expired or a fast recovery begins, which now judge losses.
     pub(super) fn abandon(&mut self) {
         self.probe.abandon();
         self.armed_at = None;

@@ -9,25 +9,25 @@ use crate::outstanding::Digest;
 /// Packets of new data that leave to find out whether a timeout was spurious (RFC 4138 §3).
 const NEW_PACKETS: u32 = 2;
 
-/// What is remembered of the last timeout and the last cut.
+/// State for judging the last timeout and the last cut.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
     f_rto: FRto,
     /// The highest TSN that was outstanding at the timeout.
     highest_sent: u64,
-    /// New data leaves ahead of what is taken for lost.
+    /// New data is sent before lost chunks.
     new_data_first: bool,
     cuts: CutHistory,
 }
 
 impl Doubts {
-    /// Nobody will find out whether the timeout was spurious.
+    /// Stops checking whether the timeout was spurious.
     pub(super) fn believe_timeout(&mut self) {
         self.f_rto = FRto::new();
         self.new_data_first = false;
     }
 
-    /// Returns whether what was taken for lost waits until it is known whether the timeout was spurious.
+    /// Returns whether lost chunks wait until F-RTO has decided whether the timeout was spurious.
     pub(super) fn holds_back(&self) -> bool {
         self.f_rto.is_undecided()
     }
@@ -43,7 +43,7 @@ impl Doubts {
         self.f_rto.timed_out(timeout);
     }
 
-    /// An acknowledgement was applied (RFC 4138 §3). Returns whether the timeout was spurious, and what may leave.
+    /// An acknowledgement was applied (RFC 4138 §3). Returns whether the timeout was spurious, and what may be sent.
     pub(super) fn acked(&mut self, cumulative: u64, digest: &Digest, new_data_sendable: bool) -> (bool, Release) {
         let step = self.f_rto.acked(&FRtoAck {
             cumulative,
@@ -69,12 +69,12 @@ impl Doubts {
         self.cuts.cut(before, in_flight_bytes, same_recovery);
     }
 
-    /// The path is congested, whatever became of the repairs.
+    /// The path is congested, regardless of the outcome of the repairs.
     pub(super) fn believe_cut(&mut self) {
         self.cuts.stands();
     }
 
-    /// A chunk that was taken for lost left again.
+    /// A chunk marked as lost was retransmitted.
     pub(super) fn repaired(&mut self, tsn: u64) {
         self.cuts.repaired(tsn);
     }

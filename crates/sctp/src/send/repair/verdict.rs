@@ -40,13 +40,13 @@ impl View<'_> {
         self.next_piece_bytes().is_some_and(|bytes| self.window.allows(bytes, ledger.in_flight().payload_bytes))
     }
 
-    /// Returns whether new data still fits into the peer's window once all that was lost has left again.
+    /// Returns whether new data still fits into the peer's window after all lost chunks are retransmitted.
     pub(super) fn fits_window_behind_lost(&self, ledger: &Ledger) -> bool {
         let outstanding = ledger.in_flight().payload_bytes + ledger.lost().payload_bytes;
         ledger.lost().chunks == 0 || self.next_piece_bytes().is_some_and(|bytes| self.window.allows(bytes, outstanding))
     }
 
-    /// Packets that what is queued would fill.
+    /// Number of packets that the queued data would fill.
     pub(super) fn unsent_packets(&self) -> u32 {
         u32::try_from(self.buffer.queued_bytes().div_ceil(self.sizes.payload().max(1))).unwrap_or(u32::MAX)
     }
@@ -57,19 +57,19 @@ impl View<'_> {
     }
 }
 
-/// What follows from an acknowledgement or an expiry for the rooms around.
+/// The consequences of an acknowledgement or an expiry for other modules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::send) struct Verdict {
     /// Chunks taken for lost now.
     pub(in crate::send) lost: usize,
-    /// Chunks that were taken for lost and are on the way after all.
+    /// Chunks that were marked as lost and are in flight after all.
     pub(in crate::send) found: usize,
     pub(in crate::send) window: WindowVerdict,
     pub(in crate::send) release: Release,
 }
 
 impl Verdict {
-    /// What follows from an event that is neither an acknowledgement nor an expiry.
+    /// The consequences of an event that is neither an acknowledgement nor an expiry.
     pub(in crate::send) fn of(window: WindowVerdict) -> Self {
         Self { window, release: Release::Same, ..Self::default() }
     }
@@ -85,15 +85,15 @@ pub(in crate::send) enum WindowVerdict {
     Undo(Window),
 }
 
-/// How many packets of new data the event lets leave.
+/// Maximum packets of new data that the event releases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::send) enum Release {
     /// No more than before.
     Same,
-    /// As many as any event.
+    /// The default of any event.
     #[default]
     Usual,
-    /// So many.
+    /// This many.
     Packets(u32),
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Findings {
     pub(super) timeout: Option<CongestionSign>,
     /// Chunks were found lost, and no fast recovery lasts.
     pub(super) loss: bool,
-    /// A copy, probe or tail probe repaired a loss that nobody had noticed.
+    /// A copy, probe or tail probe repaired a loss before it was detected.
     pub(super) repaired_unseen: bool,
     /// Early fast retransmit found chunks overdue.
     pub(super) overdue: bool,

@@ -30,7 +30,7 @@ pub(super) fn find(queue: &VecDeque<Unsent>, message: MessageSlot, key: impl Fn(
     queue.get(place).filter(|unsent| unsent.message == message).map(|_| place)
 }
 
-/// Takes out the message at `place`, whose key is `key`. With it `left` messages leave the queue nearly empty or not.
+/// Removes the message at `place`, whose key is `key`. `left` messages remain, which decides whether to shrink the queue.
 pub(super) fn take_out(queue: &mut VecDeque<Unsent>, place: usize, key: u32, left: usize) -> Option<Unsent> {
     let gap = Unsent { rest: Bytes::new(), message: GAP, fragment: key };
     let message = std::mem::replace(queue.get_mut(place)?, gap);

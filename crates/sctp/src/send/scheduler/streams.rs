@@ -10,7 +10,7 @@ use crate::wire::StreamId;
 /// The share of a byte that a stream of weight 1 is charged, so that the largest weight is charged something too.
 const SHARES: u64 = 1 << 16;
 
-/// Where a stream stands: the lowest is in front. By priority or by what it was charged, then by when it had its last turn.
+/// Rank of a stream; the lowest is served first. By priority or bytes charged, then by the time of its last turn.
 type Rank = (u64, u64);
 
 /// One queue per stream that has something to send, and the order of their turns.
@@ -18,7 +18,7 @@ type Rank = (u64, u64);
 pub(in crate::send) struct Streams {
     kind: StreamScheduler,
     lanes: BTreeMap<StreamId, Lane>,
-    /// Each stream with a queue once, here or in `held_back`: those whose next piece may leave.
+    /// Streams with a queue whose next piece may be sent. Each stream is here or in `held_back`, once.
     turns: BTreeSet<(Rank, StreamId)>,
     /// Streams whose next message is longer than a chunk and has not begun. Only the first of them may begin it.
     held_back: BTreeSet<(Rank, StreamId)>,
@@ -26,11 +26,11 @@ pub(in crate::send) struct Streams {
     values: BTreeMap<StreamId, u16>,
     /// Counts the turns.
     turn: u64,
-    /// What the stream that was served last had been charged: one that joins begins there.
+    /// The charge of the stream that was served last; a stream that joins starts with it.
     charged: u64,
     /// What streams that have nothing to send were charged beyond that.
     left: BTreeMap<StreamId, u64>,
-    /// The stream that keeps its turn whatever its rank: it is in the midst of a message, or of a packet.
+    /// The stream that keeps its turn regardless of its rank: it is in the middle of a message or of a packet.
     holder: Option<StreamId>,
     in_message: bool,
     /// Bytes of the messages that have begun to leave and have not left whole.
@@ -38,12 +38,12 @@ pub(in crate::send) struct Streams {
     bounds: Bounds,
 }
 
-/// What keeps the peer from holding the beginnings of more messages than it has room for: then none could become whole.
+/// Keeps the peer from holding the beginnings of more messages than it has room for, so that none could be completed.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// A message of so many bytes leaves whole at once.
+    /// Messages up to this many bytes are sent whole.
     chunk_bytes: usize,
-    /// Longer ones begin in their order, as long as all that have begun are not longer together.
+    /// Longer ones begin in their order, as long as the total of those that have begun does not exceed this.
     begun_bytes_max: usize,
 }
 
@@ -51,7 +51,7 @@ struct Bounds {
 struct Lane {
     queue: VecDeque<Unsent>,
     rank: Rank,
-    /// Bytes of the first message, if it has begun to leave.
+    /// Bytes of the first message, if it is partly sent.
     begun_bytes: usize,
     /// Messages in the queue.
     messages: usize,
@@ -77,7 +77,7 @@ impl Streams {
         }
     }
 
-    /// Bounds what messages in several pieces may begin together to `begun_bytes_max`, but for a single one.
+    /// Limits the total length of partly sent messages to `begun_bytes_max`, except for a single one.
     pub(super) fn bound(&mut self, chunk_bytes: usize, begun_bytes_max: usize) {
         self.bounds = Bounds { chunk_bytes, begun_bytes_max };
         let streams: Vec<_> = self.lanes.keys().copied().collect();
@@ -86,7 +86,7 @@ impl Streams {
         }
     }
 
-    /// Changes a stream's rank, or takes in a change of its first message.
+    /// Changes a stream's rank, or applies a change of its first message.
     fn move_turn(&mut self, stream: StreamId, change: impl FnOnce(&mut Rank)) {
         let Some(lane) = self.lanes.get_mut(&stream) else { return };
         let sets = [&mut self.turns, &mut self.held_back];
@@ -150,7 +150,7 @@ impl Streams {
         self.lanes.get(&stream).is_some_and(|lane| !lane.is_held_back) || self.may_begin(stream)
     }
 
-    /// The same of a stream that is held back.
+    /// As [`may_have_turn`](Self::may_have_turn), for a stream that is held back.
     fn may_begin(&self, stream: StreamId) -> bool {
         let Some(lane) = self.lanes.get(&stream) else { return false };
         let bytes = lane.queue.front().map_or(0, |unsent| unsent.rest.len());

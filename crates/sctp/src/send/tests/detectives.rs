@@ -178,7 +178,7 @@ fn rack_s_timer_stops_when_the_stream_turns_thin_and_its_rules_know_nothing_of_r
 fn packets_that_gap_ack_blocks_report_are_in_flight_no_more_however_many_blocks_there_are() {
     let mechanisms =
         Mechanisms { thin_detection: ThinDetection::Static { in_flight_below: 8 }, ..Profile::Rack.mechanisms() };
-    // With more, the last would lie beyond what was sent.
+    // With more, the last would lie beyond the TSNs sent.
     for blocks in 1..=7 {
         let mut rig = Rig::with(&config(mechanisms)).measured(ms(100));
         (0..7 + blocks).for_each(|_| {
@@ -203,7 +203,7 @@ fn the_tail_of_a_dense_stream_asks_for_an_answer_at_once_and_is_probed_two_round
     assert_eq!(bits, ["BE", "BE", "IBE"]);
     rig.wait(100);
     rig.sack(2, &[]);
-    assert_eq!(rig.expire(), (ms(200), PROBE), "a lone chunk, whose SACK nobody delays");
+    assert_eq!(rig.expire(), (ms(200), PROBE), "a lone chunk, whose SACK is not delayed");
     assert_eq!(rig.tsns(), [[3]]);
 }
 
@@ -278,7 +278,7 @@ fn rfc_8985_probes_again_once_a_round_trip_was_measured_section_7_3() {
             expired.push(rig.expire().1);
             rig.packets();
         } else {
-            assert_eq!(rig.deadline(), Some(rig.now + ms(1_000)), "what was probed for measured nothing");
+            assert_eq!(rig.deadline(), Some(rig.now + ms(1_000)), "probed chunks give no RTT sample");
         }
         rig.wait(100);
         rig.sack(tsn, &[]);

@@ -105,7 +105,7 @@ fn what_is_expired_and_missing_below_a_gap_ack_block_is_given_up_at_once_and_wit
     }
 }
 
-/// What is above the blocks may still come, and what is not over is repaired as ever.
+/// Chunks above the blocks may still arrive, and chunks within their lifetime are repaired as usual.
 #[test]
 fn what_is_not_below_a_gap_ack_block_or_not_expired_is_kept_though_lifetimes_count_for_what_is_missing() {
     let mut rig = looking(Expiry::WhenMissing);

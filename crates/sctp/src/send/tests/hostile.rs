@@ -1,5 +1,5 @@
-//! Random walks against a peer that lies: whatever its SACKs say, and however the mechanisms change meanwhile, nothing spins,
-//! nothing is stuck and nothing grows beyond what was acknowledged.
+//! Random walks against a peer that lies: with arbitrary SACKs, and mechanisms that change meanwhile, nothing spins, nothing is stuck and nothing
+//! grows beyond the acknowledged data.
 
 use festina_recovery::backoff::Backoff;
 use festina_recovery::early_copy::EarlyCopies;
@@ -143,7 +143,7 @@ impl Liar {
         self.rig.events();
     }
 
-    /// Whatever is due now is done.
+    /// Handles everything that is due now.
     fn settle(&mut self) {
         self.drain();
         for _ in 0..AT_ONCE_MAX {

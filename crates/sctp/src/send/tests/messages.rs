@@ -141,7 +141,7 @@ fn when_all_that_is_queued_has_expired_a_packet_stays_empty() {
     let mut rig = Rig::standard();
     rig.send(Message::new("late").with_lifetime(ms(10)));
     rig.wait(10);
-    assert!(rig.can_send(), "the expired message is to be told");
+    assert!(rig.can_send(), "a FORWARD-TSN for the expired message is due");
     assert_eq!(rig.packet(), []);
     assert!(!rig.can_send());
     assert!(rig.sender.is_drained());

@@ -1,4 +1,4 @@
-//! CUBIC in the sender: its window, pacing and the deadline that pacing has, and what is never paced.
+//! CUBIC in the sender: its window, pacing with its deadline, and the packets that are never paced.
 
 use super::*;
 use crate::congestion::CongestionSign;

@@ -33,7 +33,7 @@ fn expiring(len: usize, millis: u64) -> Message {
     message(len).with_lifetime(ms(millis))
 }
 
-/// What was abandoned: first and last message, why, and whether something had left.
+/// Abandoned messages: first and last message, reason, and whether part of them was sent.
 fn abandoned(rig: &mut Rig) -> Vec<(u64, u64, AbandonReason, bool)> {
     let told = |event| match event {
         Event::MessagesAbandoned { first, last, reason, sent } => Some((first.0, last.0, reason, sent)),
@@ -162,7 +162,7 @@ fn rfc3758_3_5_a3_all_fragments_are_abandoned_together_with_those_not_yet_sent()
     assert_eq!(rig.stats().path.send_buffer_bytes, 10);
     let (told, data) = wait_for_packet(&mut rig);
     assert_eq!(told, forward(last_tsn + 1, &[(0, 0)]), "the end that never left has a TSN of its own");
-    assert_eq!(data, [], "what was abandoned is still on its way, and fills the congestion window");
+    assert_eq!(data, [], "the abandoned data is still in flight and fills the congestion window");
     rig.sack(last_tsn + 1, &[]);
     let (_, data) = rig.packet_with_forward();
     assert_eq!((data[0].tsn, data[0].ssn, data[0].bits.as_str()), (last_tsn + 2, 1, "BE"));
@@ -369,7 +369,7 @@ fn rfc7496_3_3_a_full_buffer_evicts_what_has_the_lowest_priority_and_the_last_of
     rig.send(message(1_500).with_priority(0));
     assert_eq!(abandoned(&mut rig), [(1, 1, AbandonReason::Evicted, false), (4, 4, AbandonReason::Evicted, false)]);
     assert!(matches!(rig.try_send(message(4_000).with_priority(2)), Err(SendError::BufferFull(_))));
-    assert_eq!(abandoned(&mut rig), [], "nothing is evicted in vain");
+    assert_eq!(abandoned(&mut rig), [], "nothing is evicted needlessly");
     rig.check_slots();
 }
 
@@ -416,7 +416,7 @@ fn a_newer_message_has_the_older_one_on_its_way_passed_over_at_once() {
     assert_eq!((told, data[0].len), (forward(1, &[(0, 0)]), 11));
     rig.sack(2, &[]);
     rig.send(message(12).replacing(7));
-    assert_eq!(abandoned(&mut rig), [], "what was delivered is replaced by nothing");
+    assert_eq!(abandoned(&mut rig), [], "a delivered message is not replaced");
     assert_eq!(rig.stats().sent.messages_acked, 1);
 }
 

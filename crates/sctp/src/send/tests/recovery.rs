@@ -63,7 +63,7 @@ fn a_fast_retransmission_ignores_cwnd_for_one_packet_section_7_2_4() {
         rig.sack(cumulative, &[(4, end)]);
     });
     let path = rig.stats().path;
-    assert!(path.in_flight_bytes >= path.cwnd_bytes, "the window was halved below what is on the way");
+    assert!(path.in_flight_bytes >= path.cwnd_bytes, "the window was halved below the bytes in flight");
     assert_eq!(rig.tsns(), [[cumulative + 1]], "the others wait for the window");
     assert_eq!(rig.stats().sent.chunks_lost, 3);
 }

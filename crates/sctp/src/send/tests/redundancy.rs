@@ -7,7 +7,7 @@ use crate::wire::Framing;
 
 const INTERVAL_MS: u64 = 20;
 
-/// A light stream over a steady path of 100 ms, with rides whatever is lost.
+/// A light stream over a steady path of 100 ms, with piggybacked copies even without loss.
 fn light() -> Rig {
     let mechanisms = Mechanisms { redundancy: Redundancy::BUNDLED, ..Profile::Festina.mechanisms() };
     Rig::with(&config(mechanisms)).measured(ms(100))
@@ -53,7 +53,7 @@ fn copies_keep_apart() {
     let mut rig = light();
     rig.flight(1, 100);
     rig.wait(2);
-    assert_eq!(rig.flight(1, 100), [[2]], "what is lost with the first would be lost with the second");
+    assert_eq!(rig.flight(1, 100), [[2]], "a copy now would be lost together with the first");
     rig.wait(2);
     assert_eq!(rig.flight(1, 100), [[1, 3]]);
 }
@@ -153,7 +153,7 @@ fn in_silence_every_packet_takes_along_what_has_waited_for_its_turn() {
     let mut rig = light();
     assert_eq!(stream(&mut rig, 4, 300).last(), Some(&vec![1, 2, 4]));
     rig.expire();
-    assert_eq!(rig.tsns(), [[3]], "the probe holds what is overdue");
+    assert_eq!(rig.tsns(), [[3]], "the probe contains the overdue chunk");
     rig.wait(30);
     assert_eq!(rig.flight(1, 300), [[1, 2, 5]], "then all others have their turn, as far as they fit");
     rig.wait(10);
@@ -429,7 +429,7 @@ fn a_loss_that_only_a_probe_or_a_copy_repaired_cuts_the_window_once_as_any_other
         rig.expire();
         assert_eq!(rig.tsns(), [[1]]);
         rig.flight(1, 100);
-        assert_eq!(cwnd(&mut rig), 20, "nobody knows yet");
+        assert_eq!(cwnd(&mut rig), 20, "the loss is not detected yet");
         rig.wait(100);
         let duplicates = if first_copy_arrived { &[1][..] } else { &[] };
         rig.sack_full(1, WINDOW, &[], duplicates);

@@ -204,7 +204,7 @@ fn a_timeout_during_fast_recovery_does_not_change_what_is_restored() {
     rig.sack(10, &[]);
     rig.sack_full(10, WINDOW, &[], &[1, 1, 5, 6, 7, 8, 9, 10]);
     let restored = rig.stats().path;
-    assert!(restored.ssthresh_bytes > 1 << 40, "what was before the first cut: {}", restored.ssthresh_bytes);
+    assert!(restored.ssthresh_bytes > 1 << 40, "the value before the first cut: {}", restored.ssthresh_bytes);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn ten_small_packets(rig: &mut Rig) {
     rig.wait(100);
 }
 
-/// Three SACKs report the chunk above `cumulative` missing; what is `expected` leaves again.
+/// Three SACKs report the chunk above `cumulative` missing; the `expected` chunks are retransmitted.
 fn lose_first(rig: &mut Rig, cumulative: u32, expected: &[u32]) {
     (2..=4).for_each(|end| {
         rig.sack(cumulative, &[(2, end)]);

@@ -155,8 +155,8 @@ fn after_a_timeout_small_packets_go_on_leaving_in_lksctp_only() {
     }
 }
 
-/// Why RTO restart can be slower than the standard in the long run: it makes no difference to the first timeout, but to what is
-/// under way when the timer expires (docs/recovery.md).
+/// Why RTO restart can be slower than the standard in the long run: it does not affect the first timeout, but the chunks in flight when the timer
+/// expires (docs/recovery.md).
 #[test]
 fn after_a_timeout_a_packet_sent_just_before_stands_in_for_a_lost_answer_and_one_to_be_sent_just_after_cannot() {
     for is_sent_before in [true, false] {

@@ -22,7 +22,7 @@ fn the_window_is_what_was_told_less_what_is_on_the_way_section_6_2_1() {
     rig.sack_full(0, 5_000, &[(2, 2)], &[]);
     assert_eq!(rig.stats().path.peer_window_bytes, 3_000, "two chunks are still outstanding");
     rig.expire();
-    assert_eq!(rig.stats().path.peer_window_bytes, 5_000, "what is marked for retransmission is given back");
+    assert_eq!(rig.stats().path.peer_window_bytes, 5_000, "chunks marked for retransmission are given back");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_probe_that_the_peer_takes_ends_the_probing() {
     rig.packets();
     rig.sack_full(2, 0, &[], &[]);
     assert!(!rig.can_send());
-    assert_eq!(rig.expire(), (ms(1_000), None), "probing begins anew");
+    assert_eq!(rig.expire(), (ms(1_000), None), "probing starts again");
     assert_eq!(rig.tsns(), [[3]]);
 }
 

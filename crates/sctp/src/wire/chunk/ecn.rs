@@ -1,4 +1,4 @@
-//! ECNE and CWR: what the network marked, and the answer (RFC 3168; RFC 9260 §3.2 reserves both types, RFC 4960 appendix A describes them).
+//! ECNE and CWR: reports of congestion marks, and their answers (RFC 3168; RFC 9260 §3.2 reserves both types, RFC 4960 appendix A describes them).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -18,9 +18,9 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! RFC 4960 has no number of packets in ECNE, and neither has Linux. FreeBSD's stack and usrsctp, which is made of it, have one
-//! (draft-stewart-tsvwg-sctpecn). They drop a packet from an ECNE without it on, and so miss the SACK behind: an association with them comes
-//! to a halt at the first mark. Linux takes any ECNE of 8 bytes or more. So it is written with the number, which is not used here.
+//! RFC 4960 has no number of packets in ECNE, and neither has Linux. FreeBSD's stack and usrsctp, its derivative, have one
+//! (draft-stewart-tsvwg-sctpecn). They drop the rest of a packet from an ECNE without it on, and so miss the SACK after it: an association with them
+//! stalls at the first mark. Linux accepts any ECNE of 8 bytes or more. So it is written with the number, which is not used here.
 
 use crate::wire::error::Malformation;
 use crate::wire::serial::Tsn;

@@ -1,4 +1,4 @@
-//! ERROR: something was wrong with what the peer sent, but not fatally so (RFC 9260 §3.3.10).
+//! ERROR: a non-fatal error in the peer's packets (RFC 9260 §3.3.10).
 //!
 //! ```text
 //!  0                   1                   2                   3

@@ -125,7 +125,7 @@ fn gap(&[s0, s1, e0, e1]: &[u8; 4]) -> (u16, u16) {
     (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([e0, e1]))
 }
 
-/// Appends an NR-SACK of at most `room` bytes, as many gap ack blocks, then non-renegable ones, then duplicates as fit.
+/// Appends an NR-SACK of at most `room` bytes with as many gap ack blocks, non-renegable ones and duplicates, in this order, as fit.
 pub(in crate::wire) fn write_nr_sack(
     buffer: &mut Vec<u8>,
     room: usize,

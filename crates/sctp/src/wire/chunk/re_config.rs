@@ -36,7 +36,7 @@ pub struct ReConfig<'a> {
 /// A parameter of RE-CONFIG, as read or as given to be written. Request numbers count up from the first TSN of their sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReConfigParameter<'a> {
-    /// The sender's outgoing streams begin at 0 again (RFC 6525 §4.1).
+    /// The sender resets its outgoing streams to 0 (RFC 6525 §4.1).
     OutgoingReset {
         /// The request's number.
         request: u32,
@@ -65,21 +65,21 @@ pub enum ReConfigParameter<'a> {
         response: u32,
         /// The result, see [`ReConfigResult`].
         result: u32,
-        /// The next TSN of the one who answers, and of the one who asked; after a reset of all numbers only.
+        /// The next TSNs of the responder and of the requester; only after a reset of all numbers.
         next_tsns: Option<(Tsn, Tsn)>,
     },
     /// The sender wants more outgoing streams (§4.5).
     AddOutgoing {
         /// The request's number.
         request: u32,
-        /// How many more.
+        /// Number of streams to add.
         streams: u16,
     },
     /// The receiver is asked for more outgoing streams (§4.6).
     AddIncoming {
         /// The request's number.
         request: u32,
-        /// How many more.
+        /// Number of streams to add.
         streams: u16,
     },
     /// Any other type: it and all later parameters are ignored.

@@ -1,4 +1,4 @@
-//! SHUTDOWN, SHUTDOWN ACK and SHUTDOWN COMPLETE: the end in good order (RFC 9260 §3.3.8, §3.3.9, §3.3.13).
+//! SHUTDOWN, SHUTDOWN ACK and SHUTDOWN COMPLETE: graceful shutdown (RFC 9260 §3.3.8, §3.3.9, §3.3.13).
 //!
 //! ```text
 //!  0                   1                   2                   3

@@ -56,7 +56,7 @@ impl<'a> UnknownChunk<'a> {
         }
     }
 
-    /// The complete chunk without padding: what the cause Unrecognized Chunk Type quotes.
+    /// The complete chunk without padding, as quoted by the cause Unrecognized Chunk Type.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes

@@ -36,7 +36,7 @@ fn lines_go_to_the_file_that_has_the_name_even_if_it_is_another_one() {
         disk.move_by_hand(0, Path::new(FILE), None);
         write(&mut collector, &mut store, &[4]).expect("the disk works");
         assert_eq!(output(&disk), "line 4\n");
-        // Somebody empties it, as with `copytruncate` of logrotate.
+        // The file is truncated, as by `copytruncate` of logrotate.
         disk.truncate(Path::new(FILE), 0).expect("the disk works");
         write(&mut collector, &mut store, &[5]).expect("the disk works");
         assert_eq!(output(&disk), "line 5\n");

@@ -1,4 +1,4 @@
-//! A collector that is there and does not answer.
+//! A collector that is present and does not answer.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,7 +57,7 @@ impl Pair {
         let any = "127.0.0.1:0".parse().expect("an address");
         let relay = Endpoint::bind(any, transport::config()).await.expect("a socket");
         let collector = Endpoint::bind(any, transport::config()).await.expect("a socket");
-        let listener = collector.listen(transport::PORT).expect("nobody has the port");
+        let listener = collector.listen(transport::PORT).expect("the port is free");
         let options = festina::ConnectOptions::default().peer_port(transport::PORT);
         let connected = relay.connect_with(collector.local_addr(), options).await.expect("it is there");
         let accepted = listener.accept().await.expect("the relay has connected");
@@ -75,7 +75,7 @@ impl Pair {
         self
     }
 
-    /// A line comes, and what may leave leaves.
+    /// Takes a line, and sends as much as there is room for.
     async fn take_line(&mut self, now_us: u64) {
         let (source, line) = (Bytes::from("1"), Bytes::from("<11>a line"));
         let record = Record { sequence: 0, received_us: now_us, marks: 0, severity: Severity::new(3), source, line };
@@ -118,7 +118,7 @@ async fn a_collector_that_answers_for_no_line_for_30_s_is_left_and_told_so() {
     pair.send_line(101 * SECOND_US).await;
     assert!(pair.is_here(130 * SECOND_US));
     assert!(!pair.is_here(130 * SECOND_US + 1));
-    // What has come before the end may be read; then it is over.
+    // Messages received before the end can still be read; then reading fails.
     while pair.collector.recv().await.is_ok() {}
     let reason = pair.collector.closed().await;
     assert!(matches!(reason, ClosedReason::AbortedByPeer { .. }), "{reason:?}");
@@ -132,12 +132,12 @@ async fn a_collector_that_answers_now_and_then_is_not_left() {
     assert!(pair.is_here(0));
     pair.send_line(SECOND_US).await;
     assert!(pair.is_here(29 * SECOND_US));
-    // It has taken something, though not this line.
+    // It has acknowledged something, but not this line.
     let mut pair = pair.says(Packet::Acks { fresh: 0, fresh_messages: 0, spans: Vec::new() }, 29 * SECOND_US).await;
     assert!(pair.is_here(59 * SECOND_US) && !pair.is_here(59 * SECOND_US + 1));
 }
 
-/// In one thread, so that nothing is acknowledged while nobody waits.
+/// Runs in one thread, so that nothing is acknowledged unless the test awaits.
 #[tokio::test]
 async fn while_important_lines_wait_in_a_queue_the_transport_sends_no_probes() {
     let mut pair = Pair::new().await;

@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// Goes on as a new process does: at the position behind the lines that were taken.
+    /// Resumes as a new process does: at the position after the lines taken.
     fn restart(&mut self, spooled: &[&str]) {
         let mut times = HashMap::new();
         spooled.iter().for_each(|line| *times.entry(Bytes::from(line.to_string())).or_default() += 1);

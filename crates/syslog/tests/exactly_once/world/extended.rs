@@ -43,7 +43,7 @@ impl Extension {
 fn strange_message(choice: u64, random: u64) -> Bytes {
     let sender = SenderId([9; 16]);
     match choice {
-        // Fresh lines of somebody who has not said who it is.
+        // Fresh lines before a hello.
         0 => Bytes::from_static(b"\x03"),
         1 => Packet::Lines { priority: 0, floor: 0, records: Vec::new() }.encode(),
         2 => Packet::Acks { fresh: 1, fresh_messages: 1, spans: Vec::new() }.encode(),

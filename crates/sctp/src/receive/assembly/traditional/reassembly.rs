@@ -19,13 +19,13 @@ const NO_BEGINNING: &str = "a fragment follows the end of a message without begi
 /// [`Ready`] holds the count.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
-    /// The run that ends at the cumulative TSN: it has its beginning and lacks its end.
+    /// The run that ends at the cumulative TSN: its beginning has arrived but not its end.
     head: Option<Box<Run>>,
-    /// All others, by their first TSN. Each that is not given up has a missing TSN as a neighbour, so there are at most twice as many as
-    /// the tracker has ranges.
+    /// All others, by their first TSN. Each that is not abandoned has a missing TSN as a neighbour, so there are at most twice as many as the tracker
+    /// has ranges.
     runs: BTreeMap<u64, Box<Run>>,
-    /// The highest TSN that was skipped, or dropped because it continues a message whose beginning was skipped. Later fragments
-    /// may continue the same message. 0 before the first.
+    /// The highest TSN that was skipped, or dropped because it continues a message whose beginning was skipped. Later fragments may continue the same
+    /// message. 0 before the first.
     skipped: u64,
 }
 
@@ -62,7 +62,7 @@ impl Reassembly {
         spot.after_received && self.runs.get(&(spot.tsn + 1)).is_some_and(|run| !run.begins)
     }
 
-    /// Takes a fragment. Returns the message that it completes, and the one before it if that is given up.
+    /// Takes a fragment. Returns the message that it completes, and the one before it if that is abandoned.
     ///
     /// # Errors
     /// It contradicts its neighbours, or the message grows too long.
@@ -151,8 +151,8 @@ impl Reassembly {
         Some(run)
     }
 
-    /// The cumulative TSN has moved up: a run that it has reached becomes the head, or is dropped if it is given up. Returns one that is
-    /// dropped; call until it returns `None`.
+    /// The cumulative TSN has moved up: a run that it has reached becomes the head, or is dropped if it is abandoned. Returns one that is dropped;
+    /// call until it returns `None`.
     #[inline]
     pub(super) fn advance(&mut self, cumulative: u64, ready: &mut Ready) -> Option<Skipped> {
         while let Some((&first, _)) = self.runs.first_key_value()
@@ -203,7 +203,7 @@ impl Reassembly {
         }
     }
 
-    /// Drops a fragment of a message whose beginning was skipped, and its held fragments above.
+    /// Drops a fragment of a message whose beginning was skipped, with its held fragments above.
     fn drop_fragment(&mut self, ready: &mut Ready, tsn: u64, is_end: bool) {
         if is_end {
             return;
@@ -216,8 +216,8 @@ impl Reassembly {
         }
     }
 
-    /// Gives up a message that lacks its end where another begins. A peer that may skip messages may have abandoned the rest of one before
-    /// it had TSNs; Linux does, against RFC 3758 §3.5 A3. Returns it if all its chunks have arrived; else it waits for them.
+    /// Abandons an unfinished message before the beginning of another. A peer that may skip messages may have abandoned the rest of one before it had
+    /// TSNs; Linux does, contrary to RFC 3758 §3.5 A3. Returns it if all its chunks have arrived; otherwise it waits for them.
     ///
     /// # Errors
     /// There is one, and the peer may not skip messages.
@@ -251,12 +251,12 @@ impl Reassembly {
     }
 }
 
-/// What a fragment's neighbours tell.
+/// Information from a fragment's neighbours.
 #[derive(Clone, Copy, Debug, Default)]
 struct Neighbours {
-    /// The message before it is given up.
+    /// The message before it is abandoned.
     skipped: Option<Skipped>,
-    /// Its own is, since another begins right behind it.
+    /// Its own message is abandoned, since another begins directly after it.
     given_up: bool,
 }
 

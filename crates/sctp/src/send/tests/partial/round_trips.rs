@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What was measured since the last call.
+/// RTT samples since the last call.
 fn round_trips(rig: &mut Rig) -> Vec<Duration> {
     let measured = |event| match event {
         Event::RoundTripMeasured { rtt, .. } => Some(rtt),
@@ -59,7 +59,7 @@ fn where_the_replaced_message_was_lost_its_sack_measures_nothing_of_it() {
 
 #[test]
 fn a_sack_that_may_answer_a_message_or_the_forward_tsn_past_it_measures_nothing() {
-    // How long after FORWARD-TSN the SACK comes, and what that measures. The round trip is 100 ms: what comes sooner answers the message.
+    // Delay of the SACK after FORWARD-TSN, and whether it gives a sample. The round trip is 100 ms: an earlier SACK answers the message.
     for (millis, from_the_message) in [(20, true), (93, true), (94, false), (120, false)] {
         for profile in [Profile::Festina, Profile::Rack] {
             let mut rig = forwarding(profile);
