@@ -1,13 +1,13 @@
-//! Festina beside other stacks: the same work in one process, and the same wire.
+//! Compares Festina with other stacks: the same work in one process, and the same wire.
 //!
-//! - [`peer`]: what every stack must be able to do here ([`Peer`], [`Stack`]), in virtual time and without sockets;
+//! - [`peer`]: the interface of every stack ([`Peer`], [`Stack`]), in virtual time and without sockets;
 //! - [`stack`]: one adapter per stack;
 //! - [`simulation`]: two endpoints over two of the simulator's links, a workload, and the checks of interoperability; and
-//!   conversations whose messages may be given up ([`simulation::conversation`]);
+//!   conversations with abandoned messages ([`simulation::conversation`]);
 //! - [`measure`]: CPU time of bulk transfer and memory of idle associations;
 //! - [`programs`]: the stacks that run as processes;
 //! - [`report`]: the table and the JSON document of the measurements;
-//! - [`thin`]: delay and cost of thin streams over a path that loses packets, with stacks of other protocols as well.
+//! - [`thin`]: delay and cost of thin streams over a lossy path, with stacks of other protocols as well.
 //!
 //! Time is virtual throughout: a [`std::time::Duration`] since the start of the run. Only [`measure`] reads a clock, the
 //! thread's CPU clock.

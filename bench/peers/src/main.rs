@@ -77,7 +77,7 @@ impl Scale {
     }
 }
 
-/// What a stack made of one path and message size, repetition by repetition.
+/// Results of a stack for one path and message size, by repetition.
 type Repetitions = Vec<Result<BulkSample, String>>;
 
 /// [`allocations_per_message`] of one stack.

@@ -21,7 +21,7 @@ use crate::peer::{Message, Peer, Settings, Stack};
 
 /// Messages sent over the direct path before the clock starts, so that slow start and first allocations are not measured.
 const WARM_UP_MESSAGES: u64 = 2_000;
-/// Virtual time for which a wire is used before the clock starts, unless the CPU time of the measurement is over before.
+/// Virtual time for which a wire is used before the clock starts, unless the CPU time of the measurement is used up before.
 const WARM_UP_TIME: Duration = Duration::from_millis(500);
 /// Messages between two readings of the CPU clock. On a wire, whole round trips lie between them as well.
 const MESSAGES_PER_READING: u64 = 1_000;
@@ -29,7 +29,7 @@ const MESSAGES_PER_READING: u64 = 1_000;
 const MESSAGES_COUNTED: u64 = 20_000;
 /// Messages over which allocations are counted on a wire, at least; whole round trips are.
 const MESSAGES_COUNTED_ON_WIRE: u64 = 4_000;
-/// How long an association rests before its memory counts: past the first heartbeat of every stack that sends any.
+/// Idle time of an association before its memory is measured: past the first heartbeat of every stack that sends any.
 const IDLE_TIME: Duration = Duration::from_secs(60);
 /// User data of each message that an association exchanges before it goes idle.
 const GREETING: &[u8] = &[0x5A; 100];
@@ -79,12 +79,12 @@ impl BulkSample {
     }
 }
 
-/// Keeps the send buffer full of ordered, reliable messages of `message_bytes` on one stream until `cpu_target` of CPU time
-/// is used up, and counts the messages delivered. `seed` decides what a wire does to packets.
+/// Keeps the send buffer full of ordered, reliable messages of `message_bytes` on one stream until `cpu_target` of CPU time is used up, and counts
+/// the messages delivered. `seed` determines the random events of a wire.
 ///
 /// # Errors
-/// What stopped the transfer, in words: the stack did not connect, refused a message, ended, delivered a message of another size,
-/// or delivered nothing for [`STALL_TIME`].
+/// The reason that stopped the transfer: the stack did not connect, refused a message, ended, delivered a message of another size, or delivered
+/// nothing for [`STALL_TIME`].
 pub fn bulk<S: Stack>(
     path: &Path,
     message_bytes: usize,

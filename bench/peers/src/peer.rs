@@ -1,4 +1,4 @@
-//! What a stack must be able to do to be measured and tested here.
+//! The interface of a stack to be measured and tested here.
 
 use std::time::Duration;
 
@@ -43,8 +43,7 @@ pub struct Settings {
     pub message_bytes_max: u32,
     /// Advertised receiver window in bytes.
     pub receive_window_bytes: u32,
-    /// A stream accepts messages until it holds this many bytes; what a stack counts (unsent, or not yet acknowledged) is
-    /// its own matter.
+    /// A stream accepts messages until it holds this many bytes; whether a stack counts unsent or unacknowledged bytes is up to it.
     pub send_buffer_bytes: usize,
     /// Retransmit for ever instead of declaring the association dead: at 20 % loss the limits of RFC 9260 section 16 would rightly end some
     /// associations, which is not the subject of the test.
@@ -90,7 +89,7 @@ impl Settings {
 ///
 /// After any call that takes `now`, drain [`Peer::poll_packet`] and [`Peer::receive`], then ask for [`Peer::deadline`].
 pub trait Peer {
-    /// Takes in one SCTP packet.
+    /// Handles one SCTP packet.
     fn handle_packet(&mut self, now: Duration, packet: Bytes);
 
     /// The next SCTP packet to put on the wire.
@@ -114,7 +113,7 @@ pub trait Peer {
     /// Ends the association gracefully (RFC 9260 section 9.2).
     fn shutdown(&mut self, now: Duration);
 
-    /// Ends the association at once and tells the peer (RFC 9260 section 9.1).
+    /// Aborts the association (RFC 9260 section 9.1).
     ///
     /// # Errors
     /// [`AbortUnsupported`] if the stack cannot.
@@ -126,7 +125,7 @@ pub trait Peer {
     /// The association has ended, gracefully or not.
     fn is_closed(&self) -> bool;
 
-    /// Why the association ended other than by a graceful shutdown, if the stack tells.
+    /// Why the association ended other than by a graceful shutdown, if the stack reports it.
     fn error(&self) -> Option<String>;
 
     /// Whether the association ended by an ABORT that one of the two applications asked for; `None` if the stack does not tell.
@@ -135,7 +134,7 @@ pub trait Peer {
     }
 }
 
-/// How a message may be given up by its sender.
+/// When the sender may abandon a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// Never.
@@ -151,7 +150,7 @@ pub enum Policy {
     Replacing(u64),
 }
 
-/// What a stack does when the other side has reset a stream (RFC 8831 section 6.7).
+/// Reaction of a stack when the other side has reset a stream (RFC 8831 section 6.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InReturn {
     /// Nothing: that is for the application.
@@ -164,13 +163,13 @@ pub enum InReturn {
 
 /// A peer that supports partial reliability and stream resets.
 pub trait PartiallyReliable: Peer {
-    /// What the stack does when the other side has reset a stream.
+    /// Reaction of the stack when the other side has reset a stream.
     const IN_RETURN: InReturn;
 
-    /// Whether messages may have lifetimes: what the stack has begun to send it ends as RFC 3758 section 3.5 says.
+    /// Whether messages may have lifetimes: the stack ends partly sent messages as in RFC 3758 section 3.5.
     const EXPIRES_BETWEEN_FRAGMENTS: bool;
 
-    /// As [`Peer::send`], with a policy. Retransmissions stand in for what a stack does not know.
+    /// As [`Peer::send`], with a policy. Policies unknown to a stack are replaced by a retransmission limit.
     ///
     /// # Errors
     /// As [`Peer::send`].
@@ -183,7 +182,7 @@ pub trait PartiallyReliable: Peer {
     fn reset(&mut self, now: Duration, streams: &[u16]) -> Result<(), String>;
 }
 
-/// A factory of endpoints that share what the stack lets associations share (listening endpoint, configuration).
+/// A factory of endpoints that share everything associations of the stack can share (listening endpoint, configuration).
 pub trait Stack {
     /// The endpoint type.
     type Peer: Peer;
@@ -191,13 +190,12 @@ pub trait Stack {
     /// Name and version as they appear in reports.
     const NAME: &'static str;
 
-    /// Whether the stack follows RFC 9260 sections 8.4 and 8.5.1 where an association ends: it answers a stray SHUTDOWN ACK
-    /// after it has closed, and takes a SHUTDOWN COMPLETE with a reflected tag. Without that, the loss of one SHUTDOWN
-    /// COMPLETE leaves the other side open for ever.
+    /// Whether the stack follows RFC 9260 sections 8.4 and 8.5.1 at the end of an association: it answers a stray SHUTDOWN ACK after it has closed,
+    /// and accepts a SHUTDOWN COMPLETE with a reflected tag. Otherwise the loss of one SHUTDOWN COMPLETE leaves the other side open for ever.
     const ANSWERS_STRAYS: bool;
 
-    /// Whether an endpoint that waits for SHUTDOWN COMPLETE reports an error when an ABORT with a reflected tag tells it instead
-    /// that the other has ended and forgotten the association (RFC 9260 sections 8.4 and 8.5.1).
+    /// Whether an endpoint that waits for SHUTDOWN COMPLETE reports an error if it receives an ABORT with a reflected tag instead, because the other
+    /// side has ended and forgotten the association (RFC 9260 sections 8.4 and 8.5.1).
     const LATE_ABORT_IS_ERROR: bool;
 
     /// Whether `shutdown` waits for everything still queued (RFC 9260 section 9.2).

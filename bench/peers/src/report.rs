@@ -42,7 +42,7 @@ impl Summary {
 pub struct Bulk {
     /// Name of the path.
     pub path: String,
-    /// What the path does to packets, and what the endpoints may hold.
+    /// The effects of the path on packets, and the buffer limits of the endpoints.
     pub description: String,
     /// Size of each message in bytes.
     pub message_bytes: usize,
@@ -139,9 +139,9 @@ pub struct Row {
     pub bulk: Vec<Bulk>,
     /// Live heap bytes of one endpoint of an association that has carried nothing and is at rest.
     pub fresh_bytes_per_endpoint: f64,
-    /// The same once it has carried a few small messages in both directions and gone idle again.
+    /// The same after a few small messages in both directions, when it is idle again.
     pub idle_bytes_per_endpoint: f64,
-    /// What must be known to read the numbers.
+    /// Facts needed to interpret the numbers.
     pub remark: String,
 }
 

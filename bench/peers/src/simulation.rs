@@ -28,7 +28,7 @@ pub enum Ending {
     ServerShutsDown,
     /// Both shut down at the same time.
     BothShutDown,
-    /// The client shuts down as soon as it has handed over its last message, while the server has nothing to send.
+    /// The client shuts down directly after queuing its last message, while the server has nothing to send.
     ClientShutsDownEarly,
     /// The client aborts once all messages have arrived. Every packet arrives from then on, for an ABORT is sent once.
     ClientAborts,
@@ -60,7 +60,7 @@ pub struct Outcome {
     pub messages: u64,
     /// User data delivered, both directions.
     pub bytes: u64,
-    /// What the links did to packets: the one to the server, and the one to the client.
+    /// Counters of the links to the server and to the client.
     pub links: [LinkCounters; 2],
     /// Virtual time at the end.
     pub time: Duration,
@@ -333,7 +333,7 @@ impl<P: Peer> Side<P> {
 struct Expected {
     /// By stream, in order.
     ordered: HashMap<u16, VecDeque<Message>>,
-    /// Without order: how often each content is still to come, by stream.
+    /// Unordered messages: how often each payload is still expected, by stream.
     unordered: HashMap<(u16, Bytes), u64>,
     missing: u64,
 }

@@ -32,7 +32,7 @@ pub(crate) struct ThinArguments {
     /// Five times the messages
     #[arg(long)]
     long: bool,
-    /// Threads that share the work; as many as there are cores by default. They change no figure
+    /// Threads that share the work, by default one per core. They do not change any figure
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
     /// Write thin-peers-RTTms.md, .csv and .svg into this folder
@@ -43,7 +43,7 @@ pub(crate) struct ThinArguments {
     render: bool,
 }
 
-/// Does what the arguments say.
+/// Runs the command.
 pub(crate) fn run(arguments: &ThinArguments) -> io::Result<()> {
     let file = |folder: &Path, ending: &str| folder.join(format!("{}.{ending}", report::stem(arguments.rtt)));
     let csv = match &arguments.out {

@@ -21,13 +21,13 @@ use crate::status::{Failure, Status, behind, guard, guard_value};
 /// A connection with one peer.
 pub type Association = ForkGuard<blocking::Association>;
 
-/// Why an association is over; see the header.
+/// Why an association has ended; see the header.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// It is not.
+    /// It has not ended.
     Open = 0,
-    /// Both sides finished in good order.
+    /// Both sides have shut down gracefully.
     Shutdown = 1,
     /// This side aborted it.
     Aborted = 2,
@@ -39,7 +39,7 @@ pub enum CloseReason {
     HandshakeTimeout = 5,
     /// The peer stopped answering.
     PeerUnreachable = 6,
-    /// The orderly end took too long.
+    /// The graceful shutdown took too long.
     ShutdownTimeout = 7,
     /// A reason that newer versions may name.
     Other = 8,
@@ -64,7 +64,7 @@ fn here(association: Option<&Association>) -> Result<&blocking::Association, Fai
     behind("association", association)
 }
 
-/// The message with these bytes and options.
+/// Creates the message with these bytes and options.
 fn outbound(
     association: &blocking::Association,
     data: *const c_void,
@@ -137,7 +137,7 @@ pub extern "C" fn festina_recv(association: Option<&Association>, message: *mut 
     })
 }
 
-/// Tells what happened.
+/// Receives the next event.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_next_event(
     association: Option<&Association>,
@@ -154,13 +154,13 @@ pub extern "C" fn festina_next_event(
     })
 }
 
-/// A descriptor that is readable when there is a message to receive or the association is over; -1 if there is none.
+/// A descriptor that is readable when there is a message to receive or the association has ended; -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_message_fd(association: Option<&Association>) -> c_int {
     guard_value(-1, || descriptor(here(association)?.message_descriptor()))
 }
 
-/// A descriptor that is readable when something happened; -1 if there is none.
+/// A descriptor that is readable when there is an event; -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_event_fd(association: Option<&Association>) -> c_int {
     guard_value(-1, || descriptor(here(association)?.event_descriptor()))
@@ -175,7 +175,7 @@ pub extern "C" fn festina_drained(association: Option<&Association>, timeout_ms:
     })
 }
 
-/// Ends an association in good order.
+/// Shuts an association down gracefully.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_shutdown(association: Option<&Association>, timeout_ms: c_int) -> Status {
     guard(|| {
@@ -184,7 +184,7 @@ pub extern "C" fn festina_shutdown(association: Option<&Association>, timeout_ms
     })
 }
 
-/// Ends an association at once.
+/// Aborts an association.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_abort(association: Option<&Association>, reason: *const c_char) -> Status {
     guard(|| {
@@ -202,7 +202,7 @@ pub extern "C" fn festina_association_free(association: Option<Box<Association>>
     })
 }
 
-/// Why an association is over.
+/// Returns why an association has ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_get_close_reason(association: Option<&Association>) -> CloseReason {
     guard_value(CloseReason::Other, || {
@@ -211,7 +211,7 @@ pub extern "C" fn festina_get_close_reason(association: Option<&Association>) ->
     })
 }
 
-/// Writes what the peer said when it aborted the association.
+/// Writes the reason that the peer gave when it aborted the association.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_get_close_text(
     association: Option<&Association>,

@@ -76,8 +76,8 @@ pub(crate) fn write_text(text: &str, buffer: *mut c_char, capacity: usize) -> us
         length -= 1;
     }
     if !buffer.is_null() && capacity > 0 {
-        // SAFETY: the buffer is not null, and at most `capacity` bytes are written. That it has them is the caller's duty. The text is ours, so
-        // they do not overlap.
+        // SAFETY: the buffer is not null, and at most `capacity` bytes are written. The caller ensures that it has them. The text is ours, so they do
+        // not overlap.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), length);
             buffer.add(length).write(0);
@@ -86,9 +86,9 @@ pub(crate) fn write_text(text: &str, buffer: *mut c_char, capacity: usize) -> us
     text.len()
 }
 
-/// How much of a struct both sides know.
+/// Returns how much of a struct both sides know.
 fn known<T: Versioned>(pointer: *const T) -> Result<usize, Failure> {
-    // SAFETY: every struct begins with its size. That the pointer is one to a struct is the caller's duty; aligned it is as any C object.
+    // SAFETY: every struct begins with its size. The caller ensures that the pointer is one to a struct; as a C object it is aligned.
     let size = unsafe { pointer.cast::<usize>().read() };
     if size < T::SIZE_MIN {
         return Err(Failure::invalid(format!(
@@ -99,7 +99,7 @@ fn known<T: Versioned>(pointer: *const T) -> Result<usize, Failure> {
     Ok(size.min(size_of::<T>()))
 }
 
-/// Reads a struct. What the program does not know of it is as in `otherwise`, and all of it if the pointer is NULL.
+/// Reads a struct. Fields that the program does not know are taken from `otherwise`, and all fields if the pointer is NULL.
 pub(crate) fn read<T: Versioned>(pointer: *const T, otherwise: T) -> Result<T, Failure> {
     if pointer.is_null() {
         return Ok(otherwise);
@@ -128,7 +128,7 @@ impl<T: Versioned> Slot<T> {
         Ok(Self { pointer, known: known(pointer)? })
     }
 
-    /// Writes what the program knows of the struct, but not its size.
+    /// Writes the fields that the program knows, except the size.
     pub(crate) fn fill(self, value: T) {
         let size = size_of::<usize>();
         // SAFETY: both structs have at least this many bytes. The value was created here and does not overlap the program's.

@@ -106,7 +106,7 @@ pub extern "C" fn festina_config_set_congestion(config: Option<&mut Config>, nam
     }
 }
 
-/// How long a peer may be silent; 0 sets no limit.
+/// Sets the silence after which a peer counts as unreachable; 0 for the rules of RFC 9260.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_peer_timeout(config: Option<&mut Config>, timeout_ms: u32) -> Status {
     Config::set(config, |settings| settings.with_peer_timeout(some_ms(timeout_ms)))
@@ -118,7 +118,7 @@ pub extern "C" fn festina_config_set_heartbeat(config: Option<&mut Config>, inte
     Config::set(config, |settings| settings.with_heartbeat_interval(some_ms(interval_ms)))
 }
 
-/// How long this side waits before it acknowledges.
+/// Sets the maximum delay of acknowledgements.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_sack_delay(config: Option<&mut Config>, delay_ms: u32) -> Status {
     Config::set(config, |settings| settings.with_sack_delay(Duration::from_millis(delay_ms.into())))
@@ -166,7 +166,7 @@ pub extern "C" fn festina_config_set_interleaving(config: Option<&mut Config>, o
     Config::set(config, |settings| settings.with_interleaving(offered != 0))
 }
 
-/// How many associations there may be at a time.
+/// Sets the maximum number of concurrent associations.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_associations_max(config: Option<&mut Config>, associations: usize) -> Status {
     Config::set(config, |settings| settings.with_associations_max(associations))

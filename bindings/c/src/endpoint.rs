@@ -20,10 +20,10 @@ pub type Endpoint = ForkGuard<blocking::Endpoint>;
 /// Accepts associations on one SCTP port.
 pub type Listener = ForkGuard<blocking::Listener>;
 
-/// A handshake that goes on by itself.
+/// A handshake in progress.
 pub type Connecting = ForkGuard<blocking::Connecting>;
 
-/// Opens a UDP socket and begins to serve it.
+/// Opens a UDP socket and starts to serve it.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_endpoint_bind(
     address: *const c_char,
@@ -38,7 +38,7 @@ pub extern "C" fn festina_endpoint_bind(
     })
 }
 
-/// Ends an endpoint and all its associations in good order.
+/// Closes an endpoint and all its associations gracefully.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_endpoint_close(endpoint: Option<&Endpoint>, timeout_ms: c_int) -> Status {
     guard(|| {
@@ -100,7 +100,7 @@ pub extern "C" fn festina_endpoint_connect(
     })
 }
 
-/// Begins to set up an association.
+/// Starts to set up an association.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_endpoint_start_connect(
     endpoint: Option<&Endpoint>,
@@ -118,7 +118,7 @@ pub extern "C" fn festina_endpoint_start_connect(
     })
 }
 
-/// The association, once its handshake is over.
+/// Returns the association, once its handshake is complete.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_connecting_finish(
     connecting: Option<&Connecting>,
@@ -139,13 +139,13 @@ pub extern "C" fn festina_connecting_finish(
     })
 }
 
-/// A descriptor that is readable when the handshake is over; -1 if there is none.
+/// A descriptor that is readable when the handshake has ended; -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_connecting_fd(connecting: Option<&Connecting>) -> c_int {
     guard_value(-1, || descriptor(behind("connecting", connecting)?.descriptor()))
 }
 
-/// Gives a handshake up, unless it is over, and frees the handle.
+/// Cancels a handshake, unless it has ended, and frees the handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_connecting_free(connecting: Option<Box<Connecting>>) -> Status {
     guard(|| {

@@ -10,23 +10,23 @@ pub enum Kind {
     Other = 0,
     /// Messages reached the peer.
     Delivered = 1,
-    /// Messages were given up.
+    /// Messages were abandoned.
     Abandoned = 2,
     /// The peer asked for an orderly end.
     PeerShutdown = 3,
-    /// The peer lost its state and made the association anew.
+    /// The peer lost its state and restarted the association.
     PeerRestarted = 4,
     /// The path stopped answering.
     PathDown = 5,
     /// The path answers again.
     PathUp = 6,
-    /// The association is over.
+    /// The association has ended.
     Closed = 7,
     /// The system refused a packet as too large, so that later ones are smaller.
     PacketSizeLimited = 8,
 }
 
-/// Why messages were given up; see the header.
+/// Why messages were abandoned; see the header.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -60,7 +60,7 @@ pub struct Event {
     pub first: u64,
     /// The last one.
     pub last: u64,
-    /// 1 if some of a message given up has left.
+    /// 1 if part of an abandoned message was sent.
     pub sent: u64,
     /// When, on the clock of `festina_now_us`.
     pub at_us: u64,

@@ -7,7 +7,7 @@ use crate::status::Failure;
 /// The time limit that is none.
 pub(crate) const FOREVER: i32 = -1;
 
-/// A time limit in milliseconds; `None` for [`FOREVER`]. Other negative numbers, mostly of a miscalculated limit, are refused.
+/// Converts a time limit in milliseconds; `None` for [`FOREVER`]. Other negative numbers, usually miscalculated limits, are refused.
 pub(crate) fn limit(timeout_ms: i32) -> Result<Option<Duration>, Failure> {
     match u64::try_from(timeout_ms) {
         Ok(ms) => Ok(Some(Duration::from_millis(ms))),

@@ -18,9 +18,9 @@ pub struct Message {
     pub size: usize,
     /// Its bytes, until it is freed.
     pub data: *const c_void,
-    /// How many.
+    /// Their number.
     pub length: usize,
-    /// Who keeps the bytes.
+    /// Owner of the bytes.
     pub owner: *mut c_void,
     /// Payload protocol identifier.
     pub ppid: u32,

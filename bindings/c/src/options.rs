@@ -31,13 +31,13 @@ pub struct SendOptions {
     pub flags: u32,
     /// Payload protocol identifier.
     pub ppid: u32,
-    /// Microseconds after which it is given up.
+    /// Microseconds after which it is abandoned.
     pub lifetime_us: i64,
-    /// The point in time at which it is given up, on the clock of `festina_now_us`.
+    /// Time at which it is abandoned, on the clock of `festina_now_us`.
     pub deadline_us: i64,
     /// With `REPLACE`.
     pub key: u64,
-    /// How often it may leave again.
+    /// Maximum number of retransmissions.
     pub max_retransmissions: i32,
     /// 0 is the most important.
     pub priority: i32,
@@ -53,7 +53,7 @@ pub struct SendOptions {
 pub struct Outgoing {
     /// Its bytes.
     pub data: *const c_void,
-    /// How many.
+    /// Their number.
     pub length: usize,
     /// How it is delivered; NULL for the default.
     pub options: *const SendOptions,
@@ -96,7 +96,7 @@ impl SendOptions {
     }
 }
 
-/// A number, or nothing for -1. Other negative numbers, mostly of a miscalculation, are refused rather than taken for none.
+/// Converts a number; `None` for -1. Other negative numbers, usually miscalculations, are refused instead of taken for none.
 fn at_most(max: i64, name: &str, value: i64) -> Result<Option<u64>, Failure> {
     match u64::try_from(value) {
         Ok(number) if value <= max => Ok(Some(number)),

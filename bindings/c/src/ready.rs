@@ -1,4 +1,4 @@
-//! Which objects of an endpoint may go on.
+//! Readiness of the objects of an endpoint.
 #![expect(unsafe_code, reason = "an exported name is an unsafe attribute")]
 
 use std::ffi::c_int;
@@ -12,7 +12,7 @@ use crate::endpoint::{Connecting, Endpoint, Listener};
 use crate::limit::limit;
 use crate::status::{Failure, Status, behind, guard, guard_value};
 
-/// What a ready object may do; see the header.
+/// The kind of readiness; see the header.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -40,7 +40,7 @@ impl From<ReadyKind> for Kind {
     }
 }
 
-/// An object that may go on; see the header.
+/// A ready object; see the header.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
@@ -52,7 +52,7 @@ pub struct Ready {
     pub reserved: u32,
 }
 
-/// Waits until objects of an endpoint may go on, and writes which.
+/// Waits until objects of an endpoint are ready, and writes them.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_endpoint_ready(
     endpoint: Option<&Endpoint>,
@@ -80,7 +80,7 @@ pub extern "C" fn festina_endpoint_ready(
     })
 }
 
-/// A descriptor that is readable while objects of the endpoint may go on; -1 if there is none.
+/// A descriptor that is readable while objects of the endpoint are ready; -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_endpoint_fd(endpoint: Option<&Endpoint>) -> c_int {
     guard_value(-1, || descriptor(behind("endpoint", endpoint)?.ready_descriptor()))

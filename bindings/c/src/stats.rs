@@ -12,7 +12,7 @@ pub struct Stats {
     pub received: Received,
     /// The path now.
     pub path: Path,
-    /// Messages given up, by reason.
+    /// Abandoned messages, by reason.
     pub abandoned: AbandonedByReason,
 }
 
@@ -28,7 +28,7 @@ pub struct Sent {
     pub messages: u64,
     /// Of those, acknowledged.
     pub messages_acked: u64,
-    /// Of those, given up, whether or not some of them was sent; see `Stats::abandoned`.
+    /// Abandoned ones among them, whether or not part of them was sent; see `Stats::abandoned`.
     pub messages_abandoned: u64,
     /// DATA chunks sent again.
     pub retransmissions: u64,
@@ -58,7 +58,7 @@ pub struct Received {
     pub chunks_dropped: u64,
 }
 
-/// Messages given up for one reason.
+/// Messages abandoned for one reason.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Abandoned {
@@ -68,7 +68,7 @@ pub struct Abandoned {
     pub sent: u64,
 }
 
-/// Messages given up, by reason.
+/// Abandoned messages, by reason.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct AbandonedByReason {

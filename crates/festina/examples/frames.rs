@@ -71,7 +71,7 @@ impl Player {
     }
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug)]
 struct Summary {
     players_most: usize,

@@ -99,7 +99,7 @@ fn main() -> ExitCode {
 #[derive(Clone, Debug, PartialEq)]
 struct Settings {
     bots: u32,
-    /// For how long each profile is measured.
+    /// Duration of the measurement of each profile.
     duration: Duration,
     /// Each way.
     loss: Probability,
@@ -158,7 +158,7 @@ struct Shared {
     window: OnceLock<(Instant, Instant)>,
     /// State and moves that were sent in that time.
     sent: AtomicU64,
-    /// How long those that came took, in nanoseconds.
+    /// Delays of the messages that arrived, in nanoseconds.
     delays_ns: Mutex<Vec<u64>>,
     chat_lines: AtomicU64,
     /// Lines that came before an earlier one of the same bot; there must be none.
@@ -170,7 +170,7 @@ impl Shared {
         self.window.get().is_some_and(|(from, to)| (*from..*to).contains(&at))
     }
 
-    /// The game goes on until the last messages that count have had their time to come.
+    /// Whether the last messages that count have had their time to arrive.
     fn is_over(&self, at: Instant) -> bool {
         self.window.get().is_some_and(|(_, to)| at >= *to + DRAIN)
     }
@@ -194,7 +194,7 @@ impl Shared {
     }
 }
 
-/// A message that begins with when it was sent, by whom, and its number.
+/// A message that starts with its send time, its sender and its number.
 fn message(at: Instant, bot: u32, number: u32, size: usize) -> Message {
     let mut payload = Vec::with_capacity(size);
     payload.extend(at.as_nanos().to_be_bytes());
@@ -204,7 +204,7 @@ fn message(at: Instant, bot: u32, number: u32, size: usize) -> Message {
     Message::new(payload)
 }
 
-/// What a message begins with; `None` if it is too short.
+/// Returns the header of a message; `None` if it is too short.
 fn header(message: &ReceivedMessage) -> Option<(Instant, u32, u32)> {
     let header = message.payload.get(..HEADER_BYTES)?;
     let (at, rest) = header.split_at(8);
@@ -231,7 +231,7 @@ fn play(settings: &Settings, profile: Profile) -> Result<Score, Failure> {
     // If the server ended instead, it says why.
     let played = told.recv().map_err(Failure::from).and_then(|address| host_bots(settings, profile, address, &shared));
     if played.is_err() {
-        // The server waits for the time that counts; it is over at once.
+        // The server waits for the measured window, which ends at once.
         let _ = shared.window.set((now(), now()));
     }
     let server_cpu = server.join().map_err(|_| "the server panicked")?;
@@ -259,7 +259,7 @@ fn config(profile: Profile) -> Config {
     Config::with_profile(profile).with_rto_initial(RTO_INITIAL)
 }
 
-/// What `reading` gives at the begin and at the end of the time that counts, once the last messages have had their time to come.
+/// Returns `reading` at the beginning and at the end of the measured window, once the last messages have had their time to arrive.
 async fn measured<T>(shared: &Shared, reading: impl Fn() -> Option<T>) -> Option<[T; 2]> {
     let (from, to) = loop {
         match shared.window.get() {
@@ -275,7 +275,7 @@ async fn measured<T>(shared: &Shared, reading: impl Fn() -> Option<T>) -> Option
     Some([before?, after?])
 }
 
-/// The server: takes the bots, sends the state and passes chat on until the time is over.
+/// The server: accepts the bots, sends the state and forwards chat until the end.
 async fn serve(listener: Listener, shared: Arc<Shared>) {
     let players: Arc<Mutex<HashMap<u32, Association>>> = Arc::default();
     let accepted = players.clone();
@@ -326,7 +326,7 @@ fn ticks() -> tokio::time::Interval {
     ticks
 }
 
-/// What the network did in the time that counts, and the CPU time of the bots.
+/// The network's counters in the measured window, and the CPU time of the bots.
 type Played = ([ProxyCounters; 2], Option<Duration>);
 
 /// Connects all bots through the network and lets them play.
@@ -408,7 +408,7 @@ async fn play_as(bot: u32, association: Association, shared: Arc<Shared>) {
     }
 }
 
-/// What a bot sees: the state, and the chat of its team.
+/// The receiving side of a bot: the state, and the chat of its team.
 async fn watch(association: Association, shared: Arc<Shared>) {
     let mut next_lines: HashMap<u32, u32> = HashMap::new();
     while let Ok(message) = association.recv().await {
@@ -432,7 +432,7 @@ fn cpu_time() -> Option<Duration> {
     line.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// What came of a game.
+/// The result of a game.
 struct Score {
     /// State and moves.
     sent: u64,

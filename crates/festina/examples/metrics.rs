@@ -6,7 +6,7 @@
 //! curl http://127.0.0.1:9090/metrics
 //! ```
 //!
-//! In a program that has a web server already, that answers with what `page` returns.
+//! A program with a web server of its own can serve the result of `page`.
 
 use std::error::Error;
 use std::net::SocketAddr;

@@ -101,7 +101,7 @@ pub enum ConnectError {
         /// The peer.
         remote: SocketAddr,
     },
-    /// Caller: the endpoint has as many associations as its settings allow.
+    /// Caller: the endpoint already has the maximum number of associations.
     #[error("the endpoint already has {associations_max} associations, the limit of its settings")]
     TooManyAssociations {
         /// The limit, `Admission::associations_max`.

@@ -19,7 +19,7 @@ pub struct Listener {
     endpoint: Endpoint,
     port: u16,
     queue: Arc<AcceptQueue>,
-    /// The place of `poll_next` among those who wait.
+    /// The place of `poll_next` among the waiters.
     stream_key: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// The place of one `accept` among those who wait.
+/// The place of one `accept` among the waiters.
 struct Place<'a> {
     queue: &'a AcceptQueue,
     key: Option<u64>,

@@ -156,7 +156,7 @@ struct Family<S: 'static> {
     value: Value<S>,
 }
 
-/// What a value is measured in; its name ends with that.
+/// Unit of a value, which is also the end of its name.
 #[derive(Clone, Copy)]
 enum Measure {
     Number,
@@ -342,7 +342,7 @@ mod tests {
         page
     }
 
-    /// The value of the one series that begins so.
+    /// Returns the value of the only series with this prefix.
     fn value(page: &str, series: &str) -> u64 {
         let found: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix(series)).collect();
         let [value] = found[..] else { panic!("{series} is there {} times in {page}", found.len()) };

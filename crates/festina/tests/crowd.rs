@@ -20,7 +20,7 @@ mod resident;
 /// Associations that one host asks for.
 const ATTEMPTS: u16 = 20_000;
 
-/// What the associations admitted by default may cost in all, with room for buffers. All that were asked for would need more.
+/// Memory limit of all associations admitted by default, with room for buffers. All requested ones would need more.
 const GROWTH_BYTES_MAX: u64 = 28 << 20;
 
 /// Round trips measured before the crowd comes.

@@ -27,7 +27,7 @@ const QUIET_PINGS: usize = 200;
 /// A busy machine may add this to the median of the round trips, and five times as much to the worst tenth of them.
 const DELAY_FLOOR: Duration = Duration::from_millis(10);
 
-/// What a flood may add to the resident memory of the process: buffers of received packets, but nothing for each INIT.
+/// Permitted growth of the process's resident memory during a flood: buffers of received packets, but nothing per INIT.
 const GROWTH_BYTES_MAX: u64 = 2 << 20;
 
 /// A busy machine may disturb a round; one without disturbance is enough.
@@ -42,7 +42,7 @@ fn flood(target: SocketAddr) -> Arc<AtomicBool> {
         socket.connect(target).unwrap();
         let inits: Vec<_> = (1..=1_024).map(init).collect();
         for init in inits.iter().cycle().take(INITS) {
-            // What the socket has no room for is lost.
+            // Packets that exceed the socket's buffer are lost.
             let _lost = socket.send(init);
         }
         told.store(true, Ordering::Relaxed);

@@ -20,7 +20,7 @@ const AT_ONCE: usize = 64;
 /// An association that says nothing for this long is idle.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How often the memory is looked at before it counts as too much.
+/// Number of measurements before the memory counts as too much.
 const IDLE_INTERVALS_MAX: u32 = 15;
 
 struct Counting;

@@ -8,7 +8,7 @@ use crate::plan::{Plan, Value};
 pub enum Origin {
     /// The publication states it; where.
     Stated(&'static str),
-    /// The publication is silent, or the value shows how much it matters; why this one.
+    /// The publication is silent, or the value is varied to show its influence; with the reason.
     Chosen(&'static str),
     /// It was set so that a published result comes out; which. Such results are shown, not scored.
     Fitted(&'static str),
@@ -35,7 +35,7 @@ impl Origin {
 /// Where values of a parameter come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assumption {
-    /// The parameter, or what no plan can set.
+    /// The parameter, or a property that no plan can set.
     pub subject: &'static str,
     /// The values that this applies to, as [`Value`] prints them; an empty list means all others.
     pub values: &'static [&'static str],
@@ -78,7 +78,7 @@ impl Assumption {
     }
 }
 
-/// Where a value of a parameter comes from, by what the experiment says of this value, or else of all others.
+/// Returns the origin of a parameter's value: the experiment's entry for this value, or otherwise for all others.
 pub fn origin_of(assumptions: &[Assumption], parameter: &str, value: &Value) -> Option<Origin> {
     let text = value.to_string();
     let of_parameter = || assumptions.iter().filter(|it| it.is_parameter && it.subject == parameter);
@@ -86,7 +86,7 @@ pub fn origin_of(assumptions: &[Assumption], parameter: &str, value: &Value) -> 
     named.or_else(|| of_parameter().find(|it| it.values.is_empty())).map(|it| it.origin)
 }
 
-/// The values of a plan whose origin the experiment does not tell; all of them if it tells of none.
+/// Returns the values of a plan without an origin; all of them if the experiment has none.
 pub fn untold(experiment: &dyn Experiment, plan: &Plan) -> Vec<String> {
     let assumptions = experiment.assumptions();
     let values = plan.sweep().iter().flat_map(|(name, values)| values.iter().map(move |value| (*name, value)));

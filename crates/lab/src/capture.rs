@@ -84,7 +84,7 @@ pub enum CaptureError {
     File {
         /// Which one.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -102,7 +102,7 @@ impl Capture {
         self.links.iter().map(|link| link.name.as_str())
     }
 
-    /// How many packets were seen but not kept, because there were [`PACKETS_MAX`] already.
+    /// Number of packets that were not stored because there were already [`PACKETS_MAX`].
     pub fn beyond_max(&self) -> u64 {
         self.beyond_max
     }
@@ -126,8 +126,8 @@ impl Capture {
         Ok(seen.into_iter().map(|(at, _, packet)| (at, packet)).collect())
     }
 
-    /// Writes a file for each pair of neighbours, or only for that of the link `only`, and returns their paths. `stem` begins
-    /// the files' names. The folder is made if it is missing.
+    /// Writes a file for each pair of neighbours, or only for that of the link `only`, and returns their paths. The files' names start with `stem`.
+    /// The folder is created if it does not exist.
     ///
     /// # Errors
     /// If there is no link `only`, or a file cannot be written.

@@ -1,8 +1,8 @@
-//! What repetitions say about a statement: an estimate with its interval, a bound, and a judgement.
+//! Evidence of repetitions for a statement: an estimate with its interval, a bound, and a judgement.
 //!
 //! - [`Estimate`] is a mean with its 95% interval, also of paired differences and ratios
-//! - [`Bound`] is what a statement demands of it; [`Bound::judge`] decides
-//! - [`Evidence`] gathers the cells of one statement into a [`Check`]
+//! - [`Bound`] is the bound of a statement; [`Bound::judge`] applies it
+//! - [`Evidence`] collects the cells of one statement into a [`Check`]
 //! - [`table`] judges counts and means of a published table
 
 pub mod table;
@@ -18,7 +18,7 @@ pub struct Estimate {
     pub mean: f64,
     /// Half the width of its 95% interval (Student's t); `None` if there was one repetition, which says nothing about chance.
     pub half_width: Option<f64>,
-    /// How many repetitions there were.
+    /// Number of repetitions.
     pub repetitions: usize,
 }
 
@@ -33,15 +33,15 @@ impl Estimate {
         Self::of_values(values.values())
     }
 
-    /// How much larger one number is than another in the same repetition, times `factor`: the mean of paired differences.
-    /// Repetitions that lack either are left out.
+    /// Returns the mean of paired differences: how much larger one number is than another in the same repetition, times `factor`. Repetitions without
+    /// either number are ignored.
     pub fn difference(one: &Repeated, factor: f64, other: &Repeated) -> Option<Self> {
         let differences: Vec<f64> = one.paired(other).map(|(one, other)| one - factor * other).collect();
         Self::of_values(&differences)
     }
 
-    /// How many times as large one number is as another: the ratio of their means, with an interval from the paired residuals.
-    /// Repetitions that lack either are left out. `None` if the other is zero on average.
+    /// Returns the ratio of two means, with an interval from the paired residuals. Repetitions without either number are ignored. `None` if the
+    /// denominator is zero on average.
     pub fn ratio(over: &Repeated, under: &Repeated) -> Option<Self> {
         let pairs: Vec<(f64, f64)> = over.paired(under).collect();
         let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / as_f64(pairs.len());
@@ -104,7 +104,7 @@ fn number(value: f64) -> String {
     format!("{:.decimals$}", value + 0.0)
 }
 
-/// What a statement demands of a number.
+/// The bound that a statement sets for a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// It lies below.
@@ -115,7 +115,7 @@ pub enum Bound {
     Within(f64, f64),
 }
 
-/// What an estimate says about a bound.
+/// The judgement of an estimate against a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// The whole interval meets the bound.
@@ -144,9 +144,8 @@ impl Bound {
         Self::Within(value - width, value + width)
     }
 
-    /// Judges one of `cells` of a statement that is broken if any of them is: the interval is widened, so that a statement which is true
-    /// of all has some broken cell in one set of runs of twenty at most, however many cells it has. That each of them holds needs no such
-    /// care.
+    /// Judges one of `cells` of a statement that is broken if any of them is. The interval is widened, so that at most one in twenty sets of runs
+    /// shows a broken cell of a true statement, regardless of the number of cells. For the judgement that all cells hold no widening is needed.
     pub fn judge_one_of(self, cells: usize, estimate: &Estimate) -> Judgement {
         let factor = widening(estimate.repetitions, cells);
         let wider = Estimate { half_width: estimate.half_width.map(|half| half * factor), ..*estimate };
@@ -177,8 +176,8 @@ impl Bound {
 const RUNS_PREDICTED_MAX: f64 = 10_000.0;
 
 impl Bound {
-    /// About how many runs would decide, if their mean and spread stayed as they are: the interval shrinks with the root of
-    /// their number. A guess of two digits; `None` if it reaches no side within 10,000 runs.
+    /// Estimates how many runs would decide, if their mean and spread stayed as they are: the interval shrinks with the root of their number. Rounded
+    /// to two digits; `None` if 10,000 runs would not decide.
     fn runs_to_decide(self, estimate: &Estimate, half_width: f64) -> Option<f64> {
         let distance = match self {
             Self::LessThan(bound) | Self::MoreThan(bound) => (estimate.mean - bound).abs(),
@@ -223,7 +222,7 @@ impl Cell {
         }
     }
 
-    /// If it is undecided by an estimate: how many runs would decide; the inner `None` if they would not.
+    /// Returns how many runs would decide, if the cell is undecided by an estimate; the inner `None` if they would not.
     fn runs_to_decide(&self, cells: usize) -> Option<Option<f64>> {
         let (estimate, bound) = self.found.as_ref().ok().filter(|_| self.judgement(cells) == Judgement::Undecided)?;
         let may_hold = bound.judge(&Estimate::exact(estimate.mean)) == Judgement::Holds;
@@ -377,7 +376,7 @@ mod tests {
             }
             evidence.check("s").verdict.seen().to_owned()
         };
-        // Ten runs have an interval twice as wide as the distance to the bound: four times as many are needed.
+        // The interval of ten runs is twice as wide as the distance to the bound, so four times as many are needed.
         assert!(seen(&[(0.75, 0.5), (0.25, 0.125)]).starts_with("about 40 runs would decide; undecided: cell 0.750"));
         assert!(
             seen(&[(0.75, 0.5), (0.875, 0.5)]).starts_with("about 160 runs would decide; "),
@@ -385,7 +384,7 @@ mod tests {
         );
         assert!(seen(&[(0.999, 0.5), (0.75, 0.5)]).starts_with("more runs would not decide; "));
         assert!(seen(&[(1.25, 0.125)]).starts_with("cell 1.25"), "it is decided");
-        // On the wrong side it has to lie beyond what chance does to one of two: 1.25 times as wide, 10 runs.
+        // On the wrong side one of two cells needs a wider interval: 1.25 times as wide, 10 runs.
         assert!(
             seen(&[(0.25, 0.125), (1.5, 0.5)]).starts_with("about 15 runs would decide; "),
             "{}",
@@ -406,7 +405,7 @@ mod tests {
             }
             evidence.judgement().expect("there are cells")
         };
-        // One interval in twenty lies beside the truth. Of ten, each is 1.49 times as wide (t of 29 at 0.9975 and at 0.975).
+        // One interval in twenty misses the truth. With ten, each is 1.49 times as wide (t of 29 at 0.9975 and at 0.975).
         assert_eq!([verdict(1, 1.12), verdict(10, 1.12)], [Judgement::Broken, Judgement::Undecided]);
         assert_eq!([verdict(10, 1.14), verdict(10, 1.16)], [Judgement::Undecided, Judgement::Broken]);
         assert_eq!(verdict(10, 0.88), Judgement::Holds, "that it holds takes the interval as it is");

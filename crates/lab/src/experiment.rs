@@ -30,7 +30,7 @@ pub trait Experiment: Sync {
     /// The experiment's own plan, in TOML; it sets every parameter.
     fn plan(&self) -> &'static str;
 
-    /// What a plan can set.
+    /// Parameters that a plan can set.
     fn parameters(&self) -> Vec<Parameter>;
 
     /// The tables that a plan can have, any number of each kind; none, unless the experiment says otherwise.
@@ -38,7 +38,7 @@ pub trait Experiment: Sync {
         Vec::new()
     }
 
-    /// What makes no sense about a point although each value by itself does; the plan is refused then.
+    /// Returns a conflict between the values of a point that are valid one by one; the plan is then refused.
     fn objection(&self, _point: &Point) -> Option<Objection> {
         None
     }
@@ -68,13 +68,12 @@ pub trait Experiment: Sync {
         None
     }
 
-    /// The published numbers beside ours, in the order of the publication; none, unless the experiment says otherwise.
+    /// Published numbers to compare with ours, in the order of the publication; none by default.
     fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
         Vec::new()
     }
 
-    /// The published numbers and inequalities beside ours, each judged by the interval of ours; unless the experiment says
-    /// otherwise, its [`comparisons`](Self::comparisons).
+    /// Published numbers and inequalities, each judged by our interval; by default the [`comparisons`](Self::comparisons).
     fn scoreboard(&self, results: &Results) -> Vec<Entry> {
         self.comparisons(results).into_iter().map(Entry::from).collect()
     }
@@ -82,7 +81,7 @@ pub trait Experiment: Sync {
     /// Whether the results have the shape that they must have.
     fn checks(&self, results: &Results) -> Vec<Check>;
 
-    /// Numbers whose means the table on a terminal shows beside the delays of a point; none, unless the experiment says otherwise.
+    /// Names of numbers whose means a terminal's table shows next to the delays of a point; none by default.
     fn beside_delays(&self) -> &'static [&'static str] {
         &[]
     }
@@ -121,7 +120,7 @@ fn distribution(results: &Results, series: &str) -> Figure {
     figure
 }
 
-/// What tells a point from the others: its values alone if only one parameter is swept.
+/// Name of a point among the others: its values alone if only one parameter is swept.
 fn curve_name(plan: &Plan, point: &Point) -> String {
     let swept: Vec<&str> = plan.swept().collect();
     match swept.as_slice() {
@@ -139,16 +138,16 @@ pub struct Objection {
     pub problem: String,
 }
 
-/// A published number beside ours.
+/// A published number and ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// What the number tells, such as `mean waiting time, load 50%`.
+    /// Name of the number, such as `mean waiting time, load 50%`.
     pub what: String,
     /// The unit of both numbers, empty if they have none.
     pub unit: &'static str,
     /// The published value.
     pub published: f64,
-    /// What we measured; `None` if this run did not.
+    /// Our measurement; `None` if this run has none.
     pub measured: Option<f64>,
     /// Why the two differ, as far as known.
     pub why: Option<String>,
@@ -203,7 +202,7 @@ impl Check {
         Self::judged(statement, Verdict::Skipped(lacking.into()))
     }
 
-    /// A check whose verdict is known, such as from [`Evidence`](crate::evidence::Evidence).
+    /// Creates a check with a known verdict, such as from [`Evidence`](crate::evidence::Evidence).
     pub fn judged(statement: impl Into<String>, verdict: Verdict) -> Self {
         Self { statement: statement.into(), verdict }
     }

@@ -48,7 +48,7 @@ pub struct Figure {
     pub y: Axis,
     /// The curves, drawn in this order.
     pub curves: Vec<Curve>,
-    /// Whether each curve's name also stands beside it, which is left out anyway if there are more than six.
+    /// Whether each curve's name is also shown next to it; never with more than six curves.
     pub has_curve_names: bool,
     /// Points of several kinds, drawn in this order over the curves.
     pub points: Vec<PointSeries>,
@@ -56,7 +56,7 @@ pub struct Figure {
     pub bars: Option<Bars>,
     /// Vertical lines behind everything else.
     pub marks: Vec<Mark>,
-    /// Words beside places in the figure.
+    /// Annotations in the figure.
     pub notes: Vec<Note>,
 }
 
@@ -96,7 +96,7 @@ impl Figure {
 pub struct Curve {
     /// Name next to the curve and in the legend.
     pub name: String,
-    /// The points in axis values, joined by straight lines. What lies outside the axes is drawn on their edge.
+    /// The points in axis values, joined by straight lines. Points outside the axes are drawn on their edge.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -200,7 +200,7 @@ pub struct Mark {
     pub label: String,
 }
 
-/// Words beside a place in the figure.
+/// An annotation next to a place in the figure.
 #[derive(Clone, Debug)]
 pub struct Note {
     /// Across.

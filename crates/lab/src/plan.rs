@@ -68,10 +68,10 @@ pub const RUNS_MAX: usize = 1_000_000;
 /// The most repetitions of each point.
 pub const REPETITIONS_MAX: u32 = 10_000;
 
-/// How much of an experiment is run.
+/// The scale of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// What the paper did.
+    /// As in the paper.
     Full,
     /// As little as shows the shape within seconds.
     Quick,
@@ -118,7 +118,7 @@ impl Plan {
         &self.title
     }
 
-    /// How much is run.
+    /// Returns the scale.
     pub fn scale(&self) -> Scale {
         self.scale
     }
@@ -128,12 +128,12 @@ impl Plan {
         self.seed
     }
 
-    /// How often each point is run, if nothing else is said of it.
+    /// Default number of runs of each point.
     pub fn repetitions(&self) -> u32 {
         self.repetitions
     }
 
-    /// How often this point is run.
+    /// Number of runs of this point.
     pub fn repetitions_of(&self, point: &Point) -> u32 {
         self.more.as_ref().filter(|more| more.holds(point)).map_or(self.repetitions, |more| more.repetitions)
     }
@@ -143,8 +143,8 @@ impl Plan {
         self.more.as_ref()
     }
 
-    /// Runs each point this often instead, none more often, at least once, at most [`REPETITIONS_MAX`] times, and so that there are at most
-    /// [`RUNS_MAX`] runs. Returns how often that is.
+    /// Sets the number of runs of every point, at least once, at most [`REPETITIONS_MAX`] times, and so that there are at most [`RUNS_MAX`] runs.
+    /// Returns the resulting number.
     pub fn set_repetitions(&mut self, repetitions: u32) -> u32 {
         let most = RUNS_MAX / self.points().len().max(1);
         let most = u32::try_from(most).unwrap_or(u32::MAX).clamp(1, REPETITIONS_MAX);
@@ -198,7 +198,7 @@ impl Plan {
         departing.is_empty() || self.one_at_a_time.iter().any(|group| departing.iter().all(|name| group.contains(name)))
     }
 
-    /// What tells a point from the others of this plan: its swept values, as in `load 50%`.
+    /// Label of a point among the others of this plan: its swept values, as in `load 50%`.
     pub fn label(&self, point: &Point) -> String {
         let swept: Vec<String> =
             self.swept().filter_map(|name| point.value(name).map(|value| format!("{name} {value}"))).collect();

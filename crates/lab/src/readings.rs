@@ -1,4 +1,4 @@
-//! Which published statements survive which reading of what the papers leave open.
+//! Published statements that survive under each reading of points that the papers leave open.
 
 use std::fmt::Write as _;
 
@@ -33,9 +33,9 @@ pub struct Combination {
     pub rtt_samples: &'static str,
     /// Which SACKs restart the timer.
     pub timer_restart: &'static str,
-    /// What the fix of the timer does.
+    /// The fix of the timer.
     pub timer_fix: &'static str,
-    /// How long SACKs are delayed.
+    /// Delay of SACKs.
     pub sack_delay: &'static str,
 }
 
@@ -68,11 +68,11 @@ impl Combination {
         words.iter().all(|word| all.contains(&word.as_str()))
     }
 
-    /// The plan of an experiment under these readings. What statements compare stays swept, such as the delay of SACKs in p10-fig4; what
-    /// is swept one at a time to show how much it matters keeps its first value, and p10-fig8a shrinks to the case of the figure.
+    /// Returns the plan of an experiment under these readings. Parameters that statements compare stay swept, such as the delay of SACKs in p10-fig4.
+    /// Parameters swept one at a time to show their influence keep their first value, and p10-fig8a shrinks to the case of the figure.
     ///
     /// # Errors
-    /// If the experiment has not these parameters.
+    /// If the experiment does not have these parameters.
     pub fn plan(&self, experiment: &dyn Experiment, scale: Scale) -> Result<Plan, PlanError> {
         let mut settings = format!(
             "rtt_samples = \"{}\"\ntimer_restart = \"{}\"\ntimer_fix = \"{}\"\n",
@@ -88,11 +88,11 @@ impl Combination {
     }
 }
 
-/// The part of an experiment's own plan that statements speak of: what P06 and P10 leave open and the plan sweeps one at a time, to show
-/// how much it matters, keeps its first value.
+/// Returns the part of an experiment's own plan that statements use: parameters of P06 and P10 that the plan sweeps one at a time, to show their
+/// influence, keep their first value.
 ///
 /// # Errors
-/// None for the plans of the experiments, which a test sees to.
+/// None for the plans of the experiments, which a test verifies.
 pub fn plan_of_statements(experiment: &dyn Experiment, scale: Scale) -> Result<Plan, PlanError> {
     if EXPERIMENTS.contains(&experiment.name()) {
         compared(experiment, scale, String::new())
@@ -129,11 +129,11 @@ pub struct Outcome {
     pub combination: Combination,
     /// The experiment.
     pub experiment: &'static str,
-    /// What came of its checks.
+    /// Results of its checks.
     pub checks: Vec<Check>,
 }
 
-/// The combination whose statements survive most: more hold than are broken, by most.
+/// Returns the combination with the largest surplus of statements that hold over those that are broken.
 pub fn survivor(outcomes: &[Outcome]) -> Option<Combination> {
     let balance = |combination: &Combination| {
         let [held, broken, _] = counts(outcomes, combination);
@@ -150,7 +150,7 @@ pub fn survivor(outcomes: &[Outcome]) -> Option<Combination> {
     best
 }
 
-/// How many statements hold, are broken and are undecided under a combination.
+/// Returns how many statements hold, are broken and are undecided under a combination.
 fn counts(outcomes: &[Outcome], combination: &Combination) -> [usize; 3] {
     let checks =
         outcomes.iter().filter(|outcome| outcome.combination == *combination).flat_map(|outcome| &outcome.checks);

@@ -55,7 +55,7 @@ pub enum ReportError {
     File {
         /// Which one.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -100,7 +100,7 @@ impl<'e> Report<'e> {
         self.checks.iter().filter(|check| matches!(check.verdict, Verdict::Broken(_)))
     }
 
-    /// How many checks there are, and how many of them were tested.
+    /// Number of checks, and of those tested.
     pub fn tested(&self) -> (usize, usize) {
         let tested = self.checks.iter().filter(|check| !matches!(check.verdict, Verdict::Skipped(_))).count();
         (self.checks.len(), tested)
@@ -117,7 +117,7 @@ impl<'e> Report<'e> {
         &self.checks
     }
 
-    /// The published numbers beside ours.
+    /// Published numbers and ours.
     pub fn scoreboard(&self) -> &[Entry] {
         &self.scoreboard
     }

@@ -21,7 +21,7 @@ use crate::summary::{PointSummary, Results};
 /// How a plan is run. None of this changes the results.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// How many threads run; `None` for one per processor.
+    /// Number of threads; `None` for one per processor.
     pub jobs: Option<usize>,
     /// Which part of the plan is run.
     pub shard: Shard,
@@ -35,8 +35,8 @@ pub struct RunOptions {
 /// all dependencies' versions. It does not depend on how or where the lab was built.
 pub const CODE_VERSION: &str = env!("FESTINA_CODE_VERSION");
 
-/// Removes from a store what no run of `code_version` takes up: finished runs of other versions, and what broken-off runs
-/// left behind. No run may be under way in the store.
+/// Removes files from a store that no run of `code_version` uses: finished runs of other versions, and the remains of interrupted runs. No run may be
+/// under way in the store.
 ///
 /// # Errors
 /// If the store cannot be read, or a file not removed.
@@ -86,7 +86,7 @@ impl fmt::Display for Shard {
     }
 }
 
-/// How far a run of a plan is, in runs of a point with a seed.
+/// Progress of a run of a plan, in runs of a point with a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Finished, those taken up from the store included.
@@ -95,16 +95,16 @@ pub struct Progress {
     pub total: usize,
 }
 
-/// What came of running a plan or a part of it.
+/// Outcome of running a plan or a part of it.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// Every run of the plan is in the store.
     Complete(Box<Results>),
     /// This part is done, but others are not in the store yet.
     Partial {
-        /// How many runs of the plan are missing.
+        /// Number of missing runs of the plan.
         missing: usize,
-        /// How many the plan has.
+        /// Number of runs of the plan.
         total: usize,
     },
 }
@@ -118,7 +118,7 @@ pub enum RunError {
     Store {
         /// The store's folder.
         folder: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The system gives no threads.
@@ -255,7 +255,7 @@ impl Archive {
         self.store.load(&self.identity(run))
     }
 
-    /// Summarizes each point, its repetitions in order; or says how many runs are missing.
+    /// Summarises each point, its repetitions in order; or returns the number of missing runs.
     fn summarize(&self) -> Result<Vec<PointSummary>, usize> {
         let summaries: Vec<(PointSummary, usize)> = self
             .runs

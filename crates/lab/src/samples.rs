@@ -7,10 +7,10 @@ use festina_units::Instant;
 
 use crate::statistics::DelayStatistics;
 
-/// What one repetition of one point measured: delays in named series, and named numbers.
+/// Measurements of one repetition of one point: delays in named series, and named numbers.
 ///
-/// A series is either [recorded](Self::record), which keeps every delay, or [tallied](Self::tally), which keeps how many
-/// there were of each length: the form for series of very many messages. Tables and figures treat both alike.
+/// A series is either [recorded](Self::record), which keeps every delay, or [tallied](Self::tally), which counts equal delays, for series of very
+/// many messages. Tables and figures treat both alike.
 ///
 /// A name is in lower case and has no comma, such as `first retransmission`; it appears in tables and files.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,7 +25,7 @@ pub struct Samples {
 pub struct Sample {
     /// When it was handed to the sender, in the time of the simulation.
     pub sent_at: Instant,
-    /// How long it took.
+    /// The delay.
     pub delay: Duration,
 }
 

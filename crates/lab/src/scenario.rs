@@ -1,15 +1,15 @@
-//! What many experiments have in common: transports by their settings, and the thin stream over a path.
+//! Set-ups shared by experiments: transports by their settings, and the thin stream over a path.
 //!
-//! - [`Stack`]: which transport carries a stream, and how it is set
+//! - [`Stack`]: the transport of a stream, with its settings
 //! - [`ThinStream`]: one stream of small messages over one path, and the truth about it
-//! - [`petlund`](Group): the transports that P10 compares; [`Congested`]: thin streams beside its web traffic
-//! - [`MediaProfile`]: a media stream over TCP beside elephants, mice and constant bit rate
-//! - [`Readings`]: lksctp by each reading of what the papers leave open, and [`Fault`]s that the checks must notice
-//! - [`Competition`]: streams that share a bottleneck, and what each gets
-//! - `contended`: bottlenecks in a row with greedy TCP flows; `mixture`: messages of mixed importance beside them; `log_lines`: log lines of
+//! - [`petlund`](Group): the transports that P10 compares; [`Congested`]: thin streams with its web traffic
+//! - [`MediaProfile`]: a media stream over TCP with elephants, mice and constant bit rate
+//! - [`Readings`]: lksctp under each reading of points that the papers leave open, and [`Fault`]s that the checks must notice
+//! - [`Competition`]: streams that share a bottleneck, and the share of each
+//! - `contended`: bottlenecks in a row with greedy TCP flows; `mixture`: messages of mixed importance with them; `log_lines`: log lines of
 //!   two classes over any transport
 //! - [`GameReplay`]: machines that replay game traffic side by side
-//! - `server`: flows to many clients, each over its own path, as captures at both ends show them; `flaw`: captures that are wrong on purpose
+//! - `server`: flows to many clients, each over its own path, as captured at both ends; `flaw`: deliberately flawed captures
 //! - [`Retransmissions`]: retransmissions counted and timed by ordinal, cause and need
 
 pub(crate) mod bottleneck;

@@ -1,4 +1,4 @@
-//! Published numbers and inequalities beside ours.
+//! Published numbers and inequalities, and ours.
 
 use crate::count::as_f64;
 use crate::evidence::table::OneRun;
@@ -31,18 +31,18 @@ pub enum Standing {
     NotTested(String),
 }
 
-/// A published number or inequality, and what we measured.
+/// A published number or inequality, and our measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// What the number tells, such as `mean waiting time, load 50%`.
+    /// Name of the number, such as `mean waiting time, load 50%`.
     pub what: String,
     /// The unit of both, empty if they have none.
     pub unit: &'static str,
     /// The published result.
     pub published: Published,
-    /// What we measured; `None` if this run did not.
+    /// Our measurement; `None` if this run has none.
     pub measured: Option<Estimate>,
-    /// How many standard deviations of our runs the published one lies above their mean, where one run was published.
+    /// Distance of the published number from the mean of our runs, in standard deviations, if a single run was published.
     pub z: Option<f64>,
     /// Whether it counts.
     pub standing: Standing,
@@ -86,7 +86,7 @@ impl Entry {
         Self { why: Some(why.into()), ..self }
     }
 
-    /// Says to what a parameter was fitted: the entry is shown, not scored.
+    /// States to which result a parameter was fitted: the entry is shown, not scored.
     #[must_use]
     pub fn fitted(self, how: &'static str) -> Self {
         Self { standing: Standing::Fitted(how), ..self }

@@ -1,4 +1,4 @@
-//! Delays gathered one by one, and what can be said about them.
+//! Statistics of delays.
 
 use crate::count::as_f64;
 use std::time::Duration;
@@ -79,13 +79,12 @@ impl DelayStatistics {
         })
     }
 
-    /// The histogram: delays in nanoseconds, rising, each the longest of those that it stands for, and how many there
-    /// were.
+    /// The histogram: ascending delays in nanoseconds, each the longest of its bucket, with counts.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         self.histogram_ns.iter_recorded().map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
     }
 
-    /// How many delays were recorded.
+    /// Number of recorded delays.
     pub fn count(&self) -> u64 {
         self.histogram_ns.len()
     }

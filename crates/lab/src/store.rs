@@ -56,7 +56,7 @@ impl Default for Fnv1a {
 }
 
 impl Fnv1a {
-    /// Goes on with `bytes`.
+    /// Continues with `bytes`.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
     }
@@ -80,13 +80,13 @@ impl Store {
         Ok(Self { folder: folder.to_owned() })
     }
 
-    /// What the run measured, if it is here and whole.
+    /// Loads the measurements of a run, if they are complete.
     pub(crate) fn load(&self, identity: &Identity) -> Option<Samples> {
         let text = fs::read_to_string(self.folder.join(identity.file_name())).ok()?;
         decode(identity, &text)
     }
 
-    /// Keeps what the run measured.
+    /// Stores the measurements of a run.
     pub(crate) fn save(&self, identity: &Identity, samples: &Samples) -> io::Result<()> {
         let name = identity.file_name();
         // Two processes may be at the same run; each writes a file of its own, and one of them stays.
@@ -120,7 +120,7 @@ impl Store {
 /// Files removed from a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// How many files.
+    /// Number of files.
     pub files: u64,
     /// Their size.
     pub bytes: u64,

@@ -75,7 +75,7 @@ impl PointSummary {
         self.repetitions += 1;
     }
 
-    /// How many repetitions there were.
+    /// Number of repetitions.
     pub fn repetitions(&self) -> u32 {
         self.repetitions
     }
@@ -131,7 +131,7 @@ impl SeriesSummary {
         &self.max_s
     }
 
-    /// How many delays each repetition has.
+    /// Number of delays in each repetition.
     pub fn counts(&self) -> &Repeated {
         &self.counts
     }

@@ -1,9 +1,9 @@
-//! What a capture says about its streams, as a page to look at: P10's Table 1 and Fig. 1 for any capture, how delays are distributed, and
-//! the life of the worst streams.
+//! The statistics of a capture's streams as a page: P10's Table 1 and Fig. 1 for any capture, distributions of delays, and the life of the worst
+//! streams.
 //!
-//! [`WhatIf`] simulates what thin flows would have seen with another transport.
+//! [`WhatIf`] simulates thin flows with another transport.
 //!
-//! The analysis itself is in `festina-trace`; here is what draws it.
+//! The analysis itself is in `festina-trace`; this module draws it.
 
 mod classes;
 mod life;
@@ -39,7 +39,7 @@ type Measure = fn(&StreamReport) -> f64;
 pub struct TracePage<'a> {
     /// Name of the source.
     pub title: &'a str,
-    /// How much was read.
+    /// Summary of the data read.
     pub summary: Summary,
     /// Streams, those with the longest delays first.
     pub streams: &'a [StreamReport],
@@ -79,7 +79,7 @@ impl TracePage<'_> {
         Ok(document(self.title, &body))
     }
 
-    /// What came out, in one or two sentences.
+    /// The result in one or two sentences.
     pub fn lead(&self) -> String {
         let thin = self.streams.iter().filter(|stream| is_thin(stream)).count();
         let delayed: Vec<&StreamReport> =
@@ -265,12 +265,12 @@ fn mean_ms(stream: &StreamReport) -> f64 {
     stream.delays.best_known_ns().mean().unwrap_or(0.0) / 1e6
 }
 
-/// Who sends to whom.
+/// Sender and receiver of a stream.
 pub fn ends(stream: &StreamReport) -> String {
     format!("{} > {}", stream.source, stream.destination)
 }
 
-/// How often in words.
+/// A count in words.
 pub fn times(count: u64) -> String {
     match count {
         1 => "once".to_owned(),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::path::{Path, Pipe, Wire};
 use crate::peer::{Message, Peer, SendError, Stack};
 
-/// Packets handed over between two looks at what the receiver wants to send on a path without wire; on a wire, packets that
-/// arrive between two looks at the application.
+/// Packets handed over between two polls of the receiver's output on a path without a wire; on a wire, packets that arrive between two polls by the
+/// application.
 pub const BATCH_PACKETS: usize = 32;
 
 /// Virtual time without any delivery after which a transfer counts as stalled.
@@ -63,8 +63,8 @@ impl<P: Peer> Pair<P> {
         Pair::connect(&mut S::new(&path.settings), path.wire, seed, Duration::ZERO)
     }
 
-    /// Sends up to `send_max` messages from the near to the far endpoint, until at least `deliver_min` have been delivered;
-    /// returns how many were, or what stopped it.
+    /// Sends up to `send_max` messages from the near to the far endpoint, until at least `deliver_min` have been delivered. Returns the number
+    /// delivered, or the reason that stopped the transfer.
     pub(super) fn transfer(&mut self, message: &Message, send_max: u64, deliver_min: u64) -> Result<u64, String> {
         let (mut sent, mut delivered) = (0, 0);
         while delivered < deliver_min {
@@ -90,8 +90,8 @@ impl<P: Peer> Pair<P> {
         Ok(delivered)
     }
 
-    /// Keeps the send buffer full for once or more times `time`, until at least `deliver_min` messages have been delivered; returns
-    /// how many were, or what stopped it.
+    /// Keeps the send buffer full for a multiple of `time`, until at least `deliver_min` messages have been delivered. Returns the number delivered,
+    /// or the reason that stopped the transfer.
     pub(super) fn stream(&mut self, message: &Message, deliver_min: u64, time: Duration) -> Result<u64, String> {
         let mut delivered = 0;
         while delivered < deliver_min {
@@ -123,7 +123,7 @@ impl<P: Peer> Pair<P> {
         self.progress = Progress { last_delivery: self.now, ..Progress::default() };
     }
 
-    /// Moves packets or else time. The error says what stopped the transfer, if it has stopped.
+    /// Moves packets, or otherwise time. Returns an error with the reason if the transfer has stopped.
     fn turn_or_wait(&mut self) -> Result<(), String> {
         self.progress.turns += 1;
         if self.progress.turns > VAIN_TURNS_MAX {
@@ -160,7 +160,7 @@ impl<P: Peer> Pair<P> {
             let back = hand_over(far, near, *now);
             return there || back;
         };
-        // What the application and the timers have set free.
+        // Packets released by the application and the timers.
         let sent = drain(near, to_far, *now) | drain(far, to_near, *now);
         let there = deliver(to_far, far, to_near, *now);
         let back = deliver(to_near, near, to_far, *now);
@@ -311,7 +311,7 @@ mod tests {
     fn a_window_of_messages_takes_one_round_trip() {
         let path = path("20ms");
         let mut pair = Pair::over::<Festina>(&path, 1).expect("it connects");
-        // Slow start is over after a second.
+        // Slow start has ended after a second.
         pair.stream(&message(), 1, Duration::from_secs(1)).expect("nothing is lost");
         let delivered = pair.stream(&message(), 1, 10 * path.round_trip()).expect("nothing is lost");
         let window_messages = u64::from(path.settings.receive_window_bytes) / 1_200;

@@ -12,12 +12,12 @@ use festina_units::Probability;
 
 use crate::peer::Settings;
 
-/// A path and what the endpoints at its ends are allowed to hold.
+/// A path, and the buffer limits of the endpoints at its ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Short name, for reports and to be chosen by.
     pub name: &'static str,
-    /// What the path does to packets, in words.
+    /// The effects of the path on packets, in words.
     pub description: &'static str,
     /// What carries the packets; `None` hands them over at once, in batches.
     pub wire: Option<Wire>,

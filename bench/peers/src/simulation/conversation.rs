@@ -1,8 +1,8 @@
-//! Conversations of Festina with another stack in virtual time whose messages may be given up: every policy, with resets between their
-//! parts or without.
+//! Conversations of Festina with another stack in virtual time in which messages may be abandoned: every policy, with or without resets between their
+//! parts.
 //!
-//! Each part begins and ends with one reliable message on each stream, both ways. In its middle are the messages with policies; one in four of
-//! these is reliable, too. After each part but the last, both sides reset all their streams, if the plan says so.
+//! Each part begins and ends with one reliable message on each stream, both ways. Between them are the messages with policies; a quarter of them is
+//! reliable too. After each part except the last, both sides reset all their streams, if the plan says so.
 
 mod side;
 
@@ -42,24 +42,24 @@ pub struct Plan {
     pub resets: bool,
     /// The policies of Festina's messages, in turn.
     pub policies: Vec<Policy>,
-    /// The same of the peer's.
+    /// The peer's policies.
     pub peer_policies: Vec<Policy>,
     /// Messages with policies in each part, from either side.
     pub messages: u32,
 }
 
-/// What came of a conversation that satisfied all checks.
+/// Counts of a conversation that satisfied all checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Messages that arrived, both directions.
     pub delivered: u64,
-    /// Festina's messages given up, before anything of them had left and later.
+    /// Festina's abandoned messages: before any part was sent, and later.
     pub abandoned: [u64; 2],
     /// The peer's messages that did not arrive.
     pub missing: u64,
     /// FORWARD-TSN and I-FORWARD-TSN that Festina sent.
     pub forward_tsns: u64,
-    /// Streams that began anew, both directions.
+    /// Streams that were reset, in both directions.
     pub resets: u64,
 }
 
@@ -77,7 +77,7 @@ impl Add for Tally {
     }
 }
 
-/// How far the conversation is.
+/// The stage of the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// The reliable messages at the beginning of a part, from then on.
@@ -148,7 +148,7 @@ struct Conversation<P> {
 }
 
 impl<P: PartiallyReliable> Conversation<P> {
-    /// Enters the next stage when this one is over. Returns whether it did.
+    /// Enters the next stage when this one is complete. Returns whether it did.
     fn advance(&mut self, plan: &Plan) -> Result<bool, String> {
         let is_quiet = self.festina.has_settled() && self.peer.has_settled();
         let next = match self.stage {

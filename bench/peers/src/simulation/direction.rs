@@ -31,7 +31,7 @@ impl Direction {
         self.link.poll_deadline().map(|at| at - Instant::ZERO)
     }
 
-    /// From now on every packet arrives, and whole; reordering and duplication go on.
+    /// From now on every packet arrives undamaged; reordering and duplication continue.
     pub(super) fn shelter(&mut self) {
         self.link.set_loss(LossModel::None);
         self.is_sheltered = true;
@@ -54,7 +54,7 @@ impl LinkPacket for Datagram {
         ByteCount::from_len(self.bytes.len())
     }
 
-    /// Flips one bit, which every CRC32c tells.
+    /// Flips one bit, which every CRC32c detects.
     fn corrupt(&mut self, entropy: u64) {
         if !self.is_sheltered {
             let mut bytes = self.bytes.to_vec();

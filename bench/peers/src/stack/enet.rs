@@ -1,6 +1,6 @@
 //! ENet, the reliable protocol of many games, in the Rust edition of the crate `rusty_enet`.
 //!
-//! It tells no deadline: a driver calls its `service` again and again, and at each packet that comes.
+//! It reports no deadline: a driver calls its `service` repeatedly, and for each received packet.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -30,10 +30,10 @@ pub struct EnetSettings {
 }
 
 impl EnetSettings {
-    /// A client that connects, and its server. The seed decides what the stack draws at random.
+    /// A client that connects, and its server. The seed determines the stack's random numbers.
     ///
     /// # Panics
-    /// If the hosts cannot be made, which is a fault of this file.
+    /// If the hosts cannot be created, which is a fault of this file.
     #[must_use]
     pub fn pair(&self, seed: u64) -> [EnetPeer; 2] {
         let mut client = EnetPeer::new(*self, seed);

@@ -95,7 +95,7 @@ impl Festina {
         config
     }
 
-    /// A factory whose associations are set as `config` says.
+    /// A factory whose associations use `config`.
     ///
     /// # Panics
     /// If a setting lies outside of Festina's limits.
@@ -137,7 +137,7 @@ pub struct FestinaPeer {
     replies: Vec<Bytes>,
     written: Written,
     failure: Option<Failure>,
-    /// Outbound and inbound streams that have begun anew.
+    /// Outbound and inbound streams that were reset.
     resets: [u64; 2],
 }
 
@@ -216,7 +216,7 @@ impl FestinaPeer {
         self.association.as_deref().map(Association::stats)
     }
 
-    /// How many outbound and inbound streams have begun anew.
+    /// Returns how many outbound and inbound streams were reset.
     #[must_use]
     pub fn resets(&self) -> [u64; 2] {
         self.resets

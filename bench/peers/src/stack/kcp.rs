@@ -1,6 +1,6 @@
 //! KCP, a reliable protocol over UDP without handshake, in the Rust edition of the crate `kcp`.
 //!
-//! It has a clock of milliseconds and works when its `update` is called, which `check` asks for every `interval` at least.
+//! It has a millisecond clock and works when its `update` is called, which `check` requires at least every `interval`.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -58,7 +58,7 @@ pub trait Quic: Sized {
     /// A factory with a certificate of its own.
     fn new(settings: QuicSettings) -> Self;
 
-    /// A client that connects, and its server. The seed decides what the stack draws at random.
+    /// A client that connects, and its server. The seed determines the stack's random numbers.
     fn pair(&self, seed: u64) -> [Box<dyn Peer>; 2];
 }
 

@@ -18,11 +18,11 @@ pub(super) const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr
 pub trait WebRtcAssociation: Sized {
     /// The library's endpoint, which makes associations and knows which one a packet is for.
     type Endpoint;
-    /// What the endpoint calls an association.
+    /// The endpoint's handle of an association.
     type Handle: Copy + PartialEq;
-    /// What the endpoint makes of a packet.
+    /// The endpoint's result for a packet.
     type Routed;
-    /// What the endpoint has for an association that it knows.
+    /// The endpoint's input for a known association.
     type Input;
 
     /// How it reacts when the other side has reset a stream.
@@ -30,11 +30,11 @@ pub trait WebRtcAssociation: Sized {
 
     /// Gives a packet to the endpoint, which names the association that it is for.
     fn route(endpoint: &mut Self::Endpoint, at: Instant, packet: Bytes) -> Option<(Self::Handle, Self::Routed)>;
-    /// Tells whether that association is new.
+    /// Returns the destination, which tells whether the association is new.
     fn sort(routed: Self::Routed) -> Option<Destination<Self>>;
     /// Makes the endpoint forget an association.
     fn forget(endpoint: &mut Self::Endpoint, handle: Self::Handle);
-    /// Takes in what the endpoint has for this association.
+    /// Passes the endpoint's input to this association.
     fn take_input(&mut self, input: Self::Input);
     /// The next packets to send.
     fn next_packets(&mut self, at: Instant) -> Option<Vec<Bytes>>;
@@ -44,7 +44,7 @@ pub trait WebRtcAssociation: Sized {
     fn run_timers(&mut self, at: Instant);
     /// The next thing that the association has to tell.
     fn next_news(&mut self) -> Option<News>;
-    /// How far it is.
+    /// Returns the phase of the association.
     fn phase(&self) -> Phase;
     /// Makes sure that the message's stream exists, and is as reliable and ordered as the message.
     fn prepare_stream(&mut self, message: &Message, policy: Policy) -> Result<(), String>;
@@ -54,7 +54,7 @@ pub trait WebRtcAssociation: Sized {
     fn close_stream(&mut self, at: Instant, stream: u16) -> Result<(), String>;
     /// The next message of a stream.
     fn read(&mut self, stream: u16) -> Option<Message>;
-    /// Begins a graceful end.
+    /// Starts a graceful shutdown.
     fn begin_shutdown(&mut self) -> Result<(), String>;
     /// Ends the association with an ABORT and says how that went, if the library can do so at all.
     fn send_abort(&mut self) -> Result<Result<(), String>, AbortUnsupported>;
@@ -97,7 +97,7 @@ macro_rules! what_both_libraries_call_alike {
             Some(match self.poll()? {
                 Event::Stream(StreamEvent::Readable { id } | StreamEvent::Opened { id }) => News::Readable(id),
                 Event::Stream(StreamEvent::Finished { .. }) => News::Reset,
-                // Also told after a graceful shutdown.
+                // Also reported after a graceful shutdown.
                 Event::AssociationLost { reason: AssociationError::AssociationClosed, .. } => News::Other,
                 // One of them says so of a stream that was reset.
                 Event::AssociationLost { reason: AssociationError::Reset, .. } if !self.is_closed() => News::Reset,
@@ -156,7 +156,7 @@ pub enum Destination<A: WebRtcAssociation> {
     New(A),
 }
 
-/// What an association tells.
+/// News of an association.
 pub enum News {
     /// The stream may have messages to read.
     Readable(u16),
@@ -168,12 +168,12 @@ pub enum News {
     Other,
 }
 
-/// How far an association is.
+/// The phase of an association.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Not yet established.
     Handshaking,
-    /// Established, or on its way to a graceful end.
+    /// Established, or shutting down.
     Open,
     /// Ended.
     Closed,

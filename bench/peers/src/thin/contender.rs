@@ -13,7 +13,7 @@ use crate::stack::{
     Carriage, DcSctp, EnetSettings, Festina, KcpSettings, Noq, Quic, QuicSettings, Quinn, RtcSctp, SctpProto,
 };
 
-/// What a stack promises about the messages.
+/// Guarantees of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// All come, in order.
@@ -24,7 +24,7 @@ pub enum Promise {
     Unreliable,
 }
 
-/// What a contender is here for.
+/// Why a contender is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Festina's default, which is judged.
@@ -49,7 +49,7 @@ pub enum At {
 /// A client and the server that it connects to. The client connects at time zero.
 pub type Ends = [Box<dyn Peer>; 2];
 
-/// Makes a fresh pair. The number decides what the stack draws at random, where it lets that be decided.
+/// Creates a new pair. The number determines the stack's random numbers, where it permits that.
 pub type Connect = Box<dyn FnMut(u64) -> Ends>;
 
 /// A stack with its settings.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How many standard deviations hold 95 % of a normal distribution.
+/// Number of standard deviations that contain 95 % of a normal distribution.
 const DEVIATIONS: f64 = 1.96;
 
 /// Delays in the order in which the messages were written.
@@ -55,10 +55,10 @@ impl Delays {
         self.delays.iter().map(|delay| milliseconds(*delay)).fold(0.0, f64::max)
     }
 
-    /// The delay that a share of the messages does not exceed.
+    /// Returns the delay that a share of the messages does not exceed.
     ///
-    /// The bounds are those of the binomial distribution of the rank, for as many independent observations as there are: late
-    /// messages come in groups, since one loss delays all that are behind it, and a group counts as one observation.
+    /// The bounds are those of the binomial distribution of the rank, for the number of independent observations. Late messages come in groups, since
+    /// one loss delays all later ones, and a group counts as one observation.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Percentile {
         let mut sorted: Vec<f64> = self.delays.iter().map(|delay| milliseconds(*delay)).collect();
@@ -73,7 +73,7 @@ impl Delays {
         Percentile { ms, low_ms, high_ms }
     }
 
-    /// How many messages in a row exceed `ms`, on average; one if none does.
+    /// Returns the average number of consecutive messages above `ms`; one if there are none.
     fn group_above(&self, ms: f64) -> f64 {
         let late = |delay: &Option<Duration>| milliseconds(*delay) > ms;
         let count = self.delays.iter().filter(|delay| late(delay)).count();

@@ -19,7 +19,7 @@ const LEGEND_TOP: f64 = 66.0;
 /// Between the two halves of the figure, for the names of their columns.
 const HEADING: f64 = 54.0;
 
-/// Values beside the axes.
+/// Tick values of the axes.
 const BYTES_TICKS: [f64; 5] = [150.0, 200.0, 300.0, 400.0, 600.0];
 const MS_TICKS: [f64; 8] = [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 5_000.0];
 
@@ -49,7 +49,7 @@ enum Form {
     Cross,
 }
 
-/// An axis whose values are spread by their logarithm.
+/// A logarithmic axis.
 #[derive(Clone, Copy)]
 struct Axis {
     low: f64,
@@ -57,7 +57,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Where a value lies, between zero and one; what lies outside is on the edge.
+    /// Returns the position of a value, between zero and one; values outside are put on the edge.
     fn place(self, value: f64) -> f64 {
         let log = |value: f64| value.clamp(self.low, self.high).ln();
         (log(value) - self.low.ln()) / (self.high.ln() - self.low.ln())
@@ -66,7 +66,7 @@ impl Axis {
 
 const BYTES: Axis = Axis { low: 140.0, high: 800.0 };
 const MS_MAX: f64 = 6_000.0;
-/// The vertical axis begins a little below the least delay, half a round trip.
+/// The vertical axis begins slightly below the minimum delay, half a round trip.
 const MS_MIN_SHARE: f64 = 0.45;
 
 /// The figure as SVG. Panels without loss are left out: there all delays are the same but for the clocks of some stacks.

@@ -21,7 +21,7 @@ pub struct PionSettings {
     pub delayed_ack: Option<Duration>,
 }
 
-/// Packets of a connection whose fate is drawn, per direction: more than any setting sends.
+/// Packets of a connection with a random fate, per direction: more than any setting sends.
 const FATES_PER_MESSAGE: u64 = 8;
 const FATES_MIN: u64 = 256;
 

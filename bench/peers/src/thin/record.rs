@@ -17,7 +17,7 @@ pub struct Record {
     pub messages: u64,
     /// Messages delivered.
     pub delivered: u64,
-    /// How long they took.
+    /// Their delays.
     pub delay: Delay,
     /// Cost per message written.
     pub cost: Cost,
@@ -28,7 +28,7 @@ pub struct Record {
 /// From the application's write, or from `connect`, to the delivery in order, in ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Delay {
-    /// Mean of what came.
+    /// Mean of the arrived messages.
     pub mean_ms: f64,
     /// Median.
     pub p50_ms: f64,

@@ -24,7 +24,7 @@ const STALL: Duration = Duration::from_secs(120);
 /// Events at one instant after which a connection is declared stuck.
 const EVENTS_AT_ONCE_MAX: u32 = 100_000;
 
-/// What a stack has to do.
+/// The task of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Task {
     /// Time to the other end and back.
@@ -35,7 +35,7 @@ pub struct Task {
     pub loss_percent: u32,
 }
 
-/// How much is measured.
+/// The amount of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// Connections, one after the other, each with losses of its own.
@@ -46,7 +46,7 @@ pub struct Scale {
     pub first_messages: u64,
 }
 
-/// What came of a task.
+/// Outcome of a task.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// From the application's write, or from `connect`, to the delivery in order.
@@ -168,7 +168,7 @@ impl Connection {
         self.impair();
         let mut waiting = VecDeque::from([self.write(self.now, Promise::Ordered)]);
         while self.count_delivered == 0 {
-            // What a stack refuses before it is connected it may take later.
+            // A stack may accept later messages that it refuses before it is connected.
             let sent = self.send(&mut waiting);
             if self.ends[0].is_connected() {
                 sent?;
@@ -241,7 +241,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Goes on to what happens next, at `until` at the latest, and lets it happen.
+    /// Advances to the next event, at most to `until`, and handles it.
     fn advance(&mut self, until: Option<Duration>) -> Result<(), String> {
         if let Some(error) = self.ends.iter().find_map(|end| end.error()) {
             return Err(error);

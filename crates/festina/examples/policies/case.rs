@@ -4,7 +4,7 @@ use std::fmt;
 
 use festina::{Config, Duration, Expiry, Message, Profile};
 
-/// How messages are given up.
+/// Policies of partial reliability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
     Reliable,
@@ -37,9 +37,9 @@ pub(crate) struct Case {
     pub(crate) profile: Profile,
 }
 
-/// The port of the peer whose sockets have a small send buffer, which makes it evict, too.
+/// The port of the peer's sockets with a small send buffer, which makes the peer evict messages too.
 const PORT_SMALL_BUFFER: u16 = 5_001;
-/// Where Festina waits for the peer, as UDP port and as SCTP port: the first case, and the first with whom the peer has a small buffer.
+/// First UDP and SCTP port on which Festina waits for the peer; the second is for peers with a small buffer.
 const FIRST_PORT: u16 = 10_000;
 const FIRST_PORT_SMALL_BUFFER: u16 = 20_000;
 const SEND_BUFFER_SMALL_BYTES: usize = 16 << 10;
@@ -49,7 +49,7 @@ const LEN_USUAL: usize = 60;
 const LEN_LARGE: usize = 4_000;
 /// One fragment.
 const LEN_LARGE_INTERLEAVED: usize = 1_000;
-/// Messages of a burst, and how often one comes.
+/// Messages of a burst, and the interval between bursts in messages.
 const BURST_MESSAGES: u32 = 30;
 const BURST_EVERY_MESSAGES: u32 = 60;
 /// One in this many messages is reliable, regardless of the policy.
@@ -110,7 +110,7 @@ impl Case {
         if self.policy == Policy::Priority { PORT_SMALL_BUFFER } else { festina::DEFAULT_SCTP_PORT }
     }
 
-    /// Festina's own port where it accepts; `index` tells cases apart.
+    /// Festina's own port where it accepts; `index` distinguishes cases.
     pub(crate) fn own_port(&self, index: u16) -> u16 {
         index + if self.policy == Policy::Priority { FIRST_PORT_SMALL_BUFFER } else { FIRST_PORT }
     }
@@ -173,7 +173,7 @@ impl Case {
     }
 }
 
-/// Returns the bytes of a message: what the peer is to do with it, with which policy of its own, and a number.
+/// Returns the bytes of a message: the action for the peer, the policy that the peer uses for it, and a number.
 pub(crate) fn payload(wish: u8, policy: u8, value: u16, number: u32, len: usize) -> Vec<u8> {
     let mut bytes = vec![wish, policy];
     bytes.extend(value.to_be_bytes());

@@ -13,7 +13,7 @@ use crate::case::{Case, payload};
 use crate::echoes::Echoes;
 use crate::wire::{self, Wire};
 
-/// What the peer takes commands on; it is never reset.
+/// The stream of commands to the peer; it is never reset.
 const CONTROL: u16 = 4;
 /// The streams that are reset.
 const RESET: [u16; 2] = [5, 6];
@@ -22,12 +22,12 @@ const RESET_ROUNDS: u32 = 4;
 const FIRST_RESET_NUMBER: u32 = 1_000_000;
 /// At 20 % loss the handshake may take long.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(600);
-/// SCTP ports of associations that Festina begins.
+/// SCTP ports of associations that Festina initiates.
 const FIRST_LOCAL_PORT: u16 = 10_000;
-/// For what may still be on its way at the end.
+/// Time for messages in flight at the end.
 const REST: Duration = Duration::from_secs(5);
 
-/// Who begins.
+/// Which side initiates the association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Festina, to this peer.
@@ -45,13 +45,13 @@ enum Change {
 
 struct Conversation {
     case: Case,
-    /// It answers until the case is over.
+    /// Answers until the case has ended.
     _endpoint: Endpoint,
     association: Association,
     echoes: Mutex<Echoes>,
 }
 
-/// What came of a case.
+/// Outcome of a case.
 pub(crate) struct Outcome {
     /// In the order of [`COLUMNS`].
     pub(crate) counts: String,
@@ -114,7 +114,7 @@ impl Conversation {
         }
         events.await.map_err(|error| error.to_string())?;
         reading.await.map_err(|error| error.to_string())?;
-        // The peer may not know yet that it is over.
+        // The peer may not know yet that the association has ended.
         tokio::time::sleep(REST).await;
         Ok(self.verdict(wire, end, before_end))
     }

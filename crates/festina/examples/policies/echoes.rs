@@ -11,11 +11,11 @@ use crate::case::payload;
 pub(crate) struct Echoes {
     ordered: bool,
     numbers: BTreeMap<MessageId, u32>,
-    /// Of reliable messages, those whose echo is still to come.
+    /// Reliable messages whose echo is still missing.
     awaited: BTreeSet<u32>,
     reliable: BTreeSet<u32>,
     returned: BTreeSet<u32>,
-    /// Numbers given up with nothing of them sent.
+    /// Numbers abandoned before any part was sent.
     unsent: BTreeSet<u32>,
     pub(crate) abandoned: u64,
     /// The last number by stream, reliable messages apart: a message that replaces another takes its place in the queue.
@@ -86,11 +86,11 @@ impl Echoes {
         self.reliable.len()
     }
 
-    /// Takes in that messages were given up, which no reliable one may be.
+    /// Records abandoned messages, which must not be reliable.
     pub(crate) fn abandon(&mut self, first: MessageId, last: MessageId, sent: bool) {
         for id in (first.0..=last.0).map(MessageId) {
             self.abandoned += 1;
-            // A message may be given up before its sender knows its identity; then nothing more is known of it.
+            // A message may be abandoned before its sender knows its identity; then it is unknown here.
             let Some(&number) = self.numbers.get(&id) else { continue };
             if self.reliable.contains(&number) {
                 self.fault(format!("reliable message {number} was abandoned"));

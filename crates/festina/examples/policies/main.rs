@@ -1,14 +1,14 @@
-//! Every delivery policy against an SCTP stack that echoes with the policy that a message asks for: `validation/kernel-sctp` runs it
-//! against the Linux kernel's.
+//! Every delivery policy against an SCTP stack that echoes with the policy that a message asks for: `validation/kernel-sctp` runs it against the
+//! Linux kernel's.
 //!
 //! ```text
 //! cargo run -p festina --example policies -- ADDRESS LOSS_PERCENT MESSAGES SECONDS_MAX [PART_OF_A_NAME]
 //! cargo run -p festina --example policies -- accept LOSS_PERCENT MESSAGES SECONDS_MAX [PART_OF_A_NAME]
 //! ```
 //!
-//! With `accept` the peer connects, to one port for each case. All cases run at once, each with an association of its own, and print a line each: `RESULT`, then what the first line names.
-//! The exit code is 1 if one has failed, for which any case that takes more than `SECONDS_MAX` counts. `LOSS_PERCENT` is only printed: the
-//! path is the caller's.
+//! With `accept` the peer connects, to one port for each case. All cases run at once, each with an association of its own. Each prints a line:
+//! `RESULT`, then the columns that the first line names. The exit code is 1 if a case failed or took more than `SECONDS_MAX`. `LOSS_PERCENT` is only
+//! printed: the caller provides the path.
 
 mod case;
 mod conversation;

@@ -18,11 +18,11 @@ pub enum Outcome {
         /// When the acknowledgement came.
         at: Instant,
     },
-    /// It was given up.
+    /// It was abandoned.
     Abandoned {
         /// Why.
         reason: AbandonReason,
-        /// Some of it has left: the peer may have received it. Otherwise nothing of it ever leaves.
+        /// Whether part of it was sent, so that the peer may have received it. Otherwise no part will ever be sent.
         sent: bool,
     },
 }
@@ -36,7 +36,7 @@ pub struct Delivery {
     id: MessageId,
 }
 
-/// Whether somebody will ask what becomes of a message.
+/// Whether the caller will ask for the outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
     Yes,

@@ -1,4 +1,4 @@
-//! What stands behind the handles of an association: the core, its lock, and who waits for what.
+//! The shared state behind the handles of an association: the core, its lock, and the waiters.
 
 mod burst;
 mod reconfigure;
@@ -50,7 +50,7 @@ pub(crate) struct Inner {
     state: Mutex<State>,
 }
 
-/// What a change was.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     /// A message of this size was handed in. If it cannot leave at once and others wait already, it brings no deadline nearer, unless it
@@ -128,8 +128,8 @@ impl Inner {
         }
     }
 
-    /// What follows a change: packets leave, events are passed on, the timer is moved. While other threads wait for the lock to do the
-    /// same, packets and timer are left to them, so that what many send at the same time shares packets and system calls.
+    /// Applies the consequences of a change: sends packets, passes events on, moves the timer. While other threads wait for the lock to do the same,
+    /// packets and timer are left to them, so that simultaneous sends share packets and system calls.
     fn settle(self: &Arc<Self>, change: Change, way: Way, state: &mut State, now: Instant) -> Wakes {
         let has_successor = self.successors.load(Ordering::Relaxed) > 0;
         if has_successor && !state.core.is_closed() && state.leaves_to_successor() {
@@ -168,7 +168,7 @@ impl Inner {
         }
     }
 
-    /// Takes an association that is over out of the endpoint.
+    /// Removes an association that has ended from the endpoint.
     fn retire(&self, state: &mut State, now: Instant) {
         if state.entry != Entry::NONE {
             self.shared.timers.disarm(self, state.entry);
@@ -273,8 +273,7 @@ impl Inner {
         }
     }
 
-    /// The buffer was full: offers the message once more under the lock under which the task then waits, so that room made
-    /// in between is not missed.
+    /// The buffer was full: offers the message again under the lock under which the task then waits, so that room made in between is not missed.
     fn poll_room<I: Deref<Target = Self>>(
         self: &Arc<Self>,
         context: &mut Context<'_>,
@@ -388,7 +387,7 @@ impl Inner {
         }
     }
 
-    /// The next message for who reads `source`, or the lock if there is none.
+    /// Returns the next message for the reader of `source`, or the lock if there is none.
     #[inline]
     fn take_message(self: &Arc<Self>, source: Source) -> Result<ReceivedMessage, MutexGuard<'_, State>> {
         loop {
@@ -417,7 +416,7 @@ impl Inner {
         wakes.wake();
     }
 
-    /// Tells the peer of the room that messages just taken have made, if it is worth a packet.
+    /// Advertises the room that the messages just taken have made to the peer, if it is worth a packet.
     fn tell_room(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         if !state.core.acknowledges_now() {
             return;
@@ -444,7 +443,7 @@ impl Inner {
         waiter.wait(state, context)
     }
 
-    /// Takes up to `limit` messages, at least one, to the end of `messages`. Returns how many.
+    /// Appends between one and `limit` messages to `messages`. Returns their number.
     pub(crate) fn poll_recv_many<I: Deref<Target = Self>>(
         self: &Arc<Self>,
         context: &mut Context<'_>,
@@ -495,7 +494,7 @@ impl Inner {
     ) -> Poll<Result<(), ClosedReason>> {
         let state = lock(&self.state);
         if let Some(reason) = state.closed_reason() {
-            // After an end in good order the peer has everything.
+            // After a graceful shutdown the peer has everything.
             return Poll::Ready(if reason == ClosedReason::Shutdown { Ok(()) } else { Err(reason) });
         }
         if state.core.stats().path.send_buffer_bytes == 0 {

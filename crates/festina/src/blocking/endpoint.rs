@@ -33,7 +33,7 @@ pub struct Endpoint {
     shared: Arc<Shared>,
 }
 
-/// What an endpoint and its associations share.
+/// Shared by an endpoint and its associations.
 #[derive(Debug)]
 pub(super) struct Shared {
     // Before the thread: the endpoint's handles go first.

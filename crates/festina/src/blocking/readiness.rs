@@ -53,7 +53,7 @@ pub struct Readiness {
     notifier: OnceLock<Notifier>,
 }
 
-/// One object's way to tell that it may go on.
+/// The signal by which one object reports its readiness.
 #[derive(Debug)]
 pub(super) struct Signal {
     token: AtomicU64,

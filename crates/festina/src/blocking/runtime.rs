@@ -75,7 +75,7 @@ impl Drop for RuntimeThread {
             && *self.closed.get_mut()
             && thread.thread().id() != thread::current().id()
         {
-            // A panic there was a bug, and it is over.
+            // A panic there was a bug, and has been reported.
             let _over = thread.join();
         }
     }

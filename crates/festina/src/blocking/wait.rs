@@ -12,7 +12,7 @@ use festina_units::{Duration, Instant};
 use super::TimedOut;
 use crate::clock;
 
-/// How long a call may wait.
+/// Time limit of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
     /// As long as it takes.
@@ -22,12 +22,12 @@ pub(super) enum Limit {
 }
 
 impl Limit {
-    /// From a duration that begins now.
+    /// Creates a limit that starts now.
     pub(super) fn new(limit: Option<Duration>) -> Self {
         limit.map_or(Self::None, |limit| Self::Until(clock::now().saturating_add(limit)))
     }
 
-    /// Returns the time left: `None` if it is over.
+    /// Returns the time left: `None` if there is none.
     fn left(self) -> Option<Duration> {
         match self {
             Self::None => Some(Duration::MAX),
@@ -35,7 +35,7 @@ impl Limit {
         }
     }
 
-    /// Waits for a condition variable; `None` if the time is over, without the lock.
+    /// Waits for a condition variable. Returns `None`, without the lock, if the time is up.
     pub(super) fn wait<'a, T>(self, changed: &Condvar, guard: MutexGuard<'a, T>) -> Option<MutexGuard<'a, T>> {
         let left = self.left()?;
         Some(match self {

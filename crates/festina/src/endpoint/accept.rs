@@ -75,7 +75,7 @@ impl fmt::Debug for Accepting {
 #[derive(Debug)]
 pub(crate) struct AcceptQueue {
     associations_max: usize,
-    /// Whom it is for.
+    /// The options of the listener.
     pub(super) options: ListenOptions,
     state: Mutex<QueueState>,
 }
@@ -128,7 +128,7 @@ impl AcceptQueue {
         Poll::Pending
     }
 
-    /// Forgets one who waits.
+    /// Removes a waiter.
     pub(crate) fn forget(&self, key: u64) {
         let removed = lock(&self.state).waiters.remove(key);
         drop(removed);

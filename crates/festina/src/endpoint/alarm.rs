@@ -1,9 +1,8 @@
 //! Wakes the driver at a point in time, within tens of microseconds.
 //!
-//! tokio's own timers work on a wheel with slots of one millisecond and round up, so they ring 1.1 ms late on average. That
-//! would be a large part of the few milliseconds of margin with which a thin stream's probe follows the round trip. Linux has a
-//! better clock to wait for: a timerfd, which the runtime's poll watches like any socket. It also lets a sender's thread move
-//! the alarm by itself, without waking the driver's task.
+//! tokio's own timers work on a wheel with slots of one millisecond and round up, so they fire 1.1 ms late on average. That would be a large part of
+//! the few milliseconds of margin with which a thin stream's probe follows the round trip. Linux has a more precise clock: a timerfd, which the
+//! runtime polls like any socket. A sending thread can also move the alarm by itself, without waking the driver's task.
 
 #[cfg(target_os = "linux")]
 pub(crate) use self::timerfd::{Alarm, Bell};
@@ -65,7 +64,7 @@ mod timerfd {
         pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
             let mut rang = false;
             loop {
-                // Twice the room: what does not fill it tells the runtime that nothing is left.
+                // Twice the necessary size: a short read tells the runtime that nothing is left.
                 let mut count = [0; 16];
                 let mut buffer = ReadBuf::new(&mut count);
                 match Pin::new(&mut self.timer).poll_read(context, &mut buffer) {

@@ -31,7 +31,7 @@ impl Destinations {
         Self { limits, known: HashMap::new(), by_use: BTreeMap::new(), uses: 0 }
     }
 
-    /// An association to `destination` is over, and has learned this.
+    /// Stores the path state of an association to `destination` that has ended.
     pub(crate) fn learn(&mut self, now: Instant, destination: SocketAddr, knowledge: PathKnowledge) {
         if self.limits.destinations_max == 0 {
             return;
@@ -94,7 +94,7 @@ mod tests {
         Destinations::new(DestinationMemory { destinations_max, lifetime: Duration::from_secs(600) })
     }
 
-    /// What an association learns whose handshake takes so long a round trip.
+    /// The path state of an association whose handshake measured this round trip.
     fn knowledge(round_trip: Duration) -> PathKnowledge {
         let context: Arc<Context> =
             Context::new(Config::default(), [7; 16]).expect("the default settings are in range");

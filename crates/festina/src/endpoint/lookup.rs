@@ -22,7 +22,7 @@ impl Endpoint {
     /// Looks up a host and sets up an association with the first of its addresses that answers. `host` is a name and a UDP port, such as
     /// `localhost:9899`, or an address as for [`Endpoint::connect`]. The addresses are tried 250 ms apart (RFC 8305).
     ///
-    /// The handshake timeout of the options includes the look-up. Dropping the future before it is ready gives up.
+    /// The handshake timeout of the options includes the look-up. Dropping the future before it is ready cancels both.
     ///
     /// # Errors
     /// See [`ConnectError`]. If no address answers, the error is that of the last attempt.
@@ -51,8 +51,8 @@ impl Endpoint {
     }
 }
 
-/// Begins attempts one after the other, the next as soon as the one before has failed or [`ATTEMPT_DELAY`] is over. Returns the first
-/// success or the last failure; `None` only without any attempt.
+/// Starts attempts one after the other, each as soon as the previous one has failed or [`ATTEMPT_DELAY`] has passed. Returns the first success or the
+/// last failure; `None` only without any attempt.
 async fn first_to_succeed<'a>(
     mut waiting: impl Iterator<Item = Attempt<'a>>,
 ) -> Option<Result<Association, ConnectError>> {

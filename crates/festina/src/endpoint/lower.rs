@@ -39,8 +39,8 @@ pub trait LowerLayer: fmt::Debug + Send + Sync + 'static {
     /// Sends packets.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) while there is no room; [`poll_writable`](Self::poll_writable) then says when. Any other
-    /// error counts as the loss of the packets on the way.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) while there is no room; [`poll_writable`](Self::poll_writable) then reports when there is. Any other
+    /// error counts as the loss of the packets.
     fn try_send(&self, packets: &Outgoing<'_>) -> io::Result<()>;
 
     /// Sends one packet that [`try_send`](Self::try_send) refused because of its size, in fragments; `None` if that is not possible.

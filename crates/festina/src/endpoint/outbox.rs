@@ -111,7 +111,7 @@ impl Outbox {
 
     /// Sends everything.
     ///
-    /// Other errors of the socket are like losses on the way: counted and left to the protocol.
+    /// Other errors of the socket count as packet loss: counted and left to the protocol.
     pub(crate) fn flush(&mut self, socket: &Socket) -> Result<(), Blocked> {
         while let Some(group) = self.groups.front() {
             let contents = self.bytes.get(self.sent..self.sent + group.bytes).unwrap_or_default();

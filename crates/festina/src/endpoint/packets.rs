@@ -29,7 +29,7 @@ struct Buffers {
 }
 
 impl Packets {
-    /// Copies a packet to where it may stay as long as anybody needs it.
+    /// Copies a packet to a buffer that stays valid as long as it is referenced.
     pub(super) fn keep(&mut self, packet: &[u8]) -> Bytes {
         let size = packet.len().div_ceil(STEP_BYTES);
         match size.checked_sub(1).and_then(|index| self.sizes.get_mut(index)) {

@@ -15,8 +15,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Failures in a row that may be echoes of datagrams sent earlier (ICMP). The system reports each of them once.
 const ECHOES_MAX: u32 = 8;
 
-/// How long a driver leaves a socket alone that fails. A failure may pass, or last as long as the socket does; asked at once again and
-/// again, it would take a whole core.
+/// The back-off of a driver whose socket fails. A failure may pass, or last as long as the socket; retrying without a pause would take a whole core.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
     failures: u32,

@@ -5,7 +5,7 @@
 use festina_sctp::wire::{Packet, chunk_type};
 use festina_units::{Duration, Instant};
 
-/// How often the flood is judged.
+/// Interval between evaluations of the flood.
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// At most one of 65,536 INITs passes.
@@ -14,7 +14,7 @@ const HALVINGS_MAX: u32 = 16;
 /// A sieve is not worth its change below three times this rate. Tests cannot rely on a machine that sends that fast.
 const PER_SECOND_MIN: u32 = if cfg!(test) { 200 } else { 20_000 };
 
-/// Decides how often to halve the INITs that pass, so that a little more come than the endpoint wants to look at.
+/// Decides how often to halve the INITs that pass, so that slightly more arrive than the endpoint wants to process.
 #[derive(Debug)]
 pub(super) struct Sieve {
     /// Target rate.
@@ -35,7 +35,7 @@ impl Sieve {
         Self { per_second, halvings: 0, inits: 0, begun: Instant::ZERO, missing: false }
     }
 
-    /// Notes a stray. Returns how many more INITs the system has dropped meanwhile, on average.
+    /// Counts an out-of-the-blue packet. Returns the average number of further INITs that the system has dropped for it.
     pub(super) fn note(&mut self, packet: &[u8]) -> usize {
         if Packet::first_chunk_type(packet) != Some(chunk_type::INIT) || packet.get(4..8) != Some(&[0; 4]) {
             return 0;
@@ -49,7 +49,7 @@ impl Sieve {
         self.inits == 0 && self.halvings == 0
     }
 
-    /// Returns how often the system is to halve the INITs from now on, if that changes.
+    /// Returns the new number of halvings by the system, if it changes.
     pub(super) fn judge(&mut self, now: Instant) -> Option<u32> {
         let elapsed = now.saturating_duration_since(self.begun);
         if elapsed < PERIOD {
@@ -76,8 +76,8 @@ impl Sieve {
     }
 }
 
-/// More halvings if over three times as many as wanted came, fewer if less than five quarters did. The distance between the two keeps chance
-/// from changing a sieve that fits.
+/// More halvings if over three times the target arrived, fewer if less than five quarters did. The distance between the two keeps chance from
+/// changing a suitable sieve.
 fn judged(mut halvings: u32, mut came: u128, wanted: u128) -> u32 {
     while came > wanted * 3 && halvings < HALVINGS_MAX {
         came /= 2;
@@ -90,8 +90,8 @@ fn judged(mut halvings: u32, mut came: u128, wanted: u128) -> u32 {
     halvings
 }
 
-/// The sieve as a program for the socket: of packets without a verification tag whose first chunk is an INIT, one of two to the power of
-/// `halvings` passes by chance. Offsets count from the UDP header.
+/// Returns the socket filter: of packets without a verification tag whose first chunk is an INIT, a random one of two to the power of `halvings`
+/// passes. Offsets count from the UDP header.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn program(halvings: u32) -> [socket2::SockFilter; 9] {
     const LOAD_WORD: u16 = 0x20;

@@ -29,7 +29,7 @@ pub(crate) struct Socket {
     pub(crate) receive_fault: std::sync::Mutex<Option<io::ErrorKind>>,
 }
 
-/// What went through the socket. Relaxed atomics: each is a statistic by itself.
+/// Counters of a socket. Relaxed atomics, since each is an independent statistic.
 #[derive(Debug, Default)]
 pub(crate) struct SocketCounters {
     pub(crate) packets_sent: AtomicU64,
@@ -112,9 +112,9 @@ impl Socket {
 
     /// Sends `contents`, cut into datagrams of `segment_bytes`, with this ECN field.
     ///
-    /// A pending ICMP error (ECONNREFUSED and its like) belongs to an earlier datagram, so that the call is made again. A datagram that is too
-    /// large for the path is sent in fragments where the system can do that. Any other error that is not about room costs the datagrams, as the
-    /// network might. What would refuse the next datagram as well is noted in [`Socket::refusals`].
+    /// A pending ICMP error (ECONNREFUSED and similar ones) belongs to an earlier datagram, so the call is repeated. A datagram that is too large for
+    /// the path is sent in fragments if the system can do that. Any other error except a lack of room counts as loss of the datagrams. If the next
+    /// datagram would be refused as well, this is recorded in [`Socket::refusals`].
     pub(crate) fn send(
         &self,
         (destination, ecn): (SocketAddr, EcnCodepoint),

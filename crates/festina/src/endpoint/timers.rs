@@ -10,7 +10,7 @@ use super::alarm::{Alarm, Bell};
 use super::lock;
 use crate::association::Inner;
 
-/// When the bell rings again for an entry that is over, but whose time has not come for the driver.
+/// When the alarm fires again for an expired entry that the driver's clock has not reached yet.
 const AGAIN: Duration = Duration::from_millis(1);
 
 /// The deadlines of an endpoint's associations, and the alarm set for the first.
@@ -38,7 +38,7 @@ struct Queue {
 pub(crate) struct Entry {
     /// When they ask it; `Instant::MAX` if there is no entry.
     pub(crate) at: Instant,
-    /// How far ahead that was when the entry was made.
+    /// Distance of the deadline when the entry was made.
     span: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Entry {
 }
 
 impl Queue {
-    /// When the alarm has to ring, if it is to be set anew.
+    /// Returns the new alarm time, if it changes.
     fn alarm_moves(&mut self, now: Instant) -> Option<Instant> {
         let first_at = self.entries.first_key_value().map_or(Instant::MAX, |((at, _), _)| *at).min(self.driver_at);
         let ahead = |at: Instant| at.saturating_duration_since(now);
@@ -77,7 +77,7 @@ impl Queue {
     }
 }
 
-/// An association whose entry came up, and the time of the entry.
+/// An association whose entry fired, and the time of the entry.
 pub(crate) type Due = (Instant, Arc<Inner>);
 
 impl Timers {
@@ -158,7 +158,7 @@ mod tests {
         Instant::from_secs(1) + Duration::from_micros(micros)
     }
 
-    /// How often an entry moved and how often it came up. Each step is a time and the deadline at that time.
+    /// Counts how often an entry moved and how often it fired. Each step is a time and the deadline at that time.
     fn follow(deadlines: impl Iterator<Item = (Instant, Instant)>) -> (usize, usize) {
         let (mut entry, mut moved, mut came_up) = (Entry::NONE, 0, 0);
         for (now, deadline) in deadlines {

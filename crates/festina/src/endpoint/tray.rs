@@ -9,14 +9,14 @@ use super::lock;
 use super::outbox::{Blocked, Outbox};
 use super::socket::Socket;
 
-/// How long a packet of a busy thread waits before the next takes it along.
+/// Time after which the next packet of a busy thread sends the waiting ones along.
 const WAIT_MAX: Duration = Duration::from_micros(50);
 
-/// Packets of associations that wait for those of others: what the driver has gathered in a turn, and what threads that write to many
-/// associations of one peer leave for each other. What the socket had no room for lies here too.
+/// An endpoint-wide send queue: packets that the driver has gathered in a turn, packets of threads that write to many associations of one peer, and
+/// packets that did not fit into the socket buffer.
 ///
-/// While an association has packets here, its later ones go here too, so that none overtakes another. The association's lock is taken before
-/// the tray's.
+/// While an association has packets here, its later ones go here too, so that none overtakes another. The association's lock is taken before the
+/// tray's.
 #[derive(Debug)]
 pub(crate) struct Tray {
     contents: Mutex<Contents>,
@@ -50,7 +50,7 @@ impl Default for Tray {
 pub(crate) const NOWHERE: u64 = 0;
 
 impl Tray {
-    /// Returns whether this filling has not left yet. The caller holds the lock of the association whose packets are in it.
+    /// Returns whether this filling is still unsent. The caller holds the lock of the association whose packets are in it.
     pub(crate) fn holds(&self, filling: u64) -> bool {
         self.filling.load(Ordering::Acquire) == filling
     }

@@ -1,4 +1,4 @@
-//! A well-behaved peer of the endpoint under attack, and what an attack may do to it.
+//! A well-behaved peer of the endpoint under attack, and the permitted effects of an attack on it.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,8 +15,8 @@ use crate::victim::{CLOSE, Report, Victim};
 /// Round trips measured without an attack, and the minimum during one.
 const QUIET_PINGS: usize = 200;
 
-/// What the endpoint holds for all associations together, and packets on their way through it, besides what each of them may hold: the
-/// buffers of received packets, 2.4 MB at most, and a batch of 16 datagrams as large as they can be.
+/// Memory shared by all associations of the endpoint, and packets being processed, in addition to the limit per association: the buffers of received
+/// packets, at most 2.4 MB, and a batch of 16 datagrams of maximum size.
 const SHARED_BYTES: u64 = (2_400 << 10) + (1 << 20);
 
 /// Overhead of the system's allocator: half of the held bytes, and its reserve.
@@ -87,13 +87,13 @@ impl Friend {
         received
     }
 
-    /// Returns what the endpoint says of itself now.
+    /// Requests a report from the endpoint.
     pub(crate) fn report(&self) -> Report {
         let (_, answer) = self.runtime.block_on(ping(&self.association, |pings| pings > 0));
         Report::from_bytes(&answer.payload)
     }
 
-    /// Asserts that the endpoint closes in good order.
+    /// Asserts that the endpoint closes gracefully.
     pub(crate) fn close(mut self, patience: Duration) {
         self.runtime.block_on(async {
             self.association.send(Message::new(CLOSE)).await.unwrap();

@@ -12,13 +12,13 @@ use festina_sctp::wire::{
 use festina_sctp::{Association, Context};
 use festina_units::EcnCodepoint;
 
-/// What a UDP datagram over IPv4 has room for.
+/// Maximum payload of a UDP datagram over IPv4.
 const PACKET_BYTES_MAX: usize = 65_500;
 
 /// A type of chunk that receivers pass over.
 const JUNK: u8 = 0xbf;
 
-/// How long an answer may take before the next packet leaves.
+/// Maximum wait for an answer before the next packet is sent.
 const ANSWER_PATIENCE: Duration = Duration::from_millis(5);
 
 /// A DATA chunk; its TSN counts from 0.
@@ -86,7 +86,7 @@ impl Hostile {
         hostile
     }
 
-    /// Sets up the association, once more if there is one.
+    /// Sets up the association, or restarts it.
     pub(crate) fn restart(&mut self) {
         self.handshakes += 1;
         self.socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -96,7 +96,7 @@ impl Hostile {
             self.packet.clear();
             while association.poll_transmit(now(), &mut self.packet).is_some() {
                 self.learn();
-                // What the socket has no room for leaves again.
+                // Packets that exceed the socket's buffer are sent again.
                 let _lost = self.socket.send(&self.packet);
                 self.packet.clear();
             }
@@ -162,7 +162,7 @@ impl Hostile {
             assert!(packet.chunk(&ChunkOut::Unknown(UnknownChunk::from_bytes(&junk).unwrap())));
         }
         packet.finish();
-        // What the socket has no room for is lost.
+        // Packets that exceed the socket's buffer are lost.
         self.socket.send(&self.packet).is_ok() && self.socket.recv(&mut self.answer).is_ok()
     }
 

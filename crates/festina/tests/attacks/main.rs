@@ -1,5 +1,5 @@
-//! Hostile peers over real sockets. The endpoint under attack runs in a process of its own, this program started once more, so that
-//! its memory can be measured; a friend of it in this process measures round trips meanwhile.
+//! Hostile peers over real sockets. The endpoint under attack runs in a separate process, a second run of this program, so that its memory can be
+//! measured; a well-behaved peer in this process measures round trips meanwhile.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod counting;

@@ -7,7 +7,7 @@ use festina::{Association, Message, ReceivedMessage, now};
 /// Pause between two messages.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long messages took there and back.
+/// Round-trip times of messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoundTrips {
     pub(crate) median: Duration,

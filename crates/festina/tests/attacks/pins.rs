@@ -16,7 +16,7 @@ const LARGE_PACKET_BYTES: usize = 65_000;
 
 const RECEIVE_BUFFER_BYTES: u64 = 256 << 10;
 
-/// What may be held for one peer.
+/// Memory limit per peer.
 const BYTES_PER_PEER_MAX: u64 = 2 * RECEIVE_BUFFER_BYTES + (64 << 10);
 
 fn config() -> Config {

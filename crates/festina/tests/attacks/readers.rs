@@ -1,4 +1,4 @@
-//! Peers that do not take what the endpoint has for them, and an application that does not take what its peers send.
+//! Peers that do not read, and an application that does not read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::victim::{DEAF, TALKER};
 
 const BUFFER_BYTES: u64 = 256 << 10;
 
-/// How long the attack of the slow readers takes.
+/// Duration of the attack of the slow readers.
 const SLOWNESS: Duration = Duration::from_secs(3);
 
 /// Longer than an endpoint needs to close, even on a busy machine.
@@ -42,7 +42,7 @@ fn peers_that_never_acknowledge_or_have_no_room_cost_a_send_buffer_each_and_clos
     let (begun, told) = (now(), over.clone());
     let attack = move |kind| {
         let (mut hostile, over) = (Hostile::connect(address, TALKER), over.clone());
-        // These go on until the endpoint is closed.
+        // These continue until the endpoint is closed.
         let slow = spawn(move || {
             while !over.load(Ordering::Relaxed) {
                 match kind {

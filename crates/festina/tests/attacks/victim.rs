@@ -22,7 +22,7 @@ pub(crate) const CLOSE: &[u8] = b"close";
 /// Set where this program is the endpoint under attack.
 const ROLE: &str = "FESTINA_UNDER_ATTACK";
 
-/// What the endpoint says of itself.
+/// The endpoint's report about itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     /// Bytes on its heap.

@@ -1,4 +1,4 @@
-//! Explicit congestion notification over real sockets: what routers on the way see, and what the two ends make of their marks.
+//! Explicit congestion notification over real sockets: the codepoints that routers see, and the reactions of both ends to marks.
 
 use std::io::{IoSliceMut, Read};
 use std::net::{SocketAddr, UdpSocket};
@@ -50,7 +50,7 @@ impl Router {
                 let Some(destination) = (if meta.addr == server { client } else { Some(server) }) else { continue };
                 let counter = if meta.ecn.is_some() { &seen.capable } else { &seen.incapable };
                 counter.fetch_add(meta.len.div_ceil(meta.stride.max(1)), Ordering::Relaxed);
-                // Trains leave as trains: what tells of one needs room beside the ECN field.
+                // Trains are sent as trains, since their control data needs room in addition to the ECN field.
                 let transmit = Transmit {
                     destination,
                     ecn: meta.ecn.map(|_| EcnCodepoint::Ce),
@@ -58,7 +58,7 @@ impl Router {
                     segment_size: (meta.stride < meta.len).then_some(meta.stride),
                     src_ip: None,
                 };
-                // What the socket does not take is lost, as on any router.
+                // Packets that exceed the socket's buffer are lost, as on any router.
                 let _ = state.try_send(UdpSockRef::from(&socket), &transmit);
             }
         });

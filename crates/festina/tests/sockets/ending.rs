@@ -139,7 +139,7 @@ async fn closing_an_endpoint_ends_its_associations_in_good_order() {
     .await;
 }
 
-/// An association whose client has sent far more than the server, which reads nothing, takes.
+/// An association whose client has sent far more than the buffers of the server, which does not read.
 async fn pair_with_a_peer_that_does_not_read() -> crate::support::Pair {
     let patient = Config::default().with_receive_buffer_bytes(10_000).with_message_bytes_max(10_000);
     let brief = Config::default().with_shutdown_stall(Duration::from_millis(400));
@@ -228,8 +228,8 @@ async fn after_close_the_address_can_be_bound_again_though_handles_are_left() {
     drop((pair.client, pair.server, pair.listener));
 }
 
-/// A client whose successor, behind the same address and ports, restarts the association. Returns the server's side and its listener; the
-/// client said "old" before, and its successor says "new".
+/// A client whose successor, behind the same address and ports, restarts the association. Returns the server's side and its listener; the client sent
+/// "old" before, and its successor sends "new".
 async fn restarted(restart: PeerRestart) -> (festina::Association, festina::Listener) {
     let server = endpoint_with(Config::default().with_peer_restart(restart)).await;
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
@@ -240,12 +240,12 @@ async fn restarted(restart: PeerRestart) -> (festina::Association, festina::List
     let association = listener.accept().await.unwrap();
     first.send("old").await.unwrap();
     first.drained().await.unwrap();
-    // The relay forgets the first client as soon as it hears of the second.
+    // The relay forgets the first client when it receives from the second.
     let successor = endpoint().await;
     let second = successor.connect_with(relay.address, options).await.unwrap();
     second.send("new").await.unwrap();
     second.drained().await.unwrap();
-    // Kept until the runtime ends: a client that goes in good order would tell the server.
+    // Kept until the runtime ends: a client that shuts down would notify the server.
     std::mem::forget((first, second, client, successor, server));
     (association, listener)
 }

@@ -71,7 +71,7 @@ async fn a_stream_has_one_reader_and_what_that_leaves_comes_from_the_association
             pair.client.stream(7).send(text).await.unwrap();
         }
         assert_eq!(reader.recv().await.unwrap().payload, "a");
-        // A task that waits for all others hears of what the reader leaves.
+        // A task that waits for all other streams gets the messages that the reader leaves unread.
         let others = tokio::spawn({
             let server = pair.server.clone();
             async move { (server.recv().await.unwrap().payload, server.recv().await.unwrap().payload) }

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Shared set-ups of the tests.
 
 use std::future::Future;
 use std::net::SocketAddr;

@@ -6,7 +6,7 @@ use super::Estimate;
 use crate::count::as_f64;
 use crate::summary::Repeated;
 
-/// How far two sets of counts lie apart.
+/// The distance between two sets of counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChiSquare {
     /// The statistic of homogeneity.
@@ -52,7 +52,7 @@ impl std::fmt::Display for ChiSquare {
 /// A published number of one run among ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OneRun {
-    /// How many standard deviations of our runs the published number lies above their mean.
+    /// Distance of the published number from the mean of our runs, in standard deviations.
     pub z: f64,
     /// Ours over the published number, with an interval that holds the chance of both: the published run varies as ours do.
     pub ratio: Estimate,

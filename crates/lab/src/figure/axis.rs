@@ -1,9 +1,9 @@
-//! Axes: from values to places, and the values that are written beside them.
+//! Axes: positions of values, and labelled ticks.
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What the axis shows, with its unit.
+    /// Quantity of the axis, with its unit.
     pub label: String,
     /// How distances on the axis correspond to values.
     pub scale: Scale,
@@ -11,7 +11,7 @@ pub struct Axis {
     pub low: f64,
     /// The value at the end; above `low`.
     pub high: f64,
-    /// Where a value is written beside the axis.
+    /// The labelled ticks.
     pub ticks: Vec<Tick>,
 }
 
@@ -24,7 +24,7 @@ pub enum Scale {
     Log,
 }
 
-/// A value written beside an axis.
+/// A labelled tick.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
     /// Where.
@@ -46,13 +46,13 @@ pub enum Unit {
     Share,
 }
 
-/// About how many values are written beside a linear axis.
+/// Approximate number of ticks of a linear axis.
 const TICKS: f64 = 6.0;
 /// A logarithmic axis of more decades than this shows the powers of ten only.
 const FINE_DECADES_MAX: f64 = 3.5;
 
 impl Axis {
-    /// A linear axis with round values beside it.
+    /// Creates a linear axis with round ticks.
     pub fn linear(label: &str, low: f64, high: f64, unit: Unit) -> Self {
         Self { label: label.to_owned(), scale: Scale::Linear, low, high, ticks: linear_ticks(low, high, unit) }
     }
@@ -64,8 +64,7 @@ impl Axis {
         Self::linear(label, 0.0, (highest / step).ceil() * step, unit)
     }
 
-    /// A logarithmic axis with values at 1, 2 and 5 times the powers of ten beside it; only the powers if there would be
-    /// too many.
+    /// Creates a logarithmic axis with ticks at 1, 2 and 5 times the powers of ten; only at the powers if there would be too many.
     pub fn log(label: &str, low: f64, high: f64, unit: Unit) -> Self {
         Self { label: label.to_owned(), scale: Scale::Log, low, high, ticks: log_ticks(low, high, unit) }
     }
@@ -89,7 +88,7 @@ impl Axis {
         starts && self.low < self.high && self.high.is_finite()
     }
 
-    /// Where `value` lies between the start (0) and the end (1). What lies outside is moved to the edge.
+    /// Returns the position of `value` between the start (0) and the end (1). Values outside are moved to the edge.
     pub(super) fn place(&self, value: f64) -> f64 {
         let value = value.clamp(self.low, self.high);
         match self.scale {
@@ -132,7 +131,7 @@ fn log_ticks(low: f64, high: f64, unit: Unit) -> Vec<Tick> {
 }
 
 impl Unit {
-    /// A value as it is written, with as many decimals as steps of `step` need.
+    /// Formats a value with as many decimals as steps of `step` need.
     fn text(self, value: f64, step: f64) -> String {
         match self {
             Self::Number | Self::Count => decimal(value, step),

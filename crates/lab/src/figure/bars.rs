@@ -21,11 +21,11 @@ pub struct BarChart {
     pub title: String,
     /// One line below the title: the conditions.
     pub subtitle: String,
-    /// What the colours stand for, in the order of the legend.
+    /// Meaning of the colours, in the order of the legend.
     pub series: Vec<String>,
     /// Meaning of the marks on bars, in the order of the legend; at most three can be distinguished.
     pub markers: Vec<String>,
-    /// What the hatched parts of bars stand for.
+    /// Meaning of the hatched parts of bars.
     pub hatched: Option<String>,
     value_label: String,
     unit: Unit,
@@ -33,7 +33,7 @@ pub struct BarChart {
     log_from: Option<f64>,
 }
 
-/// Bars that stand beside each other.
+/// Adjacent bars.
 #[derive(Clone, Debug)]
 pub struct BarGroup {
     /// Label below them.
@@ -62,7 +62,7 @@ pub struct Segment {
     pub series: usize,
     /// How high the segment is.
     pub height: f64,
-    /// How much of the height, counted from its top, is hatched.
+    /// The hatched part of the height, from its top.
     pub hatched: f64,
 }
 
@@ -113,7 +113,7 @@ impl Bar {
 }
 
 impl BarChart {
-    /// A chart without bars yet, whose vertical axis shows `value_label` in `unit`.
+    /// Creates a chart without bars, whose vertical axis shows `value_label` in `unit`.
     pub fn new(title: &str, subtitle: &str, value_label: &str, unit: Unit) -> Self {
         Self {
             title: title.to_owned(),
@@ -143,7 +143,7 @@ impl BarChart {
         let top = self.groups.iter().flat_map(|group| &group.bars).map(Bar::top).fold(0.0, f64::max);
         let y = match self.log_from {
             Some(low) => Axis::log(&self.value_label, low, (top * 1.2).max(low * 10.0), self.unit),
-            // Shares end at the whole, however they were rounded on the way.
+            // Shares end at the whole, regardless of rounding.
             None if self.unit == Unit::Share && (0.9..1.001).contains(&top) => {
                 Axis::linear(&self.value_label, 0.0, 1.0, self.unit)
             }
@@ -161,11 +161,11 @@ impl BarChart {
 /// The bars of a [`Figure`]; group `n` stands at `n` on the horizontal axis.
 #[derive(Clone, Debug)]
 pub struct Bars {
-    /// What the colours stand for, in the order of the legend.
+    /// Meaning of the colours, in the order of the legend.
     pub series: Vec<String>,
-    /// What the marks on bars stand for, in the order of the legend.
+    /// Meaning of the marks on bars, in the order of the legend.
     pub markers: Vec<String>,
-    /// What the hatched parts of bars stand for.
+    /// Meaning of the hatched parts of bars.
     pub hatched: Option<String>,
     /// From left to right.
     pub groups: Vec<BarGroup>,

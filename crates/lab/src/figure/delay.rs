@@ -50,8 +50,8 @@ impl DelayDistribution {
         }
     }
 
-    /// Has the axis end at the longest 99.9th percentile of all curves, or at the last marked delay: one message that took half a
-    /// minute would press all others into a corner. What lies beyond is not drawn.
+    /// Ends the axis at the longest 99.9th percentile of all curves, or at the last marked delay. Otherwise one message of half a minute would press
+    /// all others into a corner. Longer delays are not drawn.
     pub fn to_the_999th_permille(mut self) -> Self {
         self.end_ms = Some(0.0);
         self

@@ -73,7 +73,7 @@ struct Axes<'f> {
 }
 
 impl Axes<'_> {
-    /// The canvas point of a point in axis values; what lies outside is moved to the edge.
+    /// Returns the canvas point of a point in axis values; points outside are moved to the edge.
     fn point(&self, (x, y): (f64, f64)) -> Point {
         let label::Area { left, right, top, bottom } = self.area;
         let across = self.figure.x.place(x) * f64::from(right - left);
@@ -93,7 +93,7 @@ fn title_font(title: &str) -> i32 {
     font_within(title, TITLE_FONTS, WIDTH - 2 * MARGIN)
 }
 
-/// The font of a label beside the vertical axis.
+/// The font of a tick label of the vertical axis.
 fn tick_font(label: &str) -> i32 {
     font_within(label, TICK_FONTS, PLOT_LEFT - TICK_GAP)
 }
@@ -199,7 +199,7 @@ impl<'f, 's> Page<'f, 's> {
         self.names(&paths)
     }
 
-    /// Title, subtitle, what the vertical axis shows, and the legend.
+    /// Draws title, subtitle, label of the vertical axis, and legend.
     fn heading(&self) -> Drawn {
         let Self { figure, pen, .. } = self;
         pen.text(&figure.title, (MARGIN * SCALE, 16 * SCALE), &style(title_font(&figure.title), INK).bold())?;
@@ -248,7 +248,7 @@ impl<'f, 's> Page<'f, 's> {
         Ok(())
     }
 
-    /// The names beside the curves, and the notes.
+    /// Draws the names of curves, and the annotations.
     fn names(&self, paths: &[Vec<Point>]) -> Drawn {
         let Self { figure, pen, axes, .. } = self;
         let mark_xs: Vec<i32> = figure.marks.iter().map(|mark| axes.point((mark.x, figure.y.low)).0).collect();

@@ -1,4 +1,4 @@
-//! Finds free places for the curves' names: beside the curve, away from other curves, names and marks.
+//! Finds free places for the curves' names: next to the curve, away from other curves, names and marks.
 
 use super::draw::SCALE;
 
@@ -10,10 +10,10 @@ const HALF_HEIGHT: i32 = 9 * SCALE;
 const GAP: i32 = 9 * SCALE;
 /// Half the height of a point and a little more: texts above and below one stay so far away from its middle.
 const POINT_HALF_HEIGHT: i32 = 5 * SCALE;
-/// How far curves stay away from the ends of a name: more than half of what lies between two of their dots, and their width.
+/// Distance between curves and the ends of a name: more than half the distance between two dots of a curve, and its width.
 const CLEARANCE: i32 = 5 * SCALE;
 
-/// What a hit costs: a curve through a name is as bad as another name below it; a thin dashed line is tolerable.
+/// Costs of collisions: a curve through a name is as bad as another name below it; a thin dashed line is tolerable.
 const CURVE_COST: i64 = 20;
 const LABEL_COST: i64 = 2_000;
 const MARK_COST: i64 = 40;
@@ -72,8 +72,8 @@ pub(super) fn wrap(text: &str, font_size: i32, width: i32) -> Vec<String> {
     lines
 }
 
-/// Chooses a place for each name whose curve has any point. A name for which there is no place away from all curves and
-/// other names gets none. Deterministic: the first of the cheapest places wins.
+/// Chooses a place for each name whose curve has a point. A name without a place away from all curves and other names gets none. Deterministic: the
+/// first of the cheapest places wins.
 pub(super) fn place(names: &[&str], paths: &[Vec<(i32, i32)>], mark_xs: &[i32], area: &Area) -> Vec<Placed> {
     let dotted: Vec<Vec<(i32, i32)>> = paths.iter().map(|path| dots_along(path)).collect();
     let mut taken: Vec<Rectangle> = Vec::new();

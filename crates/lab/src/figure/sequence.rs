@@ -42,13 +42,13 @@ pub struct TimeSequence {
 pub enum Happening {
     /// It was sent for the first time.
     Sent,
-    /// It was sent for the first time and lost on its way.
+    /// First transmission, lost.
     Lost,
-    /// It was sent once more.
+    /// Retransmission.
     Retransmitted,
-    /// It was sent once more and lost again.
+    /// Retransmission, lost.
     RetransmissionLost,
-    /// It was sent once more though it had arrived, or was about to.
+    /// Retransmission of a packet that had arrived, or was about to.
     Spurious,
     /// The same, but on purpose: nothing had called for it.
     Copied,
@@ -71,7 +71,7 @@ const HAPPENINGS: [(Happening, &str, Marker, Color); 7] = [
 const NUMBERS_WRITTEN_MAX: u64 = 16;
 
 impl TimeSequence {
-    /// A figure without packets yet, whose time counts from zero. `number_label` says what the numbers are.
+    /// Creates a figure without packets, whose time counts from zero. `number_label` is the label of the numbers.
     pub fn new(title: &str, subtitle: &str, number_label: &str) -> Self {
         Self {
             title: title.to_owned(),
@@ -93,7 +93,7 @@ impl TimeSequence {
         time_label.clone_into(&mut self.time_label);
     }
 
-    /// The figure goes on until `end` at least.
+    /// Extends the figure at least to `end`.
     pub fn lasts_until(&mut self, end: Duration) {
         self.end = end;
     }
@@ -114,7 +114,7 @@ impl TimeSequence {
         self.delivered.push((at, number));
     }
 
-    /// Writes something beside a packet.
+    /// Adds an annotation next to a packet.
     pub fn note(&mut self, at: Duration, number: u64, text: &str) {
         self.notes.push((at, number, text.to_owned()));
     }
@@ -183,7 +183,7 @@ impl TimeSequence {
     }
 }
 
-/// An axis with room above and below, and with every number beside it if there are few.
+/// Creates an axis with room above and below, and with a tick for every number if there are few.
 fn number_axis(label: &str, lowest: u64, highest: u64) -> Axis {
     let margin = 0.06 * as_f64(highest - lowest).max(1.0);
     let mut axis = Axis::linear(label, as_f64(lowest) - margin, as_f64(highest) + margin, Unit::Count);

@@ -55,7 +55,7 @@ impl LinkTrace {
         self.0.trace.clone()
     }
 
-    /// The hash of its text, in hexadecimal digits: what tells contents apart.
+    /// Returns the hash of its text in hexadecimal digits, which identifies the contents.
     pub(crate) fn digest(self) -> String {
         let mut hash = Fnv1a::default();
         hash.add(self.0.trace.text().as_bytes());

@@ -5,10 +5,10 @@ use std::fmt;
 use super::error::PlanError;
 use super::{Parameter, PlanFile, Point, Value};
 
-/// Some points of a plan, and how often they are run.
+/// Some points of a plan, and their number of runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct More {
-    /// How often such a point is run.
+    /// Number of runs of such a point.
     pub repetitions: u32,
     /// Such a point has one of these values of each of these parameters.
     pub only: Vec<(&'static str, Vec<Value>)>,
@@ -34,10 +34,10 @@ impl fmt::Display for More {
 }
 
 impl PlanFile {
-    /// What the file says about points that are run more often than `repetitions` times.
+    /// Returns the file's section about points that are run more often than `repetitions` times.
     ///
     /// # Errors
-    /// If it names no parameter, one that is unknown, a value that makes no sense, or no greater number.
+    /// If it names no parameter, an unknown one, an invalid value, or no greater number.
     pub(super) fn more(&self, parameters: &[Parameter], repetitions: u32) -> Result<Option<More>, PlanError> {
         let Some(more) = &self.raw.more else { return Ok(None) };
         let only = self.values(parameters, &more.parameters)?;

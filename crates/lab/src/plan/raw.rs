@@ -83,13 +83,13 @@ impl RawQuick {
     }
 }
 
-/// What a key is set to.
+/// The value of a key.
 #[derive(Clone, Debug)]
 pub(super) enum Setting {
     Text(String),
     Integer(i64),
     List(Vec<Spanned<Setting>>),
-    /// What no parameter can be set to; said as a noun with its article.
+    /// A value that no parameter accepts, described as a noun with its article.
     Senseless(String),
 }
 

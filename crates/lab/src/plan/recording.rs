@@ -33,7 +33,7 @@ impl Recording {
         &self.0.flows
     }
 
-    /// The hash of the file's bytes, in hexadecimal digits: what tells contents apart.
+    /// Returns the hash of the file's bytes in hexadecimal digits, which identifies the contents.
     pub(crate) fn digest(self) -> String {
         format!("{:016x}", self.0.hash)
     }

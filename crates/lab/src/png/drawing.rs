@@ -5,7 +5,7 @@ use resvg::usvg::{Options, Tree, fontdb};
 
 use super::PngError;
 
-/// How many pixels one unit of the SVG gets: sharp on today's screens and in print at column width.
+/// Pixels per unit of the SVG: sharp on today's screens and in print at column width.
 const SCALE: f32 = 2.0;
 
 /// The fonts that figures are drawn with, the first that the system has.

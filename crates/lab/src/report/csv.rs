@@ -11,11 +11,9 @@ use crate::samples::Samples;
 /// The tables of a run. The first columns of each are the swept parameters and the repetition.
 pub(super) struct Tables<'p> {
     plan: &'p Plan,
-    /// One line per delay: series, when it was sent and how long it took, in nanoseconds.
-    /// There only if it was asked for.
+    /// One line per delay: series, send time and delay, in nanoseconds. Only written on request.
     samples: Option<Table>,
-    /// One line per length that the delays of a tallied series had: in nanoseconds, and how many there were. There only if
-    /// anything was tallied.
+    /// One line per delay of a tallied series: the delay in nanoseconds, and its count. Only written if anything was tallied.
     tallies: Option<Table>,
     /// One line per number: name and value.
     values: Table,
@@ -23,9 +21,9 @@ pub(super) struct Tables<'p> {
 }
 
 impl<'p> Tables<'p> {
-    /// Begins the tables in `folder`.
+    /// Starts the tables in `folder`.
     pub(super) fn create(plan: &'p Plan, folder: &Path, with_samples: bool) -> Result<Self, ReportError> {
-        // What a run before this one may have left.
+        // Files of an earlier run.
         for path in [TALLIES, SAMPLES].map(|name| folder.join(name)) {
             match fs::remove_file(&path) {
                 Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -44,8 +42,8 @@ impl<'p> Tables<'p> {
         })
     }
 
-    /// Adds what a repetition, counted from zero, of a point measured. Neither values nor names contain what a
-    /// comma-separated table would have to quote.
+    /// Adds the measurements of a repetition, counted from zero, of a point. Neither values nor names contain characters that a comma-separated table
+    /// would have to quote.
     pub(super) fn add(&mut self, point: &Point, repetition: u32, samples: &Samples) -> Result<(), ReportError> {
         let mut start = String::new();
         for value in self.plan.swept().filter_map(|name| point.value(name)) {

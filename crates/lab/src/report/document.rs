@@ -25,7 +25,7 @@ pub(super) struct Document {
     checks: Vec<Checked>,
 }
 
-/// What the page about all runs needs to know about one, read from its `summary.json`.
+/// The data about one run for the page about all runs, read from its `summary.json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Overview {
     #[serde(flatten)]
@@ -34,7 +34,7 @@ pub(super) struct Overview {
     pub(super) checks: Vec<Checked>,
 }
 
-/// What a run is about, and its verdicts counted.
+/// Subject of a run, and its verdicts counted.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) experiment: String,
@@ -81,7 +81,7 @@ struct Estimate {
     half_width_95: Option<f64>,
 }
 
-/// A published number or inequality beside ours.
+/// A published number or inequality, and ours.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Compared {
     pub(super) what: String,
@@ -232,7 +232,7 @@ fn rounded(value: f64) -> f64 {
 
 /// `p99.9` for 0.999.
 pub(super) fn quantile_name(quantile: f64) -> String {
-    // Rounded to what the quantiles have, else 0.999 would be 99.9000000001.
+    // Rounded to the precision of the quantiles; otherwise 0.999 would give 99.9000000001.
     format!("p{}", (quantile * 1e5).round() / 1e3)
 }
 

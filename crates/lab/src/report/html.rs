@@ -86,7 +86,7 @@ pub(super) fn checks_table(checks: &[Checked]) -> String {
     table(&["", "expected", "observed"].map(str::to_owned), &rows, 3)
 }
 
-/// The published numbers beside ours, if there are any, and why some differ.
+/// The table of published numbers and ours, if there are any, and why some differ.
 pub(super) fn comparisons_table(comparisons: &[Compared]) -> String {
     if comparisons.is_empty() {
         return String::new();
@@ -124,7 +124,7 @@ fn comparisons(report: &Report<'_>) -> String {
     format!("<h2>Published numbers and ours</h2>\n{}{MISSED_NOTE}", comparisons_table(&comparisons))
 }
 
-/// What the verdicts on published numbers mean.
+/// Meaning of the verdicts on published numbers.
 pub(super) const MISSED_NOTE: &str = "<p class=\"note\">A published number is met if the whole 95% interval of ours lies within a \
      quarter of it, missed if it lies wholly outside, else undecided; an inequality, if the whole interval lies on its side. \
      Where one run was published, the interval holds the chance of that run too, and z says how many standard deviations of our \
@@ -213,7 +213,7 @@ fn origin(report: &Report<'_>) -> String {
     text + "</p>\n"
 }
 
-/// How many repetitions' seeds are listed.
+/// Maximum number of listed seeds.
 const SEEDS_SHOWN: u32 = 30;
 
 /// The plan that runs the same again.

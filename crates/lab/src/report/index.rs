@@ -43,7 +43,7 @@ fn page(runs: &[(String, Overview)]) -> String {
     document("laboratory", &body)
 }
 
-/// A run's checks and its numbers beside the published ones.
+/// A run's checks, and its numbers with the published ones.
 fn section(name: &str, overview: &Overview) -> String {
     let (checks, comparisons) = (checks_table(&overview.checks), comparisons_table(&overview.comparisons));
     format!("<h2>{}: {}</h2>\n{checks}{comparisons}", link(name), escape(&overview.header.title))
@@ -72,7 +72,7 @@ fn row(name: &str, header: &Header) -> Vec<String> {
     vec![link(name), experiment, title, reference, scale, checks, published]
 }
 
-/// How many there are of each verdict that occurs, with its word and its class.
+/// Returns the count of each verdict that occurs, with its word and its class.
 fn counts(verdicts: &[(usize, &str, &str)]) -> String {
     let occurring = verdicts.iter().filter(|(count, ..)| *count > 0);
     let words = occurring.map(|(count, word, class)| format!("<span class=\"{class}\">{count} {word}</span>"));

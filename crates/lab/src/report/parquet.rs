@@ -26,7 +26,7 @@ pub(super) struct Table<'p> {
 }
 
 impl<'p> Table<'p> {
-    /// Begins the table in `folder`.
+    /// Starts the table in `folder`.
     pub(super) fn create(plan: &'p Plan, folder: &Path) -> Result<Self, ReportError> {
         let path = folder.join(FILE);
         let file = File::create(&path).map_err(|source| ReportError::File { path: path.clone(), source })?;
@@ -38,7 +38,7 @@ impl<'p> Table<'p> {
         Ok(Self { plan, path, writer })
     }
 
-    /// Adds what a repetition, counted from zero, of a point measured.
+    /// Adds the measurements of a repetition, counted from zero, of a point.
     pub(super) fn add(&mut self, point: &Point, repetition: u32, samples: &Samples) -> Result<(), ReportError> {
         let rows: usize = samples.series().values().map(Vec::len).sum();
         if rows == 0 {

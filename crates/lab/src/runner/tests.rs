@@ -181,7 +181,7 @@ fn what_is_in_the_store_is_not_run_again() {
     let fresh = complete(&small(), &options);
     let stored = folder.stored();
     assert_eq!(stored.len(), 6);
-    // A run that is marked shows whether it was taken up; one that is broken must be run anew.
+    // A marked run shows whether it was used; a broken one must be run again.
     let marked = fs::read_to_string(&stored[0]).expect("a stored run").replacen(
         "value,share without wait,0.",
         "value,share without wait,7.",
@@ -275,7 +275,7 @@ fn a_shard_is_one_of_several_parts() {
     }
 }
 
-/// `md1` in which the first point is said to be the same with every seed.
+/// `md1` whose first point claims not to be random.
 struct Settled;
 
 impl Experiment for Settled {

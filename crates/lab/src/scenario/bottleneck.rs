@@ -46,7 +46,7 @@ impl Bottleneck {
         host
     }
 
-    /// A host that receives. The way to it has the delays of a whole round trip of `rtt`.
+    /// Adds a receiving host. The link to it has the delays of a whole round trip of `rtt`.
     pub(crate) fn sink(&mut self, name: &str, router: NodeId, rtt: Duration) -> NodeId {
         let host = self.topology.host(name);
         self.topology.duplex(router, host, access(rtt));
@@ -58,7 +58,7 @@ fn access(rtt: Duration) -> Duplex {
     Duplex::symmetric(LinkConfig { rate: Some(ACCESS_RATE), delay: rtt / 2, ..LinkConfig::default() })
 }
 
-/// What came of streams that crossed a bottleneck.
+/// Results of streams that crossed a bottleneck.
 #[derive(Clone, Debug)]
 pub(crate) struct Crossing {
     pub(crate) records: Vec<StreamRecord>,
@@ -90,7 +90,7 @@ impl Crossing {
         }
     }
 
-    /// What the link counted while the streams wrote.
+    /// Returns a counter of the link while the streams wrote.
     pub(crate) fn counted(&self, count: fn(&LinkCounters) -> u64) -> u64 {
         count(&self.after) - count(&self.before)
     }

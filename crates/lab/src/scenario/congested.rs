@@ -1,4 +1,4 @@
-//! Thin streams beside web traffic in front of a bottleneck: P10 §6.2.
+//! Thin streams and web traffic in front of a bottleneck: P10 §6.2.
 //!
 //! ```text
 //! sender 1 ──┐                         ┌── receiver 1
@@ -19,9 +19,9 @@ use festina_units::{Bandwidth, Duration, Instant};
 use super::bottleneck::{Bottleneck, Crossing};
 use super::{Stack, StreamRecord, Traffic};
 
-/// Handshakes of the streams are over by then.
+/// The streams' handshakes are complete by then.
 const WEB_STARTS_AT: Instant = Instant::from_secs(5);
-/// Before the streams begin to write, the web traffic has had this long to build up.
+/// Time for the web traffic to build up before the streams write.
 const WARM_UP: Duration = Duration::from_secs(20);
 /// Time after which undelivered messages count as lost for good.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
@@ -31,19 +31,19 @@ const DRAIN_MAX: Duration = Duration::from_secs(600);
 pub struct Congested {
     /// What carries the streams.
     pub stack: Stack,
-    /// What each stream writes.
+    /// The writes of each stream.
     pub workload: Workload,
-    /// How many of them there are. They begin one after the other within `spread`.
+    /// Number of streams. They start one after the other within `spread`.
     pub streams: u32,
-    /// Within which time all streams begin: a period of the workload, so that their packets do not meet.
+    /// Time within which all streams start: a period of the workload, so that their packets do not meet.
     pub spread: Duration,
-    /// How long they write.
+    /// Duration of the writing.
     pub duration: Duration,
     /// The round-trip time of the streams when nothing waits.
     pub rtt: Duration,
     /// The rate of the bottleneck, each way.
     pub rate: Bandwidth,
-    /// How many packets may wait in front of it.
+    /// Maximum number of packets that wait in front of it.
     pub queue_packets: usize,
     /// What else crosses it.
     pub web: WebTraffic,
@@ -52,9 +52,9 @@ pub struct Congested {
 /// Web clients and how their server answers.
 #[derive(Clone, Debug)]
 pub struct WebTraffic {
-    /// How many clients there are.
+    /// Number of clients.
     pub clients: u32,
-    /// What each asks for, and when. The request itself is not simulated: the server opens a connection for each response.
+    /// The requests of each client. The request itself is not simulated: the server opens a connection for each response.
     pub web: Web,
     /// The round-trip time of the last client when nothing waits; those of the others lie evenly between zero and it.
     pub rtt_max: Duration,
@@ -71,11 +71,11 @@ pub struct CongestedRun {
     pub streams: Vec<StreamRecord>,
     /// Packets offered to the bottleneck, and dropped there, while the streams wrote.
     pub offered_packets: u64,
-    /// What the bottleneck's queue dropped of that.
+    /// Packets of these that the bottleneck's queue dropped.
     pub dropped_packets: u64,
     /// Bytes that the bottleneck delivered meanwhile.
     pub delivered_bytes: u64,
-    /// What the web server on the streams' side did until the end.
+    /// Totals of the web server on the streams' side until the end.
     pub web: TcpTotals,
     /// Links that packets have crossed, for measurements of speed.
     pub hops: u64,
@@ -102,7 +102,7 @@ impl WebTraffic {
         TcpConfig { congestion: CongestionControl::Cubic, ..Self::sack_new_reno() }
     }
 
-    /// The same with New Reno's congestion avoidance.
+    /// As [`linux_2_6`](Self::linux_2_6), with New Reno's congestion avoidance.
     pub fn sack_new_reno() -> TcpConfig {
         TcpConfig {
             mss_bytes: 1_448,

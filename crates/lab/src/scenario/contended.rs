@@ -20,9 +20,9 @@ use festina_units::{Bandwidth, ByteCount, Duration, Instant, Probability};
 use super::fairness::bytes_received;
 use crate::count::as_f64;
 
-/// Before messages begin, the TCP flows have filled the queue.
+/// The TCP flows have filled the queue by then.
 pub(crate) const STARTS_AT: Instant = Instant::from_secs(10);
-/// The TCP flows begin within this time.
+/// Time within which the TCP flows start.
 const START_SPREAD: Duration = Duration::from_secs(2);
 /// After the last write it is looked so often whether the sender has something left.
 const DRAIN_STEP: Duration = Duration::from_secs(5);
@@ -36,11 +36,11 @@ const PACKET_BYTES: u64 = 1_500;
 /// Bottlenecks in a row, and the TCP flows over each.
 #[derive(Clone, Debug)]
 pub(crate) struct Contended {
-    /// How many bottlenecks there are.
+    /// Number of bottlenecks.
     pub(crate) hops: u64,
     /// The rate of each.
     pub(crate) rate: Bandwidth,
-    /// What may wait in front of each.
+    /// Queue limit of each.
     pub(crate) queue: QueueLimit,
     /// How probably each loses a packet by chance, each way.
     pub(crate) loss: Probability,
@@ -145,8 +145,8 @@ impl Contended {
         Layout { topology, bottlenecks, ends: [from, to], tcp }
     }
 
-    /// Flows without any randomness would fill a queue in step, which decides whom it drops: each packet reaches the bottleneck later by
-    /// up to the time of one packet there, without overtaking.
+    /// Flows without any randomness would fill a queue in lockstep, which decides whose packets it drops. So each packet reaches the bottleneck later
+    /// by up to the time of one packet there, without overtaking.
     fn shifting(&self) -> LinkConfig {
         let packet_s = as_f64(PACKET_BYTES * 8) / as_f64(self.rate.bits_per_second());
         let range = Duration::from_secs_f64(packet_s) / 2;

@@ -20,12 +20,12 @@ use festina_units::{Bandwidth, Duration, Instant};
 use super::{Stack, StreamRecord, Traffic};
 use crate::count::as_f64;
 
-/// Packets of a long transfer fill the queue in step with each other, which decides whom a drop-tail queue drops; real hosts are
-/// not that regular. Each packet takes up to this much longer to the bottleneck, without overtaking.
+/// Packets of a long transfer fill the queue in lockstep, which decides whose packets a drop-tail queue drops. Real hosts are not that regular, so
+/// each packet takes up to this much longer to the bottleneck, without overtaking.
 const HOST_DELAY_MAX: Duration = Duration::from_millis(4);
-/// Streams begin at random within this time.
+/// Time within which streams start, at random.
 const START_SPREAD: Duration = Duration::from_secs(2);
-/// Handshakes are over by then.
+/// Handshakes are complete by then.
 const STARTS_AT: Instant = Instant::from_secs(5);
 /// The queue is looked at this often.
 const QUEUE_INTERVAL: Duration = Duration::from_millis(10);
@@ -33,17 +33,17 @@ const QUEUE_INTERVAL: Duration = Duration::from_millis(10);
 /// Streams over one bottleneck, with nothing but delay before and behind it.
 #[derive(Clone, Debug)]
 pub struct Competition {
-    /// Who competes.
+    /// The competitors.
     pub competitors: Vec<Competitor>,
     /// The rate of the bottleneck, each way.
     pub rate: Bandwidth,
     /// The round-trip time when nothing waits.
     pub rtt: Duration,
-    /// How many packets may wait in front of the bottleneck.
+    /// Maximum number of packets that wait in front of the bottleneck.
     pub queue_packets: usize,
-    /// How long the streams run before anything is measured.
+    /// Duration of the streams before the measurement.
     pub warm_up: Duration,
-    /// How long is measured.
+    /// Duration of the measurement.
     pub duration: Duration,
     /// The throughput is measured in intervals of this length.
     pub interval: Duration,
@@ -54,9 +54,9 @@ pub struct Competition {
 pub struct Competitor {
     /// What carries the streams.
     pub stack: Stack,
-    /// What each of them writes.
+    /// The writes of each.
     pub workload: Workload,
-    /// How many there are.
+    /// Number of streams.
     pub streams: u32,
 }
 
@@ -65,7 +65,7 @@ pub struct Competitor {
 pub struct Outcome {
     /// Of each competitor, in their order.
     pub shares: Vec<Share>,
-    /// How long packets waited in front of the bottleneck, on average over time.
+    /// Time-weighted average delay of packets in front of the bottleneck.
     pub queueing_delay_mean: Duration,
 }
 
@@ -181,7 +181,7 @@ impl Competition {
         self.competitors.iter().zip(pairs).flat_map(of_competitor).collect()
     }
 
-    /// What a host's streams had in each interval, the last one left out if it is not whole.
+    /// Returns the throughput of a host's streams in each interval, except an incomplete last one.
     fn throughput_bps(&self, series: &ThroughputSeries, sender: NodeId) -> Vec<f64> {
         let intervals = usize::try_from(self.duration.as_nanos() / self.interval.as_nanos().max(1)).unwrap_or(0);
         let mut bytes = vec![0; intervals];

@@ -15,11 +15,11 @@ use crate::summary::{PointSummary, Results};
 
 /// The series of delivery delays: from the application's write to the receiving application.
 pub(crate) const DELIVERY: &str = "delivery";
-/// How many messages were written.
+/// Number of messages written.
 pub(crate) const MESSAGES: &str = "messages";
-/// How many of them arrived.
+/// Number of messages that arrived.
 pub(crate) const DELIVERED: &str = "delivered";
-/// How many packets the sender sent.
+/// Number of packets sent by the sender.
 pub(crate) const PACKETS_SENT: &str = "packets sent";
 /// Number of spurious retransmissions: those triggered by a timer, a probe or a report of loss. Excludes copies of chunks in packets sent for another
 /// reason, and those that a profile sends on purpose.
@@ -27,11 +27,11 @@ pub(crate) const SPURIOUS: &str = "spurious";
 /// Number of these that the sender could not know to be spurious, because the acknowledgements had been lost.
 pub(crate) const SPURIOUS_UNAVOIDABLE: &str = "spurious unavoidable";
 
-/// How many copies of chunks left without a call for them: beside others in a packet, or as redundancy.
+/// Number of proactive copies of chunks: bundled with others in a packet, or in packets of their own.
 pub(crate) const COPIES: &str = "copies";
 /// Bytes of the packets that the sender sent, IP headers included.
 pub(crate) const BYTES_SENT: &str = "bytes sent";
-/// The same of the receiver.
+/// Number of packets sent by the receiver.
 pub(crate) const PACKETS_RETURNED: &str = "packets returned";
 pub(crate) const BYTES_RETURNED: &str = "bytes returned";
 /// What both ends sent for one message, handshake and heartbeats included; bytes with UDP headers too.
@@ -106,12 +106,12 @@ pub(crate) fn avoidable_share(summary: &PointSummary) -> f64 {
     (total(summary, SPURIOUS) - total(summary, SPURIOUS_UNAVOIDABLE)) / total(summary, PACKETS_SENT)
 }
 
-/// What the first transmission of a message is in a figure.
+/// The kind of a message's first transmission in a figure.
 pub(crate) fn of_message(message: &MessageRecord) -> Happening {
     if message.delivered_by == Some(0) { Happening::Sent } else { Happening::Lost }
 }
 
-/// What a retransmission is in a figure.
+/// The kind of a retransmission in a figure.
 pub(crate) fn of_retransmission(resent: &RetransmissionRecord) -> Happening {
     let is_copy = resent.cause.is_bundled() || resent.cause == RetransmissionCause::Copy;
     match (resent.arrived_at, resent.is_spurious()) {

@@ -8,7 +8,7 @@ use super::server::Packets;
 const MISSING_ONE_OF: usize = 20;
 /// The step of a clock that is too coarse.
 const CLOCK_STEP_NS: u64 = 10_000_000;
-/// By how much the clock of a drifting capture is fast, as a divisor: 200 ppm.
+/// Error of the clock of a drifting capture, as a divisor: 200 ppm fast.
 const DRIFT_PART: u64 = 5_000;
 
 /// A deliberate flaw in a capture.

@@ -17,9 +17,9 @@ use festina_netsim::{Admission, Duplex, LinkConfig, LinkId, NodeId, Simulation, 
 use festina_sctp::Config;
 use festina_units::{Duration, Instant};
 
-/// Associations begin one after the other within this time.
+/// Time within which associations start, one after the other.
 const CONNECT_SPREAD: Duration = Duration::from_secs(5);
-/// Writing begins when the handshakes are long over, so that a lost INIT delays no message.
+/// Writing begins long after the handshakes, so that a lost INIT delays no message.
 const STARTS_AT: Instant = Instant::from_secs(20);
 /// After the last write the network runs empty in steps of this size.
 const DRAIN_STEP: Duration = Duration::from_secs(10);
@@ -33,9 +33,9 @@ pub struct GameReplay {
     pub machines: Vec<Config>,
     /// How the SCTP of the receiver is set.
     pub receiver: Config,
-    /// How many players there are: each machine has an association for each.
+    /// Number of players: each machine has an association for each.
     pub players: u32,
-    /// For how long the traffic lasts.
+    /// Duration of the traffic.
     pub duration: Duration,
     /// The path, the same each way.
     pub path: LinkConfig,
@@ -111,7 +111,7 @@ impl GameReplay {
         hosts
     }
 
-    /// What the game server sends to one player: the same from every machine.
+    /// The game server's traffic to one player: the same from every machine.
     fn traffic_of(&self, player: u32, seed: u64) -> Workload {
         let writes = Workload::Application(Application::AnarchyOnline).writes(seed, &format!("player {player}"));
         let writes = writes.take_while(|write| write.at < self.duration).map(|write| (write.at, write.size));

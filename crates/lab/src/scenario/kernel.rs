@@ -17,9 +17,9 @@ use crate::plan::{Kind, Parameter, Point};
 
 /// More miss indications than a thin stream ever has.
 const NEVER: u8 = u8::MAX;
-/// RTO.Min of a kernel whose timer is wrong: twice the standard's.
+/// RTO.Min of a kernel with a wrong timer: twice the standard's.
 const RTO_MIN_DOUBLED: Duration = Duration::from_secs(2);
-/// RTO.Min of a kernel whose timer is wrong the other way: that of the modified kernels, and of TCP a fifth of Linux's.
+/// RTO.Min of a kernel that is wrong in the other direction: that of the modified kernels, and for TCP a fifth of Linux's.
 const RTO_MIN_LOW: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(40)];
 
 /// Which version of lksctp.
@@ -38,7 +38,7 @@ pub struct Readings {
     pub rtt_samples: RttSampling,
     /// Which SACKs restart the timer with the full RTO.
     pub timer_restart: TimerRestart,
-    /// What the fix of the timer's restart is, and which groups have it.
+    /// The fix of the timer's restart, and the groups that have it.
     pub timer_fix: TimerFix,
     /// A deliberate fault.
     pub fault: Fault,
@@ -60,7 +60,7 @@ impl Readings {
         fault: Fault::None,
     };
 
-    /// What a plan can set.
+    /// Parameters for plans.
     pub fn parameters() -> Vec<Parameter> {
         let parameter = |name, about, names| Parameter { name, about, kind: Kind::Choice(names) };
         vec![
@@ -203,7 +203,7 @@ impl Fault {
         mechanisms
     }
 
-    /// A transport whose sender has the fault.
+    /// Returns the transport with the fault in its sender.
     #[must_use]
     pub fn in_stack(self, mut stack: Stack) -> Stack {
         match &mut stack {

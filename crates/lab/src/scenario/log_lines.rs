@@ -30,11 +30,11 @@ pub(crate) struct LineModel {
 /// Times at which there are more lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineBursts {
-    /// How long it is calm on average, exponentially distributed.
+    /// Mean length of calm periods, exponentially distributed.
     pub(crate) calm_mean: Duration,
-    /// How long each burst lasts.
+    /// Duration of each burst.
     pub(crate) lasting: Duration,
-    /// How many times as many lines come then.
+    /// Factor of the line rate during a burst.
     pub(crate) factor: u32,
     /// How probably one of these is important.
     pub(crate) important: Probability,
@@ -53,7 +53,7 @@ pub(crate) struct Line {
 #[derive(Clone, Copy, Debug)]
 struct Phase {
     begins_at: Duration,
-    /// How much of the model's own time had passed then, and has when it ends. A burst passes it faster than the clock.
+    /// The model's own time at the beginning and at the end. During a burst it runs faster than the clock.
     pace_before: Duration,
     pace_after: Duration,
     speed: u32,
@@ -126,7 +126,7 @@ pub(crate) enum Carrier {
 pub(crate) struct LogLines {
     pub(crate) carrier: Carrier,
     pub(crate) model: LineModel,
-    /// How long lines are written.
+    /// Duration of the writing.
     pub(crate) duration: Duration,
     pub(crate) network: Contended,
 }
@@ -196,7 +196,7 @@ fn fates(lines: &[Line], ends: [&Host; 2]) -> Vec<LineFate> {
         [_, Host::Udp(receiver)] => delays_of_datagrams(lines, receiver),
         _ => Vec::new(),
     };
-    // What the application never got to write was not delivered either.
+    // Lines that the application never wrote were not delivered either.
     let delays = delays.into_iter().chain(std::iter::repeat(None));
     lines.iter().zip(delays).map(|(line, delay)| LineFate { is_important: line.is_important, delay }).collect()
 }

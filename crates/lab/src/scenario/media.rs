@@ -21,7 +21,7 @@ use festina_units::{Bandwidth, ByteCount, Duration, Instant};
 use super::bottleneck::Bottleneck;
 use super::{StreamRecord, WebTraffic};
 
-/// The payload of a packet of every TCP here, and what the media application writes at once.
+/// The payload of a packet of every TCP here, and the size of the media application's writes.
 const MESSAGE_BYTES: u64 = 1_448;
 /// With its headers.
 const PACKET_BYTES: u64 = 1_500;
@@ -35,7 +35,7 @@ const MARKING_QUEUE_BDPS: u64 = 4;
 const DATAGRAM_BYTES: u64 = 1_000;
 /// The profile counts in eightieths.
 const PARTS: u32 = 80;
-/// When each kind of cross traffic begins and ends.
+/// Start and end of each kind of cross traffic.
 const ELEPHANTS: [u32; 2] = [5, 60];
 const MICE: [u32; 2] = [20, 75];
 const CONSTANT: [u32; 2] = [40, 75];
@@ -46,7 +46,7 @@ pub enum Media {
     /// TCP, with this limit of the media server's send buffer.
     Tcp(SendBufferLimit),
     /// An association with the profile `festina`. With [`SendBufferPolicy::Fixed`] its send buffer holds as many packets as those of the cross
-    /// traffic. Its server writes at once when there is room.
+    /// traffic. Its server writes as soon as there is room.
     Festina(SendBufferPolicy),
 }
 
@@ -59,19 +59,19 @@ pub struct MediaProfile {
     pub rate: Bandwidth,
     /// The round-trip time when nothing waits.
     pub rtt: Duration,
-    /// What may wait in front of the bottleneck without marks, in parts per million of the bandwidth-delay product.
+    /// Queue limit of the bottleneck without marks, in parts per million of the bandwidth-delay product.
     pub queue_ppm: u64,
     /// Whether routers mark (DRED) and ends understand it (ECN).
     pub marks: bool,
-    /// How long the server needs to write after it was woken.
+    /// Time between the wake-up of the server and its write.
     pub wake_up: Duration,
-    /// How long the whole profile lasts.
+    /// Duration of the whole profile.
     pub duration: Duration,
     /// What else crosses the bottleneck.
     pub cross: CrossTraffic,
 }
 
-/// What crosses the bottleneck beside the stream.
+/// The traffic that crosses the bottleneck together with the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct CrossTraffic {
     /// Streams that always have something to send.
@@ -82,13 +82,13 @@ pub struct CrossTraffic {
     pub mouse: ByteCount,
     /// Constant bit rate, in parts per million of the bottleneck.
     pub constant_ppm: u64,
-    /// What each elephant's send buffer holds.
+    /// Send buffer of each elephant.
     pub send_buffer: ByteCount,
-    /// Each flow begins within this time of its turn, at random.
+    /// Each flow starts within this time of its turn, at random.
     pub spread: Duration,
 }
 
-/// What came of it.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct MediaRun {
     /// Each message that arrived.

@@ -1,4 +1,4 @@
-//! Messages of mixed importance over one association, beside greedy TCP flows: R12 §III-B, and R15's parking lot.
+//! Messages of mixed importance over one association, together with greedy TCP flows: R12 §III-B, and R15's parking lot.
 
 use festina_models::host::Host;
 use festina_models::record::Truth;
@@ -17,7 +17,7 @@ pub(crate) struct Mixture {
     pub(crate) receiver: Config,
     pub(crate) workload: Poisson,
     pub(crate) delivery: Delivery,
-    /// How long messages are written.
+    /// Duration of the writing.
     pub(crate) duration: Duration,
     pub(crate) network: Contended,
 }

@@ -33,17 +33,17 @@ pub enum Group {
     NewReno,
 }
 
-/// What the fix of the timer's restart is, and which groups have it. §5.2 tells of it together with RTO.Min; neither §6 nor the
-/// figures say where it belongs.
+/// The fix of the timer's restart, and the groups that have it. §5.2 describes it together with RTO.Min; neither §6 nor the figures say where it
+/// belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerFix {
     /// It belongs to RTO.Min, with which it shares a section: at a SACK the new timer is shorter by the age of the oldest chunk that is
     /// left, so that none waits for more than one RTO.
     WithMinRto,
-    /// The same for all modifications together, and for none alone.
+    /// For all modifications together, and for none alone.
     InAllModsOnly,
-    /// It belongs to RTO.Min and is as §5.2 words it: the new timer is shorter by the time since the old one was started. It then
-    /// expires before an RTO is over if a SACK comes later than the next message leaves, which delayed SACKs do.
+    /// It belongs to RTO.Min and follows the wording of §5.2: the new timer is shorter by the time since the old one was started. It then expires
+    /// before a full RTO if a SACK arrives after the next message is sent, as delayed SACKs do.
     AsWorded,
     /// No group has it.
     Nowhere,
@@ -157,9 +157,9 @@ impl TimerFix {
     }
 }
 
-/// TCP New Reno as Linux 2.6 has it with SACK switched off: timestamps, an initial window of three segments and a first RTO of
-/// three seconds (RFC 2988), an RTO whose variance term is at least 200 ms. The application has switched Nagle's algorithm off, as
-/// interactive ones do. A retransmission takes no other segment along, unless an experiment asks for it.
+/// TCP New Reno as in Linux 2.6 with SACK switched off: timestamps, an initial window of three segments and a first RTO of three seconds (RFC 2988),
+/// an RTO whose variance term is at least 200 ms. The application has switched Nagle's algorithm off, as interactive ones do. A retransmission
+/// contains no other segment, unless an experiment asks for it.
 fn new_reno_2_6(ack_delay: Duration) -> TcpConfig {
     let delayed_ack =
         if ack_delay.is_zero() { DelayedAck::OFF } else { DelayedAck { delay: ack_delay, ..DelayedAck::default() } };

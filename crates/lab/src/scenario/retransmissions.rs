@@ -1,4 +1,4 @@
-//! Retransmissions, counted and timed by how often a chunk was sent before, by cause, and by whether they were needed.
+//! Retransmissions, counted and timed by ordinal, cause and need.
 
 use festina_models::record::{RetransmissionRecord, Truth};
 use festina_sctp::RetransmissionCause;
@@ -7,7 +7,7 @@ use crate::count::as_f64;
 use crate::samples::{Sample, Samples};
 use crate::summary::{PointSummary, Repeated, SeriesSummary};
 
-/// How often the chunk had been retransmitted, this time included.
+/// Number of retransmissions of the chunk so far, including this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordinal {
     /// Its first retransmission.
@@ -54,7 +54,7 @@ pub const CAUSES: [RetransmissionCause; 5] = [
     RetransmissionCause::Probe,
 ];
 
-/// What the papers call a cause.
+/// Returns the papers' name of a cause.
 pub fn cause_name(cause: RetransmissionCause) -> &'static str {
     match cause {
         RetransmissionCause::Timeout => "timeout",
@@ -66,10 +66,10 @@ pub fn cause_name(cause: RetransmissionCause) -> &'static str {
     }
 }
 
-/// Adds the retransmissions of a stream to what a run measured, each with the time from the chunk's first transmission to
-/// this retransmission. Every single one is kept; [`tally_retransmissions`] is for streams with very many.
+/// Adds the retransmissions of a stream to the measurements of a run, each with the time since the chunk's first transmission. Every single one is
+/// kept; [`tally_retransmissions`] is for streams with very many.
 ///
-/// Read them again with [`Retransmissions`].
+/// Read them with [`Retransmissions`].
 pub fn record_retransmissions(truth: &Truth, samples: &mut Samples) {
     add(truth, samples, |samples, series, retransmission| {
         samples.record(series, Sample { sent_at: retransmission.first_sent_at, delay: delay(retransmission) });
@@ -85,7 +85,7 @@ fn delay(retransmission: &RetransmissionRecord) -> std::time::Duration {
     retransmission.at.saturating_duration_since(retransmission.first_sent_at)
 }
 
-/// One series for all causes together, one for each cause, and how many of each were spurious.
+/// Adds one series for all causes together, one for each cause, and the number of spurious ones of each.
 fn add(truth: &Truth, samples: &mut Samples, mut sample: impl FnMut(&mut Samples, &str, &RetransmissionRecord)) {
     let mut spurious = [[0u32; CAUSES.len()]; Ordinal::ALL.len()];
     for retransmission in &truth.retransmissions {
@@ -139,12 +139,12 @@ impl<'a> Retransmissions<'a> {
         self.summary.series().get(&series_by(ordinal, cause))
     }
 
-    /// How many there were.
+    /// Number of retransmissions.
     pub fn count(self, ordinal: Ordinal) -> u64 {
         self.delays(ordinal).map_or(0, |delays| delays.all().count())
     }
 
-    /// How many there were with one cause.
+    /// Number of retransmissions with one cause.
     pub fn count_by(self, ordinal: Ordinal, cause: RetransmissionCause) -> u64 {
         self.delays_by(ordinal, cause).map_or(0, |delays| delays.all().count())
     }
@@ -166,7 +166,7 @@ impl<'a> Retransmissions<'a> {
         ratio(self.spurious_by(ordinal, cause), self.count_by(ordinal, cause))
     }
 
-    /// How many there were with one of these causes in each repetition; `None` if there was none at all.
+    /// Number of retransmissions with one of these causes in each repetition; `None` if there was none at all.
     pub fn counts_in_each(self, ordinal: Ordinal, causes: &[RetransmissionCause]) -> Option<Repeated> {
         let all = self.delays(ordinal)?.counts();
         let by: Vec<&Repeated> =

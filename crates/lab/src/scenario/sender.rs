@@ -72,7 +72,7 @@ impl Sender {
         self.profile.name()
     }
 
-    /// How much it repeats uncalled for, by name.
+    /// Name of its redundancy.
     pub(crate) fn redundancy(self) -> String {
         self.redundancy.to_string()
     }

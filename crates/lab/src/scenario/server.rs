@@ -27,7 +27,7 @@ const FIRST_CLIENT: u32 = 0x0a00_0002;
 /// Packets with their times: each a whole IP packet.
 pub(crate) type Packets = Vec<(Instant, Vec<u8>)>;
 
-/// What the server sends with.
+/// The transport of the server.
 #[derive(Clone, Debug)]
 pub(crate) enum Carrier {
     /// Datagrams.
@@ -73,7 +73,7 @@ pub(crate) struct Server {
 pub(crate) struct ServerRun {
     /// The truth about each flow; empty of those that never connected, and of datagrams.
     pub(crate) truths: Vec<Truth>,
-    /// What the server would have captured.
+    /// The capture at the server.
     pub(crate) at_server: Packets,
     /// What all clients would have captured, by one clock.
     pub(crate) at_clients: Packets,

@@ -35,9 +35,9 @@ pub enum Stack {
 pub struct Traffic {
     /// The writes of the application.
     pub workload: Workload,
-    /// When the handshake begins.
+    /// Start of the handshake.
     pub connects_at: Instant,
-    /// When the workload begins.
+    /// Start of the workload.
     pub starts_at: Instant,
     /// When the application stops writing.
     pub stops_at: Instant,
@@ -53,9 +53,9 @@ pub enum StreamRecord {
 }
 
 impl Stack {
-    /// SCTP whose sender recovers by `mechanisms` and whose receiver delays its SACKs by `sack_delay`, as the standard
-    /// allows (every second packet is acknowledged at once); zero for no delay at all. All else is at the core's defaults, congestion
-    /// control at that of the profile whose thick streams have these rules.
+    /// SCTP whose sender recovers by `mechanisms` and whose receiver delays its SACKs by `sack_delay`, as the standard permits (every second packet
+    /// is acknowledged at once); zero for no delay. All other settings are the core's defaults, and congestion control is that of the profile whose
+    /// thick streams have these rules.
     pub fn sctp(mechanisms: Mechanisms, sack_delay: Duration) -> Self {
         let is_festina = mechanisms.normal == Profile::Festina.mechanisms().normal;
         let congestion = if is_festina { CongestionControl::Cubic } else { CongestionControl::Rfc9260 };
@@ -81,10 +81,10 @@ impl Stack {
         self.hosts_of_many(from, to, seed, std::slice::from_ref(traffic))
     }
 
-    /// The same with an association or connection for each of several.
+    /// As [`hosts`](Self::hosts), with an association or connection for each of several streams.
     ///
     /// # Panics
-    /// If a setting of the core is out of range: that is a bug of the experiment.
+    /// If a setting of the core is out of range, which is a bug of the experiment.
     pub fn hosts_of_many(&self, from: NodeId, to: NodeId, seed: u64, traffic: &[Traffic]) -> [Host; 2] {
         match self {
             Self::Sctp { sender, receiver } => {

@@ -9,7 +9,7 @@ use festina_units::{ByteCount, Duration, Instant, Probability};
 use super::{Stack, StreamRecord, Traffic};
 use crate::capture::Capture;
 
-/// Writing begins when the handshake is long over, so that a lost INIT or SYN delays no message.
+/// Writing begins long after the handshake, so that a lost INIT or SYN delays no message.
 const STARTS_AT: Instant = Instant::from_secs(20);
 /// After the last write the network runs empty in steps of this size.
 const DRAIN_STEP: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ pub struct ThinStream {
     pub stack: Stack,
     /// The writes of the application.
     pub workload: Workload,
-    /// For how long.
+    /// Duration of the writing.
     pub duration: Duration,
     /// The link that data takes.
     pub forward: LinkConfig,
@@ -59,7 +59,7 @@ impl ThinStream {
         }
     }
 
-    /// The same with packets lost independently of each other, each way with a probability of its own for data and for acknowledgements.
+    /// Sets independent packet loss, with separate probabilities for data and for acknowledgements.
     #[must_use]
     pub fn with_loss(mut self, forward: Probability, backward: Probability) -> Self {
         self.forward.loss = LossModel::Independent(forward);
@@ -76,7 +76,7 @@ impl ThinStream {
         self.try_run(seed).expect("the connection came about")
     }
 
-    /// Runs the stream as [`run`](Self::run) does; `None` if no connection came about, or it was given up and forgotten.
+    /// Runs the stream as [`run`](Self::run) does; `None` if there was no connection, or if it was aborted.
     pub fn try_run(&self, seed: u64) -> Option<StreamRun> {
         self.run_with(seed, |_| NoTap).map(|(run, _)| run)
     }
@@ -89,7 +89,7 @@ impl ThinStream {
         self.run_with(seed, Capture::of).expect("the connection came about").1
     }
 
-    /// Runs the stream as [`run`](Self::run) does, and gives what became of it, its packets, and its two ends: who writes, who reads.
+    /// Runs the stream as [`run`](Self::run) does. Returns the result, its packets, and its two ends: writer and reader.
     ///
     /// # Panics
     /// As [`run`](Self::run).

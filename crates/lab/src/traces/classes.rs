@@ -1,8 +1,8 @@
-//! Kinds of flows: hierarchical agglomerative clustering on named features, as R15's Paper I does with flows of a backbone.
+//! Kinds of flows: hierarchical agglomerative clustering on named features, as in R15's Paper I for flows of a backbone.
 //!
-//! The paper's text is not public; its features, its measure of similarity and the bounds of its six classes are not known. Features and
-//! bounds here are chosen. Logarithms of sizes, times and rates are brought to the same mean and deviation; clusters merge by Ward's
-//! method; the silhouette decides how many clusters there are.
+//! The paper's text is not public; its features, its measure of similarity and the bounds of its six classes are not known. Features and bounds here
+//! are chosen. Logarithms of sizes, times and rates are scaled to the same mean and deviation; clusters merge by Ward's method; the silhouette
+//! determines the number of clusters.
 
 mod dendrogram;
 mod features;
@@ -26,7 +26,7 @@ type Point = [f64; FEATURES.len()];
 /// A cluster of flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
-    /// How many flows there are.
+    /// Number of flows.
     pub flows: usize,
     /// The median of each feature.
     pub centre: Features,
@@ -53,7 +53,7 @@ impl Classes {
         if flows.len() < 3 {
             return None;
         }
-        // In an order that only depends on what the flows are.
+        // In an order that only depends on the properties of the flows.
         let mut order: Vec<usize> = (0..flows.len()).collect();
         order.sort_by(|one, other| flows[*one].compare(&flows[*other]));
         let step = flows.len().div_ceil(CLUSTERED_MAX);
@@ -91,7 +91,7 @@ fn scaled(flows: &[Features], sample: &[usize]) -> Vec<Point> {
     for (index, scale) in scale.iter_mut().enumerate() {
         let mean = sample.iter().map(|flow| raw[*flow][index]).sum::<f64>() / count;
         let variance = sample.iter().map(|flow| (raw[*flow][index] - mean).powi(2)).sum::<f64>() / count;
-        // A feature that all have in common tells nothing.
+        // A feature that all flows share is ignored.
         *scale = (mean, if variance > 1e-12 { variance.sqrt() } else { f64::INFINITY });
     }
     let point = |raw: &Point| std::array::from_fn(|index| (raw[index] - scale[index].0) / scale[index].1);

@@ -64,7 +64,7 @@ pub struct Agreement {
     pub name: &'static str,
     /// Of the capture.
     pub capture_ns: Histogram,
-    /// How well the capture knows the 99th percentile of its path; `None` if it has no delays.
+    /// Certainty of the capture's 99th percentile; `None` if it has no delays.
     pub capture_p99: Option<Certainty>,
     /// Of all simulated captures.
     pub simulated_ns: Histogram,
@@ -76,7 +76,7 @@ pub struct Agreement {
     pub spurious: [f64; 2],
 }
 
-/// What a capture's thin flows would have seen.
+/// Prediction of a capture's thin flows with other transports.
 #[derive(Clone, Debug)]
 pub struct WhatIf {
     /// The flows that were simulated.
@@ -89,13 +89,13 @@ pub struct WhatIf {
     pub rtt: [Duration; 3],
     /// The share of the senders' and of the receivers' packets that is lost.
     pub loss: [f64; 2],
-    /// How long bursts of losses last on average, if they are not single; of several protocols the longest.
+    /// Mean length of bursts of losses, if they are not single; of several protocols the longest.
     pub burst: Option<Duration>,
-    /// How often each was simulated.
+    /// Number of simulations of each.
     pub runs: u64,
     /// For each protocol of the capture.
     pub agreements: Vec<Agreement>,
-    /// What the flows have now.
+    /// The flows with their present transport.
     pub present: Fate,
     /// The same flows with other transports.
     pub alternatives: Vec<Fate>,
@@ -305,14 +305,14 @@ impl Agreement {
         }
     }
 
-    /// By how much the simulated percentile is above that of the capture, as a share of it.
+    /// Returns how much the simulated percentile exceeds that of the capture, as a share of it.
     pub fn deviation(&self, percent: f64) -> Option<f64> {
         let [capture, simulated] = [&self.capture_ns, &self.simulated_ns].map(|delays| delays.percentile(percent));
         Some(as_f64(simulated?) / as_f64(capture?.max(1)) - 1.0)
     }
 
-    /// Returns whether the simulated 99th percentile is within a tenth of that of the capture, or chance alone explains their difference: the runs
-    /// reach into what the capture leaves open.
+    /// Returns whether the simulated 99th percentile is within a tenth of that of the capture, or whether chance explains their difference: the runs
+    /// overlap the capture's confidence interval.
     pub fn is_close(&self) -> bool {
         let is_within = self.deviation(99.0).is_some_and(|share| share.abs() <= 0.1);
         let overlaps = |known: Certainty| {

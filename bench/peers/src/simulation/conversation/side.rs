@@ -13,7 +13,7 @@ use crate::simulation::PPID_BINARY;
 const RELIABLE_EVERY: u32 = 4;
 /// From one message to the next, but for bursts.
 const PAUSE: Duration = Duration::from_millis(8);
-/// Messages of a burst, and how often one comes.
+/// Messages of a burst, and the interval between bursts.
 const BURST_MESSAGES: u32 = 20;
 const BURST_EVERY_MESSAGES: u32 = 40;
 /// Lengths: one fragment or several.
@@ -21,7 +21,7 @@ const LARGE_EVERY: u32 = 7;
 const LARGE_BYTES: usize = 4_000;
 const USUAL_BYTES: usize = 60;
 
-/// Messages whose order among themselves is promised.
+/// Messages with a guaranteed order among themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Reliable,

@@ -119,11 +119,11 @@ struct Connected {
     connection: Option<(ConnectionHandle, Connection)>,
     carriage: Carriage,
     epoch: Epoch,
-    /// The connection tells its next timer only to who may change it.
+    /// The next timer of the connection, cached because the connection returns it only to a mutable borrow.
     deadline: Option<Duration>,
     is_connected: bool,
     error: Option<String>,
-    /// What the endpoint itself has to send.
+    /// Packets of the endpoint itself.
     replies: VecDeque<Bytes>,
     /// The one stream.
     sending: Option<StreamId>,
@@ -138,7 +138,7 @@ impl Connected {
         self.replies.push_back(Bytes::copy_from_slice(&buffer[..transmit.size]));
     }
 
-    /// Carries events between the connection and its endpoint, and takes in what the application must know.
+    /// Carries events between the connection and its endpoint, and handles those for the application.
     fn take_events(&mut self) {
         let Some((handle, connection)) = &mut self.connection else { return };
         while let Some(event) = connection.poll_endpoint_events() {

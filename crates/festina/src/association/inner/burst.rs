@@ -14,7 +14,7 @@ const HELD_MAX: u32 = 64;
 /// Bytes of messages that wait at most: about what one system call carries.
 const HELD_BYTES_MAX: usize = 48_000;
 
-/// How long the first of them waits before the next message takes all of them along.
+/// Time after which the next message sends all held-back ones along.
 const WAIT_MAX: Duration = Duration::from_micros(50);
 
 /// Decides which messages of a busy caller are held back for the next ones, so that they share packets and system calls.

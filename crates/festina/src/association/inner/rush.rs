@@ -11,7 +11,7 @@ const GAP_MAX: Duration = Duration::from_micros(20);
 /// Associations that a thread turns to before the packets of further ones wait for each other.
 const LONE_MAX: u32 = 8;
 
-/// To how many associations of one peer a thread has written in quick succession. Their packets can share system calls.
+/// A thread's writes to many associations of one peer in quick succession. Their packets can share system calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rush {
     /// The latest message.
@@ -66,7 +66,7 @@ mod tests {
         (Ipv4Addr::LOCALHOST, port).into()
     }
 
-    /// How many of these messages may wait. Each has a time, an association and the port of its peer.
+    /// Returns how many of these messages may wait. Each has a time, an association and the port of its peer.
     fn waiting(messages: impl Iterator<Item = (u64, u64, u16)>) -> usize {
         let mut rush = Rush::NONE;
         let turns = messages.map(|(micros, association, port)| {

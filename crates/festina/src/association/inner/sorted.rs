@@ -1,4 +1,4 @@
-//! Messages sorted by stream, once somebody reads one stream by itself.
+//! Messages sorted by stream, once a stream has a reader of its own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
@@ -7,10 +7,10 @@ use festina_sctp::{Association, ReceivedMessage, StreamId};
 
 use crate::association::Waiters;
 
-/// What may be sorted out and not yet fetched. Beyond that messages stay in the receive buffer, whose window closes.
+/// Maximum bytes of sorted, unread messages. Beyond that messages stay in the receive buffer, whose window closes.
 const SORTED_BYTES_MAX: usize = 256 << 10;
 
-/// What a message counts for beside its payload.
+/// Overhead counted for each message.
 const MESSAGE_BYTES: usize = 128;
 
 /// What waits for the readers of single streams, and for those of all others.
@@ -24,19 +24,19 @@ pub(super) struct Sorted {
     by_stream: BTreeMap<StreamId, usize>,
 }
 
-/// A stream that somebody reads by itself.
+/// A stream with a reader of its own.
 #[derive(Debug, Default)]
 struct Taken {
     messages: VecDeque<ReceivedMessage>,
     readers: Waiters,
 }
 
-/// Whom a message is for.
+/// The reader of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// The reader of all streams without a reader of their own.
     Others,
-    /// Who reads this one.
+    /// The reader of this stream.
     Stream(StreamId),
 }
 
@@ -69,8 +69,8 @@ impl Sorted {
         self.taken.is_empty() && self.others.is_empty()
     }
 
-    /// Moves messages to where they belong, as far as there is room, and tells whose wait is over. Returns the streams that are discarded from
-    /// here on, since too much of them waits.
+    /// Moves messages to their queues, as far as there is room, and collects the wakers of their readers. Returns the streams that are discarded from
+    /// here on because they have reached their limit.
     pub(super) fn sort(
         &mut self,
         core: &mut Association,
@@ -102,7 +102,7 @@ impl Sorted {
         overrun
     }
 
-    /// Drops the unread messages of a stream. Returns how many messages that are.
+    /// Drops the unread messages of a stream. Returns their number.
     pub(super) fn discard(&mut self, stream: StreamId) -> usize {
         let own = self.taken.get_mut(&stream).map(|taken| std::mem::take(&mut taken.messages)).unwrap_or_default();
         let others = std::mem::take(&mut self.others).into_iter();

@@ -1,4 +1,4 @@
-//! Tests of who sends when.
+//! Tests of the division of work between sending threads.
 
 use festina_units::Duration;
 
@@ -195,7 +195,7 @@ async fn a_message_does_not_overtake_what_waits_in_the_tray() {
 async fn what_waits_for_others_that_do_not_come_leaves_with_the_driver() {
     let Pair { client: _client, near, far, server: _server } = Pair::over_loopback().await;
     let inner = near.inner();
-    // What follows the handshake has to be over.
+    // The packets after the handshake must have been exchanged.
     tokio::time::sleep(Duration::from_millis(300)).await;
     inner.queue(Message::new("first of a rush")).unwrap();
     let filled = lock(&inner.state).fill(clock::now(), &inner.shared, Way::WithOthers);

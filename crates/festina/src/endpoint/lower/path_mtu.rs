@@ -1,4 +1,4 @@
-//! How large a packet may be on the way to a destination, and whether the system may cut it into IP fragments (Linux).
+//! Maximum packet sizes towards destinations, and IP fragmentation by the system (Linux).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -18,7 +18,7 @@ const UDP_HEADER_BYTES: usize = 8;
 /// # Errors
 /// The system does not take the settings.
 pub(super) fn allow_fragments(socket: &impl AsFd, local: SocketAddr, allow: bool) -> io::Result<()> {
-    // PROBE ignores the path MTU that the kernel learned from ICMP, which anybody can forge.
+    // PROBE ignores the path MTU that the kernel learned from ICMP, which can be forged.
     let four = if allow { Ipv4PathMtuDiscovery::DONT } else { Ipv4PathMtuDiscovery::PROBE };
     if local.is_ipv4() {
         set_ip_mtu_discover(socket, four)?;

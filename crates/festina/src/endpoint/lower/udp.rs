@@ -21,7 +21,7 @@ use crate::endpoint::sieve;
 /// Bytes of kernel buffer asked for in each direction; the system may grant less.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
-/// Whether a call that receives less than it has buffers for has emptied the socket, and the runtime hears of every datagram after it.
+/// Whether a call that fills fewer buffers than offered has emptied the socket, so that the runtime reports every later datagram.
 const FEWER_MEANS_DRAINED: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 /// Datagrams received with one call at most.
@@ -162,7 +162,7 @@ impl LowerLayer for UdpLayer {
         let mut filled = 0;
         let received = self.socket.try_io(Interest::READABLE, || {
             filled = self.features.recv(UdpSockRef::from(&self.socket), buffers, &mut metas)?;
-            // The runtime need not find out by another call that nothing is left. What comes from now on is news to it.
+            // Tells the runtime that nothing is left, which saves another call. Later datagrams wake it.
             let is_drained = FEWER_MEANS_DRAINED && filled < buffers.len();
             if is_drained { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
@@ -200,8 +200,8 @@ impl LowerLayer for UdpLayer {
     }
 }
 
-/// quinn-udp asks for the time at which each datagram came. With that, what tells of a train of datagrams has no room for the ECN field
-/// (in version 0.6.3: 112 bytes with IPv4 and 120 with IPv6, of 96), and the time is not used here.
+/// Turns off the receive timestamps that quinn-udp requests. With them, the control data of a train of datagrams has no room for the ECN field (in
+/// version 0.6.3: 112 bytes with IPv4 and 120 with IPv6, of 96), and they are not used here.
 fn do_without_timestamps(socket: &std::net::UdpSocket) {
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::ReceiveTimestampns, &false) {

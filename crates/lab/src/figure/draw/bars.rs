@@ -129,7 +129,7 @@ fn bar_marks(pen: &Pen<'_>, axes: &Axes<'_>, bar: &Bar, x: i32) -> Drawn {
     if let Some((low, high)) = bar.whisker {
         points::whisker(pen, [(x, y(high)), (x, y(low))], thin)?;
     }
-    // A stem from the bar to its highest mark shows whose mark it is.
+    // A stem connects the bar to its highest mark.
     let top = bar.segments.iter().map(|segment| segment.height).sum();
     if let Some(highest) = bar.marks.iter().copied().flatten().reduce(f64::max).filter(|highest| *highest > top) {
         pen.line(&[(x, y(top)), (x, y(highest))], thin)?;

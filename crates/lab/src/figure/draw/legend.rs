@@ -1,4 +1,4 @@
-//! The legend: a sample of each line, point and bar with its name, in as many rows as it takes.
+//! The legend: a sample of each line, point and bar with its name, in the necessary number of rows.
 
 use plotters::style::RGBColor;
 
@@ -46,7 +46,7 @@ impl Legend {
         legend
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub(super) fn rows(&self) -> i32 {
         self.rows
     }

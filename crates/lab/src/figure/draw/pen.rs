@@ -230,7 +230,7 @@ impl Style {
     }
 
     fn to_plotters(&self) -> TextStyle<'_> {
-        // The SVG backend divides the size by 1.24 on its way out.
+        // The SVG backend divides font sizes by 1.24.
         let size = f64::from(self.size * SCALE) * 1.24;
         let font = (FONT, size, self.font_style).into_font().transform(self.transform.clone());
         TextStyle::from(font).color(&self.color).pos(self.anchor)

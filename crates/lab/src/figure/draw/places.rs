@@ -51,7 +51,7 @@ fn by_sender(names: &[&str]) -> Option<Vec<usize>> {
     places.into_iter().map(|place| place.or_else(|| left.next())).collect()
 }
 
-/// The sender that a name begins with: its number and its home.
+/// Returns the number and the colour of the sender that a name starts with.
 fn sender(name: &str) -> Option<(usize, usize)> {
     let is_it = |sender: &str| {
         let rest = name.strip_prefix(sender)?;

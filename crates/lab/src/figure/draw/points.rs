@@ -1,4 +1,4 @@
-//! Points, their whiskers, and words beside them.
+//! Points, their whiskers, and annotations.
 
 use plotters::style::RGBColor;
 

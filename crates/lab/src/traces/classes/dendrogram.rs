@@ -1,4 +1,4 @@
-//! The dendrogram: which clusters merged, and how far apart they were.
+//! The dendrogram: merged clusters, and their distances.
 
 use std::fmt::Write as _;
 

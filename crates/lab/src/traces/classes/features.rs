@@ -14,7 +14,7 @@ const IDLE_NS: u64 = 1_000_000_000;
 /// Makes the struct of the features, their names and their values from one list.
 macro_rules! features {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
-        /// What a flow is like.
+        /// The features of a flow.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub struct Features {
             $($(#[$doc])+ pub $name: f64,)+
@@ -90,7 +90,7 @@ impl Class {
 }
 
 impl Features {
-    /// What a stream is like; `None` if it has too few packets.
+    /// Returns the features of a stream; `None` if it has too few packets.
     pub fn of(stream: &StreamReport) -> Option<Self> {
         let traffic = &stream.traffic;
         let packets = traffic.payload_bytes.count();

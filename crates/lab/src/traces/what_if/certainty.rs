@@ -13,8 +13,8 @@ pub struct Certainty {
     pub interval_ns: (u64, u64),
 }
 
-/// Of delays of each stream, in the order of their writes; `None` if there are none. As many writes count as would fare independently of each other: those
-/// of a group count as one.
+/// Computes the certainty from the delays of each stream, in the order of their writes; `None` if there are none. A group of writes counts as one
+/// independent observation.
 pub(super) fn of<'d>(streams: impl Iterator<Item = &'d [u64]> + Clone, share: f64) -> Option<Certainty> {
     let mut sorted: Vec<u64> = streams.clone().flatten().copied().collect();
     sorted.sort_unstable();

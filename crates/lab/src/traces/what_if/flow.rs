@@ -21,11 +21,11 @@ const PACKET_BYTES_MAX: u64 = 1 << 16;
 /// A thin stream as the capture shows it.
 #[derive(Clone, Debug)]
 pub struct ThinFlow {
-    /// What the analysis says about it.
+    /// The analysis of the stream.
     pub report: StreamReport,
-    /// What its application wrote: when it first left, and how many bytes, in the order of time.
+    /// The application's writes: time of the first transmission and number of bytes, in the order of time.
     pub(super) writes: Vec<(Instant, u64)>,
-    /// How long the acknowledgement of each took, in the same order.
+    /// Time until the acknowledgement of each, in the same order.
     pub(super) delays_ns: Vec<u64>,
     /// Acknowledgements that ended the delay of a write.
     answers: u64,
@@ -84,7 +84,7 @@ impl ThinFlows {
         self.flows
     }
 
-    /// Where another finding of a stream goes; `None` if it has too many.
+    /// Room for another finding of a stream; `None` if it has too many.
     fn room(&mut self, stream: u64) -> Option<&mut Gathering> {
         let gathering = self.open.entry(stream).or_default();
         if gathering.is_too_much {
@@ -135,7 +135,7 @@ impl ThinFlow {
         Self { report, writes, delays_ns, answers: as_u64(answers.len()), after_loss }
     }
 
-    /// How many writes there are.
+    /// Number of writes.
     pub fn writes(&self) -> u64 {
         as_u64(self.writes.len())
     }
@@ -159,7 +159,7 @@ fn as_u64(len: usize) -> u64 {
     u64::try_from(len).unwrap_or(u64::MAX)
 }
 
-/// What a capture shows of its path: the same of a real and of a simulated one.
+/// Path properties visible in a capture, real or simulated.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shown {
     /// First transmissions and retransmissions.

@@ -1,4 +1,4 @@
-//! What a capture says about the path of its thin flows: round-trip time and loss.
+//! Estimates the path of a capture's thin flows: round-trip time and loss.
 
 use festina_netsim::{GilbertElliott, Jitter, JitterShape, LinkConfig, LossModel};
 use festina_units::{Duration, Probability};
@@ -16,7 +16,7 @@ pub(super) const LOSS_MAX: f64 = 0.5;
 pub struct PathEstimate {
     /// The usual round-trip time.
     pub rtt: Duration,
-    /// By how much each way deviates from its half, at most.
+    /// Maximum deviation of each one-way delay from half the round trip.
     pub jitter: Duration,
     /// The share of the sender's packets that is lost: between the flow's own and that of all flows, the closer to its own the better
     /// its own is known.

@@ -1,4 +1,4 @@
-//! What the applications wrote once more, with one transport or another, over paths like those of the capture.
+//! Replays the applications' writes with one transport or another, over paths like those of the capture.
 
 use festina_models::tcp::{DelayedAck, TcpConfig};
 use festina_models::workload::{Replay, Workload};
@@ -15,7 +15,7 @@ use crate::scenario::{Stack, StreamRun, ThinStream};
 const SACK_DELAY: Duration = Duration::from_millis(200);
 /// The application continues for this long after its last write.
 const AFTERWARDS: Duration = Duration::from_secs(1);
-/// How often the losses are corrected by what their simulation shows, and how many of the last corrections count.
+/// Number of corrections of the losses by their simulation, and how many of the last ones count.
 const CORRECTIONS: u64 = 8;
 const CORRECTIONS_COUNTED: u64 = 4;
 /// Each correction goes so far of the way: less than all of it, as each simulation has its own chance.
@@ -24,7 +24,7 @@ const CORRECTION_SHARE: f64 = 0.7;
 const CORRECTION_WRITES: u64 = 20_000;
 /// Bursts are assumed if losses directly after a loss exceed the rate of single losses by this many standard deviations.
 const EVIDENCE_MIN: f64 = 3.0;
-/// The shortest and the longest bursts that are looked for, and how often that range is halved.
+/// Range of burst lengths that is searched, and the number of its bisections.
 const BURSTS: [f64; 2] = [1e-3, 10.0];
 const BURST_STEPS: u64 = 8;
 const BURST_ROUNDS: u32 = 2;
@@ -103,7 +103,7 @@ fn stream((flow, path): &FlowOnPath, losses: Losses, stack: &Stack) -> ThinStrea
     }
 }
 
-/// Simulates all flows, several at a time; `None` where no connection came about or it was given up. The n-th of them has the n-th seed from `seed` on.
+/// Simulates all flows, several at a time; `None` if there was no connection or if it was aborted. The n-th of them has the n-th seed from `seed` on.
 pub(super) fn runs(flows: &[FlowOnPath], losses: Losses, stack: &Stack, seed: u64) -> Vec<Option<StreamRun>> {
     (seed..)
         .zip(flows)
@@ -141,7 +141,7 @@ fn captured(stream: &ThinStream, seed: u64) -> Vec<ThinFlow> {
     flows.finish()
 }
 
-/// Which transport the flows were sent with, and the losses with which its simulated captures show what the real one shows.
+/// Returns the transport of the captured flows, and the losses for which its simulated captures agree with the real one.
 pub(super) fn explained(flows: &[FlowOnPath], seed: u64) -> (Transport, Losses) {
     let capture = Shown::of(flows.iter().map(|(flow, _)| flow));
     let protocol = flows.first().map_or(Protocol::Tcp, |(flow, _)| flow.report.protocol);
@@ -157,7 +157,7 @@ pub(super) fn explained(flows: &[FlowOnPath], seed: u64) -> (Transport, Losses) 
     if seen - single <= EVIDENCE_MIN * seen_deviation.hypot(deviation) {
         return (transport, losses);
     }
-    // How long bursts are and how much is lost depend on each other.
+    // The length of bursts and the loss rate depend on each other.
     let mut losses = losses;
     for _ in 0..BURST_ROUNDS {
         let burst = burst(&some, losses, &transport.stack, seen, seed);
@@ -166,7 +166,7 @@ pub(super) fn explained(flows: &[FlowOnPath], seed: u64) -> (Transport, Losses) 
     (transport, losses)
 }
 
-/// How long bursts last on average with which a loss comes behind a loss as often as was seen.
+/// Returns the mean length of bursts for which losses follow losses as often as in the capture.
 fn burst(flows: &[FlowOnPath], losses: Losses, stack: &Stack, seen: f64, seed: u64) -> Duration {
     let [mut low, mut high] = BURSTS.map(f64::ln);
     for step in 0..BURST_STEPS {
@@ -215,7 +215,7 @@ fn corrected(
     (Losses { factor: factors * counted, back: backs * counted, burst }, all)
 }
 
-/// How much the delays of two captures differ, on a logarithmic scale.
+/// Returns the difference between the delays of two captures, on a logarithmic scale.
 fn distance(one: &Shown, other: &Shown) -> f64 {
     let delay =
         |shown: &Shown, percent| crate::count::as_f64(shown.delays_ns.percentile(percent).unwrap_or(1).max(1)).ln();
