@@ -8,6 +8,8 @@ use festina_sctp::{ClosedReason, ConfigError, StreamId};
 use festina_units::Duration;
 use thiserror::Error;
 
+use crate::security::{SecurityError, SecurityFailure};
+
 /// Why an endpoint could not be made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -27,6 +29,9 @@ pub enum BindError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// Caller: the security settings cannot be used.
+    #[error(transparent)]
+    Security(#[from] SecurityError),
     /// System: the operating system gave no timer.
     #[error("cannot create a timer: {0}")]
     Timer(#[source] io::Error),
@@ -45,6 +50,9 @@ pub enum ListenError {
     /// Caller: a listener of this endpoint has the port already.
     #[error("SCTP port {0} of this endpoint has a listener already")]
     PortInUse(u16),
+    /// Caller: the endpoint is encrypted and has no certificate to show.
+    #[error("an encrypted endpoint needs an identity to listen")]
+    NoIdentity,
     /// Caller: the endpoint was closed.
     #[error("the endpoint is closed")]
     EndpointClosed,
@@ -135,6 +143,14 @@ pub enum ConnectError {
         remote: SocketAddr,
         /// Always [`ClosedReason::AbortedByPeer`], with the cause and the peer's words.
         reason: ClosedReason,
+    },
+    /// Caller or peer: no encrypted association came up. There is no fallback to plain SCTP.
+    #[error("no encrypted association with {remote}: {failure}")]
+    Security {
+        /// The peer.
+        remote: SocketAddr,
+        /// The reason.
+        failure: SecurityFailure,
     },
     /// System: this host cannot send to the address. It has no route, or may not send there, as to a broadcast address.
     #[error("cannot send to {remote}: {cause}")]

@@ -8,15 +8,15 @@
 //! |---|---|
 //! | [`Endpoint`] | one socket that carries any number of associations |
 //! | [`Listener`] | accepts associations on one SCTP port |
+//! | [`security`] | encryption and identity |
 //! | [`blocking`] | the same without `async`: time limits, calls that never wait, descriptors |
 //! | [`Association`] | sends and receives messages; also as a [`Stream`](Messages) and a [`Sink`](MessageSink) |
 //! | [`Config`], [`ConnectOptions`], [`ListenOptions`] | settings for an endpoint, for one association and for a listener |
 //! | [`BindError`], [`ListenError`], [`ConnectError`] | what can go wrong at the start, and whose fault it is |
 //! | [`SendError`], [`ClosedReason`] | what can go wrong later |
 //!
-//! **Nothing is encrypted, and no peer is authenticated**: whoever is on the path can read, change and inject messages. Where the
-//! network is not trusted, run it inside WireGuard or IPsec. `docs/security.md` in the repository says what attackers can do and which
-//! limits hold.
+//! **By default nothing is encrypted, and no peer is authenticated**: anyone on the path can read, change and inject messages. [`security`] encrypts all
+//! associations of an endpoint with TLS 1.3. `docs/security.md` in the repository describes attackers and limits.
 //!
 //! A message leaves from within [`Association::send`]: the caller's thread runs the protocol and makes the system call, with no
 //! hand-over to another task. Of a burst, more than eight messages with less than 20 us between them, the rest leaves in groups, by the
@@ -79,11 +79,12 @@ mod error;
 mod listener;
 #[cfg(feature = "prometheus")]
 mod metrics;
+pub mod security;
 
 pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Stream, StreamReader, Streams};
 pub use clock::now;
 pub use config::Config;
-pub use endpoint::{Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, SeenPacket};
+pub use endpoint::{Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, Request, SeenPacket};
 pub use endpoint::{Incoming, LowerLayer, MemoryNetwork, MemorySocket, Outgoing};
 pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError};
 pub use listener::Listener;
