@@ -1,11 +1,15 @@
 //! Settings of an endpoint. Only methods are public, so that new settings do not break existing code.
 
+use std::sync::Arc;
+
 use festina_sctp::recovery::Mechanisms;
 use festina_sctp::recovery::redundancy::Redundancy;
 use festina_sctp::{
     self as sctp, ConfigError, CongestionControl, Expiry, PeerRestart, Profile, SendBufferPolicy, StreamScheduler,
 };
 use festina_units::Duration;
+
+use crate::security::Security;
 
 /// Settings of an endpoint and of its associations. Each method returns the settings with one changed. Ranges are checked by [`Config::validate`] and
 /// when an endpoint is bound. The defaults follow RFC 9260 §16, except for Festina's own loss recovery and congestion control.
@@ -19,9 +23,16 @@ use festina_units::Duration;
 /// assert_eq!(config.send_buffer_bytes(), 64 << 10);
 /// assert!(config.validate().is_ok());
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 #[must_use]
-pub struct Config(sctp::Config);
+pub struct Config(sctp::Config, Option<Arc<Security>>);
+
+/// Security settings are equal to themselves and their clones alone.
+impl PartialEq for Config {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0 && self.1.as_ref().map(Arc::as_ptr) == other.1.as_ref().map(Arc::as_ptr)
+    }
+}
 
 impl Default for Config {
     fn default() -> Self {
@@ -76,6 +87,11 @@ impl Config {
         self.0.admission.strays_per_second_max
     }
 
+    /// The TLS settings, if the endpoint is encrypted.
+    pub fn security(&self) -> Option<&Security> {
+        self.1.as_deref()
+    }
+
     /// Returns the settings of the core. For the simulated hosts of Festina's own tools; not part of the stable interface.
     #[doc(hidden)]
     #[must_use]
@@ -98,7 +114,7 @@ impl Config {
     pub fn with_profile(profile: Profile) -> Self {
         // The core turns ECN off, since it cannot know whether its caller sees the IP header. This crate does.
         let carrier = sctp::Carrier { ecn: profile == Profile::Festina, ..sctp::Carrier::default() };
-        Self(sctp::Config { carrier, ..sctp::Config::with_profile(profile) })
+        Self(sctp::Config { carrier, ..sctp::Config::with_profile(profile) }, None)
     }
 
     /// Sets the loss-recovery mechanisms of the sender. The default is those of [`Profile::Festina`].
@@ -117,6 +133,21 @@ impl Config {
     /// that.
     pub fn with_congestion(mut self, congestion: CongestionControl) -> Self {
         self.0.congestion = congestion;
+        self
+    }
+}
+
+/// Encryption.
+impl Config {
+    /// Encrypts all associations of the endpoint. It speaks nothing else then: [`security`](crate::security).
+    pub fn with_security(mut self, security: Security) -> Self {
+        self.1 = Some(Arc::new(security));
+        self
+    }
+
+    /// Speaks plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated. This is the default for now.
+    pub fn with_plain_sctp(mut self) -> Self {
+        self.1 = None;
         self
     }
 }

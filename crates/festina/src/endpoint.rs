@@ -5,6 +5,7 @@ mod alarm;
 mod demux;
 mod destinations;
 mod driver;
+mod handshakes;
 mod lookup;
 mod lower;
 mod observe;
@@ -13,6 +14,7 @@ pub(crate) mod outbox;
 mod packets;
 mod pause;
 pub(crate) mod refusals;
+mod secure;
 mod shared;
 mod sieve;
 pub(crate) mod socket;
@@ -34,11 +36,11 @@ pub(crate) use self::driver::Datagram;
 use self::driver::Driver;
 pub use self::lower::{Incoming, LowerLayer, MemoryNetwork, MemorySocket, Outgoing};
 pub use self::observe::SeenPacket;
-pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
+pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions, Request};
 pub(crate) use self::shared::Shared;
 use self::socket::Socket;
 pub(crate) use self::timers::Entry;
-use crate::association::Association;
+use crate::association::{Association, Inner};
 use crate::config::Config;
 use crate::error::{BindError, ConnectError, ListenError};
 use crate::listener::Listener;
@@ -180,9 +182,17 @@ impl Endpoint {
             Ok(result) => result,
             Err(_) => {
                 association.abort("handshake timeout");
+                if let Some(failure) = association.inner().foreign() {
+                    return Err(ConnectError::Security { remote, failure });
+                }
                 return Err(ConnectError::Timeout { remote, after: options.handshake_timeout });
             }
         };
+        if result.is_err()
+            && let Some(error) = association.inner().channel_error()
+        {
+            return Err(secure::connect_error(&error, remote, options, begun.elapsed()));
+        }
         match result {
             Ok(()) => Ok(association),
             Err(ClosedReason::AbortedByPeer { code: 0, .. }) => {

@@ -8,6 +8,8 @@ use festina_sctp::{ClosedReason, ConfigError, StreamId};
 use festina_units::Duration;
 use thiserror::Error;
 
+use crate::security::{SecurityError, SecurityFailure};
+
 /// Why an endpoint could not be opened.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -27,6 +29,9 @@ pub enum BindError {
         /// The operating system's error.
         source: io::Error,
     },
+    /// Caller: the security settings cannot be used.
+    #[error(transparent)]
+    Security(#[from] SecurityError),
     /// System: the operating system could not provide a timer.
     #[error("cannot create a timer: {0}")]
     Timer(#[source] io::Error),
@@ -45,6 +50,9 @@ pub enum ListenError {
     /// Caller: another listener of this endpoint uses the port.
     #[error("SCTP port {0} of this endpoint already has a listener")]
     PortInUse(u16),
+    /// Caller: the endpoint is encrypted and has no certificate to show.
+    #[error("an encrypted endpoint needs an identity to listen")]
+    NoIdentity,
     /// Caller: the endpoint was closed.
     #[error("the endpoint is closed")]
     EndpointClosed,
@@ -135,6 +143,14 @@ pub enum ConnectError {
         remote: SocketAddr,
         /// Always [`ClosedReason::AbortedByPeer`], with the peer's cause and text.
         reason: ClosedReason,
+    },
+    /// Caller or peer: no encrypted association came up. There is no fallback to plain SCTP.
+    #[error("no encrypted association with {remote}: {failure}")]
+    Security {
+        /// The peer.
+        remote: SocketAddr,
+        /// The reason.
+        failure: SecurityFailure,
     },
     /// System: this host cannot send to the address. It has no route, or is not allowed to, as with a broadcast address.
     #[error("cannot send to {remote}: {cause}")]

@@ -8,14 +8,15 @@
 //! |---|---|
 //! | [`Endpoint`] | one socket that carries any number of associations |
 //! | [`Listener`] | accepts associations on one SCTP port |
+//! | [`security`] | encryption and identity |
 //! | [`Association`] | sends and receives messages; also as a [`Stream`](Messages) and a [`Sink`](MessageSink) |
 //! | [`blocking`] | the same without `async`: time limits, calls that never wait, descriptors |
 //! | [`Config`], [`ConnectOptions`], [`ListenOptions`] | settings for an endpoint, for one association and for a listener |
 //! | [`BindError`], [`ListenError`], [`ConnectError`] | errors when opening, listening and connecting |
 //! | [`SendError`], [`ClosedReason`] | errors of an open association, and why it ended |
 //!
-//! **Nothing is encrypted, and no peer is authenticated**: an attacker on the path can read, change and inject messages. On untrusted networks, run
-//! it inside WireGuard or IPsec. `docs/security.md` in the repository describes possible attacks and the limits that hold.
+//! **By default nothing is encrypted, and no peer is authenticated**: anyone on the path can read, change and inject messages. [`security`] encrypts all
+//! associations of an endpoint with TLS 1.3. `docs/security.md` in the repository describes attackers and limits.
 //!
 //! **Threads.** [`Association::send`] runs the protocol and makes the system call in the caller's thread, without a hand-over to another task. In a
 //! burst (more than eight messages with less than 20 us between them), later messages are sent in groups, by the caller's thread or by the background
@@ -75,11 +76,12 @@ mod error;
 mod listener;
 #[cfg(feature = "prometheus")]
 mod metrics;
+pub mod security;
 
 pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Stream, StreamReader, Streams};
 pub use clock::now;
 pub use config::Config;
-pub use endpoint::{Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, SeenPacket};
+pub use endpoint::{Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, Request, SeenPacket};
 pub use endpoint::{Incoming, LowerLayer, MemoryNetwork, MemorySocket, Outgoing};
 pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError};
 pub use listener::Listener;

@@ -335,6 +335,16 @@ impl SecureAssociation {
         self.core.as_deref()
     }
 
+    /// The association below, to change its settings. Packets, messages, events and timers are those of this type.
+    pub fn association_mut(&mut self) -> Option<&mut Association> {
+        self.core.as_deref_mut()
+    }
+
+    /// Another protocol that was received instead of an answer to the hello. Nothing authenticates it.
+    pub fn foreign(&self) -> Option<Foreign> {
+        self.foreign.filter(|_| !self.is_adopted)
+    }
+
     /// Where datagrams are sent.
     pub fn remote(&self) -> SocketAddr {
         self.core.as_ref().map_or(self.remote, |core| core.remote())

@@ -12,6 +12,8 @@ pub const REFUSED: u16 = 256;
 pub const UNUSABLE_PARAMETERS: u16 = 257;
 /// Code of a close frame: no listener on the SCTP port.
 pub const NO_SUCH_PORT: u16 = 258;
+/// Code of a close frame: the endpoint has no room for another association.
+pub const FULL: u16 = 259;
 /// Lowest code of a close frame that is an application's own.
 pub const APPLICATION_CODES: u16 = 512;
 

@@ -1,7 +1,7 @@
 //! Packet protection for SCTP below TLS 1.3, without a clock or a socket.
 //!
-//! **Unstable**: the interface and the bytes may change with any version, and `festina` does not use this crate yet. Connection migration is
-//! still missing: a peer may change its UDP port, but not its address.
+//! **Unstable**: the interface and the bytes may change with any version. Connection migration is still missing: a peer may change its UDP port,
+//! but not its address. Applications use the crate `festina`.
 //!
 //! rustls derives all keys by the rules of QUIC (RFC 9001); there is no cryptography in here. `docs/secure-format.md` shows every bit.
 //!
@@ -32,7 +32,7 @@ pub mod wire;
 
 pub use association::{Connect, HALF_OPEN_LIFETIME, Hello, LINGER, OVERHEAD_BYTES, SecureAssociation};
 pub use error::{
-    APPLICATION_CODES, DatagramDropped, Foreign, HandshakeError, NO_SUCH_PORT, REFUSED, UNUSABLE_PARAMETERS,
+    APPLICATION_CODES, DatagramDropped, FULL, Foreign, HandshakeError, NO_SUCH_PORT, REFUSED, UNUSABLE_PARAMETERS,
 };
 pub use listener::{HalfOpenLimits, Incoming, Listener};
 

@@ -21,17 +21,34 @@ pub fn fingerprint(provider: &CryptoProvider, certificate: &CertificateDer<'_>) 
     hash.as_ref().try_into().ok()
 }
 
-/// The keys that are trusted. Names, dates and chains are not looked at.
-#[derive(Clone, Debug)]
+/// Decides whether a fingerprint is trusted.
+type Decision = dyn Fn(&Fingerprint) -> bool + Send + Sync;
+
+/// The keys that are trusted. Names, dates and chains are not checked.
+#[derive(Clone)]
 struct Pins {
     provider: Arc<CryptoProvider>,
-    fingerprints: Vec<Fingerprint>,
+    is_trusted: Arc<Decision>,
     raw_public_keys: bool,
 }
 
+impl core::fmt::Debug for Pins {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter.debug_struct("Pins").field("raw_public_keys", &self.raw_public_keys).finish_non_exhaustive()
+    }
+}
+
 impl Pins {
+    fn listed(provider: Arc<CryptoProvider>, fingerprints: Vec<Fingerprint>) -> Self {
+        Self::decided(provider, Arc::new(move |seen: &Fingerprint| fingerprints.contains(seen)))
+    }
+
+    fn decided(provider: Arc<CryptoProvider>, is_trusted: Arc<Decision>) -> Self {
+        Self { provider, is_trusted, raw_public_keys: false }
+    }
+
     fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
-        let is_known = fingerprint(&self.provider, certificate).is_some_and(|seen| self.fingerprints.contains(&seen));
+        let is_known = fingerprint(&self.provider, certificate).is_some_and(|seen| (self.is_trusted)(&seen));
         if is_known { Ok(()) } else { Err(CertificateError::ApplicationVerificationFailure.into()) }
     }
 
@@ -69,7 +86,16 @@ impl PinnedServer {
     /// Trusts self-signed certificates with these fingerprints.
     #[must_use]
     pub fn new(provider: Arc<CryptoProvider>, fingerprints: Vec<Fingerprint>) -> Self {
-        Self(Pins { provider, fingerprints, raw_public_keys: false })
+        Self(Pins::listed(provider, fingerprints))
+    }
+
+    /// Trusts the fingerprints for which `is_trusted` returns true. It is called in the middle of a handshake and must be quick.
+    #[must_use]
+    pub fn deciding(
+        provider: Arc<CryptoProvider>,
+        is_trusted: Arc<dyn Fn(&Fingerprint) -> bool + Send + Sync>,
+    ) -> Self {
+        Self(Pins::decided(provider, is_trusted))
     }
 
     /// Expects raw public keys instead of certificates.
@@ -127,7 +153,16 @@ impl PinnedClients {
     /// Trusts self-signed certificates with these fingerprints.
     #[must_use]
     pub fn new(provider: Arc<CryptoProvider>, fingerprints: Vec<Fingerprint>) -> Self {
-        Self(Pins { provider, fingerprints, raw_public_keys: false })
+        Self(Pins::listed(provider, fingerprints))
+    }
+
+    /// Trusts the fingerprints for which `is_trusted` returns true. It is called in the middle of a handshake and must be quick.
+    #[must_use]
+    pub fn deciding(
+        provider: Arc<CryptoProvider>,
+        is_trusted: Arc<dyn Fn(&Fingerprint) -> bool + Send + Sync>,
+    ) -> Self {
+        Self(Pins::decided(provider, is_trusted))
     }
 
     /// Expects raw public keys instead of certificates.

@@ -1,6 +1,6 @@
 //! Version negotiation: the answer to a long header of an unknown version (RFC 8999 §6).
 
-use crate::wire::{CONNECTION_ID_BYTES, ConnectionId, VERSION};
+use crate::wire::{CONNECTION_ID_BYTES, ConnectionId, Header, Level, LongHeader, VERSION, read_header};
 
 /// Longest connection ID of any version (RFC 8999 §5.1).
 const ANY_ID_BYTES_MAX: usize = 255;
@@ -8,6 +8,9 @@ const ANY_ID_BYTES_MAX: usize = 255;
 const VERSIONS_MAX: usize = 16;
 /// QUIC version 1 (RFC 9000 §15).
 const QUIC_V1: u32 = 1;
+
+/// The "version" by which an endpoint for plain SCTP answers: `SCTP`.
+const PLAIN_SCTP: u32 = 0x5343_5450;
 
 /// A list of versions that a peer offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +20,11 @@ impl core::fmt::Display for Versions {
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         for (at, &version) in self.0.iter().enumerate() {
             let separator = if at == 0 { "" } else { ", " };
-            let name = if version == QUIC_V1 { " (QUIC)" } else { "" };
+            let name = match version {
+                QUIC_V1 => " (QUIC)",
+                PLAIN_SCTP => " (SCTP without encryption)",
+                _ => "",
+            };
             write!(formatter, "{separator}{version:#010x}{name}")?;
         }
         Ok(())
@@ -34,14 +41,34 @@ pub fn write_versions(datagram: &[u8], reply: &mut Vec<u8>) -> bool {
     if version == 0 || version == VERSION {
         return false;
     }
+    write_list(reply, [source, destination], VERSION);
+    true
+}
+
+/// Appends the answer of an endpoint for plain SCTP to a client's hello, so that the client reports at once that the two do not fit. The answer is
+/// shorter than the datagram. Returns `false`, without effect, if the datagram is no hello.
+#[must_use]
+pub fn write_plain_sctp(datagram: &[u8], reply: &mut Vec<u8>) -> bool {
+    let Ok(Header::Long(LongHeader { level: Level::Initial, destination, source, .. })) = read_header(datagram) else {
+        return false;
+    };
+    let start = reply.len();
+    write_list(reply, [&source.0, &destination.0], PLAIN_SCTP);
+    let is_shorter = reply.len() - start < datagram.len();
+    if !is_shorter {
+        reply.truncate(start);
+    }
+    is_shorter
+}
+
+fn write_list(reply: &mut Vec<u8>, ids: [&[u8]; 2], version: u32) {
     reply.push(0b1100_0000);
     reply.extend_from_slice(&0_u32.to_be_bytes());
-    for id in [source, destination] {
+    for id in ids {
         reply.push(u8::try_from(id.len()).unwrap_or(u8::MAX));
         reply.extend_from_slice(id);
     }
-    reply.extend_from_slice(&VERSION.to_be_bytes());
-    true
+    reply.extend_from_slice(&version.to_be_bytes());
 }
 
 /// Reads the answer to a client's packet from `source` to `destination`. Nothing authenticates it.
@@ -95,6 +122,20 @@ mod tests {
         assert!(!write_versions(&reply, &mut Vec::new()), "answers are not answered");
         for cut in 0..17 {
             assert!(!write_versions(&hello[..cut], &mut Vec::new()), "{cut}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_for_plain_sctp_answers_a_hello_with_its_own_name_and_nothing_else() {
+        let mut hello = Vec::new();
+        crate::wire::write_long_header(&mut hello, Level::Initial, TO, FROM, 0, 200);
+        hello.extend_from_slice(&[0; 216]);
+        let mut answer = Vec::new();
+        assert!(write_plain_sctp(&hello, &mut answer));
+        let versions = read_versions(&answer, FROM, TO).unwrap();
+        assert_eq!(versions.to_string(), "0x53435450 (SCTP without encryption)");
+        for other in [&answer[..], &hello[..40], &[0; 60]] {
+            assert!(!write_plain_sctp(other, &mut Vec::new()));
         }
     }
 

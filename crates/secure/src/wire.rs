@@ -107,6 +107,15 @@ pub fn destination_id(datagram: &[u8]) -> Result<ConnectionId, HeaderError> {
     })
 }
 
+/// Returns the destination's connection ID of a long header of any version, such as a version negotiation (RFC 8999 §5.1). `None` if it has
+/// another length than those of this format.
+#[must_use]
+pub fn destination_id_of_any_version(datagram: &[u8]) -> Option<ConnectionId> {
+    let (&first, rest) = datagram.split_first()?;
+    let (id, _) = split_id(rest.get(4..)?).ok()?;
+    (first >= LONG).then_some(id)
+}
+
 /// Reads the header of the packet at the front of `bytes`.
 ///
 /// # Errors
@@ -397,6 +406,8 @@ mod tests {
         }
         bytes[4] = 2;
         assert_eq!(read_header(&bytes), Err(HeaderError::Version(0x4653_5402)));
+        assert_eq!(destination_id_of_any_version(&bytes), Some(TO));
+        assert_eq!(destination_id_of_any_version(&bytes[..13]), None);
     }
 
     #[test]

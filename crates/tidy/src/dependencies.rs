@@ -18,7 +18,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
         "festina-lab",
         &["festina-models", "festina-netsim", "festina-recovery", "festina-sctp", "festina-trace", "festina-units"],
     ),
-    ("festina", &["festina-sctp", "festina-units"]),
+    ("festina", &["festina-sctp", "festina-secure", "festina-units"]),
     ("festina-syslog", &["festina", "festina-recovery", "festina-units"]),
     ("festina-c", &["festina"]),
     ("festina-python", &["festina"]),

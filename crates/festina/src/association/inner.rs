@@ -1,8 +1,10 @@
 //! The shared state behind the handles of an association: the core, its lock, and the waiters.
 
 mod burst;
+mod core;
 mod reconfigure;
 mod rush;
+mod secure;
 mod sorted;
 mod state;
 #[cfg(test)]
@@ -18,19 +20,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker, ready};
 
-use festina_sctp::wire::Packet;
-use festina_sctp::{self as sctp, AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
 use festina_sctp::{AbandonedStats, ReceivedMessage, SendError, Stats, StreamId, StreamScheduler};
+use festina_sctp::{AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
 use festina_units::Instant;
 
+pub(crate) use self::core::{Core, Secure};
 use self::rush::Rush;
 pub(crate) use self::sorted::Source;
-use self::state::{State, Wakes, Way};
+use self::state::{Place, State, Wakes, Way};
 pub(crate) use self::waiter::Waiter;
 use crate::association::delivery::{Outcome, Watch};
 use crate::clock;
 use crate::endpoint::refusals::Refusal;
-use crate::endpoint::{Datagram, Entry, Key, Shared, lock};
+use crate::endpoint::{Datagram, Entry, Shared, lock};
 use crate::error::TryRecvError;
 
 /// Messages that one call gives to the core before others get the lock.
@@ -63,7 +65,7 @@ enum Change {
 }
 
 impl Inner {
-    pub(crate) fn new(shared: Arc<Shared>, id: u64, core: sctp::Association, source: Option<IpAddr>) -> Arc<Self> {
+    pub(crate) fn new(shared: Arc<Shared>, id: u64, core: Core, source: Option<IpAddr>) -> Arc<Self> {
         let state = Mutex::new(State::new(core, source));
         Arc::new(Self { shared, id, handles: AtomicUsize::new(0), successors: AtomicUsize::new(0), state })
     }
@@ -146,7 +148,7 @@ impl Inner {
         if tells_room && state.transmit(now, &self.shared, way).is_err() {
             self.shared.wait_for_driver(self);
         }
-        if state.core.is_closed() {
+        if state.core.is_closed() && !self.lingers(state, now) {
             self.retire(state, now);
             return wakes;
         }
@@ -174,8 +176,8 @@ impl Inner {
             self.shared.timers.disarm(self, state.entry);
             state.entry = Entry::NONE;
         }
-        if !std::mem::replace(&mut state.retired, true) {
-            self.shared.remove(now, state.key, state.core.path_knowledge(now));
+        if std::mem::replace(&mut state.place, Place::Gone) != Place::Gone {
+            self.shared.remove(now, state.key, state.core.original_id(), state.core.path_knowledge(now));
         }
     }
 
@@ -191,14 +193,14 @@ impl Inner {
     /// Feeds packets that came one after the other. Answers are put in the tray, which the driver empties; the number of packets that had
     /// no effect.
     pub(crate) fn handle_packets(self: &Arc<Self>, now: Instant, packets: impl Iterator<Item = Datagram>) -> usize {
-        let mut dropped = 0;
+        let (mut dropped, mut scratch) = (0, Vec::new());
         let mut state = self.succeed();
         let now = state.advance(now);
         for Datagram { from, source, ecn, packet } in packets {
-            let accepted = state.core.handle_packet(now, from, ecn, &packet).is_ok();
+            let accepted = state.core.handle_packet(now, from, ecn, &packet, &mut scratch);
             dropped += usize::from(!accepted);
-            // Only a packet that proves to know the tag may choose the address that the answers leave from; an INIT does not.
-            if accepted && source.is_some() && source != state.source && has_tag(&packet) {
+            // Only a packet that proves to be the peer's may choose the address that the answers leave from.
+            if accepted && source.is_some() && source != state.source && state.core.is_proof(&packet) {
                 state.source = source;
             }
             // What there is no room for now stays in the core, which is asked again below.
@@ -208,8 +210,8 @@ impl Inner {
         if state.core.poll_deadline().is_some_and(|deadline| deadline <= now) {
             state.core.handle_timeout(now);
         }
-        let key = Key::of(&state.core);
-        if key != state.key && !state.retired {
+        let key = state.core.key();
+        if key != state.key && state.place != Place::Gone {
             self.shared.rekey(state.key, key);
             state.key = key;
         }
@@ -546,7 +548,7 @@ impl Inner {
     /// The system refused to send to the peer. Retransmissions would be refused as well, so the packets become smaller, or a handshake ends.
     pub(crate) fn refused(self: &Arc<Self>, refusal: &Refusal) {
         self.change(|state, _| match refusal {
-            Refusal::TooLarge { packet_bytes_max } => state.core.limit_packet_bytes(*packet_bytes_max),
+            Refusal::TooLarge { packet_bytes_max } => state.core.limit_datagram_bytes(*packet_bytes_max),
             Refusal::NoWay { kind, cause } => state.no_way(*kind, cause),
         });
     }
@@ -599,8 +601,4 @@ impl fmt::Debug for Inner {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Inner").field("id", &self.id).finish_non_exhaustive()
     }
-}
-
-fn has_tag(packet: &[u8]) -> bool {
-    Packet::peek(packet).is_ok_and(|header| header.verification_tag != 0)
 }

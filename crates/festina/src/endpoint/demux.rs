@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use festina_sctp::wire::{CommonHeader, chunk_type};
-use festina_sctp::{Admission, Association, Ports};
+use festina_sctp::{Admission, Ports};
+use festina_secure::wire::ConnectionId;
 
 use crate::association::{Inner, Waiters};
 
@@ -18,23 +19,25 @@ pub(crate) struct Key {
     pub(crate) remote: SocketAddr,
     /// Its SCTP ports.
     pub(crate) ports: Ports,
-    /// Its own verification tag.
-    pub(crate) tag: u32,
+    /// Its own verification tag, or its own connection ID on an encrypted endpoint.
+    pub(crate) name: u64,
 }
 
-impl Key {
-    /// The key of an association as it is now.
-    pub(crate) fn of(core: &Association) -> Self {
-        Self { remote: core.remote(), ports: core.ports(), tag: core.local_tag() }
-    }
-}
+/// Protected associations that are over and still answer, at most. Further ones are forgotten at once.
+const LINGERING_MAX: usize = 4_096;
 
-/// All living associations of an endpoint, by their own verification tag and by peer address and ports.
+/// All living associations of an endpoint, by their own name and by peer address and ports.
 #[derive(Debug)]
 pub(crate) struct Demux {
-    by_tag: HashMap<u32, Entry, BuildHasherDefault<TagHasher>>,
-    tag_by_path: HashMap<(SocketAddr, Ports), u32>,
-    /// Associations that peers set up, by the network that they came from. No longer than `by_tag`.
+    by_name: HashMap<u64, Entry, BuildHasherDefault<NameHasher>>,
+    name_by_path: HashMap<(SocketAddr, Ports), u64>,
+    /// Names by the connection IDs that clients chose. Its hash function is keyed, since strangers choose these.
+    name_by_original: HashMap<ConnectionId, u64>,
+    /// Names of protected associations that this side began, by their peers: another protocol may answer a hello without any connection ID.
+    name_by_remote: HashMap<SocketAddr, u64>,
+    /// Associations in `by_name` that are over.
+    lingering: usize,
+    /// Associations that peers set up, by the network that they came from. No longer than `by_name`.
     accepted: HashMap<IpAddr, usize>,
     admission: Admission,
     /// Those who wait for the last association to go.
@@ -55,12 +58,14 @@ pub(crate) enum Side {
     Own,
     /// The peer.
     Peer,
+    /// It is over, and still answers a peer that has missed the end.
+    Over,
 }
 
 /// Why an association cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Its tag or its path is taken.
+    /// Its name or its path is taken.
     Taken,
     /// There are too many.
     Full,
@@ -69,8 +74,11 @@ pub(crate) enum Refusal {
 impl Demux {
     pub(crate) fn new(admission: Admission) -> Self {
         Self {
-            by_tag: HashMap::default(),
-            tag_by_path: HashMap::new(),
+            by_name: HashMap::default(),
+            name_by_path: HashMap::new(),
+            name_by_original: HashMap::new(),
+            name_by_remote: HashMap::new(),
+            lingering: 0,
             accepted: HashMap::new(),
             admission,
             waiters: Waiters::None,
@@ -82,16 +90,34 @@ impl Demux {
         if header.verification_tag == 0 || has_tag_reflected(packet) {
             return None;
         }
-        self.by_tag.get(&header.verification_tag).map(|entry| &entry.association)
+        self.by_name.get(&header.verification_tag.into()).map(|entry| &entry.association)
     }
 
     /// The association that gets the packet. Its verification tag tells, unless it is the peer's own (T bit) or none (INIT).
     pub(crate) fn find(&self, from: SocketAddr, header: &CommonHeader, packet: &[u8]) -> Option<&Arc<Inner>> {
         self.find_by_tag(header, packet).or_else(|| {
             let ports = Ports { local: header.destination_port, peer: header.source_port };
-            let entry = self.by_tag.get(self.tag_by_path.get(&(from, ports))?)?;
+            let entry = self.by_name.get(self.name_by_path.get(&(from, ports))?)?;
             Some(&entry.association)
         })
+    }
+
+    /// The association that has this connection ID.
+    pub(crate) fn find_by_id(&self, id: ConnectionId) -> Option<&Arc<Inner>> {
+        let name = u64::from_be_bytes(id.0);
+        let entry = self.by_name.get(&name).or_else(|| self.by_name.get(self.name_by_original.get(&id)?))?;
+        Some(&entry.association)
+    }
+
+    /// The latest protected association that this side has begun with a peer there.
+    pub(crate) fn find_by_remote(&self, remote: SocketAddr) -> Option<&Arc<Inner>> {
+        let entry = self.by_name.get(self.name_by_remote.get(&remote)?)?;
+        Some(&entry.association)
+    }
+
+    /// Notes a protected association that this side begins.
+    pub(crate) fn note_hello(&mut self, key: Key) {
+        self.name_by_remote.insert(key.remote, key.name);
     }
 
     /// Whether a peer at this address may set up another association.
@@ -104,28 +130,37 @@ impl Demux {
     }
 
     fn has_room(&self) -> bool {
-        self.by_tag.len() < self.admission.associations_max
+        self.len() < self.admission.associations_max
     }
 
-    /// Whether an association uses the tag.
-    pub(crate) fn has_tag(&self, tag: u32) -> bool {
-        self.by_tag.contains_key(&tag)
+    /// Whether an association uses the name.
+    pub(crate) fn has_name(&self, name: u64) -> bool {
+        self.by_name.contains_key(&name)
     }
 
     /// Whether an association with the peer uses the ports.
     pub(crate) fn has_path(&self, remote: SocketAddr, ports: Ports) -> bool {
-        self.tag_by_path.contains_key(&(remote, ports))
+        self.name_by_path.contains_key(&(remote, ports))
     }
 
-    /// Adds an association.
-    pub(crate) fn insert(&mut self, key: Key, association: &Arc<Inner>, side: Side) -> Result<(), Refusal> {
-        if self.has_tag(key.tag) || self.has_path(key.remote, key.ports) {
+    /// Adds an association. `original` is the connection ID that a client chose for it; such an association may share its path with an
+    /// older one, whose client has lost its state.
+    pub(crate) fn insert(
+        &mut self,
+        key: Key,
+        original: Option<ConnectionId>,
+        association: &Arc<Inner>,
+        side: Side,
+    ) -> Result<(), Refusal> {
+        let is_path_taken = original.is_none() && self.has_path(key.remote, key.ports);
+        if is_path_taken || self.has_name(key.name) {
             return Err(Refusal::Taken);
         }
         let peer = key.remote.ip();
         let admitted = match side {
             Side::Own => self.has_room(),
             Side::Peer => self.admits(peer),
+            Side::Over => true,
         };
         if !admitted {
             return Err(Refusal::Full);
@@ -133,8 +168,11 @@ impl Demux {
         if side == Side::Peer {
             *self.accepted.entry(network(peer)).or_default() += 1;
         }
-        self.by_tag.insert(key.tag, Entry { association: association.clone(), side });
-        self.tag_by_path.insert((key.remote, key.ports), key.tag);
+        self.by_name.insert(key.name, Entry { association: association.clone(), side });
+        self.name_by_path.insert((key.remote, key.ports), key.name);
+        if let Some(original) = original {
+            self.name_by_original.insert(original, key.name);
+        }
         Ok(())
     }
 
@@ -142,33 +180,60 @@ impl Demux {
     /// to another UDP port (RFC 6951 §5.4). A path that another association has by now stays that one's; packets are found
     /// by their tag all the same.
     pub(crate) fn rekey(&mut self, old: Key, new: Key) {
-        if let Some(entry) = self.by_tag.remove(&old.tag) {
-            self.by_tag.insert(new.tag, entry);
+        if let Some(entry) = self.by_name.remove(&old.name) {
+            let is_over = entry.side == Side::Over;
+            self.by_name.insert(new.name, entry);
             self.remove_path(old);
-            self.tag_by_path.entry((new.remote, new.ports)).or_insert(new.tag);
+            if !is_over {
+                self.name_by_path.entry((new.remote, new.ports)).or_insert(new.name);
+            }
         }
     }
 
     fn remove_path(&mut self, key: Key) {
         let path = (key.remote, key.ports);
-        if self.tag_by_path.get(&path) == Some(&key.tag) {
-            self.tag_by_path.remove(&path);
+        if self.name_by_path.get(&path) == Some(&key.name) {
+            self.name_by_path.remove(&path);
+        }
+        if self.name_by_remote.get(&key.remote) == Some(&key.name) {
+            self.name_by_remote.remove(&key.remote);
         }
     }
 
     /// Who began the association, if it is there.
     pub(crate) fn side(&self, key: Key) -> Option<Side> {
-        self.by_tag.get(&key.tag).map(|entry| entry.side)
+        self.by_name.get(&key.name).map(|entry| entry.side)
     }
 
     /// Removes an association.
-    pub(crate) fn remove(&mut self, key: Key) -> Option<Arc<Inner>> {
-        let removed = self.by_tag.remove(&key.tag);
+    pub(crate) fn remove(&mut self, key: Key, original: Option<ConnectionId>) -> Option<Arc<Inner>> {
+        let removed = self.by_name.remove(&key.name)?;
         self.remove_path(key);
-        if removed.as_ref().is_some_and(|entry| entry.side == Side::Peer) {
+        if let Some(original) = original
+            && self.name_by_original.get(&original) == Some(&key.name)
+        {
+            self.name_by_original.remove(&original);
+        }
+        match removed.side {
+            Side::Own => {}
+            Side::Peer => self.forget_accepted(key.remote.ip()),
+            Side::Over => self.lingering -= 1,
+        }
+        Some(removed.association)
+    }
+
+    /// Keeps an association that is over, so that its packets still reach it. It counts no more, and its path is free. Returns `false`, without
+    /// effect, if too many such associations are kept.
+    pub(crate) fn linger(&mut self, key: Key) -> bool {
+        let may_stay = self.lingering < LINGERING_MAX;
+        let Some(entry) = self.by_name.get_mut(&key.name).filter(|_| may_stay) else { return false };
+        let side = std::mem::replace(&mut entry.side, Side::Over);
+        self.lingering += usize::from(side != Side::Over);
+        self.remove_path(key);
+        if side == Side::Peer {
             self.forget_accepted(key.remote.ip());
         }
-        removed.map(|entry| entry.association)
+        true
     }
 
     /// An association's peer keeps its IP address for life, so that it leaves the count that it entered.
@@ -183,22 +248,22 @@ impl Demux {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_tag.is_empty()
+        self.len() == 0
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.by_tag.len()
+        self.by_name.len() - self.lingering
     }
 
-    /// All associations, in no order.
+    /// All associations, in no order, and those that are over and still answer.
     pub(crate) fn all(&self) -> Vec<Arc<Inner>> {
-        self.by_tag.values().map(|entry| entry.association.clone()).collect()
+        self.by_name.values().map(|entry| entry.association.clone()).collect()
     }
 
     /// The associations whose packets go to this address.
     pub(crate) fn to(&self, destination: SocketAddr) -> Vec<Arc<Inner>> {
-        let paths = self.tag_by_path.iter().filter(|((remote, _), _)| *remote == destination);
-        paths.filter_map(|(_, tag)| self.by_tag.get(tag)).map(|entry| entry.association.clone()).collect()
+        let paths = self.name_by_path.iter().filter(|((remote, _), _)| *remote == destination);
+        paths.filter_map(|(_, name)| self.by_name.get(name)).map(|entry| entry.association.clone()).collect()
     }
 
     /// Tasks that wait until the socket is closed.
@@ -213,7 +278,7 @@ impl Demux {
 }
 
 /// What counts as one address: an IPv4 address, or the /64 network of an IPv6 address, which one host mostly has for itself.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -226,24 +291,24 @@ fn has_tag_reflected(packet: &[u8]) -> bool {
     matches!(chunk, [chunk_type::ABORT | chunk_type::SHUTDOWN_COMPLETE, flags, ..] if flags & 1 != 0)
 }
 
-/// Spreads verification tags. This side drew them at random, so nobody can choose keys that collide.
+/// Spreads verification tags and connection IDs. This side drew them at random, so that peers cannot choose keys that collide.
 #[derive(Debug, Default)]
-struct TagHasher(u64);
+struct NameHasher(u64);
 
-impl Hasher for TagHasher {
+impl Hasher for NameHasher {
     fn finish(&self) -> u64 {
         self.0
     }
 
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            self.write_u32(u32::from(*byte));
+            self.write_u64(u64::from(*byte));
         }
     }
 
-    fn write_u32(&mut self, tag: u32) {
-        // The table takes the bucket from the low bits and a check from the high ones: both must depend on all of the tag.
-        self.0 = (self.0 ^ u64::from(tag)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    fn write_u64(&mut self, name: u64) {
+        // The table takes the bucket from the low bits and a check from the high ones: both must depend on all of the name.
+        self.0 = (self.0 ^ name).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
     }
 }
 
@@ -278,8 +343,8 @@ mod tests {
     #[test]
     fn tags_that_differ_in_one_bit_land_in_different_buckets() {
         let bucket = |tag| {
-            let mut hasher = TagHasher::default();
-            hasher.write_u32(tag);
+            let mut hasher = NameHasher::default();
+            hasher.write_u64(tag);
             hasher.finish() & 0xffff
         };
         assert!((0..32).all(|bit| bucket(0x1234_5678) != bucket(0x1234_5678 ^ (1 << bit))));

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::alarm::Bell;
+use super::handshakes::Handshakes;
 use super::lower::Incoming;
 use super::packets::Packets;
 use super::pause::Pause;
@@ -74,8 +75,9 @@ impl Driver {
         }
         self.receiver.strays.begin_turn();
         let more = self.receive_batches(context);
+        let waiting = self.receiver.strays.finish_turn(&self.shared);
         self.receiver.strays.flush(&self.shared.socket);
-        more
+        more || waiting
     }
 
     /// Has the system drop as many INITs as fits the flood, if there is one.
@@ -207,6 +209,8 @@ struct Receiver {
     packets: Packets,
     /// Answers have to name their own address.
     wildcard: bool,
+    /// All associations are protected.
+    encrypted: bool,
 }
 
 /// A received datagram and where it came from.
@@ -239,10 +243,11 @@ impl Receiver {
             buffers: vec![0; BATCH_MAX * BUFFER_BYTES],
             metas: [Incoming::default(); BATCH_MAX],
             datagrams: Vec::new(),
-            strays: Strays::new(shared.admission()),
+            strays: Strays::new(shared.admission(), handshakes(shared)),
             sieve: Sieve::new(shared.admission().strays_per_second_max),
             packets: Packets::default(),
             wildcard: shared.socket.is_wildcard(),
+            encrypted: shared.is_encrypted(),
         }
     }
 
@@ -255,7 +260,7 @@ impl Receiver {
         let filled = shared.socket.receive(&mut slices, &mut self.metas)?;
         let now = clock::now();
         let (mut packets, mut bytes, mut marked, mut shed, mut sifted) = (0, 0, 0, 0, 0);
-        let mut expected = None;
+        let (mut expected, encrypted) = (None, self.encrypted);
         for (meta, buffer) in self.metas.iter().zip(self.buffers.chunks_exact(BUFFER_BYTES)).take(filled) {
             let train = buffer.get(meta.header_bytes..meta.bytes).unwrap_or_default();
             let (from, ecn) = (meta.from, meta.ecn);
@@ -265,7 +270,7 @@ impl Receiver {
                 marked += usize::from(ecn == EcnCodepoint::CongestionExperienced);
                 bytes += packet.len();
                 shared.socket.observation.received(from, packet);
-                let tag = tag_bytes(packet).filter(|_| is_ordinary(packet));
+                let tag = tag_bytes(packet, encrypted).filter(|_| is_ordinary(packet, encrypted));
                 let is_expected = (tag.is_some() && tag == expected) || shared.is_expected(packet);
                 if is_expected {
                     expected = tag;
@@ -299,7 +304,7 @@ impl Receiver {
 
     /// Gives the received packets to their associations, neighbours for the same one together, and then looks at the strays.
     fn distribute(&mut self, now: Instant, shared: &Arc<Shared>) {
-        let mut dropped = 0;
+        let (mut dropped, encrypted) = (0, self.encrypted);
         let mut datagrams = self.datagrams.drain(..).peekable();
         while let Some(datagram) = datagrams.next() {
             let Some(association) = shared.find(datagram.from, &datagram.packet) else {
@@ -307,9 +312,10 @@ impl Receiver {
                 self.strays.push(datagram);
                 continue;
             };
-            let (from, tag) = (datagram.from, tag_bytes(&datagram.packet));
-            let same =
-                |next: &Datagram| next.from == from && is_ordinary(&next.packet) && tag_bytes(&next.packet) == tag;
+            let (from, tag) = (datagram.from, tag_bytes(&datagram.packet, encrypted));
+            let same = |Datagram { from: next, packet, .. }: &Datagram| {
+                *next == from && is_ordinary(packet, encrypted) && tag_bytes(packet, encrypted) == tag
+            };
             let rest = std::iter::from_fn(|| datagrams.next_if(same));
             dropped += association.handle_packets(now, std::iter::once(datagram).chain(rest));
         }
@@ -318,15 +324,25 @@ impl Receiver {
     }
 }
 
-/// Ports and verification tag: packets from one address in which they are the same belong to one association.
-fn tag_bytes(packet: &[u8]) -> Option<[u8; 8]> {
+/// The handshakes of an encrypted endpoint.
+fn handshakes(shared: &Shared) -> Option<Box<Handshakes>> {
+    let secure = shared.secure.as_ref()?;
+    Some(Box::new(Handshakes::new(secure.take_listener(), shared.admission().strays_per_second_max)))
+}
+
+/// Ports and verification tag, or the connection ID: packets from one address in which they are the same belong to one association.
+fn tag_bytes(packet: &[u8], encrypted: bool) -> Option<[u8; 8]> {
+    let packet = if encrypted { packet.get(1..)? } else { packet };
     packet.first_chunk().copied()
 }
 
 /// Whether the packet is found by its tag alone: its first chunk is DATA, SACK or one of their kind, or stands in
-/// front of them (ECNE, CWR).
-fn is_ordinary(packet: &[u8]) -> bool {
+/// front of them (ECNE, CWR). Of protected packets, those with a short header are found by their connection ID alone.
+fn is_ordinary(packet: &[u8], encrypted: bool) -> bool {
     use festina_sctp::wire::{Packet, chunk_type};
+    if encrypted {
+        return matches!(packet.first(), Some(96..=127));
+    }
     matches!(
         Packet::first_chunk_type(packet),
         Some(

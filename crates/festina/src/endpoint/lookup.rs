@@ -43,6 +43,8 @@ impl Endpoint {
         if addresses.is_empty() {
             return Err(unknown(format!("it has no address that an endpoint on {} can reach", self.local_addr())));
         }
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        let options = options.server_name_or(name);
         let attempts = addresses.into_iter().map(|remote| {
             let left = end.saturating_duration_since(Instant::now());
             Box::pin(self.connect_with(remote, options.clone().handshake_timeout(left))) as Attempt<'_>

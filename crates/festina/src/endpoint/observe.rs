@@ -20,7 +20,7 @@ pub struct SeenPacket<'a> {
     pub remote: SocketAddr,
     /// When it was handed to the system or taken from it, on the clock of [`now`](crate::now).
     pub at: Instant,
-    /// The SCTP packet, without IP and UDP headers.
+    /// The SCTP packet, without IP and UDP headers. On an encrypted endpoint, the datagram with protected packets.
     pub bytes: &'a [u8],
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use festina_sctp::Profile;
+use festina_sctp::{Message, Profile};
 use festina_units::Duration;
 
 use crate::DEFAULT_SCTP_PORT;
@@ -17,6 +17,9 @@ pub struct ConnectOptions {
     pub(super) local_port: Option<u16>,
     pub(super) profile: Option<Profile>,
     pub(super) handshake_timeout: Duration,
+    pub(super) server_name: Option<String>,
+    pub(super) token: Vec<u8>,
+    pub(super) early: Vec<Message>,
 }
 
 impl Default for ConnectOptions {
@@ -27,6 +30,9 @@ impl Default for ConnectOptions {
             local_port: None,
             profile: None,
             handshake_timeout: Duration::from_secs(15),
+            server_name: None,
+            token: Vec::new(),
+            early: Vec::new(),
         }
     }
 }
@@ -57,6 +63,53 @@ impl ConnectOptions {
     }
 }
 
+/// Encrypted associations. Plain ones ignore these.
+impl ConnectOptions {
+    /// The name that the server's certificate must have: a host name or an IP address. The default is the host that
+    /// [`Endpoint::connect_to`](crate::Endpoint::connect_to) was given, or else the IP address. Where fingerprints are trusted, names are not checked.
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.server_name = Some(name.into());
+        self
+    }
+
+    /// Bytes for the acceptor, at most 1,024, such as a matchmaker's ticket: see [`ListenOptions::decide_request`]. Anyone on the path can read
+    /// them, and copy them into a request of their own.
+    pub fn token(mut self, token: impl Into<Vec<u8>>) -> Self {
+        self.token = token.into();
+        self
+    }
+
+    /// Sends a message with the first packet if an earlier session with the server can be resumed and its listener takes early messages, and
+    /// otherwise as soon as the handshake allows. **It must be safe to repeat**: anyone on the path can copy the packet. The server receives it by
+    /// [`Association::try_recv_early`](crate::Association::try_recv_early) or [`ListenOptions::on_early`], or else as any other message.
+    pub fn early_message(mut self, message: impl Into<Message>) -> Self {
+        self.early.push(message.into());
+        self
+    }
+
+    /// The server's name, unless the options name one.
+    pub(super) fn server_name_or(mut self, name: &str) -> Self {
+        self.server_name.get_or_insert_with(|| name.to_owned());
+        self
+    }
+}
+
+/// A client's request for an encrypted association. Nothing in it is authentic before the association is established.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Request {
+    /// The client's address.
+    pub remote: SocketAddr,
+    /// The client's bytes for the acceptor: [`ConnectOptions::token`].
+    pub token: Vec<u8>,
+    /// The server name that the client asked for.
+    pub server_name: Option<String>,
+    /// The application protocol that ALPN chose.
+    pub alpn: Option<Vec<u8>>,
+    /// Whether the client has shown that it receives at its address.
+    pub is_address_proved: bool,
+}
+
 /// The answer to a peer that requests an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -72,11 +125,19 @@ pub enum Answer {
 /// Decides how a listener answers a peer.
 type Doorkeeper = Arc<dyn Fn(SocketAddr) -> Answer + Send + Sync>;
 
+/// The same with the whole request.
+type RequestJudge = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;
+
+/// Takes early messages.
+type EarlyHandler = Arc<dyn Fn(&Request, Message) + Send + Sync>;
+
 /// Options for a listener.
 #[derive(Clone, Default)]
 #[must_use]
 pub struct ListenOptions {
     doorkeeper: Option<Doorkeeper>,
+    judge: Option<RequestJudge>,
+    early: Option<EarlyHandler>,
 }
 
 impl ListenOptions {
@@ -93,6 +154,49 @@ impl ListenOptions {
     pub fn decide(mut self, decide: impl Fn(SocketAddr) -> Answer + Send + Sync + 'static) -> Self {
         self.doorkeeper = Some(Arc::new(decide));
         self
+    }
+
+    /// Has `decide` look at each request for an encrypted association, with the client's token, before anything is answered but a demand to prove
+    /// the address. It runs on the endpoint's task and should be quick. [`decide`](Self::decide) is asked first.
+    ///
+    /// ```
+    /// use festina::{Answer, ListenOptions};
+    ///
+    /// let with_ticket =
+    ///     ListenOptions::default().decide_request(|request| match request.token.starts_with(b"ticket ") {
+    ///         true => Answer::Accept,
+    ///         false => Answer::Refuse,
+    ///     });
+    /// ```
+    pub fn decide_request(mut self, decide: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+        self.judge = Some(Arc::new(decide));
+        self
+    }
+
+    /// Has `handle` take early messages as they arrive, one round trip before the association can be accepted. A message may be a copy that somebody
+    /// else has sent again, and the client is not authenticated. It runs on the endpoint's task and should be quick. By default, they wait for
+    /// [`Association::try_recv_early`](crate::Association::try_recv_early).
+    pub fn on_early(mut self, handle: impl Fn(&Request, Message) + Send + Sync + 'static) -> Self {
+        self.early = Some(Arc::new(handle));
+        self
+    }
+
+    pub(super) fn answer_request(&self, request: &Request) -> Answer {
+        match self.answer(request.remote) {
+            Answer::Accept => self.judge.as_ref().map_or(Answer::Accept, |decide| decide(request)),
+            other => other,
+        }
+    }
+
+    /// Hands an early message to the handler, or returns it if there is none.
+    pub(super) fn take_early(&self, request: &Request, message: Message) -> Option<Message> {
+        match &self.early {
+            Some(handle) => {
+                handle(request, message);
+                None
+            }
+            None => Some(message),
+        }
     }
 
     pub(super) fn answer(&self, peer: SocketAddr) -> Answer {

@@ -8,6 +8,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use festina_sctp::wire::{Packet, chunk_type};
 use festina_sctp::{self as sctp, Incoming, PathKnowledge, Ports, Transmit};
+use festina_secure::versions::write_plain_sctp;
+use festina_secure::wire::ConnectionId;
 use festina_units::{EcnCodepoint, Instant};
 
 use super::accept::{AcceptQueue, Accepting};
@@ -18,13 +20,15 @@ use super::lock;
 use super::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
 use super::outbox::Outbox;
 use super::refusals::Refusal as SendRefusal;
+use super::secure::{SecureSide, core_config};
 use super::socket::{Socket, SocketCounters, count};
 use super::timers::Timers;
 use super::tray::Tray;
-use crate::association::{Association, Inner};
+use crate::association::{Association, Core, Inner};
 use crate::clock;
 use crate::config::Config;
 use crate::error::{BindError, ConnectError, ListenError};
+use crate::security::Security;
 
 /// Local SCTP ports that [`Shared::connect`] chooses from.
 const FIRST_EPHEMERAL_PORT: u16 = 32_768;
@@ -36,14 +40,18 @@ pub(crate) struct Shared {
     pub(crate) socket: Socket,
     pub(crate) tray: Tray,
     context: Arc<sctp::Context>,
+    /// Only on an encrypted endpoint.
+    pub(super) secure: Option<Box<SecureSide>>,
     pub(crate) timers: Timers,
-    demux: Mutex<Demux>,
-    accepting: Mutex<Accepting>,
+    pub(super) demux: Mutex<Demux>,
+    pub(super) accepting: Mutex<Accepting>,
     pub(super) destinations: Mutex<Destinations>,
     backlog: Mutex<Backlog>,
     /// Endpoint and listener handles.
     handles: AtomicUsize,
     closing: AtomicBool,
+    /// The driver has ended.
+    gone: AtomicBool,
     ids: AtomicU64,
     /// Where the nonces begin: drawn at random.
     first_nonce: u64,
@@ -68,8 +76,8 @@ pub(super) struct Counters {
     pub(super) strays_shed: AtomicU64,
     pub(super) inits_sifted: AtomicU64,
     pub(super) receive_errors: AtomicU64,
-    accept_queue_overflows: AtomicU64,
-    associations_refused: AtomicU64,
+    pub(super) accept_queue_overflows: AtomicU64,
+    pub(super) associations_refused: AtomicU64,
 }
 
 /// Associations with something left to send, and the driver that takes care of them.
@@ -81,11 +89,19 @@ struct Backlog {
 
 impl Shared {
     pub(super) fn new(socket: Socket, config: Config) -> Result<(Arc<Self>, Bell), BindError> {
-        let (mut secret, mut first_nonce) = ([0; 16], [0; 8]);
+        let (mut secret, mut first_nonce, mut proof_secret) = ([0; 16], [0; 8], [0; 32]);
         let no_randomness = |error: getrandom::Error| BindError::Randomness(std::io::Error::other(error.to_string()));
         getrandom::fill(&mut secret).map_err(no_randomness)?;
         getrandom::fill(&mut first_nonce).map_err(no_randomness)?;
-        let context = sctp::Context::new(config.into_core(), secret)?;
+        let tls = config.security().map(Security::build).transpose()?;
+        let context = sctp::Context::new(core_config(config), secret)?;
+        let secure = match tls {
+            Some(tls) => {
+                getrandom::fill(&mut proof_secret).map_err(no_randomness)?;
+                Some(Box::new(SecureSide::new(&context, tls, proof_secret)?))
+            }
+            None => None,
+        };
         let (admission, memory) = (context.config().admission.clone(), context.config().memory);
         let accepting = Accepting::new(sctp::Listener::new(&context), admission.accept_queue_max);
         let (timers, bell) = Timers::new().map_err(BindError::Timer)?;
@@ -93,6 +109,7 @@ impl Shared {
             socket,
             tray: Tray::default(),
             context,
+            secure,
             timers,
             demux: Mutex::new(Demux::new(admission)),
             accepting: Mutex::new(accepting),
@@ -100,6 +117,7 @@ impl Shared {
             backlog: Mutex::default(),
             handles: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             ids: AtomicU64::new(0),
             first_nonce: u64::from_le_bytes(first_nonce),
             counters: Counters::default(),
@@ -132,6 +150,9 @@ impl Shared {
     }
 
     pub(super) fn listen(&self, port: u16, options: ListenOptions) -> Result<Arc<AcceptQueue>, ListenError> {
+        if self.secure.as_ref().is_some_and(|secure| !secure.can_listen()) {
+            return Err(ListenError::NoIdentity);
+        }
         lock(&self.accepting).listen(port, options)
     }
 
@@ -161,7 +182,7 @@ impl Shared {
             return Err(ConnectError::BadAddress { remote, problem: "SCTP port 0 names no port" });
         }
         loop {
-            let id = self.ids.fetch_add(1, Ordering::Relaxed);
+            let id = self.next_id();
             let local = match options.local_port {
                 Some(port) => port,
                 None => self.free_port(address, options.peer_port, id).ok_or(ConnectError::NoPortLeft { remote })?,
@@ -172,10 +193,24 @@ impl Shared {
             // A profile that takes nothing for granted is told nothing.
             let asks = options.profile.is_none_or(|profile| profile == sctp::Profile::Festina);
             let known = if asks { lock(&self.destinations).recall(now, address) } else { None };
-            let core = sctp::Association::connect_knowing(now, &self.context, address, ports, nonce, known.as_ref());
-            let key = Key::of(&core);
+            let known = known.as_ref();
+            let core = match &self.secure {
+                None => {
+                    let to = &self.context;
+                    Core::Plain(sctp::Association::connect_knowing(now, to, address, ports, nonce, known))
+                }
+                Some(secure) => secure
+                    .connect(now, &self.context, (address, ports), options, known)
+                    .map_err(|failure| ConnectError::Security { remote, failure })?,
+            };
+            let key = core.key();
             let inner = Inner::new(self.clone(), id, core, None);
-            let inserted = lock(&self.demux).insert(key, &inner, Side::Own);
+            let mut demux = lock(&self.demux);
+            let inserted = demux.insert(key, None, &inner, Side::Own);
+            if inserted.is_ok() && self.is_encrypted() {
+                demux.note_hello(key);
+            }
+            drop(demux);
             match inserted {
                 Ok(()) => {
                     let association = Association::new(inner);
@@ -210,6 +245,10 @@ impl Shared {
             .find(|local| !demux.has_path(remote, Ports { local: *local, peer }))
     }
 
+    pub(super) fn next_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
     pub(crate) fn message_bytes_max(&self) -> usize {
         self.context.config().limits.message_bytes_max
     }
@@ -224,11 +263,17 @@ impl Shared {
 
     /// Whether the packet carries the own tag of an association.
     pub(super) fn is_expected(&self, packet: &[u8]) -> bool {
+        if self.is_encrypted() {
+            return self.find_protected(packet).is_some();
+        }
         Packet::peek(packet).is_ok_and(|header| lock(&self.demux).find_by_tag(&header, packet).is_some())
     }
 
     /// Gives a packet to whom it belongs; for associations that is [`Inner::handle_packets`]' work.
     pub(super) fn find(&self, from: SocketAddr, packet: &[u8]) -> Option<Arc<Inner>> {
+        if self.is_encrypted() {
+            return self.find_protected(packet);
+        }
         let header = Packet::peek(packet).ok()?;
         lock(&self.demux).find(from, &header, packet).cloned()
     }
@@ -243,6 +288,12 @@ impl Shared {
         packet: &Bytes,
         answers: &mut Outbox,
     ) {
+        let before = answers.buffer().len();
+        let reply_to = |len| Transmit { destination: from, len, ecn: EcnCodepoint::NotCapable };
+        if from.port() != 0 && write_plain_sctp(packet, answers.buffer()) {
+            let len = answers.buffer().len() - before;
+            return answers.push(&reply_to(len), source, self.socket.segments_max());
+        }
         let Ok(header) = Packet::peek(packet) else {
             count(&self.counters.packets_dropped, 1);
             return;
@@ -250,7 +301,10 @@ impl Shared {
         let asks = matches!(Packet::first_chunk_type(packet), Some(chunk_type::INIT | chunk_type::COOKIE_ECHO));
         let queue = lock(&self.accepting).queue(header.destination_port).cloned();
         if asks && queue.as_ref().is_some_and(|queue| queue.is_full()) {
-            warn_of(&self.counters.accept_queue_overflows, "nobody accepts: a handshake is left to be repeated");
+            warn_of(
+                &self.counters.accept_queue_overflows,
+                "the accept queue is full: a handshake is left to be repeated",
+            );
             return;
         }
         // The application's code runs without any lock.
@@ -265,9 +319,8 @@ impl Shared {
         }
         let admitted = has_room && answer == Answer::Accept;
         let accepting = lock(&self.accepting);
-        let before = answers.buffer().len();
         let incoming = if admitted {
-            let tag_in_use = |tag| lock(&self.demux).has_tag(tag);
+            let tag_in_use = |tag| lock(&self.demux).has_name(u64::from(tag));
             accepting.core.handle_packet(now, from, packet, &tag_in_use, answers.buffer())
         } else {
             accepting.core.refuse_packet(now, from, packet, answers.buffer())
@@ -276,11 +329,7 @@ impl Shared {
         match (incoming, queue) {
             (Incoming::Reply, _) => {
                 let len = answers.buffer().len() - before;
-                answers.push(
-                    &Transmit { destination: from, len, ecn: EcnCodepoint::NotCapable },
-                    source,
-                    self.socket.segments_max(),
-                );
+                answers.push(&reply_to(len), source, self.socket.segments_max());
             }
             (Incoming::Accepted(core), Some(queue)) => self.adopt(*core, source, &queue),
             // Without a queue nobody listens any more: the association goes away before it did anything.
@@ -290,10 +339,11 @@ impl Shared {
 
     /// Adds an association that a peer set up.
     fn adopt(self: &Arc<Self>, core: sctp::Association, source: Option<IpAddr>, queue: &AcceptQueue) {
-        let key = Key::of(&core);
-        let inner = Inner::new(self.clone(), self.ids.fetch_add(1, Ordering::Relaxed), core, source);
+        let core = Core::Plain(core);
+        let key = core.key();
+        let inner = Inner::new(self.clone(), self.next_id(), core, source);
         // Its path may be that of an association that this side has just begun; the peer asks again.
-        let inserted = lock(&self.demux).insert(key, &inner, Side::Peer);
+        let inserted = lock(&self.demux).insert(key, None, &inner, Side::Peer);
         if inserted.is_ok() {
             let association = Association::new(inner);
             association.inner().start(None);
@@ -307,18 +357,28 @@ impl Shared {
     }
 
     /// An association is over, and has learned this of the path to its peer.
-    pub(crate) fn remove(&self, now: Instant, key: Key, learned: Option<PathKnowledge>) {
+    pub(crate) fn remove(
+        &self,
+        now: Instant,
+        key: Key,
+        original: Option<ConnectionId>,
+        learned: Option<PathKnowledge>,
+    ) {
         let mut demux = lock(&self.demux);
         let is_own = demux.side(key) == Some(Side::Own);
-        let removed = demux.remove(key);
+        let removed = demux.remove(key, original);
         let last = demux.is_empty();
-        let is_ending = self.handles.load(Ordering::Acquire) == 0 || self.closing.load(Ordering::Acquire);
         drop(demux);
-        if let Some(learned) = learned.filter(|_| is_own) {
+        self.note_end(now, key, learned.filter(|_| is_own), last);
+        drop(removed);
+    }
+
+    /// One association less, and perhaps the `last`.
+    pub(super) fn note_end(&self, now: Instant, key: Key, learned: Option<PathKnowledge>, last: bool) {
+        if let Some(learned) = learned {
             lock(&self.destinations).learn(now, key.remote, learned);
         }
-        drop(removed);
-        if last && is_ending {
+        if last && (self.handles.load(Ordering::Acquire) == 0 || self.closing.load(Ordering::Acquire)) {
             self.wake_driver();
         }
     }
@@ -361,8 +421,14 @@ impl Shared {
         self.wake_driver();
     }
 
+    /// Whether the driver has ended: nothing is received or sent any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::SeqCst)
+    }
+
     /// The driver is going away, and the endpoint with it.
     pub(super) fn driver_gone(&self) {
+        self.gone.store(true, Ordering::SeqCst);
         for association in self.stop_everything() {
             association.abort(b"the endpoint is gone");
         }

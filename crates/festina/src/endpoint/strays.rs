@@ -10,9 +10,11 @@ use festina_sctp::wire::{Packet, chunk_type};
 use festina_units::{Duration, Instant};
 
 use super::driver::Datagram;
+use super::handshakes::Handshakes;
 use super::outbox::Outbox;
 use super::shared::Shared;
-use super::socket::Socket;
+use super::socket::{Socket, count};
+use crate::clock;
 
 /// Strays looked at in one turn of the driver, so that timers and other tasks get theirs.
 const STRAYS_PER_TURN: usize = 256;
@@ -29,10 +31,12 @@ pub(super) struct Strays {
     admitted: usize,
     waiting: Vec<Datagram>,
     answers: Outbox,
+    /// Takes the place of `waiting` on an encrypted endpoint.
+    handshakes: Option<Box<Handshakes>>,
 }
 
 impl Strays {
-    pub(super) fn new(admission: &Admission) -> Self {
+    pub(super) fn new(admission: &Admission, handshakes: Option<Box<Handshakes>>) -> Self {
         let per_second = admission.strays_per_second_max;
         Self {
             allowance: Allowance::new(per_second),
@@ -40,21 +44,29 @@ impl Strays {
             admitted: 0,
             waiting: Vec::new(),
             answers: Outbox::default(),
+            handshakes,
         }
     }
 
     /// A new turn of the driver.
     pub(super) fn begin_turn(&mut self) {
         self.admitted = 0;
+        if let Some(handshakes) = &mut self.handshakes {
+            handshakes.begin_turn();
+        }
     }
 
     /// Whether a stray is looked at; [`Strays::push`] follows.
     pub(super) fn admit(&mut self, now: Instant, packet: &[u8]) -> bool {
-        if self.admitted >= STRAYS_PER_TURN {
+        if self.handshakes.as_ref().is_some_and(|handshakes| handshakes.knows(packet)) {
+            return true;
+        }
+        if self.admitted >= STRAYS_PER_TURN || self.handshakes.as_ref().is_some_and(|handshakes| !handshakes.has_room())
+        {
             return false;
         }
         let allowance = match Packet::first_chunk_type(packet) {
-            Some(chunk_type::COOKIE_ECHO) => &mut self.cookie_allowance,
+            Some(chunk_type::COOKIE_ECHO) if self.handshakes.is_none() => &mut self.cookie_allowance,
             _ => &mut self.allowance,
         };
         let admitted = allowance.take(now);
@@ -63,12 +75,18 @@ impl Strays {
     }
 
     pub(super) fn push(&mut self, datagram: Datagram) {
-        self.waiting.push(datagram);
+        match &mut self.handshakes {
+            Some(handshakes) => handshakes.push(datagram),
+            None => self.waiting.push(datagram),
+        }
     }
 
     /// Looks at those that wait. Some belong to an association after all: by their address, as a repeated INIT does, or because one
     /// before them made it. Returns the number of packets that had no effect on such an association.
     pub(super) fn handle(&mut self, now: Instant, shared: &Arc<Shared>) -> usize {
+        if let Some(handshakes) = &mut self.handshakes {
+            return handshakes.handle(now, shared, &mut self.answers);
+        }
         let mut dropped = 0;
         for datagram in self.waiting.drain(..) {
             if let Some(association) = shared.find(datagram.from, &datagram.packet) {
@@ -84,6 +102,25 @@ impl Strays {
         dropped
     }
 
+    /// Looks at those that were left for this turn, and at timers of handshakes. Returns whether some are left for the next turn.
+    pub(super) fn finish_turn(&mut self, shared: &Arc<Shared>) -> bool {
+        let Some(handshakes) = &mut self.handshakes else { return false };
+        if handshakes.is_waiting() {
+            let dropped = handshakes.handle(clock::now(), shared, &mut self.answers);
+            count(&shared.counters.packets_dropped, dropped);
+        }
+        if let Some(at) = handshakes.deadline() {
+            let now = clock::now();
+            if at <= now {
+                handshakes.expire(now, shared, &mut self.answers);
+            }
+            if let Some(at) = handshakes.deadline() {
+                shared.timers.ring_by(now, at);
+            }
+        }
+        handshakes.is_waiting()
+    }
+
     /// Sends the answers.
     pub(super) fn flush(&mut self, socket: &Socket) {
         send(&mut self.answers, socket);
@@ -91,14 +128,14 @@ impl Strays {
 }
 
 /// An answer for which the socket has no room is lost: it is asked for again.
-fn send(answers: &mut Outbox, socket: &Socket) {
+pub(super) fn send(answers: &mut Outbox, socket: &Socket) {
     let _blocked = answers.flush(socket);
     answers.clear();
 }
 
 /// So many per second, and a tenth of that at once: a token bucket that remembers when it was last empty.
 #[derive(Debug)]
-struct Allowance {
+pub(super) struct Allowance {
     /// How long it takes for one more.
     interval: Duration,
     /// The time that it takes to fill up.
@@ -108,14 +145,19 @@ struct Allowance {
 }
 
 impl Allowance {
-    fn new(per_second: u32) -> Self {
+    pub(super) fn new(per_second: u32) -> Self {
         let interval = Duration::from_secs(1) / per_second.max(1);
         let depth = Duration::from_millis(100).max(interval);
         Self { interval, depth, settled_at: Instant::ZERO }
     }
 
+    /// Returns whether one is left.
+    pub(super) fn is_left(&self, now: Instant) -> bool {
+        self.settled_at.max(now.saturating_sub(self.depth)) + self.interval <= now
+    }
+
     /// Takes one, if one is left.
-    fn take(&mut self, now: Instant) -> bool {
+    pub(super) fn take(&mut self, now: Instant) -> bool {
         let settled_at = self.settled_at.max(now.saturating_sub(self.depth)) + self.interval;
         let left = settled_at <= now;
         if left {
@@ -156,7 +198,7 @@ mod tests {
     #[test]
     fn a_turn_admits_a_bounded_number_and_cookies_have_an_allowance_of_their_own() {
         let admission = Admission { strays_per_second_max: 1_000, ..Admission::default() };
-        let (mut strays, now) = (Strays::new(&admission), Instant::from_secs(3_600));
+        let (mut strays, now) = (Strays::new(&admission, None), Instant::from_secs(3_600));
         let packet = |chunk_type| [&[0; 12][..], &[chunk_type, 0, 0, 4]].concat();
         let (init, cookie_echo) = (packet(1), packet(10));
         let admitted = |strays: &mut Strays, packet: &[u8]| (0..1_000).filter(|_| strays.admit(now, packet)).count();

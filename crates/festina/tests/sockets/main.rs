@@ -5,10 +5,12 @@ mod blocking;
 mod crossing;
 #[cfg(target_os = "linux")]
 mod ecn;
+mod encrypted;
 mod ending;
 mod failing;
 mod fates;
 mod forged;
+mod identity;
 mod limits;
 mod living;
 mod memory;

@@ -98,6 +98,22 @@ impl Listener {
         self.receive(now, from, packet, Room::None, reply)
     }
 
+    /// Appends an ABORT with this reason (RFC 9260 §3.3.10.12) to `reply` if the packet is an INIT, for an endpoint that takes no plain SCTP. The
+    /// answer has at most three times the bytes of the packet. Returns `false`, without effect, for any other packet.
+    #[must_use]
+    pub fn refuse_init(from: SocketAddr, packet: &[u8], reason: &[u8], reply: &mut Vec<u8>) -> bool {
+        let Ok(parsed) = Packet::parse(packet) else { return false };
+        let Kind::Init(init) = classify(&parsed) else { return false };
+        let header = CommonHeader { verification_tag: init.initiate_tag, ..reversed(&parsed.header) };
+        let answer = abort_packet(header, false, &[Cause::UserInitiatedAbort(reason)]);
+        let is_answered =
+            init.initiate_tag != 0 && is_unicast(from.ip()) && answer.len() <= answer_bytes_max(packet.len());
+        if is_answered {
+            reply.extend_from_slice(&answer);
+        }
+        is_answered
+    }
+
     fn receive(&self, now: Instant, from: SocketAddr, packet: &Bytes, room: Room<'_>, reply: &mut Vec<u8>) -> Incoming {
         let parsed = match Packet::parse(packet) {
             Ok(parsed) => parsed,

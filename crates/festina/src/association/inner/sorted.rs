@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
 
-use festina_sctp::{Association, ReceivedMessage, StreamId};
+use festina_sctp::{ReceivedMessage, StreamId};
 
+use super::core::Core;
 use crate::association::Waiters;
 
 /// Maximum bytes of sorted, unread messages. Beyond that messages stay in the receive buffer, whose window closes.
@@ -71,12 +72,7 @@ impl Sorted {
 
     /// Moves messages to their queues, as far as there is room, and collects the wakers of their readers. Returns the streams that are discarded from
     /// here on because they have reached their limit.
-    pub(super) fn sort(
-        &mut self,
-        core: &mut Association,
-        others: &mut Waiters,
-        wakers: &mut Vec<Waker>,
-    ) -> Vec<StreamId> {
+    pub(super) fn sort(&mut self, core: &mut Core, others: &mut Waiters, wakers: &mut Vec<Waker>) -> Vec<StreamId> {
         let mut overrun = Vec::new();
         let stream_bytes_max = core.stream_unread_bytes_max();
         while self.bytes < SORTED_BYTES_MAX

@@ -5,10 +5,11 @@ use std::io;
 use std::net::IpAddr;
 use std::task::{Context, Poll, Waker};
 
-use festina_sctp::{self as sctp, ClosedReason, Event, Message, MessageId, ReceivedMessage, SendError, StreamId};
+use festina_sctp::{ClosedReason, Event, Message, MessageId, ReceivedMessage, SendError, StreamId};
 use festina_units::Instant;
 
 use super::burst::Burst;
+use super::core::Core;
 use super::sorted::{Sorted, Source};
 use crate::EVENTS_QUEUED_MAX;
 use crate::association::Waiters;
@@ -32,9 +33,19 @@ pub(super) enum Way {
     WithDriver,
 }
 
+/// Where an association is in the endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Living,
+    /// Over, but still there to answer a peer that has missed the end.
+    Lingering,
+    /// Taken out.
+    Gone,
+}
+
 /// The core and what surrounds it.
 pub(super) struct State {
-    pub(super) core: sctp::Association,
+    pub(super) core: Core,
     /// The latest time told to the core, for which it never goes back.
     now: Instant,
     /// When the endpoint's timers will ask this association.
@@ -57,8 +68,7 @@ pub(super) struct State {
     pub(super) established: bool,
     /// No handle is left: nobody will read.
     detached: bool,
-    /// Taken out of the endpoint.
-    pub(super) retired: bool,
+    pub(super) place: Place,
     pub(super) spared: Spared,
 }
 
@@ -143,7 +153,7 @@ impl Wakes {
 }
 
 impl State {
-    pub(super) fn new(core: sctp::Association, source: Option<IpAddr>) -> Self {
+    pub(super) fn new(core: Core, source: Option<IpAddr>) -> Self {
         Self {
             now: Instant::ZERO,
             entry: Entry::NONE,
@@ -153,11 +163,11 @@ impl State {
             news: None,
             sorted: None,
             waiting: Waiting::default(),
-            key: Key::of(&core),
+            key: core.key(),
             streams: (0, 0),
             established: false,
             detached: false,
-            retired: false,
+            place: Place::Living,
             spared: Spared::default(),
             core,
         }

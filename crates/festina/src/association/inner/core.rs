@@ -1,0 +1,208 @@
+//! The association of the core behind the handles: plain, or below a protected channel.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
+
+use bytes::Bytes;
+use festina_sctp::wire::Packet;
+use festina_sctp::{self as sctp, Event, Message, ReceivedMessage, Transmit};
+use festina_secure::wire::ConnectionId;
+use festina_secure::{OVERHEAD_BYTES, SecureAssociation};
+use festina_units::{EcnCodepoint, Instant};
+
+use crate::endpoint::{Key, Request};
+
+/// An association. Settings and counters are those of the association of the core; packets, events and timers pass the protected channel, if there
+/// is one.
+#[expect(clippy::large_enum_variant, reason = "the common variant is stored inline, so that it costs no indirection")]
+pub(crate) enum Core {
+    Plain(sctp::Association),
+    Secure(Box<Secure>),
+}
+
+/// A protected association that is past its half-open state.
+pub(crate) struct Secure {
+    association: SecureAssociation,
+    /// The hello of a client that was admitted.
+    request: Option<Box<Request>>,
+    /// Messages that came with it.
+    early: VecDeque<Message>,
+}
+
+impl Secure {
+    /// `None` if the association is half-open.
+    pub(crate) fn new(
+        association: SecureAssociation,
+        request: Option<Box<Request>>,
+        early: VecDeque<Message>,
+    ) -> Option<Self> {
+        association.association()?;
+        Some(Self { association, request, early })
+    }
+
+    /// The protected association.
+    pub(crate) fn channel(&self) -> &SecureAssociation {
+        &self.association
+    }
+
+    pub(crate) fn channel_mut(&mut self) -> &mut SecureAssociation {
+        &mut self.association
+    }
+
+    /// The hello of the client, on a server.
+    pub(crate) fn request(&self) -> Option<&Request> {
+        self.request.as_deref()
+    }
+
+    pub(crate) fn next_early(&mut self) -> Option<Message> {
+        self.early.pop_front()
+    }
+
+    fn core(&self) -> &sctp::Association {
+        self.association.association().expect("half-open associations are kept elsewhere")
+    }
+
+    /// Its connection ID, and the one that the client chose for it, on a server.
+    fn ids(&self) -> (ConnectionId, Option<ConnectionId>) {
+        let mut ids = self.association.ids();
+        let local = ids.next().expect("an association has a connection ID");
+        (local, ids.next())
+    }
+}
+
+impl Core {
+    /// By what the endpoint finds the association now.
+    pub(crate) fn key(&self) -> Key {
+        let name = match self {
+            Self::Plain(core) => core.local_tag().into(),
+            Self::Secure(secure) => u64::from_be_bytes(secure.ids().0.0),
+        };
+        Key { remote: self.remote(), ports: self.ports(), name }
+    }
+
+    /// The connection ID that a client chose for this side.
+    pub(crate) fn original_id(&self) -> Option<ConnectionId> {
+        self.secure().and_then(|secure| secure.ids().1)
+    }
+
+    pub(crate) fn secure(&self) -> Option<&Secure> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Secure(secure) => Some(secure),
+        }
+    }
+
+    pub(crate) fn secure_mut(&mut self) -> Option<&mut Secure> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Secure(secure) => Some(secure),
+        }
+    }
+
+    /// Returns whether the association is over and will answer no packet any more.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        match self {
+            Self::Plain(core) => core.is_closed(),
+            Self::Secure(secure) => secure.association.is_finished(now),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        match self {
+            Self::Plain(core) => core.poll_transmit(now, buffer),
+            Self::Secure(secure) => secure.association.poll_transmit(now, buffer),
+        }
+    }
+
+    /// Returns whether the packet had an effect. `scratch` is for packets that have to be decrypted.
+    #[inline]
+    pub(crate) fn handle_packet(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        ecn: EcnCodepoint,
+        packet: &Bytes,
+        scratch: &mut Vec<u8>,
+    ) -> bool {
+        match self {
+            Self::Plain(core) => core.handle_packet(now, from, ecn, packet).is_ok(),
+            Self::Secure(secure) => {
+                scratch.clear();
+                scratch.extend_from_slice(packet);
+                secure.association.handle_datagram(now, from, ecn, scratch).is_ok()
+            }
+        }
+    }
+
+    /// Whether a packet that had an effect proves that its sender is the peer; an INIT does not.
+    pub(crate) fn is_proof(&self, packet: &[u8]) -> bool {
+        match self {
+            Self::Plain(_) => Packet::peek(packet).is_ok_and(|header| header.verification_tag != 0),
+            Self::Secure(secure) => secure.association.is_established(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        match self {
+            Self::Plain(core) => core.handle_timeout(now),
+            Self::Secure(secure) => secure.association.handle_timeout(now),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Plain(core) => core.poll_deadline(),
+            Self::Secure(secure) => secure.association.poll_deadline(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        match self {
+            Self::Plain(core) => core.poll_event(),
+            Self::Secure(secure) => secure.association.poll_event(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_message(&mut self) -> Option<ReceivedMessage> {
+        match self {
+            Self::Plain(core) => core.poll_message(),
+            Self::Secure(secure) => secure.association.poll_message(),
+        }
+    }
+
+    /// Limits datagrams to this size.
+    pub(crate) fn limit_datagram_bytes(&mut self, bytes: usize) {
+        let overhead = if self.secure().is_some() { OVERHEAD_BYTES } else { 0 };
+        self.limit_packet_bytes(bytes.saturating_sub(overhead));
+    }
+}
+
+impl Deref for Core {
+    type Target = sctp::Association;
+
+    #[inline]
+    fn deref(&self) -> &sctp::Association {
+        match self {
+            Self::Plain(core) => core,
+            Self::Secure(secure) => secure.core(),
+        }
+    }
+}
+
+impl DerefMut for Core {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut sctp::Association {
+        match self {
+            Self::Plain(core) => core,
+            Self::Secure(secure) => {
+                secure.association.association_mut().expect("half-open associations are kept elsewhere")
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The parts of an association that only a protected one has.
+
+use std::sync::Arc;
+
+use festina_sctp::Message;
+use festina_secure::HandshakeError;
+use festina_units::Instant;
+
+use super::state::{Place, State};
+use super::{Inner, Secure};
+use crate::endpoint::{Request, lock};
+use crate::security::{PeerIdentity, SecurityFailure};
+
+impl Inner {
+    /// Returns whether an association that is closed stays in the endpoint, to answer a peer that has missed the end.
+    pub(super) fn lingers(&self, state: &mut State, now: Instant) -> bool {
+        if state.place == Place::Gone || state.core.is_over(now) || self.shared.is_gone() {
+            return false;
+        }
+        if state.place == Place::Living && self.shared.linger(now, state.key, state.core.path_knowledge(now)) {
+            state.place = Place::Lingering;
+        }
+        state.place == Place::Lingering
+    }
+
+    fn secure<R>(&self, read: impl FnOnce(&Secure) -> Option<R>) -> Option<R> {
+        lock(&self.state).core.secure().and_then(read)
+    }
+
+    /// Why the handshake or the protected channel failed.
+    pub(crate) fn channel_error(&self) -> Option<HandshakeError> {
+        self.secure(|secure| secure.channel().failure().cloned())
+    }
+
+    /// Another protocol that answered the hello.
+    pub(crate) fn foreign(&self) -> Option<SecurityFailure> {
+        self.secure(|secure| secure.channel().foreign().map(SecurityFailure::of_foreign))
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.secure(|_| Some(())).is_some()
+    }
+
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.secure(|secure| Some(secure.channel().is_resumed())) == Some(true)
+    }
+
+    pub(crate) fn peer_identity(&self) -> Option<PeerIdentity> {
+        self.secure(|secure| PeerIdentity::new(secure.channel().peer_identity()?))
+    }
+
+    pub(crate) fn alpn(&self) -> Option<Vec<u8>> {
+        self.secure(|secure| secure.channel().alpn().map(<[u8]>::to_vec))
+    }
+
+    pub(crate) fn request(&self) -> Option<Request> {
+        self.secure(|secure| secure.request().cloned())
+    }
+
+    pub(crate) fn next_early(&self) -> Option<Message> {
+        lock(&self.state).core.secure_mut()?.next_early()
+    }
+
+    /// Begins to use the next keys. Returns whether that was possible.
+    pub(crate) fn update_keys(self: &Arc<Self>) -> bool {
+        self.change(|state, _| state.core.secure_mut().is_some_and(|secure| secure.channel_mut().update_keys()))
+    }
+}

@@ -1,0 +1,298 @@
+//! Handshakes of strangers with an encrypted endpoint.
+//!
+//! TLS costs a server about 100 µs per client, so the endpoint runs few handshakes in one turn of the driver, between which packets of associations
+//! are received, and a bounded number per second. No lock is held meanwhile. Packets of handshakes that have begun come first: only their clients
+//! know the connection IDs. Hellos wait in a short queue. Beyond the limits the listener answers them by a retry without state, so that
+//! clients prove their addresses.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use festina_sctp::{self as sctp, Message, Transmit};
+use festina_secure::wire::{ConnectionId, destination_id};
+use festina_secure::{Incoming, Listener, SecureAssociation};
+use festina_units::{EcnCodepoint, Instant};
+
+use super::demux::network;
+use super::driver::Datagram;
+use super::options::Request;
+use super::outbox::Outbox;
+use super::secure::Verdict;
+use super::shared::Shared;
+use super::strays::{self, Allowance};
+use crate::association::Secure;
+
+/// Packets for which TLS runs in one turn of the driver.
+const TLS_PER_TURN: usize = 4;
+/// Packets of strangers handled in one turn. During a flood, most cost a retry.
+const HANDLED_PER_TURN: usize = 64;
+/// Packets that wait for a later turn, in each of two queues.
+const WAITING_MAX: usize = 256;
+/// Half-open associations of one IPv4 address or IPv6 /64 network that have proved their address, so that few hosts cannot take all places.
+const HALF_OPEN_PER_NETWORK_MAX: usize = 64;
+/// How many other strays are admitted for each handshake.
+const STRAYS_PER_HANDSHAKE: u32 = 20;
+
+/// The reason that a client of plain SCTP reports.
+const ENCRYPTED_ONLY: &[u8] = b"this endpoint speaks only encrypted associations";
+
+/// Half-open associations and the packets for them.
+#[derive(Debug)]
+pub(super) struct Handshakes {
+    /// `None` if the endpoint only connects.
+    listener: Option<Listener>,
+    half_open: HashMap<ConnectionId, HalfOpen>,
+    by_original: HashMap<ConnectionId, ConnectionId>,
+    /// Half-open associations by the client's network, without those that have not proved their address.
+    by_network: HashMap<IpAddr, usize>,
+    deadlines: BTreeSet<(Instant, ConnectionId)>,
+    known: VecDeque<Datagram>,
+    strangers: VecDeque<Datagram>,
+    allowance: Allowance,
+    /// The rest of the limits of a turn: packets for which TLS runs, and packets.
+    left: (usize, usize),
+    scratch: Vec<u8>,
+}
+
+/// A handshake that has begun.
+#[derive(Debug)]
+struct HalfOpen {
+    association: SecureAssociation,
+    /// The own address that the client wrote to.
+    source: Option<IpAddr>,
+    /// The client's network, if the client has proved its address.
+    network: Option<IpAddr>,
+    /// The request, once it is admitted, and its SCTP port.
+    request: Option<(Box<Request>, u16)>,
+    early: VecDeque<Message>,
+    deadline: Instant,
+}
+
+impl Handshakes {
+    pub(super) fn new(listener: Option<Listener>, strays_per_second_max: u32) -> Self {
+        Self {
+            listener,
+            half_open: HashMap::new(),
+            by_original: HashMap::new(),
+            by_network: HashMap::new(),
+            deadlines: BTreeSet::new(),
+            known: VecDeque::new(),
+            strangers: VecDeque::new(),
+            allowance: Allowance::new((strays_per_second_max / STRAYS_PER_HANDSHAKE).max(1)),
+            left: (TLS_PER_TURN, HANDLED_PER_TURN),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// A new turn of the driver.
+    pub(super) fn begin_turn(&mut self) {
+        self.left = (TLS_PER_TURN, HANDLED_PER_TURN);
+    }
+
+    /// The handshake that a packet belongs to.
+    fn id_of(&self, packet: &[u8]) -> Option<ConnectionId> {
+        let id = destination_id(packet).ok()?;
+        let id = self.by_original.get(&id).copied().unwrap_or(id);
+        self.half_open.contains_key(&id).then_some(id)
+    }
+
+    /// Whether the packet belongs to a handshake that has begun, and is handled before those of strangers.
+    pub(super) fn knows(&self, packet: &[u8]) -> bool {
+        self.known.len() < WAITING_MAX && self.id_of(packet).is_some()
+    }
+
+    /// Whether a packet of a stranger may wait.
+    pub(super) fn has_room(&self) -> bool {
+        self.strangers.len() < WAITING_MAX
+    }
+
+    pub(super) fn push(&mut self, datagram: Datagram) {
+        if self.knows(&datagram.packet) {
+            self.known.push_back(datagram);
+        } else if self.has_room() {
+            self.strangers.push_back(datagram);
+        }
+    }
+
+    /// Whether packets wait for another turn.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.known.is_empty() || !self.strangers.is_empty()
+    }
+
+    /// When [`expire`](Self::expire) is to be called.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Handles packets that wait, as far as the turn allows. Returns the number of packets that had no effect.
+    pub(super) fn handle(&mut self, now: Instant, shared: &Arc<Shared>, answers: &mut Outbox) -> usize {
+        let mut dropped = 0;
+        while self.left.0 > 0 && self.left.1 > 0 {
+            let Some(datagram) = self.known.pop_front().or_else(|| self.strangers.pop_front()) else { break };
+            self.left.1 -= 1;
+            // A packet before it may have completed the handshake, or it answers this side's hello in another protocol.
+            let by_remote =
+                || shared.find_by_remote(datagram.from).filter(|_| destination_id(&datagram.packet).is_err());
+            if let Some(association) = shared.find_protected(&datagram.packet).or_else(by_remote) {
+                dropped += association.handle_packets(now, std::iter::once(datagram));
+                continue;
+            }
+            if answers.is_full() {
+                strays::send(answers, &shared.socket);
+            }
+            dropped += usize::from(!self.handle_one(now, datagram, shared, answers));
+        }
+        dropped
+    }
+
+    /// Returns whether the packet had an effect.
+    fn handle_one(&mut self, now: Instant, datagram: Datagram, shared: &Arc<Shared>, answers: &mut Outbox) -> bool {
+        let Datagram { from, source, ecn, packet } = datagram;
+        let before = answers.buffer().len();
+        let reply = |answers: &mut Outbox| {
+            let len = answers.buffer().len() - before;
+            let transmit = Transmit { destination: from, len, ecn: EcnCodepoint::NotCapable };
+            answers.push(&transmit, source, shared.socket.segments_max());
+            true
+        };
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&packet);
+        if let Some(id) = self.id_of(&packet) {
+            let Some(mut half_open) = self.half_open.remove(&id) else { return false };
+            let result = half_open.association.handle_datagram(now, from, ecn, &mut self.scratch);
+            // A forgery costs no more than its decryption.
+            let is_authentic = result.is_ok() || half_open.association.failure().is_some();
+            self.left.0 -= usize::from(is_authentic);
+            self.advance(now, id, half_open, shared, answers);
+            return result.is_ok();
+        }
+        let Some(listener) = &mut self.listener else { return false };
+        // The ports of an INIT may look like the first bytes of a protected packet.
+        let is_foreign = destination_id(&packet).is_err();
+        if is_foreign && sctp::Listener::refuse_init(from, &packet, ENCRYPTED_ONLY, answers.buffer()) {
+            return reply(answers);
+        }
+        // Without an allowance the listener asks for a proof of the address, and takes none that has one.
+        let network = network(from.ip());
+        let has_room = self.by_network.get(&network).is_none_or(|count| *count < HALF_OPEN_PER_NETWORK_MAX);
+        let half_open = if has_room && self.allowance.is_left(now) { self.half_open.len() } else { usize::MAX };
+        match listener.handle_datagram(now, from, &mut self.scratch, half_open, answers.buffer()) {
+            Incoming::HalfOpen(association) => {
+                self.left.0 -= 1;
+                self.allowance.take(now);
+                self.begin(now, *association, source, shared, answers);
+                true
+            }
+            Incoming::Reply => reply(answers),
+            _ => false,
+        }
+    }
+
+    fn begin(
+        &mut self,
+        now: Instant,
+        association: SecureAssociation,
+        source: Option<IpAddr>,
+        shared: &Arc<Shared>,
+        answers: &mut Outbox,
+    ) {
+        let mut ids = association.ids();
+        let (Some(id), original) = (ids.next(), ids.next()) else { return };
+        drop(ids);
+        if let Some(original) = original {
+            self.by_original.insert(original, id);
+        }
+        // Others can be blamed for hellos without a proof, whose number the listener limits in all.
+        let network = network(association.remote().ip());
+        let is_proved = association.hello().is_some_and(|hello| hello.is_address_proved);
+        let network = is_proved.then_some(network);
+        if let Some(network) = network {
+            *self.by_network.entry(network).or_default() += 1;
+        }
+        let half_open =
+            HalfOpen { association, source, network, request: None, early: VecDeque::new(), deadline: Instant::MAX };
+        self.advance(now, id, half_open, shared, answers);
+    }
+
+    /// What follows a packet or a timer: the request is decided on, datagrams are sent, and the association is passed on, kept or forgotten.
+    fn advance(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        mut half_open: HalfOpen,
+        shared: &Arc<Shared>,
+        answers: &mut Outbox,
+    ) {
+        let is_wanted = half_open.decide(now, shared);
+        while let Some(transmit) = half_open.association.poll_transmit(now, answers.buffer()) {
+            answers.push(&transmit, half_open.source, shared.socket.segments_max());
+        }
+        self.deadlines.remove(&(half_open.deadline, id));
+        let is_complete = half_open.association.association().is_some();
+        if is_wanted && !is_complete && !half_open.association.is_finished(now) {
+            half_open.deadline = half_open.association.poll_deadline().unwrap_or(Instant::MAX);
+            self.deadlines.insert((half_open.deadline, id));
+            self.half_open.insert(id, half_open);
+            return;
+        }
+        for original in half_open.association.ids().skip(1) {
+            self.by_original.remove(&original);
+        }
+        if let Some(network) = half_open.network
+            && let Some(count) = self.by_network.get_mut(&network)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.by_network.remove(&network);
+            }
+        }
+        let HalfOpen { association, source, request, early, .. } = half_open;
+        let Some((request, port)) = request else { return };
+        if let Some(secure) = Secure::new(association, Some(request), early) {
+            shared.adopt_protected(secure, port, source);
+        }
+    }
+
+    /// Forgets handshakes whose time is over.
+    pub(super) fn expire(&mut self, now: Instant, shared: &Arc<Shared>, answers: &mut Outbox) {
+        while let Some(&(at, id)) = self.deadlines.first()
+            && at <= now
+        {
+            self.deadlines.pop_first();
+            if let Some(mut half_open) = self.half_open.remove(&id) {
+                half_open.association.handle_timeout(now);
+                self.advance(now, id, half_open, shared, answers);
+            }
+        }
+    }
+}
+
+impl HalfOpen {
+    /// Decides on the client's request once it is there, and takes its early messages. Returns `false` if the handshake is to be forgotten.
+    fn decide(&mut self, now: Instant, shared: &Shared) -> bool {
+        if let Some(hello) = self.association.hello() {
+            let port = hello.ports.local;
+            let request = Box::new(Request {
+                remote: self.association.remote(),
+                token: hello.token.clone(),
+                server_name: hello.server_name.clone(),
+                alpn: hello.alpn.clone(),
+                is_address_proved: hello.is_address_proved,
+            });
+            match shared.judge(&request, port) {
+                Verdict::Admit => {
+                    self.request = Some((request, port));
+                    self.association.admit(now);
+                }
+                Verdict::Refuse(code) => self.association.refuse(code),
+                Verdict::Ignore => return false,
+            }
+        }
+        let Some((request, port)) = &self.request else { return true };
+        while let Some(message) = self.association.poll_early() {
+            self.early.extend(shared.offer_early(request, *port, message));
+        }
+        true
+    }
+}

@@ -1,0 +1,305 @@
+//! Encryption and identity: TLS 1.3 inside the handshake.
+//!
+//! An endpoint whose [`Config`](crate::Config) has a [`Security`] encrypts everything and speaks nothing else. There is no fallback to plain SCTP.
+//!
+//! ```
+//! use festina::security::{Identity, Security, Trust};
+//! use festina::{Config, DEFAULT_SCTP_PORT, Endpoint};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let identity = Identity::self_signed("game.example")?;
+//! let known = Trust::fingerprints([identity.fingerprint()]);
+//!
+//! let settings = Config::default().with_security(Security::new().with_identity(identity));
+//! let server = Endpoint::bind("127.0.0.1:0".parse()?, settings).await?;
+//! let listener = server.listen(DEFAULT_SCTP_PORT)?;
+//!
+//! let settings = Config::default().with_security(Security::new().with_server_trust(known));
+//! let client = Endpoint::bind("127.0.0.1:0".parse()?, settings).await?;
+//! let near = client.connect(server.local_addr()).await?;
+//! let far = listener.accept().await.ok_or("closed")?;
+//! near.send("unreadable on the way").await?;
+//! assert_eq!(far.recv().await?.payload, "unreadable on the way");
+//! # Ok(())
+//! # }
+//! ```
+
+mod failure;
+mod settings;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+pub use self::failure::{SecurityError, SecurityFailure};
+pub use self::settings::Security;
+pub(crate) use self::settings::TlsSettings;
+
+/// The cryptography in use, unless [`Security::from_rustls`] brings its own.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// The SHA-256 hash of a certificate, by which a peer without a certificate authority is known.
+///
+/// It is written and parsed as 64 hexadecimal digits. The parser also takes colons between bytes and the prefix `sha256:`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    fn of(certificate: &CertificateDer<'_>) -> Self {
+        let hash = festina_secure::pinned::fingerprint(&provider(), certificate);
+        Self(hash.expect("the provider has SHA-256"))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Fingerprint({self})")
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = SecurityError;
+
+    fn from_str(text: &str) -> Result<Self, SecurityError> {
+        let digits: Vec<u8> =
+            text.strip_prefix("sha256:").unwrap_or(text).bytes().filter(|byte| *byte != b':').collect();
+        let (pairs, rest) = digits.as_chunks::<2>();
+        let byte = |pair: &[u8; 2]| {
+            let pair = str::from_utf8(pair).ok().filter(|pair| !pair.starts_with('+'))?;
+            u8::from_str_radix(pair, 16).ok()
+        };
+        let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+        let bytes = bytes.filter(|_| rest.is_empty()).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or(SecurityError::Fingerprint)
+    }
+}
+
+/// A certificate chain and its private key.
+pub struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Identity {
+    /// Reads PEM: the chain, the own certificate first, and the private key (PKCS #8, PKCS #1 or SEC 1).
+    ///
+    /// # Errors
+    /// Nothing usable is in one of the texts.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, SecurityError> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
+        let chain = chain.map_err(|error| SecurityError::Certificate(error.to_string()))?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| SecurityError::PrivateKey(error.to_string()))?;
+        Self::new(chain, key)
+    }
+
+    /// Writes the chain and the key as PEM (RFC 7468), as [`from_pem`](Self::from_pem) reads them. Store the text where only its owner can read it.
+    pub fn to_pem(&self) -> String {
+        let label = match &self.key {
+            PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
+            PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
+            _ => "PRIVATE KEY",
+        };
+        let chain = self.chain_der().map(|certificate| pem_block("CERTIFICATE", certificate));
+        chain.chain([pem_block(label, self.key_der())]).collect()
+    }
+
+    /// Takes DER: the chain, the own certificate first, and the private key (PKCS #8, PKCS #1 or SEC 1).
+    ///
+    /// # Errors
+    /// The chain is empty, or the key has another format.
+    pub fn from_der(chain: impl IntoIterator<Item = Vec<u8>>, key: Vec<u8>) -> Result<Self, SecurityError> {
+        let key = PrivateKeyDer::try_from(key).map_err(|error| SecurityError::PrivateKey(error.to_owned()))?;
+        Self::new(chain.into_iter().map(CertificateDer::from).collect(), key)
+    }
+
+    /// Makes a new key (ECDSA P-256) and a self-signed certificate for a name. Peers know it by its [`fingerprint`](Self::fingerprint).
+    ///
+    /// # Errors
+    /// The name is no host name and no IP address.
+    pub fn self_signed(name: &str) -> Result<Self, SecurityError> {
+        let unusable = |error: rcgen::Error| SecurityError::Certificate(error.to_string());
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(unusable)?;
+        let parameters = rcgen::CertificateParams::new([name.to_owned()]).map_err(unusable)?;
+        let certificate = parameters.self_signed(&key).map_err(unusable)?;
+        Self::from_der([certificate.der().to_vec()], key.serialize_der())
+    }
+
+    fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self, SecurityError> {
+        if chain.is_empty() {
+            return Err(SecurityError::Certificate("there is no certificate".to_owned()));
+        }
+        Ok(Self { chain, key })
+    }
+
+    /// Returns the fingerprint of the own certificate.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.chain.first().map(Fingerprint::of).expect("the chain is never empty")
+    }
+
+    /// Returns the certificate chain as DER, the own certificate first.
+    pub fn chain_der(&self) -> impl Iterator<Item = &[u8]> {
+        self.chain.iter().map(AsRef::as_ref)
+    }
+
+    /// Returns the private key as DER. Store it where only its owner can read it.
+    pub fn key_der(&self) -> &[u8] {
+        self.key.secret_der()
+    }
+}
+
+impl Clone for Identity {
+    fn clone(&self) -> Self {
+        Self { chain: self.chain.clone(), key: self.key.clone_key() }
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Identity").field("fingerprint", &self.fingerprint()).finish_non_exhaustive()
+    }
+}
+
+fn pem_block(label: &str, der: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = format!("-----BEGIN {label}-----\n");
+    for line in der.chunks(48) {
+        for group in line.chunks(3) {
+            let bits = (0..3).fold(0, |bits, at| bits << 8 | usize::from(group.get(at).copied().unwrap_or(0)));
+            let digit = |at: usize| if at > group.len() { '=' } else { char::from(DIGITS[bits >> (18 - 6 * at) & 63]) };
+            text.extend((0..4).map(digit));
+        }
+        text.push('\n');
+    }
+    text + &format!("-----END {label}-----\n")
+}
+
+/// Decides on the fingerprint of a peer's certificate.
+type Decision = Arc<dyn Fn(&[u8; 32]) -> bool + Send + Sync>;
+
+/// Which peers are trusted.
+#[derive(Clone)]
+pub struct Trust(TrustKind);
+
+#[derive(Clone)]
+enum TrustKind {
+    Roots(Vec<CertificateDer<'static>>),
+    Fingerprints(Decision),
+}
+
+impl Trust {
+    /// Trusts certificates that these roots have signed, given as PEM. A server's certificate must also have the name that the client asks for.
+    ///
+    /// # Errors
+    /// The text has no certificate.
+    pub fn roots_from_pem(roots: &[u8]) -> Result<Self, SecurityError> {
+        let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(roots).collect();
+        let roots = roots.map_err(|error| SecurityError::Certificate(error.to_string()))?;
+        if roots.is_empty() {
+            return Err(SecurityError::Certificate("there is no certificate".to_owned()));
+        }
+        Ok(Self(TrustKind::Roots(roots)))
+    }
+
+    /// As [`roots_from_pem`](Self::roots_from_pem), for DER. Malformed ones are reported when the endpoint is bound.
+    pub fn roots_from_der(roots: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        Self(TrustKind::Roots(roots.into_iter().map(CertificateDer::from).collect()))
+    }
+
+    /// Trusts certificates with these fingerprints. Names, dates and issuers are not checked.
+    pub fn fingerprints(fingerprints: impl IntoIterator<Item = Fingerprint>) -> Self {
+        let fingerprints: Vec<_> = fingerprints.into_iter().collect();
+        Self::deciding(move |seen| fingerprints.contains(seen))
+    }
+
+    /// Trusts certificates for whose fingerprint `is_trusted` returns true, such as those of a list that changes, or unknown ones at their
+    /// first use. The peer has to prove that it holds the private key in any case. The function runs in the middle of a handshake and should be
+    /// quick.
+    pub fn deciding(is_trusted: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static) -> Self {
+        Self(TrustKind::Fingerprints(Arc::new(move |hash| is_trusted(&Fingerprint(*hash)))))
+    }
+}
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.0 {
+            TrustKind::Roots(roots) => format!("{} roots", roots.len()),
+            TrustKind::Fingerprints(_) => "fingerprints".to_owned(),
+        };
+        formatter.debug_tuple("Trust").field(&kind).finish()
+    }
+}
+
+/// The certificates by which a peer has identified itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerIdentity(Vec<CertificateDer<'static>>);
+
+impl PeerIdentity {
+    /// `None` without a certificate.
+    pub(crate) fn new(chain: &[CertificateDer<'static>]) -> Option<Self> {
+        (!chain.is_empty()).then(|| Self(chain.to_vec()))
+    }
+
+    /// Returns the fingerprint of the peer's own certificate.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.0.first().map(Fingerprint::of).expect("the chain is never empty")
+    }
+
+    /// Returns the certificate chain as DER, the peer's own certificate first.
+    pub fn chain_der(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(AsRef::as_ref)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_is_parsed_as_it_is_written_and_with_colons() {
+        let fingerprint = Identity::self_signed("a.test").unwrap().fingerprint();
+        let text = fingerprint.to_string();
+        assert_eq!(text.parse(), Ok(fingerprint));
+        let pairs: Vec<_> = text.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).unwrap()).collect();
+        assert_eq!(format!("sha256:{}", pairs.join(":").to_uppercase()).parse(), Ok(fingerprint));
+        for wrong in ["", "sha256:", &text[1..], &text[2..], &format!("{text}0"), &"+f".repeat(32), &"gg".repeat(32)] {
+            assert_eq!(wrong.parse::<Fingerprint>(), Err(SecurityError::Fingerprint), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_identity_is_read_from_pem_and_der() {
+        let identity = Identity::self_signed("a.test").unwrap();
+        let chain: Vec<Vec<u8>> = identity.chain_der().map(<[u8]>::to_vec).collect();
+        let same = Identity::from_der(chain, identity.key_der().to_vec()).unwrap();
+        assert_eq!(same.fingerprint(), identity.fingerprint());
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = rcgen::CertificateParams::new(["a.test".to_owned()]).unwrap().self_signed(&key).unwrap();
+        let pem = identity.to_pem();
+        let same = Identity::from_pem(pem.as_bytes(), pem.as_bytes()).unwrap();
+        assert_eq!((same.fingerprint(), same.key_der()), (identity.fingerprint(), identity.key_der()));
+        for bytes in 0..200 {
+            let der = vec![0xa5; bytes];
+            let pem = pem_block("CERTIFICATE", &der);
+            let read = CertificateDer::from_pem_slice(pem.as_bytes()).map(|read| read.to_vec());
+            assert_eq!(read.unwrap(), der, "{pem}");
+        }
+        assert!(!format!("{identity:?}").contains("key"), "the private key is not printed");
+        assert!(Identity::from_der([certificate.der().to_vec()], vec![1, 2, 3]).is_err());
+        assert!(Identity::from_der([], key.serialize_der()).is_err());
+        assert!(Identity::from_pem(b"nothing", b"nothing").is_err());
+        assert!(Trust::roots_from_pem(b"nothing").is_err());
+    }
+}

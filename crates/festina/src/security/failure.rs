@@ -1,0 +1,118 @@
+//! Errors of the security settings, and of handshakes.
+
+use festina_secure::{Foreign, HandshakeError};
+use thiserror::Error;
+
+/// Caller: why security settings cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SecurityError {
+    /// A certificate is missing or malformed.
+    #[error("cannot use the certificate: {0}")]
+    Certificate(String),
+    /// The private key is missing, malformed, or not that of the certificate.
+    #[error("cannot use the private key: {0}")]
+    PrivateKey(String),
+    /// A fingerprint is not written as 64 hexadecimal digits.
+    #[error("a fingerprint has 64 hexadecimal digits")]
+    Fingerprint,
+    /// The settings contradict each other or lack something.
+    #[error("the security settings cannot be used: {0}")]
+    Settings(String),
+}
+
+/// Why no encrypted association was set up. There is no fallback to plain SCTP.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SecurityFailure {
+    /// Caller: the endpoint's settings or the options of this association cannot be used.
+    #[error("{0}")]
+    Settings(String),
+    /// Peer: this side does not trust its certificate.
+    #[error("its certificate is not trusted: {0}")]
+    Untrusted(String),
+    /// Peer: it ended the handshake with a TLS alert (RFC 8446 §6.2).
+    #[error("it ended the handshake with the TLS alert {code} ({meaning})")]
+    Alert {
+        /// The number of the alert.
+        code: u8,
+        /// The name of the alert, if it is known.
+        meaning: &'static str,
+    },
+    /// Peer: its application refused, with this code.
+    #[error("its application refused (code {0})")]
+    Refused(u16),
+    /// Peer: it answered in another protocol. Nothing authenticates that answer.
+    #[error("it speaks {0}, and this endpoint speaks only encrypted associations")]
+    OtherProtocol(String),
+    /// Peer or network: the handshake failed for another reason.
+    #[error("{0}")]
+    Handshake(String),
+}
+
+impl From<rustls::Error> for SecurityError {
+    fn from(error: rustls::Error) -> Self {
+        match error {
+            rustls::Error::InvalidCertificate(_) => Self::Certificate(error.to_string()),
+            rustls::Error::InconsistentKeys(_) => Self::PrivateKey(error.to_string()),
+            error => Self::Settings(error.to_string()),
+        }
+    }
+}
+
+impl From<&HandshakeError> for SecurityFailure {
+    fn from(error: &HandshakeError) -> Self {
+        use rustls::{CertificateError, Error};
+        match error {
+            HandshakeError::Tls { error: Error::InvalidCertificate(fault), .. } => Self::Untrusted(match fault {
+                CertificateError::ApplicationVerificationFailure => "its fingerprint is not a trusted one".to_owned(),
+                CertificateError::UnknownIssuer => "no trusted root has signed it".to_owned(),
+                fault => fault.to_string(),
+            }),
+            HandshakeError::Alert(code) => Self::Alert { code: *code, meaning: alert_name(*code) },
+            HandshakeError::Refused(code) => Self::Refused(*code),
+            HandshakeError::NoAnswer(Some(foreign)) => Self::of_foreign(*foreign),
+            HandshakeError::Version(versions) => Self::OtherProtocol(format!("other versions: {versions}")),
+            HandshakeError::NoInitialSuite | HandshakeError::Settings => Self::Settings(error.to_string()),
+            error => Self::Handshake(error.to_string()),
+        }
+    }
+}
+
+impl SecurityFailure {
+    /// The failure of a handshake in which the peer answered in another protocol.
+    pub(crate) fn of_foreign(foreign: Foreign) -> Self {
+        let name = match foreign {
+            Foreign::Sctp => "SCTP without encryption",
+            Foreign::Dtls => "DTLS",
+            Foreign::Stun => "STUN",
+            Foreign::Quic => "QUIC",
+            _ => "another protocol",
+        };
+        Self::OtherProtocol(name.to_owned())
+    }
+}
+
+/// The names of RFC 8446 §6 for the alerts that a handshake of TLS 1.3 ends with.
+fn alert_name(code: u8) -> &'static str {
+    match code {
+        40 => "handshake failure: no common cipher suite or key exchange",
+        42 => "bad certificate",
+        43 => "unsupported certificate",
+        44 => "certificate revoked",
+        45 => "certificate expired",
+        46 => "certificate unknown",
+        47 => "illegal parameter",
+        48 => "unknown certificate authority",
+        49 => "access denied",
+        50 => "decode error",
+        51 => "decrypt error",
+        70 => "protocol version",
+        80 => "internal error",
+        109 => "missing extension",
+        112 => "unrecognized name",
+        116 => "a certificate is required",
+        120 => "no application protocol in common",
+        _ => "see RFC 8446",
+    }
+}

@@ -1,0 +1,174 @@
+//! The settings of an endpoint, and their translation for rustls.
+
+use std::fmt;
+use std::sync::Arc;
+
+use festina_secure::pinned::{PinnedClients, PinnedServer};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoClientAuth, ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use super::{Identity, SecurityError, Trust, TrustKind, provider};
+
+/// Sessions that a server remembers for resumption.
+const SESSIONS_MAX: usize = 4_096;
+
+/// TLS settings of an endpoint, for both roles. Each method takes the settings and returns them with one changed; they are checked when an
+/// endpoint is bound.
+///
+/// Listening needs an [`Identity`], connecting a [`Trust`].
+#[derive(Clone, Default)]
+#[must_use]
+pub struct Security {
+    identity: Option<Identity>,
+    server_trust: Option<Trust>,
+    client_trust: Option<Trust>,
+    alpn: Vec<Vec<u8>>,
+    early_messages: bool,
+    key_log: bool,
+    custom: Option<TlsSettings>,
+}
+
+/// Settings in the form that rustls takes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TlsSettings {
+    pub(crate) client: Option<Arc<ClientConfig>>,
+    pub(crate) server: Option<Arc<ServerConfig>>,
+}
+
+impl Security {
+    /// Settings that neither listen nor connect yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The own certificate: shown to all clients, and to servers that ask for one.
+    pub fn with_identity(mut self, identity: Identity) -> Self {
+        self.identity = Some(identity);
+        self
+    }
+
+    /// The servers that this side connects to.
+    pub fn with_server_trust(mut self, trust: Trust) -> Self {
+        self.server_trust = Some(trust);
+        self
+    }
+
+    /// Clients must have a certificate, one that is trusted. By default, clients are anonymous.
+    pub fn with_client_trust(mut self, trust: Trust) -> Self {
+        self.client_trust = Some(trust);
+        self
+    }
+
+    /// Application protocols (ALPN, RFC 7301), the preferred one first. If both sides have some, they must have one in common.
+    pub fn with_alpn(mut self, protocols: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
+        self.alpn = protocols.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The listeners take early messages: [`ConnectOptions::early_message`](crate::ConnectOptions::early_message). Anyone on the path can repeat
+    /// them towards another server that shares the tickets, which endpoints do not do.
+    pub fn with_early_messages(mut self) -> Self {
+        self.early_messages = true;
+        self
+    }
+
+    /// Appends the secrets of all associations to the file that the environment variable `SSLKEYLOGFILE` names. Everyone who can read the file
+    /// can decrypt recorded associations. Without this call the variable has no effect.
+    pub fn with_key_log_from_env(mut self) -> Self {
+        self.key_log = true;
+        self
+    }
+
+    /// Uses settings of rustls 0.23 as they are, such as other verifiers, session stores or cryptography: `client` to connect, `server` to listen.
+    /// All other settings are ignored. TLS 1.3 must be among the versions, and `TLS13_AES_128_GCM_SHA256` among the cipher suites.
+    pub fn from_rustls(client: Option<Arc<ClientConfig>>, server: Option<Arc<ServerConfig>>) -> Self {
+        Self { custom: Some(TlsSettings { client, server }), ..Self::default() }
+    }
+
+    /// The settings for rustls.
+    pub(crate) fn build(&self) -> Result<TlsSettings, SecurityError> {
+        if let Some(custom) = &self.custom {
+            return Ok(custom.clone());
+        }
+        let client = self.server_trust.as_ref().map(|trust| self.client(trust)).transpose()?;
+        let server = self.identity.as_ref().map(|identity| self.server(identity)).transpose()?;
+        if client.is_none() && server.is_none() {
+            return Err(SecurityError::Settings("neither an identity nor a trust is set".to_owned()));
+        }
+        if self.client_trust.is_some() && server.is_none() {
+            return Err(SecurityError::Settings("clients are to be checked, but there is no identity".to_owned()));
+        }
+        Ok(TlsSettings { client: client.map(Arc::new), server: server.map(Arc::new) })
+    }
+
+    fn client(&self, trust: &Trust) -> Result<ClientConfig, SecurityError> {
+        let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+        let builder = match &trust.0 {
+            TrustKind::Roots(roots) => builder.with_root_certificates(store(roots)?),
+            TrustKind::Fingerprints(decision) => {
+                let verifier: Arc<dyn ServerCertVerifier> =
+                    Arc::new(PinnedServer::deciding(provider(), Arc::clone(decision)));
+                builder.dangerous().with_custom_certificate_verifier(verifier)
+            }
+        };
+        let mut config = match &self.identity {
+            Some(Identity { chain, key }) => builder.with_client_auth_cert(chain.clone(), key.clone_key())?,
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols.clone_from(&self.alpn);
+        config.enable_early_data = true;
+        if self.key_log {
+            config.key_log = Arc::new(rustls::KeyLogFile::new());
+        }
+        Ok(config)
+    }
+
+    fn server(&self, identity: &Identity) -> Result<ServerConfig, SecurityError> {
+        let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+        let verifier: Arc<dyn ClientCertVerifier> = match self.client_trust.as_ref().map(|trust| &trust.0) {
+            None => Arc::new(NoClientAuth),
+            Some(TrustKind::Roots(roots)) => {
+                WebPkiClientVerifier::builder_with_provider(Arc::new(store(roots)?), provider())
+                    .build()
+                    .map_err(|error| SecurityError::Settings(error.to_string()))?
+            }
+            Some(TrustKind::Fingerprints(decision)) => {
+                Arc::new(PinnedClients::deciding(provider(), Arc::clone(decision)))
+            }
+        };
+        let Identity { chain, key } = identity;
+        let mut config =
+            builder.with_client_cert_verifier(verifier).with_single_cert(chain.clone(), key.clone_key())?;
+        config.alpn_protocols.clone_from(&self.alpn);
+        config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+        if self.early_messages {
+            // The only value besides 0 that QUIC's rules allow (RFC 9001 §4.6.1).
+            config.max_early_data_size = u32::MAX;
+        }
+        if self.key_log {
+            config.key_log = Arc::new(rustls::KeyLogFile::new());
+        }
+        Ok(config)
+    }
+}
+
+fn store(roots: &[rustls::pki_types::CertificateDer<'static>]) -> Result<RootCertStore, SecurityError> {
+    let mut store = RootCertStore::empty();
+    roots.iter().try_for_each(|root| store.add(root.clone()))?;
+    Ok(store)
+}
+
+impl fmt::Debug for Security {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Security")
+            .field("identity", &self.identity)
+            .field("server_trust", &self.server_trust)
+            .field("client_trust", &self.client_trust)
+            .field("early_messages", &self.early_messages)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,280 @@
+//! Peers that encrypted endpoints refuse, and strangers.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use festina::security::{Identity, Security, SecurityError, SecurityFailure, Trust};
+use festina::{
+    Answer, BindError, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenError, ListenOptions,
+    MemoryNetwork,
+};
+use tokio::time::Instant;
+
+use crate::encrypted::{CLIENT, SERVER, configs, encrypted_pair, server_settings, trusting, with};
+use crate::support::{endpoint, endpoint_with, in_time};
+
+/// A certificate authority, and an identity that it has signed for a name.
+fn signed(name: &str, authority: &str) -> (Vec<u8>, Identity) {
+    let root_key = rcgen::KeyPair::generate().unwrap();
+    let mut root = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    root.distinguished_name.push(rcgen::DnType::CommonName, format!("root of {authority}"));
+    root.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let root_certificate = root.self_signed(&root_key).unwrap();
+    let issuer = rcgen::Issuer::from_params(&root, &root_key);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let leaf = rcgen::CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    let identity = Identity::from_der([leaf.der().to_vec()], key.serialize_der()).unwrap();
+    (root_certificate.der().to_vec(), identity)
+}
+
+/// Connects with these settings to a server with those.
+async fn connect(client: Security, server: Security, options: ConnectOptions) -> Result<(), ConnectError> {
+    let server = endpoint_with(with(server)).await;
+    let _listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let client = endpoint_with(with(client)).await;
+    in_time(client.connect_with(server.local_addr(), options)).await.map(|_| ())
+}
+
+fn failure(result: Result<(), ConnectError>) -> SecurityFailure {
+    match result {
+        Err(ConnectError::Security { failure, .. }) => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_chain_is_verified_with_its_name_and_its_root() {
+    let (root, identity) = signed("server.test", "one");
+    let (other_root, _) = signed("server.test", "other");
+    let server = || Security::new().with_identity(identity.clone());
+    let roots = |root: &[u8]| Security::new().with_server_trust(Trust::roots_from_der([root.to_vec()]));
+    let named = |name: &str| ConnectOptions::default().server_name(name);
+    connect(roots(&root), server(), named("server.test")).await.unwrap();
+    let wrong_name = failure(connect(roots(&root), server(), named("other.test")).await);
+    assert!(matches!(&wrong_name, SecurityFailure::Untrusted(why) if why.contains("other.test")), "{wrong_name}");
+    let address = failure(connect(roots(&root), server(), ConnectOptions::default()).await);
+    assert!(matches!(address, SecurityFailure::Untrusted(_)), "the default name is the address: {address}");
+    let unsigned = failure(connect(roots(&other_root), server(), named("server.test")).await);
+    assert_eq!(unsigned, SecurityFailure::Untrusted("no trusted root has signed it".to_owned()));
+    let no_name = failure(connect(roots(&root), server(), named("not a name")).await);
+    assert!(matches!(no_name, SecurityFailure::Settings(_)), "{no_name}");
+}
+
+#[tokio::test]
+async fn another_key_than_the_pinned_one_is_refused_and_decided_by_a_function() {
+    let (server, fingerprint) = server_settings();
+    let (_, other) = server_settings();
+    let wrong = failure(connect(trusting(other), server.clone(), ConnectOptions::default()).await);
+    assert_eq!(wrong, SecurityFailure::Untrusted("its fingerprint is not a trusted one".to_owned()));
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = asked.clone();
+    let at_first_use = Trust::deciding(move |seen| {
+        count.fetch_add(1, Ordering::Relaxed);
+        *seen == fingerprint
+    });
+    connect(Security::new().with_server_trust(at_first_use), server, ConnectOptions::default()).await.unwrap();
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn clients_without_a_trusted_certificate_are_refused_if_one_is_demanded() {
+    let (server, fingerprint) = server_settings();
+    let (root, signed_client) = signed("client.test", "one");
+    let demanding = server.with_client_trust(Trust::roots_from_der([root]));
+    let none = failure(connect(trusting(fingerprint), demanding.clone(), ConnectOptions::default()).await);
+    assert!(matches!(none, SecurityFailure::Alert { code: 116, .. }), "{none}");
+    let unknown = trusting(fingerprint).with_identity(Identity::self_signed("client.test").unwrap());
+    let unknown = failure(connect(unknown, demanding.clone(), ConnectOptions::default()).await);
+    assert!(matches!(unknown, SecurityFailure::Alert { .. }), "{unknown}");
+    let known = trusting(fingerprint).with_identity(signed_client);
+    connect(known, demanding, ConnectOptions::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn no_common_protocol_is_an_error() {
+    let (server, fingerprint) = server_settings();
+    let client = trusting(fingerprint).with_alpn(["one"]);
+    let failed = failure(connect(client, server.with_alpn(["other"]), ConnectOptions::default()).await);
+    assert!(matches!(failed, SecurityFailure::Alert { code: 120, .. }), "{failed}");
+}
+
+#[tokio::test]
+async fn the_acceptor_sees_the_token_first_and_refuses_by_it() {
+    let (client, server) = configs();
+    let (client, server) = (endpoint_with(client).await, endpoint_with(server).await);
+    let by_token = ListenOptions::default().decide_request(|request| match &request.token[..] {
+        [1, ..] => Answer::Accept,
+        [2, ..] => Answer::Refuse,
+        _ => Answer::Ignore,
+    });
+    let listener = server.listen_with(DEFAULT_SCTP_PORT, by_token).unwrap();
+    let connect = async |token: Vec<u8>, timeout| {
+        let options = ConnectOptions::default().token(token).server_name("a.test").handshake_timeout(timeout);
+        client.connect_with(server.local_addr(), options).await
+    };
+    let patient = Duration::from_secs(60);
+    in_time(async {
+        let token = vec![1; 1_024];
+        let (near, far) = tokio::join!(connect(token.clone(), patient), listener.accept());
+        let (near, far) = (near.unwrap(), far.unwrap());
+        let request = far.request().unwrap();
+        assert_eq!((request.token, request.server_name.as_deref()), (token, Some("a.test")));
+        assert_eq!(request.remote, client.local_addr());
+        assert!(near.request().is_none());
+        let refused = connect(vec![2], patient).await.map(|_| ());
+        assert_eq!(failure(refused), SecurityFailure::Refused(256));
+        let ignored = connect(vec![3], Duration::from_millis(300)).await;
+        assert!(matches!(ignored, Err(ConnectError::Timeout { .. })), "{ignored:?}");
+        assert!(matches!(failure(connect(vec![1; 1_025], patient).await.map(|_| ())), SecurityFailure::Settings(_)));
+        let options = ConnectOptions::default().peer_port(DEFAULT_SCTP_PORT + 1);
+        let nothing = client.connect_with(server.local_addr(), options).await;
+        assert!(matches!(nothing, Err(ConnectError::NotListening { .. })), "{nothing:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_full_endpoint_says_so() {
+    let (client, server) = configs();
+    let (client, server) = (endpoint_with(client).await, endpoint_with(server.with_associations_max(1)).await);
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    in_time(async {
+        let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+        let (near, _far) = (near.unwrap(), far.unwrap());
+        let second = client.connect(server.local_addr()).await;
+        assert!(matches!(second, Err(ConnectError::PeerFull { .. })), "{second:?}");
+        assert_eq!(server.stats().associations_refused, 1);
+        // An association that is over takes no place, though it still answers.
+        near.shutdown().await.unwrap();
+        drop(client.connect(server.local_addr()).await.unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn plain_and_encrypted_endpoints_tell_each_other_apart_at_once() {
+    let (client, server) = configs();
+    let (secure_client, secure_server) = (endpoint_with(client).await, endpoint_with(server).await);
+    let (plain_client, plain_server) = (endpoint().await, endpoint().await);
+    let _listeners = [&secure_server, &plain_server].map(|server| server.listen(DEFAULT_SCTP_PORT).unwrap());
+    in_time(async {
+        let begun = Instant::now();
+        let to_plain = secure_client.connect(plain_server.local_addr()).await.unwrap_err();
+        assert!(to_plain.to_string().contains("SCTP without encryption"), "{to_plain}");
+        assert!(matches!(to_plain, ConnectError::Security { failure: SecurityFailure::OtherProtocol(_), .. }));
+        let to_secure = plain_client.connect(secure_server.local_addr()).await.unwrap_err();
+        assert!(to_secure.to_string().contains("speaks only encrypted associations"), "{to_secure}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "neither waits for the end of its handshake timeout");
+        // None has fallen back.
+        for endpoint in [&secure_client, &secure_server, &plain_client, &plain_server] {
+            assert_eq!(endpoint.stats().associations, 0);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn settings_that_cannot_work_are_named() {
+    let address = "127.0.0.1:0".parse().unwrap();
+    let nothing = Endpoint::bind(address, with(Security::new())).await;
+    assert!(matches!(nothing, Err(BindError::Security(SecurityError::Settings(_)))), "{nothing:?}");
+    let (server, fingerprint) = server_settings();
+    let no_identity = endpoint_with(with(trusting(fingerprint))).await;
+    assert!(matches!(no_identity.listen(DEFAULT_SCTP_PORT), Err(ListenError::NoIdentity)));
+    let no_trust = endpoint_with(with(server)).await;
+    let failed = in_time(no_trust.connect(no_identity.local_addr())).await.map(|_| ());
+    assert!(matches!(failure(failed), SecurityFailure::Settings(_)));
+    let one = Identity::self_signed("one.test").unwrap();
+    let other = Identity::self_signed("other.test").unwrap();
+    let mixed = Identity::from_der(one.chain_der().map(<[u8]>::to_vec), other.key_der().to_vec()).unwrap();
+    let mixed = Endpoint::bind(address, with(Security::new().with_identity(mixed))).await;
+    assert!(matches!(mixed, Err(BindError::Security(SecurityError::PrivateKey(_)))), "{mixed:?}");
+    let malformed = Security::new().with_server_trust(Trust::roots_from_der([vec![1, 2, 3]]));
+    assert!(Endpoint::bind(address, with(malformed)).await.is_err());
+}
+
+/// Random bytes, the same each time.
+fn noise(state: &mut u64, bytes: usize) -> Vec<u8> {
+    (0..bytes)
+        .map(|_| {
+            *state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (*state >> 56) as u8
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_garbage_and_hellos_leaves_a_live_association_alone() {
+    let pair = in_time(encrypted_pair()).await;
+    let (target, over) = (pair.server_endpoint.local_addr(), Arc::new(AtomicBool::new(false)));
+    // Hellos as a client writes them, to be sent again with connection IDs changed.
+    let hellos: Arc<std::sync::Mutex<Vec<Vec<u8>>>> = Arc::default();
+    let tap = hellos.clone();
+    let network = MemoryNetwork::with_filter(move |_, _, packet| {
+        tap.lock().unwrap().push(packet.to_vec());
+        true
+    });
+    let _silent = network.bind(SERVER.parse().unwrap()).unwrap();
+    let lower = network.bind(CLIENT.parse().unwrap()).unwrap();
+    let client = Endpoint::bind_on(lower, with(trusting(server_settings().1))).await.unwrap();
+    for _ in 0..64 {
+        let options = ConnectOptions::default().handshake_timeout(Duration::from_millis(1));
+        assert!(client.connect_with(SERVER.parse().unwrap(), options).await.is_err());
+    }
+    let hellos = std::mem::take(&mut *hellos.lock().unwrap());
+    assert!(hellos.len() >= 64);
+    let flood = std::thread::spawn({
+        let over = over.clone();
+        move || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let (mut state, mut sent) = (1, 0_u64);
+            while !over.load(Ordering::Relaxed) {
+                for hello in &hellos {
+                    let mut garbage = noise(&mut state, 64 + hello.len() % 600);
+                    garbage[0] = [0x60, 0xc0, 0xd0, 0xe0, garbage[0]][usize::from(garbage[1]) % 5];
+                    if garbage[0] >= 0xc0 {
+                        garbage[1..5].copy_from_slice(b"FST\x01");
+                    }
+                    let mut cut = hello.clone();
+                    cut.truncate(usize::from(garbage[2]) * 4);
+                    for datagram in [hello, &garbage, &cut] {
+                        // A full buffer of the socket loses packets as a network does.
+                        let _lost = socket.send_to(datagram, target);
+                        sent += 1;
+                    }
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            sent
+        }
+    });
+    in_time(async {
+        let begun = Instant::now();
+        let mut rounds = 0;
+        while begun.elapsed() < Duration::from_secs(2) || rounds < 50 {
+            pair.client.send("ping").await.unwrap();
+            assert_eq!(pair.server.recv().await.unwrap().payload, "ping");
+            pair.server.send("pong").await.unwrap();
+            assert_eq!(pair.client.recv().await.unwrap().payload, "pong");
+            rounds += 1;
+        }
+        assert_eq!(pair.server_endpoint.stats().associations, 1, "hellos alone make none");
+        // A client that means well still gets in: a loaded server has it prove its address.
+        let (near, far) = tokio::join!(pair.client_endpoint.connect(target), pair.listener.accept());
+        near.unwrap().send("through").await.unwrap();
+        assert_eq!(far.unwrap().recv().await.unwrap().payload, "through");
+    })
+    .await;
+    over.store(true, Ordering::Relaxed);
+    assert!(flood.join().unwrap() > 1_000);
+    assert!(pair.server_endpoint.stats().packets_dropped > 100);
+}
+
+#[tokio::test]
+async fn a_config_is_equal_to_its_clone_and_names_its_security() {
+    let (client, server) = configs();
+    assert!(client == client.clone() && client != server && client != Config::default());
+    assert!(client.security().is_some() && client.with_plain_sctp() == Config::default());
+}
