@@ -26,6 +26,7 @@ use self::recording::{PcapArgs, Recording};
 use crate::address::HostPort;
 use crate::args;
 use crate::dial::Dialer;
+use crate::keys::ServerTrustArgs;
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
@@ -169,6 +170,8 @@ pub(crate) struct PeerArgs {
     port: u16,
     #[command(flatten)]
     recovery: RecoveryArgs,
+    #[command(flatten)]
+    trust: ServerTrustArgs,
     /// Give up if the peer does not answer the handshake, the first message or ping's last message within this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
@@ -182,15 +185,24 @@ impl PeerArgs {
         let recording = self.pcap.begin()?;
         let addresses = self.address.resolve_all().await?;
         let config = self.recovery.config().with_message_events(message_events);
+        let (config, acquaintance) = self.trust.of_client(config, &self.address.to_string())?;
         let options = ConnectOptions::default().peer_port(self.port).handshake_timeout(self.timeout);
         let dialer = Dialer::new(config, options);
         let dialled = dialer.connect(&addresses, |endpoint| recording.watch(endpoint)).await;
         match dialled {
-            Ok((endpoint, association)) => Ok((endpoint, association, recording)),
+            Ok((endpoint, association)) => {
+                if let (Some(acquaintance), Some(peer)) = (acquaintance, association.peer_identity()) {
+                    acquaintance.remember(peer.fingerprint())?;
+                }
+                Ok((endpoint, association, recording))
+            }
             Err(error) => {
                 // The recording shows why there is no answer.
                 recording.finish()?;
-                Err(error)
+                Err(match acquaintance {
+                    Some(acquaintance) => acquaintance.explain(error),
+                    None => error,
+                })
             }
         }
     }

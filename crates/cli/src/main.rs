@@ -8,6 +8,7 @@
 //! - [`capture`]: packets into a file
 //! - [`log`]: what the library reports, with `-v`
 //! - [`recent`]: a bounded table that strangers may fill
+//! - [`keys`]: the user's key, and known peers
 //! - [`dial`]: associations with a host that may have several addresses
 //! - [`args`] and [`usage`], on which all others rest: the values of options, and the error for those that make no sense
 //! - [`address`], [`input`], [`output`] and [`signal`]: host names, standard input, standard output, Ctrl-C
@@ -23,6 +24,7 @@ mod dial;
 mod input;
 #[cfg(target_os = "linux")]
 mod kernel_tcp;
+mod keys;
 mod link;
 mod log;
 mod output;

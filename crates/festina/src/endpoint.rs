@@ -78,9 +78,12 @@ impl Endpoint {
     /// Peers are then identified by their IP address alone; the UDP port of a [`SocketAddr`] is ignored.
     ///
     /// # Errors
-    /// As for [`Endpoint::bind`]; [`BindError::Socket`] with `PermissionDenied` if the privilege is missing.
+    /// As for [`Endpoint::bind`]; [`BindError::Socket`] with `PermissionDenied` if the privilege is missing. Encrypted associations need UDP.
     #[cfg(unix)]
     pub async fn bind_raw(address: std::net::IpAddr, config: Config) -> Result<Self, BindError> {
+        if config.security().is_some() {
+            return Err(crate::security::SecurityError::Settings("encrypted associations need UDP".to_owned()).into());
+        }
         Self::start(SocketAddr::new(address, 0), config, || Socket::bind_raw(address)).await
     }
 

@@ -11,6 +11,7 @@ mod lab;
 mod lab_real;
 mod messages;
 mod peers;
+mod secure;
 #[cfg(target_os = "linux")]
 mod syslog;
 mod tcp;

@@ -191,6 +191,11 @@ async fn settings_that_cannot_work_are_named() {
     let mixed = Identity::from_der(one.chain_der().map(<[u8]>::to_vec), other.key_der().to_vec()).unwrap();
     let mixed = Endpoint::bind(address, with(Security::new().with_identity(mixed))).await;
     assert!(matches!(mixed, Err(BindError::Security(SecurityError::PrivateKey(_)))), "{mixed:?}");
+    #[cfg(unix)]
+    {
+        let raw = Endpoint::bind_raw("127.0.0.1".parse().unwrap(), with(server_settings().0)).await;
+        assert!(matches!(raw, Err(BindError::Security(SecurityError::Settings(_)))), "{raw:?}");
+    }
     let malformed = Security::new().with_server_trust(Trust::roots_from_der([vec![1, 2, 3]]));
     assert!(Endpoint::bind(address, with(malformed)).await.is_err());
 }
