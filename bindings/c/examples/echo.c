@@ -4,7 +4,7 @@
  *     echo listen 127.0.0.1:9899
  *     echo send 127.0.0.1:9899 "make haste slowly"
  *
- * The server serves all peers from one thread with poll(2), as a program with an event loop of its own would.
+ * The server serves all peers from one thread with poll(2), like a program with its own event loop.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -24,7 +24,7 @@ static void check(festina_status status, const char *what)
     }
 }
 
-/* Sends everything back that has come. Returns 0 if the peer is gone. */
+/* Sends all received messages back. Returns 0 if the association has ended. */
 static int echo(festina_association *association)
 {
     festina_message message = FESTINA_MESSAGE_INIT;

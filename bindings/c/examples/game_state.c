@@ -1,11 +1,11 @@
 /*
- * A game server that sends the state of its players 30 times a second, and one that watches the game.
+ * A game server that sends the state of its players 30 times a second, and a program that watches the game.
  *
  *     game_state watch 127.0.0.1:9899
  *     game_state play 127.0.0.1:9899 90
  *
- * A position is worth 100 ms, and nothing once there is a newer one of the same player: it is never repaired in vain. What must not be
- * missed, here the end of the game, goes reliably on a stream of its own.
+ * A position is useful for 100 ms, and useless once there is a newer one of the same player, so no retransmission is wasted on it. The end of
+ * the game must not be missed and is sent reliably, on a stream of its own.
  */
 #define _POSIX_C_SOURCE 200809L
 

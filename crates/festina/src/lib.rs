@@ -23,12 +23,13 @@
 //! task, whichever comes first. One background task per endpoint receives in batches and runs timers.
 //!
 //! **Partial reliability** ([`Message`]): each message may have a lifetime or a deadline, a maximum number of retransmissions, a priority, and a key
-//! by which a newer message replaces it, in any combination. Data channels (RFC 8831) call the lifetime `maxPacketLifeTime` and the maximum
-//! number of retransmissions `maxRetransmits`. [`Association::send_confirmed`] reports the outcome of a message, and [`Stats::abandoned`] counts abandoned ones.
+//! by which a newer message replaces it, in any combination. Data channels (RFC 8831) call the lifetime `maxPacketLifeTime` and the maximum number of
+//! retransmissions `maxRetransmits`. [`Association::send_confirmed`] reports the outcome of a message, and [`Stats::abandoned`] counts abandoned
+//! ones.
 //!
-//! **Cost.** In addition to the protocol's own work, sending a message takes one lock and a share of the system call that sends all permitted packets;
-//! there is no allocation and no copy. Receiving one takes a copy and a share of two look-ups per run of packets of the association; there is no
-//! allocation as long as the application keeps up.
+//! **Cost.** In addition to the protocol's own work, sending a message takes one lock and a share of the system call that sends all permitted
+//! packets; there is no allocation and no copy. Receiving one takes a copy and a share of two look-ups per run of packets of the association; there
+//! is no allocation as long as the application keeps up.
 //!
 //! **Logs** go to [`tracing`](https://docs.rs/tracing). The start and end of associations are at level INFO, with the reason. Failed handshakes,
 //! reached limits and a socket that cannot receive are at WARN. Retransmissions, with [`Config::with_message_events`], are at DEBUG.

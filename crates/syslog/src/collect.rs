@@ -1,12 +1,12 @@
-//! The collector at work: associations of relays, and a thread that writes.
+//! The running collector: associations of relays, and a writer thread.
 //!
-//! The tasks that receive put lines on a desk. The thread takes all that is there, writes it, waits for the disk, and answers; meanwhile the
-//! desk fills again: the busier it is, the more lines share one wait, and a lone line waits for none but its own. When the desk is full
-//! the transport's buffers fill, and then relays keep their lines. So it is, too, while Kafka takes nothing.
+//! The receiving tasks put lines into a queue. The writer thread takes the whole queue, writes it, waits for the disk, and answers, while
+//! the queue fills again. The busier it is, the more lines share one wait, and a lone line only waits for its own sync. When the queue is
+//! full, the transport's buffers fill, and then relays keep their lines. The same happens while Kafka is unavailable.
 
+mod associations;
+mod commit_queue;
 mod compressing;
-mod desk;
-mod guests;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod outlet;
@@ -30,8 +30,8 @@ use crate::serve::{self, Pages};
 use crate::snapshot::CollectorSnapshot;
 use crate::tls::TlsError;
 use crate::transport;
+use commit_queue::{CommitQueue, Work};
 use compressing::Compressing;
-use desk::{Desk, Work};
 use outlet::Outlet;
 use reception::Reception;
 
@@ -77,7 +77,7 @@ pub enum CollectorStartError {
 /// A collector at work. Dropping it stops it at once; [`stop`](Self::stop) is kinder.
 pub struct RunningCollector {
     endpoint: Endpoint,
-    desk: Arc<Desk>,
+    queue: Arc<CommitQueue>,
     writer: Option<std::thread::JoinHandle<()>>,
     accepting: tokio::task::JoinHandle<()>,
     counters: Arc<Counters>,
@@ -168,9 +168,9 @@ impl RunningCollector {
             Err(error) if error.kind() == io::ErrorKind::NotConnected => (None, None),
             Err(source) => return Err(CollectorStartError::State { path: outputs.state, source }),
         };
-        let desk = Arc::new(Desk::new(collector, outlets, notice.clone()));
+        let queue = Arc::new(CommitQueue::new(collector, outlets, notice.clone()));
         let (reception, written) = (Reception::new(), Mutex::new(CollectorSnapshot::default()));
-        let counters = Arc::new(Counters { written, reception: Arc::clone(&reception), desk: Arc::clone(&desk) });
+        let counters = Arc::new(Counters { written, reception: Arc::clone(&reception), queue: Arc::clone(&queue) });
         let metrics = match metrics {
             Some(address) => {
                 let pages: Arc<dyn Pages> = Arc::<Counters>::clone(&counters);
@@ -183,7 +183,7 @@ impl RunningCollector {
         let listener = endpoint.listen_with(transport::PORT, reception.options(allow))?;
         let stops = Arc::clone(&outputs.stops);
         let writer = Writer {
-            desk: Arc::clone(&desk),
+            queue: Arc::clone(&queue),
             store,
             compressing: Compressing::start(Arc::clone(&stops), notice.clone()).map_err(CollectorStartError::Thread)?,
             outputs,
@@ -193,8 +193,8 @@ impl RunningCollector {
         };
         let writer = std::thread::Builder::new().name("syslog-writer".to_owned()).spawn(move || writer.run());
         let writer = Some(writer.map_err(CollectorStartError::Thread)?);
-        let accepting = tokio::spawn(reception.accept(listener, Arc::clone(&desk)));
-        Ok(Self { endpoint, desk, writer, accepting, counters, metrics, stops })
+        let accepting = tokio::spawn(reception.accept(listener, Arc::clone(&queue)));
+        Ok(Self { endpoint, queue, writer, accepting, counters, metrics, stops })
     }
 
     /// The address for relays.
@@ -214,13 +214,13 @@ impl RunningCollector {
 
     /// Closes all files, and opens them again by their names when there are lines for them. Files that were moved are noticed without it.
     pub fn reopen_files(&self) {
-        self.desk.reopen_files();
+        self.queue.reopen_files();
     }
 
     /// Commits the received lines, acknowledges them, and shuts down all associations.
     pub async fn stop(mut self) -> CollectorSnapshot {
         self.accepting.abort();
-        self.desk.stop();
+        self.queue.stop();
         self.stops.store(true, Ordering::Relaxed);
         if let Some(writer) = self.writer.take() {
             let _ = tokio::task::spawn_blocking(move || writer.join()).await;
@@ -240,13 +240,13 @@ impl Drop for RunningCollector {
 struct Counters {
     written: Mutex<CollectorSnapshot>,
     reception: Arc<Reception>,
-    desk: Arc<Desk>,
+    queue: Arc<CommitQueue>,
 }
 
 impl Counters {
     fn now(&self) -> CollectorSnapshot {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (relays, refusals) = self.desk.counts();
+        let (relays, refusals) = self.queue.counts();
         let mut strangers = self.reception.counts();
         (strangers.refused, strangers.new_relays_refused) = (refusals.all, refusals.new_relays);
         CollectorSnapshot { relays, strangers, ..written }
@@ -265,7 +265,7 @@ impl Pages for Counters {
 
 /// The thread that writes.
 struct Writer {
-    desk: Arc<Desk>,
+    queue: Arc<CommitQueue>,
     /// None until the outputs can be opened.
     store: Option<Store<RealDisk>>,
     compressing: Compressing,
@@ -282,7 +282,7 @@ impl Writer {
             self.begin_again("Kafka does not report its last commit");
         }
         self.compress();
-        while let Some(work) = self.desk.wait_for_work() {
+        while let Some(work) = self.queue.wait_for_work() {
             let (commit, held) = match work {
                 Work::Commit(commit, held) => (*commit, held),
                 Work::Reopen => {
@@ -293,7 +293,7 @@ impl Writer {
             let store = self.store.as_mut().expect("there is no work without it");
             match store.commit(commit) {
                 Ok(answers) => {
-                    self.desk.answer(answers);
+                    self.queue.answer(answers);
                     held.into_iter().for_each(outlet::Held::release);
                 }
                 Err(error) => self.begin_again(&error.to_string()),
@@ -316,10 +316,10 @@ impl Writer {
     /// Discards all state in memory after an output failed and opens the store again. Relays send unacknowledged lines again.
     fn begin_again(&mut self, problem: &str) {
         if self.outputs.stops.load(Ordering::Relaxed) {
-            return self.desk.close();
+            return self.queue.close();
         }
         (self.outputs.notice)(&format!("cannot write the output: {problem}; relays keep their lines; retrying"));
-        self.desk.close();
+        self.queue.close();
         self.failures += 1;
         if let Some(store) = self.store.take() {
             self.before.add(store.counters());
@@ -328,7 +328,7 @@ impl Writer {
             std::thread::sleep(PAUSE_AFTER_FAILURE);
             if let Ok((collector, store)) = self.outputs.open() {
                 self.store = Some(store);
-                self.desk.open(collector);
+                self.queue.open(collector);
                 (self.outputs.notice)("the output can be written again");
                 return;
             }

@@ -6,8 +6,8 @@
 mod activation;
 mod channel;
 mod copies;
-mod courtesy;
 mod datagrams;
+mod delay_window;
 mod engine;
 mod following;
 mod fresh;

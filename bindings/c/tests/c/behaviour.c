@@ -1,4 +1,4 @@
-/* What festina.h promises, seen from C. Prints the name of each promise that is kept; ends with 1 at the first that is not. */
+/* Tests the guarantees of festina.h from C. Prints the name of each test that passes; exits with 1 at the first that fails. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <festina.h>
@@ -109,11 +109,11 @@ static void programs_that_know_smaller_structs_get_no_more_than_fits(void)
     festina_message message = FESTINA_MESSAGE_INIT;
     festina_send_options options = FESTINA_SEND_OPTIONS_INIT;
 
-    /* Newer than the library: what it does not know stays as it was. */
+    /* Newer than the library: fields that it does not know stay unchanged. */
     newer.stats.size += sizeof newer.behind;
     OK(festina_get_stats(pair.near, &newer.stats));
     EXPECT(newer.behind == 1234567 && newer.stats.path.rto_ns > 0);
-    /* Older than the first version: that is no struct. */
+    /* Smaller than the first version, so not a valid struct. */
     message.size = sizeof message - 1;
     EXPECT(festina_recv(pair.near, &message, FESTINA_NOW) == FESTINA_INVALID);
     options.size = 0;
@@ -157,7 +157,7 @@ static void mistakes_are_told(void)
     EXPECT(festina_send(NULL, "x", 1, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
     EXPECT(festina_send(pair.near, NULL, 1, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
     EXPECT(festina_send(pair.near, "", 0, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
-    /* No length may be tried out: a copy of so many bytes would end the program. */
+    /* The length must be refused without a copy, which would crash the program. */
     for (count = 20; count < sizeof(size_t) * 8; count++)
         EXPECT(festina_send(pair.near, "x", ((size_t)1 << count) + 1, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
     EXPECT(festina_send(pair.near, "x", SIZE_MAX, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
@@ -280,7 +280,7 @@ static void a_full_buffer_and_every_setting(void)
     EXPECT(strcmp(festina_get_profile(pair.near), "rack") == 0);
 
     EXPECT(festina_send(pair.near, bulk, sizeof bulk + 1, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
-    /* What the peer's receive buffer has room for leaves meanwhile. */
+    /* As much as fits into the peer's receive buffer is sent meanwhile. */
     while (festina_send(pair.near, bulk, sizeof bulk, NULL, 200, NULL) == FESTINA_OK)
         taken++;
     EXPECT(taken >= 3);
@@ -382,7 +382,7 @@ static void fifty_handshakes_go_on_at_once_and_one_wait_is_for_all(void)
                     festina_message_free(&message);
                 }
     }
-    /* Objects that were given up or freed are not reported. */
+    /* Cancelled and freed objects are not reported. */
     OK(festina_endpoint_start_connect(pair.client, "127.0.0.1:9", 0, FESTINA_FOREVER, &mute));
     EXPECT(festina_connecting_fd(mute) >= 0 && festina_connecting_fd(NULL) == -1);
     EXPECT(festina_connecting_finish(mute, 20, &none) == FESTINA_TIMEOUT);
@@ -462,7 +462,7 @@ static void what_becomes_of_messages_is_told(void)
     EXPECT(event.at_us >= begun && event.at_us <= festina_now_us());
     EXPECT(festina_next_event(pair.near, &event, 20) == FESTINA_TIMEOUT);
 
-    /* Its deadline was long ago. */
+    /* Its deadline has long passed. */
     options.flags = 0;
     options.deadline_us = (int64_t)begun - 1;
     OK(festina_send(pair.near, "too late", 8, &options, FESTINA_FOREVER, &id));
@@ -561,7 +561,7 @@ static void threads_share_an_association(void)
     taken_apart(pair);
 }
 
-/* Waits for a child, which ends with 0 if all that it expected held. */
+/* Waits for a child, which exits with 0 if all its checks passed. */
 static void child_is_content(pid_t child)
 {
     int status;
@@ -676,7 +676,7 @@ int main(int count, char **arguments)
     KEEP(the_end_is_told_with_its_reason);
     KEEP(handles_are_freed_in_any_order);
     KEEP(threads_share_an_association);
-    /* A child cannot free what it inherits, which is a leak to valgrind. */
+    /* A child cannot free inherited objects, which valgrind reports as a leak. */
     if (count == 1 || strcmp(arguments[1], "without-forks") != 0)
         KEEP(a_child_frees_what_it_inherits_and_the_parent_goes_on);
     return 0;

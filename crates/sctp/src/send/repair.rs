@@ -67,7 +67,7 @@ use rack::LossByTime;
 use round_trip::RoundTrip;
 use rules::{Outstanding, RuleBook};
 use tail::Tail;
-use undo::Doubts;
+use undo::SpuriousDetector;
 
 /// The state of repair on one path.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ struct Detectives {
     by_time: LossByTime,
     tail: Tail,
     overdue: Overdue,
-    doubts: Doubts,
+    spurious: SpuriousDetector,
 }
 
 impl Detectives {
@@ -128,7 +128,7 @@ impl Detectives {
             self.tail.stop();
         }
         if !rules.spurious.f_rto {
-            self.doubts.believe_timeout();
+            self.spurious.believe_timeout();
         }
     }
 }
@@ -303,21 +303,21 @@ impl Repair {
         self.detectives.as_deref_mut()
     }
 
-    /// What F-RTO and undoing remember, if the rules ask for it.
-    fn doubts(&mut self) -> Option<&mut Doubts> {
+    /// The detector of spurious timeouts and cuts, if the rules use it.
+    fn spurious(&mut self) -> Option<&mut SpuriousDetector> {
         if self.rules().spurious == SpuriousResponse::NONE {
             return None;
         }
-        self.detectives().map(|detectives| &mut detectives.doubts)
+        self.detectives().map(|detectives| &mut detectives.spurious)
     }
 
     /// Returns whether F-RTO holds back lost chunks, and whether it requests new data.
     fn held_back(&self) -> (bool, bool) {
-        let doubts = self.detectives.as_ref().map(|detectives| &detectives.doubts);
-        doubts.map_or((false, false), |doubts| (doubts.holds_back(), doubts.wants_new_data()))
+        let spurious = self.detectives.as_ref().map(|detectives| &detectives.spurious);
+        spurious.map_or((false, false), |spurious| (spurious.holds_back(), spurious.wants_new_data()))
     }
 
-    /// Returns whether a packet is owed that neither losses nor new data call for.
+    /// Returns whether a packet is owed for another reason than losses or new data.
     #[inline]
     pub(super) fn owes_packet(&self) -> bool {
         self.owed.probe || self.owed.tail_probe || self.owed.copy.is_some()
@@ -445,9 +445,9 @@ impl Repair {
             detectives.by_time.chunk_left(now, tsn);
         }
         if sent_as == SentAs::Repair
-            && let Some(doubts) = self.doubts()
+            && let Some(spurious) = self.spurious()
         {
-            doubts.repaired(tsn);
+            spurious.repaired(tsn);
         }
         let rules = self.book.rules();
         self.round_trip.resent(tsn, now, rules.rtt_sampling, again);
@@ -537,9 +537,9 @@ impl Repair {
             same_path: true,
         };
         if self.rules().spurious.f_rto
-            && let Some(doubts) = self.doubts()
+            && let Some(spurious) = self.spurious()
         {
-            doubts.timeout_packet_left(&timeout);
+            spurious.timeout_packet_left(&timeout);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Accepts associations of relays, and passes their messages to the desk.
+//! Accepts associations of relays, and passes their messages to the commit queue.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use festina::{Answer, Association, Duration, ListenOptions, Listener};
 use tokio::time::Instant;
 
-use super::desk::Desk;
-use super::guests::{Entry, Guests, Standing};
+use super::associations::{AssociationsByOrigin, Entry, Standing};
+use super::commit_queue::CommitQueue;
 use crate::collector::{Origin, Peer};
 use crate::config::Network;
 use crate::snapshot::StrangerCounts;
@@ -21,7 +21,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Associations, and those that were turned away.
 pub(super) struct Reception {
-    guests: Mutex<Guests<Association>>,
+    associations: Mutex<AssociationsByOrigin<Association>>,
     not_allowed: AtomicU64,
     silent_ended: AtomicU64,
     replaced: AtomicU64,
@@ -31,7 +31,7 @@ pub(super) struct Reception {
 impl Reception {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
-            guests: Mutex::new(Guests::new()),
+            associations: Mutex::new(AssociationsByOrigin::new()),
             not_allowed: AtomicU64::new(0),
             silent_ended: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
@@ -39,8 +39,8 @@ impl Reception {
         })
     }
 
-    fn guests(&self) -> MutexGuard<'_, Guests<Association>> {
-        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    fn associations(&self) -> MutexGuard<'_, AssociationsByOrigin<Association>> {
+        self.associations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Peers with other addresses get no answer.
@@ -58,7 +58,7 @@ impl Reception {
 
     /// The counters as they are now.
     pub(super) fn counts(&self) -> StrangerCounts {
-        let silent = self.guests().silent() as u64;
+        let silent = self.associations().silent() as u64;
         let [not_allowed, silent_ended, replaced, full] =
             [&self.not_allowed, &self.silent_ended, &self.replaced, &self.full]
                 .map(|count| count.load(Ordering::Relaxed));
@@ -66,12 +66,12 @@ impl Reception {
     }
 
     /// Accepts associations as long as the endpoint is open.
-    pub(super) async fn accept(self: Arc<Self>, listener: Listener, desk: Arc<Desk>) {
+    pub(super) async fn accept(self: Arc<Self>, listener: Listener, queue: Arc<CommitQueue>) {
         let mut peers = 0;
         while let Some(association) = listener.accept().await {
             peers += 1;
             let (peer, origin) = (Peer(peers), Origin::from(association.remote_addr().ip()));
-            match self.guests().enter(peer, origin, association.clone()) {
+            match self.associations().enter(peer, origin, association.clone()) {
                 Entry::Free => {}
                 Entry::Replaces(other) => {
                     self.replaced.fetch_add(1, Ordering::Relaxed);
@@ -83,17 +83,17 @@ impl Reception {
                     continue;
                 }
             }
-            let (reception, desk) = (Arc::clone(&self), Arc::clone(&desk));
+            let (reception, queue) = (Arc::clone(&self), Arc::clone(&queue));
             tokio::spawn(async move {
-                reception.receive((peer, origin), association, desk).await;
-                reception.guests().leave(peer, origin);
+                reception.receive((peer, origin), association, queue).await;
+                reception.associations().leave(peer, origin);
             });
         }
     }
 
-    async fn receive(&self, (peer, origin): (Peer, Origin), association: Association, desk: Arc<Desk>) {
-        desk.wait_for_room().await;
-        desk.begin(peer, origin, &association);
+    async fn receive(&self, (peer, origin): (Peer, Origin), association: Association, queue: Arc<CommitQueue>) {
+        queue.wait_for_room().await;
+        queue.begin(peer, origin, &association);
         let (mut messages, mut standing) = (Vec::new(), Standing::Silent);
         let end = Instant::now() + SILENCE_MAX;
         loop {
@@ -111,13 +111,13 @@ impl Reception {
                     break;
                 }
             }
-            desk.wait_for_room().await;
-            let Some(earned) = desk.take(peer, messages.drain(..).map(|message| message.payload)) else { return };
+            queue.wait_for_room().await;
+            let Some(earned) = queue.take(peer, messages.drain(..).map(|message| message.payload)) else { return };
             if earned > standing {
-                self.guests().promote(peer, origin, (standing, earned));
+                self.associations().promote(peer, origin, (standing, earned));
                 standing = earned;
             }
         }
-        desk.end(peer);
+        queue.end(peer);
     }
 }

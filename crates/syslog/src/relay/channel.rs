@@ -7,7 +7,7 @@ use festina::{Association, ClosedReason, Duration, Message, PathStats, ReceivedM
 use festina_units::duration;
 
 use super::copies::Copies;
-use super::courtesy::ShortestRoundTrip;
+use super::delay_window::ShortestRoundTrip;
 use super::fresh::{FreshLane, Others};
 use super::gathering::Gathering;
 use super::patience::Patience;

@@ -4,7 +4,7 @@ use festina::{Association, ClosedReason, Duration, Message, ReceivedMessage, Sta
 use festina_units::duration;
 
 use super::channel::receive;
-use super::courtesy::{Courtesy, Look, ShortestRoundTrip};
+use super::delay_window::{DelayWindow, Look, ShortestRoundTrip};
 use super::transit::Transit;
 use crate::record::Record;
 use crate::sender::{FRESH_MESSAGE_BYTES, FreshCounts, FreshMessage, FreshQueue};
@@ -30,7 +30,7 @@ pub(super) enum Others {
 pub(super) struct FreshLane {
     association: Option<Association>,
     queue: FreshQueue,
-    courtesy: Courtesy,
+    window: DelayWindow,
     transit: Transit,
     /// Received messages that were not handled yet.
     inbox: Vec<ReceivedMessage>,
@@ -41,7 +41,7 @@ impl FreshLane {
         Self {
             association: None,
             queue: FreshQueue::new(),
-            courtesy: Courtesy::new(),
+            window: DelayWindow::new(),
             transit: Transit::default(),
             inbox: Vec::new(),
         }
@@ -51,7 +51,7 @@ impl FreshLane {
     pub(super) fn begin(&mut self, association: Association, sender: SenderId) {
         self.end();
         if association.try_send(Message::new(self.queue.connected(sender))).is_ok() {
-            (self.courtesy, self.transit) = (Courtesy::new(), Transit::default());
+            (self.window, self.transit) = (DelayWindow::new(), Transit::default());
             self.association = Some(association);
         }
     }
@@ -104,7 +104,7 @@ impl FreshLane {
         let makes_room = others == Others::Wait || shortest.is_on_trial();
         // Important lines measure round trips without these. Without important lines, these have to measure them.
         let measures = shortest.is_on_trial() && others != Others::None;
-        if others == Others::WaitHere || measures || self.courtesy.rests(makes_room, now_us) {
+        if others == Others::WaitHere || measures || self.window.rests(makes_room, now_us) {
             return;
         }
         loop {
@@ -121,7 +121,7 @@ impl FreshLane {
                 let shortest_us = shortest.us().unwrap_or(rtt_us);
                 let messages = [sent.messages, sent.messages_acked, sent.messages_abandoned];
                 let (used_bytes, cwnd_bytes, at_us) = (used, stats.cwnd_bytes, now_us);
-                self.courtesy.move_window(Look {
+                self.window.move_window(Look {
                     rtt_us,
                     shortest_us,
                     too_long,
@@ -135,14 +135,14 @@ impl FreshLane {
             }
             let mut messages = Vec::new();
             while messages.len() < MESSAGES_AT_ONCE
-                && (used == 0 || used + FRESH_MESSAGE_BYTES as u64 <= self.courtesy.window_bytes())
+                && (used == 0 || used + FRESH_MESSAGE_BYTES as u64 <= self.window.window_bytes())
                 && let Some(message) = self.queue.next_message(sent.messages_acked, now_us)
             {
                 used += message.payload.len() as u64;
                 messages.push(message_of(message));
             }
             if !messages.is_empty() {
-                self.courtesy.left(makes_room, now_us);
+                self.window.left(makes_room, now_us);
             }
             // The end of an association is noticed where its messages are received.
             if messages.is_empty() || association.send_many(messages).await.is_err() {

@@ -86,7 +86,7 @@ impl Repair {
         let Some(detectives) = &mut self.detectives else { return };
         if arrival.transmissions > 1 {
             detectives.by_time.copy_acked(now, arrival);
-            detectives.doubts.repair_acked(&RepairAck {
+            detectives.spurious.repair_acked(&RepairAck {
                 sequence: arrival.tsn,
                 transmissions: arrival.transmissions.into(),
                 answers_earlier: answers_earlier(now, arrival.sent_at, self.rtt.rtt_min()),
@@ -121,7 +121,7 @@ impl Repair {
         let (mut is_timed, mut rtt) = (false, None);
         for tsn in duplicates(sack, first_tsn) {
             if let Some(detectives) = &mut self.detectives {
-                detectives.doubts.duplicate_reported(tsn);
+                detectives.spurious.duplicate_reported(tsn);
             }
             is_timed |= Some(tsn) == self.round_trip.timed_tsn();
             rtt = self.round_trip.duplicate_reported(tsn).or(rtt);
@@ -154,7 +154,7 @@ impl Repair {
         self.take_round_trips(now, digest, duplicates.unwrap_or_default(), ledger, events);
         let lost = digest.lost_chunks + self.detect_losses(now, digest, ledger, &mut findings);
         findings.loss = self.enter_recovery(lost, ledger);
-        let (found, release) = self.doubt_timeout(digest, ledger, view, &mut findings);
+        let (found, release) = self.detect_spurious_timeout(digest, ledger, view, &mut findings);
         if digest.acked_bytes > 0 || digest.abandoned_acked {
             self.timers.heard();
         }
@@ -169,12 +169,12 @@ impl Repair {
 
     /// Were all repairs since the last cut needless? Returns the window to restore.
     fn judge_repairs(&mut self, digest: &Digest, ledger: &Ledger, view: &View<'_>) -> Option<Window> {
-        if !self.detectives.as_ref()?.doubts.doubts_a_cut() || !self.rules().spurious.undo {
+        if !self.detectives.as_ref()?.spurious.may_undo_cut() || !self.rules().spurious.undo {
             return None;
         }
         let terms = undo_terms(digest, ledger, view);
         let (first_tsn, losses_wait) = (ledger.first_tsn(), ledger.lost().chunks > 0);
-        let restored = self.doubts()?.judge_repairs(first_tsn, losses_wait, &terms);
+        let restored = self.spurious()?.judge_repairs(first_tsn, losses_wait, &terms);
         self.recovery.lasts &= restored.is_none();
         restored
     }
@@ -272,7 +272,7 @@ impl Repair {
     }
 
     /// F-RTO (RFC 4138 §3). Returns the number of chunks that prove not to be lost, and what may be sent.
-    fn doubt_timeout(
+    fn detect_spurious_timeout(
         &mut self,
         digest: &Digest,
         ledger: &mut Ledger,
@@ -280,8 +280,8 @@ impl Repair {
         findings: &mut Findings,
     ) -> (usize, Release) {
         let (new_data_sendable, cumulative) = (view.fits_window(ledger), ledger.first_tsn() - 1);
-        let Some(doubts) = self.doubts() else { return (0, Release::Usual) };
-        let (is_spurious, release) = doubts.acked(cumulative, digest, new_data_sendable);
+        let Some(spurious) = self.spurious() else { return (0, Release::Usual) };
+        let (is_spurious, release) = spurious.acked(cumulative, digest, new_data_sendable);
         if !is_spurious {
             return (0, release);
         }
@@ -292,7 +292,7 @@ impl Repair {
         if let Some(detectives) = self.detectives() {
             detectives.by_time.chunks_returned();
             if undoes {
-                let restored = detectives.doubts.timeout_was_spurious(&terms);
+                let restored = detectives.spurious.timeout_was_spurious(&terms);
                 findings.needless = findings.needless.or(restored);
             }
         }

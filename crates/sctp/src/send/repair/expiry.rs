@@ -245,9 +245,9 @@ impl Repair {
         self.recovery.cut_tsn = ledger.next_tsn() - 1;
         self.recovery.cut_for_mark = false;
         if self.rules().spurious.undo
-            && let Some(doubts) = self.doubts()
+            && let Some(spurious) = self.spurious()
         {
-            doubts.cut(window(view), in_flight_bytes as u64, same_recovery);
+            spurious.cut(window(view), in_flight_bytes as u64, same_recovery);
         }
     }
 

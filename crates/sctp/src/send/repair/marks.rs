@@ -9,7 +9,7 @@ impl Repair {
     /// the mark proves congestion.
     pub(in crate::send) fn on_mark(&mut self, tsn: u64, ledger: &Ledger) -> WindowVerdict {
         if let Some(detectives) = &mut self.detectives {
-            detectives.doubts.believe_cut();
+            detectives.spurious.believe_cut();
         }
         if self.recovery.lasts || tsn <= self.recovery.cut_tsn {
             return WindowVerdict::Keep;

@@ -1,4 +1,4 @@
-//! Doubts about the last timeout and the last cut: F-RTO (RFC 4138) and undoing (RFC 4015).
+//! Detects spurious timeouts (F-RTO, RFC 4138) and spurious cuts of cwnd, to undo the latter (RFC 4015).
 
 use festina_recovery::f_rto::{FRto, FRtoAck, FRtoStep, Timeout};
 use festina_recovery::undo::{CutHistory, RepairAck, UndoTerms, Window};
@@ -11,7 +11,7 @@ const NEW_PACKETS: u32 = 2;
 
 /// State for judging the last timeout and the last cut.
 #[derive(Debug, Default)]
-pub(super) struct Doubts {
+pub(super) struct SpuriousDetector {
     f_rto: FRto,
     /// The highest TSN that was outstanding at the timeout.
     highest_sent: u64,
@@ -20,7 +20,7 @@ pub(super) struct Doubts {
     cuts: CutHistory,
 }
 
-impl Doubts {
+impl SpuriousDetector {
     /// Stops checking whether the timeout was spurious.
     pub(super) fn believe_timeout(&mut self) {
         self.f_rto = FRto::new();
@@ -90,7 +90,7 @@ impl Doubts {
     }
 
     /// Returns whether a cut of the window may yet be undone.
-    pub(super) fn doubts_a_cut(&self) -> bool {
+    pub(super) fn may_undo_cut(&self) -> bool {
         self.cuts.is_open()
     }
 

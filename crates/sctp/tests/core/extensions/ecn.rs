@@ -150,7 +150,7 @@ fn a_retransmission_is_capable_once_the_path_has_delivered_such_a_packet() {
     peer.take();
     peer.wait_for_packet();
     let sent = peer.take_one();
-    assert_eq!((peer.tsns(&sent), sent.ecn), (vec![3], EcnCodepoint::NotCapable), "a timeout raises doubts again");
+    assert_eq!((peer.tsns(&sent), sent.ecn), (vec![3], EcnCodepoint::NotCapable), "a timeout restarts the test");
     let (mut peer, acked, ..) = busy(offering());
     for up_to in acked + 2..=acked + 4 {
         peer.ack_gaps(acked, &[(acked + 2, up_to)]);

@@ -1,4 +1,4 @@
-//! Associations by origin: those of peers that have said nothing make room for others.
+//! Associations by origin. Those of silent peers make room for others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(super) enum Standing {
 }
 
 /// All associations.
-pub(super) struct Guests<L> {
+pub(super) struct AssociationsByOrigin<L> {
     by_origin: BTreeMap<Origin, BTreeMap<(Standing, Peer), L>>,
     silent: BTreeSet<(Peer, Origin)>,
 }
@@ -41,7 +41,7 @@ pub(super) enum Entry<L> {
     Full,
 }
 
-impl<L> Guests<L> {
+impl<L> AssociationsByOrigin<L> {
     pub(super) fn new() -> Self {
         Self { by_origin: BTreeMap::new(), silent: BTreeSet::new() }
     }
@@ -112,48 +112,48 @@ mod tests {
 
     #[test]
     fn a_new_association_takes_the_place_of_the_oldest_silent_one() {
-        let mut guests = Guests::new();
+        let mut associations = AssociationsByOrigin::new();
         let silent = SILENT_PER_ORIGIN_MAX as u64;
         for number in 0..silent {
-            assert_eq!(guests.enter(Peer(number), origin(1), number), Entry::Free);
+            assert_eq!(associations.enter(Peer(number), origin(1), number), Entry::Free);
         }
-        guests.promote(Peer(0), origin(1), (Standing::Silent, Standing::Known));
-        assert_eq!(guests.enter(Peer(silent), origin(1), silent), Entry::Free);
-        assert_eq!(guests.enter(Peer(silent + 1), origin(1), silent + 1), Entry::Replaces(1));
-        assert_eq!(guests.enter(Peer(silent + 2), origin(2), silent + 2), Entry::Free);
-        assert_eq!(guests.silent(), SILENT_PER_ORIGIN_MAX + 1);
+        associations.promote(Peer(0), origin(1), (Standing::Silent, Standing::Known));
+        assert_eq!(associations.enter(Peer(silent), origin(1), silent), Entry::Free);
+        assert_eq!(associations.enter(Peer(silent + 1), origin(1), silent + 1), Entry::Replaces(1));
+        assert_eq!(associations.enter(Peer(silent + 2), origin(2), silent + 2), Entry::Free);
+        assert_eq!(associations.silent(), SILENT_PER_ORIGIN_MAX + 1);
     }
 
     #[test]
     fn associations_with_lines_keep_their_places() {
-        let mut guests = Guests::new();
-        let enter = |guests: &mut Guests<u64>, number, standing| {
-            let entry = guests.enter(Peer(number), origin(1), number);
-            guests.promote(Peer(number), origin(1), (Standing::Silent, standing));
+        let mut associations = AssociationsByOrigin::new();
+        let enter = |associations: &mut AssociationsByOrigin<u64>, number, standing| {
+            let entry = associations.enter(Peer(number), origin(1), number);
+            associations.promote(Peer(number), origin(1), (Standing::Silent, standing));
             entry
         };
         let most = PER_ORIGIN_MAX as u64;
         for number in 0..most {
             let standing = if number == 7 { Standing::Known } else { Standing::Useful };
-            assert_eq!(enter(&mut guests, number, standing), Entry::Free);
+            assert_eq!(enter(&mut associations, number, standing), Entry::Free);
         }
-        assert_eq!(enter(&mut guests, most, Standing::Useful), Entry::Replaces(7));
-        assert_eq!(enter(&mut guests, most + 1, Standing::Useful), Entry::Full);
-        guests.leave(Peer(3), origin(1));
-        assert_eq!(enter(&mut guests, most + 2, Standing::Useful), Entry::Free);
+        assert_eq!(enter(&mut associations, most, Standing::Useful), Entry::Replaces(7));
+        assert_eq!(enter(&mut associations, most + 1, Standing::Useful), Entry::Full);
+        associations.leave(Peer(3), origin(1));
+        assert_eq!(enter(&mut associations, most + 2, Standing::Useful), Entry::Free);
     }
 
     #[test]
     fn silent_associations_of_many_origins_are_bounded_and_everything_is_forgotten_at_the_end() {
-        let mut guests = Guests::new();
+        let mut associations = AssociationsByOrigin::new();
         let count = SILENT_MAX as u64 + 10;
         let place = |number: u64| origin(u32::try_from(number).expect("small"));
         for number in 0..count {
-            let entry = guests.enter(Peer(number), place(number), number);
+            let entry = associations.enter(Peer(number), place(number), number);
             let expected = number.checked_sub(SILENT_MAX as u64).map_or(Entry::Free, Entry::Replaces);
             assert_eq!(entry, expected);
         }
-        (0..count).for_each(|number| guests.leave(Peer(number), place(number)));
-        assert!(guests.by_origin.is_empty() && guests.silent.is_empty());
+        (0..count).for_each(|number| associations.leave(Peer(number), place(number)));
+        assert!(associations.by_origin.is_empty() && associations.silent.is_empty());
     }
 }

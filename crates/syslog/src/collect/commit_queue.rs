@@ -12,14 +12,14 @@ use tokio::time::Instant;
 use crate::collector::{Collector, Commit, Inbox, Link, Origin, Peer, Received, RelayError, Taken};
 use crate::relay::Notice;
 
-use super::guests::Standing;
+use super::associations::Standing;
 use super::outlet::{Held, Outlet};
 
 /// Maximum bytes of messages that are committed together. The same amount may wait while the disk is busy.
 const COMMIT_BYTES_MAX: usize = 4 << 20;
 
 /// Shared by all tasks that receive and the one thread that writes.
-pub(super) struct Desk {
+pub(super) struct CommitQueue {
     state: Mutex<State>,
     /// There is something to write, or it is to end: for the thread that writes.
     work: Condvar,
@@ -64,7 +64,7 @@ impl Link for Association {
     }
 }
 
-impl Desk {
+impl CommitQueue {
     pub(super) fn new(collector: Option<Collector>, outlets: Vec<Outlet>, notice: Notice) -> Self {
         let state = State {
             inbox: Inbox::new(collector),

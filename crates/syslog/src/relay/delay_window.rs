@@ -143,7 +143,7 @@ pub(super) struct Look {
 
 /// A window that follows the delay.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Courtesy {
+pub(super) struct DelayWindow {
     window_bytes: u64,
     /// No queue was seen yet: the window doubles.
     starts: bool,
@@ -156,7 +156,7 @@ pub(super) struct Courtesy {
     rest_us: u64,
 }
 
-impl Courtesy {
+impl DelayWindow {
     pub(super) fn new() -> Self {
         let (changed_us, round_ends, round_began, left_us) = (0, 0, [0; 2], 0);
         let (window_bytes, starts, rest_us) = (WINDOW_BYTES_START, true, REST_US);
@@ -224,13 +224,13 @@ mod tests {
     /// A link that carries `rate` bytes per second behind a queue without end, and a sender that always uses its window. Returns the
     /// queueing delay at the end in microseconds, and the bytes carried.
     fn link(rate: u64, base_us: u64, others: u64, seconds: u64) -> (u64, u64) {
-        let (mut courtesy, mut shortest) = (Courtesy::new(), ShortestRoundTrip::default());
+        let (mut window, mut shortest) = (DelayWindow::new(), ShortestRoundTrip::default());
         let (mut queue, mut carried) = (0, 0);
         // The handshake.
         shortest.excess_us(base_us, 0, 0);
         for step in 0..seconds * 1_000 {
             let at_us = step * 1_000;
-            let in_flight = courtesy.window_bytes();
+            let in_flight = window.window_bytes();
             // Bytes in transit on the link do not queue.
             let room = rate.saturating_sub(others) * base_us / 1_000_000;
             queue = in_flight.saturating_sub(room) + if others >= rate { (others - rate) * step / 1_000 } else { 0 };
@@ -249,7 +249,7 @@ mod tests {
                 messages: [step, step, 0],
                 at_us,
             };
-            courtesy.move_window(round);
+            window.move_window(round);
             carried += in_flight.min(room + queue) * 1_000 / rtt_us;
         }
         (queue * 1_000_000 / rate, carried)
@@ -283,89 +283,89 @@ mod tests {
 
     #[test]
     fn a_queue_that_the_first_round_trips_built_is_gone_two_round_trips_after_it_was_seen() {
-        let mut courtesy = Courtesy::new();
-        (0..=5).for_each(|step| courtesy.move_window(round(false, u64::MAX / 2, step)));
-        assert_eq!(courtesy.window_bytes(), 16 * WINDOW_BYTES_START);
+        let mut window = DelayWindow::new();
+        (0..=5).for_each(|step| window.move_window(round(false, u64::MAX / 2, step)));
+        assert_eq!(window.window_bytes(), 16 * WINDOW_BYTES_START);
         // A link of 250 kbit/s holds 2,500 bytes, and takes 0.6 s for that.
-        courtesy.move_window(Look { rtt_us: 615_000, ..round(true, courtesy.window_bytes(), 25) });
-        assert!(courtesy.window_bytes() <= 2_500);
+        window.move_window(Look { rtt_us: 615_000, ..round(true, window.window_bytes(), 25) });
+        assert!(window.window_bytes() <= 2_500);
     }
 
     #[test]
     fn the_window_does_not_grow_while_nothing_is_answered() {
-        let mut courtesy = Courtesy::new();
+        let mut window = DelayWindow::new();
         for step in 1..100 {
-            courtesy.move_window(Look { messages: [step, 0, 0], ..round(false, courtesy.window_bytes(), step) });
+            window.move_window(Look { messages: [step, 0, 0], ..round(false, window.window_bytes(), step) });
         }
-        assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_START);
-        courtesy.move_window(Look { messages: [200, 2, 0], ..round(false, courtesy.window_bytes(), 100) });
-        assert_eq!(courtesy.window_bytes(), 2 * WINDOW_BYTES_START);
+        assert_eq!(window.window_bytes(), WINDOW_BYTES_START);
+        window.move_window(Look { messages: [200, 2, 0], ..round(false, window.window_bytes(), 100) });
+        assert_eq!(window.window_bytes(), 2 * WINDOW_BYTES_START);
     }
 
     #[test]
     fn the_window_grows_neither_by_what_is_given_up_nor_beyond_what_the_transport_lets_leave() {
-        let mut courtesy = Courtesy::new();
+        let mut window = DelayWindow::new();
         for step in 1..100 {
-            courtesy.move_window(Look { messages: [step, 0, step], ..round(false, courtesy.window_bytes(), step) });
+            window.move_window(Look { messages: [step, 0, step], ..round(false, window.window_bytes(), step) });
         }
-        assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_START);
+        assert_eq!(window.window_bytes(), WINDOW_BYTES_START);
         for step in 100..200 {
-            let look = round(false, courtesy.window_bytes(), step);
-            courtesy.move_window(Look { cwnd_bytes: 600, messages: [step, step - 99, 99], ..look });
+            let look = round(false, window.window_bytes(), step);
+            window.move_window(Look { cwnd_bytes: 600, messages: [step, step - 99, 99], ..look });
         }
-        assert_eq!(courtesy.window_bytes(), 2 * WINDOW_BYTES_START);
-        courtesy.move_window(Look { messages: [300, 200, 100], ..round(false, courtesy.window_bytes(), 300) });
-        assert_eq!(courtesy.window_bytes(), 4 * WINDOW_BYTES_START);
+        assert_eq!(window.window_bytes(), 2 * WINDOW_BYTES_START);
+        window.move_window(Look { messages: [300, 200, 100], ..round(false, window.window_bytes(), 300) });
+        assert_eq!(window.window_bytes(), 4 * WINDOW_BYTES_START);
     }
 
     #[test]
     fn the_window_does_not_grow_when_messages_take_long_though_the_transport_measures_no_round_trip() {
-        let mut courtesy = Courtesy::new();
+        let mut window = DelayWindow::new();
         for step in 0..100 {
-            courtesy.move_window(Look { took_long: true, ..round(false, courtesy.window_bytes(), step) });
+            window.move_window(Look { took_long: true, ..round(false, window.window_bytes(), step) });
         }
-        assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_START);
+        assert_eq!(window.window_bytes(), WINDOW_BYTES_START);
     }
 
     #[test]
     fn beside_important_messages_the_window_does_not_double() {
-        let mut courtesy = Courtesy::new();
+        let mut window = DelayWindow::new();
         for step in 0..10 {
-            courtesy.move_window(Look { has_others: true, ..round(false, courtesy.window_bytes(), step) });
+            window.move_window(Look { has_others: true, ..round(false, window.window_bytes(), step) });
         }
-        assert!(courtesy.window_bytes() <= 10 * WINDOW_BYTES_MIN, "{}", courtesy.window_bytes());
+        assert!(window.window_bytes() <= 10 * WINDOW_BYTES_MIN, "{}", window.window_bytes());
     }
 
     #[test]
     fn while_important_lines_wait_others_leave_a_second_apart_and_then_ever_further() {
-        let mut courtesy = Courtesy::new();
-        courtesy.left(false, 5_000_000);
-        assert!(courtesy.rests(true, 5_900_000) && !courtesy.rests(true, 6_000_000));
-        assert!(!courtesy.rests(false, 5_000_001));
-        courtesy.left(true, 6_000_000);
-        assert!(courtesy.rests(true, 7_900_000) && !courtesy.rests(true, 8_000_000));
-        (0..9).for_each(|_| courtesy.left(true, 8_000_000));
-        assert!(courtesy.rests(true, 15_900_000) && !courtesy.rests(true, 16_000_000));
-        courtesy.left(false, 16_000_000);
-        assert!(!courtesy.rests(true, 17_000_000));
+        let mut window = DelayWindow::new();
+        window.left(false, 5_000_000);
+        assert!(window.rests(true, 5_900_000) && !window.rests(true, 6_000_000));
+        assert!(!window.rests(false, 5_000_001));
+        window.left(true, 6_000_000);
+        assert!(window.rests(true, 7_900_000) && !window.rests(true, 8_000_000));
+        (0..9).for_each(|_| window.left(true, 8_000_000));
+        assert!(window.rests(true, 15_900_000) && !window.rests(true, 16_000_000));
+        window.left(false, 16_000_000);
+        assert!(!window.rests(true, 17_000_000));
     }
 
     #[test]
     fn whoever_fills_the_queue_makes_it_give_way() {
-        let mut courtesy = Courtesy::new();
+        let mut window = DelayWindow::new();
         for step in 0..100 {
-            courtesy.move_window(round(true, courtesy.window_bytes(), step));
+            window.move_window(round(true, window.window_bytes(), step));
         }
-        assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_MIN);
+        assert_eq!(window.window_bytes(), WINDOW_BYTES_MIN);
     }
 
     #[test]
     fn a_sender_that_does_not_use_its_window_gets_no_larger_one() {
-        let mut courtesy = Courtesy::new();
+        let mut window = DelayWindow::new();
         for step in 0..100 {
-            courtesy.move_window(round(false, WINDOW_BYTES_START, step));
+            window.move_window(round(false, WINDOW_BYTES_START, step));
         }
-        assert_eq!(courtesy.window_bytes(), 4 * WINDOW_BYTES_START);
+        assert_eq!(window.window_bytes(), 4 * WINDOW_BYTES_START);
     }
 
     #[test]
@@ -418,7 +418,7 @@ mod tests {
     /// 340 bytes, and fresh ones fill their window. Returns the longest wait of an important line in each minute.
     fn ten_minutes_of_overload(percent: u64) -> Vec<u64> {
         const RATE: u64 = 31_250;
-        let (mut courtesy, mut shortest) = (Courtesy::new(), ShortestRoundTrip::default());
+        let (mut window, mut shortest) = (DelayWindow::new(), ShortestRoundTrip::default());
         let (mut queue, mut srtt_us, mut owed) = (0_u64, 80_000, 0);
         let mut longest = vec![0; 10];
         // When fresh ones will have been answered for.
@@ -444,7 +444,7 @@ mod tests {
             let excess_us = shortest.excess_us(srtt_us, 0, at_us);
             let too_long = shortest.is_too_long(excess_us) || shortest.is_too_old(rtt_us);
             let used_bytes = underway.len() as u64 * WINDOW_BYTES_MIN;
-            courtesy.move_window(Look {
+            window.move_window(Look {
                 rtt_us,
                 shortest_us: shortest.us().unwrap_or(rtt_us),
                 too_long,
@@ -456,10 +456,10 @@ mod tests {
                 at_us,
             });
             if !shortest.is_on_trial()
-                && !courtesy.rests(too_long, at_us)
-                && used_bytes + WINDOW_BYTES_MIN <= courtesy.window_bytes()
+                && !window.rests(too_long, at_us)
+                && used_bytes + WINDOW_BYTES_MIN <= window.window_bytes()
             {
-                courtesy.left(too_long, at_us);
+                window.left(too_long, at_us);
                 queue += WINDOW_BYTES_MIN;
                 sent += 1;
                 underway.push_back(at_us + rtt_us);
