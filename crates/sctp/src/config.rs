@@ -407,11 +407,14 @@ pub struct PartialReliability {
     /// Offer the peer NR-SACK, which says what the receiver will not drop: its sender passes over that. It has no effect with a peer
     /// that does not support it.
     pub nr_sack: bool,
+    /// Offer the peer E-FORWARD-TSN, which moves it past abandoned chunks that lie apart at once (docs/enhanced-forward-tsn.md). Off by default: no
+    /// stack but Festina knows the chunk. It has no effect with a peer that does not offer it too.
+    pub enhanced_forward_tsn: bool,
 }
 
 impl Default for PartialReliability {
     fn default() -> Self {
-        Self { expiry: Expiry::default(), nr_sack: true }
+        Self { expiry: Expiry::default(), nr_sack: true, enhanced_forward_tsn: false }
     }
 }
 

@@ -75,6 +75,8 @@ pub(crate) struct Sender {
     partial: Partial,
     /// The peer supports FORWARD-TSN, or I-FORWARD-TSN with I-DATA.
     forwards: bool,
+    /// The peer passes over abandoned chunks that lie apart, too.
+    apart: bool,
     /// The chunk that carries messages.
     framing: Framing,
     /// No more messages will come.
@@ -135,6 +137,7 @@ impl Sender {
             window: PeerWindow::new(peer_a_rwnd),
             partial: Partial::default(),
             forwards: false,
+            apart: false,
             framing: Framing::Data,
             closing: false,
             is_burst: false,
@@ -166,14 +169,15 @@ impl Sender {
         self.settle(now, path);
     }
 
-    /// What the handshake agreed on: the chunk that carries messages, and whether the peer can be moved past those that are abandoned.
-    /// [`establish`](Self::establish) follows.
-    pub(crate) fn agree(&mut self, framing: Framing, forwards: bool) {
+    /// What the handshake agreed on: the chunk that carries messages, and whether the peer can be moved past those that are abandoned, also where
+    /// their chunks lie apart. [`establish`](Self::establish) follows.
+    pub(crate) fn agree(&mut self, framing: Framing, forwards: bool, apart: bool) {
         if framing != self.framing {
             self.ledger.reframe(framing);
         }
         self.framing = framing;
         self.forwards = forwards;
+        self.apart = apart;
     }
 
     /// Queues a message, which is to leave by `path`.
@@ -388,9 +392,10 @@ impl Sender {
 
     /// Abandons messages.
     fn abandoning(&mut self) -> Abandoning<'_> {
-        let Self { buffer, ledger, streams, partial, counters, framing, forwards, .. } = self;
+        let Self { buffer, ledger, streams, partial, counters, framing, forwards, apart, .. } = self;
+        let (framing, forwards, apart) = (*framing, *forwards, *apart);
         let messages_abandoned = &mut counters.messages_abandoned;
-        Abandoning { buffer, ledger, streams, partial, messages_abandoned, framing: *framing, forwards: *forwards }
+        Abandoning { buffer, ledger, streams, partial, messages_abandoned, framing, forwards, apart }
     }
 
     /// Abandons the messages whose lifetime is over, and those that would be sent too often. Returns whether there were any.
@@ -403,7 +408,7 @@ impl Sender {
     /// Messages were abandoned: reports what that leaves, and judges whether the peer is to be told.
     fn gave_up(&mut self, now: Instant, path: &SendPath, events: &mut Events) {
         self.report_room(events);
-        self.partial.judge_forward(now, path, &self.ledger, self.framing, false);
+        self.partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), false);
     }
 
     /// Messages were given up: reports what that leaves.

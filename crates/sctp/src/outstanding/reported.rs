@@ -1,6 +1,6 @@
 //! What SACKs have said: the gap ack blocks of the last one, so that the next one costs what it changes and not what it repeats.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::digest::Arrival;
 use super::settled::Settled;
@@ -33,6 +33,8 @@ pub(super) struct Reported {
     /// How many chunks those are.
     pub(super) chunks: usize,
     pub(super) ghosts: Ghosts,
+    /// Chunks of abandoned messages that were lost or never left, by TSN.
+    pub(super) buried: BTreeSet<u64>,
     /// Chunks taken back, since reports were last believed anew.
     reneged_chunks: usize,
     /// Gap ack blocks are passed over until the peer has acknowledged everything below this.
@@ -228,8 +230,6 @@ const _: () = assert!(RENEGED_MAX < CHUNKS_MAX);
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::*;
