@@ -50,9 +50,12 @@ fn check(chunk: &Chunk<'_>, original: &[u8]) {
             // A SACK whose lists go past the 16-bit length cannot have been read in the first place.
             assert_same_bytes(&rebuilt, original, 0);
         }
-        Chunk::IData(_) | Chunk::NrSack(_) | Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) | Chunk::ReConfig(_) => {
-            check_extension(chunk, original);
-        }
+        Chunk::IData(_)
+        | Chunk::NrSack(_)
+        | Chunk::ForwardTsn(_)
+        | Chunk::IForwardTsn(_)
+        | Chunk::EnhancedForwardTsn(_)
+        | Chunk::ReConfig(_) => check_extension(chunk, original),
         Chunk::Init(init) | Chunk::InitAck(init) => check_init(init, chunk.chunk_type() == chunk_type::INIT),
         Chunk::Abort(abort) => {
             let Some(causes) = causes(abort.causes()) else {
@@ -145,6 +148,13 @@ fn check_extension(chunk: &Chunk<'_>, original: &[u8]) {
                 assert_eq!(again.new_cumulative, forward.new_cumulative);
                 assert!(again.streams().eq(streams.iter().copied()));
             });
+        }
+        Chunk::EnhancedForwardTsn(forward) => {
+            assert_eq!(forward.as_unknown().bytes(), original);
+            let (blocks, messages): (Vec<_>, Vec<_>) = (forward.blocks().collect(), forward.messages().collect());
+            let cumulative = forward.cumulative;
+            let out = ChunkOut::EnhancedForwardTsn { cumulative, blocks: &blocks, messages: &messages };
+            assert_same_bytes(&build(|builder| builder.chunk(&out)), original, 0);
         }
         _ => {}
     }

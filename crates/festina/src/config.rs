@@ -470,7 +470,11 @@ mod tests {
             sack: sctp::SackPolicy { delay: Duration::from_millis(21), every_packets: 22 },
             scheduler: StreamScheduler::Priority,
             interleaving: true,
-            partial_reliability: sctp::PartialReliability { expiry: Expiry::AtOnce, nr_sack: false },
+            partial_reliability: sctp::PartialReliability {
+                expiry: Expiry::AtOnce,
+                nr_sack: false,
+                enhanced_forward_tsn: false,
+            },
             peer_requests: sctp::PeerRequests { reset_streams: false, add_streams: true, restart: PeerRestart::End },
             // An endpoint sends over UDP or IP, never within DTLS.
             carrier: sctp::Carrier { protected_by_dtls: false, ecn: true },

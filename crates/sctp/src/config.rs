@@ -398,11 +398,14 @@ pub struct PartialReliability {
     /// Offer NR-SACK to the peer, which reports chunks that the receiver will not drop; FORWARD-TSN can skip these. No effect if the peer does not
     /// support it.
     pub nr_sack: bool,
+    /// Offer the peer E-FORWARD-TSN, which moves it past abandoned chunks that lie apart at once (docs/enhanced-forward-tsn.md). Off by default: no
+    /// stack but Festina knows the chunk. It has no effect with a peer that does not offer it too.
+    pub enhanced_forward_tsn: bool,
 }
 
 impl Default for PartialReliability {
     fn default() -> Self {
-        Self { expiry: Expiry::default(), nr_sack: true }
+        Self { expiry: Expiry::default(), nr_sack: true, enhanced_forward_tsn: false }
     }
 }
 

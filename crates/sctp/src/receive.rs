@@ -58,7 +58,7 @@ use thiserror::Error;
 
 use self::assembly::cost::Fill;
 use self::assembly::ready::Ready;
-use self::assembly::{Assembly, Piece};
+use self::assembly::{Assembly, Piece, SkipsSoFar};
 use self::sack::SackSchedule;
 use self::tracker::{Place, Spot, Tracker};
 use self::window::{RELIEF_BYTES, Use, Window};
@@ -68,6 +68,7 @@ use crate::message::ReceivedMessage;
 use crate::stats::ReceivedStats;
 use crate::wire::{Data, ForwardTsn, Framing, IData, IForwardTsn, PacketBuilder, StreamId, Tsn};
 
+mod apart;
 mod assembly;
 mod sack;
 mod tracker;
@@ -84,8 +85,8 @@ pub(crate) struct Receiver {
     window: Window,
     sack: SackSchedule,
     inbound_streams: u16,
-    /// The peer has abandoned messages.
-    has_skipped: bool,
+    /// What the peer has abandoned so far.
+    skips_so_far: SkipsSoFar,
     /// Both sides know FORWARD-TSN, so that the peer may.
     may_skip: bool,
     message_bytes_max: u32,
@@ -148,7 +149,7 @@ impl Receiver {
             window: Window::new(&config.limits),
             sack: SackSchedule::new(&config.sack, config.limits.packet_bytes_max),
             inbound_streams,
-            has_skipped: false,
+            skips_so_far: SkipsSoFar::None,
             may_skip: false,
             message_bytes_max: u32::try_from(message_bytes_max).unwrap_or(u32::MAX),
             counts: Counts::default(),
@@ -210,8 +211,8 @@ impl Receiver {
                 return Ok(self.drop_chunk());
             }
             let fill = Fill { used_bytes: held.used_bytes, buffer_bytes: self.window.buffer_bytes() };
-            let &mut Self { has_skipped, may_skip, message_bytes_max, .. } = self;
-            let place = assembly::Place { spot: &spot, packet, fill, has_skipped, may_skip, message_bytes_max };
+            let &mut Self { skips_so_far, may_skip, message_bytes_max, .. } = self;
+            let place = assembly::Place { spot: &spot, packet, fill, skips_so_far, may_skip, message_bytes_max };
             piece.enter(&mut self.assembly, &place, &mut self.ready)?;
             self.window.note_cost(piece.payload().len(), self.used_bytes().saturating_sub(held.used_bytes));
             self.counts.chunks += 1;
@@ -267,7 +268,7 @@ impl Receiver {
 
     /// Moves the cumulative TSN. Fragments above it have been looked at.
     fn skip_to(&mut self, new_cumulative: u64) {
-        (self.has_skipped, self.may_skip) = (true, true);
+        (self.skips_so_far, self.may_skip) = (self.skips_so_far.max(SkipsSoFar::UpToTsn), true);
         self.tracker.forward(new_cumulative);
         self.assembly.advance(self.tracker.cumulative(), &mut self.ready);
         self.sack.saw_new();

@@ -75,6 +75,8 @@ pub(crate) struct Sender {
     partial: Partial,
     /// The peer supports FORWARD-TSN, or I-FORWARD-TSN with I-DATA.
     forwards: bool,
+    /// The peer passes over abandoned chunks that lie apart, too.
+    apart: bool,
     /// The chunk that carries messages.
     framing: Framing,
     /// No more messages will come.
@@ -134,6 +136,7 @@ impl Sender {
             window: PeerWindow::new(peer_a_rwnd),
             partial: Partial::default(),
             forwards: false,
+            apart: false,
             framing: Framing::Data,
             closing: false,
             is_burst: false,
@@ -165,14 +168,15 @@ impl Sender {
         self.settle(now, path);
     }
 
-    /// Sets the results of the handshake: the chunk type for messages, and whether the peer supports FORWARD-TSN. [`establish`](Self::establish)
-    /// follows.
-    pub(crate) fn agree(&mut self, framing: Framing, forwards: bool) {
+    /// Sets the results of the handshake: the chunk type for messages, and whether the peer can skip abandoned messages, also by single chunks
+    /// (`apart`). [`establish`](Self::establish) follows.
+    pub(crate) fn agree(&mut self, framing: Framing, forwards: bool, apart: bool) {
         if framing != self.framing {
             self.ledger.reframe(framing);
         }
         self.framing = framing;
         self.forwards = forwards;
+        self.apart = apart;
     }
 
     /// Queues a message, which is to leave by `path`.
@@ -387,9 +391,10 @@ impl Sender {
 
     /// Abandons messages.
     fn abandoning(&mut self) -> Abandoning<'_> {
-        let Self { buffer, ledger, streams, partial, counters, framing, forwards, .. } = self;
+        let Self { buffer, ledger, streams, partial, counters, framing, forwards, apart, .. } = self;
+        let (framing, forwards, apart) = (*framing, *forwards, *apart);
         let messages_abandoned = &mut counters.messages_abandoned;
-        Abandoning { buffer, ledger, streams, partial, messages_abandoned, framing: *framing, forwards: *forwards }
+        Abandoning { buffer, ledger, streams, partial, messages_abandoned, framing, forwards, apart }
     }
 
     /// Abandons messages whose lifetime has ended, and those that would exceed their retransmissions. Returns whether there were any.
@@ -402,7 +407,7 @@ impl Sender {
     /// Messages were abandoned: reports the free space, and decides whether a FORWARD-TSN is needed.
     fn gave_up(&mut self, now: Instant, path: &SendPath, events: &mut Events) {
         self.report_room(events);
-        self.partial.judge_forward(now, path, &self.ledger, self.framing, false);
+        self.partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), false);
     }
 
     /// Messages were abandoned: reports the free space.

@@ -61,9 +61,9 @@ pub use builder::{ChunkOut, PacketBuilder};
 pub use cause::{Cause, Causes};
 pub(crate) use chunk::gap_ack_block;
 pub use chunk::{
-    Abort, Chunk, Data, DataHeader, Errors, ForwardTsn, Heartbeat, IData, IDataHeader, IForwardTsn, Init, InitOut,
-    NrSack, ReConfig, ReConfigParameter, ReConfigParameters, ReConfigResult, Sack, Shutdown, SkippedMessage,
-    StreamList, UnknownChunk, chunk_type,
+    Abort, Chunk, Data, DataHeader, EnhancedForwardTsn, Errors, ForwardTsn, Heartbeat, IData, IDataHeader, IForwardTsn,
+    Init, InitOut, NrSack, ReConfig, ReConfigParameter, ReConfigParameters, ReConfigResult, Sack, Shutdown,
+    SkippedMessage, SkippedRun, StreamList, UnknownChunk, chunk_type,
 };
 pub use error::{CauseError, ChunkError, Malformation, PacketError, ParameterError};
 pub use framing::{FragmentHeader, Framing};

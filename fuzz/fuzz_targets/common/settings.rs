@@ -33,6 +33,7 @@ pub struct Setup {
     pub message_bytes: u16,
     pub streams: u8,
     pub sack_delay_ms: u8,
+    /// The highest bit offers E-FORWARD-TSN.
     pub scheduler: u8,
     pub interleaving: bool,
     pub nr_sack: bool,
@@ -110,7 +111,11 @@ pub fn config(setup: &Setup) -> Config {
     config.interleaving = setup.interleaving;
     config.carrier.ecn = setup.ecn;
     let expiry = Expiry::all().cycle().nth(setup.expiry.into()).unwrap_or_default();
-    config.partial_reliability = PartialReliability { expiry, nr_sack: setup.nr_sack };
+    config.partial_reliability = PartialReliability {
+        expiry,
+        nr_sack: setup.nr_sack,
+        enhanced_forward_tsn: setup.scheduler & 0x80 != 0,
+    };
     config.limits.send_buffer = SEND_BUFFERS[usize::from(setup.expiry >> 6)];
     if !setup.heartbeats {
         config.timers.heartbeat_interval = None;

@@ -55,6 +55,10 @@ const FREEBSD_SEND_BUFFER: ByteCount = ByteCount::from_bytes(233_016);
 pub(super) const OF_2012: &str = "2012";
 /// The same with what R12 proposes.
 pub(super) const NR_SACK: &str = "2012+nr-sack";
+/// The sender that R12 measured, with the chunk that R12 §IV and R15 mention and do not specify (docs/enhanced-forward-tsn.md).
+const ENHANCED: &str = "2012+e-forward-tsn";
+/// The same with NR-SACK as well.
+const BOTH: &str = "2012+both";
 /// Beyond: messages that expire in the send buffer never leave.
 pub(super) const LATE_TSN: &str = "late-tsn";
 /// Beyond: messages are abandoned at their deadline, on their way too.
@@ -63,9 +67,12 @@ pub(super) const DEADLINE: &str = "deadline";
 pub(super) const OVERDUE: &str = "overdue";
 /// Beyond: all of that with Festina's recovery and congestion control.
 pub(super) const FESTINA: &str = "festina";
+/// The same with E-FORWARD-TSN.
+const FESTINA_ENHANCED: &str = "festina+e-forward-tsn";
 
-/// Each adds one thing to the one before.
-pub(super) const SENDERS: &[&str] = &[OF_2012, NR_SACK, LATE_TSN, DEADLINE, OVERDUE, FESTINA];
+/// Each adds one thing to the one before, but for those with E-FORWARD-TSN.
+pub(super) const SENDERS: &[&str] =
+    &[OF_2012, NR_SACK, LATE_TSN, DEADLINE, OVERDUE, FESTINA, ENHANCED, BOTH, FESTINA_ENHANCED];
 
 const NORMALLY: &str = "normal";
 const SIZES: &[&str] = &["fixed", NORMALLY];
@@ -87,7 +94,9 @@ macro_rules! r12_senders {
          while something is outstanding. Nothing else of FreeBSD is modelled. 2012+nr-sack adds what R12 proposes: the receiver says by NR-SACK what it will not \
          drop, and the point passes over that. late-tsn adds that messages which expire in the send buffer never leave; deadline, that \
          messages are abandoned at their deadline also on their way; overdue, that those on their way are abandoned only when their \
-         acknowledgement is overdue; festina, Festina's loss recovery and congestion control (CUBIC)."
+         acknowledgement is overdue; festina, Festina's loss recovery and congestion control (CUBIC). 2012+e-forward-tsn is 2012 with \
+         E-FORWARD-TSN, one chunk that passes over abandoned messages wherever they lie, in place of FORWARD-TSN; 2012+both has NR-SACK \
+         as well, and festina+e-forward-tsn is festina with that chunk."
     };
 }
 pub(super) use r12_senders;
@@ -203,18 +212,24 @@ pub(super) fn assumptions() -> Vec<Assumption> {
     ]
 }
 
+/// Whether the sender has Festina's loss recovery and congestion control.
+fn is_festina(sender: &str) -> bool {
+    matches!(sender, FESTINA | FESTINA_ENHANCED)
+}
+
 /// The settings of both ends.
 pub(super) fn ends(sender: &str) -> [Config; 2] {
     let partial_reliability = PartialReliability {
         expiry: match sender {
-            OF_2012 | NR_SACK => Expiry::WhenMissing,
+            OF_2012 | NR_SACK | ENHANCED | BOTH => Expiry::WhenMissing,
             LATE_TSN => Expiry::BeforeTransmission,
             DEADLINE => Expiry::AtOnce,
             _ => Expiry::WhenOverdue,
         },
-        nr_sack: sender != OF_2012,
+        nr_sack: !matches!(sender, OF_2012 | ENHANCED),
+        enhanced_forward_tsn: matches!(sender, ENHANCED | BOTH | FESTINA_ENHANCED),
     };
-    let profile = if sender == FESTINA { Profile::Festina } else { Profile::Rfc9260 };
+    let profile = if is_festina(sender) { Profile::Festina } else { Profile::Rfc9260 };
     [profile, Profile::Rfc9260].map(|profile| {
         let mut config = Config { partial_reliability, peer_timeout: None, ..Config::with_profile(profile) };
         if profile != Profile::Festina {
@@ -249,7 +264,7 @@ fn take(config: &mut Config, size: ByteCount, messages: u64, send_buffer: ByteCo
 
 /// Whether messages wait until they fill a packet. Festina's never do.
 fn gathers(point: &Point) -> bool {
-    point.choice("nagle") == ON && point.choice("sender") != FESTINA
+    point.choice("nagle") == ON && !is_festina(point.choice("sender"))
 }
 
 /// What a point describes.
@@ -264,7 +279,7 @@ pub(super) fn mixture(point: &Point) -> Mixture {
     if point.choice("gives_up") == RESENT_ONLY && sender.partial_reliability.expiry == Expiry::WhenMissing {
         sender.partial_reliability.expiry = Expiry::BeforeRetransmission;
     }
-    if point.choice("sender") != FESTINA {
+    if !is_festina(point.choice("sender")) {
         take(&mut sender, size, point.count("unacknowledged"), point.bytes("send_buffer"));
     }
     Mixture {

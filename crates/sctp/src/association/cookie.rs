@@ -10,7 +10,7 @@
 //! +---------------------------------------------------------------+
 //! |        time of the INIT ACK, in µs modulo 2^48 ...            |
 //! +-------------------------------+---------------+---------------+
-//! |         ... time              | Y | prolonged |  extensions   |
+//! |         ... time              |  Y  |prolonged|  extensions   |
 //! +-------------------------------+---------------+---------------+
 //! |                     tie-tags, 0 for none                      |
 //! +---------------------------------------------------------------+
@@ -27,7 +27,7 @@
 //! |                        MAC, 16 bytes                          |
 //! ```
 //!
-//! Y is the two highest of the ten bits of the extensions.
+//! Y is the three highest bits of the extensions, of which there are eleven.
 //!
 //! The part above the double line is encrypted with a key stream that the MAC selects, so that a cookie reveals nothing about this side's clock.
 
@@ -56,23 +56,25 @@ const TIME_BYTES: usize = 6;
 /// The bits of a time in µs that a cookie holds: 9 years, after which cookies are long stale.
 const TIME_MASK: u64 = (1 << (8 * TIME_BYTES)) - 1;
 /// The bits of its byte that encode the extension of the cookie's lifetime.
-const STEPS_MASK: u8 = 0x3f;
+const STEPS_MASK: u8 = 0x1f;
+/// The bits above them are the highest ones of the extensions.
+const STEPS_BITS: u32 = STEPS_MASK.count_ones();
 /// Cookies are prolonged in steps of this.
-const PROLONGATION_STEP: Duration = Duration::from_secs(1);
+const PROLONGATION_STEP: Duration = Duration::from_secs(2);
 /// A cookie is prolonged by at most this at the peer's wish (RFC 9260 §3.3.2.1.3).
 pub(crate) const PROLONGED_MAX: Duration = Duration::from_secs(60);
 /// Lifetime of a signing key (RFC 9260 §5.1.3 suggests an hour).
 const KEY_PERIOD: Duration = Duration::from_secs(3_600);
 
 const _: () =
-    assert!(PROLONGED_MAX.as_millis() / PROLONGATION_STEP.as_millis() <= STEPS_MASK as u128, "six bits hold it");
+    assert!(PROLONGED_MAX.as_millis() / PROLONGATION_STEP.as_millis() <= STEPS_MASK as u128, "five bits hold it");
 
 /// An association that exists only in a cookie as yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cookie {
     /// When the INIT ACK left, in whole µs.
     pub(crate) created_at: Instant,
-    /// Extension of the configured lifetime, at most [`PROLONGED_MAX`] and in whole seconds.
+    /// Extension of the configured lifetime, at most [`PROLONGED_MAX`] and in whole steps.
     pub(crate) prolonged: Duration,
     /// Tags of the new association: this side's and the peer's.
     pub(crate) tags: Tags,
@@ -164,7 +166,7 @@ impl Cookie {
         let mut rest = &mut body[..];
         rest.put_uint(microseconds(self.created_at) & TIME_MASK, TIME_BYTES);
         let [high, extensions] = self.peer.extensions.bits().to_be_bytes();
-        rest.put_u8(prolongation_steps(self.prolonged) | high << 6);
+        rest.put_u8(prolongation_steps(self.prolonged) | high << STEPS_BITS);
         rest.put_u8(extensions);
         rest.put_u32(self.tie_tags.map_or(0, |TieTags(tags)| tags.get()));
         rest.put_u32(self.tags.peer);
@@ -208,7 +210,7 @@ impl Cookie {
         let created_at = latest_with(now, rest.get_uint(TIME_BYTES));
         let steps = rest.get_u8();
         let prolonged = PROLONGATION_STEP * (steps & STEPS_MASK).into();
-        let extensions = Extensions::from_bits(u16::from_be_bytes([steps >> 6, rest.get_u8()]));
+        let extensions = Extensions::from_bits(u16::from_be_bytes([steps >> STEPS_BITS, rest.get_u8()]));
         let tie_tags = NonZeroU32::new(rest.get_u32()).map(TieTags);
         let tags = Tags { local: bearer.tag, peer: rest.get_u32() };
         let first_tsn = Tsn(rest.get_u32());
@@ -281,7 +283,7 @@ mod tests {
                 outbound_streams: 10,
                 inbound_streams: 65_535,
                 first_tsn: Tsn(17),
-                extensions: Extensions::from_bits(0x305),
+                extensions: Extensions::from_bits(0x705),
                 addresses: AddressFilter::from_bits(0x8000_0000_0000_0001),
             },
             ports: Ports { local: 5_000, peer: 5_001 },

@@ -239,7 +239,7 @@ impl Association {
         let (first_tsn, buffer_bytes) = (parameters.first_tsn.0, parameters.a_rwnd);
         self.peer = PeerTraits { extensions, addresses, first_tsn, buffer_bytes, ..self.peer };
         self.streams = Streams { outbound, inbound };
-        self.sender.agree(framing, agreed.forwards());
+        self.sender.agree(framing, agreed.forwards(), agreed.forwards_apart());
         let path = &mut self.paths.pick_mut().sending;
         self.sender.establish(now, path, parameters.a_rwnd, outbound, round_trip, &mut self.events);
         let config = self.context.config();

@@ -17,8 +17,8 @@ use crate::outstanding::Acknowledgement;
 use crate::receive::{DataVerdict, ReceiveError};
 use crate::send::SackOutcome;
 use crate::wire::{
-    Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, Errors, ForwardTsn, Framing, IData, IForwardTsn, Packet,
-    PacketError, UnknownChunk,
+    Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, EnhancedForwardTsn, Errors, ForwardTsn, Framing, IData,
+    IForwardTsn, Packet, PacketError, UnknownChunk,
 };
 
 /// A packet being processed by the chunk handlers.
@@ -37,6 +37,24 @@ pub(super) struct Arrival<'p> {
 #[inline(never)]
 fn parse_protected(bytes: &[u8], is_unchecked: bool) -> Result<Packet<'_>, PacketError> {
     if is_unchecked { Packet::parse_unverified(bytes) } else { Packet::parse_protected(bytes) }
+}
+
+/// A chunk that moves the receiver past abandoned messages.
+#[derive(Clone, Copy, Debug)]
+enum Skip<'c> {
+    Plain(&'c ForwardTsn<'c>),
+    Interleaved(&'c IForwardTsn<'c>),
+    Enhanced(&'c EnhancedForwardTsn<'c>),
+}
+
+impl<'c> Skip<'c> {
+    fn as_unknown(self) -> UnknownChunk<'c> {
+        match self {
+            Self::Plain(forward) => forward.as_unknown(),
+            Self::Interleaved(forward) => forward.as_unknown(),
+            Self::Enhanced(forward) => forward.as_unknown(),
+        }
+    }
 }
 
 /// Whether the rest of the packet is looked at.
@@ -187,8 +205,9 @@ impl Association {
                 return Err(PacketDropped::Unexpected("chunk that must be first, behind another chunk"));
             }
             Chunk::IData(data) => return Ok(self.handle_i_data(arrival, data)),
-            Chunk::ForwardTsn(forward) => return Ok(self.handle_forward_tsn(arrival, forward)),
-            Chunk::IForwardTsn(forward) => return Ok(self.handle_i_forward_tsn(arrival, forward)),
+            Chunk::ForwardTsn(forward) => return Ok(self.handle_forward_tsn(arrival, Skip::Plain(forward))),
+            Chunk::IForwardTsn(forward) => return Ok(self.handle_forward_tsn(arrival, Skip::Interleaved(forward))),
+            Chunk::EnhancedForwardTsn(forward) => return Ok(self.handle_forward_tsn(arrival, Skip::Enhanced(forward))),
             Chunk::NrSack(sack) if !self.agreed().contains(Extensions::NR_SACK) => {
                 return Ok(self.handle_unknown(&sack.as_unknown()));
             }
@@ -240,34 +259,34 @@ impl Association {
         self.conclude_data(arrival, verdict)
     }
 
-    /// FORWARD-TSN: taken where DATA would be (RFC 3758 §3.6).
-    fn handle_forward_tsn(&mut self, arrival: &mut Arrival<'_>, forward: &ForwardTsn<'_>) -> Rest {
+    /// FORWARD-TSN, I-FORWARD-TSN and E-FORWARD-TSN: taken where DATA or I-DATA would be (RFC 3758 §3.6, RFC 8260 §2.3.1). I-FORWARD-TSN is taken from
+    /// a peer that has announced FORWARD-TSN alone, too. Linux lists no I-FORWARD-TSN, but sends it; what it abandoned would hold up its
+    /// streams for ever.
+    fn handle_forward_tsn(&mut self, arrival: &mut Arrival<'_>, skip: Skip<'_>) -> Rest {
         let agreed = self.agreed();
-        if !agreed.contains(Extensions::FORWARD_TSN) {
-            return self.handle_unknown(&forward.as_unknown());
+        let interleaves = agreed.framing() == Framing::IData;
+        let has_agreed = match skip {
+            Skip::Plain(_) => agreed.contains(Extensions::FORWARD_TSN),
+            Skip::Interleaved(_) => {
+                interleaves && (agreed.contains(Extensions::I_FORWARD_TSN) || agreed.contains(Extensions::FORWARD_TSN))
+            }
+            Skip::Enhanced(_) => agreed.forwards_apart(),
+        };
+        if !has_agreed {
+            return self.handle_unknown(&skip.as_unknown());
         }
-        if agreed.framing() == Framing::IData {
+        if interleaves && matches!(skip, Skip::Plain(_)) {
             self.violated(ProtocolViolation("FORWARD-TSN where I-DATA was agreed on"));
             return Rest::Skip;
         }
         if let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) {
             arrival.had_data = true;
-            receiver.handle_forward_tsn(forward, arrival.bytes.len());
-        }
-        Rest::Continue
-    }
-
-    /// Handles I-FORWARD-TSN wherever I-DATA would be accepted (RFC 8260 §2.3.1), also from a peer that has announced only FORWARD-TSN. Linux sends
-    /// I-FORWARD-TSN without announcing it; ignoring it would block its streams after an abandoned message.
-    fn handle_i_forward_tsn(&mut self, arrival: &mut Arrival<'_>, forward: &IForwardTsn<'_>) -> Rest {
-        let agreed = self.agreed();
-        let skips = agreed.contains(Extensions::I_FORWARD_TSN) || agreed.contains(Extensions::FORWARD_TSN);
-        if agreed.framing() != Framing::IData || !skips {
-            return self.handle_unknown(&forward.as_unknown());
-        }
-        if let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) {
-            arrival.had_data = true;
-            receiver.handle_i_forward_tsn(forward, arrival.bytes.len());
+            let packet_bytes = arrival.bytes.len();
+            match skip {
+                Skip::Plain(forward) => receiver.handle_forward_tsn(forward, packet_bytes),
+                Skip::Interleaved(forward) => receiver.handle_i_forward_tsn(forward, packet_bytes),
+                Skip::Enhanced(forward) => receiver.handle_enhanced_forward_tsn(forward, packet_bytes),
+            }
         }
         Rest::Continue
     }

@@ -28,7 +28,7 @@ const DTLS: u32 = 1;
 const SPARSE_SACK: u8 = 0xb5;
 
 /// Each extension with its chunk type and name, in the order of the bits of [`Extensions`].
-const KNOWN: [(u8, &str); 8] = [
+const KNOWN: [(u8, &str); 9] = [
     (chunk_type::FORWARD_TSN, "FORWARD-TSN"),
     (chunk_type::I_DATA, "I-DATA"),
     (chunk_type::RE_CONFIG, "RE-CONFIG"),
@@ -37,6 +37,7 @@ const KNOWN: [(u8, &str); 8] = [
     (ASCONF, "ASCONF"),
     (chunk_type::I_FORWARD_TSN, "I-FORWARD-TSN"),
     (SPARSE_SACK, "SPARSE-SACK"),
+    (chunk_type::ENHANCED_FORWARD_TSN, "E-FORWARD-TSN"),
 ];
 
 /// Protocol extensions, as a peer's Supported Extensions parameter (RFC 5061 §4.2.7) lists them by chunk type.
@@ -63,11 +64,14 @@ impl Extensions {
     /// burst limit (RFC 9260 §6.1 rule D) would slow down and does not announce it.
     pub const SPARSE_SACK: Self = Self(128);
 
+    /// Festina's own: abandoned chunks that may lie apart are passed over together (E-FORWARD-TSN).
+    pub const ENHANCED_FORWARD_TSN: Self = Self(256);
+
     /// A checksum of zero is taken, since packets travel within DTLS (RFC 9653). No chunk announces it but a parameter of its own.
-    pub const ZERO_CHECKSUM: Self = Self(256);
+    pub const ZERO_CHECKSUM: Self = Self(512);
 
     /// Explicit congestion notification: ECNE and CWR (RFC 4960 appendix A). A parameter of its own announces it.
-    pub const ECN: Self = Self(512);
+    pub const ECN: Self = Self(1024);
 
     /// Whether all of `other` are in this set.
     pub const fn contains(self, other: Self) -> bool {
@@ -90,9 +94,10 @@ impl Extensions {
             CongestionControl::Rfc9260 | CongestionControl::Rfc4960 => 0,
         };
         let nr_sack = if config.partial_reliability.nr_sack { Self::NR_SACK.0 } else { 0 };
+        let enhanced = if config.partial_reliability.enhanced_forward_tsn { Self::ENHANCED_FORWARD_TSN.0 } else { 0 };
         let checksum = if config.carrier.protected_by_dtls { Self::ZERO_CHECKSUM.0 } else { 0 };
         let ecn = if config.carrier.ecn { Self::ECN.0 } else { 0 };
-        Self(ecn | checksum | Self::FORWARD_TSN.0 | Self::RE_CONFIG.0 | nr_sack | interleaving | pacing)
+        Self(ecn | checksum | Self::FORWARD_TSN.0 | Self::RE_CONFIG.0 | nr_sack | enhanced | interleaving | pacing)
     }
 
     /// What both sides support, and may use.
@@ -111,6 +116,11 @@ impl Extensions {
             Framing::Data => self.contains(Self::FORWARD_TSN),
             Framing::IData => self.contains(Self::I_FORWARD_TSN),
         }
+    }
+
+    /// Returns whether abandoned chunks that lie apart may be passed over together.
+    pub(crate) const fn forwards_apart(self) -> bool {
+        self.forwards() && self.contains(Self::ENHANCED_FORWARD_TSN)
     }
 
     /// The chunk types, as Supported Extensions lists them.

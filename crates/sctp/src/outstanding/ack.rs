@@ -29,6 +29,9 @@ pub(crate) struct SackTerms {
     pub(crate) early_retransmit: bool,
     /// Chunks may be sent again before a timeout, so SACKs for older chunks may still be in flight; see [`is_overtaken`](super::loss::is_overtaken).
     pub(crate) sends_copies: bool,
+    /// The highest abandoned TSN that the peer was told to pass over, if it passes over such chunks one by one: a report of it or a lower one does
+    /// not show that it has arrived.
+    pub(crate) told_apart: Option<u64>,
 }
 
 /// Duplicate TSNs of one SACK that are read. A packet of 1,500 bytes has room for fewer.
@@ -157,7 +160,7 @@ impl Ledger {
         let changed = changed.take_while(move |_| is_believed);
         let before = self.reported().take();
         let changed_before = || before.iter().skip(repeated).copied();
-        let news = self.mark_gap_acked(difference(changed.clone(), changed_before()), digest);
+        let news = self.mark_gap_acked(difference(changed.clone(), changed_before()), terms.told_apart, digest);
         let highest_reported = highest_reported.filter(|_| is_believed);
         self.take_misses(sack, highest_reported, &news, terms, digest);
         for tsn in difference(changed_before(), changed.clone()).flat_map(|(first, last)| first..=last) {
@@ -181,7 +184,7 @@ impl Ledger {
         if last >= self.next_tsn() {
             return Err(UNSENT);
         }
-        let news = self.mark_gap_acked(iter::once((first, last)), digest);
+        let news = self.mark_gap_acked(iter::once((first, last)), terms.told_apart, digest);
         self.take_misses(sack, Some(last), &news, terms, digest);
         self.reported().grow(last);
         Ok(())
@@ -238,11 +241,24 @@ impl Ledger {
         }
     }
 
-    fn mark_gap_acked(&mut self, newly_reported: impl Iterator<Item = Block>, digest: &mut Digest) -> GapNews {
+    fn mark_gap_acked(
+        &mut self,
+        newly_reported: impl Iterator<Item = Block>,
+        told_apart: Option<u64>,
+        digest: &mut Digest,
+    ) -> GapNews {
         let mut news = GapNews::default();
         for tsn in newly_reported.flat_map(|(first, last)| first..=last) {
-            let Some(chunk) = self.gap_ack(tsn) else { continue };
-            if chunk.state.is_abandoned() {
+            let Some(chunk) = self.gap_ack(tsn) else {
+                self.settle_told(tsn, told_apart, digest);
+                continue;
+            };
+            let is_abandoned = chunk.state.is_abandoned();
+            if is_abandoned && told_apart.is_some_and(|told| tsn <= told) {
+                self.settle_told(tsn, told_apart, digest);
+                continue;
+            }
+            if is_abandoned {
                 digest.count_abandoned(tsn, chunk);
             } else {
                 digest.count(tsn, chunk);
@@ -252,8 +268,20 @@ impl Ledger {
             if chunk.transmissions == 1 {
                 news.newest_sent_at = news.newest_sent_at.max(Some(chunk.sent_at));
             }
+            if is_abandoned {
+                self.settle_told(tsn, told_apart, digest);
+            }
         }
         news
+    }
+
+    /// A chunk of an abandoned message was reported: a peer that passes over such chunks one by one will not take that back.
+    #[cold]
+    fn settle_told(&mut self, tsn: u64, told_apart: Option<u64>, digest: &mut Digest) {
+        let Some(told) = told_apart else { return };
+        self.settle_abandoned(tsn, |chunk| {
+            digest.settle_abandoned(tsn, chunk, tsn <= told);
+        });
     }
 
     /// RFC 5827 §3.2: so little is outstanding that fewer reports than usual can come, and all of them have.

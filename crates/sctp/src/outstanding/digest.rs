@@ -191,6 +191,16 @@ impl Digest {
 }
 
 impl Digest {
+    /// The peer has a chunk of an abandoned message, or has passed over it as it was `told`.
+    #[cold]
+    pub(super) fn settle_abandoned(&mut self, tsn: u64, chunk: &Chunk, told: bool) {
+        self.abandoned_acked = true;
+        if told {
+            self.highest_passed = self.highest_passed.max(Some(tsn));
+        }
+        self.singles.settled.push(SettledPiece::of(chunk));
+    }
+
     /// The peer has skipped a chunk of an abandoned message, or has it: it has arrived if no FORWARD-TSN told the peer to skip it.
     #[cold]
     pub(super) fn pass_abandoned(&mut self, tsn: u64, chunk: &Chunk, forwarded: u64) {

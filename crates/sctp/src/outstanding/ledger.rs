@@ -328,8 +328,7 @@ impl Ledger {
                 count_gap_acked(&mut self.reported, |chunks| chunks - 1);
             }
             ChunkState::Lost(_) => self.lost.remove(chunk),
-            ChunkState::AbandonedOnTheWay => lay_to_rest(&mut self.reported, self.first_tsn),
-            ChunkState::Abandoned => {}
+            ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => lay_to_rest(&mut self.reported, self.first_tsn),
         }
         if chunk.transmissions > 1 {
             self.reported.get_or_insert_default().settled.push(self.first_tsn, chunk);
@@ -369,6 +368,11 @@ impl Ledger {
     /// As [`reported`](Self::reported), if anything ever was.
     pub(super) fn reported_before(&mut self) -> Option<&mut Reported> {
         self.reported.as_deref_mut()
+    }
+
+    /// Lost chunks of abandoned messages, from this TSN on.
+    pub(super) fn buried_from(&self, tsn: u64) -> impl Iterator<Item = u64> {
+        self.reported.iter().flat_map(move |reported| reported.buried.range(tsn..).copied())
     }
 
     /// Gives back even the memory that a thin stream needs, if nothing is outstanding.
@@ -438,7 +442,9 @@ impl Ledger {
             chunk.fast_retransmitted |= cause == RetransmissionCause::Fast;
             self.lost_from = self.lost_from.min(tsn);
         } else if chunk.state == ChunkState::AbandonedOnTheWay {
-            lay_to_rest(&mut self.reported, tsn);
+            let reported = self.reported.get_or_insert_default();
+            reported.ghosts.remove(tsn);
+            reported.buried.insert(tsn);
             chunk.state = ChunkState::Abandoned;
         }
     }
@@ -454,6 +460,7 @@ impl Ledger {
             }
             ChunkState::Lost(_) => {
                 self.lost.remove(chunk);
+                self.reported.get_or_insert_default().buried.insert(tsn);
                 ChunkState::Abandoned
             }
             ChunkState::GapAcked => {
@@ -470,6 +477,8 @@ impl Ledger {
     /// one.
     pub(crate) fn push_abandoned(&mut self, chunk: Chunk) {
         debug_assert_eq!(chunk.state, ChunkState::Abandoned);
+        let tsn = self.next_tsn();
+        self.reported.get_or_insert_default().buried.insert(tsn);
         self.chunks.push_back(chunk);
     }
 
@@ -480,6 +489,18 @@ impl Ledger {
             look(chunk);
             chunk.state = ChunkState::NonRenegable;
             chunk.payload = Bytes::new();
+        }
+    }
+
+    /// The peer passes over abandoned chunks one by one, and gap ack blocks report this one: it is settled, after a last look at it.
+    #[cold]
+    pub(super) fn settle_abandoned(&mut self, tsn: u64, look: impl FnOnce(&Chunk)) {
+        let chunk = self.index(tsn).and_then(|index| self.chunks.get_mut(index));
+        if let Some(chunk) = chunk.filter(|chunk| chunk.state.is_abandoned()) {
+            look(chunk);
+            lay_to_rest(&mut self.reported, tsn);
+            chunk.state = ChunkState::NonRenegable;
+            count_gap_acked(&mut self.reported, |chunks| chunks + 1);
         }
     }
 
@@ -537,10 +558,11 @@ impl Ledger {
     }
 }
 
-/// A chunk that was abandoned in flight is no longer there.
+/// A chunk of an abandoned message is neither in flight nor missing any more.
 fn lay_to_rest(reported: &mut Option<Box<Reported>>, tsn: u64) {
     if let Some(reported) = reported {
         reported.ghosts.remove(tsn);
+        reported.buried.remove(&tsn);
     }
 }
 

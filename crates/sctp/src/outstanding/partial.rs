@@ -1,6 +1,6 @@
 //! Computes which chunks a FORWARD-TSN can skip: abandoned ones, and those that it will not drop (RFC 3758 §3.5, C1 to C5).
 
-use super::ledger::{ChunkState, Ledger, MessageSlot};
+use super::ledger::{Chunk, ChunkState, Ledger, MessageSlot};
 use crate::wire::StreamId;
 
 /// Contents of a FORWARD-TSN.
@@ -109,6 +109,16 @@ impl Reach {
 }
 
 impl Ledger {
+    /// The chunks that a peer is to pass over that does so one by one, ascending: those of abandoned messages that were lost or never left, and
+    /// those at the front that may yet arrive. Any other that may is waited for: its loss is to cut the congestion window.
+    pub(crate) fn passable(&self) -> impl Iterator<Item = u64> {
+        let is_over = |chunk: &&Chunk| chunk.state.is_abandoned() || chunk.state == ChunkState::NonRenegable;
+        let front = (self.first_tsn()..).zip(self.iter().take_while(is_over));
+        let behind = self.first_tsn() + self.iter().take_while(is_over).count() as u64;
+        let front = front.filter(|(_, chunk)| chunk.state.is_abandoned()).map(|(tsn, _)| tsn);
+        front.chain(self.buried_from(behind))
+    }
+
     /// The outstanding chunks, as [`advance`] wants them. Whether pieces of several messages alternate decides what becomes of the
     /// fragments that a receiver has: they have names of their own then, and stay.
     pub(crate) fn passages<'l>(

@@ -1,6 +1,6 @@
 //! The gap ack blocks of the last SACK, so that the cost of the next one depends on its changes and not on its length.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::digest::Arrival;
 use super::settled::Settled;
@@ -33,6 +33,8 @@ pub(super) struct Reported {
     /// Number of those chunks.
     pub(super) chunks: usize,
     pub(super) ghosts: Ghosts,
+    /// Chunks of abandoned messages that were lost or never left, by TSN.
+    pub(super) buried: BTreeSet<u64>,
     /// Chunks taken back since reports were last believed again.
     reneged_chunks: usize,
     /// Gap ack blocks are passed over until the peer has acknowledged everything below this.
@@ -228,8 +230,6 @@ const _: () = assert!(RENEGED_MAX < CHUNKS_MAX);
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::*;

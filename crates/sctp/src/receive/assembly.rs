@@ -15,7 +15,7 @@ use self::ready::Ready;
 use self::traditional::Traditional;
 use super::tracker::Spot;
 use crate::message::ReceivedMessage;
-use crate::wire::{Data, Framing, IData, SkippedMessage, Ssn, StreamId, Tsn};
+use crate::wire::{Data, Framing, IData, SkippedMessage, SkippedRun, Ssn, StreamId, Tsn};
 
 pub(super) mod cost;
 mod interleaved;
@@ -61,12 +61,21 @@ pub(super) struct Place<'p> {
     /// The packet that holds the payload.
     pub(super) packet: &'p Bytes,
     pub(super) fill: Fill,
-    /// The peer has abandoned messages before.
-    pub(super) has_skipped: bool,
+    pub(super) skips_so_far: SkipsSoFar,
     /// The peer may abandon messages.
     pub(super) may_skip: bool,
     /// The largest message that is taken.
     pub(super) message_bytes_max: u32,
+}
+
+/// What the peer has abandoned so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SkipsSoFar {
+    None,
+    /// All that was missing up to a TSN.
+    UpToTsn,
+    /// Chunks that lie apart as well: a fragment without its beginning may belong to one of their messages.
+    Apart,
 }
 
 /// Incomplete messages, and those that wait for an earlier one of their stream. [`Ready`] counts their memory.
@@ -141,6 +150,30 @@ impl Assembly {
         }
     }
 
+    /// The missing chunks from `first` to `last` were abandoned: drops the fragments of their messages. `is_next`: no TSN below is missing. With
+    /// I-DATA the messages are named ([`skip_runs`](Self::skip_runs)).
+    pub(super) fn pass_over(&mut self, first: u64, last: u64, is_next: bool, ready: &mut Ready) {
+        if let Self::Traditional(traditional) = self {
+            traditional.pass_over((first, last), is_next, ready);
+        }
+    }
+
+    /// Skips these messages alone, as far as `inbound_streams` go: earlier messages of their streams may still come.
+    pub(super) fn skip_runs(
+        &mut self,
+        inbound_streams: u16,
+        runs: impl Iterator<Item = SkippedRun>,
+        ready: &mut Ready,
+    ) {
+        for run in runs.filter(|run| run.stream.0 < inbound_streams) {
+            match self {
+                Self::Traditional(_) if run.unordered => {}
+                Self::Traditional(traditional) => traditional.order_mut().skip(&run, ready),
+                Self::Interleaved(interleaved) => interleaved.skip(&run, ready),
+            }
+        }
+    }
+
     /// Resets the stream: numbering restarts at 0, and waiting messages are released.
     pub(super) fn reset_stream(&mut self, stream: StreamId, ready: &mut Ready) {
         match self {
@@ -167,6 +200,12 @@ impl Assembly {
 }
 
 impl Place<'_> {
+    /// Whether the peer has abandoned messages.
+    #[inline]
+    fn has_skipped(&self) -> bool {
+        self.skips_so_far != SkipsSoFar::None
+    }
+
     /// Checks the length of a message so far.
     #[inline]
     fn check_length(&self, message_bytes: usize) -> Result<(), &'static str> {

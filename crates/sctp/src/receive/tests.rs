@@ -1,5 +1,6 @@
 //! Packets in, messages and SACKs out: every test goes through real bytes on both sides.
 
+mod apart;
 mod delivery;
 mod forward;
 mod framings;

@@ -136,6 +136,31 @@ impl Tracker {
         true
     }
 
+    /// The TSNs from `first` to `last` count as received. Returns whether any of them is new; `None` if they would begin one range too many.
+    /// Costs as much as the ranges that they join.
+    pub(super) fn pass_over(&mut self, first: u64, last: u64) -> Option<bool> {
+        if first <= self.cumulative + 1 {
+            return Some(self.forward(last));
+        }
+        let below = self.ranges.partition_point(|range| range.last + 1 < first);
+        let joined = self.ranges.partition_point(|range| range.first <= last + 1).saturating_sub(below);
+        let lowest = self.ranges.get(below).copied().filter(|_| joined > 0);
+        let Some(lowest) = lowest else {
+            let has_room = self.ranges.len() < RANGES_MAX;
+            if has_room {
+                self.ranges.insert(below, Range { first, last });
+            }
+            return has_room.then_some(true);
+        };
+        let highest = self.ranges.get(below + joined - 1).copied().unwrap_or(lowest);
+        let range = Range { first: first.min(lowest.first), last: last.max(highest.last) };
+        self.ranges.drain(below + 1..below + joined);
+        if let Some(place) = self.ranges.get_mut(below) {
+            *place = range;
+        }
+        Some(range != lowest)
+    }
+
     /// Where the TSN after the cumulative one goes while there is no gap.
     #[cfg(test)]
     pub(super) fn next_spot(&self) -> Spot {
@@ -206,6 +231,19 @@ mod tests {
         assert_eq!(tracker.ranges.capacity(), 0);
     }
 
+    #[test]
+    fn blocks_that_would_begin_a_range_too_many_are_not_recorded_and_others_are() {
+        let mut tracker = Tracker::new(Tsn(1));
+        for range in 1..=RANGES_MAX as u64 {
+            assert_eq!(tracker.pass_over(BASE + 2 * range, BASE + 2 * range), Some(true));
+        }
+        let (gaps, beyond) = (tracker.gaps(), BASE + 3 * RANGES_MAX as u64);
+        assert_eq!((gaps, tracker.pass_over(beyond, beyond)), (RANGES_MAX, None));
+        assert_eq!((tracker.pass_over(BASE + 3, BASE + 3), tracker.gaps()), (Some(true), RANGES_MAX - 1));
+        assert_eq!((tracker.pass_over(BASE + 1, beyond), tracker.gaps()), (Some(true), 0));
+        assert_eq!(tracker.cumulative(), beyond);
+    }
+
     proptest! {
         #[test]
         fn a_tracker_that_is_moved_forward_agrees_with_a_plain_set(
@@ -232,6 +270,30 @@ mod tests {
             }
             prop_assert_eq!(tracker.forward(cumulative + jump + 300), true);
             prop_assert_eq!((tracker.cumulative(), tracker.ranges.capacity()), (cumulative + jump + 300, 0));
+        }
+
+        #[test]
+        fn a_tracker_that_passes_over_blocks_agrees_with_a_plain_set(
+            steps in vec((any::<bool>(), 1..200u64, 0..12u64), 1..200),
+        ) {
+            let mut tracker = Tracker::new(Tsn(1));
+            let mut set = BTreeSet::from([BASE]);
+            for (is_block, tsn, more) in steps {
+                let (first, last) = (BASE + tsn, BASE + tsn + more);
+                if is_block {
+                    let is_new = (first..=last).any(|tsn| !set.contains(&tsn));
+                    prop_assert_eq!(tracker.pass_over(first, last), Some(is_new));
+                    set.extend(first..=last);
+                } else if let Place::New(spot) = tracker.place(first) {
+                    tracker.record(spot);
+                    prop_assert!(set.insert(first));
+                }
+                let known = (BASE..=tracker.cumulative())
+                    .chain(tracker.ranges.iter().flat_map(|range| range.first..=range.last));
+                prop_assert!(known.eq(set.iter().copied()));
+                let separate = tracker.ranges.iter().map(|range| range.first - 1).all(|tsn| !set.contains(&tsn));
+                prop_assert!(separate);
+            }
         }
 
         #[test]

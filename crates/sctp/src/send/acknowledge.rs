@@ -11,7 +11,7 @@ use super::{Counters, SendPath, Sender};
 use crate::congestion::Ack;
 use crate::error::ProtocolViolation;
 use crate::event::{Event, Events, RetransmissionCause};
-use crate::outstanding::{Acknowledgement, Digest, PathId, SettledPiece};
+use crate::outstanding::{Acknowledgement, Digest, PathId, SackTerms, SettledPiece};
 use crate::wire::Tsn;
 
 /// The part of an acknowledgement that the association needs.
@@ -94,7 +94,7 @@ impl Sender {
             self.gave_up(now, path, events);
             self.settle(now, path);
         }
-        self.partial.judge_forward(now, path, &self.ledger, self.framing, true);
+        self.partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), true);
         self.update_window(now, path);
         Ok(SackOutcome { answered })
     }
@@ -110,7 +110,7 @@ impl Sender {
     ) -> Result<bool, ProtocolViolation> {
         let forwarded = self.partial.forwarded();
         let (repair, view) = path.split(&self.buffer, &self.window);
-        let terms = repair.terms(now, &self.ledger, &view);
+        let terms = SackTerms { told_apart: self.apart.then_some(forwarded), ..repair.terms(now, &self.ledger, &view) };
         let Self { ledger, buffer, partial, counters, .. } = self;
         if !ledger.apply(acknowledgement.cumulative_tsn, digest)? {
             return Ok(false);

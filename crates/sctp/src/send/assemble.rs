@@ -90,16 +90,18 @@ impl Sender {
         if self.abandon_before_packet(now, path, events) {
             errand.order = self.order(now, path);
         }
-        let mut forwarded = self.partial.write_forward(now, path, (&self.buffer, &self.ledger, self.framing), packet);
+        let mut forwarded =
+            self.partial.write_forward(now, path, (&self.buffer, &self.ledger, (self.framing, self.apart)), packet);
         let mut filled = self.fill_data(now, path, errand, packet, events);
         if filled.chunks == 0 && !forwarded {
             // A retransmission may turn out to be abandoned: then the packet carries the FORWARD-TSN instead.
             self.abandon_before_packet(now, path, events);
-            forwarded = self.partial.write_forward(now, path, (&self.buffer, &self.ledger, self.framing), packet);
+            forwarded =
+                self.partial.write_forward(now, path, (&self.buffer, &self.ledger, (self.framing, self.apart)), packet);
         }
         if forwarded {
             let again = if filled.has_new_data { Again::BesideNewData } else { Again::Alone };
-            path.repair.on_forward_left(now, self.partial.forwarded(), again);
+            path.repair.on_forward_left(now, |tsn| self.partial.has_told(tsn, self.apart), again);
         }
         filled.forwarded = forwarded;
         filled

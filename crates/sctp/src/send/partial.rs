@@ -4,6 +4,7 @@
 //! buffer, or for a newer one with its key. If nothing of it was sent, this costs no TSN, SSN or packet. Otherwise all fragments are abandoned
 //! together, and FORWARD-TSN moves the peer past them. If the peer does not support that, partly sent messages stay reliable.
 
+mod apart;
 mod forward;
 mod tracked;
 
@@ -117,6 +118,11 @@ impl Partial {
         self.0.as_ref().map_or(0, |memory| memory.forward.told)
     }
 
+    /// Returns whether the peer was told to pass over this TSN; `apart` if it does so one by one.
+    pub(super) fn has_told(&self, tsn: u64, apart: bool) -> bool {
+        self.0.as_ref().is_some_and(|memory| memory.forward.has_told(tsn, apart))
+    }
+
     /// Number of FORWARD-TSNs sent.
     pub(super) fn forward_tsns(&self) -> u64 {
         self.0.as_ref().map_or(0, |memory| memory.forward.count)
@@ -136,11 +142,11 @@ impl Partial {
         now: Instant,
         path: &SendPath,
         ledger: &Ledger,
-        framing: Framing,
+        agreed: (Framing, bool),
         by_ack: bool,
     ) {
         if let Some(Memory { forward, .. }) = self.0.as_deref_mut() {
-            forward.look(now, path, ledger, framing, by_ack);
+            forward.look(now, path, ledger, agreed, by_ack);
         }
     }
 
@@ -158,7 +164,7 @@ impl Partial {
         &mut self,
         now: Instant,
         path: &SendPath,
-        stock: (&SendBuffer, &Ledger, Framing),
+        stock: (&SendBuffer, &Ledger, (Framing, bool)),
         packet: &mut PacketBuilder<'_>,
     ) -> bool {
         self.0.as_mut().is_some_and(|memory| memory.write_forward(now, path, stock, packet))
@@ -184,6 +190,8 @@ pub(super) struct Abandoning<'s> {
     pub(super) framing: Framing,
     /// The peer can be moved past abandoned chunks.
     pub(super) forwards: bool,
+    /// Also where they lie apart.
+    pub(super) apart: bool,
 }
 
 impl Abandoning<'_> {
@@ -377,14 +385,29 @@ impl Abandoning<'_> {
                 memory.tracked.postpone(slot, overdue_at);
             }
         }
-        while self.forwards && self.ledger.lost().chunks > 0 {
-            let tsn = self.ledger.first_lost();
+        self.give_up_lost(now, path.sizes.chunks(), events) || any
+    }
+
+    /// Abandons messages with a lost chunk that may not be sent again, up to the first that may; if the peer passes over chunks that lie
+    /// apart, up to those that fill the next packet. Returns whether there were any.
+    fn give_up_lost(&mut self, now: Instant, packet_bytes: usize, events: &mut Events) -> bool {
+        let (mut any, mut kept_bytes, mut tsn) = (false, 0, self.ledger.first_lost());
+        while self.forwards && self.ledger.lost().chunks > 0 && kept_bytes < packet_bytes {
             let Some(chunk) = self.ledger.get(tsn) else { break };
-            let (slot, transmissions) = (chunk.message, chunk.transmissions);
+            tsn += 1;
+            if !matches!(chunk.state, ChunkState::Lost(_)) {
+                continue;
+            }
+            let (slot, transmissions, bytes) = (chunk.message, chunk.transmissions, chunk.bytes());
             let message = self.buffer.message(slot);
-            let Some(reason) = message.and_then(|message| message.obstacle_again(now, transmissions)) else { break };
-            self.give_up(slot, reason, events);
-            any = true;
+            match message.and_then(|message| message.obstacle_again(now, transmissions)) {
+                Some(reason) => {
+                    self.give_up(slot, reason, events);
+                    any = true;
+                }
+                None if self.apart => kept_bytes += bytes,
+                None => break,
+            }
         }
         any
     }

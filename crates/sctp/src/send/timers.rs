@@ -60,7 +60,7 @@ impl Sender {
         if self.abandon_what_is_over(now, path, events) || expired {
             self.gave_up(now, path, events);
         }
-        self.partial.judge_forward(now, path, &self.ledger, self.framing, false);
+        self.partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), false);
         self.partial.handle_forward_timeout(now, matches!(expiry, Some(TimerExpiry::Timeout { .. })));
         self.settle(now, path);
         expiry

@@ -4,8 +4,8 @@ use super::COMMON_HEADER_BYTES;
 use super::cause::Cause;
 use super::checksum::{CHECKSUM_RANGE, checksum_of_zeroed};
 use super::chunk::{
-    DataHeader, IDataHeader, InitOut, ReConfigParameter, SkippedMessage, TAG_REFLECTED, UnknownChunk, chunk_type,
-    write_forward_tsn, write_i_forward_tsn, write_nr_sack, write_sack,
+    DataHeader, IDataHeader, InitOut, ReConfigParameter, SkippedMessage, SkippedRun, TAG_REFLECTED, UnknownChunk,
+    chunk_type, write_enhanced_forward_tsn, write_forward_tsn, write_i_forward_tsn, write_nr_sack, write_sack,
 };
 use super::encode::Encoder;
 use super::framing::{DATA_HEADER_BYTES, I_DATA_HEADER_BYTES};
@@ -84,6 +84,15 @@ pub enum ChunkOut<'a> {
         new_cumulative: Tsn,
         /// For each stream that has lost messages the last ordered and the last unordered of them.
         streams: &'a [SkippedMessage],
+    },
+    /// Chunks that may lie apart are abandoned.
+    EnhancedForwardTsn {
+        /// The sender's Cumulative TSN Ack Point.
+        cumulative: Tsn,
+        /// Offsets from it of the first and last TSN of each block: ascending, with at least one TSN between two blocks.
+        blocks: &'a [(u16, u16)],
+        /// The abandoned messages.
+        messages: &'a [SkippedRun],
     },
     /// Requests and responses that change streams: at least one parameter.
     ReConfig(&'a [ReConfigParameter<'a>]),
@@ -256,6 +265,9 @@ impl ChunkOut<'_> {
             Self::CookieEcho(cookie) => encoder.put(cookie),
             Self::ForwardTsn { new_cumulative, streams } => write_forward_tsn(encoder, *new_cumulative, streams),
             Self::IForwardTsn { new_cumulative, streams } => write_i_forward_tsn(encoder, *new_cumulative, streams),
+            Self::EnhancedForwardTsn { cumulative, blocks, messages } => {
+                write_enhanced_forward_tsn(encoder, *cumulative, blocks, messages);
+            }
             Self::ReConfig(parameters) => {
                 for parameter in *parameters {
                     parameter.write(encoder);
@@ -288,6 +300,7 @@ impl ChunkOut<'_> {
             Self::ShutdownComplete { tag_reflected } => [chunk_type::SHUTDOWN_COMPLETE, t_bit(tag_reflected)],
             Self::ForwardTsn { .. } => [chunk_type::FORWARD_TSN, 0],
             Self::IForwardTsn { .. } => [chunk_type::I_FORWARD_TSN, 0],
+            Self::EnhancedForwardTsn { .. } => [chunk_type::ENHANCED_FORWARD_TSN, 0],
             Self::ReConfig(_) => [chunk_type::RE_CONFIG, 0],
             Self::Ecne { .. } => [chunk_type::ECNE, 0],
             Self::Cwr(_) => [chunk_type::CWR, 0],

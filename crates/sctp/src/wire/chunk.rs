@@ -13,6 +13,7 @@ mod abort;
 mod cookie;
 mod data;
 mod ecn;
+mod enhanced_forward_tsn;
 mod error;
 mod forward_tsn;
 mod heartbeat;
@@ -26,6 +27,7 @@ mod unknown;
 
 pub use abort::Abort;
 pub use data::{Data, DataHeader};
+pub use enhanced_forward_tsn::{EnhancedForwardTsn, SkippedRun};
 pub use error::Errors;
 pub use forward_tsn::{ForwardTsn, IForwardTsn, SkippedMessage};
 pub use heartbeat::Heartbeat;
@@ -40,6 +42,7 @@ pub use unknown::UnknownChunk;
 pub(crate) use sack::gap_ack_block;
 
 pub(super) use abort::TAG_REFLECTED;
+pub(super) use enhanced_forward_tsn::write_enhanced_forward_tsn;
 pub(super) use forward_tsn::{write_forward_tsn, write_i_forward_tsn};
 pub(super) use nr_sack::write_nr_sack;
 pub(super) use sack::write_sack;
@@ -92,6 +95,8 @@ pub mod chunk_type {
     pub const FORWARD_TSN: u8 = 0xc0;
     /// As FORWARD-TSN, for I-DATA (RFC 8260 §2.3.1).
     pub const I_FORWARD_TSN: u8 = 0xc2;
+    /// Single chunks are abandoned: Festina's own, not assigned by IANA (docs/enhanced-forward-tsn.md).
+    pub const ENHANCED_FORWARD_TSN: u8 = 0xf5;
 
     /// Displays a chunk type by the name that its RFC gives it, others by number.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +125,7 @@ pub mod chunk_type {
                 RE_CONFIG => "RE-CONFIG",
                 FORWARD_TSN => "FORWARD-TSN",
                 I_FORWARD_TSN => "I-FORWARD-TSN",
+                ENHANCED_FORWARD_TSN => "E-FORWARD-TSN",
                 other => return write!(f, "type {other:#04x}"),
             })
         }
@@ -158,12 +164,14 @@ pub enum Chunk<'a> {
         /// The T bit: the packet carries the tag of the packet it answers (RFC 9260 §8.5.1).
         tag_reflected: bool,
     },
-    /// User data that may be interleaved. Peers that have not agreed on it treat it as unknown, as the six below.
+    /// User data that may be interleaved. Peers that have not agreed on it treat it as unknown, as the seven below.
     IData(IData<'a>),
     /// Missing chunks up to a TSN are abandoned.
     ForwardTsn(ForwardTsn<'a>),
     /// As FORWARD-TSN, for I-DATA.
     IForwardTsn(IForwardTsn<'a>),
+    /// Chunks that may lie apart are abandoned.
+    EnhancedForwardTsn(EnhancedForwardTsn<'a>),
     /// Acknowledgement of received chunks, with those that will not be reneged on.
     NrSack(NrSack<'a>),
     /// Requests and responses that change streams.
@@ -206,6 +214,7 @@ impl<'a> Chunk<'a> {
             chunk_type::I_DATA => Self::IData(IData::read(flags, frame)?),
             chunk_type::FORWARD_TSN => Self::ForwardTsn(ForwardTsn::read(frame)?),
             chunk_type::I_FORWARD_TSN => Self::IForwardTsn(IForwardTsn::read(frame)?),
+            chunk_type::ENHANCED_FORWARD_TSN => Self::EnhancedForwardTsn(EnhancedForwardTsn::read(frame)?),
             chunk_type::NR_SACK => Self::NrSack(NrSack::read(frame)?),
             chunk_type::RE_CONFIG => Self::ReConfig(ReConfig::read(frame)),
             chunk_type::ECNE => Self::Ecne(ecn::read_ecne(frame)?),
@@ -234,6 +243,7 @@ impl<'a> Chunk<'a> {
             Self::IData(_) => chunk_type::I_DATA,
             Self::ForwardTsn(_) => chunk_type::FORWARD_TSN,
             Self::IForwardTsn(_) => chunk_type::I_FORWARD_TSN,
+            Self::EnhancedForwardTsn(_) => chunk_type::ENHANCED_FORWARD_TSN,
             Self::NrSack(_) => chunk_type::NR_SACK,
             Self::ReConfig(_) => chunk_type::RE_CONFIG,
             Self::Ecne(_) => chunk_type::ECNE,
@@ -251,7 +261,7 @@ mod tests {
     #[test]
     fn every_unassigned_or_reserved_type_is_unknown_and_keeps_its_bytes() {
         for chunk_type in
-            (0..=u8::MAX).filter(|chunk_type| !matches!(chunk_type, 0..=14 | 0x10 | 0x40 | 0x82 | 0xc0 | 0xc2))
+            (0..=u8::MAX).filter(|chunk_type| !matches!(chunk_type, 0..=14 | 0x10 | 0x40 | 0x82 | 0xc0 | 0xc2 | 0xf5))
         {
             let bytes = [chunk_type, 0xa5, 0, 7, 1, 2, 3];
             let Ok(Chunk::Unknown(unknown)) = parse_chunk(&bytes) else { panic!("{chunk_type} is known") };
@@ -296,6 +306,7 @@ mod tests {
             (&[0x82, 0, 0, 4], chunk_type::RE_CONFIG),
             (&[0xc0, 0, 0, 8, 0, 0, 0, 0], chunk_type::FORWARD_TSN),
             (&[0xc2, 0, 0, 8, 0, 0, 0, 0], chunk_type::I_FORWARD_TSN),
+            (&[0xf5, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0], chunk_type::ENHANCED_FORWARD_TSN),
             (&[0x41, 0, 0, 4], 0x41),
         ] {
             assert_eq!(parse_chunk(bytes).map(|chunk| chunk.chunk_type()), Ok(chunk_type));

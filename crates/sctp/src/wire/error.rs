@@ -100,6 +100,9 @@ pub enum Malformation {
         /// Actual length.
         length: usize,
     },
+    /// The blocks of an E-FORWARD-TSN do not ascend, touch, or are too many.
+    #[error("blocks of TSNs do not ascend, touch, or are too many")]
+    BlocksOutOfOrder,
     /// A HEARTBEAT or HEARTBEAT ACK does not begin with a Heartbeat Info parameter.
     #[error("no Heartbeat Info parameter")]
     NoHeartbeatInfo,

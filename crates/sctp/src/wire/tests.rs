@@ -60,6 +60,7 @@ fn walk_chunk(chunk: &Chunk<'_>) -> usize {
         Chunk::ReConfig(chunk) => chunk.parameters().count(),
         Chunk::ForwardTsn(forward) => forward.streams().count(),
         Chunk::IForwardTsn(forward) => forward.streams().count(),
+        Chunk::EnhancedForwardTsn(forward) => forward.blocks().count() + forward.messages().count(),
         Chunk::IData(data) => data.payload().len(),
         Chunk::Unknown(unknown) => usize::from(unknown.action().continues()) + unknown.bytes().len(),
         Chunk::Data(Data { payload: bytes, .. })
@@ -187,7 +188,7 @@ impl Seed {
         causes: &'a [Cause<'a>],
         lists: &'a SkippedLists,
     ) -> ChunkOut<'a> {
-        match self.which % 14 {
+        match self.which % 16 {
             0 => ChunkOut::Init(self.init(parameters)),
             1 => ChunkOut::InitAck(self.init(parameters)),
             2 => ChunkOut::Heartbeat { info: &self.blob },
@@ -202,7 +203,8 @@ impl Seed {
             11 => ChunkOut::ForwardTsn { new_cumulative: Tsn(self.number), streams: &lists.0 },
             12 => ChunkOut::IForwardTsn { new_cumulative: Tsn(self.number), streams: &lists.1 },
             13 => ChunkOut::Ecne { tsn: Tsn(self.number), packets: self.number.rotate_left(3) },
-            14 => ChunkOut::Cwr(Tsn(self.number)),
+            14 => ChunkOut::EnhancedForwardTsn { cumulative: Tsn(self.number), blocks: &lists.2, messages: &lists.3 },
+            15 if self.flag => ChunkOut::Cwr(Tsn(self.number)),
             _ => ChunkOut::Unknown(UnknownChunk::from_bytes(&self.unknown).expect("complete")),
         }
     }
@@ -235,8 +237,8 @@ impl Seed {
     }
 }
 
-/// The entries of FORWARD-TSN and I-FORWARD-TSN.
-type SkippedLists = (Vec<(StreamId, Ssn)>, Vec<SkippedMessage>);
+/// The entries of FORWARD-TSN and I-FORWARD-TSN, and the blocks and entries of E-FORWARD-TSN.
+type SkippedLists = (Vec<(StreamId, Ssn)>, Vec<SkippedMessage>, Vec<(u16, u16)>, Vec<SkippedRun>);
 
 fn skipped_lists(seeds: &[Seed]) -> SkippedLists {
     let ordered = seeds.iter().map(|seed| (StreamId(seed.low()), Ssn(!seed.low())));
@@ -245,7 +247,19 @@ fn skipped_lists(seeds: &[Seed]) -> SkippedLists {
         unordered: seed.flag,
         mid: Mid(seed.number.rotate_left(5)),
     });
-    (ordered.collect(), any.collect())
+    let runs = seeds.iter().map(|seed| SkippedRun {
+        stream: StreamId(seed.low()),
+        unordered: seed.flag,
+        first: seed.number.rotate_left(9),
+        more: seed.low() & SkippedRun::MORE_MAX,
+    });
+    let mut next = 1;
+    let blocks = seeds.iter().map(|seed| {
+        let (first, last) = (next + u16::from(seed.which), next + 2 * u16::from(seed.which));
+        next = last + 2;
+        (first, last)
+    });
+    (ordered.collect(), any.collect(), blocks.collect(), runs.collect())
 }
 
 /// A parsed control chunk says what the built one did.
@@ -288,6 +302,11 @@ fn assert_same(built: &ChunkOut<'_>, parsed: &Chunk<'_>) {
         (ChunkOut::IForwardTsn { new_cumulative, streams }, Chunk::IForwardTsn(forward)) => {
             assert_eq!(forward.new_cumulative, new_cumulative);
             assert!(forward.streams().eq(streams.iter().copied()));
+        }
+        (ChunkOut::EnhancedForwardTsn { cumulative, blocks, messages }, Chunk::EnhancedForwardTsn(forward)) => {
+            assert_eq!(forward.cumulative, cumulative);
+            assert!(forward.blocks().eq(blocks.iter().copied()));
+            assert!(forward.messages().eq(messages.iter().copied()));
         }
         (ChunkOut::ShutdownAck, Chunk::ShutdownAck) | (ChunkOut::CookieAck, Chunk::CookieAck) => {}
         (built, parsed) => panic!("built {built:?}, parsed {parsed:?}"),

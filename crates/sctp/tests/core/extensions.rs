@@ -2,6 +2,7 @@
 //! their tests are `docs/rfc3758-conformance.md` and `docs/rfc6525-conformance.md`.
 
 mod ecn;
+mod enhanced_forward_tsn;
 mod forward_tsn;
 mod i_data;
 mod nr_sack;
@@ -18,6 +19,7 @@ const FORWARD_TSN: u8 = 0xc0;
 const NR_SACK: u8 = 0x10;
 const RE_CONFIG: u8 = 0x82;
 const I_FORWARD_TSN: u8 = 0xc2;
+const ENHANCED_FORWARD_TSN: u8 = 0xf5;
 
 const SUPPORTED_EXTENSIONS: u16 = 0x8008;
 const FORWARD_TSN_SUPPORTED: u16 = 0xc000;

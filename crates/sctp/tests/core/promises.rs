@@ -47,6 +47,8 @@ struct Met {
     resets: u64,
     fragmented: u64,
     interleaved: u64,
+    /// Walks in which chunks that lie apart are passed over.
+    enhanced: u64,
 }
 
 /// The promises for a message.
@@ -85,10 +87,12 @@ impl Walk {
         let mut configs = [config(&mut random), config(&mut random)];
         let links = [link(&mut random), link(&mut random)];
         let interleaving = random.below(3) == 0;
+        let is_enhanced = seed & 2 != 0;
         for (config, expiry) in configs.iter_mut().zip(expiries) {
             config.message_events = true;
             config.partial_reliability.expiry = expiry;
             config.interleaving = interleaving;
+            config.partial_reliability.enhanced_forward_tsn = is_enhanced;
             config.scheduler = SCHEDULERS[index_of(&mut random, SCHEDULERS.len() as u64)];
         }
         let message_bytes_max =
@@ -99,7 +103,7 @@ impl Walk {
             host.kept = Some(Vec::new());
         }
         let sends_left = u32::try_from(20 + random.below(100)).unwrap();
-        let met = Met { interleaved: u64::from(interleaving), ..Met::default() };
+        let met = Met { interleaved: u64::from(interleaving), enhanced: u64::from(is_enhanced), ..Met::default() };
         Self {
             random,
             pair,
@@ -430,6 +434,7 @@ fn walk_all(seeds: std::ops::Range<u64>, walk: fn(u64) -> Walk) {
                 met.forward_tsns += walk.forward_tsns;
                 met.fragmented += walk.fragmented;
                 met.interleaved += walk.interleaved;
+                met.enhanced += u64::from(walk.enhanced > 0 && walk.forward_tsns > 0);
             }
             Err(_) => failed.push(seed),
         }
@@ -450,6 +455,7 @@ fn walk_all(seeds: std::ops::Range<u64>, walk: fn(u64) -> Walk) {
         ("skipped", met.forward_tsns),
         ("fragmented", met.fragmented),
         ("interleaved", met.interleaved),
+        ("skipped apart", met.enhanced),
     ] {
         assert!(count > 0, "no walk in which anything was {what}: {met:?}");
     }

@@ -72,6 +72,8 @@ impl Case {
 pub(super) struct Scene {
     pub(super) case: Case,
     pub(super) nr_sack: bool,
+    /// E-FORWARD-TSN in place of FORWARD-TSN.
+    pub(super) enhanced: bool,
     pub(super) rtt: Duration,
 }
 
@@ -80,6 +82,8 @@ pub(super) struct Scene {
 pub(super) struct Sent {
     /// Up to where its peer is to go.
     pub(super) forward: Option<u32>,
+    /// The messages that E-FORWARD-TSN passes over.
+    pub(super) apart: Vec<u32>,
     pub(super) data: Vec<u32>,
 }
 
@@ -105,7 +109,7 @@ impl Run {
     }
 
     pub(super) fn forwards(&self) -> impl Iterator<Item = u32> {
-        self.sent.iter().filter_map(|(_, sent, _)| sent.forward)
+        self.sent.iter().filter_map(|(_, sent, _)| sent.forward.or(sent.apart.last().copied()))
     }
 
     /// From the first packet of the repair to the answer that settles everything.
@@ -117,10 +121,17 @@ impl Run {
 }
 
 impl Scene {
-    /// What R12's figure shows of the repair.
+    /// What R12's figure shows of the repair. It draws no E-FORWARD-TSN: one packet settles either case.
     pub(super) fn published(self) -> Vec<Sent> {
-        let forward = |to| Sent { forward: Some(to), data: Vec::new() };
-        let first = Sent { forward: Some(12), data: vec![13, 15, 17] };
+        if self.enhanced {
+            let (apart, data) = match self.case {
+                Case::Fig5 => (vec![2, 4], vec![]),
+                Case::Fig6 => (vec![12, 14, 16], vec![13, 15, 17]),
+            };
+            return vec![Sent { forward: None, apart, data }];
+        }
+        let forward = |to| Sent { forward: Some(to), ..Sent::default() };
+        let first = Sent { data: vec![13, 15, 17], ..forward(12) };
         match (self.case, self.nr_sack) {
             (Case::Fig5, false) => vec![forward(2), forward(4)],
             (Case::Fig5, true) => vec![forward(5)],
@@ -131,7 +142,11 @@ impl Scene {
     }
 
     fn config(self) -> Config {
-        let partial_reliability = PartialReliability { expiry: Expiry::BeforeRetransmission, nr_sack: self.nr_sack };
+        let partial_reliability = PartialReliability {
+            expiry: Expiry::BeforeRetransmission,
+            nr_sack: self.nr_sack,
+            enhanced_forward_tsn: self.enhanced,
+        };
         let mut config = Config { partial_reliability, ..Config::with_profile(Profile::Rfc9260) };
         config.timers.heartbeat_interval = None;
         // Each packet is answered at once: a delayed answer would add its delay to the round trips that are counted.
@@ -152,7 +167,12 @@ impl Scene {
             Case::Fig5 => ("2 and 4 are lost and have expired", "Fig. 5"),
             Case::Fig6 => ("12 to 17 are lost; 13, 15 and 17 are reliable", "Fig. 6"),
         };
-        let with = if self.nr_sack { "with NR-SACK" } else { "with SACK" };
+        let with = match (self.nr_sack, self.enhanced) {
+            (false, false) => "with SACK",
+            (true, false) => "with NR-SACK",
+            (false, true) => "with SACK and E-FORWARD-TSN",
+            (true, true) => "with NR-SACK and E-FORWARD-TSN",
+        };
         let recovery = run.recovery().unwrap_or_default();
         let conditions = format!(
             "as R12's {figure}, round-trip time {} ms; settled {:.1} round trips after the repair began",
@@ -174,9 +194,7 @@ impl Scene {
             for message in &sent.data {
                 sequence.packet(place(*at), (*message).into(), happening);
             }
-            if let Some(forward) = sent.forward {
-                forwards.push((place(*at), forward));
-            }
+            forwards.extend(sent.forward.iter().chain(&sent.apart).map(|message| (place(*at), *message)));
         }
         for (at, settled) in &run.settled {
             sequence.acknowledged(place(*at), (*settled).into());
@@ -189,7 +207,8 @@ impl Scene {
             y: number.into(),
             whisker: None,
         });
-        let forwards = PointSeries::new("FORWARD-TSN", points);
+        let name = if self.enhanced { "E-FORWARD-TSN" } else { "FORWARD-TSN" };
+        let forwards = PointSeries::new(name, points);
         figure.points.push(PointSeries {
             marker: Marker::Diamond,
             color: Some(Color::Pink),
@@ -298,6 +317,11 @@ impl Wire {
             match chunk {
                 Chunk::Data(data) => sent.data.push(self.number(data.tsn.0)),
                 Chunk::ForwardTsn(forward) => sent.forward = Some(self.number(forward.new_cumulative.0)),
+                Chunk::EnhancedForwardTsn(forward) => {
+                    let offsets = forward.blocks().flat_map(|(first, last)| first..=last);
+                    let tsns = offsets.map(|offset| forward.cumulative.0.wrapping_add(offset.into()));
+                    sent.apart.extend(tsns.map(|tsn| self.number(tsn)));
+                }
                 _ => {}
             }
         }

@@ -11,6 +11,7 @@ const PLAIN: SackTerms = SackTerms {
     overtaken_after: None,
     early_retransmit: false,
     sends_copies: false,
+    told_apart: None,
 };
 
 /// Chunks with the TSNs 1 to `count`, of 116 bytes each.

@@ -8,7 +8,7 @@ use super::run::Run;
 use super::{Piece, Place, TOO_LONG};
 use crate::config::TABLE_BYTES_FREE;
 use crate::stream_table::StreamTable;
-use crate::wire::{IData, SkippedMessage, StreamId};
+use crate::wire::{IData, SkippedMessage, SkippedRun, StreamId};
 
 const UNNUMBERED: &str = "a fragment that does not begin its message has the number 0";
 const TWICE: &str = "a fragment of a message came twice";
@@ -53,12 +53,12 @@ impl Interleaved {
             }
             return self.order.take(piece, place, ready);
         }
-        if !key.unordered && !self.order.is_awaited(key.stream, key.mid, place.has_skipped)? {
+        if !key.unordered && !self.order.is_awaited(key.stream, key.mid, place.has_skipped())? {
             return Ok(());
         }
         if let Some(run) = self.take_fragment(key, piece, place, ready)? {
             let number = run.number;
-            self.order.take_assembled(run.assemble(), number, place.has_skipped, ready)?;
+            self.order.take_assembled(run.assemble(), number, place.has_skipped(), ready)?;
         }
         Ok(())
     }
@@ -133,6 +133,22 @@ impl Interleaved {
             } else {
                 self.order.forward(stream, mid.0, ready);
             }
+        }
+    }
+
+    /// Passes over the messages of a run, and no earlier ones. Costs as much as is dropped or becomes due. All that was outstanding of them
+    /// counts as received by now, so no fragment will come.
+    pub(super) fn skip(&mut self, run: &SkippedRun, ready: &mut Ready) {
+        let at = |mid| MessageKey { stream: run.stream, unordered: run.unordered, mid };
+        let last = run.first.wrapping_add(run.more.into());
+        if run.first <= last {
+            self.drop_runs_between(at(run.first), at(last), ready);
+        } else {
+            self.drop_runs_between(at(run.first), at(u32::MAX), ready);
+            self.drop_runs_between(at(0), at(last), ready);
+        }
+        if !run.unordered {
+            self.order.skip(run, ready);
         }
     }
 

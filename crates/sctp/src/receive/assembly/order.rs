@@ -9,10 +9,10 @@ use super::{Piece, Place};
 use crate::bounds::{MID_AHEAD_MAX, SSN_AHEAD_MAX};
 use crate::config::TABLE_BYTES_FREE;
 use crate::stream_table::StreamTable;
-use crate::wire::StreamId;
+use crate::wire::{SkippedRun, StreamId};
 
 /// An SSN or a MID: wraps, and compares by serial arithmetic (RFC 9260 §1.6).
-pub(super) trait Number: Copy + Default + Ord {
+pub(super) trait Number: Copy + Default + Into<u32> + Ord {
     /// Half of the number space: any number that lies so far ahead or further is behind.
     const SPAN: u32;
     /// The error if a number names two messages.
@@ -76,14 +76,25 @@ pub(super) enum Turn {
     Past,
 }
 
+/// What has a number that is not due yet.
+#[derive(Debug)]
+enum Waiting<N> {
+    Message(Held),
+    /// Messages up to this number will not come.
+    Skipped {
+        last: N,
+    },
+}
+
 /// The numbers that are due, and messages that wait for an earlier one of their stream.
 ///
 /// Memory: everything in here counts towards the receive window, except the first 16 KiB of the table of streams. [`Ready`] holds the
 /// count, since what waits goes there.
 #[derive(Debug, Default)]
 pub(super) struct Order<N> {
-    /// By stream and number. Empty unless something was lost or reordered.
-    waiting: BTreeMap<(StreamId, N), Held>,
+    /// By stream and number. Empty unless something was lost or reordered. A message may lie within a run that was skipped: it arrived
+    /// nevertheless.
+    waiting: BTreeMap<(StreamId, N), Waiting<N>>,
     /// The number that is due, per stream.
     next: StreamTable<N>,
 }
@@ -101,7 +112,7 @@ impl<N: Number> Order<N> {
         ready: &mut Ready,
     ) -> Result<(), &'static str> {
         let (stream, number, unordered) = (piece.stream(), N::of(piece.number()), piece.unordered());
-        let turn = if unordered { Turn::Now } else { self.turn(stream, number, place.has_skipped, ready)? };
+        let turn = if unordered { Turn::Now } else { self.turn(stream, number, place.has_skipped(), ready)? };
         match turn {
             Turn::Now => {
                 ready.push_piece(piece, place);
@@ -181,7 +192,11 @@ impl<N: Number> Order<N> {
         if number.above(self.next.get(stream)) >= N::SPAN {
             return if has_skipped { Ok(false) } else { Err(N::USED_TWICE) };
         }
-        if self.waiting.contains_key(&(stream, number)) { Err(N::USED_TWICE) } else { Ok(true) }
+        match self.waiting.get(&(stream, number)) {
+            Some(Waiting::Message(_)) => Err(N::USED_TWICE),
+            Some(Waiting::Skipped { .. }) => Ok(false),
+            None => Ok(true),
+        }
     }
 
     /// Whether the message of this number is the next of its stream.
@@ -205,9 +220,17 @@ impl<N: Number> Order<N> {
     /// Keeps a message until its turn comes.
     fn wait(&mut self, held: Held, number: N, ready: &mut Ready) -> Result<(), &'static str> {
         ready.hold_more(held.charge() + WAITING_ENTRY_BYTES);
-        match self.waiting.insert((held.message.stream, number), held) {
+        let stream = held.message.stream;
+        match self.waiting.insert((stream, number), Waiting::Message(held)) {
             None => Ok(()),
-            Some(_) => Err(N::USED_TWICE),
+            Some(Waiting::Message(_)) => Err(N::USED_TWICE),
+            Some(Waiting::Skipped { last }) => {
+                ready.hold_less(WAITING_ENTRY_BYTES);
+                if number != last {
+                    self.wait_for_skipped(stream, number.next(), last, ready);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -222,19 +245,76 @@ impl<N: Number> Order<N> {
     fn release_from(&mut self, stream: StreamId, ready: &mut Ready) {
         loop {
             let next = self.next.get(stream);
-            if !self.release(stream, next, ready) {
-                return;
+            let Some(mut last) = self.release(stream, next, ready) else { return };
+            if last != next {
+                last = self.release_through(stream, last, ready);
             }
-            *self.next.get_mut(stream) = next.next();
+            *self.next.get_mut(stream) = last.next();
         }
     }
 
-    /// Queues a message that waits. Returns whether there is one of this number.
-    fn release(&mut self, stream: StreamId, number: N, ready: &mut Ready) -> bool {
-        let Some(held) = self.waiting.remove(&(stream, number)) else { return false };
-        ready.hold_less(held.charge() + WAITING_ENTRY_BYTES);
-        ready.push(held);
-        true
+    /// Queues the messages of a stream that wait up to `last`. Returns `last`, or the end of a skipped run that begins before it and ends behind it.
+    fn release_through(&mut self, stream: StreamId, mut last: N, ready: &mut Ready) -> N {
+        let next = self.next.get(stream);
+        while let Some(number) = self.first_waiting(stream, next)
+            && number.above(next) <= last.above(next)
+        {
+            let settled = self.release(stream, number, ready);
+            last = settled.filter(|settled| settled.above(next) > last.above(next)).unwrap_or(last);
+        }
+        last
+    }
+
+    /// Queues a message that waits, or takes a skipped run that begins here. Returns the last number that this settles, if any.
+    fn release(&mut self, stream: StreamId, number: N, ready: &mut Ready) -> Option<N> {
+        match self.waiting.remove(&(stream, number))? {
+            Waiting::Message(held) => {
+                ready.hold_less(held.charge() + WAITING_ENTRY_BYTES);
+                ready.push(held);
+                Some(number)
+            }
+            Waiting::Skipped { last } => {
+                ready.hold_less(WAITING_ENTRY_BYTES);
+                Some(last)
+            }
+        }
+    }
+
+    /// The peer has skipped these messages, and no earlier ones of their stream. What waits for them becomes due when its turn comes. Numbers
+    /// that lie behind already, or too far ahead, mean nothing.
+    pub(super) fn skip(&mut self, run: &SkippedRun, ready: &mut Ready) {
+        let next = self.next.get(run.stream);
+        let (mut first, last) = (N::of(run.first), N::of(run.first.wrapping_add(run.more.into())));
+        if last.above(next) >= N::SPAN {
+            return;
+        }
+        if first.above(next) > last.above(next) {
+            first = next;
+        }
+        if first == next {
+            self.forward(run.stream, last.into(), ready);
+        } else {
+            self.wait_for_skipped(run.stream, first, last, ready);
+        }
+    }
+
+    /// Notes that the messages from `first` to `last` will not come; none of them is due.
+    fn wait_for_skipped(&mut self, stream: StreamId, mut first: N, last: N, ready: &mut Ready) {
+        let next = self.next.get(stream);
+        while let Some(waiting) = self.waiting.get_mut(&(stream, first)) {
+            match waiting {
+                Waiting::Message(_) if first == last => return,
+                Waiting::Message(_) => first = first.next(),
+                Waiting::Skipped { last: known } => {
+                    if known.above(next) < last.above(next) {
+                        *known = last;
+                    }
+                    return;
+                }
+            }
+        }
+        ready.hold_more(WAITING_ENTRY_BYTES);
+        self.waiting.insert((stream, first), Waiting::Skipped { last });
     }
 
     /// Maximum growth of the table when this many more streams are used.
@@ -259,11 +339,7 @@ impl<N: Number> Order<N> {
         if !self.next.is_flat(stream) {
             self.enter_stream(stream, ready);
         }
-        while let Some(number) = self.first_waiting(stream, next)
-            && number.above(next) <= last.above(next)
-        {
-            self.release(stream, number, ready);
-        }
+        let last = self.release_through(stream, last, ready);
         *self.next.get_mut(stream) = last.next();
         self.release_waiting(stream, ready);
     }

@@ -281,7 +281,14 @@ mod tests {
         let fill = Fill { used_bytes: ready.held_bytes(), buffer_bytes: 1 << 20 };
         ready.push_piece(
             &piece,
-            &Place { spot: &spot, packet: &packet, fill, has_skipped: false, may_skip: false, message_bytes_max: 1 },
+            &Place {
+                spot: &spot,
+                packet: &packet,
+                fill,
+                skips_so_far: crate::receive::SkipsSoFar::None,
+                may_skip: false,
+                message_bytes_max: 1,
+            },
         );
         ready.packet_done();
     }

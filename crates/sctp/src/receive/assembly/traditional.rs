@@ -30,7 +30,7 @@ impl Traditional {
         match whole {
             Some(run) => {
                 let number = run.number;
-                self.order.take_assembled(run.assemble(), number, place.has_skipped, ready)
+                self.order.take_assembled(run.assemble(), number, place.has_skipped(), ready)
             }
             None => Ok(()),
         }
@@ -68,6 +68,11 @@ impl Traditional {
 
     pub(super) fn forward_growth_bytes_max(&self, streams: usize) -> usize {
         self.order.growth_bytes_max(streams)
+    }
+
+    /// Drops what is held of messages with a chunk from `first` to `last`; `is_next` if no TSN below is missing.
+    pub(super) fn pass_over(&mut self, (first, last): (u64, u64), is_next: bool, ready: &mut Ready) {
+        self.reassembly.pass_over(first, last, is_next, ready);
     }
 
     /// Skips missing chunks up to `new_cumulative`, which is `passed` TSNs further on, and over the ordered messages listed.

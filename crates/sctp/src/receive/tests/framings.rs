@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::{ChunkOut, FragmentHeader, Mid, SkippedMessage};
+use crate::wire::{ChunkOut, FragmentHeader, Mid, SkippedMessage, SkippedRun};
 
 const FRAMINGS: [Framing; 2] = [Framing::Data, Framing::IData];
 
@@ -154,6 +154,42 @@ impl Side {
         self.done();
     }
 
+    /// What a sender does that has abandoned these messages and passes over chunks that lie apart (docs/enhanced-forward-tsn.md): names all of their
+    /// chunks that have not arrived.
+    fn skip_apart(&mut self, messages: &BTreeSet<usize>, chunks: &[OnWire]) {
+        let cumulative = (0..).find(|index| !self.passed.contains(index)).unwrap();
+        let is_skipped = |&index: &usize| messages.contains(&chunks[index].plan) && !self.passed.contains(&index);
+        let skipped: Vec<_> = (0..chunks.len()).filter(is_skipped).collect();
+        let (mut blocks, mut runs) = (Vec::<(u16, u16)>::new(), Vec::<SkippedRun>::new());
+        for &index in &skipped {
+            let offset = u16::try_from(index + 1 - cumulative).unwrap();
+            match blocks.last_mut() {
+                Some((_, last)) if *last + 1 == offset => *last = offset,
+                _ => blocks.push((offset, offset)),
+            }
+            let FragmentHeader { stream, unordered, message, .. } = chunks[index].header;
+            let first = if self.framing == Framing::Data { message & 0xffff } else { message };
+            let run = SkippedRun { stream, unordered, first, more: 0 };
+            if (self.framing == Framing::IData || !unordered) && !runs.contains(&run) {
+                runs.push(run);
+            }
+        }
+        self.passed.extend(skipped);
+        let cumulative = Tsn(self.first_tsn.wrapping_add(u32::try_from(cumulative).unwrap()).wrapping_sub(1));
+        let chunk = ChunkOut::EnhancedForwardTsn { cumulative, blocks: &blocks, messages: &runs };
+        let mut buffer = Vec::new();
+        let mut packet = PacketBuilder::new(&mut buffer, HEADER, 65_000);
+        assert!(packet.chunk(&chunk));
+        packet.finish();
+        match Packet::parse(&buffer).unwrap().chunks().next() {
+            Some(Ok(Chunk::EnhancedForwardTsn(forward))) => {
+                self.rig.receiver.handle_enhanced_forward_tsn(&forward, buffer.len());
+            }
+            other => panic!("{other:?}"),
+        }
+        self.done();
+    }
+
     fn done(&mut self) {
         self.rig.receiver.packet_done(self.rig.now);
         self.messages.extend(self.rig.messages());
@@ -277,6 +313,36 @@ proptest! {
         }
     }
 
+    #[test]
+    fn messages_that_lie_apart_are_skipped_and_the_others_delivered_once_and_in_order_and_nothing_stays_behind(
+        plans in vec(plan(), 1..30),
+        firsts in firsts(),
+        turns in vec(0..8usize, 1..20),
+        steps in vec((vec(any::<prop::sample::Index>(), 0..4), vec(any::<prop::sample::Index>(), 0..3), any::<bool>()), 0..60),
+    ) {
+        for framing in FRAMINGS {
+            let chunks = chunks_of(&plans, framing, firsts, &turns);
+            let mut side = Side::new(framing, firsts);
+            let abandoned: BTreeSet<_> = (0..plans.len()).filter(|&index| plans[index].abandoned).collect();
+            for (packet, skips, plain) in &steps {
+                let picks: Vec<_> = packet.iter().map(|pick| pick.index(chunks.len())).collect();
+                if !picks.is_empty() {
+                    side.give(&chunks, &picks);
+                }
+                let skips: BTreeSet<_> = skips.iter().map(|skip| skip.index(plans.len())).collect();
+                side.skip_apart(&(&skips & &abandoned), &chunks);
+                if *plain {
+                    side.skip_abandoned(&plans, &chunks);
+                }
+            }
+            side.skip_apart(&abandoned, &chunks);
+            for index in (0..chunks.len()).filter(|&index| !plans[chunks[index].plan].abandoned) {
+                side.give(&chunks, &[index]);
+            }
+            side.check(&plans, &chunks)?;
+        }
+    }
+
     /// A peer that sends anything: no panic, and no more memory in use than the bounds allow.
     #[test]
     fn a_hostile_peer_that_skips_messages_can_neither_crash_the_receiver_nor_make_it_hold_more_than_two_buffers(
@@ -307,6 +373,12 @@ proptest! {
             let skipped = SkippedMessage { stream: StreamId(stream), unordered: bits & 1 != 0, mid: Mid(message) };
             let is_written = match (framing, bits & 8 == 0) {
                 (framing, true) => packet.fragment(framing, &header, &vec![0; payload_bytes]),
+                _ if bits & 2 != 0 => {
+                    let run = SkippedRun { stream: StreamId(stream), unordered: bits & 1 != 0, first: message, more: u16::try_from(0x7fff & (fragment << (tsn % 13))).unwrap() };
+                    let first = 1 + u16::try_from(fragment).unwrap();
+                    let block = (first, first + u16::try_from(payload_bytes % 7).unwrap());
+                    packet.chunk(&ChunkOut::EnhancedForwardTsn { cumulative: new_cumulative, blocks: &[block], messages: &[run, run] })
+                }
                 (Framing::Data, _) => packet.chunk(&ChunkOut::ForwardTsn { new_cumulative, streams: &[(StreamId(stream), ssn)] }),
                 (Framing::IData, _) => packet.chunk(&ChunkOut::IForwardTsn { new_cumulative, streams: &[skipped] }),
             };
@@ -322,6 +394,10 @@ proptest! {
                 }
                 Some(Ok(Chunk::IForwardTsn(forward))) => {
                     rig.receiver.handle_i_forward_tsn(&forward, bytes.len());
+                    false
+                }
+                Some(Ok(Chunk::EnhancedForwardTsn(forward))) => {
+                    rig.receiver.handle_enhanced_forward_tsn(&forward, bytes.len());
                     false
                 }
                 other => panic!("{other:?}"),

@@ -10,6 +10,7 @@ use crate::send::queue::SendBuffer;
 use crate::wire::{self, ChunkOut, Framing, Mid, PacketBuilder, Ssn, Tsn};
 
 use super::Memory;
+use super::apart::{Apart, Written};
 
 /// The longest wait for a packet that leaves anyway (RFC 3758 §3.5 F3).
 const DELAY_MAX: Duration = Duration::from_millis(200);
@@ -35,9 +36,13 @@ const fn entry_bytes(framing: Framing) -> usize {
 #[derive(Debug, Default)]
 pub(super) struct Forward {
     reach: Reach,
-    /// The Advanced.Peer.Ack.Point, if it lies above the Cumulative TSN Ack Point.
+    /// What the peer was told of chunks that lie apart.
+    apart: Apart,
+    /// The Advanced.Peer.Ack.Point, if it lies above the Cumulative TSN Ack Point; with E-FORWARD-TSN the highest TSN to pass over.
     point: Option<u64>,
-    /// The highest TSN skipped by a FORWARD-TSN; 0 before the first.
+    /// The peer was not told of all that it is to skip.
+    has_news: bool,
+    /// The highest TSN that the peer was told to skip; 0 before the first.
     pub(super) told: u64,
     /// Number of FORWARD-TSNs sent.
     pub(super) count: u64,
@@ -61,9 +66,25 @@ struct Moment {
 impl Forward {
     /// The ledger changed, by an acknowledgement or otherwise.
     #[inline(never)]
-    pub(super) fn look(&mut self, now: Instant, path: &SendPath, ledger: &Ledger, framing: Framing, by_ack: bool) {
-        let moment = moment(now, path, ledger);
-        let point = self.reach.look(ledger, framing.alternates());
+    pub(super) fn look(
+        &mut self,
+        now: Instant,
+        path: &SendPath,
+        ledger: &Ledger,
+        (framing, apart): (Framing, bool),
+        by_ack: bool,
+    ) {
+        let mut moment = moment(now, path, ledger);
+        let point = if apart {
+            let untold = self.apart.look(ledger);
+            self.has_news = untold.has_news;
+            moment.is_lost = untold.is_lost;
+            untold.highest
+        } else {
+            let point = self.reach.look(ledger, framing.alternates());
+            self.has_news = point > Some(self.told);
+            point
+        };
         self.judge(point, moment);
         if by_ack {
             self.heard(moment);
@@ -74,8 +95,9 @@ impl Forward {
         *self = Self { count: self.count, ..Self::default() };
     }
 
-    fn has_news(&self) -> bool {
-        self.point.is_some_and(|point| point > self.told)
+    /// Returns whether the peer was told to pass over this TSN; `apart` if it does so one by one.
+    pub(super) fn has_told(&self, tsn: u64, apart: bool) -> bool {
+        if apart { self.apart.has_told(tsn) } else { tsn <= self.told }
     }
 
     /// The point lies here now. Decides when a packet of its own leaves, if no other takes it along.
@@ -84,7 +106,7 @@ impl Forward {
         if point.is_none() {
             self.due_at = None;
             self.is_owed = false;
-        } else if self.has_news() && !self.is_owed {
+        } else if self.has_news && !self.is_owed {
             // Chunks in flight may arrive, and their acknowledgement would make this FORWARD-TSN needless.
             let wait = if moment.is_lost { Duration::ZERO } else { moment.round_trip.min(DELAY_MAX) };
             let spacing = (moment.round_trip / SPACING_PARTS).min(DELAY_MAX);
@@ -107,7 +129,7 @@ impl Forward {
 
     /// Returns whether it is to be in a packet that leaves now.
     fn joins(&self, now: Instant, round_trip: Duration) -> bool {
-        self.point.is_some() && (self.has_news() || self.is_due(now) || self.is_overdue(now, round_trip))
+        self.point.is_some() && (self.has_news || self.is_due(now) || self.is_overdue(now, round_trip))
     }
 
     /// Returns whether a packet leaves now for its sake.
@@ -122,15 +144,15 @@ impl Forward {
         self.is_owed |= t3 && self.point.is_some();
     }
 
-    /// It left, up to this TSN.
-    fn left(&mut self, now: Instant, cumulative: u64) {
-        self.told = self.told.max(cumulative);
+    /// It left, up to this TSN; some of the news may wait for more room.
+    fn left(&mut self, now: Instant, Written { highest, is_cut }: Written) {
+        self.told = self.told.max(highest);
         self.count += 1;
         self.left_at = Some(now);
         self.due_at = None;
         self.is_owed = false;
-        // What found no room waits until the peer has moved.
-        self.point = Some(cumulative);
+        self.has_news = is_cut;
+        self.point = Some(highest);
     }
 }
 
@@ -152,11 +174,19 @@ impl Memory {
         &mut self,
         now: Instant,
         path: &SendPath,
-        (buffer, ledger, framing): (&SendBuffer, &Ledger, Framing),
+        (buffer, ledger, (framing, apart)): (&SendBuffer, &Ledger, (Framing, bool)),
         packet: &mut PacketBuilder<'_>,
     ) -> bool {
-        if !self.forward.joins(now, round_trip(path)) {
+        let round_trip = round_trip(path);
+        if !self.forward.joins(now, round_trip) {
             return false;
+        }
+        if apart {
+            let again = self.forward.is_due(now) || self.forward.is_overdue(now, round_trip);
+            if let Some(written) = self.forward.apart.write(again, (buffer, ledger, framing), packet) {
+                self.forward.left(now, written);
+                return true;
+            }
         }
         let entries_max = packet.remaining().saturating_sub(HEADER_BYTES) / entry_bytes(framing);
         // FORWARD-TSN names no unordered messages, which have no number.
@@ -168,7 +198,8 @@ impl Memory {
         let Some(advance) = advance(ledger.first_tsn(), passages, entries_max) else { return false };
         let written = write(&advance, framing, packet);
         if written {
-            self.forward.left(now, advance.cumulative);
+            // What found no room waits until the peer has moved.
+            self.forward.left(now, Written { highest: advance.cumulative, is_cut: false });
         }
         written
     }

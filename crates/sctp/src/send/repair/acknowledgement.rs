@@ -39,6 +39,7 @@ impl Repair {
             overtaken_after: self.overtaken_after(now),
             early_retransmit: rules.early_retransmit && !view.allows_new_data(ledger),
             sends_copies: rules.probe != Probe::Off || self.sends_copies(),
+            told_apart: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Partial reliability (RFC 3758 §3.5, RFC 7496 §3).
 
+mod apart;
 mod round_trips;
 
 use super::*;
@@ -17,7 +18,7 @@ fn forwarding(profile: Profile) -> Rig {
 fn forwarding_by(mechanisms: Mechanisms) -> Rig {
     let partial_reliability = PartialReliability { expiry: Expiry::AtOnce, ..PartialReliability::default() };
     let mut rig = Rig::with(&Config { partial_reliability, ..config(mechanisms) }).measured(ms(100));
-    rig.sender.agree(Framing::Data, true);
+    rig.sender.agree(Framing::Data, true, false);
     rig
 }
 
@@ -84,7 +85,7 @@ fn on_a_path_that_takes_no_time_forward_tsn_is_not_repeated_at_the_same_instant(
     let partial_reliability = PartialReliability { expiry: Expiry::AtOnce, ..PartialReliability::default() };
     let config = Config { partial_reliability, ..config(Profile::Rfc9260.mechanisms()) };
     let mut rig = Rig::with(&config).measured(Duration::ZERO);
-    rig.sender.agree(Framing::Data, true);
+    rig.sender.agree(Framing::Data, true, false);
     rig.send(expiring(100, 30));
     rig.packet_with_forward();
     rig.expire();
@@ -378,7 +379,7 @@ fn rfc7496_3_3_a_message_on_its_way_is_evicted_if_no_other_is_left() {
     let mut config = config(Profile::Rfc9260.mechanisms());
     config.limits.send_buffer_bytes = 2 * (1_000 + 128);
     let mut rig = Rig::with(&config);
-    rig.sender.agree(Framing::Data, true);
+    rig.sender.agree(Framing::Data, true, false);
     rig.send(message(1_000).with_priority(3));
     rig.packet_with_forward();
     rig.send(message(1_000).with_priority(3));

@@ -165,7 +165,7 @@ fn whatever_rides_along_leaves_room_for_the_new_data_in_either_chunk() {
     for framing in [Framing::Data, Framing::IData] {
         for len in 1..=150 {
             let mut rig = light();
-            rig.sender.agree(framing, false);
+            rig.sender.agree(framing, false, false);
             rig.path.sizes.set_framing(framing);
             stream(&mut rig, 4, len);
             rig.flight(3_000 / (24 + len), len);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::receive::assembly::order::Number;
 use crate::receive::assembly::ready::Ready;
 use crate::receive::assembly::run::Run;
-use crate::receive::assembly::{Piece, Place};
+use crate::receive::assembly::{Piece, Place, SkipsSoFar};
 use crate::receive::tracker::Spot;
 use crate::wire::{Data, Ssn, StreamId};
 
@@ -73,7 +73,7 @@ impl Reassembly {
         ready: &mut Ready,
     ) -> Result<(Option<Run>, Option<Skipped>), &'static str> {
         let spot = *place.spot;
-        if !piece.beginning() && self.skipped == spot.tsn - 1 {
+        if !piece.beginning() && (self.skipped == spot.tsn - 1 || self.follows_skipped(place)) {
             self.drop_fragment(ready, spot.tsn, piece.end());
             return Ok((None, None));
         }
@@ -135,6 +135,12 @@ impl Reassembly {
         Ok(found)
     }
 
+    /// Whether the chunk before may have been passed over with its message: no message that is held goes on behind it.
+    fn follows_skipped(&self, place: &Place<'_>) -> bool {
+        let spot = *place.spot;
+        place.skips_so_far == SkipsSoFar::Apart && spot.before_received && !self.is_open_before(spot)
+    }
+
     fn remove_before(&mut self, spot: Spot, ready: &mut Ready) -> Option<Box<Run>> {
         if spot.is_next {
             let head = self.head.take()?;
@@ -192,6 +198,25 @@ impl Reassembly {
             if is_complete_so_far {
                 return;
             }
+        }
+    }
+
+    /// The chunks from `first` to `last` were abandoned with all that is outstanding of their messages: drops the fragments of these. `is_next`:
+    /// no TSN below is missing. Costs as much as is dropped.
+    pub(super) fn pass_over(&mut self, first: u64, last: u64, is_next: bool, ready: &mut Ready) {
+        if is_next {
+            self.drop_head(ready);
+        }
+        let below = self.runs.range(..first).next_back().map(|(&below, run)| (below, run.next(), run.ends));
+        if let Some((below, next, ends)) = below
+            && (next > first || next == first && !ends)
+        {
+            self.remove(below, ready);
+        }
+        while let Some((&start, run)) = self.runs.range(first..=last + 1).next()
+            && (start <= last || !run.begins)
+        {
+            self.remove(start, ready);
         }
     }
 
