@@ -460,7 +460,7 @@ impl Repair {
         }
     }
 
-    /// FORWARD-TSN left, which tells the peer to pass over some TSNs: T3-rtx runs until it is answered (RFC 3758 §3.5 C5). For the round trip it is one more
+    /// A FORWARD-TSN was sent: T3-rtx runs until it is answered (RFC 3758 §3.5 C5). For the round trip it is one more
     /// transmission of what it skips: the SACK that covers that answers either.
     pub(super) fn on_forward_left(&mut self, now: Instant, has_told: impl Fn(u64) -> bool, again: Again) {
         if self.timers.t3().is_none() {
