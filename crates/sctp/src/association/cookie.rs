@@ -27,7 +27,7 @@
 //! |                        MAC, 16 bytes                          |
 //! ```
 //!
-//! Y is the three highest bits of the extensions, of which there are eleven.
+//! Y is the three highest of the eleven bits of the extensions.
 //!
 //! The part above the double line is encrypted with a key stream that the MAC selects, so that a cookie reveals nothing about this side's clock.
 
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_wish_for_a_longer_life_is_rounded_up_and_bounded() {
-        for (wished_ms, granted_ms) in [(0, 0), (1, 1_000), (1_000, 1_000), (59_900, 60_000), (9_000_000, 60_000)] {
+        for (wished_ms, granted_ms) in [(0, 0), (1, 2_000), (2_000, 2_000), (59_900, 60_000), (9_000_000, 60_000)] {
             let cookie = Cookie { prolonged: Duration::from_millis(wished_ms), ..cookie() };
             let sealed = cookie.seal(&context(1));
             let verdict = Cookie::open(&context(1), cookie.created_at, &bearer(&cookie), &sealed);

@@ -259,9 +259,9 @@ impl Association {
         self.conclude_data(arrival, verdict)
     }
 
-    /// FORWARD-TSN, I-FORWARD-TSN and E-FORWARD-TSN: taken where DATA or I-DATA would be (RFC 3758 §3.6, RFC 8260 §2.3.1). I-FORWARD-TSN is taken from
-    /// a peer that has announced FORWARD-TSN alone, too. Linux lists no I-FORWARD-TSN, but sends it; what it abandoned would hold up its
-    /// streams for ever.
+    /// Handles FORWARD-TSN, I-FORWARD-TSN and E-FORWARD-TSN in the states that accept DATA or I-DATA (RFC 3758 §3.6, RFC 8260 §2.3.1). I-FORWARD-TSN
+    /// is also accepted from a peer that has announced FORWARD-TSN alone: Linux sends it without listing it, and abandoned messages would
+    /// otherwise block their streams.
     fn handle_forward_tsn(&mut self, arrival: &mut Arrival<'_>, skip: Skip<'_>) -> Rest {
         let agreed = self.agreed();
         let interleaves = agreed.framing() == Framing::IData;

@@ -29,8 +29,8 @@ pub(crate) struct SackTerms {
     pub(crate) early_retransmit: bool,
     /// Chunks may be sent again before a timeout, so SACKs for older chunks may still be in flight; see [`is_overtaken`](super::loss::is_overtaken).
     pub(crate) sends_copies: bool,
-    /// The highest abandoned TSN that the peer was told to pass over, if it passes over such chunks one by one: a report of it or a lower one does
-    /// not show that it has arrived.
+    /// With E-FORWARD-TSN, the highest abandoned TSN that was named to the peer. A report of it or of a lower abandoned TSN does not show that
+    /// the chunk has arrived.
     pub(crate) told_apart: Option<u64>,
 }
 

@@ -191,7 +191,7 @@ impl Digest {
 }
 
 impl Digest {
-    /// The peer has a chunk of an abandoned message, or has passed over it as it was `told`.
+    /// The peer reports a chunk of an abandoned message: received, or passed over because it was `told` to.
     #[cold]
     pub(super) fn settle_abandoned(&mut self, tsn: u64, chunk: &Chunk, told: bool) {
         self.abandoned_acked = true;

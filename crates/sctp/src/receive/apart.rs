@@ -18,7 +18,7 @@ impl Receiver {
             (last > cumulative).then_some((first.max(cumulative + 1), last))
         });
         let Some((_, highest)) = blocks.clone().last() else { return self.sack.saw_old_forward() };
-        // The sender counts from what this side has acknowledged, and sends nothing further above it than that.
+        // The sender's cumulative TSN is one that this side has acknowledged, and its chunks lie within the span above it.
         let is_sound = base <= cumulative && highest - cumulative <= u64::from(TSN_SPAN_MAX);
         if !is_sound || !self.has_room_for_skips(forward.messages().len()) {
             self.drop_chunk();
@@ -41,7 +41,7 @@ impl Receiver {
         self.assembly.advance(self.tracker.cumulative(), &mut self.ready);
     }
 
-    /// Whether messages of so many runs may be skipped: their streams may be new, and their numbers wait for earlier ones.
+    /// Returns whether there is room to skip this many runs: each may add a stream, and a number that waits for earlier ones.
     fn has_room_for_skips(&self, runs: usize) -> bool {
         let growth_bytes = self.assembly.forward_growth_bytes_max(runs) + runs * WAITING_ENTRY_BYTES;
         self.window.has_room_for_tables(self.used_bytes(), growth_bytes)

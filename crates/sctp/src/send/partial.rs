@@ -118,7 +118,7 @@ impl Partial {
         self.0.as_ref().map_or(0, |memory| memory.forward.told)
     }
 
-    /// Returns whether the peer was told to pass over this TSN; `apart` if it does so one by one.
+    /// Returns whether this TSN was named to the peer, by E-FORWARD-TSN if `apart`.
     pub(super) fn has_told(&self, tsn: u64, apart: bool) -> bool {
         self.0.as_ref().is_some_and(|memory| memory.forward.has_told(tsn, apart))
     }

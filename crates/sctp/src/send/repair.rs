@@ -459,8 +459,8 @@ impl Repair {
         }
     }
 
-    /// FORWARD-TSN was sent for the TSNs for which `has_told` holds: T3-rtx runs until it is answered (RFC 3758 §3.5 C5). For RTT measurement it counts as a retransmission of
-    /// the skipped chunks, because the SACK that covers them answers either.
+    /// FORWARD-TSN was sent for the TSNs for which `has_told` holds: T3-rtx runs until it is answered (RFC 3758 §3.5 C5). For RTT measurement it
+    /// counts as a retransmission of the skipped chunks, because the SACK that covers them answers either.
     pub(super) fn on_forward_left(&mut self, now: Instant, has_told: impl Fn(u64) -> bool, again: Again) {
         if self.timers.t3().is_none() {
             self.timers.start(now, self.rto());

@@ -76,7 +76,7 @@ pub(super) enum Turn {
     Past,
 }
 
-/// What has a number that is not due yet.
+/// An entry for a number that is not due yet.
 #[derive(Debug)]
 enum Waiting<N> {
     Message(Held),

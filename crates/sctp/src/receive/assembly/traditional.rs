@@ -70,7 +70,7 @@ impl Traditional {
         self.order.growth_bytes_max(streams)
     }
 
-    /// Drops what is held of messages with a chunk from `first` to `last`; `is_next` if no TSN below is missing.
+    /// Drops the fragments held of messages with a chunk from `first` to `last`; `is_next` if no TSN below is missing.
     pub(super) fn pass_over(&mut self, (first, last): (u64, u64), is_next: bool, ready: &mut Ready) {
         self.reassembly.pass_over(first, last, is_next, ready);
     }

@@ -7,34 +7,34 @@ use crate::send::messages::OutboundMessage;
 use crate::send::queue::SendBuffer;
 use crate::wire::{ChunkOut, EnhancedForwardTsn, Framing, PacketBuilder, SkippedRun, StreamId, Tsn};
 
-/// The abandoned chunks that the peer was told to pass over.
+/// The abandoned chunks that were named to the peer.
 #[derive(Debug, Default)]
 pub(super) struct Apart {
     told: BTreeSet<u64>,
 }
 
-/// What there is to tell.
+/// The chunks that the peer has yet to pass over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Untold {
     /// The highest TSN that the peer is to pass over, told or not.
     pub(super) highest: Option<u64>,
-    /// The peer was not told of all.
+    /// Some have not been named yet.
     pub(super) has_news: bool,
     /// A chunk among the news will not arrive, as far as is known.
     pub(super) is_lost: bool,
 }
 
-/// What was written.
+/// The result of writing a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Written {
-    /// The highest TSN that the peer is told to pass over.
+    /// The highest TSN named.
     pub(super) highest: u64,
     /// Some of the news found no room.
     pub(super) is_cut: bool,
 }
 
 impl Apart {
-    /// Compares what the ledger asks for with what the peer was told.
+    /// Compares the ledger's abandoned chunks with those already named.
     pub(super) fn look(&mut self, ledger: &Ledger) -> Untold {
         let first_tsn = ledger.first_tsn();
         if self.told.first().is_some_and(|&told| told < first_tsn) {
@@ -51,13 +51,13 @@ impl Apart {
         untold
     }
 
-    /// Whether the peer was told to pass over this chunk.
+    /// Returns whether this TSN was named to the peer.
     pub(super) fn has_told(&self, tsn: u64) -> bool {
         self.told.contains(&tsn)
     }
 
-    /// Writes the news, or with `again` all that the peer has not confirmed. Messages are told as a whole: a fragment that came after the rest was
-    /// passed over would belong to nothing. `None` if there was no room, or nothing to tell.
+    /// Names the new chunks, or with `again` all that the peer has not confirmed. A message is named as a whole: a fragment that arrived after
+    /// the rest was passed over would belong to no message. Returns `None` if nothing was written.
     pub(super) fn write(
         &mut self,
         again: bool,
@@ -102,7 +102,7 @@ impl Apart {
     }
 }
 
-/// What the peer is told of a message. DATA does not number unordered messages: their TSNs are all.
+/// Stream, U bit and number by which the chunk names a message. DATA does not number unordered messages; their TSNs identify them.
 fn name(message: &OutboundMessage, framing: Framing) -> Option<(StreamId, bool, u32)> {
     let &OutboundMessage { stream, unordered, number, .. } = message;
     match framing {

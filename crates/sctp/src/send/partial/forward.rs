@@ -36,7 +36,7 @@ const fn entry_bytes(framing: Framing) -> usize {
 #[derive(Debug, Default)]
 pub(super) struct Forward {
     reach: Reach,
-    /// What the peer was told of chunks that lie apart.
+    /// The contents of E-FORWARD-TSN, if that was agreed on.
     apart: Apart,
     /// The Advanced.Peer.Ack.Point, if it lies above the Cumulative TSN Ack Point; with E-FORWARD-TSN the highest TSN to pass over.
     point: Option<u64>,
@@ -95,7 +95,7 @@ impl Forward {
         *self = Self { count: self.count, ..Self::default() };
     }
 
-    /// Returns whether the peer was told to pass over this TSN; `apart` if it does so one by one.
+    /// Returns whether this TSN was named to the peer, by E-FORWARD-TSN if `apart`.
     pub(super) fn has_told(&self, tsn: u64, apart: bool) -> bool {
         if apart { self.apart.has_told(tsn) } else { tsn <= self.told }
     }

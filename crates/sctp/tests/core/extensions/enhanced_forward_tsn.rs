@@ -105,7 +105,7 @@ fn with_i_data_it_names_messages_of_either_kind() {
     peer.take();
     peer.give(&[enhanced(2, &[(1, 2)], &[(0, 1, 1)])]);
     assert_eq!((peer.take_one().sack().cumulative, peer.payloads()), (5, vec![&b"a"[..], b"d"]));
-    // Unordered message 0 is in two parts, the second of which is given up.
+    // The second part of unordered message 0 is abandoned.
     peer.give(&[i_data(6, 0, 6, 0, b"u")]);
     peer.take();
     peer.give(&[enhanced(6, &[(1, 1)], &[(0, 0, 0x8000)])]);

@@ -1,8 +1,8 @@
-//! What the sender tells by E-FORWARD-TSN (docs/enhanced-forward-tsn.md), and what it does with the answers.
+//! The sender of E-FORWARD-TSN (docs/enhanced-forward-tsn.md).
 
 use super::*;
 
-/// What a packet told: the cumulative TSN, the blocks, and stream, first SSN and further messages of each run.
+/// The contents of an E-FORWARD-TSN: the cumulative TSN, the blocks, and stream, first SSN and further messages of each run.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Told {
     cumulative: u32,
@@ -22,7 +22,7 @@ fn rig() -> Rig {
     rig_in(Framing::Data, Expiry::BeforeRetransmission)
 }
 
-/// The next packet: what it tells, and the TSNs of its DATA.
+/// The next packet: its E-FORWARD-TSN and the TSNs of its DATA.
 fn packet(rig: &mut Rig) -> (Option<Told>, Vec<u32>) {
     let mut bytes = Vec::new();
     let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
@@ -85,7 +85,7 @@ fn one_packet_tells_of_all_that_was_lost_of_abandoned_messages_and_repairs_the_r
             };
             let told = Told { cumulative: 1, blocks: vec![(1, 1), (3, 3), (5, 5)], runs };
             assert_eq!(packet(&mut rig), (Some(told), vec![3, 5, 7]), "{framing:?} {ordered}");
-            assert_eq!(packet(&mut rig).0, None, "nothing is told twice");
+            assert_eq!(packet(&mut rig).0, None, "nothing is named twice");
             rig.wait(100);
             rig.sack(11, &[]);
             assert!(rig.sender.is_drained());
@@ -262,5 +262,5 @@ fn what_finds_no_room_is_told_in_the_next_packet() {
     let mut blocks: Vec<_> = told.iter().flat_map(|told| told.blocks.iter().copied()).collect();
     blocks.dedup();
     let expected: Vec<_> = (0..200).map(|number| (1 + 2 * number, 1 + 2 * number)).take(blocks.len()).collect();
-    assert!(blocks.len() > 80 && blocks == expected, "each is told once, in order: {blocks:?}");
+    assert!(blocks.len() > 80 && blocks == expected, "each is named once, in order: {blocks:?}");
 }
