@@ -226,7 +226,7 @@ impl Trust {
 
     /// Trusts certificates for whose fingerprint `is_trusted` returns true, such as those of a list that changes, or unknown ones at their
     /// first use. The peer has to prove that it holds the private key in any case. The function runs in the middle of a handshake and should be
-    /// quick.
+    /// quick. It is not asked about a server whose session is resumed: that server was trusted by the same endpoint before.
     pub fn deciding(is_trusted: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static) -> Self {
         Self(TrustKind::Fingerprints(Arc::new(move |hash| is_trusted(&Fingerprint(*hash)))))
     }

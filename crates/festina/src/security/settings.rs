@@ -6,7 +6,7 @@ use std::sync::Arc;
 use festina_secure::pinned::{PinnedClients, PinnedServer};
 use rustls::client::danger::ServerCertVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoClientAuth, ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::server::{NoClientAuth, NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
@@ -56,7 +56,8 @@ impl Security {
         self
     }
 
-    /// Clients must have a certificate, one that is trusted. By default, clients are anonymous.
+    /// Clients must have a certificate, one that is trusted. By default, clients are anonymous. Sessions are not resumed then, so that the trust is
+    /// asked each time.
     pub fn with_client_trust(mut self, trust: Trust) -> Self {
         self.client_trust = Some(trust);
         self
@@ -101,6 +102,10 @@ impl Security {
         if self.client_trust.is_some() && server.is_none() {
             return Err(SecurityError::Settings("clients are to be checked, but there is no identity".to_owned()));
         }
+        if self.client_trust.is_some() && self.early_messages {
+            let problem = "early messages need sessions that are resumed, which skips the check of client certificates";
+            return Err(SecurityError::Settings(problem.to_owned()));
+        }
         Ok(TlsSettings { client: client.map(Arc::new), server: server.map(Arc::new) })
     }
 
@@ -143,7 +148,12 @@ impl Security {
         let mut config =
             builder.with_client_cert_verifier(verifier).with_single_cert(chain.clone(), key.clone_key())?;
         config.alpn_protocols.clone_from(&self.alpn);
-        config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+        if self.client_trust.is_some() {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        } else {
+            config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+        }
         if self.early_messages {
             // The only value besides 0 that QUIC's rules allow (RFC 9001 §4.6.1).
             config.max_early_data_size = u32::MAX;

@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use festina::blocking::{Association, Endpoint, Listener, ReadyKind, WaitError};
+use festina::security::Trust;
 use festina::{Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Message, SendError, TryRecvError};
 use festina_emulate::UdpProxy;
 use festina_netsim::LinkConfig;
+
+use crate::encrypted::{server_settings, with};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -49,6 +52,17 @@ fn calls_wait_as_long_as_they_may_and_the_end_is_told_by_its_kind() {
     assert!(error.to_string().contains("enough of it"), "{error}");
     pair.server.close(LONG).unwrap();
     assert!(pair.listener.accept(None).unwrap().is_none());
+}
+
+#[test]
+fn an_encrypted_endpoint_is_used_in_the_same_way() {
+    let (security, fingerprint) = server_settings();
+    let pair = pair(&with(security.with_server_trust(Trust::fingerprints([fingerprint]))));
+    pair.near.send("once", LONG).unwrap();
+    assert_eq!(pair.far.recv(LONG).unwrap().unwrap().payload, "once");
+    assert_eq!(pair.near.peer_identity().unwrap().fingerprint(), fingerprint);
+    pair.near.shutdown(LONG).unwrap();
+    pair.server.close(LONG).unwrap();
 }
 
 #[test]

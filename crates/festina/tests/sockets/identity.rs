@@ -93,6 +93,31 @@ async fn clients_without_a_trusted_certificate_are_refused_if_one_is_demanded() 
 }
 
 #[tokio::test]
+async fn a_client_whose_trust_was_withdrawn_does_not_resume_its_session() {
+    let (server, fingerprint) = server_settings();
+    let is_trusted = Arc::new(AtomicBool::new(true));
+    let decision = is_trusted.clone();
+    let server = server.with_client_trust(Trust::deciding(move |_| decision.load(Ordering::Relaxed)));
+    let early = Endpoint::bind("127.0.0.1:0".parse().unwrap(), with(server.clone().with_early_messages())).await;
+    assert!(matches!(early, Err(BindError::Security(SecurityError::Settings(_)))), "{early:?}");
+    let client = trusting(fingerprint).with_identity(Identity::self_signed("client.test").unwrap());
+    let (client, server) = (endpoint_with(with(client)).await, endpoint_with(with(server)).await);
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    in_time(async {
+        let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+        let (near, far) = (near.unwrap(), far.unwrap());
+        // Time for a ticket to arrive, if there were one.
+        far.send("hello").await.unwrap();
+        near.recv().await.unwrap();
+        near.shutdown().await.unwrap();
+        is_trusted.store(false, Ordering::Relaxed);
+        let refused = failure(client.connect(server.local_addr()).await.map(|_| ()));
+        assert!(matches!(refused, SecurityFailure::Alert { .. }), "{refused}");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn no_common_protocol_is_an_error() {
     let (server, fingerprint) = server_settings();
     let client = trusting(fingerprint).with_alpn(["one"]);
