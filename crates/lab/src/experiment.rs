@@ -186,6 +186,10 @@ pub(crate) fn deviation(published: f64, measured: Option<f64>) -> Option<f64> {
 /// A statement about the shape of the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
+    /// The name by which the ledger finds it; empty if no paper says it.
+    pub id: String,
+    /// Under which reading of the paper it was judged; empty if there is one only.
+    pub under: &'static str,
     /// The statement, as a sentence.
     pub statement: String,
     /// Whether it holds.
@@ -206,7 +210,19 @@ impl Check {
 
     /// A check whose verdict is known, such as from [`Evidence`](crate::evidence::Evidence).
     pub fn judged(statement: impl Into<String>, verdict: Verdict) -> Self {
-        Self { statement: statement.into(), verdict }
+        Self { id: String::new(), under: "", statement: statement.into(), verdict }
+    }
+
+    /// Gives it the name by which the ledger finds it.
+    #[must_use]
+    pub fn id(self, id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..self }
+    }
+
+    /// Says under which reading of the paper it was judged.
+    #[must_use]
+    pub fn under(self, reading: &'static str) -> Self {
+        Self { under: reading, statement: format!("{} ({reading})", self.statement), ..self }
     }
 }
 

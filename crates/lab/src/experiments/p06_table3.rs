@@ -112,8 +112,10 @@ impl Experiment for P06Table3 {
         let steps: Vec<Option<&PointSummary>> = (0..STEPS.len()).map(|step| at(results, step)).collect();
         let steps = steps.as_slice();
         vec![
-            falls(steps, "Each step lowers the mean delay of timeouts and fast retransmissions together.", both_mean),
-            falls(steps, "Each step lowers the mean delay of timeouts.", |step| Quantity::Mean.each(step, Timeout)),
+            falls(steps, "Each step lowers the mean delay of timeouts and fast retransmissions together.", both_mean)
+                .id("each-step-both"),
+            falls(steps, "Each step lowers the mean delay of timeouts.", |step| Quantity::Mean.each(step, Timeout))
+                .id("each-step-timeouts"),
             fast_explodes(steps),
             fewer_timeouts(steps),
             large_reduction(steps),
@@ -263,14 +265,16 @@ fn fast_explodes(steps: &[Option<&PointSummary>]) -> Check {
     let mut evidence = Evidence::new();
     let more = ratio(steps, [1, 0], |step| Quantity::Number.each(step, Fast));
     evidence.cell("fast retransmissions, times as many:", more, Bound::MoreThan(DRASTICALLY));
-    evidence.check("The first step drastically increases the number of fast retransmissions: fourfold at least.")
+    evidence
+        .check("The first step drastically increases the number of fast retransmissions: fourfold at least.")
+        .id("fast-explodes")
 }
 
 fn fewer_timeouts(steps: &[Option<&PointSummary>]) -> Check {
     let mut evidence = Evidence::new();
     let fewer = ratio(steps, [1, 0], |step| Quantity::Number.each(step, Timeout));
     evidence.cell("timeouts, times as many:", fewer, Bound::LessThan(1.0));
-    evidence.check("The first step reduces the number of timeouts.")
+    evidence.check("The first step reduces the number of timeouts.").id("fewer-timeouts")
 }
 
 /// "A large reduction in the average retransmission latency - for any number of retransmissions" (§4.5).
@@ -284,12 +288,13 @@ fn large_reduction(steps: &[Option<&PointSummary>]) -> Check {
     }
     evidence
         .check("The first step reduces the mean delay much, for any number of retransmissions: by a fifth at least.")
+        .id("large-reduction")
 }
 
 fn restart_adds(steps: &[Option<&PointSummary>]) -> Check {
     let mut evidence = Evidence::new();
     evidence.cell("times as many:", ratio(steps, [2, 1], numbers), Bound::Within(1.0, A_FEW));
-    evidence.check("The modified timer restart adds a few retransmissions: up to a half.")
+    evidence.check("The modified timer restart adds a few retransmissions: up to a half.").id("restart-adds")
 }
 
 /// In the table one of 634 is fast.
@@ -299,7 +304,9 @@ fn timeouts_remain(steps: &[Option<&PointSummary>]) -> Check {
     let mut evidence = Evidence::new();
     let ratio = fast.zip(timeouts).and_then(|(fast, timeouts)| Estimate::ratio(&fast, &timeouts));
     evidence.cell("fast over timeouts:", ratio, Bound::LessThan(0.05));
-    evidence.check("Without SACK delay nearly all are timeouts: fewer than one in twenty is fast.")
+    evidence
+        .check("Without SACK delay nearly all are timeouts: fewer than one in twenty is fast.")
+        .id("timeouts-remain")
 }
 
 fn several_spurious(steps: &[Option<&PointSummary>]) -> Check {
@@ -308,7 +315,7 @@ fn several_spurious(steps: &[Option<&PointSummary>]) -> Check {
     let mut evidence = Evidence::new();
     let share = share.and_then(|share| Estimate::of(&share)).map(|share| share.times(100.0));
     evidence.cell("% of the timeouts:", share, Bound::MoreThan(SEVERAL_PERCENT));
-    evidence.check("Without SACK delay several are spurious: at least a quarter.")
+    evidence.check("Without SACK delay several are spurious: at least a quarter.").id("several-spurious")
 }
 
 /// "The large maximum peaks are also greatly reduced" (§4.5).
@@ -320,4 +327,5 @@ fn maxima_fall(steps: &[Option<&PointSummary>]) -> Check {
     }
     evidence
         .check("Every step greatly reduces the longest first retransmission against the original: by a fifth at least.")
+        .id("maxima-fall")
 }

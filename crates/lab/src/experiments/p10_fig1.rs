@@ -169,7 +169,7 @@ impl Experiment for P10Fig1 {
                 "Streams with less than the median loss have delays above 500 ms, too.",
                 ABOVE_LITTLE_LOSS,
                 Bound::MoreThan(0.0),
-            ),
+            ).id("little-loss"),
             check(
                 "Festina's analysis finds the longest delay of 98% of all streams within a millisecond.",
                 LONGEST_RIGHT,

@@ -122,19 +122,22 @@ impl Experiment for P10Fig12 {
                 &tested,
                 &|it| it.kbit_s < THICK_FROM_KBIT_S,
                 NOTICEABLE,
-            ),
+            )
+            .id("thin-alike"),
             check(
                 "From 400 kbit/s on both streams have the same throughput within 3%.",
                 &tested,
                 &|it| it.kbit_s >= THICK_FROM_KBIT_S,
                 NEARLY,
-            ),
+            )
+            .id("thick-alike"),
             check(
                 "The greedy stream has the same throughput beside either within 3%.",
                 &differences(results, GREEDY),
                 &|_| true,
                 NEARLY,
-            ),
+            )
+            .id("greedy-alike"),
         ]
     }
 

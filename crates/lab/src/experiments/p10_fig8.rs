@@ -262,7 +262,7 @@ pub(super) fn modification_checks(case: &Case<'_>) -> Vec<Check> {
             against_lksctp(Group::ModExpBo),
             &[Second, Third],
             &[Max],
-        ),
+        ).id("no-backoff-maximum"),
         case.compared(
             "Without exponential backoff mean and 99% are only marginally lower: by less than a tenth, and not higher by more than a \
              hundredth.",
@@ -270,28 +270,28 @@ pub(super) fn modification_checks(case: &Case<'_>) -> Vec<Check> {
             &SHOWN,
             &[Mean, P99],
             MARGINALLY,
-        ),
-        case.below("An RTO.Min of 200 ms lowers mean and 99%.", against_lksctp(Group::ModMinRto), &SHOWN, &[Mean, P99]),
+        ).id("no-backoff-mean"),
+        case.below("An RTO.Min of 200 ms lowers mean and 99%.", against_lksctp(Group::ModMinRto), &SHOWN, &[Mean, P99]).id("min-rto"),
         case.compared(
             "Fast retransmission on the first indication lowers mean and 99% drastically: at least by a fifth.",
             against_lksctp(Group::ModFr),
             &SHOWN,
             &[Mean, P99],
             DRASTICALLY,
-        ),
+        ).id("fast"),
         case.compared(
             "Its maximum is still high: above that of all modifications.",
             [Group::ModFr, Group::AllMods],
             &SHOWN,
             &[Max],
             Bound::MoreThan(1.0),
-        ),
+        ).id("fast-maximum"),
         case.below(
             "All modifications together lower mean, 99% and maximum of every retransmission.",
             against_lksctp(Group::AllMods),
             &SHOWN,
             &[Mean, P99, Max],
-        ),
+        ).id("all-modifications"),
         pronounced(case),
         costs_little(case),
     ]
@@ -317,7 +317,7 @@ fn costs_little(case: &Case<'_>) -> Check {
     evidence.cell("more for each message:", more, Bound::LessThan(SLIGHTLY_MORE));
     evidence.check(
         "All modifications need slightly more bandwidth than lksctp: at most a retransmission more for ten messages.",
-    )
+    ).id("costs-little")
 }
 
 /// "Improvements from the modifications got more pronounced on the 2nd and 3rd retransmission."
@@ -334,7 +334,9 @@ fn pronounced(case: &Case<'_>) -> Check {
         let what = format!("ms saved at the {} less those at the {}:", later.name(), earlier.name());
         evidence.cell(what, more, Bound::MoreThan(0.0));
     }
-    evidence.check("The later the retransmission, the more milliseconds all modifications together save in the mean.")
+    evidence
+        .check("The later the retransmission, the more milliseconds all modifications together save in the mean.")
+        .id("later-more")
 }
 
 /// "Each individual modification improves upon lksctp", and "the relative magnitude of the improvements tends to increase with the
@@ -374,7 +376,9 @@ pub(super) fn relative_checks(case: &Case<'_>) -> [Check; 2] {
         tends.cell(what, change, Bound::LessThan(0.0));
     }
     [
-        each.check("Each modification alone lowers the mean of every retransmission."),
-        tends.check("Relative to lksctp, the modifications improve later retransmissions more, on average over them."),
+        each.check("Each modification alone lowers the mean of every retransmission.").id("each-alone"),
+        tends
+            .check("Relative to lksctp, the modifications improve later retransmissions more, on average over them.")
+            .id("relative"),
     ]
 }

@@ -125,7 +125,7 @@ impl Experiment for P10Fig8a {
         let case = Case::new(results, &SHOWN_CASE);
         let mut checks = modification_checks(&case);
         checks.extend(tcp_checks(&case));
-        checks.push(trend_check(results));
+        checks.push(trend_check(results).id("trends"));
         checks
     }
 
@@ -166,33 +166,39 @@ fn tcp_checks(case: &Case<'_>) -> Vec<Check> {
             [tcp, lksctp],
             &[First, Second],
             &every,
-        ),
-        case.below("lksctp has the better average of the 3rd retransmission.", [lksctp, tcp], &[Third], &[Mean]),
+        )
+        .id("tcp-first-second"),
+        case.below("lksctp has the better average of the 3rd retransmission.", [lksctp, tcp], &[Third], &[Mean])
+            .id("lksctp-third-mean"),
         case.below(
             "99% and maximum of the 3rd retransmission are better with TCP than with lksctp.",
             [tcp, lksctp],
             &[Third],
             &[P99, Max],
-        ),
+        )
+        .id("tcp-third"),
         case.below(
             "All modifications together are better than TCP in mean and 99% of every retransmission.",
             [all, tcp],
             &SHOWN,
             &[Mean, P99],
-        ),
+        )
+        .id("better-than-tcp"),
         case.below(
             "TCP's maximum of the 1st and 2nd retransmission is lower than with all modifications.",
             [tcp, all],
             &[First, Second],
             &[Max],
-        ),
+        )
+        .id("tcp-maxima"),
         case.compared(
             "TCP's maximum of the 3rd retransmission is much higher: at least one and a half times.",
             [tcp, all],
             &[Third],
             &[Max],
             Bound::MoreThan(MUCH_HIGHER),
-        ),
+        )
+        .id("tcp-third-maximum"),
     ]
 }
 

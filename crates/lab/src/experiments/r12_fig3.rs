@@ -98,7 +98,7 @@ fn worst_check(results: &Results) -> Check {
             }
         }
     }
-    evidence.check("The average delay is highest with 72 bytes and 50% important messages (fixed sizes).")
+    evidence.check("The average delay is highest with 72 bytes and 50% important messages (fixed sizes).").id("worst")
 }
 
 fn size_check(results: &Results) -> Check {
@@ -110,7 +110,7 @@ fn size_check(results: &Results) -> Check {
             evidence.cell(what, ratio(small, large), Bound::MoreThan(1.0));
         }
     }
-    evidence.check("The larger the messages, the lower their average delay (fixed sizes).")
+    evidence.check("The larger the messages, the lower their average delay (fixed sizes).").id("size")
 }
 
 fn overhead_check(results: &Results) -> Check {
@@ -119,7 +119,9 @@ fn overhead_check(results: &Results) -> Check {
         let [small, large] = ["72B", "716B"].map(|size| average(results, sizes, size, "100%"));
         evidence.cell(format!("72B over 716B, {sizes}:"), ratio(small, large), Bound::MoreThan(1.0));
     }
-    evidence.check("If all messages are important, the smallest take longer than the largest: more headers.")
+    evidence
+        .check("If all messages are important, the smallest take longer than the largest: more headers.")
+        .id("overhead")
 }
 
 fn sizes_check(results: &Results) -> Check {
@@ -131,5 +133,5 @@ fn sizes_check(results: &Results) -> Check {
             evidence.cell(format!("{size}, {important}: more by"), over, Bound::Within(-UNCHANGED, UNCHANGED));
         }
     }
-    evidence.check("Normally distributed sizes change nothing significantly: within 15%.")
+    evidence.check("Normally distributed sizes change nothing significantly: within 15%.").id("normal-sizes")
 }

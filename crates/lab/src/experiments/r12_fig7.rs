@@ -113,7 +113,7 @@ fn reduction_check(results: &Results, important: &str, least: f64) -> Check {
     let cell = [("size", SMALL), ("load", BASE_LOAD), ("important", important)];
     let reduction = reduction(results, &cell, [OF_2012, NR_SACK]);
     evidence.cell("lower by a share of", reduction, Bound::MoreThan(least));
-    evidence.check(statement)
+    evidence.check(statement).id(format!("gain-{important}"))
 }
 
 fn coincidence_check(results: &Results) -> Check {
@@ -125,7 +125,9 @@ fn coincidence_check(results: &Results) -> Check {
             evidence.cell(format!("{size} at {load}: lower by"), difference, Bound::Within(-COINCIDE, COINCIDE));
         }
     }
-    evidence.check("If all messages are important, the delays with and without NR-SACK coincide: within 5%.")
+    evidence
+        .check("If all messages are important, the delays with and without NR-SACK coincide: within 5%.")
+        .id("coincide")
 }
 
 /// The loads that there are with messages of a size.
@@ -149,7 +151,9 @@ fn growth_check(results: &Results) -> Check {
             evidence.cell(what, growth, Bound::MoreThan(1.0));
         }
     }
-    evidence.check("With NR-SACK and 72 bytes, the average delay grows with the share of important messages.")
+    evidence
+        .check("With NR-SACK and 72 bytes, the average delay grows with the share of important messages.")
+        .id("growth")
 }
 
 fn size_check(results: &Results) -> Check {
@@ -161,7 +165,7 @@ fn size_check(results: &Results) -> Check {
             evidence.cell(format!("{size}, {important}: lower by"), gain, Bound::LessThan(NO_GAIN));
         }
     }
-    evidence.check("From 348 bytes on, NR-SACK gains nothing: less than 5%.")
+    evidence.check("From 348 bytes on, NR-SACK gains nothing: less than 5%.").id("large")
 }
 
 fn load_check(results: &Results) -> Check {
@@ -171,9 +175,11 @@ fn load_check(results: &Results) -> Check {
         let gain = reduction(results, &cell, [OF_2012, NR_SACK]);
         evidence.cell(format!("load {load}: lower by"), gain, Bound::MoreThan(0.0));
     }
-    evidence.check(
-        "At 72 bytes NR-SACK lowers the average delay at other loads, too, half of the messages being important.",
-    )
+    evidence
+        .check(
+            "At 72 bytes NR-SACK lowers the average delay at other loads, too, half of the messages being important.",
+        )
+        .id("loads")
 }
 
 fn festina_check(results: &Results) -> Check {

@@ -77,10 +77,14 @@ impl Experiment for R15Buffering {
             headers.cell(format!("nagle {nagle}, 72 over 716 bytes:"), ratio(tiny, large), Bound::MoreThan(1.0));
         }
         vec![
-            small.check(
-                "Messages of 72 bytes in packets of their own are lost more often where the queue counts packets.",
-            ),
-            headers.check("Messages of 72 bytes cost more bytes for each byte of payload than those of 716."),
+            small
+                .check(
+                    "Messages of 72 bytes in packets of their own are lost more often where the queue counts packets.",
+                )
+                .id("small-lost"),
+            headers
+                .check("Messages of 72 bytes cost more bytes for each byte of payload than those of 716.")
+                .id("headers"),
         ]
     }
 

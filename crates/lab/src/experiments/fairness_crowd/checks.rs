@@ -21,7 +21,7 @@ pub(super) fn checks(results: &Results) -> Vec<Check> {
         .filter(|crowd| crowd.starts_with("festina"))
         .map(|crowd| throughput_check(results, crowd))
         .collect();
-    checks.push(petlund_check(results));
+    checks.push(petlund_check(results).id("many-thin-streams"));
     checks.push(index_check(results));
     checks
 }

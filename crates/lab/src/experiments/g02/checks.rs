@@ -23,17 +23,26 @@ pub(super) fn checks(part: Part, results: &Results) -> Vec<Check> {
     match part {
         Part::Table1 => vec![
             in_time(&plain),
-            more_in_time(&plain, "Standard TCP delivers fewer packets within 200 ms than each MIN_BUF stream."),
+            more_in_time(&plain, "Standard TCP delivers fewer packets within 200 ms than each MIN_BUF stream.")
+                .id("more-in-time"),
         ],
         Part::Table2 => vec![order(&plain), target_keeps_its_time(&plain)],
         Part::Table3 => vec![close_to_tcp(&plain), one_zero_loses(&plain), target_keeps_throughput(&plain)],
-        Part::Fig3 => vec![far_below(&plain, "MIN_BUF(1,0) has less than half of standard TCP's mean latency.")],
+        Part::Fig3 => vec![
+            far_below(&plain, "MIN_BUF(1,0) has less than half of standard TCP's mean latency.").id("far-below-tcp"),
+        ],
         Part::Fig4 => vec![order_of_three(&plain)],
-        Part::Fig5 => vec![more_in_time(&plain, "A much larger share of standard TCP's packets is later than 200 ms.")],
+        Part::Fig5 => vec![
+            more_in_time(&plain, "A much larger share of standard TCP's packets is later than 200 ms.")
+                .id("later-than-200"),
+        ],
         Part::Fig6 => vec![sender_is_small(&plain)],
         Part::Fig7 => vec![mice_get_half(&marked)],
         Part::Fig8 => {
-            vec![far_below(&marked, "With ECN MIN_BUF(1,0) has less than half of standard TCP's mean latency.")]
+            vec![
+                far_below(&marked, "With ECN MIN_BUF(1,0) has less than half of standard TCP's mean latency.")
+                    .id("ecn-far-below-tcp"),
+            ]
         }
         Part::Fig9 => vec![peaks_fall(&plain, &marked)],
         Part::Fig10 => vec![tails_shrink(&plain, &marked), tcp_tails_grow(&plain, &marked)],
@@ -76,7 +85,7 @@ fn in_time(cells: &[Cell<'_>]) -> Check {
             evidence.cell(format!("{kind} at {}:", cell.name), cell.estimate(kind, WITHIN_200), bound);
         }
     }
-    evidence.check("MIN_BUF(1,0) and (1,3) deliver at least 95% of the packets within 200 ms.")
+    evidence.check("MIN_BUF(1,0) and (1,3) deliver at least 95% of the packets within 200 ms.").id("in-time")
 }
 
 fn more_in_time(cells: &[Cell<'_>], statement: &str) -> Check {
@@ -100,7 +109,9 @@ fn order(cells: &[Cell<'_>]) -> Check {
             evidence.cell(what, cell.ratio(pair, MEAN_MS), Bound::MoreThan(least));
         }
     }
-    evidence.check("The mean latency falls from standard TCP over (2,0) and (1,3) to (1,0), which is not above (1,3).")
+    evidence
+        .check("The mean latency falls from standard TCP over (2,0) and (1,3) to (1,0), which is not above (1,3).")
+        .id("order")
 }
 
 fn order_of_three(cells: &[Cell<'_>]) -> Check {
@@ -111,7 +122,7 @@ fn order_of_three(cells: &[Cell<'_>]) -> Check {
             evidence.cell(what, cell.ratio(pair, MEAN_MS), Bound::MoreThan(1.0));
         }
     }
-    evidence.check("MIN_BUF(1,0) has the lowest latency of the three, MIN_BUF(2,0) the highest.")
+    evidence.check("MIN_BUF(1,0) has the lowest latency of the three, MIN_BUF(2,0) the highest.").id("order-of-three")
 }
 
 fn far_below(cells: &[Cell<'_>], statement: &str) -> Check {
@@ -130,7 +141,9 @@ fn close_to_tcp(cells: &[Cell<'_>]) -> Check {
         evidence.cell(format!("m13 at {}:", cell.name), ratio("m13"), Bound::MoreThan(0.9));
         evidence.cell(format!("m20 at {}:", cell.name), ratio("m20"), Bound::about(1.0, ABOUT));
     }
-    evidence.check("MIN_BUF(1,3) loses less than a tenth of TCP's throughput, and (2,0) has about the same.")
+    evidence
+        .check("MIN_BUF(1,3) loses less than a tenth of TCP's throughput, and (2,0) has about the same.")
+        .id("close-to-tcp")
 }
 
 fn one_zero_loses(cells: &[Cell<'_>]) -> Check {
@@ -139,7 +152,7 @@ fn one_zero_loses(cells: &[Cell<'_>]) -> Check {
         let ratio = cell.ratio(["m10", "m13"], THROUGHPUT);
         evidence.cell(format!("m10 over m13 at {}:", cell.name), ratio, Bound::LessThan(1.0));
     }
-    evidence.check("MIN_BUF(1,0) has the least throughput.")
+    evidence.check("MIN_BUF(1,0) has the least throughput.").id("one-zero-least")
 }
 
 fn sender_is_small(cells: &[Cell<'_>]) -> Check {
@@ -151,7 +164,9 @@ fn sender_is_small(cells: &[Cell<'_>]) -> Check {
         let ratio = value(SENDER_MS).zip(others.as_ref()).and_then(|(sender, others)| Estimate::ratio(sender, others));
         evidence.cell(format!("sender over network and receiver at {}:", cell.name), ratio, Bound::LessThan(0.2));
     }
-    evidence.check("The sender's share of MIN_BUF(1,0)'s latency is small: less than a fifth of the rest.")
+    evidence
+        .check("The sender's share of MIN_BUF(1,0)'s latency is small: less than a fifth of the rest.")
+        .id("sender-small")
 }
 
 fn mice_get_half(cells: &[Cell<'_>]) -> Check {
@@ -160,7 +175,7 @@ fn mice_get_half(cells: &[Cell<'_>]) -> Check {
         let share = cell.estimate("m10", MICE_SHARE);
         evidence.cell(format!("share in percent at {}:", cell.name), share, Bound::about(50.0, 0.25));
     }
-    evidence.check("With ECN 80 mice take about half of the bottleneck.")
+    evidence.check("With ECN 80 mice take about half of the bottleneck.").id("mice-half")
 }
 
 /// Compares a stream with marks and without.
@@ -181,7 +196,7 @@ fn peaks_fall(plain: &[Cell<'_>], marked: &[Cell<'_>]) -> Check {
             evidence.cell(what, difference, Bound::LessThan(0.0));
         }
     }
-    evidence.check("With ECN the longest latency of each MIN_BUF stream is shorter than without.")
+    evidence.check("With ECN the longest latency of each MIN_BUF stream is shorter than without.").id("ecn-peaks")
 }
 
 fn tails_shrink(plain: &[Cell<'_>], marked: &[Cell<'_>]) -> Check {
@@ -193,7 +208,9 @@ fn tails_shrink(plain: &[Cell<'_>], marked: &[Cell<'_>]) -> Check {
             }
         }
     }
-    evidence.check("With ECN a larger share of the MIN_BUF streams' packets arrives within 200 and 500 ms.")
+    evidence
+        .check("With ECN a larger share of the MIN_BUF streams' packets arrives within 200 and 500 ms.")
+        .id("ecn-min-buf-tails")
 }
 
 fn tcp_tails_grow(plain: &[Cell<'_>], marked: &[Cell<'_>]) -> Check {
@@ -201,7 +218,7 @@ fn tcp_tails_grow(plain: &[Cell<'_>], marked: &[Cell<'_>]) -> Check {
     for (what, difference) in with_marks(plain, marked, "std", WITHIN_200) {
         evidence.cell(what, difference, Bound::LessThan(0.0));
     }
-    evidence.check("With ECN a smaller share of standard TCP's packets arrives within 200 ms.")
+    evidence.check("With ECN a smaller share of standard TCP's packets arrives within 200 ms.").id("ecn-tcp-tails")
 }
 
 /// Whose buffers keep a target, and over what.

@@ -24,15 +24,18 @@ pub(super) fn checks(base: &Base<'_>) -> Vec<Check> {
             Quantity::Share,
             Timeout,
             false,
-        ),
+        )
+        .id("smaller-share"),
         goes_one_way(
             base,
             "The longer the round-trip time, the larger the share of unsolicited bundling.",
             Quantity::Share,
             Bundled,
             true,
-        ),
-        goes_one_way(base, "The longer the round-trip time, the fewer timeouts.", Quantity::Number, Timeout, false),
+        )
+        .id("bundling-grows"),
+        goes_one_way(base, "The longer the round-trip time, the fewer timeouts.", Quantity::Number, Timeout, false)
+            .id("fewer-timeouts"),
         timeouts_dominate(base),
         bundling_is_spurious(base),
         above_a_second(base),
@@ -72,7 +75,9 @@ fn timeouts_dominate(base: &Base<'_>) -> Check {
         let ratio = timeouts.zip(fast).and_then(|(timeouts, fast)| Estimate::ratio(&fast, &timeouts));
         evidence.cell(format!("fast over timeouts at {rtt}"), ratio, Bound::LessThan(1.0));
     }
-    evidence.check("At every round-trip time more first retransmissions are timeouts than fast ones.")
+    evidence
+        .check("At every round-trip time more first retransmissions are timeouts than fast ones.")
+        .id("timeouts-dominate")
 }
 
 fn bundling_is_spurious(base: &Base<'_>) -> Check {
@@ -80,7 +85,7 @@ fn bundling_is_spurious(base: &Base<'_>) -> Check {
     let share = first.and_then(|first| Estimate::of(&first.spurious_in_each(Ordinal::First, &[Bundled])?));
     let mut evidence = Evidence::new();
     evidence.cell("% of them spurious:", share.map(|share| share.times(100.0)), Bound::MoreThan(NEARLY_ALL_PERCENT));
-    evidence.check("At 400 ms nearly all unsolicited bundling is spurious: nine tenths.")
+    evidence.check("At 400 ms nearly all unsolicited bundling is spurious: nine tenths.").id("bundling-spurious")
 }
 
 fn above_a_second(base: &Base<'_>) -> Check {
@@ -94,7 +99,9 @@ fn above_a_second(base: &Base<'_>) -> Check {
             );
         }
     }
-    evidence.check("With an RTO.Min of 1 s timeouts and fast retransmissions take more than a second on average.")
+    evidence
+        .check("With an RTO.Min of 1 s timeouts and fast retransmissions take more than a second on average.")
+        .id("above-a-second")
 }
 
 fn fast_retransmissions_are_rare(base: &Base<'_>) -> Check {
@@ -103,7 +110,7 @@ fn fast_retransmissions_are_rare(base: &Base<'_>) -> Check {
         let share = shares.and_then(|shares| Estimate::of(&shares));
         evidence.cell(format!("% at {rtt}:"), share, Bound::LessThan(HARDLY_ANY_PERCENT));
     }
-    evidence.check("Hardly any first retransmission is a fast one: fewer than one in seven.")
+    evidence.check("Hardly any first retransmission is a fast one: fewer than one in seven.").id("fast-rare")
 }
 
 /// "Retransmission timeouts do not exhibit the exponential growth that is seen in TCP" (§3.1, Fig. 2).
@@ -123,7 +130,7 @@ fn timeouts_do_not_grow(base: &Base<'_>) -> Check {
     evidence.check(
         "Timeouts in a row do not grow exponentially: the 2nd comes after less than two and a half times what the 1st took, the 3rd \
          after less than five times.",
-    )
+    ).id("no-exponential-growth")
 }
 
 /// "Actually, we saw that lksctp performs worse than TCP" (§3.4).
@@ -135,7 +142,7 @@ fn tcp_is_better(base: &Base<'_>) -> Check {
         let ratio = ratio.and_then(|(tcp, lksctp)| Estimate::ratio(&tcp, &lksctp));
         evidence.cell(format!("TCP over lksctp at {rtt}"), ratio, Bound::LessThan(1.0));
     }
-    evidence.check("A lost message arrives later over lksctp than over TCP New Reno on average.")
+    evidence.check("A lost message arrives later over lksctp than over TCP New Reno on average.").id("worse-than-tcp")
 }
 
 /// "Even in TCP New Reno, most retransmissions are triggered by timeout" (§3.2).
@@ -145,5 +152,5 @@ fn tcp_times_out(base: &Base<'_>) -> Check {
         let share = base.tcp_at(rtt).and_then(|summary| Quantity::Share.measured(summary, Timeout));
         evidence.cell(format!("% at {rtt}:"), share, Bound::MoreThan(50.0));
     }
-    evidence.check("With TCP New Reno most first retransmissions are timeouts.")
+    evidence.check("With TCP New Reno most first retransmissions are timeouts.").id("tcp-times-out")
 }

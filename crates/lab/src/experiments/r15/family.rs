@@ -46,6 +46,12 @@ impl Family {
         [self.rtor, self.tlp, self.tlpr, self.rack]
     }
 
+    /// The name of a check for the ledger; empty if R15 says nothing of the kind: it tells of TCP only, and not of RACK-TLP.
+    pub(crate) fn id(&self, id: &str) -> String {
+        let is_said = self.name == Self::TCP.name && !id.starts_with(self.rack);
+        if is_said { id.to_owned() } else { String::new() }
+    }
+
     /// TLPR in either form.
     pub(crate) fn restarted_probes(&self) -> impl Iterator<Item = &'static str> {
         [Some(self.tlpr), self.tlpr_rtor].into_iter().flatten()
