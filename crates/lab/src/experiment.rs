@@ -57,6 +57,12 @@ pub trait Experiment: Sync {
     /// Runs a point once. The same point and seed give the same samples, on whichever machine or thread.
     fn run(&self, point: &Point, seed: u64) -> Samples;
 
+    /// The name under which finished runs are kept. Experiments of one name are views of the same runs: the same point and seed give the same samples in
+    /// each.
+    fn runs_as(&self) -> &'static str {
+        self.name()
+    }
+
     /// Whether runs of a point with different seeds differ. A point in which nothing is random is run once, however many
     /// repetitions the plan asks for.
     fn is_random(&self, _point: &Point) -> bool {
