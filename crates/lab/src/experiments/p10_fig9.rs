@@ -246,18 +246,13 @@ fn scoreboard(results: &Results) -> Vec<Entry> {
             "%",
             Bound::Within(20.0, 25.0),
             share(lksctp, Ordinal::First, Kind::Timeout),
-        )
-        .because(
-            "A first timeout comes before the third report only if one of the next three messages or its SACK is lost, too. Our \
-             streams lose less than the bottleneck does, being small packets that come one at a time.",
         ),
         Entry::value(
             "timeouts among second retransmissions of lksctp, around",
             "%",
             75.0,
             share(lksctp, Ordinal::Second, Kind::Timeout),
-        )
-        .because("Most follow a fast retransmission whose SACK is delayed beyond the timeout, or lost."),
+        ),
     ]
 }
 
