@@ -58,7 +58,13 @@ impl Experiment for R12Fig3 {
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
-        vec![worst_check(results), size_check(results), overhead_check(results), sizes_check(results)]
+        vec![
+            worst_check(results),
+            size_check(results),
+            overhead_check(results),
+            sizes_check(results),
+            normal_check(results),
+        ]
     }
 
     fn beside_delays(&self) -> &'static [&'static str] {
@@ -99,6 +105,22 @@ fn worst_check(results: &Results) -> Check {
         }
     }
     evidence.check("The average delay is highest with 72 bytes and 50% important messages (fixed sizes).").id("worst")
+}
+
+/// "The results for normal messages are very similar" (§III-C): within a quarter. The bound is ours.
+fn normal_check(results: &Results) -> Check {
+    let mut evidence = Evidence::new();
+    for summary in results.matching(&[("sizes", "fixed")]) {
+        let mean = |series: &str| summary.series().get(series).map(crate::summary::SeriesSummary::mean_s);
+        let Some(normal) = mean(r12::NORMAL).filter(|normal| !normal.values().is_empty()) else { continue };
+        let over = ratio(Some(normal), mean(r12::IMPORTANT));
+        evidence.cell(
+            format!("normal over important at {}:", results.plan().label(summary.point())),
+            over,
+            Bound::about(1.0, 0.25),
+        );
+    }
+    evidence.check("Normal messages have the average delay of important ones: within a quarter.").id("normal-similar")
 }
 
 fn size_check(results: &Results) -> Check {

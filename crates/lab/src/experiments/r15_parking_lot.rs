@@ -78,7 +78,7 @@ impl Experiment for R15ParkingLot {
         }
         vec![
             gains.check("NR-SACK lowers the average delay behind any number of bottlenecks, half of the messages being important.").id("gains"),
-            costs.check("The more bottlenecks, the higher the average delay.").id("costs"),
+            costs.check("The more bottlenecks, the higher the average delay."),
         ]
     }
 

@@ -131,9 +131,7 @@ impl Experiment for R15TailLoss {
             checks.push(round_trip_check(&all, family).id(family.id("round-trip")));
             checks.extend(all.standard_checks(family));
             checks.push(all.dependence_check(family));
-            // The thesis combines RTOR's logic with TLP; where it is not both timers that are restarted, it is its formula alone.
-            let best = family.restarted_probes().map(|tlpr| (tlpr, all.best_check(family, tlpr)));
-            checks.extend(best.map(|(tlpr, check)| if tlpr == family.tlpr { check.id("") } else { check }));
+            checks.extend(family.restarted_probes().map(|tlpr| all.best_check(family, tlpr)));
         }
         // Without losses it is faster, too, so the completion tells more of it than the recovery.
         checks.push(Cases::exact(results, COMPLETION).standard_check(&Family::SCTP, "festina"));

@@ -200,7 +200,7 @@ impl<'a> Cases<'a> {
             self.cases.iter().filter_map(|case| Some((case.label(), case.standing(tlpr, &others)?))).collect();
         let all = standings.len();
         if all == 0 {
-            return Check::skipped(statement, LACKING).id(family.id(&format!("{tlpr}-best")));
+            return Check::skipped(statement, LACKING).id(family.best_id(tlpr));
         }
         let of = |wanted: fn(&Standing<'_>) -> bool| -> Vec<&(&str, Standing<'_>)> {
             standings.iter().filter(|(_, standing)| wanted(standing)).collect()
@@ -234,7 +234,7 @@ impl<'a> Cases<'a> {
         };
         let mut evidence = Evidence::new();
         evidence.judged(judgement, seen);
-        evidence.check(statement).id(family.id(&format!("{tlpr}-best")))
+        evidence.check(statement).id(family.best_id(tlpr))
     }
 
     /// How much less than the standard's the mean delay of a sender is over all cases, beside a published number.

@@ -52,6 +52,11 @@ impl Family {
         if is_said { id.to_owned() } else { String::new() }
     }
 
+    /// The name of the check that TLPR is best: in the form that restarts both timers, since the thesis combines RTOR with TLP.
+    pub(crate) fn best_id(&self, tlpr: &str) -> String {
+        if Some(tlpr) == self.tlpr_rtor { format!("{tlpr}-best") } else { String::new() }
+    }
+
     /// TLPR in either form.
     pub(crate) fn restarted_probes(&self) -> impl Iterator<Item = &'static str> {
         [Some(self.tlpr), self.tlpr_rtor].into_iter().flatten()
