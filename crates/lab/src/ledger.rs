@@ -312,8 +312,8 @@ pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
          holds or is broken only if the whole 95% interval over our runs says so; otherwise it is undecided. A statement that several \
          numbers or cells speak to is broken if one of them is, by an interval that is wider the more there are, since one in twenty intervals \
          misses the truth (Bonferroni's correction). Numbers to which a parameter was fitted are not scored. If the paper's text \
-         leaves readings open, a statement holds or is broken only if it is so under each. The cause of what is broken is told as far as it was found, \
-         and is otherwise unknown. An experiment that was not run as its plan says has a note; quick runs decide little.\n\n",
+         leaves readings open, a statement holds or is broken only if it is so under each. A broken row names a cause only if a run that varies \
+         it turned the verdict; otherwise the cause is unknown. An experiment that was not run as its plan says has a note; quick runs decide little.\n\n",
     );
     let _ = writeln!(text, "This page was written by `{command}`.\n");
     text += &tally(&rows);
