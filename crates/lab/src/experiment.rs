@@ -56,6 +56,12 @@ pub trait Experiment: Sync {
     /// Runs a point once. The same point and seed give the same samples, on whichever machine or thread.
     fn run(&self, point: &Point, seed: u64) -> Samples;
 
+    /// The name under which finished runs are kept. Experiments of one name are views of the same runs: the same point and seed give the same samples in
+    /// each.
+    fn runs_as(&self) -> &'static str {
+        self.name()
+    }
+
     /// Whether runs of a point with different seeds differ. A point in which nothing is random is run once, however many
     /// repetitions the plan asks for.
     fn is_random(&self, _point: &Point) -> bool {
@@ -184,6 +190,10 @@ pub(crate) fn deviation(published: f64, measured: Option<f64>) -> Option<f64> {
 /// A statement about the shape of the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
+    /// The name by which the ledger finds it; empty if no paper says it.
+    pub id: String,
+    /// Under which reading of the paper it was judged; empty if there is one only.
+    pub under: &'static str,
     /// The statement, as a sentence.
     pub statement: String,
     /// Whether it holds.
@@ -204,7 +214,19 @@ impl Check {
 
     /// Creates a check with a known verdict, such as from [`Evidence`](crate::evidence::Evidence).
     pub fn judged(statement: impl Into<String>, verdict: Verdict) -> Self {
-        Self { statement: statement.into(), verdict }
+        Self { id: String::new(), under: "", statement: statement.into(), verdict }
+    }
+
+    /// Gives it the name by which the ledger finds it.
+    #[must_use]
+    pub fn id(self, id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..self }
+    }
+
+    /// Says under which reading of the paper it was judged.
+    #[must_use]
+    pub fn under(self, reading: &'static str) -> Self {
+        Self { under: reading, statement: format!("{} ({reading})", self.statement), ..self }
     }
 }
 

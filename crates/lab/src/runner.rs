@@ -226,7 +226,7 @@ impl Archive {
             .map(|(index, (point, repetition, seed))| Run { index, point, repetition, seed })
             .collect();
         Ok(Self {
-            experiment: experiment.name(),
+            experiment: experiment.runs_as(),
             code_version: code_version.to_owned(),
             store: Store::open(folder)?,
             points,

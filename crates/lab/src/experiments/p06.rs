@@ -16,7 +16,8 @@ use crate::evidence::{Bound, Estimate};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
 use crate::scenario::{
-    CAUSES, Ordinal, Readings, Retransmissions, Stack, ThinStream, Version, cause_name, record_retransmissions,
+    CAUSES, Ordinal, Readings, Retransmissions, Stack, StreamRecord, ThinStream, Version, cause_name,
+    record_retransmissions,
 };
 use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Repeated};
@@ -29,6 +30,9 @@ const SIZE: ByteCount = ByteCount::from_bytes(100);
 const P_AGREES: f64 = 0.05;
 /// From the write to the delivery of messages whose first copy was lost.
 pub(super) const REPAIR: &str = "delivery of lost messages";
+/// The median and the longest RTO of the sender, without backoff.
+pub(super) const MEDIAN_RTO: &str = "median RTO (ms)";
+pub(super) const LONGEST_RTO: &str = "longest RTO (ms)";
 
 /// lksctp, unmodified, by the readings of a point.
 pub(super) fn lksctp(point: &Point) -> Mechanisms {
@@ -81,8 +85,8 @@ pub(super) fn assumptions() -> Vec<Assumption> {
         fitted("lost", "the unsolicited bundling at a round-trip time of 0, Table 2").of(&["data-and-sacks"]),
         chosen("lost", SENSITIVITY),
         chosen("jitter", "the paper's emulator is not known"),
-        fitted("interval", "the delay of fast retransmissions, Table 2; §3 states four writes a second").of(&["256ms"]),
-        stated("interval", "§3: four writes a second"),
+        stated("interval", "§3: four writes a second").of(&["250ms"]),
+        chosen("interval", SENSITIVITY),
         fitted("duration", "the number of timeouts, Table 2"),
         stated("sack_delay", "§3.2: fixed to 200 ms in lksctp"),
         fitted("after_timeout", "the shares at a round-trip time of 400 ms, Table 2").of(&["small-packets"]),
@@ -114,6 +118,15 @@ pub(super) fn run(point: &Point, stack: Stack, seed: u64) -> Samples {
         if let Some(delay) = message.delay() {
             samples.tally(REPAIR, delay);
         }
+    }
+    let mut rtos: Vec<Duration> = match &run.record {
+        StreamRecord::Sctp(record) => record.rtt_samples.iter().map(|sample| sample.rto).collect(),
+        StreamRecord::Tcp(record) => record.rtos.iter().map(|(_, rto)| *rto).collect(),
+    };
+    rtos.sort_unstable();
+    if let (Some(median), Some(longest)) = (rtos.get(rtos.len() / 2), rtos.last()) {
+        samples.set(MEDIAN_RTO, milliseconds(*median));
+        samples.set(LONGEST_RTO, milliseconds(*longest));
     }
     samples
 }

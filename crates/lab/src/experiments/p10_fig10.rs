@@ -148,6 +148,7 @@ impl<'r> Curves<'r> {
             (Group::Lksctp, Measure::Mean),
             Bound::LessThan(1.0),
         )
+        .id("below-mean")
     }
 
     /// "The 99th percentiles are far above the other values."
@@ -158,6 +159,7 @@ impl<'r> Curves<'r> {
             (Group::AllMods, Measure::P99),
             Bound::MoreThan(FAR),
         )
+        .id("far-above")
     }
 
     /// "The distance to the 99th percentiles for the minimum RTO modification decreases as the interarrival time increases."
@@ -180,7 +182,7 @@ impl<'r> Curves<'r> {
         }
         evidence.check(
             "The distance from the 99% of lksctp to that of the lowered RTO.Min decreases from each interval to the next.",
-        )
+        ).id("distance-falls")
     }
 
     /// "The 99th percentile for all modifications is stable."
@@ -200,6 +202,7 @@ impl<'r> Curves<'r> {
         }
         evidence
             .check("The 99% of all modifications is stable: at each interval within a quarter of its mean over all.")
+            .id("stable")
     }
 
     fn figure(&self, measure: Measure, title: &str, conditions: &str) -> Figure {
@@ -241,5 +244,5 @@ fn rtt_check(results: &Results) -> Check {
     evidence.check(
         "A round-trip time of 50 ms instead of 100 ms lowers the mean only at the shortest interval; at the others it stays within a \
          tenth.",
-    )
+    ).id("lower-rtt")
 }

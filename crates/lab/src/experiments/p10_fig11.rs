@@ -90,7 +90,7 @@ impl Experiment for P10Fig11 {
         vec![evidence.check(
             "The throughput of the greedy stream has the same distribution beside the modified and beside the unmodified stream: they \
              lie at most 5% of the mean apart.",
-        )]
+        ).id("moment-to-moment")]
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {

@@ -27,9 +27,6 @@ const THICK_FROM_KBIT_S: f64 = 400.0;
 const NOTICEABLE: f64 = 0.02;
 /// "Nearly identical". The bound is ours.
 const NEARLY: f64 = 0.03;
-/// Why the paper's small differences at high rates cannot be tested.
-const NO_COMPUTING: &str =
-    "the paper explains it by the time that its new code takes, and simulated hosts compute in no time";
 
 /// Throughput of a stream of lksctp or modified SCTP and of the greedy stream beside it.
 #[derive(Clone, Copy, Debug)]
@@ -99,8 +96,7 @@ impl Experiment for P10Fig12 {
             for Difference { condition, ratio, .. } in
                 differences(results, value).into_iter().filter(|it| it.is_base && it.kbit_s >= THICK_FROM_KBIT_S)
             {
-                entries
-                    .push(Entry::inequality(format!("{what}, {condition}"), "", bound, ratio).impossible(NO_COMPUTING));
+                entries.push(Entry::inequality(format!("{what}, {condition}"), "", bound, ratio));
             }
         }
         entries
@@ -122,19 +118,22 @@ impl Experiment for P10Fig12 {
                 &tested,
                 &|it| it.kbit_s < THICK_FROM_KBIT_S,
                 NOTICEABLE,
-            ),
+            )
+            .id("thin-alike"),
             check(
                 "From 400 kbit/s on both streams have the same throughput within 3%.",
                 &tested,
                 &|it| it.kbit_s >= THICK_FROM_KBIT_S,
                 NEARLY,
-            ),
+            )
+            .id("thick-alike"),
             check(
                 "The greedy stream has the same throughput beside either within 3%.",
                 &differences(results, GREEDY),
                 &|_| true,
                 NEARLY,
-            ),
+            )
+            .id("greedy-alike"),
         ]
     }
 

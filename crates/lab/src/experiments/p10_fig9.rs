@@ -246,18 +246,13 @@ fn scoreboard(results: &Results) -> Vec<Entry> {
             "%",
             Bound::Within(20.0, 25.0),
             share(lksctp, Ordinal::First, Kind::Timeout),
-        )
-        .because(
-            "A first timeout comes before the third report only if one of the next three messages or its SACK is lost, too. Our \
-             streams lose less than the bottleneck does, being small packets that come one at a time.",
         ),
         Entry::value(
             "timeouts among second retransmissions of lksctp, around",
             "%",
             75.0,
             share(lksctp, Ordinal::Second, Kind::Timeout),
-        )
-        .because("Most follow a fast retransmission whose SACK is delayed beyond the timeout, or lost."),
+        ),
     ]
 }
 
@@ -278,18 +273,18 @@ fn lksctp_checks(case: &Case<'_>) -> Vec<Check> {
     }
     vec![
         dominates(case, lksctp, first, Fast, None)
-            .check("lksctp: fast retransmission is the dominant cause of the first retransmission."),
-        dominates(case, lksctp, first, Bundled, Some(Fast)).check("lksctp: bundled chunks are the second most common."),
+            .check("lksctp: fast retransmission is the dominant cause of the first retransmission.").id("lksctp-fast-first"),
+        dominates(case, lksctp, first, Bundled, Some(Fast)).check("lksctp: bundled chunks are the second most common.").id("lksctp-bundled-second"),
         spurious_cell(case, lksctp, first, Bundled, 50.0)
-            .check("lksctp: the majority of the bundled chunks among the first retransmissions is spurious."),
-        later.check("lksctp: the share of timeouts is larger among the second retransmissions."),
+            .check("lksctp: the majority of the bundled chunks among the first retransmissions is spurious.").id("lksctp-bundled-spurious"),
+        later.check("lksctp: the share of timeouts is larger among the second retransmissions.").id("lksctp-more-timeouts"),
         spurious_cell(case, lksctp, second, Timeout, 50.0)
-            .check("lksctp: most timeouts among the second retransmissions are spurious."),
+            .check("lksctp: most timeouts among the second retransmissions are spurious.").id("lksctp-timeouts-spurious"),
         large.check(
             "lksctp: the share of spurious ones is also large among fast retransmissions and bundled chunks of the second: a \
              quarter at least.",
-        ),
-        dominates(case, lksctp, third, Timeout, None).check("lksctp: timeouts still dominate the third retransmissions."),
+        ).id("lksctp-others-spurious"),
+        dominates(case, lksctp, third, Timeout, None).check("lksctp: timeouts still dominate the third retransmissions.").id("lksctp-timeouts-third"),
     ]
 }
 
@@ -312,32 +307,32 @@ fn modified_checks(case: &Case<'_>) -> Vec<Check> {
         slight.check(
             "All modifications: the share of timeouts among the first retransmissions is slightly lower than with lksctp: by at \
              most a quarter.",
-        ),
+        ).id("fewer-timeouts"),
         against(
             case,
             "All modifications: a smaller share of the first retransmissions is fast than with lksctp.",
             share(Fast),
             &[first],
             Bound::LessThan(0.0),
-        ),
+        ).id("fewer-fast"),
         dominates(case, all, first, Bundled, None)
-            .check("All modifications: bundling is the major cause of the first retransmission."),
+            .check("All modifications: bundling is the major cause of the first retransmission.").id("bundling-first"),
         dominates(case, all, second, Timeout, None)
-            .check("All modifications: timeouts still dominate the second retransmissions."),
+            .check("All modifications: timeouts still dominate the second retransmissions.").id("timeouts-second"),
         against(
             case,
             "All modifications: a larger share of the retransmissions is spurious than with lksctp.",
             spurious,
             &[first, second],
             Bound::MoreThan(0.0),
-        ),
+        ).id("more-spurious"),
         case.below(
             "All modifications: every retransmission comes earlier than with lksctp, in mean and 99%.",
             [all, lksctp],
             &SHOWN,
             &[Mean, P99],
-        ),
-        case.below("All modifications: the maxima are lower than with lksctp.", [all, lksctp], &SHOWN, &[Max]),
+        ).id("earlier"),
+        case.below("All modifications: the maxima are lower than with lksctp.", [all, lksctp], &SHOWN, &[Max]).id("maxima"),
     ]
 }
 
@@ -369,8 +364,10 @@ fn rtt_checks(results: &Results) -> [Check; 2] {
         }
     }
     [
-        times.check("The longer the round-trip time, the later the first retransmissions in the mean."),
-        numbers.check("The longer the round-trip time, the more of the first retransmissions are fast ones."),
+        times.check("The longer the round-trip time, the later the first retransmissions in the mean.").id("rtt-later"),
+        numbers
+            .check("The longer the round-trip time, the more of the first retransmissions are fast ones.")
+            .id("rtt-more-fast"),
     ]
 }
 

@@ -36,6 +36,10 @@ pub(super) const FIRST_LOST: &str = "messages lost at first %";
 /// Bytes of the sender's packets with their IP headers for each byte of payload.
 pub(super) const OVERHEAD: &str = "bytes sent per byte";
 const LOSS: &str = "packets dropped %";
+/// Losses that the association has for each megabyte of its payload, and the greedy flows for each of theirs, whose packets are full.
+pub(super) const LOSSES_PER_MB: &str = "packets lost per MB";
+pub(super) const TCP_LOSSES_PER_MB: &str = "TCP segments lost per MB";
+const TCP_SEGMENT_BYTES: f64 = 1_448.0;
 const TCP: &str = "TCP Mbit/s";
 
 /// MTU 1500 less the IPv4 header.
@@ -79,7 +83,9 @@ const SIZES: &[&str] = &["fixed", NORMALLY];
 const ON: &str = "on";
 const RESENT_ONLY: &str = "resent";
 const GIVES_UP: &[&str] = &["missing", RESENT_ONLY];
-const SWITCH: &[&str] = &[ON, "off"];
+pub(super) const SWITCH: &[&str] = &[ON, "off"];
+/// A parameter of `r12-fig7`: whether messages that expire in the send buffer never leave, whichever sender it is.
+pub(super) const LATE_BINDING: &str = "late_binding";
 pub(super) const BUFFERING: &[&str] = &["bytes", "packets"];
 
 /// The senders and the network in words, for the experiments' `about`.
@@ -104,7 +110,7 @@ pub(super) use r12_senders;
 /// The network in words.
 macro_rules! r12_network {
     () => {
-        "An association and four greedy TCP flows (New Reno with SACK) share a bottleneck of 10 Mbit/s each way whose queue holds 73 KB. As in \
+        "An association and four greedy TCP flows (New Reno with SACK) share a bottleneck of 10 Mbit/s each way whose queue holds 73 KB, or 75,000 bytes, which are Dummynet's 50 packets (queue). As in \
          Dummynet's source it takes a packet while no more than that waits, however large the packet is, so that small and large ones are \
          dropped alike. The round-trip time without queues is 80 ms, the MTU 1500. The application writes at random times \
          (Poisson) until it has written the volume; sizes are all equal, or normally distributed with a standard deviation of a fifth. \
@@ -182,7 +188,8 @@ pub(super) fn assumptions() -> Vec<Assumption> {
         stated("volume", "§III-B: about 14 Mbytes").of(&["14MB"]),
         chosen("volume", "less than the 14 MB of §III-B, to save time: the delays are those of fewer messages"),
         stated("rate", "§III-B: 10 Mbps up and down"),
-        stated("queue", "§III-B: 73 KB"),
+        stated("queue", "§III-B: Dummynet's default of 50 packets, which the paper gives as 73 KB").of(&["75kB"]),
+        chosen("queue", "73,000 bytes, as the paper's 73 KB were read at first"),
         stated("buffering", "§III-B: byte based").of(&["bytes"]),
         chosen("buffering", "Dummynet's default is in packets"),
         stated("rtt", "§III-B: 40 ms one way"),
@@ -279,6 +286,13 @@ pub(super) fn mixture(point: &Point) -> Mixture {
     if point.choice("gives_up") == RESENT_ONLY && sender.partial_reliability.expiry == Expiry::WhenMissing {
         sender.partial_reliability.expiry = Expiry::BeforeRetransmission;
     }
+    if point.value(LATE_BINDING).is_some() && point.choice(LATE_BINDING) == ON {
+        let expires_late =
+            matches!(sender.partial_reliability.expiry, Expiry::WhenMissing | Expiry::BeforeRetransmission);
+        if expires_late {
+            sender.partial_reliability.expiry = Expiry::BeforeTransmission;
+        }
+    }
     if !is_festina(point.choice("sender")) {
         take(&mut sender, size, point.count("unacknowledged"), point.bytes("send_buffer"));
     }
@@ -353,6 +367,9 @@ pub(super) fn run(point: &Point, seed: u64) -> Samples {
     samples.set(TIMEOUTS, as_f64(sent.timeouts));
     samples.set(RESENT, as_f64(run.truth.retransmissions.len()));
     samples.set(LOSS, run.dropped * 100.0);
+    let lost_packets = as_f64(sent.packets) * (1.0 - as_f64(arrived) / left);
+    samples.set(LOSSES_PER_MB, lost_packets / as_f64(payload).max(1.0) * 1e6);
+    samples.set(TCP_LOSSES_PER_MB, run.dropped / TCP_SEGMENT_BYTES * 1e6);
     samples.set(TCP, run.tcp_bps / 1e6);
     samples
 }

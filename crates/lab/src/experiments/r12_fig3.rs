@@ -58,7 +58,13 @@ impl Experiment for R12Fig3 {
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
-        vec![worst_check(results), size_check(results), overhead_check(results), sizes_check(results)]
+        vec![
+            worst_check(results),
+            size_check(results),
+            overhead_check(results),
+            sizes_check(results),
+            normal_check(results),
+        ]
     }
 
     fn beside_delays(&self) -> &'static [&'static str] {
@@ -98,7 +104,23 @@ fn worst_check(results: &Results) -> Check {
             }
         }
     }
-    evidence.check("The average delay is highest with 72 bytes and 50% important messages (fixed sizes).")
+    evidence.check("The average delay is highest with 72 bytes and 50% important messages (fixed sizes).").id("worst")
+}
+
+/// "The results for normal messages are very similar" (§III-C): within a quarter. The bound is ours.
+fn normal_check(results: &Results) -> Check {
+    let mut evidence = Evidence::new();
+    for summary in results.matching(&[("sizes", "fixed")]) {
+        let mean = |series: &str| summary.series().get(series).map(crate::summary::SeriesSummary::mean_s);
+        let Some(normal) = mean(r12::NORMAL).filter(|normal| !normal.values().is_empty()) else { continue };
+        let over = ratio(Some(normal), mean(r12::IMPORTANT));
+        evidence.cell(
+            format!("normal over important at {}:", results.plan().label(summary.point())),
+            over,
+            Bound::about(1.0, 0.25),
+        );
+    }
+    evidence.check("Normal messages have the average delay of important ones: within a quarter.").id("normal-similar")
 }
 
 fn size_check(results: &Results) -> Check {
@@ -110,7 +132,7 @@ fn size_check(results: &Results) -> Check {
             evidence.cell(what, ratio(small, large), Bound::MoreThan(1.0));
         }
     }
-    evidence.check("The larger the messages, the lower their average delay (fixed sizes).")
+    evidence.check("The larger the messages, the lower their average delay (fixed sizes).").id("size")
 }
 
 fn overhead_check(results: &Results) -> Check {
@@ -119,7 +141,9 @@ fn overhead_check(results: &Results) -> Check {
         let [small, large] = ["72B", "716B"].map(|size| average(results, sizes, size, "100%"));
         evidence.cell(format!("72B over 716B, {sizes}:"), ratio(small, large), Bound::MoreThan(1.0));
     }
-    evidence.check("If all messages are important, the smallest take longer than the largest: more headers.")
+    evidence
+        .check("If all messages are important, the smallest take longer than the largest: more headers.")
+        .id("overhead")
 }
 
 fn sizes_check(results: &Results) -> Check {
@@ -131,5 +155,5 @@ fn sizes_check(results: &Results) -> Check {
             evidence.cell(format!("{size}, {important}: more by"), over, Bound::Within(-UNCHANGED, UNCHANGED));
         }
     }
-    evidence.check("Normally distributed sizes change nothing significantly: within 15%.")
+    evidence.check("Normally distributed sizes change nothing significantly: within 15%.").id("normal-sizes")
 }

@@ -99,7 +99,7 @@ fn half_check(results: &Results) -> Check {
     }
     evidence.check(
         "At 72 bytes and every load above 15%, the average delay is considerably higher, by a tenth, if half of the messages are important.",
-    )
+    ).id("half")
 }
 
 fn low_load_check(results: &Results) -> Check {
@@ -108,7 +108,7 @@ fn low_load_check(results: &Results) -> Check {
         let over = ratio(results, "72B", "15%", ["50%", other]);
         evidence.cell(format!("50% over {other}:"), over, Bound::Within(1.0 / NO_EFFECT, NO_EFFECT));
     }
-    evidence.check("At 72 bytes and 15% load the mixture has no effect: less than a tenth.")
+    evidence.check("At 72 bytes and 15% load the mixture has no effect: less than a tenth.").id("low-load")
 }
 
 fn growth_check(results: &Results) -> Check {
@@ -119,7 +119,7 @@ fn growth_check(results: &Results) -> Check {
             evidence.cell(format!("load {load}, {} over {}:", pair[1], pair[0]), growth, Bound::MoreThan(1.0));
         }
     }
-    evidence.check("At 716 bytes the average delay grows with the share of important messages.")
+    evidence.check("At 716 bytes the average delay grows with the share of important messages.").id("growth")
 }
 
 fn overload_check(results: &Results) -> Check {
@@ -130,5 +130,5 @@ fn overload_check(results: &Results) -> Check {
     };
     let times = of("80%").zip(of("30%")).and_then(|(high, low)| Estimate::ratio(high, low));
     evidence.cell("80% over 30% load:", times, Bound::MoreThan(2.0));
-    evidence.check("At 716 bytes and 80% load the sender hardly keeps up: important messages, if all are, take more than twice as long as at 30%.")
+    evidence.check("At 716 bytes and 80% load the sender hardly keeps up: important messages, if all are, take more than twice as long as at 30%.").id("overload")
 }

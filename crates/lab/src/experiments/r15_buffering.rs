@@ -9,6 +9,9 @@ use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
 use crate::summary::{Repeated, Results};
 
+/// "A large part": a quarter of the payload. The bound is ours.
+const LARGE_PART: f64 = 1.25;
+
 /// Small messages in front of queues that count bytes or packets.
 #[derive(Clone, Copy, Debug)]
 pub struct R15Buffering;
@@ -29,7 +32,7 @@ impl Experiment for R15Buffering {
     fn about(&self) -> &'static str {
         concat!(
             "The queue of R12's bottleneck counts bytes, or as many packets of 1,500 bytes, whatever their sizes. With nagle off small messages \
-             leave in small packets. How many of the messages are lost on their first way, and how many bytes does the sender send for each \
+             leave in small packets. How many packets are lost for each byte of payload, of these messages and of TCP's full packets, and how many bytes does the sender send for each \
              byte of payload? For the rest:\n\n",
             r12_network!(),
             "\n\n",
@@ -62,7 +65,7 @@ impl Experiment for R15Buffering {
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
-        let (mut small, mut headers) = (Evidence::new(), Evidence::new());
+        let (mut per_byte, mut headers) = (Evidence::new(), Evidence::new());
         for nagle in r12::values(results, "nagle") {
             let value = |size: &str, buffering: &str, name: &str| {
                 let settings =
@@ -70,17 +73,22 @@ impl Experiment for R15Buffering {
                 results.matching(&settings).find_map(|summary| summary.values().get(name)).cloned()
             };
             if nagle == "off" {
-                let [packets, bytes] = ["packets", "bytes"].map(|buffering| value("72B", buffering, r12::FIRST_LOST));
-                small.cell("packets over bytes:", ratio(packets, bytes), Bound::MoreThan(1.0));
+                let [ours, theirs] =
+                    [r12::LOSSES_PER_MB, r12::TCP_LOSSES_PER_MB].map(|name| value("72B", "packets", name));
+                per_byte.cell("losses per byte, 72 bytes over TCP:", ratio(ours, theirs), Bound::MoreThan(1.0));
+                let sent = value("72B", "bytes", r12::OVERHEAD).and_then(|sent| Estimate::of(&sent));
+                headers.cell("bytes sent per byte of 72-byte messages:", sent, Bound::MoreThan(LARGE_PART));
             }
             let [tiny, large] = ["72B", "716B"].map(|size| value(size, "bytes", r12::OVERHEAD));
             headers.cell(format!("nagle {nagle}, 72 over 716 bytes:"), ratio(tiny, large), Bound::MoreThan(1.0));
         }
         vec![
-            small.check(
-                "Messages of 72 bytes in packets of their own are lost more often where the queue counts packets.",
-            ),
-            headers.check("Messages of 72 bytes cost more bytes for each byte of payload than those of 716."),
+            per_byte
+                .check("Where queues count packets, messages of 72 bytes have more losses per byte than TCP's full packets.")
+                .id("losses-per-byte"),
+            headers
+                .check("Messages of 72 bytes cost a quarter more bytes than their payload at least, and more than those of 716 do.")
+                .id("headers"),
         ]
     }
 

@@ -140,6 +140,7 @@ impl Experiment for R15Congestion {
             checks.extend(family.restarted_probes().map(|tlpr| delays.best_check(family, tlpr)));
             checks.push(load_check(results, family));
         }
+        checks.push(spurious_check(results));
         checks
     }
 
@@ -173,6 +174,28 @@ impl Experiment for R15Congestion {
     }
 }
 
+/// A number of a sender, over all cases together.
+fn sum(results: &Results, sender: &str, name: &str) -> Option<Repeated> {
+    let points = results.points().iter().filter(|point| point.point().choice("sender") == sender);
+    let each = points.filter_map(|point| point.values().get(name).cloned());
+    each.reduce(|sum, next| sum.zip_with(&next, |one, other| one + other))
+}
+
+/// "Spurious retransmissions are more likely to take place" (§7).
+fn spurious_check(results: &Results) -> Check {
+    let per_packet = |sender: &str| {
+        let pair = sum(results, sender, r15::SPURIOUS).zip(sum(results, sender, r15::PACKETS));
+        pair.map(|(spurious, packets)| spurious.zip_with(&packets, |spurious, packets| spurious / packets * 1e3))
+    };
+    let mut evidence = Evidence::new();
+    for sender in [Family::TCP.rtor, Family::TCP.tlp, Family::TCP.tlpr] {
+        let pair = per_packet(sender).zip(per_packet(Family::TCP.standard));
+        let more = pair.and_then(|(ours, standard)| Estimate::difference(&ours, 1.0, &standard));
+        evidence.cell(format!("in 1,000 packets more with {sender}:"), more, Bound::MoreThan(0.0));
+    }
+    evidence.check("Each mechanism makes more retransmissions spurious than standard TCP.").id("more-spurious")
+}
+
 /// What the mechanisms cost the network.
 fn load_check(results: &Results, family: &Family) -> Check {
     let statement = format!(
@@ -181,14 +204,9 @@ fn load_check(results: &Results, family: &Family) -> Check {
         MORE_PACKETS_MAX * 100.0,
         family.standard
     );
-    let sum = |sender: &str, name: &str| -> Option<Repeated> {
-        let points = results.points().iter().filter(|point| point.point().choice("sender") == sender);
-        let each = points.filter_map(|point| point.values().get(name).cloned());
-        each.reduce(|sum, next| sum.zip_with(&next, |one, other| one + other))
-    };
     let per_flow = |sender: &str| {
-        let flows = sum(sender, FLOWS).filter(|flows| flows.sum() >= FLOWS_MIN)?;
-        Some(sum(sender, r15::PACKETS)?.zip_with(&flows, |packets, flows| packets / flows))
+        let flows = sum(results, sender, FLOWS).filter(|flows| flows.sum() >= FLOWS_MIN)?;
+        Some(sum(results, sender, r15::PACKETS)?.zip_with(&flows, |packets, flows| packets / flows))
     };
     let mut evidence = Evidence::new();
     for sender in family.mechanisms() {

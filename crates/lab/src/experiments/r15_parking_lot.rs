@@ -77,7 +77,7 @@ impl Experiment for R15ParkingLot {
             costs.cell(format!("{} over {} bottlenecks:", pair[1], pair[0]), ratio, Bound::MoreThan(1.0));
         }
         vec![
-            gains.check("NR-SACK lowers the average delay behind any number of bottlenecks, half of the messages being important."),
+            gains.check("NR-SACK lowers the average delay behind any number of bottlenecks, half of the messages being important.").id("gains"),
             costs.check("The more bottlenecks, the higher the average delay."),
         ]
     }

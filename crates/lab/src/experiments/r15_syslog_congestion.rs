@@ -69,7 +69,8 @@ impl Experiment for R15SyslogCongestion {
     fn checks(&self, results: &Results) -> Vec<Check> {
         let scope = Scope { results, names: CELLS, is_meant: &|_| true };
         let statement = "PR-SCTP's average delay is not clearly shorter than TCP's: by less than a tenth.";
-        let mut checks = vec![scope.average([PR_SCTP, TCP], Bound::MoreThan(1.0 - CLEARLY), statement)];
+        let mut checks =
+            vec![scope.average([PR_SCTP, TCP], Bound::MoreThan(1.0 - CLEARLY), statement).id("not-clearly")];
         checks.extend(scope.nr_sack());
         checks.extend(scope.own());
         checks

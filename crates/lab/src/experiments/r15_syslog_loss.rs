@@ -75,18 +75,24 @@ impl Experiment for R15SyslogLoss {
         let scope = Scope { results, names: &["load", "loss"], is_meant: &is_lossy };
         let shorter = Bound::LessThan(1.0);
         let mut checks = vec![
-            scope.average(
-                [PR_SCTP, TCP],
-                shorter,
-                "PR-SCTP's average delay is shorter than TCP's at every rate of loss.",
-            ),
-            scope.average(
-                [PR_SCTP, SCTP],
-                shorter,
-                "PR-SCTP's average delay is shorter than SCTP's at every rate of loss.",
-            ),
-            scope.loses_less([PR_SCTP, UDP], "PR-SCTP loses fewer lines than UDP at every rate of loss."),
-            scope.delivers_important("PR-SCTP delivers every important line."),
+            scope
+                .average(
+                    [PR_SCTP, TCP],
+                    shorter,
+                    "PR-SCTP's average delay is shorter than TCP's at every rate of loss.",
+                )
+                .id("below-tcp"),
+            scope
+                .average(
+                    [PR_SCTP, SCTP],
+                    shorter,
+                    "PR-SCTP's average delay is shorter than SCTP's at every rate of loss.",
+                )
+                .id("below-sctp"),
+            scope
+                .loses_less([PR_SCTP, UDP], "PR-SCTP loses fewer lines than UDP at every rate of loss.")
+                .id("fewer-than-udp"),
+            scope.delivers_important("PR-SCTP delivers every important line.").id("important"),
             scope.udp_loses_important(),
         ];
         checks.extend(scope.own());

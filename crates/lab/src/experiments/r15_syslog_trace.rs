@@ -113,5 +113,5 @@ fn length_check(results: &Results) -> Check {
     }
     evidence.check(
         "PR-SCTP's average delay is longer with short lines than with lines of 250 bytes, the bytes being the same.",
-    )
+    ).id("short-lines")
 }

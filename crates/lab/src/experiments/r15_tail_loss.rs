@@ -6,7 +6,7 @@ use festina_units::Duration;
 
 use super::r15::{self, Cases, Cost, Family};
 use crate::assumption::Assumption;
-use crate::evidence::{Evidence, Judgement};
+use crate::evidence::{Bound, Estimate, Evidence, Judgement};
 use crate::experiment::{Check, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
@@ -126,8 +126,9 @@ impl Experiment for R15TailLoss {
     fn checks(&self, results: &Results) -> Vec<Check> {
         let all = cases(results);
         let mut checks = vec![complete_check(results)];
+        checks.push(restart_check(&all, &Family::TCP).id("restart-adds"));
         for family in &Family::ALL {
-            checks.push(round_trip_check(&all, family));
+            checks.push(round_trip_check(&all, family).id(family.id("round-trip")));
             checks.extend(all.standard_checks(family));
             checks.push(all.dependence_check(family));
             checks.extend(family.restarted_probes().map(|tlpr| all.best_check(family, tlpr)));
@@ -181,6 +182,22 @@ fn cases(results: &Results) -> Cases<'_> {
 fn complete_check(results: &Results) -> Check {
     let incomplete = results.points().iter().filter(|point| !point.series().contains_key(COMPLETION)).count();
     Check::new("Every flow is delivered whole.", incomplete == 0, format!("{incomplete} are not"))
+}
+
+/// "The extra delay is approximately one RTT. If the ACK that restarts the timer is a delayed ACK, the total time becomes RTO + RTT + delACK" (§3.4.1):
+/// what RTO restart saves where the last packet alone is lost, which is the age of that packet.
+fn restart_check(cases: &Cases<'_>, family: &Family) -> Check {
+    let Family { name, standard, rtor, .. } = family;
+    let mut evidence = Evidence::new();
+    for case in cases.iter().filter(|case| case.point.point().count("lost") == 1) {
+        let saved = case.pair_ms([rtor, standard]).map(|[restarted, full]| full - restarted);
+        let millis = |name: &str| case.point.point().duration(name).as_secs_f64() * 1e3;
+        let bound = Bound::Within(0.9 * millis("rtt"), 1.1 * millis("rtt") + millis("delayed_ack"));
+        evidence.cell(format!("ms at {}:", case.label()), saved.map(Estimate::exact), bound);
+    }
+    evidence.check(format!(
+        "{name}: restarting {standard}'s timer adds a round trip, and the delay of an acknowledgement at most."
+    ))
 }
 
 /// "When RTOR is triggered, it can reduce at least one RTT from the total latency as compared to the standard."

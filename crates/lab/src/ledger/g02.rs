@@ -4,7 +4,7 @@ use super::Tested::{Checks, Not, Numbers};
 use super::{Paper, Statement, Tested};
 
 const fn says(section: &'static str, says: &'static str, tested: Tested) -> Statement {
-    Statement { paper: Paper::G02, section, says, tested }
+    Statement { paper: Paper::G02, section, says, tested, cause: "" }
 }
 
 pub(super) const STATEMENTS: &[Statement] = &[
@@ -16,71 +16,105 @@ pub(super) const STATEMENTS: &[Statement] = &[
     says(
         "§1",
         "On paths of less than 100 ms the average latency falls well below 200 ms.",
-        Numbers("g02-table2", "mean latency: m13"),
+        Checks("g02-table2", &["well-below-200"]),
     ),
-    says("Table 1", "Shares of packets within 200 ms.", Numbers("g02-table1", "share within 200 ms")),
-    says("Table 1", "Shares of packets within 500 ms.", Numbers("g02-table1", "share within 500 ms")),
+    says("Table 1", "Shares of packets later than 200 ms.", Numbers("g02-table1", "share later than 200 ms")),
+    says("Table 1", "Shares of packets later than 500 ms.", Numbers("g02-table1", "share later than 500 ms")),
     says(
         "§4.1, Table 1",
-        "MIN_BUF(1,0) and (1,3) deliver 95% to 100% within 200 ms.",
-        Checks("g02-table1", &["MIN_BUF(1,0) and (1,3) deliver"]),
-    ),
-    says(
-        "§4.1, Table 1",
-        "Standard TCP delivers fewer within 200 ms than each MIN_BUF stream.",
-        Checks("g02-table1", &["Standard TCP delivers fewer"]),
+        "(1,0) and (1,3) deliver about the same share within both thresholds.",
+        Checks("g02-table1", &["similar"]),
     ),
     says("Table 2", "Mean latencies.", Numbers("g02-table2", "mean latency")),
     says(
         "§4.1, Table 2",
         "Latency falls from standard TCP over (2,0) and (1,3) to (1,0).",
-        Checks("g02-table2", &["The mean latency falls"]),
+        Checks("g02-table2", &["order"]),
     ),
-    says("Table 3", "Normalized throughput.", Numbers("g02-table3", "normalized throughput")),
+    says(
+        "§4.1, Table 2",
+        "The mean latency of MIN_BUF streams varies much less from run to run.",
+        Checks("g02-table2", &["steadier"]),
+    ),
+    says("Table 3", "Normalized throughput.", Numbers("g02-table3", "normalized throughput")).because(
+        "Standard TCP's 64 KB and wake-ups after 1 ms: with `send_buffer = \"521280B\"` and `wake_up = \"10ms\"`, Linux 2.4's tick (8 runs), (1,0), (1,3) and \
+         (2,0) have 0.73, 0.91 and 1.15 at 30 Mbit/s and 100 ms, and 0.67, 0.90 and 1.02 at 12 Mbit/s and 100 ms. At 25 ms (1,0) and (1,3) have 0.30 to \
+         0.70 then, so that no one value gives all of the table.",
+    ),
     says(
         "§4.2, Table 3",
         "(1,3) has nine tenths of TCP's throughput or more, (2,0) about all of it.",
-        Checks("g02-table3", &["MIN_BUF(1,3) loses less"]),
+        Checks("g02-table3", &["close-to-tcp"]),
+    )
+    .because(
+        "The 64 KB of standard TCP's send buffer, which limit its window: with `send_buffer = \"521280B\"` (8 runs) ten of the twelve cells hold and two \
+         are undecided, but standard TCP's mean latency is 0.8 to 2.4 s then.",
     ),
     says(
         "§4.2, Table 3",
         "(1,0) consistently has the least throughput, about 70% of TCP's.",
-        Checks("g02-table3", &["MIN_BUF(1,0) has the least"]),
+        Checks("g02-table3", &["one-zero-least"]),
+    ),
+    says(
+        "§4.2",
+        "The share within 200 ms times the throughput is highest for (1,3).",
+        Checks("g02-table3", &["quality"]),
     ),
     says(
         "§4.1, Fig. 3",
         "MIN_BUF streams have significantly lower latency than standard TCP.",
-        Checks("g02-fig3", &["MIN_BUF(1,0) has less than half"]),
+        Checks("g02-fig3", &["far-below-tcp"]),
+    ),
+    says(
+        "§4.1",
+        "TCP's latency is highest when its throughput is lowest; that of (1,0) follows it less.",
+        Checks("g02-fig3", &["follows-throughput"]),
     ),
     says(
         "§4.1, Fig. 4",
         "(1,0) has the lowest latency of the three, (2,0) the highest.",
-        Checks("g02-fig4", &["MIN_BUF(1,0) has the lowest"]),
+        Checks("g02-fig4", &["order-of-three"]),
     ),
     says(
         "§4.1, Fig. 5",
-        "A much larger share of TCP's packets than of MIN_BUF's is outside of the thresholds.",
-        Checks("g02-fig5", &["A much larger share"]),
+        "In all cases a much larger share of TCP's packets than of MIN_BUF's is outside of the thresholds.",
+        Checks("g02-fig5", &["much-later"]),
     ),
     says(
-        "§4.3, Fig. 6",
-        "The sender's latency of MIN_BUF(1,0) is small; peaks are mainly due to losses.",
-        Checks("g02-fig6", &["The sender's share"]),
+        "§4.1, Fig. 5",
+        "More packets are late the longer the round-trip time and the lower the rate.",
+        Checks("g02-fig5", &["tails-by-path"]),
     ),
-    says("§4.4, Fig. 7", "With ECN the mice take half of the bottleneck.", Checks("g02-fig7", &["With ECN 80 mice"])),
+    says("§4.3, Fig. 6", "The sender's latency of MIN_BUF(1,0) is small.", Checks("g02-fig6", &["sender-small"])),
+    says(
+        "§4.1, §4.3, Fig. 6",
+        "Its peaks are mainly due to losses and retransmissions.",
+        Checks("g02-fig6", &["peaks-by-loss"]),
+    ),
+    says(
+        "§4.3",
+        "Its latency does not depend significantly on the throughput or cwnd.",
+        Checks("g02-fig6", &["independent-of-cwnd"]),
+    ),
+    says("§4.4, Fig. 7", "With ECN the mice reach half of the bottleneck.", Checks("g02-fig7", &["ecn-mice-half"])),
+    says(
+        "§4.4",
+        "Without ECN even very many mice do not reach half at a low rate and a short round-trip time.",
+        Checks("g02-fig7", &["mice-short-of-half"]),
+    ),
     says(
         "§4.4, Fig. 8",
         "MIN_BUF(1,0) is far below standard TCP with ECN, too.",
-        Checks("g02-fig8", &["With ECN MIN_BUF(1,0)"]),
+        Checks("g02-fig8", &["ecn-far-below-tcp"]),
     ),
-    says("§4.4, Fig. 9", "ECN lowers the peaks of the latency.", Checks("g02-fig9", &["With ECN the longest"])),
+    says("§4.4, Fig. 9", "ECN lowers the peaks of the latency.", Checks("g02-fig9", &["ecn-peaks"])),
     says(
         "§4.4, Fig. 10",
         "With ECN a larger share of MIN_BUF's packets is within the thresholds.",
-        Checks("g02-fig10", &["With ECN a larger share"]),
+        Checks("g02-fig10", &["ecn-min-buf-tails"]),
     ),
-    says("§4.4, Fig. 10", "Standard TCP has worse tails with ECN.", Checks("g02-fig10", &["With ECN a smaller share"])),
-    says("§4.4", "With ECN fewer mice are needed for a fair share.", Not("no sweep over the number of mice")),
+    says("§4.4, Fig. 10", "Standard TCP has worse tails with ECN.", Checks("g02-fig10", &["ecn-tcp-tails"])),
+    says("§4.4", "With ECN fewer mice are needed for a fair share.", Checks("g02-fig7", &["ecn-fewer-mice"])),
     says(
         "§3.1",
         "MIN_BUF costs CPU time at gigabit rates.",

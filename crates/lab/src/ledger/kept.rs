@@ -49,7 +49,7 @@ impl Kept {
         let row = self.rows.iter().filter(is_same).nth(nth)?;
         let name = match statement.tested {
             Tested::Checks(name, _) | Tested::Numbers(name, _) => name,
-            Tested::Not(_) => return None,
+            Tested::Fitted(_) | Tested::Not(_) => return None,
         };
         row.by.starts_with(&format!("`{name}`")).then_some((row.by.as_str(), &row.finding))
     }
@@ -82,9 +82,9 @@ mod tests {
     fn outcome(experiment: &'static str, verdict: &dyn Fn(String) -> Verdict) -> Outcome {
         let mut checks = Vec::new();
         for statement in statements() {
-            if let Tested::Checks(name, starts) = statement.tested {
-                let starts = starts.iter().filter(|_| name == experiment);
-                checks.extend(starts.map(|start| Check::judged(*start, verdict(format!("{experiment} | seen")))));
+            if let Tested::Checks(name, ids) = statement.tested {
+                let ids = ids.iter().filter(|_| name == experiment);
+                checks.extend(ids.map(|id| Check::judged("", verdict(format!("{experiment} | seen"))).id(*id)));
             }
         }
         Outcome { experiment, extent: "quick".to_owned(), checks, scoreboard: Vec::new() }

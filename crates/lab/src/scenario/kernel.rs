@@ -12,7 +12,7 @@ use festina_units::Duration;
 
 use super::Stack;
 use super::petlund::TimerFix;
-use crate::assumption::{Assumption, chosen, fitted, stated};
+use crate::assumption::{Assumption, chosen, stated};
 use crate::plan::{Kind, Parameter, Point};
 
 /// More miss indications than a thin stream ever has.
@@ -50,13 +50,12 @@ impl Readings {
     /// The names of [`timer_restart`](Self::timer_restart) in a plan.
     pub const RESTARTS: &'static [&'static str] = &["cumulative", "any-ack"];
 
-    /// The combination under which most published statements survive (docs/readings.md), although P06 §3.2 and §5 and P10 §8 say that
-    /// ambiguous samples count: Karn's rule; "some, but not all" chunks that restart the timer are those up to the cumulative
-    /// acknowledgement; the fix belongs to the lower RTO.Min and subtracts the age of the oldest chunk.
+    /// By the papers' text: ambiguous samples count (P06 §3.2 and §5, P10 §8), "some, but not all" chunks that restart the timer are those up to
+    /// the cumulative acknowledgement, as RFC 2960 has it, and the fix is as §5.2 words it.
     pub const DEFAULT: Self = Self {
-        rtt_samples: RttSampling::Unambiguous,
+        rtt_samples: RttSampling::FirstAcknowledgement,
         timer_restart: TimerRestart::EarliestAcked,
-        timer_fix: TimerFix::WithMinRto,
+        timer_fix: TimerFix::AsWorded,
         fault: Fault::None,
     };
 
@@ -84,23 +83,19 @@ impl Readings {
     }
 
     /// Where their values come from.
-    pub const ASSUMPTIONS: [Assumption; 6] = [
-        fitted(
-            "rtt_samples",
-            "P06 Table 2 and most statements of P06 and P10 (docs/readings.md), although P06 §3.2 and §5 and P10 §8 say otherwise",
-        )
-        .of(&["karn"]),
-        stated("rtt_samples", "P06 §3.2 and §5, P10 §8: the first acknowledgement counts, even of a retransmission").of(&["ambiguous"]),
-        chosen(
+    pub const ASSUMPTIONS: [Assumption; 8] = [
+        chosen("rtt_samples", "P10 §8 names Karn's rule as a remedy; it shows how much this matters").of(&["karn"]),
+        stated("rtt_samples", "P06 §3.2 and §5, P10 §8: the first acknowledgement counts, whatever it acknowledges")
+            .of(&["ambiguous"]),
+        stated(
             "timer_restart",
-            "P06 §4.2.1 and P10 §5.2 restart it when \"some, but not all\" chunks are acknowledged; if gap reports did that, too, a \
-             steady stream would hardly ever time out",
-        ),
-        chosen(
-            "timer_fix",
-            "§5.2 subtracts the time since the old timer was started, and wants no chunk to wait for more than one RTO; these are two \
-             rules (as-worded, with-min-rto), and §6 does not say which groups have it",
-        ),
+            "P06 §4.2.1, P10 §5.2: a SACK for some, but not all outstanding chunks restarts it; by RFC 2960 §6.3.2 R3 one for the earliest of them",
+        )
+        .of(&["cumulative"]),
+        chosen("timer_restart", "gap reports restart it, too, as the sentence can be read; it shows how much this matters"),
+        stated("timer_fix", "P10 §5.2, P06 §4.2.1: shorter by the time since the old timer was started")
+            .of(&["as-worded"]),
+        chosen("timer_fix", "§5.2 also wants no chunk to wait for more than one RTO, which with-min-rto ensures"),
         chosen("fault", "a wrong sender on purpose, for tests of the checks").of(&[
             "rto-doubled",
             "no-fast-retransmit",
@@ -127,8 +122,7 @@ impl Readings {
         }
     }
 
-    /// The rules of the unmodified kernel. By the text's own readings they are those of [`Profile::Lksctp2006`], which has no others; the
-    /// lab's default differs from it in which round trips are measured.
+    /// The rules of the unmodified kernel. By default they are those of [`Profile::Lksctp2006`].
     pub fn lksctp(&self, version: Version) -> Rules {
         let threshold = match version {
             Version::Pedersen => 4,
@@ -227,13 +221,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_of_the_lab_is_that_of_the_profile_but_for_the_round_trips_that_it_measures() {
+    fn the_kernel_of_the_lab_is_that_of_the_profile() {
         let profile = Profile::Lksctp2006.mechanisms().normal;
-        let by_the_text = Readings { rtt_samples: RttSampling::FirstAcknowledgement, ..Readings::DEFAULT };
-        assert_eq!(by_the_text.lksctp(Version::Pedersen), profile);
-        let default = Rules { rtt_sampling: RttSampling::Unambiguous, ..profile };
-        assert_eq!(Readings::DEFAULT.lksctp(Version::Pedersen), default);
-        let fewer_reports = Rules { fast_retransmit: FastRetransmit { threshold: 3, repeats: true }, ..default };
+        assert_eq!(Readings::DEFAULT.lksctp(Version::Pedersen), profile);
+        let fewer_reports = Rules { fast_retransmit: FastRetransmit { threshold: 3, repeats: true }, ..profile };
         assert_eq!(Readings::DEFAULT.lksctp(Version::Petlund), fewer_reports);
     }
 }

@@ -360,6 +360,12 @@ impl TcpConnection {
         self.sender.cwnd_bytes()
     }
 
+    /// Returns the retransmission timeout without backoff.
+    #[must_use]
+    pub fn rto(&self) -> Duration {
+        self.sender.rto()
+    }
+
     /// Returns the counters.
     #[must_use]
     pub fn counters(&self) -> TcpCounters {

@@ -18,6 +18,8 @@ pub(super) struct Connection {
     tcp: TcpConnection,
     traffic: Option<Traffic>,
     log: Option<Log>,
+    /// The RTO after each segment of the peer, if there is a log.
+    rtos: Vec<(Instant, Duration)>,
     /// What of the stream could be read, and since when.
     readable: Vec<(u64, Instant)>,
     /// Where in the stream each message ends.
@@ -109,6 +111,7 @@ impl Connection {
             tcp,
             traffic,
             log: is_logging.then(Log::default),
+            rtos: Vec::new(),
             readable: Vec::new(),
             ends: Vec::new(),
             segments_sent: 0,
@@ -129,6 +132,10 @@ impl Connection {
 
     pub(super) fn log(&self) -> Option<&Log> {
         self.log.as_ref()
+    }
+
+    pub(super) fn rtos(&self) -> &[(Instant, Duration)] {
+        &self.rtos
     }
 
     pub(super) fn ends(&self) -> &[u64] {
@@ -176,6 +183,9 @@ impl Connection {
             log.arrived(now, serial);
         }
         self.tcp.handle_segment(now, segment);
+        if self.log.is_some() {
+            self.rtos.push((now, self.tcp.rto()));
+        }
         self.digest(now);
     }
 

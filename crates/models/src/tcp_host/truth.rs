@@ -1,6 +1,6 @@
 //! The notes of two TCP hosts, joined.
 
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use super::TcpHost;
 use crate::record::{Truth, join};
@@ -14,6 +14,8 @@ pub struct TcpRecord {
     /// What happened to its messages. A chunk is the part of a segment that ends a message, so a retransmission is recorded once for
     /// each message that it ends.
     pub truth: Truth,
+    /// The sender's retransmission timeout, without backoff, after each segment that it received.
+    pub rtos: Vec<(Instant, Duration)>,
     /// The sending model's own counters, in segments.
     pub sender: TcpCounters,
 }
@@ -35,7 +37,7 @@ fn record(flow: usize, index: usize, sender: &TcpHost, receiver: &TcpHost) -> Op
     let receiving = receiver.connections.get(*receiver.by_ports.get(&(sender.node, (peer, local)))?)?.as_ref()?;
     let delivered = delivered(sending.ends(), receiving.readable());
     let truth = join(sending.log()?, receiving.log()?, &delivered);
-    Some(TcpRecord { flow, truth, sender: sending.counters() })
+    Some(TcpRecord { flow, truth, rtos: sending.rtos().to_vec(), sender: sending.counters() })
 }
 
 /// When each message could be read to its end; `ends` and `readable` both grow.

@@ -86,14 +86,16 @@ impl PapersArgs {
         format!("festina lab {name}{quick}{quick_for}{only}")
     }
 
-    /// Runs a plan below this folder.
+    /// Runs a plan below this folder. Experiments that are views of the same runs share them.
     fn run(&self, experiment: &'static dyn Experiment, plan: Plan, folder: &str) -> Result<Option<Report<'static>>> {
         let scale = if plan.scale() == Scale::Quick { "-quick" } else { "" };
+        let shared = if experiment.runs_as() == experiment.name() { folder } else { experiment.runs_as() };
+        let store = self.out.join(format!("{shared}{scale}")).join(STORE);
         let folder = self.out.join(format!("{folder}{scale}"));
         let options = RunOptions {
             jobs: self.jobs.map(usize::from),
             shard: Shard::WHOLE,
-            store: folder.join(STORE),
+            store,
             code_version: runner::CODE_VERSION.to_owned(),
         };
         let name = experiment.name().to_owned();

@@ -1,6 +1,8 @@
 //! What standard flows may lose to a crowd.
 
+use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::Check;
+use crate::experiments::r12;
 use crate::plan::{Point, Value};
 use crate::summary::{PointSummary, Repeated, Results};
 
@@ -21,7 +23,8 @@ pub(super) fn checks(results: &Results) -> Vec<Check> {
         .filter(|crowd| crowd.starts_with("festina"))
         .map(|crowd| throughput_check(results, crowd))
         .collect();
-    checks.push(petlund_check(results));
+    checks.push(petlund_check(results).id("many-thin-streams"));
+    checks.push(early_retransmit_check(results));
     checks.push(index_check(results));
     checks
 }
@@ -56,6 +59,25 @@ fn petlund_check(results: &Results) -> Check {
     let seen =
         format!("{:+.1}% ± {:.1}% with {} streams", worst.relative * 100.0, worst.half_width * 100.0, worst.streams);
     Check::new(statement, worst.relative < -LOSS_MAX, seen)
+}
+
+/// "It would, however, still be less aggressive than a TCP variation that keeps the congestion window open, such as Early Retransmit" (P10 §7.4).
+fn early_retransmit_check(results: &Results) -> Check {
+    let at = |crowd: &str, streams: &str| {
+        let settings = [("crowd", crowd), ("streams", streams)];
+        results.matching(&settings).next()?.values().get(STANDARD)
+    };
+    let mut evidence = Evidence::new();
+    for streams in r12::values(results, "streams") {
+        if streams.parse().is_ok_and(|streams: u64| streams >= LARGE_FROM) {
+            let pair = at("petlund-2010", &streams).zip(at("early-retransmit", &streams));
+            let ratio = pair.and_then(|(petlund, early)| Estimate::ratio(petlund, early));
+            evidence.cell(format!("of the throughput, {streams} streams:"), ratio, Bound::MoreThan(1.0));
+        }
+    }
+    evidence
+        .check("Standard flows have more throughput beside a large crowd of petlund-2010 than beside one of early-retransmit.")
+        .id("less-than-early-retransmit")
 }
 
 fn index_check(results: &Results) -> Check {

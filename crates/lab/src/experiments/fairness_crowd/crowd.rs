@@ -15,7 +15,7 @@ pub(super) enum Crowd {
 impl Crowd {
     /// What a plan can choose from; the standard is the first.
     pub(super) const NAMES: &'static [&'static str] =
-        &["rfc9260", "petlund-2010", "festina-without-redundancy", "festina", "festina-spaced"];
+        &["rfc9260", "petlund-2010", "early-retransmit", "festina-without-redundancy", "festina", "festina-spaced"];
 
     /// The crowd with this name.
     ///

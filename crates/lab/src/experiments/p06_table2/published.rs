@@ -49,8 +49,14 @@ const fn line(cause: RetransmissionCause, number: u32, share: f64, [min, max, me
     Published { cause, number, share: Some(share), min_ms: min, max_ms: max, mean_ms: mean }
 }
 
-/// What was fitted to the shares of all classes together.
-pub(super) const SHARES: &str = "loss, lost, rtt_samples, timer_restart and after_timeout were chosen on these shares";
+/// What was fitted to the shares of all classes together at a round-trip time.
+pub(super) fn fitted_shares(rtt: &str) -> Option<&'static str> {
+    match rtt {
+        "0s" => Some("loss and lost were chosen on these shares"),
+        "400ms" => Some("after_timeout was chosen on these shares"),
+        _ => None,
+    }
+}
 
 /// What was fitted to a number of the table.
 pub(super) fn fitted(rtt: &str, cause: RetransmissionCause, quantity: Quantity) -> Option<&'static str> {
@@ -58,11 +64,8 @@ pub(super) fn fitted(rtt: &str, cause: RetransmissionCause, quantity: Quantity) 
         ("0s", _, Quantity::Number | Quantity::Share) => Some(
             "the loss of 5% each way was chosen for the shares at a round-trip time of 0, the duration of 30 minutes for the numbers",
         ),
-        (_, Timeout | Fast, Quantity::Number | Quantity::Share) => Some(
-            "rtt_samples, timer_restart and after_timeout were chosen on the numbers of timeouts and fast retransmissions",
-        ),
-        ("0s", Fast, Quantity::Min | Quantity::Mean) => {
-            Some("the interval of 256 ms was chosen on the delay of fast retransmissions")
+        ("400ms", _, Quantity::Share) | ("400ms", Bundled, Quantity::Number) => {
+            Some("after_timeout was chosen on the shares at a round-trip time of 400 ms")
         }
         (_, Timeout, Quantity::Mean) if rtt != "0s" => {
             Some("the clock of 4 ms ticks was chosen on the delay of timeouts at long round-trip times")

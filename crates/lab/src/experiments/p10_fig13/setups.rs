@@ -130,6 +130,11 @@ impl Setup {
         format!("repair {}", self.name())
     }
 
+    /// When the first of the lost messages arrived: the delay of a sixth of them.
+    pub(super) fn early_repair(self) -> String {
+        format!("first lost messages arrive {} (ms)", self.name())
+    }
+
     /// The same of those messages after which the application fell silent for a second or more.
     pub(super) fn idle_repair(self) -> String {
         format!("idle repair {}", self.name())

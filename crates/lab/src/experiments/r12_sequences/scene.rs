@@ -30,28 +30,63 @@ pub(super) enum Case {
     Fig5,
     /// R12's Fig. 6: a packet of six messages of mixed reliability.
     Fig6,
+    /// R12's first scenario (§III-A): a lost packet with this number of messages; every second one expires, or none does.
+    Burst(u32, bool),
+    /// R12's second scenario: this number of lost packets with one message each, with one that arrives between them; all expire, or none.
+    Apart(u32, bool),
 }
 
 impl Case {
-    pub(super) const NAMES: &'static [&'static str] = &["fig5", "fig6"];
+    /// The names for a plan: R12's figures, and its scenarios with the number of lost messages.
+    pub(super) const NAMES: &'static [&'static str] = &[
+        "fig5",
+        "fig6",
+        "burst-4",
+        "burst-8",
+        "burst-12",
+        "burst-4-reliable",
+        "burst-8-reliable",
+        "burst-12-reliable",
+        "apart-2",
+        "apart-3",
+        "apart-4",
+        "apart-2-reliable",
+        "apart-3-reliable",
+        "apart-4-reliable",
+    ];
 
     pub(super) fn of(point: &Point) -> Self {
-        if point.choice("case") == "fig5" { Self::Fig5 } else { Self::Fig6 }
-    }
-
-    /// The messages by packet.
-    fn packets(self) -> &'static [&'static [u32]] {
-        match self {
-            Self::Fig5 => &[&[1], &[2], &[3], &[4], &[5]],
-            Self::Fig6 => &[&[11], &[12, 13, 14, 15, 16, 17], &[18], &[19], &[20]],
+        let name = point.choice("case");
+        let expires = !name.ends_with("-reliable");
+        let count = name.split('-').nth(1).and_then(|count| count.parse().ok()).unwrap_or_default();
+        match name.split('-').next() {
+            Some("burst") => Self::Burst(count, expires),
+            Some("apart") => Self::Apart(count, expires),
+            Some("fig5") => Self::Fig5,
+            _ => Self::Fig6,
         }
     }
 
-    /// The first messages of the packets that are lost.
-    fn lost(self) -> &'static [u32] {
+    /// The messages by packet. Three packets that arrive follow the lost ones.
+    fn packets(self) -> Vec<Vec<u32>> {
+        let alone = |messages: std::ops::RangeInclusive<u32>| messages.map(|message| vec![message]);
         match self {
-            Self::Fig5 => &[2, 4],
-            Self::Fig6 => &[12],
+            Self::Fig5 => alone(1..=5).collect(),
+            Self::Fig6 => [vec![11], (12..=17).collect()].into_iter().chain(alone(18..=20)).collect(),
+            Self::Burst(count, _) => {
+                [vec![1], (2..=count + 1).collect()].into_iter().chain(alone(count + 2..=count + 4)).collect()
+            }
+            Self::Apart(count, _) => alone(1..=2 * count + 3).collect(),
+        }
+    }
+
+    /// Whether the packet that begins with this message is lost.
+    fn loses(self, first: u32) -> bool {
+        match self {
+            Self::Fig5 => [2, 4].contains(&first),
+            Self::Fig6 => first == 12,
+            Self::Burst(..) => first == 2,
+            Self::Apart(count, _) => first.is_multiple_of(2) && first <= 2 * count,
         }
     }
 
@@ -59,6 +94,8 @@ impl Case {
         match self {
             Self::Fig5 => [2, 4].contains(&message),
             Self::Fig6 => [12, 14, 16].contains(&message),
+            Self::Burst(count, expires) => expires && message.is_multiple_of(2) && message <= count + 1,
+            Self::Apart(_, expires) => expires && self.loses(message),
         }
     }
 
@@ -121,24 +158,21 @@ impl Run {
 }
 
 impl Scene {
-    /// What R12's figure shows of the repair. It draws no E-FORWARD-TSN: one packet settles either case.
-    pub(super) fn published(self) -> Vec<Sent> {
-        if self.enhanced {
-            let (apart, data) = match self.case {
-                Case::Fig5 => (vec![2, 4], vec![]),
-                Case::Fig6 => (vec![12, 14, 16], vec![13, 15, 17]),
-            };
-            return vec![Sent { forward: None, apart, data }];
-        }
+    /// What R12's figure shows of the repair; `None` if it has none of this case. It draws no E-FORWARD-TSN: one packet settles either case.
+    pub(super) fn published(self) -> Option<Vec<Sent>> {
         let forward = |to| Sent { forward: Some(to), ..Sent::default() };
         let first = Sent { data: vec![13, 15, 17], ..forward(12) };
-        match (self.case, self.nr_sack) {
+        let apart = |apart, data| vec![Sent { forward: None, apart, data }];
+        Some(match (self.case, self.nr_sack) {
+            (Case::Fig5, _) if self.enhanced => apart(vec![2, 4], vec![]),
+            (Case::Fig6, _) if self.enhanced => apart(vec![12, 14, 16], vec![13, 15, 17]),
             (Case::Fig5, false) => vec![forward(2), forward(4)],
             (Case::Fig5, true) => vec![forward(5)],
             (Case::Fig6, false) => vec![first, forward(14), forward(16)],
             // "A message number above 18": all that has arrived by then.
             (Case::Fig6, true) => vec![first, forward(20)],
-        }
+            _ => return None,
+        })
     }
 
     fn config(self) -> Config {
@@ -163,9 +197,16 @@ impl Scene {
     /// The life of the messages.
     pub(super) fn figure(self) -> Figure {
         let run = self.run();
+        let kind = |expires| if expires { "some have expired" } else { "all are reliable" };
         let (name, figure) = match self.case {
-            Case::Fig5 => ("2 and 4 are lost and have expired", "Fig. 5"),
-            Case::Fig6 => ("12 to 17 are lost; 13, 15 and 17 are reliable", "Fig. 6"),
+            Case::Fig5 => ("2 and 4 are lost and have expired".to_owned(), "Fig. 5"),
+            Case::Fig6 => ("12 to 17 are lost; 13, 15 and 17 are reliable".to_owned(), "Fig. 6"),
+            Case::Burst(count, expires) => {
+                (format!("2 to {} are lost; {}", count + 1, kind(expires)), "first scenario")
+            }
+            Case::Apart(count, expires) => {
+                (format!("{count} are lost one by one; {}", kind(expires)), "second scenario")
+            }
         };
         let with = match (self.nr_sack, self.enhanced) {
             (false, false) => "with SACK",
@@ -249,7 +290,7 @@ impl Wire {
         let sender = Association::connect(now, &near, address(1), ports, 1);
         let packets = scene.case.packets();
         let run = Run {
-            last: packets.last().and_then(|packet| packet.last()).copied().unwrap_or_default(),
+            last: packets.last().and_then(|packet| packet.last().copied()).unwrap_or_default(),
             first_flight: packets.len(),
             ..Run::default()
         };
@@ -262,7 +303,7 @@ impl Wire {
         let mut next = script.next();
         loop {
             self.transmit();
-            let written_at = next.map(|(number, _)| BEGINS_AT + SPACING * number);
+            let written_at = next.as_ref().map(|(number, _)| BEGINS_AT + SPACING * *number);
             let arrival = self.travelling.first_key_value().map(|((at, _), _)| *at);
             let deadlines = self.ends.iter().flatten().filter_map(|end| end.poll_deadline());
             let Some(at) = deadlines.chain(written_at).chain(arrival).min().filter(|at| *at <= BEGINS_AT + LASTS)
@@ -270,8 +311,8 @@ impl Wire {
                 return self.run;
             };
             self.now = self.now.max(at);
-            if let Some((_, messages)) = next.filter(|_| written_at == Some(at)) {
-                messages.iter().for_each(|message| self.write(*message));
+            if let Some((_, messages)) = next.take_if(|_| written_at == Some(at)) {
+                messages.into_iter().for_each(|message| self.write(message));
                 next = script.next();
             } else if arrival == Some(at) {
                 self.arrive();
@@ -329,7 +370,7 @@ impl Wire {
             return false;
         }
         let is_first = self.run.sent.len() < self.run.first_flight;
-        let is_lost = is_first && sent.data.first().is_some_and(|first| self.scene.case.lost().contains(first));
+        let is_lost = is_first && sent.data.first().is_some_and(|first| self.scene.case.loses(*first));
         self.run.sent.push((self.now, sent, is_lost));
         is_lost
     }

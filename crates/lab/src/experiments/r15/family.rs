@@ -46,6 +46,17 @@ impl Family {
         [self.rtor, self.tlp, self.tlpr, self.rack]
     }
 
+    /// The name of a check for the ledger; empty if R15 says nothing of the kind: it tells of TCP only, and not of RACK-TLP.
+    pub(crate) fn id(&self, id: &str) -> String {
+        let is_said = self.name == Self::TCP.name && !id.starts_with(self.rack);
+        if is_said { id.to_owned() } else { String::new() }
+    }
+
+    /// The name of the check that TLPR is best: in the form that restarts both timers, since the thesis combines RTOR with TLP.
+    pub(crate) fn best_id(&self, tlpr: &str) -> String {
+        if Some(tlpr) == self.tlpr_rtor { format!("{tlpr}-best") } else { String::new() }
+    }
+
     /// TLPR in either form.
     pub(crate) fn restarted_probes(&self) -> impl Iterator<Item = &'static str> {
         [Some(self.tlpr), self.tlpr_rtor].into_iter().flatten()

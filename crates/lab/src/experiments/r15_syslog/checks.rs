@@ -98,7 +98,7 @@ impl<'a> Scope<'a> {
         let lost = (!points.is_empty()).then(|| Estimate::exact(lost));
         let mut evidence = Evidence::new();
         evidence.cell(format!("in {} cells: lost", points.len()), lost, Bound::MoreThan(0.0));
-        evidence.check("UDP loses important lines.")
+        evidence.check("UDP loses important lines.").id("udp-loses")
     }
 
     /// The 99th percentile of important lines of one sender is at most such a share of that of others.
@@ -118,10 +118,11 @@ impl<'a> Scope<'a> {
     pub(in crate::experiments) fn nr_sack(&self) -> Vec<Check> {
         let shorter = |than, statement| self.average([NR_SACK, than], Bound::LessThan(1.0), statement);
         vec![
-            shorter(PR_SCTP, "PR-SCTP with NR-SACK has a shorter average delay than PR-SCTP without."),
-            shorter(TCP, "PR-SCTP with NR-SACK has a shorter average delay than TCP."),
-            shorter(SCTP, "PR-SCTP with NR-SACK has a shorter average delay than SCTP."),
-            self.delivers_important("PR-SCTP delivers every important line, with NR-SACK and without."),
+            shorter(PR_SCTP, "PR-SCTP with NR-SACK has a shorter average delay than PR-SCTP without.")
+                .id("nr-sack-pr-sctp"),
+            shorter(TCP, "PR-SCTP with NR-SACK has a shorter average delay than TCP.").id("nr-sack-tcp"),
+            shorter(SCTP, "PR-SCTP with NR-SACK has a shorter average delay than SCTP.").id("nr-sack-sctp"),
+            self.delivers_important("PR-SCTP delivers every important line, with NR-SACK and without.").id("important"),
             self.udp_loses_important(),
         ]
     }

@@ -92,6 +92,11 @@ impl Timers {
 }
 
 impl Sender {
+    /// The RTO without backoff.
+    pub(in crate::tcp) fn rto(&self) -> Duration {
+        self.timers.rto_base(&self.config.rto)
+    }
+
     /// When [`Self::handle_timeout`] shall be called.
     pub(in crate::tcp) fn deadline(&self) -> Option<Instant> {
         self.timers.earliest()
