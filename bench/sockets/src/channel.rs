@@ -9,7 +9,7 @@ use std::future::Future;
 
 use bytes::Bytes;
 
-pub(crate) use self::festina::{Festina, FestinaBatches};
+pub(crate) use self::festina::{Festina, FestinaBatches, FestinaEncrypted};
 pub(crate) use self::quinn::Quinn;
 pub(crate) use self::tcp::Tcp;
 

@@ -15,7 +15,7 @@ use hdrhistogram::Histogram;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::bulk::bulk;
-use crate::channel::{Failure, Festina, FestinaBatches, Quinn, Tcp, Transport};
+use crate::channel::{Failure, Festina, FestinaBatches, FestinaEncrypted, Quinn, Tcp, Transport};
 use crate::ping::ping;
 
 /// Bytes of a message that goes there and back.
@@ -58,7 +58,8 @@ struct Arguments {
 
 impl Arguments {
     fn picks(&self, name: &str) -> bool {
-        let is_name = [Festina::NAME, FestinaBatches::NAME, Quinn::NAME, Tcp::NAME].contains(&self.only.as_str());
+        let is_name = [Festina::NAME, FestinaBatches::NAME, FestinaEncrypted::NAME, Quinn::NAME, Tcp::NAME]
+            .contains(&self.only.as_str());
         if is_name { name == self.only } else { name.contains(&self.only) }
     }
 }
@@ -86,13 +87,13 @@ fn main() -> Result<(), Failure> {
     for (name, build) in RUNTIMES.iter().filter(|(name, _)| name.contains(&arguments.runtime)) {
         if "ping".contains(&arguments.work) {
             println!("{PING_BYTES} bytes there and back, {name}");
-            println!("{:>16} {:>12} {:>9} {:>9} {:>15}", "", "round trips", "p50 us", "p99 us", "CPU us per trip");
+            println!("{:>18} {:>12} {:>9} {:>9} {:>15}", "", "round trips", "p50 us", "p99 us", "CPU us per trip");
             measure_pings(*build, &arguments)?;
         }
         let sizes = arguments.bytes.map_or(BULK_BYTES.to_vec(), |bytes| vec![bytes]);
         for message_bytes in sizes.into_iter().filter(|_| "bulk".contains(&arguments.work)) {
             println!("{message_bytes} bytes there, {} tasks send, {name}", arguments.senders);
-            println!("{:>16} {:>12} {:>23} {:>9} {:>14}", "", "messages/s", "range", "CPU s/GB", "CPU us/message");
+            println!("{:>18} {:>12} {:>23} {:>9} {:>14}", "", "messages/s", "range", "CPU s/GB", "CPU us/message");
             measure_bulk(*build, message_bytes, &arguments)?;
         }
     }
@@ -100,7 +101,7 @@ fn main() -> Result<(), Failure> {
 }
 
 fn measure_pings(build: fn() -> std::io::Result<Runtime>, arguments: &Arguments) -> Result<(), Failure> {
-    let mut pings = [Pings::of::<Festina>(), Pings::of::<Quinn>(), Pings::of::<Tcp>()];
+    let mut pings = [Pings::of::<Festina>(), Pings::of::<FestinaEncrypted>(), Pings::of::<Quinn>(), Pings::of::<Tcp>()];
     for _ in 0..arguments.rounds {
         for pings in pings.iter_mut().filter(|pings| arguments.picks(pings.name)) {
             (pings.add)(pings, &build()?, arguments)?;
@@ -109,7 +110,7 @@ fn measure_pings(build: fn() -> std::io::Result<Runtime>, arguments: &Arguments)
     for Pings { name, times, cpu, remarks, .. } in pings.iter().filter(|pings| !pings.times.is_empty()) {
         let (p50, p99) = (times.value_at_quantile(0.5), times.value_at_quantile(0.99));
         println!(
-            "{name:>16} {:>12} {:>9.1} {:>9.1} {:>15.1}",
+            "{name:>18} {:>12} {:>9.1} {:>9.1} {:>15.1}",
             times.len(),
             microseconds(Duration::from_nanos(p50)),
             microseconds(Duration::from_nanos(p99)),
@@ -172,7 +173,13 @@ impl Rates {
 }
 
 fn measure_bulk(build: fn() -> std::io::Result<Runtime>, bytes: usize, arguments: &Arguments) -> Result<(), Failure> {
-    let mut rates = [Rates::of::<Festina>(), Rates::of::<FestinaBatches>(), Rates::of::<Quinn>(), Rates::of::<Tcp>()];
+    let mut rates = [
+        Rates::of::<Festina>(),
+        Rates::of::<FestinaBatches>(),
+        Rates::of::<FestinaEncrypted>(),
+        Rates::of::<Quinn>(),
+        Rates::of::<Tcp>(),
+    ];
     for _ in 0..arguments.rounds {
         for rates in rates.iter_mut().filter(|rates| arguments.picks(rates.name)) {
             (rates.add)(rates, &build()?, bytes, arguments)?;
@@ -184,7 +191,7 @@ fn measure_bulk(build: fn() -> std::io::Result<Runtime>, bytes: usize, arguments
         let median = per_second.get(per_second.len() / 2).copied().unwrap_or_default();
         let cpu_us = per(microseconds(*cpu), *messages);
         let cpu_per_gb = per(cpu_us * 1e3, bytes as u64);
-        println!("{name:>16} {median:>12.0} {least:>11.0}-{most:<11.0} {cpu_per_gb:>9.2} {cpu_us:>14.2}");
+        println!("{name:>18} {median:>12.0} {least:>11.0}-{most:<11.0} {cpu_per_gb:>9.2} {cpu_us:>14.2}");
         print_remarks(remarks, arguments);
     }
     Ok(())
@@ -192,7 +199,7 @@ fn measure_bulk(build: fn() -> std::io::Result<Runtime>, bytes: usize, arguments
 
 fn print_remarks(remarks: &[String], arguments: &Arguments) {
     for remark in remarks.iter().filter(|remark| arguments.details && !remark.is_empty()) {
-        println!("{:>16} {remark}", "");
+        println!("{:>18} {remark}", "");
     }
 }
 

@@ -1,6 +1,7 @@
 //! An association over SCTP over UDP.
 
 use bytes::Bytes;
+use festina::security::{Identity, Security, Trust};
 use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Message, ReceivedMessage};
 
 use super::{End, Failure, Transport};
@@ -13,20 +14,16 @@ pub(crate) struct Festina;
 
 impl Transport for Festina {
     const NAME: &'static str = "festina";
-    type Sender = (Association, Endpoint);
+    type Sender = Held;
     type Receiver = Association;
 
     async fn connect(_: usize) -> Result<[End<Self>; 2], Failure> {
-        let near = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
-        let far = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
-        let listener = far.listen(DEFAULT_SCTP_PORT)?;
-        let (connected, accepted) = tokio::join!(near.connect(far.local_addr()), listener.accept());
         let end =
-            |association: Association, endpoint| End { sender: (association.clone(), endpoint), receiver: association };
-        Ok([end(connected?, near), end(accepted.ok_or("nothing was accepted")?, far)])
+            |(association, endpoint): Held| End { sender: (association.clone(), endpoint), receiver: association };
+        Ok(connected(Config::default(), Config::default()).await?.map(end))
     }
 
-    async fn send((association, _): &(Association, Endpoint), message: Bytes) -> Result<(), Failure> {
+    async fn send((association, _): &Held, message: Bytes) -> Result<(), Failure> {
         association.send(Message::new(message)).await?;
         Ok(())
     }
@@ -54,7 +51,49 @@ impl Transport for Festina {
     }
 }
 
-/// The same, with batches of messages in both directions.
+/// An association and its endpoint.
+type Held = (Association, Endpoint);
+
+async fn connected(near: Config, far: Config) -> Result<[Held; 2], Failure> {
+    let near = Endpoint::bind("127.0.0.1:0".parse()?, near).await?;
+    let far = Endpoint::bind("127.0.0.1:0".parse()?, far).await?;
+    let listener = far.listen(DEFAULT_SCTP_PORT)?;
+    let (connected, accepted) = tokio::join!(near.connect(far.local_addr()), listener.accept());
+    Ok([(connected?, near), (accepted.ok_or("nothing was accepted")?, far)])
+}
+
+/// As [`Festina`], encrypted.
+pub(crate) struct FestinaEncrypted;
+
+impl Transport for FestinaEncrypted {
+    const NAME: &'static str = "festina, encrypted";
+    type Sender = Held;
+    type Receiver = Association;
+
+    async fn connect(_: usize) -> Result<[End<Self>; 2], Failure> {
+        let identity = Identity::self_signed("bench.test")?;
+        let trust = Trust::fingerprints([identity.fingerprint()]);
+        let with = |security| Config::default().with_security(security);
+        let (client, server) = (Security::new().with_server_trust(trust), Security::new().with_identity(identity));
+        let end =
+            |(association, endpoint): Held| End { sender: (association.clone(), endpoint), receiver: association };
+        Ok(connected(with(client), with(server)).await?.map(end))
+    }
+
+    async fn send(sender: &Held, message: Bytes) -> Result<(), Failure> {
+        Festina::send(sender, message).await
+    }
+
+    async fn receive(receiver: &mut Association) -> Result<u64, Failure> {
+        Festina::receive(receiver).await
+    }
+
+    fn remark(near: &Held, far: &Held) -> String {
+        Festina::remark(near, far)
+    }
+}
+
+/// As [`Festina`], with batches of messages in both directions.
 pub(crate) struct FestinaBatches;
 
 /// The receiving end, and the messages that it took last.

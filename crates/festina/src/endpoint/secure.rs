@@ -95,7 +95,7 @@ impl SecureSide {
         getrandom::fill(&mut random).map_err(|error| unusable(format!("there are no random numbers: {error}")))?;
         let request = Connect { tls, server_name, remote, ports, token: &options.token, random, known };
         let mut association =
-            SecureAssociation::connect(now, context, request).map_err(|error| SecurityFailure::from(&error))?;
+            SecureAssociation::connect(now, context, request).map_err(|error| SecurityFailure::of(&error))?;
         for message in &options.early {
             if let Err(message) = association.send_early(message.clone()) {
                 let sent = association.send(now, message);
@@ -118,7 +118,7 @@ pub(super) fn connect_error(
         HandshakeError::Refused(NO_SUCH_PORT) => ConnectError::NotListening { remote, port: options.peer_port },
         HandshakeError::Refused(FULL) => ConnectError::PeerFull { remote },
         HandshakeError::NoAnswer(None) => ConnectError::Timeout { remote, after },
-        error => ConnectError::Security { remote, failure: error.into() },
+        error => ConnectError::Security { remote, failure: SecurityFailure::of(error) },
     }
 }
 

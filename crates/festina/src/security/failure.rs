@@ -50,8 +50,8 @@ pub enum SecurityFailure {
     Handshake(String),
 }
 
-impl From<rustls::Error> for SecurityError {
-    fn from(error: rustls::Error) -> Self {
+impl SecurityError {
+    pub(super) fn of_tls(error: rustls::Error) -> Self {
         match error {
             rustls::Error::InvalidCertificate(_) => Self::Certificate(error.to_string()),
             rustls::Error::InconsistentKeys(_) => Self::PrivateKey(error.to_string()),
@@ -60,8 +60,9 @@ impl From<rustls::Error> for SecurityError {
     }
 }
 
-impl From<&HandshakeError> for SecurityFailure {
-    fn from(error: &HandshakeError) -> Self {
+impl SecurityFailure {
+    /// The failure of a handshake.
+    pub(crate) fn of(error: &HandshakeError) -> Self {
         use rustls::{CertificateError, Error};
         match error {
             HandshakeError::Tls { error: Error::InvalidCertificate(fault), .. } => Self::Untrusted(match fault {
@@ -77,9 +78,7 @@ impl From<&HandshakeError> for SecurityFailure {
             error => Self::Handshake(error.to_string()),
         }
     }
-}
 
-impl SecurityFailure {
     /// The failure of a handshake in which the peer answered in another protocol.
     pub(crate) fn of_foreign(foreign: Foreign) -> Self {
         let name = match foreign {

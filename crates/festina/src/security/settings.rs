@@ -110,7 +110,9 @@ impl Security {
     }
 
     fn client(&self, trust: &Trust) -> Result<ClientConfig, SecurityError> {
-        let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(SecurityError::of_tls)?;
         let builder = match &trust.0 {
             TrustKind::Roots(roots) => builder.with_root_certificates(store(roots)?),
             TrustKind::Fingerprints(decision) => {
@@ -120,7 +122,9 @@ impl Security {
             }
         };
         let mut config = match &self.identity {
-            Some(Identity { chain, key }) => builder.with_client_auth_cert(chain.clone(), key.clone_key())?,
+            Some(Identity { chain, key }) => {
+                builder.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(SecurityError::of_tls)?
+            }
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols.clone_from(&self.alpn);
@@ -132,7 +136,9 @@ impl Security {
     }
 
     fn server(&self, identity: &Identity) -> Result<ServerConfig, SecurityError> {
-        let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(SecurityError::of_tls)?;
         let verifier: Arc<dyn ClientCertVerifier> = match self.client_trust.as_ref().map(|trust| &trust.0) {
             None => Arc::new(NoClientAuth),
             Some(TrustKind::Roots(roots)) => {
@@ -145,8 +151,10 @@ impl Security {
             }
         };
         let Identity { chain, key } = identity;
-        let mut config =
-            builder.with_client_cert_verifier(verifier).with_single_cert(chain.clone(), key.clone_key())?;
+        let mut config = builder
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain.clone(), key.clone_key())
+            .map_err(SecurityError::of_tls)?;
         config.alpn_protocols.clone_from(&self.alpn);
         if self.client_trust.is_some() {
             config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -167,7 +175,7 @@ impl Security {
 
 fn store(roots: &[rustls::pki_types::CertificateDer<'static>]) -> Result<RootCertStore, SecurityError> {
     let mut store = RootCertStore::empty();
-    roots.iter().try_for_each(|root| store.add(root.clone()))?;
+    roots.iter().try_for_each(|root| store.add(root.clone())).map_err(SecurityError::of_tls)?;
     Ok(store)
 }
 
