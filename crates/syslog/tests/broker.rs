@@ -503,6 +503,6 @@ fn a_state_that_was_put_back_from_a_copy_is_refused() {
     front.handle(Peer(1), hello(99).encode()).expect("a hello");
     front.handle(Peer(1), Packet::Lines { priority: 0, floor: 0, records: vec![record(1)] }.encode()).expect("lines");
     let problem = store.commit(front.begin_commit()).expect_err("it is refused").to_string();
-    assert!(problem.contains("put back from a copy"), "{problem}");
+    assert!(problem.contains("restored from an older copy"), "{problem}");
     assert_eq!(lock(&world.cluster).topic.len(), 3);
 }

@@ -56,11 +56,11 @@ fn what_is_wrong_with_a_file_is_said_with_line_and_column_and_code_two() {
         (
             "relay",
             relay.replace("\"127.0.0.1:1\"", "[\"[::1]:1\", \"[::1]:1\"]"),
-            "wrong.toml:2:13: [::1]:1 is there twice",
+            "wrong.toml:2:13: [::1]:1 is listed twice",
         ),
         ("relay", format!("spread = true\n{relay}"), "wrong.toml:1:10: spread and [failover] need several collectors"),
         ("relay", relay.replace("stdin", "pigeon"), "there are unix, udp, tcp, tls, stdin and file"),
-        ("relay", format!("{relay}[[rule]]\ndrop = true\nreliable = true\n"), "wrong.toml:5:1: a rule says one of"),
+        ("relay", format!("{relay}[[rule]]\ndrop = true\nreliable = true\n"), "wrong.toml:5:1: a rule needs one of"),
         ("collect", collect.replace("\"l\"", "\"{host}\""), "source, app, severity, date"),
         ("collect", format!("{collect}rotate = \"many\"\n"), "wrong.toml:6:10: "),
     ] {
