@@ -111,11 +111,8 @@ pub fn config(setup: &Setup) -> Config {
     config.interleaving = setup.interleaving;
     config.carrier.ecn = setup.ecn;
     let expiry = Expiry::all().cycle().nth(setup.expiry.into()).unwrap_or_default();
-    config.partial_reliability = PartialReliability {
-        expiry,
-        nr_sack: setup.nr_sack,
-        enhanced_forward_tsn: setup.scheduler & 0x80 != 0,
-    };
+    config.partial_reliability =
+        PartialReliability { expiry, nr_sack: setup.nr_sack, enhanced_forward_tsn: setup.scheduler & 0x80 != 0 };
     config.limits.send_buffer = SEND_BUFFERS[usize::from(setup.expiry >> 6)];
     if !setup.heartbeats {
         config.timers.heartbeat_interval = None;
