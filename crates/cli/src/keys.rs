@@ -181,8 +181,10 @@ impl Acquaintance {
     pub(crate) fn remember(&self, met: Fingerprint) -> Result<()> {
         let (None, Some(path)) = (self.known, &self.file) else { return Ok(()) };
         let cannot = || format!("cannot write {}", path.display());
+        let ends_in_line = read(path)?.is_none_or(|text| text.is_empty() || text.ends_with('\n'));
+        let separator = if ends_in_line { "" } else { "\n" };
         let mut file = OpenOptions::new().append(true).create(true).open(path).with_context(cannot)?;
-        file.write_all(format!("{} sha256:{met}\n", self.name).as_bytes()).with_context(cannot)?;
+        file.write_all(format!("{separator}{} sha256:{met}\n", self.name).as_bytes()).with_context(cannot)?;
         let name = &self.name;
         output::notice(&format!("met {name} for the first time: sha256:{met}, remembered in {}", path.display()));
         Ok(())
@@ -238,13 +240,14 @@ mod tests {
         let folder = scratch("known");
         let path = folder.join("known_peers");
         let key = own_identity(&folder).expect("it is created").fingerprint();
-        std::fs::write(&path, format!("# comment\n\nother:1 nonsense\na.test:9899 sha256:{key}\n")).expect("written");
+        std::fs::write(&path, format!("# comment\n\nother:1 nonsense\na.test:9899 sha256:{key}")).expect("written");
         let read = |name: &str| Acquaintance::read(name, path.clone());
         assert_eq!(read("a.test:9899").expect("sound").known, Some(key));
         assert_eq!(read("a.test:98").expect("sound").known, None);
         assert!(read("other:1").expect_err("not sound").to_string().contains("line 3"));
         read("b.test:1").expect("sound").remember(key).expect("it can be written");
         assert_eq!(read("b.test:1").expect("sound").known, Some(key));
+        assert_eq!(read("a.test:9899").expect("sound").known, Some(key), "the last line had no end");
         std::fs::remove_dir_all(folder).expect("it can be removed");
     }
 }

@@ -32,6 +32,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use pem::{EncodeConfig, LineEnding, Pem};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -112,8 +113,9 @@ impl Identity {
             PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
             _ => "PRIVATE KEY",
         };
-        let chain = self.chain_der().map(|certificate| pem_block("CERTIFICATE", certificate));
-        chain.chain([pem_block(label, self.key_der())]).collect()
+        let blocks = self.chain_der().map(|certificate| Pem::new("CERTIFICATE", certificate));
+        let blocks: Vec<_> = blocks.chain([Pem::new(label, self.key_der())]).collect();
+        pem::encode_many_config(&blocks, EncodeConfig::new().set_line_ending(LineEnding::LF))
     }
 
     /// Takes DER: the chain, the own certificate first, and the private key (PKCS #8, PKCS #1 or SEC 1).
@@ -170,20 +172,6 @@ impl fmt::Debug for Identity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Identity").field("fingerprint", &self.fingerprint()).finish_non_exhaustive()
     }
-}
-
-fn pem_block(label: &str, der: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = format!("-----BEGIN {label}-----\n");
-    for line in der.chunks(48) {
-        for group in line.chunks(3) {
-            let bits = (0..3).fold(0, |bits, at| bits << 8 | usize::from(group.get(at).copied().unwrap_or(0)));
-            let digit = |at: usize| if at > group.len() { '=' } else { char::from(DIGITS[bits >> (18 - 6 * at) & 63]) };
-            text.extend((0..4).map(digit));
-        }
-        text.push('\n');
-    }
-    text + &format!("-----END {label}-----\n")
 }
 
 /// Decides on the fingerprint of a peer's certificate.
@@ -290,12 +278,6 @@ mod tests {
         let pem = identity.to_pem();
         let same = Identity::from_pem(pem.as_bytes(), pem.as_bytes()).unwrap();
         assert_eq!((same.fingerprint(), same.key_der()), (identity.fingerprint(), identity.key_der()));
-        for bytes in 0..200 {
-            let der = vec![0xa5; bytes];
-            let pem = pem_block("CERTIFICATE", &der);
-            let read = CertificateDer::from_pem_slice(pem.as_bytes()).map(|read| read.to_vec());
-            assert_eq!(read.unwrap(), der, "{pem}");
-        }
         assert!(!format!("{identity:?}").contains("key"), "the private key is not printed");
         assert!(Identity::from_der([certificate.der().to_vec()], vec![1, 2, 3]).is_err());
         assert!(Identity::from_der([], key.serialize_der()).is_err());

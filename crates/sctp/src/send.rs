@@ -177,6 +177,7 @@ impl Sender {
         self.framing = framing;
         self.forwards = forwards;
         self.apart = apart;
+        self.ledger.set_buries(apart);
     }
 
     /// Queues a message, which is to leave by `path`.

@@ -22,29 +22,40 @@ pub fn fingerprint(provider: &CryptoProvider, certificate: &CertificateDer<'_>) 
 }
 
 /// Decides whether a fingerprint is trusted.
-type Decision = dyn Fn(&Fingerprint) -> bool + Send + Sync;
+pub type Decision = dyn Fn(&Fingerprint) -> bool + Send + Sync;
 
-/// The keys that are trusted. Names, dates and chains are not checked.
+/// Verifier of peers with trusted fingerprints, in either role. A client without a certificate is not trusted. Names, dates and chains are not checked.
 #[derive(Clone)]
-struct Pins {
+pub struct Pinned {
     provider: Arc<CryptoProvider>,
     is_trusted: Arc<Decision>,
     raw_public_keys: bool,
 }
 
-impl core::fmt::Debug for Pins {
+impl core::fmt::Debug for Pinned {
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        formatter.debug_struct("Pins").field("raw_public_keys", &self.raw_public_keys).finish_non_exhaustive()
+        formatter.debug_struct("Pinned").field("raw_public_keys", &self.raw_public_keys).finish_non_exhaustive()
     }
 }
 
-impl Pins {
-    fn listed(provider: Arc<CryptoProvider>, fingerprints: Vec<Fingerprint>) -> Self {
-        Self::decided(provider, Arc::new(move |seen: &Fingerprint| fingerprints.contains(seen)))
+impl Pinned {
+    /// Trusts self-signed certificates with these fingerprints.
+    #[must_use]
+    pub fn new(provider: Arc<CryptoProvider>, fingerprints: Vec<Fingerprint>) -> Self {
+        Self::deciding(provider, Arc::new(move |seen: &Fingerprint| fingerprints.contains(seen)))
     }
 
-    fn decided(provider: Arc<CryptoProvider>, is_trusted: Arc<Decision>) -> Self {
+    /// Trusts the fingerprints for which `is_trusted` returns true. It is called in the middle of a handshake and must be quick.
+    #[must_use]
+    pub fn deciding(provider: Arc<CryptoProvider>, is_trusted: Arc<Decision>) -> Self {
         Self { provider, is_trusted, raw_public_keys: false }
+    }
+
+    /// Expects raw public keys instead of certificates.
+    #[must_use]
+    pub fn with_raw_public_keys(mut self) -> Self {
+        self.raw_public_keys = true;
+        self
     }
 
     fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
@@ -78,35 +89,7 @@ fn no_tls12() -> Error {
     Error::General("TLS 1.2 is not used".to_owned())
 }
 
-/// Trusts servers with these fingerprints. Names are not checked.
-#[derive(Clone, Debug)]
-pub struct PinnedServer(Pins);
-
-impl PinnedServer {
-    /// Trusts self-signed certificates with these fingerprints.
-    #[must_use]
-    pub fn new(provider: Arc<CryptoProvider>, fingerprints: Vec<Fingerprint>) -> Self {
-        Self(Pins::listed(provider, fingerprints))
-    }
-
-    /// Trusts the fingerprints for which `is_trusted` returns true. It is called in the middle of a handshake and must be quick.
-    #[must_use]
-    pub fn deciding(
-        provider: Arc<CryptoProvider>,
-        is_trusted: Arc<dyn Fn(&Fingerprint) -> bool + Send + Sync>,
-    ) -> Self {
-        Self(Pins::decided(provider, is_trusted))
-    }
-
-    /// Expects raw public keys instead of certificates.
-    #[must_use]
-    pub fn with_raw_public_keys(mut self) -> Self {
-        self.0.raw_public_keys = true;
-        self
-    }
-}
-
-impl ServerCertVerifier for PinnedServer {
+impl ServerCertVerifier for Pinned {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -115,7 +98,7 @@ impl ServerCertVerifier for PinnedServer {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.0.check(end_entity).map(|()| ServerCertVerified::assertion())
+        self.check(end_entity).map(|()| ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -133,47 +116,19 @@ impl ServerCertVerifier for PinnedServer {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify(message, certificate, signature)
+        self.verify(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.schemes()
+        self.schemes()
     }
 
     fn requires_raw_public_keys(&self) -> bool {
-        self.0.raw_public_keys
+        self.raw_public_keys
     }
 }
 
-/// Trusts clients with these fingerprints, and no client without a certificate.
-#[derive(Clone, Debug)]
-pub struct PinnedClients(Pins);
-
-impl PinnedClients {
-    /// Trusts self-signed certificates with these fingerprints.
-    #[must_use]
-    pub fn new(provider: Arc<CryptoProvider>, fingerprints: Vec<Fingerprint>) -> Self {
-        Self(Pins::listed(provider, fingerprints))
-    }
-
-    /// Trusts the fingerprints for which `is_trusted` returns true. It is called in the middle of a handshake and must be quick.
-    #[must_use]
-    pub fn deciding(
-        provider: Arc<CryptoProvider>,
-        is_trusted: Arc<dyn Fn(&Fingerprint) -> bool + Send + Sync>,
-    ) -> Self {
-        Self(Pins::decided(provider, is_trusted))
-    }
-
-    /// Expects raw public keys instead of certificates.
-    #[must_use]
-    pub fn with_raw_public_keys(mut self) -> Self {
-        self.0.raw_public_keys = true;
-        self
-    }
-}
-
-impl ClientCertVerifier for PinnedClients {
+impl ClientCertVerifier for Pinned {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -184,7 +139,7 @@ impl ClientCertVerifier for PinnedClients {
         _intermediates: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.0.check(end_entity).map(|()| ClientCertVerified::assertion())
+        self.check(end_entity).map(|()| ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -202,14 +157,14 @@ impl ClientCertVerifier for PinnedClients {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify(message, certificate, signature)
+        self.verify(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.schemes()
+        self.schemes()
     }
 
     fn requires_raw_public_keys(&self) -> bool {
-        self.0.raw_public_keys
+        self.raw_public_keys
     }
 }

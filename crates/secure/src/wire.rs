@@ -107,6 +107,12 @@ pub fn destination_id(datagram: &[u8]) -> Result<ConnectionId, HeaderError> {
     })
 }
 
+/// Returns whether a datagram begins with a short header, which established associations use.
+#[must_use]
+pub fn is_short(datagram: &[u8]) -> bool {
+    datagram.first().is_some_and(|first| first & 0b1110_0000 == SHORT)
+}
+
 /// Returns the destination's connection ID of a long header of any version, such as a version negotiation (RFC 8999 §5.1). `None` if it has
 /// another length than those of this format.
 #[must_use]
@@ -407,6 +413,8 @@ mod tests {
         bytes[4] = 2;
         assert_eq!(read_header(&bytes), Err(HeaderError::Version(0x4653_5402)));
         assert_eq!(destination_id_of_any_version(&bytes), Some(TO));
+        assert_eq!((0..=255).filter(|first| is_short(&[*first])).collect::<Vec<u8>>(), (96..=127).collect::<Vec<u8>>());
+        assert!(!is_short(&[]));
         assert_eq!(destination_id_of_any_version(&bytes[..13]), None);
     }
 

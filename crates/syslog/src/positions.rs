@@ -206,12 +206,36 @@ impl<D: Disk> Positions<D> {
         })
     }
 
-    /// A handle to sync the written entries, in any thread; `None` if all is synced.
+    /// A handle to sync the written entries, in any thread; `None` if all is synced. Pass the result to [`end_sync`](Self::end_sync).
     pub(crate) fn begin_sync(&mut self) -> Option<D::File> {
-        if !std::mem::take(&mut self.unsynced) {
+        if !self.unsynced {
             return None;
         }
-        self.file.as_ref()?.handle().ok()
+        let Some(file) = &self.file else {
+            // If that fails, the next sync tries again.
+            self.unsynced = self.rewrite(&[]).is_err();
+            return None;
+        };
+        let handle = file.handle().ok();
+        self.unsynced = handle.is_none();
+        handle
+    }
+
+    /// Syncs the written entries now. If that fails twice, the entries of the last sync count after a power cut.
+    pub(crate) fn sync(&mut self) {
+        if let Some(mut file) = self.begin_sync() {
+            self.end_sync(&file.sync());
+            self.begin_sync();
+        }
+    }
+
+    /// Completes a sync. After a failure the system may have dropped any entry since the last one, and entries behind a gap cannot be read: all are
+    /// written again.
+    pub(crate) fn end_sync(&mut self, synced: &io::Result<()>) {
+        if synced.is_err() {
+            self.file = None;
+            self.unsynced = true;
+        }
     }
 
     fn append(&mut self, entries: &[(usize, bool, &Entry)]) -> io::Result<()> {

@@ -308,8 +308,8 @@ impl<D: Disk> Spool<D> {
                 0 => self.disk.remove(&path),
                 length => self.disk.truncate(&path, length),
             };
-            // A full disk has room for what is in no file yet, and not for more: the rest is made safe where it is. If that fails, all
-            // of it is written again.
+            // Rewriting everything could need more room than a full disk has, so the bytes already written are synced where they are. If that
+            // fails, everything unsynced is written again.
             let _ = self.sync_written();
             self.active = None;
             self.doubtful = true;

@@ -341,7 +341,7 @@ fn tag_bytes(packet: &[u8], encrypted: bool) -> Option<[u8; 8]> {
 fn is_ordinary(packet: &[u8], encrypted: bool) -> bool {
     use festina_sctp::wire::{Packet, chunk_type};
     if encrypted {
-        return matches!(packet.first(), Some(96..=127));
+        return festina_secure::wire::is_short(packet);
     }
     matches!(
         Packet::first_chunk_type(packet),

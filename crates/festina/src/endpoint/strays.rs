@@ -153,12 +153,16 @@ impl Allowance {
 
     /// Returns whether one is left.
     pub(super) fn is_left(&self, now: Instant) -> bool {
-        self.settled_at.max(now.saturating_sub(self.depth)) + self.interval <= now
+        self.settled_by_next(now) <= now
+    }
+
+    fn settled_by_next(&self, now: Instant) -> Instant {
+        self.settled_at.max(now.saturating_sub(self.depth)) + self.interval
     }
 
     /// Takes one, if one is left.
     pub(super) fn take(&mut self, now: Instant) -> bool {
-        let settled_at = self.settled_at.max(now.saturating_sub(self.depth)) + self.interval;
+        let settled_at = self.settled_by_next(now);
         let left = settled_at <= now;
         if left {
             self.settled_at = settled_at;

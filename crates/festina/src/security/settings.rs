@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use festina_secure::pinned::{PinnedClients, PinnedServer};
+use festina_secure::pinned::Pinned;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoClientAuth, NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
@@ -117,7 +117,7 @@ impl Security {
             TrustKind::Roots(roots) => builder.with_root_certificates(store(roots)?),
             TrustKind::Fingerprints(decision) => {
                 let verifier: Arc<dyn ServerCertVerifier> =
-                    Arc::new(PinnedServer::deciding(provider(), Arc::clone(decision)));
+                    Arc::new(Pinned::deciding(provider(), Arc::clone(decision)));
                 builder.dangerous().with_custom_certificate_verifier(verifier)
             }
         };
@@ -146,9 +146,7 @@ impl Security {
                     .build()
                     .map_err(|error| SecurityError::Settings(error.to_string()))?
             }
-            Some(TrustKind::Fingerprints(decision)) => {
-                Arc::new(PinnedClients::deciding(provider(), Arc::clone(decision)))
-            }
+            Some(TrustKind::Fingerprints(decision)) => Arc::new(Pinned::deciding(provider(), Arc::clone(decision))),
         };
         let Identity { chain, key } = identity;
         let mut config = builder

@@ -25,7 +25,7 @@ const FIGURE_FROM: f64 = 0.999;
 /// A pause in which only a timer can repair a loss: as long as the RTO of unmodified stacks.
 const IDLE_FROM: Duration = Duration::from_secs(1);
 
-/// With 0.075% lost, the paper's range from 0.9992 to 0.9995 is the first third of what was lost, and its middle a sixth.
+/// With a loss of 0.075%, the paper's range from 0.9992 to 0.9995 covers the first third of the lost packets; its middle lies at a sixth.
 const EARLY_PART: usize = 6;
 
 /// Replayed traffic of Anarchy Online over a long path with little, bursty loss.
@@ -54,7 +54,7 @@ impl Experiment for P10Fig13 {
          the paper measures with captures at both ends; from write to delivery it is tallied beside it.\n\n\
          The paper's trace is not public. Each player's traffic comes from the generator that was fitted to the trace's statistics \
          in the paper's Table 1; its gaps are independent of each other, so the bursts of a real game are missing. The \
-         trace has about 170 connections: so many run here, in 24 parts of half an hour. (By Table 1's rate these are 11.6 million packets in 12 hours; \
+         trace has about 170 connections. The same number runs here, in 24 parts of half an hour. (By Table 1's rate these are 11.6 million packets in 12 hours; \
          Table 2 speaks of 2.65 million.)\n\n\
          Of the path the paper tells the smallest round-trip time, 121 ms, and loss rates below 0.1% in patterns that \
          vary. Here each way takes 60.5 ms with a standard deviation of 2 ms, without overtaking, and loses 0.075% of the packets, \

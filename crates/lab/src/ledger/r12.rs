@@ -15,7 +15,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
     ),
     says(
         "§III-C, Fig. 3a; R15 §6, Papers V and VI",
-        "The average delay is highest with messages of 72 bytes of which half are important.",
+        "The average delay is highest if messages have 72 bytes and half of them are important.",
         Checks("r12-fig3", &["worst"]),
     ),
     says(

@@ -85,7 +85,7 @@ impl Readings {
     /// Where their values come from.
     pub const ASSUMPTIONS: [Assumption; 8] = [
         chosen("rtt_samples", "P10 §8 names Karn's rule as a remedy; it shows how much this matters").of(&["karn"]),
-        stated("rtt_samples", "P06 §3.2 and §5, P10 §8: the first acknowledgement counts, whatever it acknowledges")
+        stated("rtt_samples", "P06 §3.2 and §5, P10 §8: the first acknowledgement gives a sample, even if the chunk was retransmitted")
             .of(&["ambiguous"]),
         stated(
             "timer_restart",

@@ -174,6 +174,8 @@ pub(crate) struct Ledger {
     lost_from: u64,
     /// Which chunks those are that gap ack blocks reported, and what else is rare. On the heap, since most associations have none.
     reported: Option<Box<Reported>>,
+    /// Lost chunks of abandoned messages are listed, since the peer skips them one by one.
+    buries: bool,
 }
 
 /// Number and size of the chunks in one state.
@@ -209,6 +211,7 @@ impl Ledger {
             lost: Tally::default(),
             lost_from: first_tsn,
             reported: None,
+            buries: false,
         }
     }
 
@@ -370,6 +373,11 @@ impl Ledger {
         self.reported.as_deref_mut()
     }
 
+    /// Sets whether lost chunks of abandoned messages are listed from now on, for [`buried_from`](Self::buried_from).
+    pub(crate) fn set_buries(&mut self, buries: bool) {
+        self.buries = buries;
+    }
+
     /// Lost chunks of abandoned messages, from this TSN on.
     pub(super) fn buried_from(&self, tsn: u64) -> impl Iterator<Item = u64> {
         self.reported.iter().flat_map(move |reported| reported.buried.range(tsn..).copied())
@@ -442,9 +450,8 @@ impl Ledger {
             chunk.fast_retransmitted |= cause == RetransmissionCause::Fast;
             self.lost_from = self.lost_from.min(tsn);
         } else if chunk.state == ChunkState::AbandonedOnTheWay {
-            let reported = self.reported.get_or_insert_default();
-            reported.ghosts.remove(tsn);
-            reported.buried.insert(tsn);
+            lay_to_rest(&mut self.reported, tsn);
+            bury(&mut self.reported, self.buries, tsn);
             chunk.state = ChunkState::Abandoned;
         }
     }
@@ -460,7 +467,7 @@ impl Ledger {
             }
             ChunkState::Lost(_) => {
                 self.lost.remove(chunk);
-                self.reported.get_or_insert_default().buried.insert(tsn);
+                bury(&mut self.reported, self.buries, tsn);
                 ChunkState::Abandoned
             }
             ChunkState::GapAcked => {
@@ -478,7 +485,7 @@ impl Ledger {
     pub(crate) fn push_abandoned(&mut self, chunk: Chunk) {
         debug_assert_eq!(chunk.state, ChunkState::Abandoned);
         let tsn = self.next_tsn();
-        self.reported.get_or_insert_default().buried.insert(tsn);
+        bury(&mut self.reported, self.buries, tsn);
         self.chunks.push_back(chunk);
     }
 
@@ -563,6 +570,13 @@ fn lay_to_rest(reported: &mut Option<Box<Reported>>, tsn: u64) {
     if let Some(reported) = reported {
         reported.ghosts.remove(tsn);
         reported.buried.remove(&tsn);
+    }
+}
+
+/// Lists a lost chunk of an abandoned message.
+fn bury(reported: &mut Option<Box<Reported>>, buries: bool, tsn: u64) {
+    if buries {
+        reported.get_or_insert_default().buried.insert(tsn);
     }
 }
 

@@ -154,17 +154,20 @@ impl Rig {
         self.packet_behind(0)
     }
 
-    /// One packet as the association puts it together: FORWARD-TSN, if one is due, and DATA.
-    fn packet_with_forward(&mut self) -> (Option<Forwarded>, Vec<Sent>) {
+    /// One packet as the association puts it together.
+    fn packet_bytes(&mut self) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
         let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES);
         let Self { sender, path, events, .. } = self;
         let errand = sender.errand(self.now, path);
         sender.fill(self.now, path, errand, &mut packet, events);
-        if packet.finish() == 0 {
-            return (None, Vec::new());
-        }
+        (packet.finish() > 0).then_some(bytes)
+    }
+
+    /// The same, read: FORWARD-TSN, if one is due, and DATA.
+    fn packet_with_forward(&mut self) -> (Option<Forwarded>, Vec<Sent>) {
+        let Some(bytes) = self.packet_bytes() else { return (None, Vec::new()) };
         let packet = Packet::parse(&bytes).expect("the packet is sound");
         let mut chunks: Vec<_> = packet.chunks().map(|chunk| chunk.expect("the chunk is sound")).collect();
         let forward = match chunks.first() {

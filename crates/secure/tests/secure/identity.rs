@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use festina_secure::HandshakeError;
-use festina_secure::pinned::{PinnedClients, PinnedServer, fingerprint};
+use festina_secure::pinned::{Pinned, fingerprint};
 use festina_units::Duration;
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -66,8 +66,8 @@ fn pinned(
 ) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
     let provider = provider();
     let pin = |certificate: &CertificateDer<'_>| fingerprint(&provider, certificate).unwrap();
-    let servers = Arc::new(PinnedServer::new(Arc::clone(&provider), vec![pin(server_pin)]));
-    let clients = Arc::new(PinnedClients::new(Arc::clone(&provider), vec![pin(client_pin)]));
+    let servers = Arc::new(Pinned::new(Arc::clone(&provider), vec![pin(server_pin)]));
+    let clients = Arc::new(Pinned::new(Arc::clone(&provider), vec![pin(client_pin)]));
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(TLS13).unwrap();
     let builder = builder.dangerous().with_custom_certificate_verifier(servers);
     let client = builder.with_client_auth_cert(vec![client.0], client.1).unwrap();
@@ -103,7 +103,7 @@ fn a_client_whose_certificates_fill_several_datagrams_is_authenticated() {
     roots.add(server.clone()).unwrap();
     let provider = provider();
     let pin = fingerprint(&provider, &chain[0].0).unwrap();
-    let clients = Arc::new(PinnedClients::new(Arc::clone(&provider), vec![pin]));
+    let clients = Arc::new(Pinned::new(Arc::clone(&provider), vec![pin]));
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(TLS13).unwrap();
     let certificates = chain.iter().map(|(certificate, _)| certificate.clone()).collect();
     let client = builder.with_root_certificates(roots).with_client_auth_cert(certificates, chain[0].1.clone_key());
@@ -127,8 +127,8 @@ fn raw_public_keys_take_the_place_of_certificates() {
     let public = signing.public_key().unwrap().as_ref().to_vec();
     let raw = Arc::new(CertifiedKey::new(vec![CertificateDer::from(public.clone())], signing));
     let pin = fingerprint(&provider, &CertificateDer::from(public.clone())).unwrap();
-    let servers = PinnedServer::new(Arc::clone(&provider), vec![pin]).with_raw_public_keys();
-    let clients = PinnedClients::new(Arc::clone(&provider), vec![pin]).with_raw_public_keys();
+    let servers = Pinned::new(Arc::clone(&provider), vec![pin]).with_raw_public_keys();
+    let clients = Pinned::new(Arc::clone(&provider), vec![pin]).with_raw_public_keys();
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(TLS13).unwrap();
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(servers));
     let client = builder.with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&raw))));

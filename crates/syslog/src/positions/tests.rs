@@ -1,5 +1,5 @@
 use super::*;
-use crate::disk::{Crash, FaultyDisk};
+use crate::disk::{Crash, Faults, FaultyDisk};
 
 const DIRECTORY: &str = "/spool";
 
@@ -71,6 +71,37 @@ fn whenever_the_process_is_killed_an_entry_is_there_or_the_one_before() {
         }
         let found = offset(&open(&disk, 7), 0).unwrap_or_default();
         assert!(found == recorded || found == recorded + 1, "{operations}: {found}, {recorded} recorded");
+    }
+}
+
+#[test]
+fn after_a_sync_that_failed_later_entries_survive_a_power_cut() {
+    for seed in 0..50 {
+        let disk = FaultyDisk::new(seed);
+        let mut positions = open(&disk, 7);
+        let record = |positions: &mut Positions<FaultyDisk>, number| {
+            positions.record(0, position(number), [number; 8]).expect("the disk works");
+            let synced = positions.unsafe_entries();
+            positions.record_safe(synced).expect("the disk works");
+        };
+        record(&mut positions, 10);
+        let mut sync = positions.begin_sync();
+        sync.iter_mut().try_for_each(DiskFile::sync).expect("the disk works");
+        record(&mut positions, 20);
+        let mut handle = positions.begin_sync().expect("an entry was written");
+        disk.set_faults(Faults { error_one_in: 1, bytes_max: None });
+        let failed = handle.sync();
+        disk.set_faults(Faults::default());
+        assert!(failed.is_err());
+        positions.end_sync(&failed);
+        if seed % 2 == 0 {
+            record(&mut positions, 30);
+        }
+        if let Some(mut handle) = positions.begin_sync() {
+            positions.end_sync(&handle.sync());
+        }
+        disk.crash(Crash::Power);
+        assert_eq!(offset(&open(&disk, 8), 0), Some(if seed % 2 == 0 { 30 } else { 20 }), "seed {seed}");
     }
 }
 

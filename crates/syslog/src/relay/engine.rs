@@ -31,6 +31,9 @@ const RETRY_AFTER_US: u64 = 500_000;
 /// Time limit for the shutdown of an association.
 const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(1);
 
+/// Results of a sync of the spool, and of the positions after it.
+type Synced = (SyncResults, io::Result<()>);
+
 /// The event sources of the engine.
 pub(super) struct Sources {
     pub(super) lines: mpsc::UnboundedReceiver<Batch>,
@@ -58,7 +61,7 @@ pub(super) struct Engine {
     gone: Vec<bool>,
     unsynced: bool,
     /// A sync that another thread waits for.
-    syncing: Option<JoinHandle<SyncResults>>,
+    syncing: Option<JoinHandle<Synced>>,
     disk_fails: bool,
     /// Time before which a failed disk is not tried again.
     retry_us: u64,
@@ -190,7 +193,7 @@ impl Engine {
             let entries = self.files.positions.unsafe_entries();
             // If that fails, these lines are read and sent again after a power failure.
             let _ = self.files.positions.record_safe(entries);
-            let _ = self.files.positions.begin_sync().map(|mut file| file.sync());
+            self.files.positions.sync();
         }
         self.tell_of_disk(synced);
         let lost = self.sender.in_memory();
@@ -349,21 +352,19 @@ impl Engine {
                 }
                 self.files.syncing = synced;
                 self.syncing = Some(tokio::task::spawn_blocking(|| {
-                    let results = jobs.run();
-                    // If that fails, the previous entry counts after a power failure.
-                    let _ = positions.map(|mut file| file.sync());
-                    results
+                    (jobs.run(), positions.map_or(Ok(()), |mut file| file.sync()))
                 }));
             }
             Err(error) => self.tell_of_disk(Err(error)),
         }
     }
 
-    fn end_sync(&mut self, synced: SyncResults) {
+    fn end_sync(&mut self, (synced, positions): Synced) {
         self.syncing = None;
         let entries = std::mem::take(&mut self.files.syncing);
+        self.files.positions.end_sync(&positions);
         let synced = self.sender.end_sync(synced);
-        self.unsynced |= synced.is_err();
+        self.unsynced |= synced.is_err() || positions.is_err();
         if synced.is_ok() {
             self.end_sync_of_files(entries);
         }
@@ -464,7 +465,7 @@ async fn next<B>(rest: &mut Option<B>, next: impl Future<Output = Option<B>>) ->
 }
 
 /// Waits for the result of a sync; never ready if none is under way.
-async fn wait(syncing: &mut Option<JoinHandle<SyncResults>>) -> SyncResults {
+async fn wait(syncing: &mut Option<JoinHandle<Synced>>) -> Synced {
     match syncing {
         Some(task) => task.await.expect("a sync neither panics nor is aborted"),
         None => std::future::pending().await,

@@ -49,7 +49,7 @@ const fn line(cause: RetransmissionCause, number: u32, share: f64, [min, max, me
     Published { cause, number, share: Some(share), min_ms: min, max_ms: max, mean_ms: mean }
 }
 
-/// What was fitted to the shares of all classes together at a round-trip time.
+/// Parameters fitted to the shares of all classes at one round-trip time.
 pub(super) fn fitted_shares(rtt: &str) -> Option<&'static str> {
     match rtt {
         "0s" => Some("loss and lost were chosen on these shares"),

@@ -155,7 +155,7 @@ fn spurious_check(point: &PointSummary) -> Check {
         evidence.cell(what, beyond, Bound::MoreThan(0.0));
     }
     evidence
-        .check("The modified lksctp retransmits in vain at least ten times as often as every other set-up.")
+        .check("The modified lksctp has at least ten times as many spurious retransmissions as every other set-up.")
         .id("spurious")
 }
 

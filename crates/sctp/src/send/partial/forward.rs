@@ -42,7 +42,7 @@ pub(super) struct Forward {
     point: Option<u64>,
     /// The peer was not told of all that it is to skip.
     has_news: bool,
-    /// The highest TSN that the peer was told to skip; 0 before the first.
+    /// Highest TSN named in a FORWARD-TSN; 0 before the first.
     pub(super) told: u64,
     /// Number of FORWARD-TSNs sent.
     pub(super) count: u64,

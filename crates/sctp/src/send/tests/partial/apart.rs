@@ -24,15 +24,7 @@ fn rig() -> Rig {
 
 /// The next packet: its E-FORWARD-TSN and the TSNs of its DATA.
 fn packet(rig: &mut Rig) -> (Option<Told>, Vec<u32>) {
-    let mut bytes = Vec::new();
-    let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
-    let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES);
-    let Rig { sender, path, events, now, .. } = rig;
-    let errand = sender.errand(*now, path);
-    sender.fill(*now, path, errand, &mut packet, events);
-    if packet.finish() == 0 {
-        return (None, Vec::new());
-    }
+    let Some(bytes) = rig.packet_bytes() else { return (None, Vec::new()) };
     let (mut told, mut tsns) = (None, Vec::new());
     for chunk in Packet::parse(&bytes).expect("the packet is sound").chunks() {
         match chunk.expect("the chunk is sound") {
