@@ -1,6 +1,7 @@
 //! Encryption and identity: TLS 1.3 inside the handshake.
 //!
-//! An endpoint whose [`Config`](crate::Config) has a [`Security`] encrypts everything and speaks nothing else. There is no fallback to plain SCTP.
+//! An endpoint encrypts everything and speaks nothing else, unless its settings begin with [`Config::plain`](crate::Config::plain). There is no
+//! fallback to plain SCTP.
 //!
 //! ```
 //! use festina::security::{Identity, Security, Trust};

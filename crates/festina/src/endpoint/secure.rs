@@ -25,6 +25,9 @@ use crate::security::{SecurityError, SecurityFailure, TlsSettings};
 /// The smallest packet limit of the core.
 const PACKET_BYTES_MIN: usize = 384;
 
+/// Advice for those who have set nothing.
+const NO_TRUST: &str = "no trust in servers is set (Security::with_server_trust); plain SCTP begins with Config::plain";
+
 /// The TLS settings of an encrypted endpoint.
 #[derive(Debug)]
 pub(super) struct SecureSide {
@@ -85,7 +88,7 @@ impl SecureSide {
         known: Option<&PathKnowledge>,
     ) -> Result<Core, SecurityFailure> {
         let unusable = |problem: String| SecurityFailure::Settings(problem);
-        let tls = self.client.as_ref().ok_or_else(|| unusable("no trust in servers is set".to_owned()))?;
+        let tls = self.client.as_ref().ok_or_else(|| unusable(NO_TRUST.to_owned()))?;
         let server_name = match &options.server_name {
             Some(name) => ServerName::try_from(name.clone())
                 .map_err(|_| unusable(format!("{name} is neither a host name nor an IP address")))?,

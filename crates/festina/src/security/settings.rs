@@ -18,7 +18,7 @@ const SESSIONS_MAX: usize = 4_096;
 /// TLS settings of an endpoint, for both roles. Each method takes the settings and returns them with one changed; they are checked when an
 /// endpoint is bound.
 ///
-/// Listening needs an [`Identity`], connecting a [`Trust`].
+/// Listening needs an [`Identity`], connecting a [`Trust`] in servers.
 #[derive(Clone, Default)]
 #[must_use]
 pub struct Security {
@@ -96,9 +96,6 @@ impl Security {
         }
         let client = self.server_trust.as_ref().map(|trust| self.client(trust)).transpose()?;
         let server = self.identity.as_ref().map(|identity| self.server(identity)).transpose()?;
-        if client.is_none() && server.is_none() {
-            return Err(SecurityError::Settings("neither an identity nor a trust is set".to_owned()));
-        }
         if self.client_trust.is_some() && server.is_none() {
             return Err(SecurityError::Settings("clients are to be checked, but there is no identity".to_owned()));
         }

@@ -1,6 +1,6 @@
 //! Peers that encrypted endpoints refuse, and strangers.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -305,6 +305,18 @@ async fn a_flood_of_garbage_and_hellos_leaves_a_live_association_alone() {
 #[tokio::test]
 async fn a_config_is_equal_to_its_clone_and_names_its_security() {
     let (client, server) = configs();
-    assert!(client == client.clone() && client != server && client != Config::default());
-    assert!(client.security().is_some() && client.with_plain_sctp() == Config::default());
+    assert!(client == client.clone() && client != server && client != Config::plain());
+    assert!(client.security().is_some() && Config::plain().security().is_none());
+    assert!(Config::default() == Config::default() && Config::default() != Config::plain());
+}
+
+#[tokio::test]
+async fn by_default_an_endpoint_is_encrypted_and_says_what_it_lacks() {
+    let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::default()).await.unwrap();
+    assert!(matches!(endpoint.listen(DEFAULT_SCTP_PORT), Err(ListenError::NoIdentity)));
+    let error = endpoint.connect("127.0.0.1:9".parse::<SocketAddr>().unwrap()).await.unwrap_err();
+    assert!(
+        matches!(&error, ConnectError::Security { failure: SecurityFailure::Settings(text), .. } if text.contains("Config::plain")),
+        "{error}"
+    );
 }
