@@ -11,6 +11,7 @@ mod kcp;
 mod quic;
 mod rtc_sctp;
 mod sctp_proto;
+mod secure;
 mod webrtc;
 
 pub use dcsctp::{DcSctp, DcSctpPeer};
@@ -20,3 +21,4 @@ pub use kcp::{KcpPeer, KcpSettings};
 pub use quic::{Carriage, Noq, Quic, QuicSettings, Quinn};
 pub use rtc_sctp::{RtcSctp, RtcSctpPeer};
 pub use sctp_proto::{SctpProto, SctpProtoPeer};
+pub use secure::{SecureFestina, SecurePeer};

@@ -20,7 +20,7 @@ pub use noq::Noq;
 pub use quinn::Quinn;
 
 /// The name in the certificate.
-const SERVER_NAME: &str = "localhost";
+pub(super) const SERVER_NAME: &str = "localhost";
 /// The time of day, in seconds since 1970: certificates and tickets ask for one.
 const TIME_OF_DAY: Duration = Duration::from_secs(1_700_000_000);
 /// On one stream, the length of a message goes before it.
@@ -63,7 +63,7 @@ pub trait Quic: Sized {
 }
 
 /// A client and a server that know each other by a fresh certificate.
-fn credentials(resumes: bool) -> (rustls::ClientConfig, rustls::ServerConfig) {
+pub(super) fn credentials(resumes: bool) -> (rustls::ClientConfig, rustls::ServerConfig) {
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("ring makes such keys");
     let mut parameters = rcgen::CertificateParams::new([SERVER_NAME.to_owned()]).expect("the name is sound");
     // Of one length always; that of a random one varies.
@@ -101,7 +101,7 @@ impl TimeProvider for Standstill {
 }
 
 /// Lets a pair exchange packets at one instant until none is left: afterwards the client can resume.
-fn meet([mut client, mut server]: [impl Peer; 2]) {
+pub(super) fn meet([mut client, mut server]: [impl Peer; 2]) {
     let now = Duration::ZERO;
     loop {
         let mut quiet = true;

@@ -11,6 +11,7 @@ use super::run::Task;
 use crate::peer::{Peer, Settings, Stack};
 use crate::stack::{
     Carriage, DcSctp, EnetSettings, Festina, KcpSettings, Noq, Quic, QuicSettings, Quinn, RtcSctp, SctpProto,
+    SecureFestina,
 };
 
 /// Guarantees of a stack.
@@ -125,6 +126,13 @@ fn festina() -> Vec<Contender> {
             role: Role::Subject,
             ..reference("festina", "the default", At::Both, |_| with_config(Config::default()))
         },
+        reference("festina-secure", "the default, encrypted", At::Both, |_| encrypted(false)),
+        reference(
+            "festina-secure-0rtt",
+            "the same, and the client has been connected before: the message leaves with its first packet",
+            At::First,
+            |_| encrypted(true),
+        ),
         reference("festina-off", "the default without redundancy", At::Streams, |_| with_redundancy(Redundancy::Off)),
         reference("festina-bundled", "unacknowledged chunks ride in packets that leave anyway", At::Streams, |_| {
             with_redundancy(Redundancy::BUNDLED)
@@ -145,6 +153,11 @@ fn festina() -> Vec<Contender> {
             with_config(Config::with_profile(Profile::Rfc9260))
         }),
     ]
+}
+
+fn encrypted(resumes: bool) -> Connect {
+    let stack = SecureFestina::new(resumes);
+    Box::new(move |seed| stack.pair(seed))
 }
 
 fn with_redundancy(redundancy: Redundancy) -> Connect {

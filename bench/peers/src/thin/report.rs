@@ -91,7 +91,7 @@ impl<'a> Report<'a> {
              Messages of 100 bytes go one way, one each IAT. Packets take {} ms each way, and each is lost with the same \
              probability in either direction, independently; all stacks meet the same losses. A delay lasts from the application's \
              write to the delivery, in order where the stack promises that. Bytes are those of both ends for each message, with \
-             the headers of IPv4 and UDP; SCTP is over UDP, without DTLS, as is Festina; QUIC is encrypted. {messages} messages a \
+             the headers of IPv4 and UDP; SCTP is over UDP, without DTLS, as is Festina unless it is called secure; QUIC is encrypted. {messages} messages a \
              row; {first} connections for the first message. The clock is virtual. Delays in ms.\n\n\
              ![Bytes and percentiles of each stack, one panel for each IAT and loss]({name}.svg)\n",
             any.task.round_trip.as_millis() / 2
