@@ -106,7 +106,7 @@ pub fn experiments() -> Vec<&'static dyn Experiment> {
 pub struct Outcome {
     /// Its name.
     pub experiment: &'static str,
-    /// What was run of it, in words, such as `quick` or `5 runs`; empty if all of it was.
+    /// How much of it was run, such as `quick` or `5 runs`; empty if all of it was.
     pub extent: String,
     /// Its checks.
     pub checks: Vec<Check>,
@@ -122,7 +122,7 @@ const VERDICTS: [&str; 5] = ["holds", "broken", "undecided", "fitted", "not test
 pub struct Finding {
     /// `holds`, `broken`, `undecided`, `fitted` or `not tested`.
     pub verdict: &'static str,
-    /// What it rests on: our numbers, beside the published ones where there are some.
+    /// The evidence: our numbers, with the published ones if there are any.
     pub seen: String,
     /// Why a broken one is, as far as a run has shown it, or `unknown`; empty if it is not broken.
     pub cause: String,
@@ -334,7 +334,7 @@ pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
     text
 }
 
-/// The longest account of what was seen; the reports have the rest.
+/// Maximum length of the evidence; the reports have the rest.
 const SEEN_MAX: usize = 320;
 /// What a longer one ends with.
 const CUT: &str = " ...";

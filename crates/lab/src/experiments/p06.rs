@@ -248,8 +248,8 @@ impl Published {
         }
     }
 
-    /// Every number of the line beside ours, which may not be known. `fitted` says to which of them something was fitted, `why` explains
-    /// what is missed.
+    /// Compares every number of the line with ours, which may be unknown. `fitted` names the parameter that was fitted to a number, `why`
+    /// explains missed ones.
     pub(super) fn compare(
         &self,
         row: &str,

@@ -30,12 +30,12 @@ const STARTS_AT: Instant = Instant::from_secs(2);
 const START_SPREAD: Duration = Duration::from_secs(2);
 /// What arrived is counted this often.
 pub(super) const SLICE: Duration = Duration::from_millis(100);
-/// Messages of the thin streams that are under way at the end are waited for in steps of this size,
+/// Step of the wait at the end for messages of thin streams that are in flight.
 const DRAIN_STEP: Duration = Duration::from_secs(5);
-/// and for so long.
+/// Maximum duration of that wait.
 const DRAIN_MAX: Duration = Duration::from_secs(120);
 
-/// What is to be run.
+/// The parameters of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Transfer {
     pub(super) flow: Flow,

@@ -14,7 +14,7 @@ const DELAY_OFF_MAX: Duration = Duration::from_millis(1);
 /// By how much of itself a quantile may be off: the analysis counts in buckets.
 const QUANTILE_OFF_MAX: f64 = 0.01;
 
-/// What happened to a stream, and what was reported.
+/// The true course of a stream, and the analysis's report of it.
 #[derive(Clone, Debug)]
 pub(super) struct Fate {
     pub(super) longest: Duration,

@@ -28,11 +28,11 @@ const SEQUENCE: &str = "sequence";
 /// What can be plotted.
 pub(super) const PLOTS: &[&str] = &[QUEUE, CWND, GOODPUT, DELAY, SEQUENCE];
 
-/// At most so many curves are in a figure.
+/// Maximum number of curves in a figure.
 const CURVES_MAX: usize = 6;
-/// Of at most so many points there is a figure over time.
+/// Maximum number of points with a figure over time.
 const POINTS_MAX: usize = 4;
-/// At most so many samples make a curve.
+/// Maximum number of samples of a curve.
 const SAMPLES_MAX: u32 = 100_000;
 
 /// One probe at one point.
