@@ -386,7 +386,7 @@ impl Analyser {
             let tsval = tcp.timestamps.map_or(0, |(value, _)| value);
             let copy = Copy { at: packet.at, packet: packet.number, tsval };
             let bytes = tcp.payload_bytes;
-            let sent = Sent { copy, departure, start, end, bytes, rides_along: false, framing: None };
+            let sent = Sent { copy, departure, start, end, bytes, is_with_new_data: false, framing: None };
             stream.sent(&sent, &mut sink);
             self.sink = sink;
         }
@@ -418,9 +418,10 @@ impl Analyser {
         let has_missing = missing.contains(&true);
         for (data, is_missing) in sctp.data.iter().zip(missing) {
             let start = stream.unwrap.see(data.tsn);
-            let rides_along = start < highest && (has_new || has_missing || sctp.is_cut) && !is_missing;
+            let is_with_new_data = start < highest && (has_new || has_missing || sctp.is_cut) && !is_missing;
             let framing = Some((data.is_beginning, data.is_end));
-            let sent = Sent { copy, departure: None, start, end: start + 1, bytes: data.bytes, rides_along, framing };
+            let sent =
+                Sent { copy, departure: None, start, end: start + 1, bytes: data.bytes, is_with_new_data, framing };
             stream.sent(&sent, &mut sink);
         }
         self.sink = sink;

@@ -262,7 +262,7 @@ fn samples(fates: &[Fate]) -> Samples {
     samples.set(REST_RIGHT, share(&Fate::is_rest_right, &all));
     samples.set(COPIES_RIGHT, share(&Fate::are_copies_right, &all));
     samples.set(LOSS_TRUE, as_f64(sum(&|fate| fate.lost)) / copies);
-    samples.set(LOSS_AND_IN_VAIN, as_f64(sum(&|fate| fate.lost + fate.in_vain)) / copies);
+    samples.set(LOSS_AND_SPURIOUS, as_f64(sum(&|fate| fate.lost + fate.spurious)) / copies);
     samples.set(LOSS_REPORTED, as_f64(sum(&Fate::lost_as_reported)) / copies);
     let is_noticed = |fate: &Fate| fate.longest > NOTICED;
     samples.set(ABOVE, share(&is_noticed, &all));

@@ -16,11 +16,11 @@
 //! | [`undo`] | detection of spurious timeouts and spurious cuts of cwnd |
 //! | [`known`] | assumptions about the path before it is measured |
 //! | [`marks`] | ECN marks |
-//! | [`copies`], [`companions`] | redundancy: spaced and piggybacked copies |
+//! | [`copies`], [`bundling`] | redundancy: spaced and piggybacked copies |
 //! | [`order`], [`verdict`] | the results |
 
 mod acknowledgement;
-mod companions;
+mod bundling;
 mod copies;
 mod departures;
 mod expiry;
@@ -48,7 +48,7 @@ use festina_recovery::tail_probe::{self, ProbeContent, TlpTerms};
 use festina_units::{Duration, Instant};
 
 pub(super) use acknowledgement::Heard;
-pub(super) use companions::Companions;
+pub(super) use bundling::Bundling;
 pub(crate) use expiry::TimerExpiry;
 use expiry::Timers;
 pub(super) use order::{NewData, Order, Purpose};
@@ -59,8 +59,8 @@ use super::assemble::Loaded;
 use crate::config::Config;
 use crate::event::RetransmissionCause;
 use crate::outstanding::{Chunk, ChunkState, Ledger, SentAs};
-use companions::{Redundant, SILENT_TURN_PARTS};
-use copies::{Copies, RideBudget};
+use bundling::{Redundant, SILENT_TURN_PARTS};
+use copies::{Copies, PiggybackBudget};
 use order::Owed;
 use overdue::Overdue;
 use rack::LossByTime;
@@ -369,58 +369,58 @@ impl Repair {
         (waits && !self.is_thin()).then_some(resumes_at)
     }
 
-    /// Which chunks ride along in the packet, into which `room_bytes` of chunks fit.
-    pub(super) fn companions(
+    /// Returns the rule for bundling outstanding chunks into a packet with room for `room_bytes` of chunks.
+    pub(super) fn bundling(
         &self,
         now: Instant,
         order: Order,
         room_bytes: usize,
         ledger: &Ledger,
         view: &View<'_>,
-    ) -> Companions {
+    ) -> Bundling {
         let rules = self.rules();
         let free = room_bytes.saturating_sub(ledger.lost().bytes);
         match order.purpose {
-            Purpose::Probe => Companions::Probe {
+            Purpose::Probe => Bundling::Probe {
                 timeout: rules.probe.timeout(&self.rtt),
                 silent: self.timers.silent_since().is_some(),
             },
-            Purpose::Copy { first_tsn, last_tsn } => Companions::Copy { first_tsn, last_tsn },
-            Purpose::TailProbe(ProbeContent::NewData) => Companions::None,
-            Purpose::TailProbe(ProbeContent::HighestOutstanding) => Companions::Last { tsn: ledger.last_tsn() },
+            Purpose::Copy { first_tsn, last_tsn } => Bundling::Copy { first_tsn, last_tsn },
+            Purpose::TailProbe(ProbeContent::NewData) => Bundling::None,
+            Purpose::TailProbe(ProbeContent::HighestOutstanding) => Bundling::Last { tsn: ledger.last_tsn() },
             Purpose::Urgent(RetransmissionCause::Fast) if rules.bundling.into_fast_retransmit => {
-                Companions::Bundled { room_bytes: free }
+                Bundling::Fill { room_bytes: free }
             }
             _ if order.new_data != NewData::No && view.fits_window_behind_lost(ledger) => {
                 let new_bytes = view.buffer.queued_chunk_bytes_max(view.sizes.framing);
                 let room_bytes = free.saturating_sub(new_bytes);
                 if rules.bundling.with_new_data {
-                    Companions::Bundled { room_bytes }
+                    Bundling::Fill { room_bytes }
                 } else if room_bytes <= view.sizes.framing.header_bytes() {
-                    Companions::None
+                    Bundling::None
                 } else {
                     self.redundant(now, room_bytes, new_bytes)
                 }
             }
-            _ => Companions::None,
+            _ => Bundling::None,
         }
     }
 
-    /// Which chunks may ride beside `new_bytes` of new data, if the rules have anything that Festina's own rule is for.
-    fn redundant(&self, now: Instant, room_bytes: usize, new_bytes: usize) -> Companions {
+    /// Returns Festina's own rule for chunks in a packet with `new_bytes` of new data, or `None` if it does not apply.
+    fn redundant(&self, now: Instant, room_bytes: usize, new_bytes: usize) -> Bundling {
         let (thin, silent_since) = (self.is_thin(), self.timers.silent_since());
         if !thin && silent_since.is_none() {
-            return Companions::None;
+            return Bundling::None;
         }
-        let Some(srtt) = self.rtt.srtt() else { return Companions::None };
+        let Some(srtt) = self.rtt.srtt() else { return Bundling::None };
         // Right after a probe, the next acknowledgement of a dense stream may only be a moment away.
         let silent = silent_since.is_some_and(|since| now - since >= srtt / SILENT_TURN_PARTS);
-        let budget = self.copies.as_ref().and_then(|copies| copies.rides(now, thin, &self.rtt, new_bytes));
+        let budget = self.copies.as_ref().and_then(|copies| copies.piggyback(now, thin, &self.rtt, new_bytes));
         if budget.is_none() && !silent {
-            return Companions::None;
+            return Bundling::None;
         }
-        let RideBudget { rides, bytes } = budget.unwrap_or(RideBudget::NONE);
-        Companions::Redundant(Redundant { room_bytes, budget_bytes: bytes, rides, srtt, silent })
+        let PiggybackBudget { piggyback, bytes } = budget.unwrap_or(PiggybackBudget::NONE);
+        Bundling::Redundant(Redundant { room_bytes, budget_bytes: bytes, piggyback, srtt, silent })
     }
 
     /// A chunk left for the first time.
@@ -454,7 +454,7 @@ impl Repair {
         match cause {
             // Early fast retransmits begin no fast recovery: with a peer that is silent, they would put T3-rtx off for ever.
             RetransmissionCause::Fast => rules.fast_restarts_timer && self.recovery.lasts,
-            // Companions do not put T3-rtx off, or a stream of new data would do so for ever.
+            // Bundled chunks do not put T3-rtx off, or a stream of new data would do so for ever.
             cause => !cause.is_bundled() && cause != RetransmissionCause::Copy,
         }
     }

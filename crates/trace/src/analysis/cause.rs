@@ -16,7 +16,7 @@ pub enum Cause {
     Fast,
     /// A probe ahead of the timeout.
     Probe,
-    /// Nothing spoke for a loss: it rode along with new data, or is redundancy.
+    /// Nothing indicated a loss: it was bundled with new data, or is redundancy.
     Bundled,
 }
 
@@ -61,7 +61,7 @@ impl Confidence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Circumstances {
     /// New data is in the same packet.
-    pub(super) rides_along: bool,
+    pub(super) is_with_new_data: bool,
     /// Acknowledgements since the last copy left that reported something sent after it.
     pub(super) reports: u32,
     /// Duplicate acknowledgements, with or without such reports.
@@ -85,7 +85,7 @@ pub(super) struct Circumstances {
     /// A round-trip time was measured since the last probe.
     pub(super) may_probe: bool,
     /// Why another part of the same packet was sent again.
-    pub(super) companion: Option<Cause>,
+    pub(super) bundled_with: Option<Cause>,
     /// Whether this sender is known to send probes or not to.
     pub(super) probes: Option<bool>,
     /// Copies so far.
@@ -120,7 +120,7 @@ impl Circumstances {
 
     /// The cause in TCP.
     pub(super) fn tcp(&self) -> (Cause, Confidence) {
-        if self.rides_along {
+        if self.is_with_new_data {
             return (Cause::Bundled, Confidence::Sure);
         }
         let is_reported = self.reports > 0 || self.duplicate_acks >= 3;
@@ -162,11 +162,11 @@ impl Circumstances {
             let confidence = if self.reports >= 3 { Confidence::Sure } else { Confidence::Likely };
             return (Cause::Fast, confidence);
         }
-        if self.rides_along && is_overdue {
+        if self.is_with_new_data && is_overdue {
             return (Cause::Timeout, Confidence::Likely);
         }
-        let is_companion = self.companion == Some(Cause::Probe) || (self.companion.is_some() && !is_overdue);
-        if self.rides_along || is_companion {
+        let is_bundled = self.bundled_with == Some(Cause::Probe) || (self.bundled_with.is_some() && !is_overdue);
+        if self.is_with_new_data || is_bundled {
             return (Cause::Bundled, Confidence::Sure);
         }
         if self.is_prompt() && self.after_timer == Some(Cause::Timeout) {

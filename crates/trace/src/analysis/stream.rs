@@ -41,7 +41,7 @@ pub(super) struct Sent {
     pub(super) end: u64,
     pub(super) bytes: u32,
     /// There is new data in the same packet.
-    pub(super) rides_along: bool,
+    pub(super) is_with_new_data: bool,
     /// Of SCTP, whether a message begins and ends here; of TCP `None`.
     pub(super) framing: Option<(bool, bool)>,
 }
@@ -77,7 +77,7 @@ pub(super) struct Stream {
     /// The end of the latest probe of a closed window, whose byte the receiver may have taken.
     probe_end: Option<u64>,
     acknowledged: Option<u64>,
-    hearing: Hearing,
+    feedback: Feedback,
     repair: Repair,
     thin: ThinClock,
     pub(super) deliveries: Option<Deliveries>,
@@ -85,7 +85,7 @@ pub(super) struct Stream {
 
 /// The receiver's latest packets.
 #[derive(Debug, Default)]
-struct Hearing {
+struct Feedback {
     at: Option<Instant>,
     /// When the latest new data was acknowledged.
     advanced_at: Option<Instant>,
@@ -141,7 +141,7 @@ impl Stream {
             announced_at: None,
             probe_end: None,
             acknowledged: None,
-            hearing: Hearing::default(),
+            feedback: Feedback::default(),
             repair: Repair { probes, ..Repair::default() },
             thin: ThinClock::default(),
             deliveries: None,
@@ -340,12 +340,12 @@ impl Stream {
         };
         if self.is_acknowledged(end) {
             // The capture holds it behind its acknowledgement: interfaces and queues are not always merged in order.
-            return sent.departure == Some(Departure::Earlier) || is_soon(self.hearing.advanced_at);
+            return sent.departure == Some(Departure::Earlier) || is_soon(self.feedback.advanced_at);
         }
         if sent.departure.is_some() {
             return sent.departure == Some(Departure::Earlier);
         }
-        let is_reported = self.hearing.duplicate_acks >= 3;
+        let is_reported = self.feedback.duplicate_acks >= 3;
         let gap_at = self.outstanding.earliest_above(end).or(self.announced_at).or(self.repair.sent_at);
         !is_reported && is_soon(gap_at)
     }
@@ -357,10 +357,10 @@ impl Stream {
         let is_before =
             |packet: Option<u64>| range.zip(packet).is_some_and(|(range, packet)| range.latest.packet < packet);
         Circumstances {
-            rides_along: sent.rides_along || sent.end > self.highest,
+            is_with_new_data: sent.is_with_new_data || sent.end > self.highest,
             reports: range.map_or(0, |range| range.reports),
-            duplicate_acks: self.hearing.duplicate_acks,
-            since_heard: self.hearing.at.map(since),
+            duplicate_acks: self.feedback.duplicate_acks,
+            since_heard: self.feedback.at.map(since),
             since_copy: range.map_or(Duration::MAX, |range| since(range.latest.at)),
             is_overtaken: is_before(self.repair.arrived_packet),
             is_last: sent.end >= self.highest && within.len() <= 1,
@@ -369,7 +369,7 @@ impl Stream {
             timers: self.round_trips.timers(sent.framing.is_none()),
             may_probe: !self.repair.has_probed && self.repair.probe_end.is_none(),
             in_recovery: self.repair.recovery.is_some(),
-            companion: self.repair.latest.filter(|(packet, _)| *packet == sent.copy.packet).map(|(_, cause)| cause),
+            bundled_with: self.repair.latest.filter(|(packet, _)| *packet == sent.copy.packet).map(|(_, cause)| cause),
             probes: self.repair.probes,
             copies: range.map_or(1, |range| range.copies),
         }
@@ -410,10 +410,10 @@ impl Stream {
         if advances || self.acknowledged.is_none() {
             self.advance(before, ack, sink);
         } else if ack.is_pure && self.outstanding.len() > 0 && ack.through == before {
-            self.hearing.duplicate_acks += 1;
+            self.feedback.duplicate_acks += 1;
         }
         if advances {
-            (self.hearing.duplicate_acks, self.hearing.advanced_at) = (0, Some(ack.at));
+            (self.feedback.duplicate_acks, self.feedback.advanced_at) = (0, Some(ack.at));
             // With timestamps every acknowledgement measures a round trip.
             self.repair.has_probed &= ack.echo.is_none();
             self.repair.after_timer = self.repair.after_timer.filter(|timer| ack.through < timer.until);
@@ -425,7 +425,7 @@ impl Stream {
                 range.reports += u32::from(range.latest.at < latest);
             }
         }
-        self.hearing.at = Some(ack.at);
+        self.feedback.at = Some(ack.at);
         let loss = self.report.repair.loss();
         self.thin.acknowledged(ack.at, self.outstanding.in_flight(), loss);
     }

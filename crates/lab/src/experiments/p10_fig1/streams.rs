@@ -26,7 +26,7 @@ pub(super) struct Fate {
     pub(super) copies: u64,
     pub(super) lost: u64,
     /// Copies that left although an earlier one arrived.
-    pub(super) in_vain: u64,
+    pub(super) spurious: u64,
     pub(super) reported: Option<Reported>,
 }
 
@@ -94,7 +94,7 @@ impl Fate {
             longest_copies: u32::try_from(again).unwrap_or(u32::MAX).saturating_add(1),
             copies: truth.first_transmissions + resent,
             lost: (first_lost + again_lost) as u64,
-            in_vain: truth.retransmissions.iter().filter(|it| it.is_spurious()).count() as u64,
+            spurious: truth.retransmissions.iter().filter(|it| it.is_spurious()).count() as u64,
             reported: None,
         })
     }

@@ -326,7 +326,7 @@ fn where_most_originals_are_lost_spaced_copies_end_and_where_they_arrive_too_the
 fn a_copy_that_was_not_needed_is_not_taken_off_the_budget() {
     let redundancy = Redundancy::Always(Budget {
         copies: Some(Spaced { spacing: Some(ms(12)), copies_per_thousand_messages: 500 }),
-        ..Budget::RIDES
+        ..Budget::PIGGYBACK
     });
     let mechanisms = Mechanisms { redundancy, ..Profile::Festina.mechanisms() };
     let mut rig = Rig::with(&config(mechanisms)).measured(ms(10));

@@ -14,9 +14,9 @@ impl Repair {
         let is_reported = |copy: &Retransmission| {
             ack.duplicates.iter().any(|&(start, end)| copy.start + base < end && start < copy.end + base)
         };
-        let companions =
+        let in_same_packet =
             self.pending.iter().rev().map(|pending| &pending.copy).filter(|copy| copy.packet == range.first.packet);
-        !ack.duplicates.is_empty() && companions.take(COPIES_JUDGED_MAX).any(is_reported)
+        !ack.duplicates.is_empty() && in_same_packet.take(COPIES_JUDGED_MAX).any(is_reported)
     }
 
     /// An acknowledgement ends the episode of a probe, before which there is no other: it covers more than the probe did, or reports the probe as a
