@@ -58,7 +58,7 @@ fn main() -> Result<(), TunError> {
     Ok(())
 }
 
-/// How exact the emulator is on this machine now.
+/// Returns how exact the emulator is on this machine now.
 fn print_lateness() -> Result<(), TunError> {
     let link = LinkConfig { delay: DELAY, ..LinkConfig::default() };
     let network = Network::new(link.clone(), link)?;

@@ -101,7 +101,8 @@ impl Hosts {
         self.pair.counters()
     }
 
-    /// Whether the network has ended by itself, which only an error can cause; [`stop`](Self::stop) tells which.
+    /// Returns whether the network has ended by itself, which only an error can cause; [`stop`](Self::stop) tells
+    /// which.
     pub fn has_failed(&self) -> bool {
         self.pair.has_failed()
     }

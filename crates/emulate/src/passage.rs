@@ -118,7 +118,7 @@ impl<P: LinkPacket> MeasuredLink<P> {
         self.link.counters()
     }
 
-    /// How packets have fared so far.
+    /// Returns how packets have fared so far.
     pub(crate) fn passage(&self) -> Passage {
         self.passage
     }

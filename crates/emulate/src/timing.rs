@@ -34,19 +34,20 @@ impl Lateness {
     /// The error that an emulated delay may have.
     pub const TOLERABLE: Duration = Duration::from_micros(500);
 
-    /// Whether the machine was fast enough: at most one delivery in a hundred was later than
+    /// Returns whether the machine was fast enough: at most one delivery in a hundred was later than
     /// [`TOLERABLE`](Self::TOLERABLE).
     pub fn is_tolerable(&self) -> bool {
         self.intolerable.saturating_mul(100) <= self.count
     }
 
-    /// How late deliveries were made on average.
+    /// Returns how late deliveries were made on average.
     pub fn mean(&self) -> Duration {
         let mean_nanos = self.total.as_nanos().checked_div(u128::from(self.count)).unwrap_or(0);
         Duration::from_nanos(u64::try_from(mean_nanos).unwrap_or(u64::MAX))
     }
 
-    /// How late `per_mille` of a thousand deliveries were at most, to the end of a step: up to twice as much as it was.
+    /// Returns how late `per_mille` of a thousand deliveries were at most, to the end of a step: up to twice as much as
+    /// it was.
     pub fn quantile(&self, per_mille: u32) -> Duration {
         let wanted = (u128::from(self.count) * u128::from(per_mille.min(1_000))).div_ceil(1_000);
         let mut so_far = 0;
@@ -68,7 +69,7 @@ impl Lateness {
     }
 }
 
-/// How long to wait, as `ppoll` wants it.
+/// Returns how long to wait, as `ppoll` wants it.
 pub(crate) fn timeout_until(deadline: Instant, now: Instant) -> Timespec {
     Timespec::try_from(deadline - now).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }

@@ -113,7 +113,7 @@ impl RunningTunPair {
         self.worker.counters()
     }
 
-    /// Whether the emulation has ended by itself, which only an error can cause; [`stop`](Self::stop) tells
+    /// Returns whether the emulation has ended by itself, which only an error can cause; [`stop`](Self::stop) tells
     /// which.
     pub fn has_failed(&self) -> bool {
         self.worker.has_failed()

@@ -102,7 +102,7 @@ impl RunningProxy {
         self.worker.counters()
     }
 
-    /// Whether the proxy has ended by itself, which only an error can cause; [`stop`](Self::stop)
+    /// Returns whether the proxy has ended by itself, which only an error can cause; [`stop`](Self::stop)
     /// tells which.
     pub fn has_failed(&self) -> bool {
         self.worker.has_failed()

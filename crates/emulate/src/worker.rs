@@ -58,7 +58,7 @@ impl<C: Copy> Worker<C> {
         *self.counters.lock()
     }
 
-    /// Whether the thread has ended by itself.
+    /// Returns whether the thread has ended by itself.
     pub(crate) fn has_failed(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }

@@ -1,4 +1,4 @@
-//! Messages that are not worth sending for ever, and what the sender's settings make of them.
+//! Messages with a lifetime, and the effects of the sender's settings on them.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn run_listed(expiry: Expiry, delivery: Delivery, important: Option<Arc<[bool]>>
     observe(ends[0], ends[1]).pop().expect("the association was begun")
 }
 
-/// One in five is reliable, the others are worth 20 ms, less than the way.
+/// One in five is reliable; the others have a lifetime of 20 ms, less than the one-way delay.
 fn mixed() -> Delivery {
     let important = Some(Important { share: Probability::from_percent(20), lifetime: None });
     Delivery { unordered: true, lifetime: Some(ms(20)), important, ..Delivery::default() }

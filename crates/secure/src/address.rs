@@ -40,7 +40,8 @@ impl Proofs {
         self.token_of(epoch(now), from, original)
     }
 
-    /// Whether a token was made for this address and connection ID in this epoch or the last one. The MACs are compared in constant time.
+    /// Returns whether a token was made for this address and connection ID in this epoch or the last one. The MACs are
+    /// compared in constant time.
     pub(crate) fn is_valid(&self, now: Instant, from: SocketAddr, original: ConnectionId, token: &[u8]) -> bool {
         let Ok(token) = <&[u8; TOKEN_BYTES]>::try_from(token) else { return false };
         let current = epoch(now);

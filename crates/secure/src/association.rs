@@ -289,7 +289,7 @@ impl SecureAssociation {
         self.core.as_mut().filter(|_| self.is_adopted)?.poll_message()
     }
 
-    /// Whether the peer is authenticated. A server is to trust nothing before.
+    /// Returns whether the peer is authenticated. A server is to trust nothing before.
     pub fn is_established(&self) -> bool {
         self.is_adopted
     }
@@ -299,7 +299,7 @@ impl SecureAssociation {
         self.channel.error()
     }
 
-    /// Whether the association is over and nothing more will be sent: it may be dropped.
+    /// Returns whether the association is over and nothing more will be sent: it may be dropped.
     pub fn is_finished(&self, now: Instant) -> bool {
         let is_over = match &self.core {
             Some(core) => core.is_closed(),
@@ -319,7 +319,7 @@ impl SecureAssociation {
         self.channel.tls().connection().alpn_protocol().filter(|_| self.is_adopted)
     }
 
-    /// Whether an earlier session was resumed.
+    /// Returns whether an earlier session was resumed.
     pub fn is_resumed(&self) -> bool {
         self.channel.tls().connection().handshake_kind() == Some(HandshakeKind::Resumed)
     }
@@ -345,7 +345,7 @@ impl SecureAssociation {
         self.foreign.filter(|_| !self.is_adopted)
     }
 
-    /// Where datagrams are sent.
+    /// Returns where datagrams are sent.
     pub fn remote(&self) -> SocketAddr {
         self.core.as_ref().map_or(self.remote, |core| core.remote())
     }
@@ -358,7 +358,7 @@ impl SecureAssociation {
         self.half_open.as_ref().map(|half_open| half_open.started_at + HALF_OPEN_LIFETIME)
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called next.
     pub fn poll_deadline(&self) -> Option<Instant> {
         let core = self.core.as_ref().and_then(|core| core.poll_deadline());
         let late = self.channel.late_deadline().filter(|_| !self.is_closed());

@@ -151,12 +151,12 @@ impl Channel {
             };
     }
 
-    /// Whether the peer is authenticated and chunks may be exchanged.
+    /// Returns whether the peer is authenticated and chunks may be exchanged.
     pub(crate) fn is_complete(&self) -> bool {
         self.is_complete && self.error.is_none()
     }
 
-    /// Whether a server has read the whole hello.
+    /// Returns whether a server has read the whole hello.
     pub(crate) fn has_read_hello(&self) -> bool {
         self.tls.peer_parameters().is_some()
     }
@@ -183,12 +183,12 @@ impl Channel {
         Parameters::read(blob).map_err(|_| HandshakeError::Parameters)
     }
 
-    /// Whether the hello has to be sent again at once.
+    /// Returns whether the hello has to be sent again at once.
     pub(crate) fn take_change(&mut self) -> bool {
         core::mem::take(&mut self.opening.is_changed)
     }
 
-    /// Whether early messages can be sent: a session is resumed that allows it.
+    /// Returns whether early messages can be sent: a session is resumed that allows it.
     pub(crate) fn has_early_keys(&self) -> bool {
         self.keys.early.is_some()
     }
@@ -203,7 +203,7 @@ impl Channel {
         self.budget.is_verified = true;
     }
 
-    /// Whether a server asks for another hello.
+    /// Returns whether a server asks for another hello.
     pub(crate) fn has_hello_retry(&self) -> bool {
         !self.has_read_hello() && !self.tls.outgoing(Space::Initial).is_empty()
     }

@@ -124,7 +124,7 @@ impl Listener {
         self.recent.1
     }
 
-    /// Whether a hello carries a proof of its address. The datagram is left as it is.
+    /// Returns whether a hello carries a proof of its address. The datagram is left as it is.
     fn check_proof(
         &self,
         now: Instant,

@@ -69,7 +69,7 @@ impl Histogram {
         }
     }
 
-    /// How many values were counted.
+    /// Returns how many values were counted.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -148,7 +148,7 @@ impl Ledger {
         (0..self.sessions.len()).for_each(|session| self.check_complete(session));
     }
 
-    /// How much was sent: messages and bytes.
+    /// Returns how much was sent: messages and bytes.
     pub fn sent(&self) -> (usize, usize) {
         (self.messages, self.bytes)
     }

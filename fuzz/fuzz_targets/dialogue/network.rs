@@ -95,7 +95,7 @@ impl Network {
         (self.links, self.padded) = ([GOOD; 2], [None; 2]);
     }
 
-    /// When the next packet arrives.
+    /// Returns when the next packet arrives.
     pub fn next_at(&self) -> Option<Instant> {
         self.under_way.first_key_value().map(|(key, _)| key.0)
     }

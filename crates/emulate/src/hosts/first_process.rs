@@ -157,7 +157,7 @@ fn see_own_processes() -> io::Result<()> {
     Ok(())
 }
 
-/// Where others find the namespace for as long as this process lives.
+/// Returns where others find the namespace for as long as this process lives.
 fn path_of(namespace: &Namespace) -> io::Result<PathBuf> {
     let this_process = std::fs::read_link("/proc/self")?;
     Ok(PathBuf::from("/proc").join(this_process).join("fd").join(namespace.descriptor().to_string()))

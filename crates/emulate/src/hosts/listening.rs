@@ -19,7 +19,7 @@ pub(super) fn somebody_listens(namespace: &Namespace) -> bool {
         .unwrap_or(false)
 }
 
-/// Whether a socket of a table, whose first line is its heading, is in such a state.
+/// Returns whether a socket of a table, whose first line is its heading, is in such a state.
 fn has_socket(table: &str, state: impl Fn(&str) -> bool) -> bool {
     // The number, the local address, the remote address, the state.
     table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(3)).any(state)

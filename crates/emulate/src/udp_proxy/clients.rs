@@ -49,7 +49,7 @@ impl Clients {
         self.target
     }
 
-    /// How many clients have been accepted since the start.
+    /// Returns how many clients have been accepted since the start.
     pub(super) fn accepted_count(&self) -> u64 {
         self.accepted_count
     }

@@ -219,7 +219,7 @@ impl EventLoop {
     }
 }
 
-/// Whether a datagram was sent. A second attempt is made if the first only reported the fate of an
+/// Returns whether a datagram was sent. A second attempt is made if the first only reported the fate of an
 /// earlier datagram.
 fn send_on(send: impl Fn() -> io::Result<usize>) -> bool {
     match send() {
@@ -228,7 +228,7 @@ fn send_on(send: impl Fn() -> io::Result<usize>) -> bool {
     }
 }
 
-/// Whether the same call may succeed when it is tried again. A connected UDP socket uses the next call
+/// Returns whether the same call may succeed when it is tried again. A connected UDP socket uses the next call
 /// to report that an earlier datagram found no listener at its destination.
 fn is_transient(error: &io::Error) -> bool {
     matches!(

@@ -121,7 +121,7 @@ impl Network {
         stream
     }
 
-    /// How many bytes each of `flows` greedy connections carried within `duration` after the last had begun.
+    /// Returns how many bytes each of `flows` greedy connections carried within `duration` after the last had begun.
     pub(crate) fn greedy(&self, flows: usize, congestion: &str, duration: Duration) -> Vec<u64> {
         let listener = self.listen();
         let mut received = Vec::new();

@@ -126,7 +126,7 @@ fn after_warm_up(bytes: usize) -> Vec<(Duration, usize)> {
 /// The SYN, the acknowledgement of the answer, and the small messages come before.
 const PACKETS_BEFORE: u64 = 12;
 
-/// How long after its first transmission each retransmission left.
+/// Returns how long after its first transmission each retransmission left.
 fn retransmissions(segments: &[Segment]) -> Vec<Duration> {
     let earlier = |index: usize| segments[..index].iter().find(|other| other.sequence == segments[index].sequence);
     (0..segments.len()).filter_map(|index| Some(segments[index].at - earlier(index)?.at)).collect()

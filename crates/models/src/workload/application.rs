@@ -100,7 +100,7 @@ impl Application {
         }
     }
 
-    /// What the paper reports.
+    /// Returns the paper's numbers.
     #[must_use]
     pub fn published(self) -> Published {
         // Payload mean, min, max; gap mean, median, min, max, 1 %, 99 % in ms.

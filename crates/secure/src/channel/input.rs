@@ -187,7 +187,7 @@ impl Channel {
         }
     }
 
-    /// Whether this side has sent its answer to the handshake bytes of a level.
+    /// Returns whether this side has sent its answer to the handshake bytes of a level.
     fn has_answered(&self, space: Space) -> bool {
         match (self.side(), space) {
             (Side::Server, Space::Initial) => !self.is_complete && !self.tls.outgoing(Space::Initial).is_empty(),

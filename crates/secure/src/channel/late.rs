@@ -46,7 +46,7 @@ pub(super) struct Late {
 }
 
 impl Channel {
-    /// Whether a chunk is to be sent.
+    /// Returns whether a chunk is to be sent.
     pub(crate) fn has_late(&self, now: Instant) -> bool {
         self.is_complete() && (self.late.acknowledges || self.has_tickets(now))
     }
@@ -57,7 +57,7 @@ impl Channel {
         self.side() == Side::Server && (left || may_repeat)
     }
 
-    /// When tickets are sent again.
+    /// Returns when tickets are sent again.
     pub(crate) fn late_deadline(&self) -> Option<Instant> {
         let is_acknowledged = self.late.acknowledged >= self.tls.outgoing(Space::Traffic).len();
         self.late.repeat_at.filter(|_| !is_acknowledged && self.late.attempts < ATTEMPTS_MAX && self.error.is_none())

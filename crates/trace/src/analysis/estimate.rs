@@ -44,7 +44,7 @@ impl RoundTrips {
         self.from = Instant::from_nanos(at.as_nanos().saturating_add(unsure_ns));
     }
 
-    /// How soon after its departure something cannot be acknowledged.
+    /// Returns how soon after its departure something cannot be acknowledged.
     pub(super) fn too_soon_ns(&self) -> Option<u64> {
         if let Some(prompt) = self.shortest_prompt_ns() {
             return Some(self.handshake_ns.map_or(prompt, |handshake| handshake.min(prompt)) / 16 * 15);

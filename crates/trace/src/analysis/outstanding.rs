@@ -67,7 +67,7 @@ impl Outstanding {
         self.ranges.len()
     }
 
-    /// How many are neither acknowledged nor reported as received.
+    /// Returns how many are neither acknowledged nor reported as received.
     pub(super) fn in_flight(&self) -> usize {
         self.ranges.len().saturating_sub(self.reported)
     }
@@ -104,7 +104,7 @@ impl Outstanding {
         from..to.max(from)
     }
 
-    /// When the first data after `end` was sent, as far as the next ranges show.
+    /// Returns when the first data after `end` was sent, as far as the next ranges show.
     pub(super) fn earliest_above(&self, end: u64) -> Option<Instant> {
         const LOOKED_AT_MAX: usize = 64;
         let from = self.ranges.partition_point(|range| range.start < end);

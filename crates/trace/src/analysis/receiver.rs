@@ -128,7 +128,7 @@ impl ReceiverSide {
         }
     }
 
-    /// When each part of a stream was delivered.
+    /// Returns when each part of a stream was delivered.
     pub(super) fn take(&mut self, key: Key, from: usize) -> Option<Deliveries> {
         let stream = self.streams.remove(&(key, from))?;
         let offset_ns = (least(&stream.data_ns)? - least(&stream.acks_ns)?) / 2;
