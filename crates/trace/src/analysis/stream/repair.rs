@@ -1,4 +1,4 @@
-//! What acknowledgements say about a sender's repair.
+//! Conclusions from acknowledgements about a sender's repair.
 
 use festina_units::Instant;
 
@@ -19,8 +19,8 @@ impl Repair {
         !ack.duplicates.is_empty() && in_same_packet.take(COPIES_JUDGED_MAX).any(is_reported)
     }
 
-    /// An acknowledgement ends the episode of a probe, before which there is no other: it covers more than the probe did, or reports the probe as a
-    /// duplicate, or says nothing new (RFC 8985 §7.4.2).
+    /// Ends the episode of a probe, during which there is no other one, if an acknowledgement covers more than the
+    /// probe, reports the probe as a duplicate, or has no news (RFC 8985 §7.4.2).
     pub(super) fn end_probe(&mut self, ack: &Ack<'_>, has_news: bool) {
         let is_over = |end: &u64| {
             let is_duplicate = ack.duplicates.iter().any(|(_, until)| until == end);
