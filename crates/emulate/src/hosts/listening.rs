@@ -1,4 +1,4 @@
-//! Whether a server is ready, as the kernel's tables of sockets tell.
+//! Whether a server is ready, by the kernel's tables of sockets.
 
 use std::fs;
 
@@ -7,7 +7,8 @@ use crate::tun::Namespace;
 /// The state of a TCP socket that listens, as `/proc/net/tcp` writes it.
 const TCP_LISTENS: &str = "0A";
 
-/// Returns whether a TCP socket listens in the namespace, or a UDP socket is bound there. Other protocols' sockets are not seen.
+/// Returns whether a TCP socket listens in the namespace, or a UDP socket is bound there. Sockets of other protocols
+/// are not considered.
 pub(super) fn somebody_listens(namespace: &Namespace) -> bool {
     namespace
         .run(|| {

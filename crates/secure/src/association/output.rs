@@ -90,7 +90,7 @@ impl SecureAssociation {
         if is_confirmed && self.channel.has_late(now) {
             self.channel.write_late(now, &mut late, room);
         }
-        // A key that is used up is an error that the next received packet cannot cure: the association times out.
+        // If a key is used up, later packets cannot help: the association times out.
         let _not_sent = if late.is_empty() {
             self.channel.seal_chunks(buffer, chunks)
         } else {
