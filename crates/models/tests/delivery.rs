@@ -59,7 +59,7 @@ fn important_messages_arrive_all_and_what_became_of_each_message_adds_up() {
             let message = messages[resent.sequence as usize];
             message.lifetime.is_some_and(|lifetime| resent.at >= message.sent_at + lifetime)
         });
-        assert_eq!(late.count(), 0, "{expiry:?}: nothing leaves again after its lifetime");
+        assert_eq!(late.count(), 0, "{expiry:?}: nothing is retransmitted after its lifetime");
         assert_eq!(record.sender.path.send_buffer_bytes, 0);
     }
 }

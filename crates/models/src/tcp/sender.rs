@@ -113,7 +113,7 @@ enum Phase {
 struct ProbeState {
     /// The timer expired; the next poll sends the probe.
     due: bool,
-    /// `TLP.end_seq`: what must be acknowledged to end the episode.
+    /// `TLP.end_seq`: the number whose acknowledgement ends the episode.
     end: Option<u64>,
     /// The probe was a retransmission.
     repeated: bool,

@@ -152,7 +152,7 @@ impl Sender {
         }
         debug_assert!(
             loaded.chunks == 0 || loaded.new_chunks > 0 || order.purpose != Purpose::NewData,
-            "a packet for new data without any would leave again and again"
+            "a packet for new data without any would be sent repeatedly"
         );
         let mut ecn = EcnCodepoint::NotCapable;
         if loaded.chunks > 0 {

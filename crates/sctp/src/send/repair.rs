@@ -281,7 +281,7 @@ impl Repair {
         }
     }
 
-    /// Lets the next copy leave whose time has come. It is not needed any more if all of its chunks arrived or left again meanwhile.
+    /// Makes the next copy due whose time has come, unless all of its chunks have arrived or were retransmitted meanwhile.
     fn make_due_copy(&mut self, now: Instant, ledger: &Ledger) {
         let Some(copies) = &mut self.copies else { return };
         let is_original = |chunk: &Chunk| chunk.state == ChunkState::InFlight && chunk.transmissions == 1;
@@ -432,7 +432,7 @@ impl Repair {
         self.round_trip.sent_new(tsn, now, asked, self.book.rules().rtt_sampling);
     }
 
-    /// A chunk left again. Returns whether that restarts T3-rtx, if it is the earliest one outstanding.
+    /// A chunk was retransmitted. Returns whether that restarts T3-rtx, if it is the earliest one outstanding.
     pub(super) fn on_resent(
         &mut self,
         now: Instant,
@@ -470,7 +470,7 @@ impl Repair {
         }
     }
 
-    /// The packet does not leave: nothing that it is for may leave again. The timers that asked for it start again as if it had.
+    /// The packet is not sent, because none of its chunks may be retransmitted. The timers that requested it restart as if it had been sent.
     pub(super) fn forgo(&mut self, now: Instant, order: Order) {
         self.owed.paid(order.purpose);
         match order.purpose {

@@ -272,7 +272,7 @@ impl Repair {
         self.judge_by_time(now, ledger)
     }
 
-    /// F-RTO (RFC 4138 §3). Returns the number of chunks that prove not to be lost, and what may be sent.
+    /// F-RTO (RFC 4138 §3). Returns the number of chunks that prove not to be lost, and the data that may be sent.
     fn detect_spurious_timeout(
         &mut self,
         digest: &Digest,
