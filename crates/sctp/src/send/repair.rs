@@ -83,7 +83,7 @@ pub(super) struct Repair {
     /// If the mechanisms ask for copies or for SACKs where they are needed, and data has left.
     copies: Option<Box<Copies>>,
     /// If the mechanisms ask for any of them and data has left.
-    detectives: Option<Box<Detectives>>,
+    detectors: Option<Box<Detectors>>,
     /// If the path was seen to reorder and the mechanisms tolerate it.
     reordering: Option<Box<ReorderingEstimator>>,
 }
@@ -99,16 +99,16 @@ struct FastRecovery {
     cut_tsn: u64,
 }
 
-/// The rooms that keep a memory of their own. On the heap, since most associations at rest use none of them.
+/// The optional loss detectors with their state. On the heap, since most idle associations use none of them.
 #[derive(Debug, Default)]
-struct Detectives {
+struct Detectors {
     by_time: LossByTime,
     tail: Tail,
     overdue: Overdue,
     spurious: SpuriousDetector,
 }
 
-impl Detectives {
+impl Detectors {
     fn are_needed(rules: &Rules) -> bool {
         rules.loss_detection == LossDetection::Rack
             || rules.early_fast_retransmit.is_some()
@@ -116,8 +116,8 @@ impl Detectives {
             || rules.spurious != SpuriousResponse::NONE
     }
 
-    /// These rules hold now. A thin stream may have others than a thick one: timers that they do not ask for are not waited for.
-    fn stop_what_is_off(&mut self, rules: &Rules) {
+    /// Stops the timers of detectors that the current rules do not use. A thin stream may have other rules than a thick one.
+    fn stop_disabled(&mut self, rules: &Rules) {
         if rules.loss_detection != LossDetection::Rack {
             self.by_time.stop();
         }
@@ -145,7 +145,7 @@ impl Repair {
             owed: Owed::default(),
             recovery: FastRecovery::default(),
             copies: None,
-            detectives: None,
+            detectors: None,
             reordering: None,
         }
     }
@@ -166,7 +166,7 @@ impl Repair {
         self.book.give_back_memory();
         self.book.known_loss = self.known_loss();
         self.copies = None;
-        self.detectives = None;
+        self.detectors = None;
         self.reordering = None;
     }
 
@@ -183,7 +183,7 @@ impl Repair {
         if let Some(copies) = &mut self.copies {
             copies.set_redundancy(mechanisms.redundancy);
         }
-        self.detectives = None;
+        self.detectors = None;
     }
 
     /// The rules that hold now.
@@ -228,8 +228,8 @@ impl Repair {
     pub(super) fn measured(&mut self, rtt: Duration) {
         let clock = self.rules().rtt_clock;
         self.rtt.sample_by(clock, rtt);
-        if let Some(detectives) = &mut self.detectives {
-            detectives.tail.measured();
+        if let Some(detectors) = &mut self.detectors {
+            detectors.tail.measured();
         }
         self.series.measured();
     }
@@ -260,8 +260,8 @@ impl Repair {
         let bytes = ledger.in_flight().bytes + ledger.lost().bytes;
         let outstanding = Outstanding { chunks: ledger.len(), bytes, is_all: view.buffer.queued_bytes() == 0 };
         self.book.judge(view.is_probing_window(), outstanding, self.rtt.srtt());
-        if let Some(detectives) = &mut self.detectives {
-            detectives.stop_what_is_off(self.book.rules());
+        if let Some(detectors) = &mut self.detectors {
+            detectors.stop_disabled(self.book.rules());
         }
     }
 
@@ -296,11 +296,11 @@ impl Repair {
     }
 
     #[inline]
-    fn detectives(&mut self) -> Option<&mut Detectives> {
-        if self.detectives.is_none() && Detectives::are_needed(self.rules()) {
-            self.detectives = Some(Box::default());
+    fn detectors(&mut self) -> Option<&mut Detectors> {
+        if self.detectors.is_none() && Detectors::are_needed(self.rules()) {
+            self.detectors = Some(Box::default());
         }
-        self.detectives.as_deref_mut()
+        self.detectors.as_deref_mut()
     }
 
     /// The detector of spurious timeouts and cuts, if the rules use it.
@@ -308,12 +308,12 @@ impl Repair {
         if self.rules().spurious == SpuriousResponse::NONE {
             return None;
         }
-        self.detectives().map(|detectives| &mut detectives.spurious)
+        self.detectors().map(|detectors| &mut detectors.spurious)
     }
 
     /// Returns whether F-RTO holds back lost chunks, and whether it requests new data.
     fn held_back(&self) -> (bool, bool) {
-        let spurious = self.detectives.as_ref().map(|detectives| &detectives.spurious);
+        let spurious = self.detectors.as_ref().map(|detectors| &detectors.spurious);
         spurious.map_or((false, false), |spurious| (spurious.holds_back(), spurious.wants_new_data()))
     }
 
@@ -426,8 +426,8 @@ impl Repair {
     /// A chunk left for the first time.
     #[inline]
     pub(super) fn on_first_sent(&mut self, now: Instant, tsn: u64, asked: bool) {
-        if let Some(detectives) = &mut self.detectives {
-            detectives.by_time.chunk_left(now, tsn);
+        if let Some(detectors) = &mut self.detectors {
+            detectors.by_time.chunk_left(now, tsn);
         }
         self.round_trip.sent_new(tsn, now, asked, self.book.rules().rtt_sampling);
     }
@@ -441,8 +441,8 @@ impl Repair {
         cause: RetransmissionCause,
         again: Again,
     ) -> bool {
-        if let Some(detectives) = &mut self.detectives {
-            detectives.by_time.chunk_left(now, tsn);
+        if let Some(detectors) = &mut self.detectors {
+            detectors.by_time.chunk_left(now, tsn);
         }
         if sent_as == SentAs::Repair
             && let Some(spurious) = self.spurious()
@@ -486,8 +486,8 @@ impl Repair {
         match order.purpose {
             Purpose::Probe => self.timers.probed(now),
             Purpose::TailProbe(content) => {
-                if let Some(detectives) = self.detectives() {
-                    detectives.tail.left(content, ledger.next_tsn());
+                if let Some(detectors) = self.detectors() {
+                    detectors.tail.left(content, ledger.next_tsn());
                 }
             }
             Purpose::Urgent(RetransmissionCause::Timeout) => self.timeout_packet_left(loaded.tsn_highest, ledger),
@@ -546,12 +546,12 @@ impl Repair {
     /// DATA left or an acknowledgement came: the timers of the tail probe and of early fast retransmit start again.
     fn arm(&mut self, now: Instant) {
         let Rules { probe, early_fast_retransmit, .. } = *self.rules();
-        let Some(detectives) = self.detectives() else { return };
+        let Some(detectors) = self.detectors() else { return };
         if matches!(probe, Probe::TailLoss(_)) {
-            detectives.tail.arm(now);
+            detectors.tail.arm(now);
         }
         if early_fast_retransmit.is_some() {
-            detectives.overdue.arm(now);
+            detectors.overdue.arm(now);
         }
     }
 
@@ -571,13 +571,13 @@ impl Repair {
     /// When a tail loss probe is due.
     fn tail_at(&self, ledger: &Ledger, view: &View<'_>) -> Option<Instant> {
         let Probe::TailLoss(rule) = self.rules().probe else { return None };
-        self.detectives.as_ref()?.tail.at(rule, |armed_at| self.tail_terms(armed_at, ledger, view))
+        self.detectors.as_ref()?.tail.at(rule, |armed_at| self.tail_terms(armed_at, ledger, view))
     }
 
     /// When early fast retransmit checks for overdue chunks, and after which delay.
     fn overdue_at(&self, ledger: &Ledger, view: &View<'_>) -> Option<(Instant, Duration)> {
         let delay = overdue::delay(&self.rtt, self.rules().early_fast_retransmit?);
-        let at = self.detectives.as_ref()?.overdue.at(delay, ledger, view.congestion.cwnd() as u64)?;
+        let at = self.detectors.as_ref()?.overdue.at(delay, ledger, view.congestion.cwnd() as u64)?;
         Some((at, delay))
     }
 

@@ -1,6 +1,6 @@
 //! Drives the sender by hand: messages and SACKs go in, packets are read back.
 
-mod detectives;
+mod detectors;
 mod expiry;
 mod hostile;
 mod interleaving;
