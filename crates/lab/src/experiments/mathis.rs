@@ -20,7 +20,7 @@ const WINDOW: &str = "segments per round trip";
 /// Timeouts for each thousand round trips.
 const TIMEOUTS: &str = "timeouts per thousand round trips";
 
-/// When the first slow start and what follows it are over.
+/// When the first slow start and its aftermath are over.
 const MEASURES_FROM: Duration = Duration::from_secs(60);
 /// Losses up to which the law has to hold; beyond, windows are so small that timeouts take their share.
 const VALID_UP_TO: Probability = Probability::from_ppb(3_000_000);

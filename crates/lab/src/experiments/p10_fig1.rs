@@ -208,7 +208,7 @@ impl Experiment for P10Fig1 {
     }
 }
 
-/// The server's capture lacks what comes back.
+/// The server's capture lacks the returning packets.
 const ONE_WAY: &str = "one-way";
 const FAULTS: &[&str] = &["none", "missing-packets", "drift", ONE_WAY];
 

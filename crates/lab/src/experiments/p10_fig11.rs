@@ -1,4 +1,4 @@
-//! `p10-fig11`: how the throughput of a greedy stream varies beside a stream of modified SCTP (P10 §6.3, Fig. 11).
+//! `p10-fig11`: variation of a greedy stream's throughput next to a stream of modified SCTP (P10 §6.3, Fig. 11).
 
 use festina_units::{Duration, duration};
 

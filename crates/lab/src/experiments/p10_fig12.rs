@@ -1,4 +1,4 @@
-//! `p10-fig12`: what a greedy stream is left beside a stream of modified SCTP (P10 §6.3, Fig. 12).
+//! `p10-fig12`: throughput of a greedy stream next to a stream of modified SCTP (P10 §6.3, Fig. 12).
 
 use festina_models::workload::{Cbr, Greedy, Workload};
 use festina_units::{Bandwidth, ByteCount, Duration};

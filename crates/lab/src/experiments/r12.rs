@@ -266,7 +266,7 @@ fn take(config: &mut Config, size: ByteCount, messages: u64, send_buffer: ByteCo
     let message_bytes = size.bytes().saturating_add(Limits::MESSAGE_OVERHEAD_BYTES as u64);
     let buffer_bytes = message_bytes.saturating_mul(messages).min(SEND_BUFFER_BYTES as u64);
     config.limits.send_buffer_bytes = usize::try_from(buffer_bytes).unwrap_or(SEND_BUFFER_BYTES);
-    // It goes on as soon as one more fits.
+    // It continues as soon as another one fits.
     config.limits.send_low_water_bytes =
         usize::try_from(buffer_bytes.saturating_sub(message_bytes)).unwrap_or_default();
 }
@@ -376,7 +376,7 @@ pub(super) fn run(point: &Point, seed: u64) -> Samples {
     samples
 }
 
-/// Numbers that stand beside the delays of a point.
+/// Numbers shown next to the delays of a point.
 pub(super) const BESIDE_DELAYS: &[&str] = &[IMPORTANT_DELIVERED, NORMAL_DELIVERED, FORWARD_TSNS, TIMEOUTS, LOSS];
 
 /// The average delay of important messages, in seconds, once per repetition.

@@ -41,7 +41,7 @@ const LINES: &str = "lines";
 const DROPPED: &str = "packets dropped %";
 const TCP_RATE: &str = "TCP Mbit/s";
 
-/// Numbers that stand beside the delays of a point.
+/// Numbers shown next to the delays of a point.
 pub(super) const BESIDE_DELAYS: &[&str] = &[IMPORTANT_LOST, NORMAL_LOST, DROPPED];
 
 pub(super) const UDP: &str = "udp";

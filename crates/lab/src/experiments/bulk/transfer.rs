@@ -56,7 +56,7 @@ pub(super) struct Transfer {
     pub(super) warm_up: Duration,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Transferred {
     /// Payload that the flow's receiver got, slice by slice from the start on.
@@ -170,7 +170,7 @@ impl Transfer {
         hosts
     }
 
-    /// The association beside recovers as the flow under test does; beside TCP it is `festina`.
+    /// The thin stream's own association recovers as the flow under test does; next to TCP it is `festina`.
     fn thin_stack(&self) -> Stack {
         let mechanisms = self.flow.sctp().map_or(Profile::Festina.mechanisms(), |config| config.mechanisms);
         Stack::sctp(mechanisms, Duration::from_millis(200))
@@ -183,7 +183,7 @@ fn loss(before: &LinkCounters, after: &LinkCounters) -> f64 {
     as_f64(gone(after) - gone(before)) / as_f64((after.offered - before.offered).max(1))
 }
 
-/// How all messages of the thin streams fared, within and beside, once the last has arrived or is given up.
+/// The fate of all messages of the thin streams, within the bulk association and beside it, once the last has arrived or is given up.
 fn drained(
     simulation: &mut Simulation<Packet, Host>,
     pairs: &[[NodeId; 2]],

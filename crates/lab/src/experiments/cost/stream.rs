@@ -43,7 +43,7 @@ pub(super) struct Sent {
     pub(super) bytes: u64,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Price {
     /// When each message was due, counted from the end of the warm-up, and how long it took; `None` if it never arrived.

@@ -1,4 +1,4 @@
-//! Short flows beside background traffic in front of a bottleneck.
+//! Short flows and background traffic at a bottleneck.
 //!
 //! ```text
 //! sender ──┐                   ┌── receiver

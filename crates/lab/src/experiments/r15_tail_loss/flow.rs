@@ -12,7 +12,7 @@ use crate::scenario::{Stack, StreamRecord, Traffic};
 
 /// The handshake is over by then.
 const STARTS_AT: Instant = Instant::from_secs(10);
-/// The simulation goes on in steps of this size until all is delivered and acknowledged.
+/// Step of the simulation until everything is delivered and acknowledged.
 const STEP: Duration = Duration::from_secs(5);
 /// Number of steps after which an undelivered message counts as lost for good.
 const STEPS_MAX: u32 = 24;

@@ -1,4 +1,4 @@
-//! What must hold of the recoveries.
+//! Requirements for the recoveries.
 
 use std::time::Duration;
 

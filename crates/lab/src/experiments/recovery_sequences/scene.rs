@@ -185,7 +185,7 @@ impl Drawing {
     }
 }
 
-/// A name that fits beside a point.
+/// A name that fits next to a point.
 fn short_name(cause: RetransmissionCause) -> &'static str {
     match cause {
         RetransmissionCause::Copy => "copy",
@@ -202,7 +202,7 @@ mod tests {
     use crate::experiments::RecoverySequences;
     use crate::plan::{Plan, Scale};
 
-    /// What left when, and whether it arrived: first transmissions as ordinal 0, copies included.
+    /// All transmissions with their times and fates: first ones as ordinal 0, copies included.
     fn departures(truth: &Truth) -> Vec<(u32, u32, Instant, bool)> {
         let firsts = truth.messages.iter().map(|message| {
             let left_at = message.left_at.expect("all are delivered");

@@ -42,7 +42,7 @@ pub(super) struct Exchange {
     pub(super) duration: Duration,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Exchanged {
     /// How long each message of the client took, and each of the server; `None` if it never came.

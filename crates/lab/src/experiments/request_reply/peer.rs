@@ -103,7 +103,7 @@ impl Peer {
         &self.written
     }
 
-    /// What came, in that order.
+    /// The received messages, in order.
     pub(super) fn received(&self) -> &Log {
         &self.received
     }

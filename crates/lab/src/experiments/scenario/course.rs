@@ -17,7 +17,7 @@ use crate::scenario::fairness::bytes_received;
 #[derive(Clone, Debug)]
 pub(super) struct Course {
     pub(super) layout: Layout,
-    /// What comes before does not count.
+    /// Earlier data does not count.
     pub(super) counts_from: Instant,
     /// When the flows end.
     pub(super) ends_at: Instant,

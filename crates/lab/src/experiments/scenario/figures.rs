@@ -260,7 +260,7 @@ fn sequence(plan: &Plan, course: &Course, probe: &Probe, seed: u64) -> Option<Fi
     let (group, pairs) = course.layout.groups.iter().find(|(group, _)| probe.is_about(group))?;
     let &[from, to] = pairs.first()?;
     let mut simulation = course.simulation(seed, |other| other.name == group.name);
-    // What left at the end is to arrive.
+    // Packets sent at the end are to arrive.
     simulation.run_until(probe.until + Duration::from_secs(10));
     let records = StreamRecord::observe(simulation.node(from), simulation.node(to));
     let truth = records.first()?.truth();
