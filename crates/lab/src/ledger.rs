@@ -313,7 +313,7 @@ pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
          statement is tested by several numbers or cells, it is broken if one of them is. Their intervals are wider the more there are, since \
          one in twenty intervals misses the truth (Bonferroni's correction). Numbers to which a parameter was fitted are not scored. If the \
          paper's text leaves readings open, a statement holds or is broken only if that is so under each reading. A broken row names a cause only \
-         if a run without that cause changed the verdict; otherwise the cause is unknown. An experiment that was not run as its plan says has a note; \
+         if a run that varies it changed the verdict; otherwise the cause is unknown. An experiment that was not run as its plan says has a note; \
          quick runs decide little.\n\n",
     );
     let _ = writeln!(text, "This page was written by `{command}`.\n");
