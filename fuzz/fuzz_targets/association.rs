@@ -1,9 +1,10 @@
-//! Two real associations, the listeners behind them, and an attacker who writes to both: arbitrary bytes, forged packets with
-//! the right tags, stolen and changed cookies, genuine packets lost, repeated, reordered and damaged.
+//! Two real associations, the listeners behind them, and an attacker that sends to both: arbitrary bytes, forged
+//! packets with the right tags, stolen and changed cookies, and genuine packets that are lost, repeated, reordered and
+//! damaged.
 //!
-//! With any input: nothing panics, every sent packet is sound and small enough, one call releases a bounded number of
-//! packets and events, data held for the application is bounded, no timer that was handled is still due, and a closed
-//! association stays silent.
+//! With any input: nothing panics, every sent packet is well-formed and small enough, one call releases a bounded
+//! number of packets and events, data held for the application is bounded, no timer that was handled is still due, and
+//! a closed association stays silent.
 
 #![no_main]
 

@@ -1,6 +1,8 @@
-//! Arbitrary bytes as a capture: reading, dissecting and analysing never panics in any format, and a capture cut short is analysed up to the cut.
+//! Arbitrary bytes as a capture: reading, dissecting and analysing never panics in any format, and a truncated capture
+//! is analysed up to its end.
 //!
-//! The first byte chooses how the rest begins, so that the fuzzer need not find magic numbers: pcap, pcapng, gzip, zstd, or as it is.
+//! The first byte selects the beginning of the capture, so that the fuzzer need not find magic numbers: pcap, pcapng,
+//! gzip, zstd, or none.
 
 #![no_main]
 

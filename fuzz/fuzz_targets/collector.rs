@@ -1,5 +1,5 @@
-//! Arbitrary peers of a collector, honest or not, on a disk that crashes: no line is there twice, every line that was answered for stays there,
-//! and a peer that is refused takes no work of others with it.
+//! Arbitrary peers of a collector, honest or not, on a disk that crashes: no line is written twice, every acknowledged
+//! line is kept, and a refused peer does not affect the lines of others.
 
 #![no_main]
 
@@ -20,11 +20,11 @@ use libfuzzer_sys::fuzz_target;
 
 const OUTPUT: &str = "/out/lines";
 
-/// Peers and relays: few, so that they meet.
+/// Number of peers and of relays: few, so that they collide.
 const PEERS: u8 = 6;
 const SENDERS: u8 = 3;
 
-/// Operations at most.
+/// Maximum number of operations.
 const OPERATIONS_MAX: usize = 200;
 
 #[derive(Arbitrary, Debug)]
@@ -250,7 +250,7 @@ fuzz_target!(|operations: Vec<Operation>| {
     for operation in operations.into_iter().take(OPERATIONS_MAX) {
         world.act(operation);
     }
-    // After all that, an honest relay is served.
+    // At the end, an honest relay is served.
     (0..PEERS).for_each(|peer| world.act(Operation::End { peer }));
     world.hello(0, SENDERS, Start { epoch: 1, nonce: 9 }, 1, false);
     let honest = format!("{SENDERS} 0 1");

@@ -1,15 +1,16 @@
-//! Two honest hosts who talk over a bad link, and do everything that applications do meanwhile: send with every kind of reliability, read
-//! slowly, change loss recovery, reset and add streams, shut down, abort, restart, move to another UDP port, open from both sides at once.
-//! A middlebox may pad their packets with chunks that a receiver skips. If the input says so, an attacker who knows the tags
-//! joins in.
+//! Two honest hosts that communicate over a bad link, and do everything that applications may do: send with every kind
+//! of reliability, read slowly, change loss recovery, reset and add streams, shut down, abort, restart, move to another
+//! UDP port, open from both sides at once. A middlebox may pad their packets with chunks that a receiver skips. With
+//! some inputs, an attacker that knows the tags joins in.
 //!
 //! With any input:
 //!
 //! - what an association holds on the heap is bounded by its buffers;
 //! - no host accuses the other of a violation of the protocol, unless there was an attacker;
-//! - a reliable message between two incarnations that lived on arrives exactly once, whole, and in the order of its stream;
-//! - when the link heals everything is delivered, and when both shut down, both end, in bounded virtual time;
-//! - no timer that was handled is still due, and no second of virtual time sees packets without end;
+//! - a reliable message between two incarnations that have not lost their state arrives exactly once, whole, and in the
+//!   order of its stream;
+//! - when the link recovers, everything is delivered, and when both shut down, both end, in bounded virtual time;
+//! - no timer that was handled is still due, and the number of packets per second of virtual time is bounded;
 //! - the same input gives the same packets at the same times.
 
 #![no_main]

@@ -1,5 +1,5 @@
-//! Arbitrary streams for the framer: messages do not depend on the pieces in which a stream comes, memory is bounded, and no wrong length
-//! swallows the rest of a stream.
+//! Arbitrary streams for the framer: messages do not depend on the pieces in which a stream arrives, memory is bounded,
+//! and a wrong length does not lose the rest of a stream.
 
 #![no_main]
 
@@ -44,7 +44,8 @@ fuzz_target!(|bytes: &[u8]| {
             from += place.expect("a message is a part of the stream") + frame.bytes.len();
         }
     }
-    // However the stream begins, a line is found again behind the most that a length may announce. That takes a mebibyte, so few inputs do it.
+    // After any beginning of the stream, a line is found after the maximum that a length can announce. That needs a
+    // mebibyte, so few inputs do it.
     if bytes.first().is_none_or(|first| first % 64 != 0) {
         return;
     }

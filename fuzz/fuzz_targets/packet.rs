@@ -1,7 +1,7 @@
 //! Arbitrary bytes as a packet: reading all of it never panics, and the result can be written again.
 //!
-//! DATA, I-DATA, SACK and NR-SACK must come out as the very bytes that went in (but for padding and flags that receivers ignore); control
-//! chunks must have the same contents after writing and reading again.
+//! DATA, I-DATA, SACK and NR-SACK must give the same bytes again (except for padding and flags that receivers ignore);
+//! control chunks must have the same contents after writing and reading again.
 
 #![no_main]
 
@@ -47,7 +47,7 @@ fn check(chunk: &Chunk<'_>, original: &[u8]) {
             let rebuilt = build(|builder| {
                 builder.sack(sack.cumulative_tsn, sack.a_rwnd, sack.gap_ack_blocks(), sack.duplicates())
             });
-            // A SACK whose lists go past the 16-bit length cannot have been read in the first place.
+            // A SACK whose lists exceed the 16-bit length cannot have been read.
             assert_same_bytes(&rebuilt, original, 0);
         }
         Chunk::IData(_)
@@ -227,7 +227,8 @@ fn build(write: impl FnOnce(&mut PacketBuilder<'_>) -> bool) -> Vec<u8> {
     packet
 }
 
-/// The packet's only chunk equals `original` but for flags outside of `flags` and for padding, which must be zero.
+/// Checks that the packet's only chunk equals `original` except for flags outside `flags`, and for padding, which must
+/// be zero.
 fn assert_same_bytes(packet: &[u8], original: &[u8], flags: u8) {
     let (chunk, padding) = packet[COMMON_HEADER_BYTES..].split_at(original.len());
     assert!(padding.len() < 4 && padding.iter().all(|&byte| byte == 0));
@@ -242,7 +243,7 @@ fn without_reserved(original: &[u8], at: usize) -> Vec<u8> {
     chunk
 }
 
-/// Writes `chunk`, reads it back and has `check` compare.
+/// Writes `chunk`, reads it back and compares it by `check`.
 fn read_back(chunk: &ChunkOut<'_>, check: impl FnOnce(&Chunk<'_>)) {
     let packet = build(|builder| builder.chunk(chunk));
     let mut chunks = Packet::parse(&packet).expect("its checksum was just computed").chunks();

@@ -1,9 +1,9 @@
-//! A client, a listener and an attacker on the path between them: datagrams lost, repeated, reordered, changed, cut and invented, in every
-//! state of the handshake and after it. The attacker has the keys of Initial packets, as everybody has.
+//! A client, a listener and an attacker on the path between them: datagrams lost, repeated, reordered, changed, cut and
+//! invented, in every state of the handshake and after it. The attacker has the keys of Initial packets, as anyone has.
 //!
-//! For any input: nothing panics, each call releases a bounded number of datagrams of bounded size, answers to an address that is not
-//! proved are at most three times as long as the datagrams received from it, no timer that was handled is still due, and a server delivers only
-//! messages that its client sent, each once.
+//! For any input: nothing panics, each call releases a bounded number of datagrams of bounded size, answers to an
+//! unproved address are at most three times as long as the datagrams received from it, no timer that was handled is
+//! still due, and a server delivers only messages that its client sent, each once.
 
 #![no_main]
 
@@ -34,7 +34,7 @@ enum Operation {
     Deliver {
         to_server: bool,
     },
-    /// It arrives, and does so again later.
+    /// It arrives, and arrives again later.
     Repeat {
         to_server: bool,
     },
@@ -91,7 +91,7 @@ struct World {
     client: SecureAssociation,
     listener: Listener,
     servers: Vec<SecureAssociation>,
-    /// Datagrams on their way to the client and to the server.
+    /// Datagrams in transit to the client and to the server.
     ways: [VecDeque<Vec<u8>>; 2],
     /// The last genuine datagram to each side.
     last: [Vec<u8>; 2],

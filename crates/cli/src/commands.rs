@@ -91,11 +91,10 @@ pub(crate) struct RecoveryArgs {
     profile: Profile,
     #[arg(long, value_name = "NAME", help = congestion_help())]
     congestion: Option<CongestionControl>,
-    /// Maximum time that a message waits here before its first transmission, for instance 50ms; without it, as long as the send buffer
-    /// holds it
+    /// Maximum time that a message waits in the send buffer before its first transmission, for instance 50ms; unlimited without it
     #[arg(long, alias = "target", value_name = "TIME", value_parser = args::positive_duration)]
     send_delay: Option<Duration>,
-    /// Maximum size of packets sent, without the headers of IP and UDP, for paths that carry less, or more, than the default: 384 to 65480 bytes
+    /// Maximum size of packets sent, without IP and UDP headers, for paths with a smaller or larger MTU: 384 to 65480 bytes
     #[arg(long, value_name = "SIZE", default_value = "1232")]
     #[arg(value_parser = args::size(PACKET_BYTES_MIN..=PACKET_BYTES_MAX))]
     packet_size: usize,
@@ -104,10 +103,7 @@ pub(crate) struct RecoveryArgs {
 fn congestion_help() -> String {
     let (choices, profile) = (args::one_of(CongestionControl::all()), Profile::default());
     let default = Config::plain().with_profile(profile).congestion();
-    format!(
-        "Congestion control, {choices}; the profile's own if left out, which is \
-         {default} with {profile}"
-    )
+    format!("Congestion control: {choices}; without it, that of the profile ({default} with {profile})")
 }
 
 impl RecoveryArgs {

@@ -1,8 +1,8 @@
-//! Measures how exactly the proxy keeps a delay, and at what CPU cost.
+//! Measures the accuracy and the CPU cost of the proxy's delay.
 //!
-//! 256 datagrams of 100 bytes per second (64 streams at four a second, at random times) go through one
-//! proxy with 50 ms of delay for ten seconds. Printed are the error of the delay from socket to socket,
-//! which includes waking up the receiver, the same without a proxy, and the processor time.
+//! 256 datagrams of 100 bytes per second (64 streams at four a second, at random times) go through one proxy with 50 ms
+//! of delay for ten seconds. The output is the error of the delay from socket to socket, which includes waking up the
+//! receiver, the same without a proxy, and the CPU time.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -101,7 +101,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// The time that all threads of this process have spent on processors.
+/// Returns the CPU time of all threads of this process.
 fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Measures how the TCP of this machine's kernel behaves behind an emulated network, for `validation/host-tcp.toml`,
+//! Measures the behaviour of this machine's kernel TCP behind an emulated network, for `validation/host-tcp.toml`,
 //! which the laboratory's experiment `host-tcp` compares with the TCP model.
 //!
 //! ```sh
@@ -6,7 +6,7 @@
 //! chrt --fifo 50 target/release/examples/host_tcp > validation/host-tcp.toml
 //! ```
 //!
-//! It takes eleven minutes and root's privileges. `chrt` gives it priority over all other work of the machine.
+//! It takes eleven minutes and needs root's privileges. `chrt` gives it priority over all other processes.
 
 #[path = "../tests/tun/kernel.rs"]
 mod kernel;
@@ -19,7 +19,7 @@ use festina_netsim::{LinkConfig, LossModel, QueueLimit};
 use festina_units::Bandwidth;
 use kernel::{Network, Segment};
 
-/// One way.
+/// One-way delay.
 const DELAY: Duration = Duration::from_millis(40);
 const RATE_MBIT_S: u64 = 10;
 const QUEUE_PACKETS: usize = 100;
@@ -58,7 +58,7 @@ fn main() -> Result<(), TunError> {
     Ok(())
 }
 
-/// How exact the emulator is on this machine now.
+/// Prints the accuracy of the emulator on this machine.
 fn print_lateness() -> Result<(), TunError> {
     let link = LinkConfig { delay: DELAY, ..LinkConfig::default() };
     let network = Network::new(link.clone(), link)?;
@@ -98,7 +98,7 @@ struct Script {
     name: &'static str,
     /// Whether the kernel may send tail loss probes.
     probes: bool,
-    /// When, in ms, and how many bytes.
+    /// Time in ms and number of bytes.
     writes: Vec<(u64, usize)>,
     /// The packets that are lost, counted from the SYN.
     lost: Vec<u64>,
@@ -165,7 +165,7 @@ fn resent_ms(segments: &[Segment]) -> Vec<f64> {
     resent
 }
 
-/// The least, the median and the most of each place.
+/// Returns the minimum, the median and the maximum at each place.
 fn spans(runs: &[Vec<f64>]) -> Vec<[f64; 3]> {
     let places = runs.iter().map(Vec::len).max().unwrap_or(0);
     (0..places)

@@ -1,4 +1,4 @@
-//! The real clock, as instants that links and captures understand.
+//! The real clock, with instants for links and captures.
 
 use std::time::{Instant as StdInstant, SystemTime, UNIX_EPOCH};
 

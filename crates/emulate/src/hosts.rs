@@ -1,11 +1,12 @@
-//! Two hosts of their own on this machine with a bad network between them, for commands that need not know of it.
+//! Two separate hosts on this machine with an emulated network between them, for commands that need not know of it.
 //!
-//! [`Hosts`] are two new network namespaces that a [`TunPair`] joins; [`Hosts::run`] runs commands on them. Their rooms:
+//! [`Hosts`] are two new network namespaces that a [`TunPair`] joins; [`Hosts::run`] runs commands on them. The
+//! modules:
 //!
 //! - `enclosure`: starts the commands in a process namespace, and ends it
-//! - `first_process`: what the first process in there does
+//! - `first_process`: the first process in that namespace
 //! - `listening`: whether a server is ready
-//! - `privilege`: how a user without privileges gets the few that this takes
+//! - `privilege`: the necessary privileges for users without them
 //!
 //! # Cleanup
 //! However this process ends, even by `SIGKILL`, the kernel removes everything: no namespace has a name, TUN devices end with
@@ -38,18 +39,18 @@ pub struct HostAddresses {
     pub ipv6: Ipv6Addr,
 }
 
-/// The host from which the way there leads.
+/// The host at the start of the forward link.
 pub const CLIENT: HostAddresses =
     HostAddresses { ipv4: Ipv4Addr::new(10, 77, 0, 1), ipv6: Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1) };
 
-/// The host to which the way there leads.
+/// The host at the end of the forward link.
 pub const SERVER: HostAddresses =
     HostAddresses { ipv4: Ipv4Addr::new(10, 77, 0, 2), ipv6: Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2) };
 
 const IPV4_PREFIX_BITS: u8 = 24;
 const IPV6_PREFIX_BITS: u8 = 64;
 
-/// What the network's device is called on either host.
+/// The name of the network's device on either host.
 const DEVICE: &str = "festina0";
 
 /// Two running hosts with nothing on them but a loopback device and the network between them.
@@ -61,8 +62,8 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Makes the hosts, [`CLIENT`] and [`SERVER`], and sets the network to work: the first of the links leads there, the second
-    /// back. `seed` decides what the links do. Every packet is shown to `tap`.
+    /// Creates the hosts, [`CLIENT`] and [`SERVER`], and starts the network. The first of the links leads to the
+    /// server, the second back. `seed` determines the random decisions of the links. Every packet is shown to `tap`.
     ///
     /// # Errors
     /// Without privilege (see [`gain_privilege`]), or if a namespace or a device cannot be made.
@@ -76,7 +77,7 @@ impl Hosts {
         Ok(Self { client, server, pair: pair.spawn().map_err(TunError::System)? })
     }
 
-    /// Runs commands on the hosts. `first_process` must be a program that does nothing but call [`first_process()`] with the
+    /// Runs commands on the hosts. `first_process` must be a program that only calls [`first_process()`] with the
     /// arguments that are added to its own.
     ///
     /// # Errors
@@ -96,12 +97,13 @@ impl Hosts {
         &self.server
     }
 
-    /// What the network has done so far.
+    /// Returns the counters of the network so far.
     pub fn counters(&self) -> TunCounters {
         self.pair.counters()
     }
 
-    /// Whether the network has ended by itself, which only an error can cause; [`stop`](Self::stop) tells which.
+    /// Returns whether the network has ended by itself, which only an error can cause; [`stop`](Self::stop) returns the
+    /// error.
     pub fn has_failed(&self) -> bool {
         self.pair.has_failed()
     }
@@ -115,7 +117,7 @@ impl Hosts {
     }
 }
 
-/// A host's end of the network, and a second handle of the host, to be kept.
+/// Creates a host. Returns its end of the network, and a handle that keeps the host alive.
 fn end(addresses: HostAddresses) -> Result<(TunEnd, Namespace), TunError> {
     let namespace = Namespace::fresh().map_err(TunError::Namespace)?;
     let kept = namespace.try_clone().map_err(TunError::Namespace)?;

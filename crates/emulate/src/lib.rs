@@ -1,5 +1,5 @@
-//! The simulator's links on a real clock: the very code that the simulator runs, one
-//! [`Link`](festina_netsim::Link) per direction, for real programs.
+//! The simulator's links on a real clock, for real programs: the same code as in the simulator, one
+//! [`Link`](festina_netsim::Link) per direction.
 //!
 //! - [`UdpProxy`] stands between UDP clients and a server on any address. It needs no privilege, no kernel
 //!   module and no async runtime. [`RunningProxy`] is a running proxy on its own thread; dropping it stops it.
@@ -9,12 +9,12 @@
 //!   `TunTapRecord` are to it what the three above are to the proxy; `Namespace` makes, finds and enters namespaces.
 //! - `hosts` (Linux) makes two such namespaces for the time of a command, and leaves nothing behind.
 //!
-//! [`Passage`] tells of each link how many packets waited and how long they were under way.
+//! [`Passage`] has the number of waiting packets and the delays of each link.
 //!
 //! # Accuracy
-//! Both sleep in `ppoll`, whose timeout is in nanoseconds, with the kernel's timer slack turned off; they never
-//! spin. With root's privileges their threads have real-time priority (`SCHED_FIFO`), so that they wake up in time
-//! also on a machine that is busy. [`Lateness`] tells the error of every run.
+//! Both sleep in `ppoll`, whose timeout is in nanoseconds, with the kernel's timer slack turned off; they never spin.
+//! With root's privileges their threads have real-time priority (`SCHED_FIFO`), so that they wake up in time also on a
+//! machine that is busy. [`Lateness`] has the error of every run.
 //!
 //! On a virtual machine with two cores and a load of 23, `iperf3` over TCP for ten seconds through two TUN devices at 30 Mbit/s:
 //! deliveries were 31 us late on average and 2.8 ms at worst, 0.14 % more than 0.5 ms; at 100 Mbit/s 24 us and 1.6 ms,

@@ -1,14 +1,14 @@
-//! What packets meet on a link: how many wait, and how long they are under way.
+//! Queue lengths and delays of packets on a link.
 
 use festina_netsim::{Admission, Link, LinkConfig, LinkCounters, LinkPacket};
 use festina_units::{ByteCount, Duration, Instant};
 
 use crate::tap::Direction;
 
-/// How packets fared on one link.
+/// Queue lengths and delays of packets on one link.
 ///
-/// A packet's delay runs from the moment when the emulator takes it to the moment when it is due at the far end. What the
-/// emulator adds by being late is not in it: see [`Lateness`](crate::Lateness).
+/// A packet's delay runs from the moment when the emulator receives it to the moment when it is due at the far end. The
+/// emulator's own lateness is not included: see [`Lateness`](crate::Lateness).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Passage {
     /// Packets that arrived, copies included.
@@ -23,9 +23,9 @@ pub struct Passage {
     pub queue_packets: usize,
     /// Bytes that wait for the transmitter now.
     pub queue_bytes: ByteCount,
-    /// The most packets that have waited at the same time.
+    /// Maximum number of packets that waited at the same time.
     pub queue_packets_max: usize,
-    /// The most bytes that have waited at the same time.
+    /// Maximum number of bytes that waited at the same time.
     pub queue_bytes_max: ByteCount,
 }
 
@@ -50,14 +50,14 @@ impl Passage {
     }
 }
 
-/// A link that keeps its [`Passage`].
+/// A link that records its [`Passage`].
 #[derive(Debug)]
 pub(crate) struct MeasuredLink<P> {
     link: Link<Stamped<P>>,
     passage: Passage,
 }
 
-/// A packet and when the link was offered it.
+/// A packet and the time at which it was offered to the link.
 #[derive(Debug, Clone)]
 struct Stamped<P> {
     packet: P,
@@ -118,7 +118,7 @@ impl<P: LinkPacket> MeasuredLink<P> {
         self.link.counters()
     }
 
-    /// How packets have fared so far.
+    /// Returns the queue lengths and delays so far.
     pub(crate) fn passage(&self) -> Passage {
         self.passage
     }

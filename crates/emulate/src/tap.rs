@@ -1,4 +1,4 @@
-//! What every tap tells: which way a packet goes, and what happened to it.
+//! The data of every tap: the direction of a packet, and its fate.
 
 use festina_netsim::Admission;
 
@@ -12,7 +12,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// By which the link names its random streams.
+    /// Returns the name for the link's random streams.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -21,7 +21,7 @@ impl Direction {
     }
 }
 
-/// What happened to a packet.
+/// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TapEvent {
     /// It entered the link, or failed to.

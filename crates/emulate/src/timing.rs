@@ -5,14 +5,14 @@ use std::num::NonZeroU64;
 use festina_units::{Duration, Instant};
 use rustix::event::Timespec;
 
-/// How late deliveries were made: the error of the emulated delay.
+/// The lateness of deliveries: the error of the emulated delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lateness {
     /// Deliveries.
     pub count: u64,
-    /// The sum over all deliveries of how long after its time each was made.
+    /// The sum of the lateness of all deliveries.
     pub total: Duration,
-    /// That of the latest delivery.
+    /// The maximum lateness of a delivery.
     pub max: Duration,
     /// Deliveries that were later than [`Lateness::TOLERABLE`].
     pub intolerable: u64,
@@ -21,10 +21,10 @@ pub struct Lateness {
     pub steps: [u64; STEPS],
 }
 
-/// How many steps there are.
+/// Number of steps.
 const STEPS: usize = 32;
 
-/// Where they end, in microseconds; the last one never ends. [`Lateness::TOLERABLE`] is an end.
+/// The ends of the steps, in microseconds; the last one has no end. [`Lateness::TOLERABLE`] is an end.
 const ENDS_US: [u64; STEPS - 1] = [
     1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 63, 94, 125, 188, 250, 375, 500, 750, 1_000, 1_500, 2_000, 3_000, 4_000,
     6_000, 8_000, 12_000, 16_000, 24_000, 32_000, 64_000,
@@ -34,19 +34,20 @@ impl Lateness {
     /// The error that an emulated delay may have.
     pub const TOLERABLE: Duration = Duration::from_micros(500);
 
-    /// Whether the machine was fast enough: at most one delivery in a hundred was later than
+    /// Returns whether the machine was fast enough: at most one delivery in a hundred was later than
     /// [`TOLERABLE`](Self::TOLERABLE).
     pub fn is_tolerable(&self) -> bool {
         self.intolerable.saturating_mul(100) <= self.count
     }
 
-    /// How late deliveries were made on average.
+    /// Returns the mean lateness.
     pub fn mean(&self) -> Duration {
         let mean_nanos = self.total.as_nanos().checked_div(u128::from(self.count)).unwrap_or(0);
         Duration::from_nanos(u64::try_from(mean_nanos).unwrap_or(u64::MAX))
     }
 
-    /// How late `per_mille` of a thousand deliveries were at most, to the end of a step: up to twice as much as it was.
+    /// Returns the maximum lateness of `per_mille` of a thousand deliveries, rounded up to the end of a step, which at
+    /// most doubles it.
     pub fn quantile(&self, per_mille: u32) -> Duration {
         let wanted = (u128::from(self.count) * u128::from(per_mille.min(1_000))).div_ceil(1_000);
         let mut so_far = 0;
@@ -68,7 +69,7 @@ impl Lateness {
     }
 }
 
-/// How long to wait, as `ppoll` wants it.
+/// Returns the timeout for `ppoll`.
 pub(crate) fn timeout_until(deadline: Instant, now: Instant) -> Timespec {
     Timespec::try_from(deadline - now).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }
@@ -83,19 +84,19 @@ pub(crate) fn sharpen_timers() {
     }
 }
 
-/// Asks the kernel to run this thread as soon as it wakes up, before all other work. Only root and users with CAP_SYS_NICE
-/// may do that. The thread sleeps until something is due, so others lose little by it.
+/// Asks the kernel to run this thread as soon as it wakes up, before all other work. Only root and users with
+/// CAP_SYS_NICE may do that. The thread sleeps until something is due, so other work loses little.
 pub(crate) fn be_punctual() {
     ask_for_priority(EMULATOR_PRIORITY);
 }
 
-/// The same for a thread that measures what an emulated network does: without it, a busy machine is measured too. The
+/// The same for a thread that measures an emulated network; otherwise the load of the machine is measured as well. The
 /// emulators' own threads come first.
 pub fn take_precedence() {
     ask_for_priority(EMULATOR_PRIORITY - 1);
 }
 
-/// Of `SCHED_FIFO`, whose least is 1.
+/// A priority of `SCHED_FIFO`, whose lowest is 1.
 const EMULATOR_PRIORITY: u8 = 2;
 
 fn ask_for_priority(priority: u8) {

@@ -35,7 +35,7 @@ pub const MTU_BYTES: u16 = 1_500;
 pub struct TunEnd {
     /// The name of the device, of at most 15 characters.
     pub device: String,
-    /// Where to make it; `None` for the namespace of the calling thread.
+    /// Its namespace; `None` for that of the calling thread.
     pub namespace: Option<Namespace>,
     /// The device's address.
     pub address: Ipv4Addr,
@@ -51,17 +51,17 @@ pub struct TunEnd {
 /// marks sets Congestion Experienced in the IP header. The devices carry IPv4, and IPv6 if they have addresses for it, and
 /// vanish with this.
 ///
-/// Exact lists of losses ([`festina_netsim::LossModel::Exact`]) count every IP packet that a device is given. On a device that
-/// nothing else uses these are a test's own: TUN devices resolve no addresses, and IPv6 says nothing of its own accord, for it
-/// is off or has no link-local address from which it could ask for routers.
+/// Exact lists of losses ([`festina_netsim::LossModel::Exact`]) count every IP packet that a device is given. On a
+/// device that nothing else uses these are only a test's own packets: TUN devices resolve no addresses, and IPv6 sends
+/// nothing by itself, since it is off or has no link-local address from which it could solicit routers.
 pub struct TunPair {
     event_loop: EventLoop,
     handle: Handle<TunCounters>,
 }
 
 impl TunPair {
-    /// Makes both devices. Packets from `left` to `right` go through the `forward` link, those the other way
-    /// through `backward`. `seed` decides what the links do.
+    /// Makes both devices. Packets from `left` to `right` go through the `forward` link, those the other way through
+    /// `backward`. `seed` determines the random decisions of the links.
     ///
     /// # Errors
     /// Without privilege (CAP_NET_ADMIN in the namespaces, CAP_SYS_ADMIN to enter them), if the addresses are in
@@ -113,14 +113,13 @@ impl RunningTunPair {
         self.worker.counters()
     }
 
-    /// Whether the emulation has ended by itself, which only an error can cause; [`stop`](Self::stop) tells
-    /// which.
+    /// Returns whether the emulation has ended by itself, which only an error can cause; [`stop`](Self::stop) returns
+    /// the error.
     pub fn has_failed(&self) -> bool {
         self.worker.has_failed()
     }
 
-    /// Stops the emulation, removes the devices, and returns the final counters. Packets that are still under
-    /// way are discarded.
+    /// Stops the emulation, removes the devices, and returns the final counters. Packets in transit are discarded.
     ///
     /// # Errors
     /// If the emulation had already ended because of an error of a device, for example because it was
@@ -140,31 +139,31 @@ pub struct TunCounters {
     /// Packets that left a link but were refused by the kernel, for example because the device was set
     /// down.
     pub send_failed: u64,
-    /// How late deliveries were made on both links together.
+    /// The lateness of deliveries on both links together.
     pub lateness: Lateness,
-    /// How packets fared on the way from the left device to the right one.
+    /// Queue lengths and delays from the left device to the right one.
     pub forward_passage: Passage,
-    /// How packets fared on the way from the right device to the left one.
+    /// Queue lengths and delays from the right device to the left one.
     pub backward_passage: Passage,
 }
 
-/// Is shown every packet that passes.
+/// A function that is called with every packet.
 pub type TunTap = Box<dyn FnMut(TunTapRecord<'_>) + Send>;
 
 /// One packet at one end of a link.
 #[derive(Debug, Clone, Copy)]
 pub struct TunTapRecord<'a> {
-    /// When, counted from the Unix epoch.
+    /// Time since the Unix epoch.
     pub at: Instant,
     /// Which link.
     pub direction: Direction,
     /// The IP packet.
     pub packet: &'a [u8],
-    /// What happened to it.
+    /// Its fate.
     pub event: TapEvent,
 }
 
-/// Why TUN devices could not be made.
+/// The reason why TUN devices could not be created.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TunError {
@@ -195,7 +194,7 @@ pub enum TunError {
         left: String,
         /// The right device's address, and how many of its bits are the network's.
         right: String,
-        /// What to do about it.
+        /// Advice for the user.
         advice: String,
     },
     /// Both ends would be the same.

@@ -24,9 +24,9 @@ use event_loop::EventLoop;
 
 /// A UDP proxy that is bound but not running yet: [`spawn`](Self::spawn) starts it.
 ///
-/// All clients share one link per direction, as they would share a bottleneck. Each has an upstream
-/// socket of its own, so that the server tells them apart. Datagrams count with their IP and UDP
-/// headers towards rates and queues in bytes. ECN marks are not carried over.
+/// All clients share one link per direction, as they would share a bottleneck. Each has an upstream socket of its own,
+/// so that the server can tell them apart. Datagrams count with their IP and UDP headers towards rates and queues in
+/// bytes. ECN marks are not carried over.
 pub struct UdpProxy {
     event_loop: EventLoop,
     local_addr: SocketAddr,
@@ -34,8 +34,8 @@ pub struct UdpProxy {
 }
 
 impl UdpProxy {
-    /// Listens on `listen` for datagrams that are to go to `target` through the `forward` link, while
-    /// the answers come back through the `backward` link. `seed` decides what the links do.
+    /// Listens on `listen` for datagrams to `target`, which pass the `forward` link; answers pass the `backward` link.
+    /// `seed` determines the random decisions of the links.
     ///
     /// # Errors
     /// If a socket cannot be made or bound.
@@ -97,18 +97,18 @@ impl RunningProxy {
         self.local_addr
     }
 
-    /// What the proxy has done so far.
+    /// Returns the counters of the proxy so far.
     pub fn counters(&self) -> ProxyCounters {
         self.worker.counters()
     }
 
-    /// Whether the proxy has ended by itself, which only an error can cause; [`stop`](Self::stop)
-    /// tells which.
+    /// Returns whether the proxy has ended by itself, which only an error can cause; [`stop`](Self::stop) returns the
+    /// error.
     pub fn has_failed(&self) -> bool {
         self.worker.has_failed()
     }
 
-    /// Stops the proxy and returns its final counters. Datagrams that are still under way are discarded.
+    /// Stops the proxy and returns its final counters. Datagrams in transit are discarded.
     ///
     /// # Errors
     /// If the proxy had already ended because of an error of a socket or of the wait.
@@ -117,7 +117,7 @@ impl RunningProxy {
     }
 }
 
-/// Makes a socket fit for the event loop.
+/// Prepares a socket for the event loop.
 fn prepare(socket: &UdpSocket) -> io::Result<()> {
     const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
     socket.set_nonblocking(true)?;

@@ -1,4 +1,4 @@
-//! A thread that runs until it is stopped, and the counters that it leaves.
+//! A thread that runs until it is stopped, and its counters.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 #[derive(Debug)]
 pub(crate) struct Worker<C> {
     counters: Shared<C>,
-    /// Its closing wakes the thread and tells it to end.
+    /// Closing it wakes the thread and asks it to end.
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Worker<C> {
 pub(crate) struct Strings<C> {
     /// Becomes readable, with nothing to read, when the thread should stop.
     pub(crate) stop_requested: PipeReader,
-    /// Where it publishes its counters.
+    /// Its published counters.
     pub(crate) published: Shared<C>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Handle<C> {
     counters: Shared<C>,
 }
 
-/// Both ends of the connection between a thread and its starter.
+/// Creates both ends of the connection between a thread and its starter.
 ///
 /// # Errors
 /// If the system has no pipe to give.
@@ -40,7 +40,7 @@ pub(crate) fn strings<C: Default>() -> io::Result<(Strings<C>, Handle<C>)> {
 }
 
 impl<C: Copy> Worker<C> {
-    /// Starts a thread that does `work`, which must end when its [`Strings`] say so.
+    /// Starts a thread that runs `work`, which must end when its [`Strings`] request it.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -53,12 +53,12 @@ impl<C: Copy> Worker<C> {
         Ok(Self { counters: handle.counters, stop: Some(handle.stop), thread: Some(thread) })
     }
 
-    /// What the thread has done so far.
+    /// Returns the thread's counters so far.
     pub(crate) fn counters(&self) -> C {
         *self.counters.lock()
     }
 
-    /// Whether the thread has ended by itself.
+    /// Returns whether the thread has ended by itself.
     pub(crate) fn has_failed(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -66,7 +66,7 @@ impl<C: Copy> Worker<C> {
     /// Stops the thread and returns its final counters.
     ///
     /// # Errors
-    /// The error with which the thread had ended by itself.
+    /// The error that ended the thread.
     pub(crate) fn stop(mut self) -> io::Result<C> {
         self.end()?;
         Ok(self.counters())

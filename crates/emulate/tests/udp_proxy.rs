@@ -9,7 +9,7 @@ use festina_emulate::{Direction, ProxyCounters, RunningProxy, TapEvent, UdpProxy
 use festina_netsim::{Admission, LinkConfig, LossModel, QueueLimit};
 use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 
-/// No test waits longer for anything.
+/// Maximum time of any wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_millis(300);
 
@@ -55,7 +55,7 @@ fn receive(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
     (buffer[..len].to_vec(), from)
 }
 
-/// Everything that comes until nothing has come for a while.
+/// Returns everything received until nothing has arrived for a while.
 fn receive_until_silence(socket: &UdpSocket) -> Vec<Vec<u8>> {
     socket.set_read_timeout(Some(SILENCE)).expect("a timeout can be set");
     let mut buffer = [0; 2_048];
@@ -108,7 +108,8 @@ fn the_delay_of_each_direction_is_respected() {
     let Setup { client, server, proxy } = setup(delay(Duration::from_millis(20)), delay(Duration::from_millis(5)));
     let mut there = Vec::new();
     let mut back = Vec::new();
-    // A few are enough, but on a busy machine it may take many until one was not held up. The typical error is well below a millisecond.
+    // A few are enough, but on a busy machine many may be needed until one is not held up. The typical error is well
+    // below a millisecond.
     let start = now();
     let in_time = |delays: &[Duration], most_ms| delays.iter().any(|delay| *delay < Duration::from_millis(most_ms));
     while there.len() < 21 || !(in_time(&there, 25) && in_time(&back, 10)) {
@@ -136,7 +137,7 @@ fn the_share_of_losses_is_right_and_the_counters_add_up() {
     let lossy = LinkConfig { loss: LossModel::Independent(Probability::from_percent(20)), ..LinkConfig::default() };
     let Setup { client, server, proxy } = setup(lossy, LinkConfig::default());
     let mut received = Vec::new();
-    // In batches that fit into any socket's buffer, so that nothing is lost but by the link.
+    // In batches that fit into any socket's buffer, so that only the link loses datagrams.
     for batch in 0..40u32 {
         for number in 0..50 {
             client.send(&(batch * 50 + number).to_be_bytes()).expect("sent");
@@ -164,7 +165,7 @@ fn the_rate_limits_and_the_queue_overflows() {
     let Setup { client, server, proxy } = setup(slow, LinkConfig::default());
     let start = now();
     let mut sent = 0;
-    // A machine that pauses the client lets the proxy transmit some in between.
+    // If the machine pauses the client, the proxy transmits some datagrams meanwhile.
     while proxy.counters().forward.queue_dropped == 0 {
         for _ in 0..10 {
             client.send(&[0; 100]).expect("sent");

@@ -67,7 +67,7 @@ impl Association {
     /// Sends a message, waiting while the send buffer is full. Returns as soon as the message is in the send buffer; in most cases it has been sent
     /// by then.
     ///
-    /// Dropping the future before it is ready has no effect: the message was not sent.
+    /// If the future is dropped before it is ready, the message is not sent.
     ///
     /// # Errors
     /// Every [`SendError`] except `BufferFull`. Each returns the message.
@@ -121,8 +121,8 @@ impl Association {
     }
 
     /// Sends messages in this order, waiting while the send buffer is full. They share packets and system calls where possible, which costs far less
-    /// than repeated calls of [`Association::send`]. Transmission starts when the last message is in the send buffer or the buffer is full, at most
-    /// 256 messages later.
+    /// than repeated calls of [`Association::send`]. Transmission starts when the send buffer contains all messages, is full, or has taken 256 of
+    /// them.
     ///
     /// If the future is dropped before it is ready, messages not yet in the send buffer are not sent.
     ///
@@ -253,7 +253,8 @@ impl Association {
     }
 
     /// Shuts the association down gracefully: refuses new messages, and waits until the peer has acknowledged all that were sent and has confirmed
-    /// the shutdown (RFC 9260 §9.2). Messages of the peer can still be received meanwhile. They must be received if they exceed the receive buffer.
+    /// the shutdown (RFC 9260 §9.2). Messages of the peer can still be received meanwhile. If they exceed the receive buffer, the shutdown completes
+    /// only if the application receives them.
     ///
     /// Dropping the future does not stop the shutdown. It ends regardless of the peer: an ABORT follows when the peer has acknowledged too little for
     /// [`Config::with_shutdown_stall`](crate::Config::with_shutdown_stall), 30 s by default, or, once everything is acknowledged, when
@@ -313,10 +314,10 @@ impl Association {
 
     /// Resets streams to the peer: their sequence numbers restart at 0, as when data channels close (RFC 6525, RFC 8831 §6.7).
     /// [`Event::StreamsReset`] or [`Event::StreamRequestFailed`] reports the result. Messages sent earlier on them are delivered before the reset.
-    /// Until the result they take no messages ([`SendError::StreamResetting`]). An empty slice does nothing.
+    /// Until the result is known, sending on them fails with [`SendError::StreamResetting`]. An empty slice does nothing.
     ///
     /// # Errors
-    /// Each variant states who caused it. Nothing changes then.
+    /// [`ReconfigureError`] states whether the caller or the peer is the cause. Nothing has changed.
     pub fn reset_streams(&self, streams: &[StreamId]) -> Result<(), ReconfigureError> {
         if streams.is_empty() {
             return Ok(());
@@ -337,7 +338,7 @@ impl Association {
     /// empty slice does nothing.
     ///
     /// # Errors
-    /// Each variant states who caused it. Nothing changes then.
+    /// [`ReconfigureError`] states whether the caller or the peer is the cause. Nothing has changed.
     pub fn request_reset(&self, streams: &[StreamId]) -> Result<(), ReconfigureError> {
         if streams.is_empty() {
             return Ok(());
@@ -357,7 +358,7 @@ impl Association {
     /// refusal.
     ///
     /// # Errors
-    /// Each variant states who caused it. Nothing changes then.
+    /// [`ReconfigureError`] states whether the caller or the peer is the cause. Nothing has changed.
     pub fn add_streams(&self, outbound: u16, inbound: u16) -> Result<(), ReconfigureError> {
         self.inner.reconfigure(|core, now| core.add_streams(now, outbound, inbound))
     }

@@ -31,7 +31,7 @@ use crate::security::Security;
 #[must_use]
 pub struct Config(sctp::Config, Option<Arc<Security>>);
 
-/// Security settings are equal to themselves and their clones alone.
+/// Two configurations with security settings are equal only if these are clones of each other.
 impl PartialEq for Config {
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0 && self.1.as_ref().map(Arc::as_ptr) == other.1.as_ref().map(Arc::as_ptr)
@@ -140,14 +140,15 @@ impl Config {
         self
     }
 
-    /// Sets the copies that are sent before any loss, the mechanism that applications change most often: see [`Redundancy`].
+    /// Sets the [`Redundancy`]: copies of messages that are sent before any loss is detected. It is the mechanism that applications change most
+    /// often.
     pub fn with_redundancy(mut self, redundancy: Redundancy) -> Self {
         self.0.mechanisms.redundancy = redundancy;
         self
     }
 
-    /// Sets the congestion controller. The default is CUBIC with the profile `festina` and RFC 9260's with the others, which were published with
-    /// that.
+    /// Sets the congestion controller. The default is CUBIC with the profile `festina`. With all others it is RFC 9260's, with which they were
+    /// published.
     pub fn with_congestion(mut self, congestion: CongestionControl) -> Self {
         self.0.congestion = congestion;
         self
@@ -156,8 +157,8 @@ impl Config {
 
 /// Encryption.
 impl Config {
-    /// Sets the identity of this side, the peers that it trusts, and what else concerns encryption. The endpoint speaks nothing but encrypted
-    /// associations: [`security`](crate::security). By default neither an identity nor a trust is set, so that it can neither listen nor connect.
+    /// Sets the identity of this side, the peers that it trusts, and other settings of encryption: see [`security`](crate::security). The endpoint
+    /// accepts no unencrypted associations. By default neither an identity nor a trust is set, so that it can neither listen nor connect.
     pub fn with_security(mut self, security: Security) -> Self {
         self.1 = Some(Arc::new(security));
         self
@@ -200,8 +201,8 @@ impl Config {
         self
     }
 
-    /// Sets how long an orderly shutdown waits for the peer to acknowledge a further sixteenth of the initially remaining data, 30 s by default. Then
-    /// an ABORT ends the association.
+    /// Sets the time limit for progress of an orderly shutdown, 30 s by default. Progress means that the peer has acknowledged another sixteenth of
+    /// the data that was outstanding at the start. At the limit an ABORT ends the association.
     pub fn with_shutdown_stall(mut self, stall: Duration) -> Self {
         self.0.timers.shutdown_stall = stall;
         self
@@ -220,8 +221,8 @@ impl Config {
         self
     }
 
-    /// Sets the number of consecutive timeouts after which a peer counts as unreachable (Association.Max.Retrans, 10 by default), but never before
-    /// `unreachable_after_min` without any acknowledgement, 5 minutes by default. Ignored with a [`peer_timeout`](Self::with_peer_timeout).
+    /// Sets the number of consecutive timeouts after which a peer counts as unreachable: Association.Max.Retrans, 10 by default. The peer must also
+    /// have acknowledged nothing for `unreachable_after_min`, 5 minutes by default. Ignored with a [`peer_timeout`](Self::with_peer_timeout).
     pub fn with_association_retries(mut self, retries: u32, unreachable_after_min: Duration) -> Self {
         self.0.retries.association_max = retries;
         self.0.retries.unreachable_after_min = unreachable_after_min;
@@ -245,7 +246,7 @@ impl Config {
     }
 
     /// Sets the maximum size of messages sent and received, in bytes: 1 MiB by default, at most the receive buffer, since messages are delivered
-    /// whole. With the default and a smaller receive buffer, the buffer is the limit for received ones. A larger message from the peer ends the
+    /// whole. If the receive buffer is smaller than the default, received messages are limited to the buffer. A larger message from the peer ends the
     /// association.
     pub fn with_message_bytes_max(mut self, bytes: usize) -> Self {
         self.0.limits.message_bytes_max = bytes;
@@ -297,9 +298,9 @@ impl Config {
     }
 
     /// Sets the maximum unread bytes of one stream, each message counted with 64 bytes more; from 1 byte, without limit by default. All streams share
-    /// the receive buffer, so an unread stream can fill it and block the others. With a limit, a stream that reaches it is discarded from there on:
-    /// [`Event::StreamDiscarded`](crate::Event::StreamDiscarded) reports it. Messages received before can still be read.
-    /// [`Stream::resume`](crate::Stream::resume) or a reset by the peer ends it.
+    /// the receive buffer, so an unread stream can fill it and block the others. When a stream reaches the limit, its further messages are discarded,
+    /// and [`Event::StreamDiscarded`](crate::Event::StreamDiscarded) reports it. Messages received before can still be read.
+    /// [`Stream::resume`](crate::Stream::resume) or a reset by the peer ends the discarding.
     pub fn with_stream_unread_bytes_max(mut self, bytes: usize) -> Self {
         self.0.limits.stream_unread_bytes_max = Some(bytes);
         self
@@ -344,7 +345,7 @@ impl Config {
     }
 
     /// Sets the maximum number per second of out-of-the-blue packets (mainly INITs) that are processed: 20,000 by default. Further ones are dropped
-    /// unread. A tenth of them may come at once. For COOKIE ECHO the limit is 4 times as high, since a forged one draws no reply.
+    /// unread. A burst may have a tenth of this number. For COOKIE ECHO the limit is 4 times as high, since a forged one draws no reply.
     pub fn with_strays_per_second_max(mut self, packets: u32) -> Self {
         self.0.admission.strays_per_second_max = packets;
         self
@@ -400,7 +401,7 @@ impl Config {
         self
     }
 
-    /// Offers NR-SACK to the peer, which reports chunks that the receiver will not drop. On by default.
+    /// Offers NR-SACK to the peer: acknowledgements that also report which chunks the receiver will not drop. On by default.
     pub fn with_nr_sack(mut self, offered: bool) -> Self {
         self.0.partial_reliability.nr_sack = offered;
         self

@@ -1,4 +1,4 @@
-//! Festina sends messages between two programs, each with its own delivery options. It recovers a lost message in about one round trip, even when
+//! Sends messages between two programs. Each message has its own delivery options. A lost message is recovered in about one round trip, even when
 //! there is little to send.
 //!
 //! The protocol is SCTP (RFC 9260), over UDP (RFC 6951) or raw IP. It is implemented in `festina-sctp`, which has neither sockets nor clocks; this
@@ -10,7 +10,7 @@
 //! | [`Listener`] | accepts associations on one SCTP port |
 //! | [`security`] | encryption and identity |
 //! | [`Association`] | sends and receives messages; also as a [`Stream`](Messages) and a [`Sink`](MessageSink) |
-//! | [`blocking`] | the same without `async`: time limits, calls that never wait, descriptors |
+//! | [`blocking`] | the same without `async`: calls that wait with a time limit or not at all, and file descriptors to poll |
 //! | [`Config`], [`ConnectOptions`], [`ListenOptions`] | settings for an endpoint, for one association and for a listener |
 //! | [`BindError`], [`ListenError`], [`ConnectError`] | errors when opening, listening and connecting |
 //! | [`SendError`], [`ClosedReason`] | errors of an open association, and why it ended |
@@ -27,9 +27,9 @@
 //! retransmissions `maxRetransmits`. [`Association::send_confirmed`] reports the outcome of a message, and [`Stats::abandoned`] counts abandoned
 //! ones.
 //!
-//! **Cost.** In addition to the protocol's own work, sending a message takes one lock and a share of the system call that sends all permitted
-//! packets; there is no allocation and no copy. Receiving one takes a copy and a share of two look-ups per run of packets of the association; there
-//! is no allocation as long as the application keeps up.
+//! **Cost.** In addition to the protocol's own work, sending a message takes one lock. One system call sends all packets that are ready. Nothing is
+//! allocated or copied. Receiving a message takes one copy. Consecutive packets of an association share two table look-ups. Nothing is allocated as
+//! long as the application keeps up.
 //!
 //! **Logs** go to [`tracing`](https://docs.rs/tracing). The start and end of associations are at level INFO, with the reason. Failed handshakes,
 //! reached limits and a socket that cannot receive are at WARN. Retransmissions, with [`Config::with_message_events`], are at DEBUG.
@@ -95,7 +95,7 @@ pub use listener::Listener;
 #[cfg(feature = "prometheus")]
 pub use metrics::{ASSOCIATIONS_SHOWN_MAX, Metrics};
 
-/// The mechanisms of loss recovery: every type that a field of [`Mechanisms`] names is in one of these rooms.
+/// The mechanisms of loss recovery: modules with the types of all fields of [`Mechanisms`].
 pub use festina_sctp::recovery;
 pub use festina_sctp::recovery::profile::Rules;
 pub use festina_sctp::recovery::redundancy::Redundancy;
@@ -136,7 +136,7 @@ const _: () = {
     is_sent::<MessageSink>();
 };
 
-/// The SCTP port that applications use unless they choose another: 5000, as data channels do (RFC 8832 over RFC 8841).
+/// The default SCTP port, 5000, which WebRTC data channels use as well (RFC 8841).
 pub const DEFAULT_SCTP_PORT: u16 = 5_000;
 
 /// Events kept for an application that does not take them with [`Association::event`].

@@ -1,4 +1,4 @@
-//! How long the experiment `scenario` takes for TCP flows on a dumbbell, beside ns-3 on the same machine at the same time.
+//! The run time of the experiment `scenario` for TCP flows on a dumbbell, compared with ns-3 on the same machine at the same time.
 //!
 //! ```sh
 //! cargo run --release -p festina-lab --example against_ns3 -- PATH/OF/ns3-dumbbell

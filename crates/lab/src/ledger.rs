@@ -1,4 +1,4 @@
-//! The quantitative statements of the papers, each with the experiment that tests it and what came of it.
+//! The quantitative statements of the papers, each with the experiment that tests it and the result.
 //!
 //! A statement without an experiment stays in the list, as not tested.
 
@@ -106,7 +106,7 @@ pub fn experiments() -> Vec<&'static dyn Experiment> {
 pub struct Outcome {
     /// Its name.
     pub experiment: &'static str,
-    /// What was run of it, in words, such as `quick` or `5 runs`; empty if all of it was.
+    /// How much of it was run, such as `quick` or `5 runs`; empty if all of it was.
     pub extent: String,
     /// Its checks.
     pub checks: Vec<Check>,
@@ -117,12 +117,12 @@ pub struct Outcome {
 /// Every verdict of a statement.
 const VERDICTS: [&str; 5] = ["holds", "broken", "undecided", "fitted", "not tested"];
 
-/// What came of a statement.
+/// The result of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// `holds`, `broken`, `undecided`, `fitted` or `not tested`.
     pub verdict: &'static str,
-    /// What it rests on: our numbers, beside the published ones where there are some.
+    /// The evidence: our numbers, with the published ones if there are any.
     pub seen: String,
     /// Why a broken one is, as far as a run has shown it, or `unknown`; empty if it is not broken.
     pub cause: String,
@@ -134,7 +134,7 @@ impl Statement {
         Self { cause, ..self }
     }
 
-    /// What came of it, by the experiments that were run.
+    /// Its result, from the experiments that were run.
     pub fn finding(&self, outcomes: &[Outcome]) -> Finding {
         let outcome = |name| outcomes.iter().find(|outcome| outcome.experiment == name);
         let (verdict, seen) = match self.tested {
@@ -266,14 +266,14 @@ pub fn complaints(outcomes: &[Outcome]) -> Vec<String> {
     complaints
 }
 
-/// A row of the page: a statement, what tests it and at which scale, and what came of it.
+/// A row of the page: a statement, the experiment that tests it and its scale, and the result.
 struct Row<'a> {
     statement: &'a Statement,
     by: String,
     finding: Finding,
 }
 
-/// Every statement with what came of it: by its experiment if that was run, else as `kept` has it.
+/// Returns every statement with its result: from its experiment if that was run, else from `kept`.
 fn rows(outcomes: &[Outcome], kept: &Kept) -> Vec<Row<'static>> {
     let mut rows: Vec<Row<'static>> = Vec::new();
     for statement in statements() {
@@ -308,12 +308,13 @@ pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
     let rows = rows(outcomes, kept);
     let mut text = String::from(
         "# The ledger of statements\n\n\
-         Every quantitative statement of P06, P10, R12, R15 and G02 in our words, where it stands, what tests it, and what came of it. A statement \
-         holds or is broken only if the whole 95% interval over our runs says so; otherwise it is undecided. A statement that several \
-         numbers or cells speak to is broken if one of them is, by an interval that is wider the more there are, since one in twenty intervals \
-         misses the truth (Bonferroni's correction). Numbers to which a parameter was fitted are not scored. If the paper's text \
-         leaves readings open, a statement holds or is broken only if it is so under each. A broken row names a cause only if a run that varies \
-         it turned the verdict; otherwise the cause is unknown. An experiment that was not run as its plan says has a note; quick runs decide little.\n\n",
+         This page lists every quantitative statement of P06, P10, R12, R15 and G02 in our words, with its section, the experiment that tests it, \
+         and the result. A statement holds or is broken only if the whole 95% interval over our runs says so; otherwise it is undecided. If a \
+         statement is tested by several numbers or cells, it is broken if one of them is. Their intervals are wider the more there are, since \
+         one in twenty intervals misses the truth (Bonferroni's correction). Numbers to which a parameter was fitted are not scored. If the \
+         paper's text leaves readings open, a statement holds or is broken only if that is so under each reading. A broken row names a cause only \
+         if a run that varies it changed the verdict; otherwise the cause is unknown. An experiment that was not run as its plan says has a note; \
+         quick runs decide little.\n\n",
     );
     let _ = writeln!(text, "This page was written by `{command}`.\n");
     text += &tally(&rows);
@@ -334,7 +335,7 @@ pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
     text
 }
 
-/// The longest account of what was seen; the reports have the rest.
+/// Maximum length of the evidence; the reports have the rest.
 const SEEN_MAX: usize = 320;
 /// What a longer one ends with.
 const CUT: &str = " ...";

@@ -67,7 +67,7 @@ fn the_tables_of_profiles_and_of_congestion_controls_in_the_documents_name_all_o
     let profiles: Vec<&str> = Profile::all().iter().map(|profile| profile.name()).collect();
     assert_eq!(names_in_table("profiles.md", "# The profiles\n"), profiles);
     assert_eq!(names_in_table("recovery.md", "\n## Cost of all profiles\n"), profiles);
-    let mut sequences = names_in_table("recovery.md", "\nThe longest that any message took ");
+    let mut sequences = names_in_table("recovery.md", "\nThe table shows the longest delay of a message ");
     sequences.retain(|name| !name.contains('+'));
     assert_eq!(sequences, profiles);
     let controls: Vec<&str> = CongestionControl::all().iter().map(|control| control.name()).collect();
@@ -135,7 +135,7 @@ fn the_delays_in_the_document_on_recovery_are_those_that_the_experiment_measures
 struct Fared {
     /// The 99th and the 99.9th percentile of the delays.
     percentiles: [Duration; 2],
-    /// Retransmissions that were needless, those left out that rode along with others.
+    /// Spurious retransmissions, except those bundled with other data.
     needless: usize,
 }
 

@@ -17,7 +17,7 @@ use festina_units::{ByteCount, Duration, Instant, Probability};
 const CAPTURES: usize = 200;
 const MESSAGE_BYTES: u64 = 100;
 const STACKS: [&str; 5] = ["linux", "new reno", "sack", "rfc9260", "festina"];
-/// Those whose receivers report what came once more.
+/// Those whose receivers report duplicates.
 const PROVING: [&str; 4] = ["linux", "sack", "rfc9260", "festina"];
 
 /// Packets with their times.
@@ -388,7 +388,7 @@ fn tcp_answer(at: Instant, packet: &[u8]) -> Option<Answer> {
         }
         place += len;
     }
-    // The first block tells what came once more, if it lies below the acknowledgement or within the second block (RFC 2883 §4).
+    // The first block reports a duplicate if it lies below the acknowledgement or within the second block (RFC 2883 §4).
     let within = |one: &(u64, u64), other: &(u64, u64)| other.0 <= one.0 && one.1 <= other.1;
     if answer
         .blocks

@@ -158,7 +158,7 @@ impl Limiter {
         Ok(room)
     }
 
-    /// The room to assume on a closed connection: its next write reports the error.
+    /// Returns the room to assume on a closed connection, whose next write reports the error.
     pub(crate) fn one_packet(&self) -> Room {
         Room { bytes: self.info.mss_bytes.into(), mss_bytes: self.info.mss_bytes }
     }

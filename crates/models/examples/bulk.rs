@@ -1,5 +1,5 @@
-//! Bulk transfers over the shipped core in virtual time: beside Linux's CUBIC (the TCP model's), beside itself, over long fat paths, with
-//! random loss, and a short message right after the handshake.
+//! Bulk transfers over the shipped core in virtual time: next to Linux's CUBIC (the TCP model's), next to itself, over
+//! long fat paths, with random loss, and a short message right after the handshake.
 //!
 //! ```sh
 //! cargo run -p festina-models --example bulk -- [CONGESTION CONTROL] [SCENARIO..]
@@ -28,7 +28,7 @@ struct Path {
     loss_ppb: u32,
 }
 
-/// Who sends over it.
+/// The stack of a sender.
 #[derive(Clone, Copy, PartialEq)]
 enum Stack {
     Sctp,
@@ -41,7 +41,7 @@ struct Flows {
     senders: Vec<NodeId>,
 }
 
-/// Buffers that hold twice what the longest path takes.
+/// Buffers twice as large as the bandwidth-delay product of the longest path.
 fn config() -> Config {
     let mut config = Config::default();
     if let Some(congestion) = std::env::args().skip(1).find_map(|name| name.parse::<CongestionControl>().ok()) {
@@ -143,7 +143,7 @@ fn greedy() -> Workload {
 
 const MEDIUM: Path = Path { rate: "10Mbit/s", rtt_ms: 40, queue_packets: 100, loss_ppb: 0 };
 
-/// One flow beside one of Linux's: its share, where 1 is fair.
+/// One flow next to one of Linux's: its share, where 1 is fair.
 fn beside() {
     for queue_packets in [100, 20] {
         for seed in SEEDS {
@@ -157,7 +157,7 @@ fn beside() {
     }
 }
 
-/// Two to eight flows beside each other: Jain's index.
+/// Two to eight flows on one bottleneck: Jain's index.
 fn itself() {
     for (count, queue_packets) in [(2, 100), (2, 20), (4, 100), (8, 100)] {
         let path = Path { queue_packets, ..MEDIUM };

@@ -25,11 +25,11 @@ pub struct Packet {
     pub serial: u64,
     /// The ECN field.
     pub ecn: EcnCodepoint,
-    /// What follows the IP header.
+    /// The payload of the IP packet.
     pub payload: Payload,
 }
 
-/// What follows the IP header.
+/// The payload of the IP packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
     /// An SCTP packet, bytes as on the wire, directly over IP as in the papers.
@@ -73,7 +73,7 @@ impl LinkPacket for Packet {
         }
     }
 
-    /// Flips one bit of what follows the IP header; a damaged IP header would be a lost packet.
+    /// Flips one bit of the IP payload. A packet with a damaged IP header would be lost.
     fn corrupt(&mut self, entropy: u64) {
         match &mut self.payload {
             Payload::Sctp(bytes) => {

@@ -1,9 +1,9 @@
 //! The shipped SCTP core as a host of the simulator: many associations, each with a workload to send or as the receiver of one.
 //!
-//! What the core does is not modelled: every packet is the bytes that [`festina_sctp::Association`] wrote. The host adds the
-//! demultiplexing that an endpoint does, the application that writes, and, if `Config::message_events` is set, a log of every
-//! transmission and arrival, from which [`observe`] tells afterwards how each message fared and whether each retransmission was
-//! needed.
+//! The core is not modelled: every packet is the bytes that [`festina_sctp::Association`] wrote. The host adds the
+//! demultiplexing that an endpoint does, the application that writes, and, if `Config::message_events` is set, a log of
+//! every transmission and arrival, from which [`observe`] determines the fate of each message and whether each
+//! retransmission was needed.
 
 mod connection;
 mod delivery;
@@ -49,15 +49,15 @@ pub struct SctpHost {
     by_ports: BTreeMap<(NodeId, PortPair), usize>,
     /// Deadlines of the connections.
     agenda: BTreeSet<(Instant, usize)>,
-    /// Connections that may have something to transmit, in the order in which that came about.
+    /// Connections that may have packets to send, in the order in which they got them.
     ready: VecDeque<usize>,
     /// Answers to packets that belong to no association.
     replies: VecDeque<Packet>,
-    /// Serial of the next answer: counted apart, for no log needs it.
+    /// Serial of the next answer, counted separately because no log needs it.
     reply_serial: u64,
 }
 
-/// Local and peer port, in an order.
+/// Local and peer port.
 type PortPair = (u16, u16);
 
 /// An association to begin, and what to send over it. The association carries every write, also of workloads whose published set-up
@@ -66,7 +66,7 @@ type PortPair = (u16, u16);
 pub struct SctpSender {
     /// The host to talk to; it must [`listen`](SctpHost::listening).
     pub peer: NodeId,
-    /// What the application writes.
+    /// The workload of the application.
     pub workload: Workload,
     /// When the handshake begins.
     pub connects_at: Instant,
@@ -81,8 +81,9 @@ pub struct SctpSender {
     /// Which messages are important, in the order in which they are written, if [`delivery`](Self::delivery) has important ones. Messages beyond
     /// the list are drawn at random, and all of them if there is no list.
     pub important: Option<Arc<[bool]>>,
-    /// What a second application writes over the same association, from and until the same times: ordered messages on a stream of
-    /// their own, [`COMPANION_STREAM`]. It is the first to write when both may, and the first to send where streams have priorities. [`companion_deliveries`] says how its messages fared.
+    /// Workload of a second application on the same association, with the same start and end: ordered messages on a
+    /// stream of their own, [`COMPANION_STREAM`]. If both applications may write, the second writes first; where
+    /// streams have priorities, it is also sent first. [`companion_deliveries`] reports the fate of its messages.
     pub companion: Option<Workload>,
     /// Number of an earlier association of the same host whose path state seeds this one, like the destination cache of
     /// an endpoint.
@@ -90,8 +91,8 @@ pub struct SctpSender {
 }
 
 impl SctpSender {
-    /// Sends the workload from one second after the start of the simulation on, without an end, over an association that is begun
-    /// at once. Writes above 1,200 bytes become several messages.
+    /// Creates a sender whose workload starts one second after the start of the simulation and has no end. The
+    /// association is set up at once. Writes above 1,200 bytes become several messages.
     #[must_use]
     pub fn new(peer: NodeId, workload: Workload) -> Self {
         Self {
@@ -110,8 +111,9 @@ impl SctpSender {
 }
 
 impl SctpHost {
-    /// A host without associations. Its secret, its tags and its workloads come of the simulation's seed and its own place in
-    /// the topology. `config.message_events` decides whether the host logs what [`observe`] needs.
+    /// Creates a host without associations. Its secret, tags and workloads are derived from the simulation's seed and
+    /// the host's place in the topology. `config.message_events` decides whether the host logs the data for
+    /// [`observe`].
     ///
     /// # Errors
     /// A setting of the core is out of range.
@@ -182,7 +184,7 @@ impl SctpHost {
         self.node
     }
 
-    /// How many associations there are or were, those still to be begun included.
+    /// Returns the number of associations, including ended ones and those not set up yet.
     #[must_use]
     pub fn association_count(&self) -> usize {
         self.connections.len()
@@ -263,7 +265,7 @@ impl Node<Packet> for SctpHost {
         let known = self.connection_of(packet.source, bytes).filter(|&index| !self.connections[index].is_closed());
         match known {
             Some(index) => {
-                // Answers of a listener are numbered apart, and no log needs them.
+                // Answers of a listener are numbered separately, and no log needs them.
                 let serial = (packet.flow != listener_flow(packet.source)).then_some(packet.serial);
                 self.connections[index].handle_packet(now, serial, packet.ecn, bytes);
                 self.ready.push_back(index);
@@ -273,7 +275,7 @@ impl Node<Packet> for SctpHost {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        // Each connection that is due acts once; its new deadline is asked for when it has sent all that it wants to.
+        // Each due connection acts once; its new deadline is read when it has sent all its packets.
         while let Some(&(at, index)) = self.agenda.first()
             && at <= now
         {
@@ -318,7 +320,7 @@ fn address(node: NodeId) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(10, high, middle, low), ENCAPSULATION_PORT))
 }
 
-/// The core wants socket addresses; the model carries SCTP directly over IP, so the port says nothing.
+/// The core needs socket addresses; the model carries SCTP directly over IP, so the port has no meaning.
 const ENCAPSULATION_PORT: u16 = 9899;
 /// Maximum number of bytes written as one message.
 const WRITE_BYTES_MAX: usize = 1 << 27;

@@ -22,8 +22,8 @@
 //! duplicate ACKs, the cost of small segments in the send buffer, TIME-WAIT, simultaneous open and resets.
 //! cwnd counts segments.
 //!
-//! [`TcpConfig::linux`] is held against the real kernel by the lab's experiment `linux-thin`; on thin streams
-//! at random losses the shares of late messages agree within a few per cent.
+//! [`TcpConfig::linux`] is compared with the real kernel by the lab's experiment `linux-thin`. On thin streams with
+//! random losses the shares of late messages agree within a few per cent.
 //!
 //! ```
 //! use festina_models::tcp::{TcpConfig, TcpConnection, TcpEvent};

@@ -1,7 +1,7 @@
 //! A host with TCP connections of the model, each with a workload to send or as the receiver of one.
 //!
-//! A workload is carried by one connection, or, where the published set-up has it so (web clients, mice), by a new connection for
-//! each write. Messages are parts of the stream: one arrived when its last byte could be read.
+//! A workload is carried by one connection, or by a new connection for each write if the published set-up does that
+//! (web clients, mice). Messages are parts of the stream: a message has arrived when its last byte can be read.
 
 mod connection;
 mod truth;
@@ -23,7 +23,7 @@ pub const TCP_PORT: u16 = 80;
 /// The ports of connections that a host opens, taken in turn.
 const CLIENT_PORTS: std::ops::Range<u16> = 10_000..60_000;
 
-/// Local and peer port, in an order.
+/// Local and peer port.
 type PortPair = (u16, u16);
 
 /// A host with one or many TCP connections.
@@ -59,9 +59,9 @@ enum Slot {
 pub struct TcpSender {
     /// The host to talk to; it must [`listen`](TcpHost::listening).
     pub peer: NodeId,
-    /// How this side's connections behave.
+    /// Settings of this side's connections.
     pub config: TcpConfig,
-    /// What the application writes.
+    /// The workload of the application.
     pub workload: Workload,
     /// When the connection is opened, if there is one for all writes.
     pub connects_at: Instant,
@@ -71,12 +71,12 @@ pub struct TcpSender {
     pub stops_at: Option<Instant>,
 }
 
-/// What a host's finished connections did, and what all its connections received.
+/// Counters of a host's finished connections, and the bytes received over all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpTotals {
     /// Connections opened by this host.
     pub opened: u64,
-    /// Connections that ended in good order, opened by either side.
+    /// Connections that ended gracefully, opened by either side.
     pub finished: u64,
     /// Connections given up because the peer did not answer.
     pub failed: u64,
@@ -96,8 +96,8 @@ struct Flow {
 }
 
 impl TcpSender {
-    /// Sends the workload from one second after the start of the simulation on, without an end, over a connection opened at
-    /// once.
+    /// Creates a flow whose workload starts one second after the start of the simulation and has no end. The connection
+    /// is opened at once.
     #[must_use]
     pub fn new(peer: NodeId, config: TcpConfig, workload: Workload) -> Self {
         let (connects_at, starts_at) = (Instant::ZERO, Instant::from_secs(1));
@@ -106,7 +106,8 @@ impl TcpSender {
 }
 
 impl TcpHost {
-    /// A host without connections. Its workloads come of the simulation's seed and its own place in the topology.
+    /// Creates a host without connections. Its workloads are derived from the simulation's seed and the host's place in
+    /// the topology.
     #[must_use]
     pub fn new(node: NodeId, seed: u64) -> Self {
         Self {
@@ -127,14 +128,15 @@ impl TcpHost {
         }
     }
 
-    /// Notes what [`observe`] needs.
+    /// Logs the data that [`observe`] needs.
     #[must_use]
     pub fn logging(mut self) -> Self {
         self.is_logging = true;
         self
     }
 
-    /// An application that waited for room in the send buffer writes this long after there is some: the machine's time to wake it.
+    /// Sets the time between room in the send buffer and the write of an application that waited for it: the machine's
+    /// time to wake it.
     #[must_use]
     pub fn waking_after(mut self, delay: Duration) -> Self {
         self.wake_up = delay;
@@ -168,7 +170,7 @@ impl TcpHost {
         self.node
     }
 
-    /// What the host did so far.
+    /// Returns the counters so far.
     #[must_use]
     pub fn totals(&self) -> TcpTotals {
         self.totals
@@ -190,7 +192,7 @@ impl TcpHost {
         self.connections.get(self.flows.get(flow)?.connection?)?.as_ref()
     }
 
-    /// Opens what a flow is due to open, and notes when it next does.
+    /// Opens the connections that a flow is due to open, and records when the next is due.
     fn open_due(&mut self, now: Instant, index: usize) {
         let flow = &mut self.flows[index];
         let (peer, config) = (flow.sender.peer, flow.sender.config);
@@ -233,7 +235,7 @@ impl TcpHost {
         index
     }
 
-    /// After a connection has sent all that it wants to: its new deadline, or its end.
+    /// Updates the deadline of a connection that has sent all its segments, or removes the connection.
     fn settle(&mut self, now: Instant, index: usize) {
         let Some(connection) = &mut self.connections[index] else { return };
         self.totals.bytes_received += connection.take_received();

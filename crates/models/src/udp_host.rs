@@ -1,4 +1,4 @@
-//! A host that sends datagrams and counts those that it gets: cross traffic, and the floor that any transport's delay stands on.
+//! A host that sends datagrams and counts received ones: cross traffic, and the lower bound of any transport's delay.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct UdpHost {
     seed: u64,
     flows: Vec<Flow>,
     received: BTreeMap<NodeId, UdpReceived>,
-    /// Every intact datagram, if they are noted.
+    /// Every intact datagram, if they are logged.
     log: Option<Vec<UdpArrival>>,
 }
 
@@ -44,7 +44,7 @@ struct Flow {
     sent_bytes: u64,
 }
 
-/// What a host received from another.
+/// Counters of datagrams from another host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UdpReceived {
     /// Intact datagrams.
@@ -60,7 +60,8 @@ pub struct UdpReceived {
 }
 
 impl UdpHost {
-    /// A host that sends nothing. Its workloads come of the simulation's seed and its own place in the topology.
+    /// Creates a host that sends nothing. Its workloads are derived from the simulation's seed and the host's place in
+    /// the topology.
     #[must_use]
     pub fn new(node: NodeId, seed: u64) -> Self {
         Self { node, seed, flows: Vec::new(), received: BTreeMap::new(), log: None }
@@ -69,7 +70,7 @@ impl UdpHost {
     /// Adds a flow that sends from `starts_at` until before `stops_at`. Writes that do not fit into one datagram become several.
     ///
     /// # Panics
-    /// If the workload does not follow the clock, as nothing ever tells a UDP sender that there is room or that something arrived.
+    /// If the workload does not follow the clock, as a UDP sender gets no feedback about room or arrivals.
     #[must_use]
     pub fn with_flow(
         mut self,
@@ -85,14 +86,14 @@ impl UdpHost {
         self
     }
 
-    /// Notes every datagram that arrives.
+    /// Logs every received datagram.
     #[must_use]
     pub fn logging(mut self) -> Self {
         self.log = Some(Vec::new());
         self
     }
 
-    /// What arrived intact, in that order; nothing unless the host is [`logging`](Self::logging).
+    /// Returns the intact datagrams in the order of their arrival; empty unless the host is [`logging`](Self::logging).
     #[must_use]
     pub fn arrivals(&self) -> &[UdpArrival] {
         self.log.as_deref().unwrap_or_default()
@@ -110,7 +111,7 @@ impl UdpHost {
         self.flows.iter().fold((0, 0), |(count, bytes), flow| (count + flow.sent, bytes + flow.sent_bytes))
     }
 
-    /// What came from another host.
+    /// Returns the counters of datagrams from another host.
     #[must_use]
     pub fn received_from(&self, peer: NodeId) -> UdpReceived {
         self.received.get(&peer).copied().unwrap_or_default()

@@ -1,8 +1,9 @@
-//! What applications write, and when.
+//! The writes of applications: times and sizes.
 //!
-//! A [`Workload`] is a description that compares and clones; [`Workload::writes`] turns it into an iterator of [`Write`]s that a seed
-//! and a name determine. Times are counted from the start of the workload. All arithmetic is on integers, and every generator
-//! draws gaps and sizes from two random streams of its own, so no workload shifts another's numbers.
+//! A [`Workload`] is a description that compares and clones; [`Workload::writes`] turns it into an iterator of
+//! [`Write`]s that a seed and a name determine. Times are counted from the start of the workload. All arithmetic is on
+//! integers, and every generator draws gaps and sizes from two random streams of its own, so no workload changes
+//! another's numbers.
 //!
 //! ```
 //! use festina_models::workload::{Periodic, Workload};
@@ -44,11 +45,11 @@ use festina_units::{ByteCount, Duration};
 pub struct Write {
     /// When, since the start of the workload. For workloads that do not follow the clock ([`Workload::trigger`]) the earliest time.
     pub at: Duration,
-    /// How much; at least one byte.
+    /// Size; at least one byte.
     pub size: ByteCount,
 }
 
-/// What makes an application write.
+/// The trigger of an application's writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
     /// The clock: [`Write::at`].
@@ -59,12 +60,12 @@ pub enum Trigger {
     Drained,
 }
 
-/// What an application writes, and when.
+/// The writes of an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Workload {
     /// The same size at the same interval.
     Periodic(Periodic),
-    /// The same size at random times that know nothing of each other.
+    /// The same size at independent random times.
     Poisson(Poisson),
     /// As much as the send buffer takes: an elephant.
     Greedy(Greedy),
@@ -83,14 +84,14 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// The writes of this workload that `seed` and `name` determine. Two sources of one seed need different names, else they write the
-    /// same at the same times.
+    /// Returns the writes of this workload, determined by `seed` and `name`. Two sources with one seed need different
+    /// names, or they write the same at the same times.
     #[must_use]
     pub fn writes(&self, seed: u64, name: &str) -> Writes {
         Writes { workload: self.clone(), draws: Draws::new(seed, name), progress: Progress::default() }
     }
 
-    /// What makes the application write.
+    /// Returns the trigger of the application's writes.
     #[must_use]
     pub fn trigger(&self) -> Trigger {
         match self {
@@ -100,7 +101,8 @@ impl Workload {
         }
     }
 
-    /// Whether each write is a transfer for which the published set-up opens a connection of its own (P10 §6.2, G02 §3.1).
+    /// Returns whether each write is a transfer for which the published set-up opens a connection of its own (P10 §6.2,
+    /// G02 §3.1).
     #[must_use]
     pub fn is_transfer_per_write(&self) -> bool {
         matches!(self, Self::Web(_) | Self::Mice(_))
@@ -137,7 +139,7 @@ impl Iterator for Writes {
     }
 }
 
-/// How far a workload has come.
+/// The progress of a workload.
 #[derive(Debug, Clone, Default)]
 struct Progress {
     /// Writes so far.

@@ -1,4 +1,4 @@
-//! Two applications that share an association: one that always has something to send, and a thin one beside it.
+//! Two applications that share an association: one that always has data to send, and a thin one.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use festina_netsim::{Duplex, LinkConfig, QueueLimit, Simulation, Topology};
 use festina_sctp::{Config, StreamScheduler};
 use festina_units::{Bandwidth, ByteCount, Instant};
 
-/// What one millisecond of the link carries, in bytes.
+/// Bytes that the link carries in a millisecond.
 const BYTES_PER_MS: u64 = 125;
 
-/// The thin messages of ten seconds beside a greedy application over 1 Mbit/s and a round trip of 40 ms, and what all delivered.
+/// Returns the thin messages of ten seconds next to a greedy application over 1 Mbit/s and a round trip of 40 ms, and
+/// the bytes delivered.
 fn run(scheduler: StreamScheduler, send_buffer_bytes: usize) -> (Vec<CompanionDelivery>, u64) {
     let link = LinkConfig {
         rate: Some(Bandwidth::from_bits_per_second(8_000 * BYTES_PER_MS)),

@@ -1,4 +1,4 @@
-//! Messages that are not worth sending for ever, and what the sender's settings make of them.
+//! Messages with a lifetime, and the effects of the sender's settings on them.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn run_listed(expiry: Expiry, delivery: Delivery, important: Option<Arc<[bool]>>
     observe(ends[0], ends[1]).pop().expect("the association was begun")
 }
 
-/// One in five is reliable, the others are worth 20 ms, less than the way.
+/// One in five is reliable; the others have a lifetime of 20 ms, less than the one-way delay.
 fn mixed() -> Delivery {
     let important = Some(Important { share: Probability::from_percent(20), lifetime: None });
     Delivery { unordered: true, lifetime: Some(ms(20)), important, ..Delivery::default() }
@@ -59,7 +59,7 @@ fn important_messages_arrive_all_and_what_became_of_each_message_adds_up() {
             let message = messages[resent.sequence as usize];
             message.lifetime.is_some_and(|lifetime| resent.at >= message.sent_at + lifetime)
         });
-        assert_eq!(late.count(), 0, "{expiry:?}: nothing leaves again after its lifetime");
+        assert_eq!(late.count(), 0, "{expiry:?}: nothing is retransmitted after its lifetime");
         assert_eq!(record.sender.path.send_buffer_bytes, 0);
     }
 }

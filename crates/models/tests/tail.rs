@@ -1,5 +1,6 @@
-//! The tail of the delivery delay under Festina, held to what a sender can reach with an unmodified receiver, which delays SACKs by 200
-//! ms: the shipped core over a simulated path, one message of 100 bytes per interval.
+//! The tail of the delivery delay under Festina, compared with the best that a sender can reach with an unmodified
+//! receiver, which delays SACKs by 200 ms: the shipped core over a simulated path, one message of 100 bytes per
+//! interval.
 
 use std::time::Duration;
 
@@ -25,11 +26,11 @@ struct Scenario {
     loss: LossModel,
     messages: u32,
     link: LinkConfig,
-    /// Whether an association ends when its peer has been silent for long, as the profile has it.
+    /// Whether an association ends after a long silence of the peer, as by default in the profile.
     gives_up: bool,
 }
 
-/// What came of it.
+/// The results of a run.
 struct Outcome {
     /// Without those of the warm-up.
     delays: Vec<Duration>,
@@ -101,7 +102,7 @@ impl Scenario {
         }
         let size = ByteCount::from_bytes(100);
         let mut flow = SctpSender::new(receiver, Workload::Periodic(Periodic { interval: self.interval, size }));
-        // Away from the multiples of the round trip by a bit, so that no acknowledgement meets a message.
+        // Slightly off the multiples of the round trip, so that no acknowledgement coincides with a message.
         flow.starts_at = Instant::from_secs(10);
         flow.stops_at = Some(flow.starts_at + self.interval * self.messages);
         let client = SctpHost::new(sender, seed, config).expect("valid settings").with_sender(&flow);
@@ -132,7 +133,7 @@ impl Outcome {
         self.records.iter().flat_map(|record| &record.truth.retransmissions)
     }
 
-    /// Spurious retransmissions in separate packets that waiting for an answer would have avoided.
+    /// Returns the spurious retransmissions in separate packets that waiting for an answer would have avoided.
     fn avoidable_per_thousand_packets(&self) -> u64 {
         let avoidable = self.retransmissions().filter(|resent| {
             let known = resent.necessity != Necessity::AcknowledgementLost;

@@ -12,7 +12,7 @@ use festina_netsim::{Duplex, GilbertElliott, LinkConfig, LossModel, NodeId, Path
 use festina_sctp::{Config, Profile, RetransmissionCause, SackPolicy};
 use festina_units::{ByteCount, Instant, Probability};
 
-/// What a run is made of.
+/// The parameters of a run.
 struct Scenario {
     profile: Profile,
     loss: LossModel,
@@ -58,7 +58,7 @@ impl Scenario {
 
     fn run(&self) -> Vec<AssociationRecord> {
         let (mut simulation, sender, receiver) = self.simulation();
-        // Beyond the end by more than what exponential backoff may need.
+        // Beyond the end, with enough time for exponential backoff.
         simulation.run_until(Instant::from_secs(10 + self.seconds + 300));
         let host = |node| simulation.node(node).as_sctp().expect("both hosts speak SCTP");
         let records = observe(host(sender), host(receiver));

@@ -1,4 +1,4 @@
-//! Observing packets as they enter and leave links, for captures.
+//! Observation of packets that enter and leave links, for captures.
 
 use festina_units::Instant;
 

@@ -10,8 +10,8 @@
 //!   packet.
 //! - If the application at the other end answers each message, the answer carries the SACK.
 //!
-//! If neither is expected, the packet sets the bit. So does each packet while losses are not negligible, unless rides
-//! repair them: on a dense stream the next packets deliver lost chunks long before a SACK could report the loss, so the
+//! If neither is expected, the packet sets the bit. So does each packet while losses are not negligible, unless
+//! piggybacked copies repair them: on a dense stream the next packets deliver lost chunks long before a SACK could report the loss, so the
 //! sender has no need to detect it quickly.
 //!
 //! The prediction uses the longest of the last gaps between the sender's own packets, and whether its packets were
@@ -20,7 +20,7 @@
 
 use festina_units::{Duration, Instant};
 
-use crate::redundancy::Rides;
+use crate::redundancy::Piggyback;
 
 /// The SACK delay of receivers: the recommendation of RFC 9260 §6.2, used by all known stacks. With longer gaps a SACK
 /// answers each packet anyway.
@@ -77,8 +77,8 @@ pub struct Surroundings {
     pub srtt: Option<Duration>,
     /// Losses are negligible ([`crate::redundancy::CopyScheduler::is_lossless`]).
     pub is_lossless: bool,
-    /// The current rides.
-    pub rides: Rides,
+    /// The current number of piggybacked copies.
+    pub piggyback: Piggyback,
 }
 
 impl Cadence {
@@ -140,7 +140,7 @@ impl Cadence {
             if self.gaps.is_multiple_of(MEASURED_EVERY) {
                 return None;
             }
-            let repaired_early = !around.rides.is_none() && self.gap_longest().is_some_and(|gap| gap <= srtt / 2);
+            let repaired_early = !around.piggyback.is_none() && self.gap_longest().is_some_and(|gap| gap <= srtt / 2);
             return gap.filter(|_| repaired_early);
         }
         if self.is_always_answered() {
@@ -203,12 +203,12 @@ mod tests {
     }
 
     const QUIET: Surroundings =
-        Surroundings { srtt: Some(Duration::from_millis(100)), is_lossless: true, rides: Rides::NONE };
+        Surroundings { srtt: Some(Duration::from_millis(100)), is_lossless: true, piggyback: Piggyback::NONE };
 
     fn lossy(messages: u32) -> Surroundings {
         Surroundings {
             is_lossless: false,
-            rides: Rides::against(LossShare { lost: 5, all: 100 }, messages, 3),
+            piggyback: Piggyback::against(LossShare { lost: 5, all: 100 }, messages, 3),
             ..QUIET
         }
     }
@@ -266,8 +266,8 @@ mod tests {
         assert_eq!(at_last(&regular(20, 51), &lossy(5)), Some(Duration::from_micros(22_500)));
         assert_eq!(at_last(&regular(50, 51), &lossy(2)), Some(Duration::from_micros(56_250)));
         assert_eq!(at_last(&regular(51, 50), &lossy(2)), None);
-        let without_rides = Surroundings { rides: Rides::NONE, ..lossy(5) };
-        assert_eq!(at_last(&regular(20, 50), &without_rides), None);
+        let without_copies = Surroundings { piggyback: Piggyback::NONE, ..lossy(5) };
+        assert_eq!(at_last(&regular(20, 50), &without_copies), None);
     }
 
     #[test]

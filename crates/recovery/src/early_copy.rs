@@ -224,7 +224,8 @@ mod tests {
     fn a_budget_of_fewer_copies_than_messages_has_none_for_control_chunks() {
         let half = crate::redundancy::Spaced { spacing: None, copies_per_thousand_messages: 500 };
         assert_eq!(
-            copies_at(KnownRoundTrip::Nothing, Redundancy::Always(Budget { copies: Some(half), ..Budget::RIDES }))[0],
+            copies_at(KnownRoundTrip::Nothing, Redundancy::Always(Budget { copies: Some(half), ..Budget::PIGGYBACK }))
+                [0],
             210
         );
     }

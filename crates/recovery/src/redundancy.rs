@@ -45,7 +45,7 @@
 //! One case is not detected: a queue that exists from the first packet on and never shrinks looks like a long path. A
 //! thin flow that starts in it makes copies until losses stop it.
 
-mod rides;
+mod piggyback;
 mod throttle;
 
 use core::{fmt, str::FromStr};
@@ -56,7 +56,7 @@ use crate::{
     loss_rate::{KnownLoss, LossRate, LossShare},
     windowed_min::WindowedMin,
 };
-pub use rides::Rides;
+pub use piggyback::Piggyback;
 use throttle::Throttle;
 
 /// The budget of an association for copies of data that is not known to be lost.
@@ -65,42 +65,42 @@ pub enum Redundancy {
     /// No copies.
     #[default]
     Off,
-    /// As much as the measured loss requires, at most this budget: nothing on a path without loss ([`Rides::against`]).
+    /// As much as the measured loss requires, at most this budget: nothing on a path without loss ([`Piggyback::against`]).
     Adaptive(Budget),
     /// The whole budget, regardless of losses.
     Always(Budget),
 }
 
-/// The maximum cost of redundancy. A message may be repeated in two ways: as a *ride*, piggybacked on a packet that is
+/// The maximum cost of redundancy. A message may be repeated in two ways: as a *piggybacked copy* in a packet that is
 /// sent anyway (P06 §4.4, redundant bundling), which costs bytes but no packet; or as a *spaced copy* in a separate
 /// packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// How often a chunk may be piggybacked before it is overdue.
-    pub rides_max: u8,
-    /// Bytes of rides per hundred bytes of new data, in the long run.
-    pub ride_percent: u16,
+    pub piggybacked_max: u8,
+    /// Bytes of piggybacked copies per hundred bytes of new data, in the long run.
+    pub piggyback_percent: u16,
     /// The spaced copies, if enabled.
     pub copies: Option<Spaced>,
 }
 
 impl Budget {
-    /// Rides only. Three at most: at a loss of 10 % one message in ten thousand then has to wait for a probe. The byte
+    /// Piggybacked copies only. Three at most: at a loss of 10 % one message in ten thousand then has to wait for a probe. The byte
     /// budget leaves room for the chunks piggybacked during silence, however often they were sent.
-    pub const RIDES: Self = Self { rides_max: 3, ride_percent: 350, copies: None };
+    pub const PIGGYBACK: Self = Self { piggybacked_max: 3, piggyback_percent: 350, copies: None };
 
-    /// Rides, and a copy of every message at the default spacing.
-    pub const SPACED: Self = Self { copies: Some(Spaced::DEFAULT), ..Self::RIDES };
+    /// Piggybacked copies, and a spaced copy of every message at the default spacing.
+    pub const SPACED: Self = Self { copies: Some(Spaced::DEFAULT), ..Self::PIGGYBACK };
 }
 
 impl Redundancy {
-    /// Rides as the measured loss requires: the default of the `festina` profile.
-    pub const ADAPTIVE: Self = Self::Adaptive(Budget::RIDES);
-    /// Rides and spaced copies as the measured loss requires.
+    /// Piggybacked copies as the measured loss requires: the default of the `festina` profile.
+    pub const ADAPTIVE: Self = Self::Adaptive(Budget::PIGGYBACK);
+    /// Piggybacked and spaced copies as the measured loss requires.
     pub const ADAPTIVE_SPACED: Self = Self::Adaptive(Budget::SPACED);
-    /// Rides in every packet that has room.
-    pub const BUNDLED: Self = Self::Always(Budget::RIDES);
-    /// Rides in every packet that has room, and a spaced copy of every message.
+    /// Piggybacked copies in every packet that has room.
+    pub const BUNDLED: Self = Self::Always(Budget::PIGGYBACK);
+    /// Piggybacked copies in every packet that has room, and a spaced copy of every message.
     pub const SPACED: Self = Self::Always(Budget::SPACED);
 
     /// All named variants.
@@ -230,7 +230,7 @@ pub struct CopyScheduler {
     throttle: Throttle,
     /// A rising loss rate forbids copies until this time.
     quiet_until: Instant,
-    /// A rising loss rate while the round-trip time swings forbids rides until this time.
+    /// A rising loss rate while the round-trip time swings forbids piggybacked copies until this time.
     overloaded_until: Instant,
     /// A loss while the round-trip time swings forbids copies in separate packets until this time.
     crowded_until: Instant,
@@ -365,15 +365,17 @@ impl CopyScheduler {
     }
 
     /// Returns how often a chunk of a thin stream may be piggybacked now, for `bursts_per_rtt` messages that wait
-    /// behind a lost one per round trip. The bytes of rides lengthen an existing queue, so a queue forbids them as
-    /// well. A rising loss rate alone does not: rides are meant for that.
+    /// behind a lost one per round trip. Their bytes lengthen an existing queue, so a queue forbids them as well. A
+    /// rising loss rate alone does not: they are meant for that.
     #[must_use]
-    pub fn rides(&self, now: Instant, srtt: Option<Duration>, bursts_per_rtt: u32) -> Rides {
+    pub fn piggyback(&self, now: Instant, srtt: Option<Duration>, bursts_per_rtt: u32) -> Piggyback {
         match self.redundancy {
-            _ if now < self.overloaded_until || self.has_queue(srtt) => Rides::NONE,
-            Redundancy::Off => Rides::NONE,
-            Redundancy::Always(budget) => Rides::always(budget.rides_max),
-            Redundancy::Adaptive(budget) => Rides::against(self.loss.likely(), bursts_per_rtt, budget.rides_max),
+            _ if now < self.overloaded_until || self.has_queue(srtt) => Piggyback::NONE,
+            Redundancy::Off => Piggyback::NONE,
+            Redundancy::Always(budget) => Piggyback::always(budget.piggybacked_max),
+            Redundancy::Adaptive(budget) => {
+                Piggyback::against(self.loss.likely(), bursts_per_rtt, budget.piggybacked_max)
+            }
         }
     }
 

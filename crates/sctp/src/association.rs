@@ -131,7 +131,7 @@ impl Association {
         association
     }
 
-    /// Creates an association from a valid cookie. The caller passes that cookie to it once more, which confirms it.
+    /// Creates an association from a valid cookie. The caller then passes that cookie to it again, which confirms it.
     fn accept(now: Instant, context: &Arc<Context>, remote: SocketAddr, cookie: &Cookie) -> Self {
         let mut association = Self::new(now, context, remote, cookie.ports, cookie.tags);
         association.begin_handshake(now);

@@ -14,7 +14,7 @@ pub struct MessageId(pub u64);
 /// The payload is reference-counted and copied once, into the packet that carries it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The payload: from 1 byte to `Limits::message_bytes_max`.
+    /// The payload: from 1 byte to the maximum message size of the configuration.
     pub payload: Bytes,
     /// The stream that carries the message (RFC 9260 §6.5); below the negotiated number of outbound streams.
     pub stream: StreamId,
@@ -24,8 +24,8 @@ pub struct Message {
     pub unordered: bool,
     /// Asks the peer to acknowledge at once (the I bit of RFC 7053), regardless of the profile.
     pub immediate_ack: bool,
-    /// Lifetime, counted from `send`. The message is then abandoned (RFC 9260 §11.1.5, RFC 3758 §4.1) and never sent for the first time. If the peer
-    /// supports partial reliability, a message in flight is also abandoned, when its acknowledgement is overdue ([`Expiry`](crate::Expiry)). The
+    /// Lifetime, counted from `send`. A message that has not been sent by its end is abandoned (RFC 9260 §11.1.5, RFC 3758 §4.1). If the peer
+    /// supports partial reliability, a message in flight is also abandoned, once its acknowledgement is overdue ([`Expiry`](crate::Expiry)). The
     /// `maxPacketLifeTime` of data channels.
     pub lifetime: Option<Duration>,
     /// As `lifetime`, but a point in time. The earlier of the two applies.
@@ -130,7 +130,7 @@ impl Message {
         self.deadline.map_or(expires_at, |deadline| deadline.min(expires_at))
     }
 
-    /// Returns whether the sender must be able to find the message before its turn.
+    /// Returns whether the sender may have to find the message in its queue before it is sent.
     #[inline]
     pub(crate) fn is_tracked(&self) -> bool {
         let may_be_abandoned = self.lifetime.is_some() || self.deadline.is_some() || self.priority.is_some();
@@ -148,8 +148,8 @@ impl<Payload: Into<Bytes>> From<Payload> for Message {
 /// A complete message from the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedMessage {
-    /// The payload. For a message that arrived in one chunk it may be a slice of its packet and keep that packet in memory, but nothing else. If it
-    /// is less than half of a packet above 2 KiB, it is a copy.
+    /// The payload. If the message arrived in one chunk, this may be a slice that keeps the whole packet in memory. It is a copy if the packet is
+    /// larger than 2 KiB and the payload less than half of it.
     pub payload: Bytes,
     /// The stream that carried it.
     pub stream: StreamId,
@@ -157,7 +157,7 @@ pub struct ReceivedMessage {
     pub ppid: u32,
     /// Whether it was delivered regardless of the stream's order.
     pub unordered: bool,
-    /// Number of restarts of the peer before it sent this, modulo 256; initially 0. A message with another number than its predecessor comes from a
-    /// peer that has lost its state and restarted the association ([`Event::PeerRestarted`](crate::Event::PeerRestarted)).
+    /// Number of restarts of the peer before it sent this, modulo 256; initially 0. If the number differs from that of the previous message, the peer
+    /// has lost its state and restarted the association ([`Event::PeerRestarted`](crate::Event::PeerRestarted)).
     pub restarts: u8,
 }

@@ -10,7 +10,7 @@
 //! | [`partial`] | decides which messages are abandoned, and sends FORWARD-TSN |
 //! | [`scheduler`] | messages without a TSN, and the order of the streams |
 //! | [`fragment`] | how much of a message goes into a packet |
-//! | [`assemble`] | fills the next packet: retransmissions, companions, new data |
+//! | [`assemble`] | fills the next packet: retransmissions, bundled outstanding chunks, new data |
 //! | [`acknowledge`] | applies a SACK to buffer, windows and events |
 //! | [`marking`] | which packets are ECN-capable |
 //! | [`timers`] | deadlines |

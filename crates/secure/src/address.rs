@@ -16,7 +16,7 @@ const MAC_BYTES: usize = 16;
 /// Length of a token: the low byte of its epoch and the MAC.
 pub(crate) const TOKEN_BYTES: usize = 1 + MAC_BYTES;
 
-/// What a MAC is made for, so that none can stand for another.
+/// The purpose of a MAC, so that none can be used for another one.
 #[derive(Clone, Copy)]
 enum Purpose {
     Token = 1,
@@ -35,12 +35,13 @@ impl Proofs {
         Some(Self { hkdf: initial_suite(provider)?.hkdf_provider, key: OkmBlock::new(&secret) })
     }
 
-    /// The token for an address and a connection ID that the client chose.
+    /// Returns the token for an address and a connection ID that the client chose.
     pub(crate) fn token(&self, now: Instant, from: SocketAddr, original: ConnectionId) -> [u8; TOKEN_BYTES] {
         self.token_of(epoch(now), from, original)
     }
 
-    /// Whether a token was made for this address and connection ID in this epoch or the last one. The MACs are compared in constant time.
+    /// Returns whether a token was made for this address and connection ID in this epoch or the last one. The MACs are
+    /// compared in constant time.
     pub(crate) fn is_valid(&self, now: Instant, from: SocketAddr, original: ConnectionId, token: &[u8]) -> bool {
         let Ok(token) = <&[u8; TOKEN_BYTES]>::try_from(token) else { return false };
         let current = epoch(now);
@@ -54,7 +55,7 @@ impl Proofs {
         core::hint::black_box(difference) == 0
     }
 
-    /// An unpredictable connection ID.
+    /// Returns an unpredictable connection ID.
     pub(crate) fn connection_id(&self, counter: u64, original: ConnectionId) -> ConnectionId {
         let mac = self.mac(Purpose::ConnectionId, &[&counter.to_be_bytes(), &original.0]);
         let mut id = [0; CONNECTION_ID_BYTES];

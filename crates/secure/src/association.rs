@@ -22,14 +22,14 @@ use crate::error::{Foreign, HandshakeError, REFUSED};
 use crate::parameters::{Parameters, TOKEN_BYTES_MAX};
 use crate::wire::{ConnectionId, SHORT_OVERHEAD_BYTES};
 
-/// Bytes that a datagram may have more than `Limits::packet_bytes_max` of the core's settings.
+/// Bytes by which a datagram may exceed `Limits::packet_bytes_max` of the core's settings.
 pub const OVERHEAD_BYTES: usize = SHORT_OVERHEAD_BYTES - COMMON_HEADER_BYTES;
 /// How long a server keeps a handshake that the client does not complete.
 pub const HALF_OPEN_LIFETIME: Duration = Duration::from_secs(30);
 /// How long a closed association answers a peer that has missed the end.
 pub const LINGER: Duration = Duration::from_secs(10);
 
-/// What a client needs to connect.
+/// A client's settings for one connection.
 #[derive(Clone, Debug)]
 pub struct Connect<'a> {
     /// TLS settings: trusted roots or a verifier, the client's certificate, ALPN, session storage. TLS 1.3 is used.
@@ -70,7 +70,7 @@ struct HalfOpen {
     nonce: u64,
     proofs: Arc<Proofs>,
     started_at: Instant,
-    /// When the answer was sent, if it was sent once.
+    /// Time of the answer, if it was sent only once.
     answered_at: Option<Instant>,
     answers: u32,
     is_address_proved: bool,
@@ -88,11 +88,11 @@ struct Early {
 
 /// One end of an SCTP association over a protected channel, without a clock or a socket.
 ///
-/// It is used as [`festina_sctp::Association`]: after each mutation, drain [`poll_transmit`](Self::poll_transmit),
-/// [`poll_event`](Self::poll_event) and [`poll_message`](Self::poll_message), then ask [`poll_deadline`](Self::poll_deadline). Datagrams
-/// are routed to it by their [destination's connection ID](crate::wire::destination_id), one of [`ids`](Self::ids).
+/// It is used like [`festina_sctp::Association`]: after each mutation, drain [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event)
+/// and [`poll_message`](Self::poll_message), then ask [`poll_deadline`](Self::poll_deadline). Datagrams are routed to it by their [destination's
+/// connection ID](crate::wire::destination_id), one of [`ids`](Self::ids).
 ///
-/// A server's association comes from [`Listener`](crate::Listener). It waits in [`hello`](Self::hello) for [`admit`](Self::admit) or
+/// A server's association is created by a [`Listener`](crate::Listener). It waits in [`hello`](Self::hello) for [`admit`](Self::admit) or
 /// [`refuse`](Self::refuse).
 #[derive(Debug)]
 pub struct SecureAssociation {
@@ -114,7 +114,7 @@ pub struct SecureAssociation {
     handshake_ends_at: Option<Instant>,
     /// The server is known to have a client's last handshake bytes.
     is_confirmed: bool,
-    /// The type of a chunk that answers a peer which has missed the end.
+    /// The type of the chunk that answers a peer that has missed the end.
     late_answer: Option<u8>,
     scratch: Vec<u8>,
 }
@@ -209,7 +209,7 @@ impl SecureAssociation {
         half_open.hello.as_ref().filter(|_| self.channel.error().is_none()).map(|(hello, _)| hello)
     }
 
-    /// Admits the client: the handshake goes on.
+    /// Admits the client, so that the handshake continues.
     pub fn admit(&mut self, now: Instant) {
         if self.hello().is_some()
             && let Some(half_open) = &mut self.half_open
@@ -227,13 +227,13 @@ impl SecureAssociation {
         }
     }
 
-    /// Sends a message with the client's hello, so that it arrives half a round trip from now. It must be safe to repeat: anyone on the path
-    /// can copy the packet, and send it to other servers that share this one's tickets. Its stream, payload and payload protocol identifier
-    /// are kept; it stands outside of the stream's order. If the server does not take it, it is sent as any other message once the handshake
-    /// is complete.
+    /// Sends a message with the client's hello, so that it arrives half a round trip from now. It must be safe to repeat: anyone on the path can copy
+    /// the packet, and send it to other servers that share this one's tickets. Its stream, payload and payload protocol identifier are kept; it is
+    /// delivered regardless of the stream's order. If the server does not accept it, it is sent like any other message once the handshake is
+    /// complete.
     ///
     /// # Errors
-    /// The message comes back: no session is resumed that allows it, the hello has been sent, or no room is left in its datagram.
+    /// The message is returned if no session is resumed that allows it, if the hello has been sent, or if its datagram has no room left.
     pub fn send_early(&mut self, message: Message) -> Result<(), Message> {
         let may_send = !self.early.has_left && self.early.sent.len() < usize::from(u8::MAX);
         if !may_send || message.payload.is_empty() || !self.channel.add_early(&message) {
@@ -243,7 +243,7 @@ impl SecureAssociation {
         Ok(())
     }
 
-    /// The next message that came with an admitted client's hello. It may be a copy: nothing shows that the client sent it now.
+    /// Returns the next message that arrived with an admitted client's hello. It may be a copy: nothing shows that the client sent it now.
     pub fn poll_early(&mut self) -> Option<Message> {
         let is_waiting = self.half_open.as_ref().is_some_and(|half_open| !half_open.is_admitted);
         if is_waiting { None } else { self.early.received.pop_front() }
@@ -260,7 +260,7 @@ impl SecureAssociation {
         }
     }
 
-    /// Ends in good order, as [`Association::shutdown`].
+    /// Shuts down gracefully, as [`Association::shutdown`].
     pub fn shutdown(&mut self, now: Instant) {
         if let Some(core) = &mut self.core {
             core.shutdown(now);
@@ -289,7 +289,7 @@ impl SecureAssociation {
         self.core.as_mut().filter(|_| self.is_adopted)?.poll_message()
     }
 
-    /// Whether the peer is authenticated. A server is to trust nothing before.
+    /// Returns whether the peer is authenticated. A server must trust nothing before.
     pub fn is_established(&self) -> bool {
         self.is_adopted
     }
@@ -299,7 +299,7 @@ impl SecureAssociation {
         self.channel.error()
     }
 
-    /// Whether the association is over and nothing more will be sent: it may be dropped.
+    /// Returns whether the association is over and nothing more will be sent, so that it may be dropped.
     pub fn is_finished(&self, now: Instant) -> bool {
         let is_over = match &self.core {
             Some(core) => core.is_closed(),
@@ -309,7 +309,7 @@ impl SecureAssociation {
         is_over && (self.has_ended || has_passed(self.ends_at)) || has_passed(self.half_open_ends_at())
     }
 
-    /// The certificates of the authenticated peer, its own first, or its raw public key (RFC 7250). `None` if the peer showed none.
+    /// Returns the certificates of the authenticated peer, its own first, or its raw public key (RFC 7250). `None` if the peer presented none.
     pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
         self.channel.tls().connection().peer_certificates().filter(|_| self.is_adopted)
     }
@@ -319,33 +319,33 @@ impl SecureAssociation {
         self.channel.tls().connection().alpn_protocol().filter(|_| self.is_adopted)
     }
 
-    /// Whether an earlier session was resumed.
+    /// Returns whether an earlier session was resumed.
     pub fn is_resumed(&self) -> bool {
         self.channel.tls().connection().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Begins to use the next keys (RFC 9001 §6), as happens by itself after 2^22 packets. Returns `false`, without effect, before the peer has
-    /// confirmed the present ones.
+    /// Switches to the next keys (RFC 9001 §6), which also happens automatically after 2^22 packets. Returns `false`, without effect, before the peer
+    /// has confirmed the current ones.
     pub fn update_keys(&mut self) -> bool {
         self.is_adopted && self.channel.update_keys()
     }
 
-    /// The association below, once there is one.
+    /// Returns the association below, once there is one.
     pub fn association(&self) -> Option<&Association> {
         self.core.as_deref()
     }
 
-    /// The association below, to change its settings. Packets, messages, events and timers are those of this type.
+    /// Returns the association below, to change its settings. Packets, messages, events and timers are those of this type.
     pub fn association_mut(&mut self) -> Option<&mut Association> {
         self.core.as_deref_mut()
     }
 
-    /// Another protocol that was received instead of an answer to the hello. Nothing authenticates it.
+    /// Returns the other protocol that was received instead of an answer to the hello, if any. It is not authenticated.
     pub fn foreign(&self) -> Option<Foreign> {
         self.foreign.filter(|_| !self.is_adopted)
     }
 
-    /// Where datagrams are sent.
+    /// Returns where datagrams are sent.
     pub fn remote(&self) -> SocketAddr {
         self.core.as_ref().map_or(self.remote, |core| core.remote())
     }
@@ -358,7 +358,7 @@ impl SecureAssociation {
         self.half_open.as_ref().map(|half_open| half_open.started_at + HALF_OPEN_LIFETIME)
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called next.
     pub fn poll_deadline(&self) -> Option<Instant> {
         let core = self.core.as_ref().and_then(|core| core.poll_deadline());
         let late = self.channel.late_deadline().filter(|_| !self.is_closed());
@@ -385,7 +385,7 @@ impl SecureAssociation {
         }
     }
 
-    /// The association is over: it answers a while longer.
+    /// The association is over, but still answers for a while.
     fn linger(&mut self, now: Instant) {
         if !self.has_ended {
             self.ends_at.get_or_insert(now + LINGER);
@@ -393,7 +393,7 @@ impl SecureAssociation {
     }
 }
 
-/// The longest datagram of an association with these settings.
+/// Returns the maximum datagram size of an association with these settings.
 pub(crate) fn datagram_bytes_max(context: &Context) -> usize {
     context.config().limits.packet_bytes_max + OVERHEAD_BYTES
 }

@@ -1,4 +1,4 @@
-//! A protected channel: TLS, the keys of each level, and the datagrams that carry both. It knows nothing of SCTP but its chunk headers.
+//! A protected channel: TLS, the keys of each level, and the datagrams that carry both. Of SCTP it only knows the chunk headers.
 
 mod input;
 mod late;
@@ -23,7 +23,7 @@ pub(crate) use output::seal_retry;
 
 /// An answer to an address that is not proved is at most this many times as long as the bytes that it answers (RFC 9000 §8.1).
 pub(crate) const AMPLIFICATION_MAX: usize = 3;
-/// Retries that a client follows.
+/// Maximum number of retries that a client follows.
 const RETRIES_MAX: u8 = 2;
 
 /// The connection IDs of a channel.
@@ -52,7 +52,7 @@ impl Budget {
     }
 }
 
-/// What a client sends with its hello, and what became of it.
+/// The data that a client sends with its hello, and its fate.
 #[derive(Debug, Default)]
 struct Opening {
     /// The token of the last retry.
@@ -83,7 +83,7 @@ pub(crate) struct Channel {
     budget: Budget,
     opening: Opening,
     late: Late,
-    /// Datagrams that wait to be sent.
+    /// Datagrams to send.
     outbox: VecDeque<Vec<u8>>,
     datagram_bytes_max: usize,
     /// Messages delivered of the client's packet with early keys, on a server.
@@ -93,7 +93,7 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// A client's end, before its hello was sent.
+    /// Creates a client's end, before its hello is sent.
     pub(crate) fn client(
         config: &Arc<ClientConfig>,
         server_name: ServerName<'static>,
@@ -107,7 +107,7 @@ impl Channel {
         Ok(channel)
     }
 
-    /// A server's end, before it has read the client's hello.
+    /// Creates a server's end, before it has read the client's hello.
     pub(crate) fn server(
         config: &Arc<ServerConfig>,
         ids: Ids,
@@ -151,12 +151,12 @@ impl Channel {
             };
     }
 
-    /// Whether the peer is authenticated and chunks may be exchanged.
+    /// Returns whether the peer is authenticated and chunks may be exchanged.
     pub(crate) fn is_complete(&self) -> bool {
         self.is_complete && self.error.is_none()
     }
 
-    /// Whether a server has read the whole hello.
+    /// Returns whether a server has read the whole hello.
     pub(crate) fn has_read_hello(&self) -> bool {
         self.tls.peer_parameters().is_some()
     }
@@ -183,12 +183,12 @@ impl Channel {
         Parameters::read(blob).map_err(|_| HandshakeError::Parameters)
     }
 
-    /// Whether the hello has to be sent again at once.
+    /// Returns whether the hello has to be sent again at once.
     pub(crate) fn take_change(&mut self) -> bool {
         core::mem::take(&mut self.opening.is_changed)
     }
 
-    /// Whether early messages can be sent: a session is resumed that allows it.
+    /// Returns whether early messages can be sent: a session is resumed that allows it.
     pub(crate) fn has_early_keys(&self) -> bool {
         self.keys.early.is_some()
     }
@@ -203,12 +203,12 @@ impl Channel {
         self.budget.is_verified = true;
     }
 
-    /// Whether a server asks for another hello.
+    /// Returns whether a server asks for another hello.
     pub(crate) fn has_hello_retry(&self) -> bool {
         !self.has_read_hello() && !self.tls.outgoing(Space::Initial).is_empty()
     }
 
-    /// Begins the next key phase, unless the peer has not confirmed the present one.
+    /// Begins the next key phase, unless the peer has not confirmed the current one.
     pub(crate) fn update_keys(&mut self) -> bool {
         self.keys.traffic.as_mut().is_some_and(Traffic::update_keys)
     }
@@ -222,7 +222,7 @@ impl Channel {
         }
     }
 
-    /// The peer is known to have this side's last handshake bytes, or does without.
+    /// Forgets the handshake bytes: the peer has this side's last ones, or does not need them.
     pub(crate) fn forget_handshake(&mut self) {
         self.keys.initial = None;
         self.keys.early = None;

@@ -17,7 +17,7 @@ pub const FULL: u16 = 259;
 /// Lowest code of a close frame that is an application's own.
 pub const APPLICATION_CODES: u16 = 512;
 
-/// Why a handshake failed. There is no fallback to an unprotected association.
+/// The reason why a handshake failed. There is no fallback to an unprotected association.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
@@ -26,7 +26,7 @@ pub enum HandshakeError {
     Tls {
         /// rustls' error.
         error: rustls::Error,
-        /// The alert that the peer is sent (RFC 8446 §6.2).
+        /// The alert that is sent to the peer (RFC 8446 §6.2).
         alert: Option<u8>,
     },
     /// Caller: the TLS settings lack `TLS13_AES_128_GCM_SHA256`, which protects the first packets.
@@ -50,7 +50,7 @@ pub enum HandshakeError {
     /// The peer's handshake is longer than allowed.
     #[error("the peer's handshake is longer than allowed")]
     TooLong,
-    /// The peer speaks other versions. Nothing authenticates this, so it may be forged by somebody on the path.
+    /// The peer speaks other versions. This is not authenticated, so anyone on the path may have forged it.
     #[error("the peer does not speak this version of the protocol but {0}")]
     Version(Versions),
     /// The handshake timed out.
@@ -76,7 +76,7 @@ fn heard(foreign: Option<Foreign>) -> &'static str {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Foreign {
-    /// SCTP over UDP, with a right checksum.
+    /// SCTP over UDP, with a correct checksum.
     Sctp,
     /// DTLS (RFC 7983).
     Dtls,
@@ -111,7 +111,7 @@ impl From<rustls::Error> for HandshakeError {
 }
 
 impl HandshakeError {
-    /// The code of the close frame that tells the peer.
+    /// Returns the code of the close frame for the peer.
     pub(crate) fn close_code(&self) -> Option<u16> {
         /// The alert `internal_error` (RFC 8446 §6.2).
         const INTERNAL_ERROR: u8 = 80;
@@ -123,13 +123,13 @@ impl HandshakeError {
         }
     }
 
-    /// What a close frame of the peer says.
+    /// Converts the code of the peer's close frame.
     pub(crate) fn of_close(code: u16) -> Self {
         u8::try_from(code).map_or(Self::Refused(code), Self::Alert)
     }
 }
 
-/// Why a datagram, or the rest of it, had no effect.
+/// The reason why a datagram, or the rest of it, had no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatagramDropped {
@@ -148,13 +148,13 @@ pub enum DatagramDropped {
     /// The association dropped the chunks.
     #[error(transparent)]
     Chunks(#[from] PacketDropped),
-    /// The handshake failed on it; the association says why.
+    /// The handshake failed on it; the association has the reason.
     #[error("the handshake failed")]
     Failed,
     /// The association is over.
     #[error("the association is over")]
     Closed,
-    /// The endpoint has as many half-open handshakes as it takes.
+    /// The endpoint has the maximum number of half-open handshakes.
     #[error("too many handshakes are half-open")]
     TooManyHalfOpen,
 }

@@ -3,7 +3,7 @@
 //! **Unstable**: the interface and the bytes may change with any version. Connection migration is still missing: a peer may change its UDP port,
 //! but not its address. Applications use the crate `festina`.
 //!
-//! rustls derives all keys by the rules of QUIC (RFC 9001); there is no cryptography in here. `docs/secure-format.md` shows every bit.
+//! rustls derives all keys by the rules of QUIC (RFC 9001); this crate contains no cryptography. `docs/secure-format.md` shows every bit.
 //!
 //! | module | content |
 //! |---|---|

@@ -21,11 +21,11 @@ use crate::wire::{
 /// Limits on handshakes that are not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfOpenLimits {
-    /// Half-open associations at most; further hellos are ignored.
+    /// Maximum number of half-open associations; further hellos are ignored.
     pub total_max: usize,
     /// From this many half-open associations on, hellos without a proof of their address are answered by a retry, which costs no state.
     pub unproved_max: usize,
-    /// The same for hellos without a proof in one second, whose cryptography would take the processor.
+    /// The same for the number of hellos without a proof in one second, since their cryptography takes CPU time.
     pub unproved_per_second_max: u32,
 }
 
@@ -43,7 +43,7 @@ pub struct Listener {
     proofs: Arc<Proofs>,
     limits: HalfOpenLimits,
     accepted: u64,
-    /// The present second, and the hellos without a proof that it took.
+    /// The current second, and the hellos without a proof accepted in it.
     recent: (u64, u32),
 }
 
@@ -51,7 +51,7 @@ pub struct Listener {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Incoming {
-    /// Nothing is to be done.
+    /// There is nothing to do.
     Ignored(DatagramDropped),
     /// One datagram was appended to the reply buffer, at most three times as long as the one that it answers.
     Reply,
@@ -124,7 +124,7 @@ impl Listener {
         self.recent.1
     }
 
-    /// Whether a hello carries a proof of its address. The datagram is left as it is.
+    /// Returns whether a hello carries a proof of its address. The datagram is left as it is.
     fn check_proof(
         &self,
         now: Instant,
@@ -186,7 +186,7 @@ impl Listener {
         let mut association = SecureAssociation::half_open(now, &self.context, channel, from, (nonce, &self.proofs));
         match association.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram) {
             Err(dropped) if association.failure().is_none() => Incoming::Ignored(dropped),
-            // A failed one tells its peer why.
+            // A failed one reports the reason to its peer.
             _ => Incoming::HalfOpen(Box::new(association)),
         }
     }

@@ -1,7 +1,7 @@
 //! The parameter blob that each side puts into its TLS handshake, where QUIC has its transport parameters (RFC 9001 §8.2).
 //!
-//! It has the form of those (RFC 9000 §18): identifier, length and value. The first two are variable-length integers, written in one or two
-//! bytes. TLS authenticates it. Unknown parameters are passed over.
+//! It has the form of those (RFC 9000 §18): identifier, length and value. The first two are variable-length integers, written in one or two bytes.
+//! TLS authenticates it. Unknown parameters are ignored.
 
 use crate::wire::{CONNECTION_ID_BYTES, ConnectionId};
 
@@ -36,7 +36,7 @@ pub struct Parameters {
     pub token: Vec<u8>,
 }
 
-/// A blob that is cut short, too long, or says something twice.
+/// A blob that is truncated, too long, or contains a parameter twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the parameters are malformed")]
 pub struct Malformed;

@@ -1,6 +1,6 @@
-//! Puts handshake bytes in order that arrive in numbered fragments, in bounded memory.
+//! Reassembles handshake bytes from numbered fragments, in bounded memory.
 
-/// Gaps that are remembered. A fragment that would open one more is dropped, and is repeated by the peer.
+/// Maximum number of gaps. A fragment that would open one more is dropped, and the peer repeats it.
 const RANGES_MAX: usize = 32;
 
 /// The handshake bytes of one level as they arrive.
@@ -26,7 +26,7 @@ impl Reassembly {
         Self { bytes_max, bytes: Vec::new(), ranges: Vec::new(), read: 0 }
     }
 
-    /// Takes a fragment in. Bytes that were received before keep their values.
+    /// Inserts a fragment. Bytes that were received before keep their values.
     ///
     /// # Errors
     /// The fragment ends beyond the limit.
@@ -74,7 +74,7 @@ impl Reassembly {
         self.read
     }
 
-    /// The bytes that can be read now, in order. They are returned once.
+    /// Returns the bytes that can be read now, in order. Each is returned once.
     pub fn read(&mut self) -> &[u8] {
         let from = self.read;
         if let Some(&(start, end)) = self.ranges.first()

@@ -33,7 +33,7 @@ pub(crate) fn initial_suite(provider: &CryptoProvider) -> Option<&'static Tls13C
     provider.cipher_suites.iter().find(is_initial)?.tls13()
 }
 
-/// A packet that was not protected.
+/// The reason why a packet was not protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
     /// The key has protected as many packets as is safe, and the peer has not confirmed the last update (RFC 9001 §6.6).
@@ -47,7 +47,7 @@ pub enum SealError {
     TooLong,
 }
 
-/// A received packet that was dropped.
+/// The reason why a received packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// It is too short to be a protected packet.
@@ -56,7 +56,7 @@ pub enum OpenError {
     /// It was not protected with the keys of this connection.
     #[error("the packet is not authentic")]
     NotAuthentic,
-    /// Its number was received before, or is too old to tell.
+    /// Its number was received before, or is too old to decide.
     #[error("the packet is a duplicate or very late")]
     Duplicate,
     /// It sets bits that must be zero.
@@ -129,7 +129,7 @@ fn unmask(
     Ok(Unmasked { first, number: window.unwrap(truncated), header_bytes: number_at + truncated.len() })
 }
 
-/// Decrypts a packet whose header is plain already. On success the payload starts behind the header.
+/// Decrypts a packet whose header is already unprotected. On success the payload starts behind the header.
 fn decrypt(key: &dyn PacketKey, unmasked: &Unmasked, packet: &mut [u8]) -> Result<usize, OpenError> {
     let (header, payload) = packet.split_at_mut_checked(unmasked.header_bytes).ok_or(OpenError::TooShort)?;
     if payload.len() < TAG_BYTES {
@@ -163,8 +163,8 @@ impl LongKeys {
         Self { level, keys, next_number: 0, window: ReplayWindow::default(), failures: 0 }
     }
 
-    /// The same for a side that keeps nothing of the packets it sends. Their numbers start in the middle of the peer's window, so that they do
-    /// not collide with those of a side that does.
+    /// The same for a side that keeps no state of the packets it sends. Their numbers start in the middle of the peer's window, so that they do not
+    /// collide with those of a side that does.
     #[must_use]
     pub fn stateless(level: Level, keys: Keys) -> Self {
         Self { next_number: window::WINDOW_NUMBERS / 2, ..Self::new(level, keys) }
@@ -248,7 +248,7 @@ struct Phase {
 #[derive(Clone, Copy, Debug, Default)]
 struct Numbers {
     next: u64,
-    /// `next` when the peer was last heard.
+    /// `next` at the time of the peer's latest packet.
     at_last_heard: u64,
 }
 
@@ -301,7 +301,7 @@ impl Traffic {
         let sealed = protect(keys, number, buffer, (start, payload_at, if is_wide { 4 } else { NUMBER_BYTES }));
         match sealed {
             Ok(()) => self.numbers.next += 1,
-            // Nothing leaves under this number, so the next packet may have it.
+            // No packet was sent with this number, so the next one may have it.
             Err(_) => buffer.truncate(start),
         }
         sealed

@@ -23,7 +23,7 @@ pub(crate) enum Space {
 
 /// Keys that became available.
 pub(crate) enum NewKeys {
-    /// Of a resumed session, for one direction. Both members are the same, one to seal and one to open.
+    /// Keys of a resumed session, for one direction. Both members are the same, one to seal and one to open.
     Early(Keys),
     Handshake(Keys),
     Traffic(KeyChange),
@@ -68,7 +68,7 @@ impl Tls {
         }
     }
 
-    /// Takes handshake bytes. Bytes of another level than TLS reads now are kept or ignored, never read out of turn.
+    /// Processes handshake bytes. Bytes of a level that TLS does not read now are kept or ignored, never read out of order.
     ///
     /// # Errors
     /// The handshake failed.
@@ -94,7 +94,7 @@ impl Tls {
         }
     }
 
-    /// Takes what TLS has to send, and its new keys.
+    /// Takes the bytes that TLS has to send, and its new keys.
     fn write(&mut self) -> Vec<NewKeys> {
         let mut keys = Vec::new();
         if self.space == Space::Initial

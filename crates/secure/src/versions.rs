@@ -4,12 +4,12 @@ use crate::wire::{CONNECTION_ID_BYTES, ConnectionId, Header, Level, LongHeader, 
 
 /// Longest connection ID of any version (RFC 8999 §5.1).
 const ANY_ID_BYTES_MAX: usize = 255;
-/// Versions that are read from one packet.
+/// Maximum number of versions read from one packet.
 const VERSIONS_MAX: usize = 16;
 /// QUIC version 1 (RFC 9000 §15).
 const QUIC_V1: u32 = 1;
 
-/// The "version" by which an endpoint for plain SCTP answers: `SCTP`.
+/// The "version" in the answer of an endpoint for plain SCTP: `SCTP`.
 const PLAIN_SCTP: u32 = 0x5343_5450;
 
 /// A list of versions that a peer offered.
@@ -45,8 +45,8 @@ pub fn write_versions(datagram: &[u8], reply: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Appends the answer of an endpoint for plain SCTP to a client's hello, so that the client reports at once that the two do not fit. The answer is
-/// shorter than the datagram. Returns `false`, without effect, if the datagram is no hello.
+/// Appends the answer of an endpoint for plain SCTP to a client's hello, so that the client reports the mismatch at once. The answer is shorter than
+/// the datagram. Returns `false`, without effect, if the datagram is no hello.
 #[must_use]
 pub fn write_plain_sctp(datagram: &[u8], reply: &mut Vec<u8>) -> bool {
     let Ok(Header::Long(LongHeader { level: Level::Initial, destination, source, .. })) = read_header(datagram) else {
@@ -71,7 +71,7 @@ fn write_list(reply: &mut Vec<u8>, ids: [&[u8]; 2], version: u32) {
     reply.extend_from_slice(&version.to_be_bytes());
 }
 
-/// Reads the answer to a client's packet from `source` to `destination`. Nothing authenticates it.
+/// Reads the answer to a client's packet from `source` to `destination`. It is not authenticated.
 #[must_use]
 pub fn read_versions(datagram: &[u8], source: ConnectionId, destination: ConnectionId) -> Option<Versions> {
     let (version, ids, list) = split(datagram)?;

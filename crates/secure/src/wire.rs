@@ -8,7 +8,7 @@ pub const VERSION: u32 = 0x4653_5401;
 pub const CONNECTION_ID_BYTES: usize = 8;
 /// Length of the authentication tag in bytes (RFC 9001 §5.3).
 pub const TAG_BYTES: usize = 16;
-/// Bytes that a protected packet has more than the chunks in it.
+/// Bytes that a protected packet has in addition to its chunks.
 pub const SHORT_OVERHEAD_BYTES: usize = SHORT_HEADER_BYTES + NUMBER_BYTES + TAG_BYTES;
 
 /// Length of a long header without its packet number.
@@ -17,14 +17,14 @@ pub const LONG_HEADER_BYTES: usize = 1 + 4 + 2 * (1 + CONNECTION_ID_BYTES) + LEN
 pub const SHORT_HEADER_BYTES: usize = 1 + CONNECTION_ID_BYTES;
 /// Length of a packet number in a long header, and of most in short ones.
 pub const NUMBER_BYTES: usize = 2;
-/// Bytes that a packet with a long header has more than its frames.
+/// Bytes that a packet with a long header has in addition to its frames.
 pub const LONG_OVERHEAD_BYTES: usize = LONG_HEADER_BYTES + NUMBER_BYTES + TAG_BYTES;
 /// Bytes of a fragment frame before the handshake bytes.
 pub const FRAGMENT_HEADER_BYTES: usize = 1 + 2 + 2;
 /// Bytes of a message frame before the payload.
 pub const MESSAGE_HEADER_BYTES: usize = 1 + 2 + 4 + 2;
 
-/// Most bytes of frames in a packet with a long header, whose length field has two bytes.
+/// Maximum number of bytes of frames in a packet with a long header, whose length field has two bytes.
 pub const LONG_PAYLOAD_BYTES_MAX: usize = 0xffff - NUMBER_BYTES - TAG_BYTES;
 
 const LENGTH_BYTES: usize = 2;
@@ -39,7 +39,7 @@ const KEY_PHASE: u8 = 0b100;
 /// Bits that are zero before protection (RFC 9000 §17.2, §17.3.1).
 const SHORT_RESERVED: u8 = 0b1_1000;
 const LONG_RESERVED: u8 = 0b1100;
-/// The length of the packet number less one.
+/// The length of the packet number minus one.
 const NUMBER_LENGTH: u8 = 0b11;
 
 /// Identifies a connection in the packets that its holder receives.
@@ -57,7 +57,7 @@ pub enum Level {
     Handshake,
 }
 
-/// A long header as it arrived: its first byte and its packet number are still protected.
+/// A received long header; its first byte and its packet number are still protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongHeader {
     /// Keys that protect the packet.
@@ -221,7 +221,7 @@ impl FirstByte {
         self.0 & KEY_PHASE != 0
     }
 
-    /// Returns whether all reserved bits are zero, which is asked only of authenticated packets (RFC 9000 §17.3.1).
+    /// Returns whether all reserved bits are zero, which is required only of authenticated packets (RFC 9000 §17.3.1).
     #[must_use]
     pub fn reserved_bits_are_zero(self) -> bool {
         let reserved = if self.0 & 0x80 == 0 { SHORT_RESERVED } else { LONG_RESERVED };
@@ -239,7 +239,7 @@ pub enum Frame<'a> {
         /// The handshake bytes.
         bytes: &'a [u8],
     },
-    /// The server has a client prove its address: the client repeats its hello with this token (RFC 9000 §8.1.2).
+    /// The server asks a client to prove its address: the client repeats its hello with this token (RFC 9000 §8.1.2).
     Retry(&'a [u8]),
     /// The token of a [`Frame::Retry`].
     Token(&'a [u8]),
@@ -248,16 +248,16 @@ pub enum Frame<'a> {
         /// The alert or refusal.
         code: u16,
     },
-    /// A message that leaves with the client's hello, in a packet with early keys.
+    /// A message sent with the client's hello, in a packet with early keys.
     Message {
-        /// The stream it names. It stands outside of that stream's order.
+        /// Its stream. It is delivered regardless of the stream's order.
         stream: u16,
         /// Payload protocol identifier (RFC 9260 §3.3.1).
         ppid: u32,
         /// The payload.
         bytes: &'a [u8],
     },
-    /// The server has delivered as many messages of the client's packet with early keys.
+    /// The server has delivered this number of messages from the client's packet with early keys.
     EarlyReceived {
         /// Number of messages.
         count: u8,
@@ -339,7 +339,7 @@ impl<'a> Iterator for Frames<'a> {
 }
 
 impl Frame<'_> {
-    /// Appends the frame. Fragments and tokens are never longer than their length fields can say.
+    /// Appends the frame. Fragments and tokens are never longer than their length fields can state.
     pub fn write(&self, buffer: &mut Vec<u8>) {
         match *self {
             Self::Fragment { offset, bytes } => {

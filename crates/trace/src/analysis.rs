@@ -1,11 +1,11 @@
 //! Analysis of the streams of a capture: whether they are thin, their losses, retransmissions with their causes, and the cost.
 //!
-//! Packets go in, one by one, in the order of their file; findings come out, the last of them after [`Analyser::finish`]. Memory is
-//! bounded by the conversations that are alive: one that is silent for [`AnalyserOptions::idle_max`], or the longest silent of too many, is
-//! retired, which is a finding too.
+//! Packets are passed in one by one, in the order of their file. Findings are returned, the last ones after
+//! [`Analyser::finish`]. Memory is bounded by the number of live conversations: one that is silent for
+//! [`AnalyserOptions::idle_max`], or the longest silent one if there are too many, is retired, which is also a finding.
 //!
-//! The judgement of causes and delays is that of the sender's side: a capture made there is the most exact. One from the middle of the path
-//! still shows all retransmissions, but its delays lack the way between sender and capture.
+//! Causes and delays are judged from the sender's side, so a capture made there is the most exact. One from the middle
+//! of the path still shows all retransmissions, but its delays lack the way between sender and capture.
 
 #[cfg(feature = "arrow")]
 pub mod batch;
@@ -65,15 +65,15 @@ impl Default for AnalyserOptions {
     }
 }
 
-/// Something that was found.
+/// A finding of the analysis.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Finding {
     /// A write was acknowledged. Only with [`AnalyserOptions::details`].
     Write(Write),
-    /// Something was sent again, and its fate is known. Only with [`AnalyserOptions::details`].
+    /// A retransmission, once its fate is known. Only with [`AnalyserOptions::details`].
     Retransmission(Retransmission),
-    /// Data came in an order other than that of its sequence numbers, without being sent again. Only with
+    /// Data was seen in an order other than that of its sequence numbers, without being retransmitted. Only with
     /// [`AnalyserOptions::details`].
     OutOfOrder(OutOfOrder),
     /// A stream has ended, with its conversation or with the capture. After its writes and retransmissions.
@@ -87,7 +87,7 @@ pub struct Summary {
     pub packets: u64,
     /// Packets that are not TCP, UDP or SCTP, or whose headers were not captured, and fragments of incomplete packets.
     pub packets_other: u64,
-    /// Duplicate packets of TCP and SCTP: the same number in IPv4, the same transport header. They are left out.
+    /// Duplicate packets of TCP and SCTP: the same number in IPv4, the same transport header. They are ignored.
     pub packets_again: u64,
     /// Conversations that began.
     pub conversations: u64,
@@ -112,7 +112,7 @@ pub struct Analyser {
     summary: Summary,
 }
 
-/// Findings on their way out.
+/// Findings that were not returned yet.
 #[derive(Debug, Default)]
 struct Sink {
     findings: VecDeque<Finding>,
@@ -159,8 +159,8 @@ impl LiveStream<'_> {
     }
 }
 
-/// Analyses a capture from its beginning to its end. `each` gets the findings. If the capture is damaged, the part before counts, and the error is
-/// returned with the summary.
+/// Analyses a capture from its beginning to its end. `each` gets the findings. If the capture is damaged, the part
+/// before the damage is analysed, and the error is returned with the summary.
 pub fn analyse(
     source: impl Read,
     mut analyser: Analyser,
@@ -185,20 +185,19 @@ pub fn analyse(
 }
 
 impl Analyser {
-    /// An analyser that has seen nothing.
+    /// Creates an analyser.
     pub fn new(options: AnalyserOptions) -> Self {
         Self { options, sink: Sink { details: options.details, ..Sink::default() }, ..Self::default() }
     }
 
-    /// Delays to delivery are known as well: by what a capture at the receiver says, which must be
-    /// [aligned](ReceiverSide::align).
+    /// Adds delays to delivery, from a capture at the receiver, which must be [aligned](ReceiverSide::align).
     #[must_use]
     pub fn with_receiver(mut self, receiver: ReceiverSide) -> Self {
         self.receiver = Some(receiver);
         self
     }
 
-    /// The next packet of the capture.
+    /// Analyses the next packet of the capture.
     ///
     /// # Errors
     /// If it is of a kind of link that is not known.
@@ -227,7 +226,7 @@ impl Analyser {
         self.sink.findings.pop_front()
     }
 
-    /// The capture has ended: all that is alive becomes findings, in the order in which it began.
+    /// Ends the capture: all live conversations become findings, in the order in which they began.
     pub fn finish(&mut self) {
         self.dissector.finish();
         for conversation in self.table.drain() {
@@ -235,7 +234,7 @@ impl Analyser {
         }
     }
 
-    /// The streams that have not ended, in no particular order: for who watches while packets come.
+    /// Returns the streams that have not ended, in no particular order: for live views.
     pub fn alive(&self) -> impl Iterator<Item = LiveStream<'_>> {
         self.table
             .iter()
@@ -243,7 +242,7 @@ impl Analyser {
             .map(|stream| LiveStream(stream))
     }
 
-    /// The packets read so far.
+    /// Returns the counts of packets read so far.
     pub fn summary(&self) -> Summary {
         let packets_other = self.summary.packets_other + self.dissector.given_up();
         Summary { conversations: self.table.begun(), packets_other, ..self.summary }
@@ -271,7 +270,7 @@ impl Analyser {
     }
 
     fn take_packet(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>) {
-        // The capture may hold this very packet already: it was made at several places of the path.
+        // The capture may contain this packet already, if it was made at several places of the path.
         if parsed.key.protocol != Protocol::Udp && self.sightings.is_again(parsed, packet.at) {
             self.summary.packets_again += 1;
             return;
@@ -295,7 +294,8 @@ impl Analyser {
         }
     }
 
-    /// The conversation of the packet. A SYN or INIT with another number begins another one between the same ends.
+    /// Returns the conversation of the packet. A SYN or INIT with another number begins a new one between the same
+    /// ends.
     fn hear(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, initial: Option<u32>) -> Slot {
         let slot = self.table.hear(parsed.key, packet.at);
         if initial.is_none() {
@@ -313,7 +313,7 @@ impl Analyser {
         self.table.hear(parsed.key, packet.at)
     }
 
-    /// The stream of the packet's sender. A new one begins with `start`.
+    /// Returns the stream of the packet's sender. A new one begins with `start`.
     fn stream(&mut self, slot: Slot, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, start: u32) -> &mut Stream {
         let has_timestamps = matches!(parsed.content, Content::Tcp(Tcp { timestamps: Some(_), .. }));
         let receiver = &mut self.receiver;
@@ -386,7 +386,7 @@ impl Analyser {
             let tsval = tcp.timestamps.map_or(0, |(value, _)| value);
             let copy = Copy { at: packet.at, packet: packet.number, tsval };
             let bytes = tcp.payload_bytes;
-            let sent = Sent { copy, departure, start, end, bytes, rides_along: false, framing: None };
+            let sent = Sent { copy, departure, start, end, bytes, is_with_new_data: false, framing: None };
             stream.sent(&sent, &mut sink);
             self.sink = sink;
         }
@@ -418,9 +418,10 @@ impl Analyser {
         let has_missing = missing.contains(&true);
         for (data, is_missing) in sctp.data.iter().zip(missing) {
             let start = stream.unwrap.see(data.tsn);
-            let rides_along = start < highest && (has_new || has_missing || sctp.is_cut) && !is_missing;
+            let is_with_new_data = start < highest && (has_new || has_missing || sctp.is_cut) && !is_missing;
             let framing = Some((data.is_beginning, data.is_end));
-            let sent = Sent { copy, departure: None, start, end: start + 1, bytes: data.bytes, rides_along, framing };
+            let sent =
+                Sent { copy, departure: None, start, end: start + 1, bytes: data.bytes, is_with_new_data, framing };
             stream.sent(&sent, &mut sink);
         }
         self.sink = sink;
@@ -446,7 +447,7 @@ impl Conversation {
         }
     }
 
-    /// A packet opens the conversation or agrees to it with this first number, or is one that follows.
+    /// Handles a packet that opens the conversation or accepts it with this first number, or a later one.
     fn hear_handshake(&mut self, from: usize, at: Instant, initial: Option<u32>) {
         if let (Some(opened), None) = (self.opened_at[1 - from], self.answered_ns[1 - from]) {
             self.answered_ns[1 - from] = Some(estimate::ns_between(opened, at));
@@ -475,7 +476,7 @@ impl Stream {
             len += 1;
         }
         let mut blocks = blocks.get(..len).unwrap_or_default();
-        // A first block below the acknowledgement, or within the second, is one that came twice (RFC 2883 §4).
+        // A first block below the acknowledgement, or within the second, reports a duplicate (RFC 2883 §4).
         if let Some((&(start, end), rest)) = blocks.split_first() {
             let is_within = rest.first().is_some_and(|&(from, to)| from <= start && end <= to);
             if start < through || is_within {
@@ -488,7 +489,7 @@ impl Stream {
         self.acknowledged(&ack, sink);
     }
 
-    /// A SACK came.
+    /// Handles a SACK.
     fn sctp_sack(&mut self, packet: &CapturedPacket<'_>, sack: &headers::Sack, is_pure: bool, sink: &mut Sink) {
         let Some(cumulative) = self.unwrap.near(sack.cumulative) else { return };
         let near = |tsn: u32| self.unwrap.near(tsn).unwrap_or(0);

@@ -7,7 +7,7 @@ use ruzstd::decoding::FrameDecoder;
 
 use crate::read::ReadError;
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// A compressed capture that expands beyond this...
@@ -15,7 +15,7 @@ const EXPANDED_BYTES_FREE: u64 = 1 << 30;
 /// ... and to more than this many times its size is no capture but an attempt to waste time. Captures of all-zero payload reach some 400.
 const EXPANSION_MAX: u64 = 800;
 
-/// What a source begins with, put back in front of it.
+/// A source with its first bytes put back in front.
 type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// A source in front of a decoder.
@@ -32,7 +32,7 @@ enum Form<R: Read> {
 }
 
 impl<R: Read> Expanded<R> {
-    /// Looks at the first bytes.
+    /// Reads the first bytes to detect the format.
     pub(crate) fn new(mut source: R) -> Result<Self, ReadError> {
         let mut start = Vec::with_capacity(4);
         source.by_ref().take(4).read_to_end(&mut start).map_err(|source| ReadError::Io { offset: 0, source })?;
@@ -81,7 +81,7 @@ impl<R: Read> Read for Counting<R> {
     }
 }
 
-/// A decoder that stops when too much comes out of too little.
+/// A decoder that stops when the output is too large for its input.
 struct Bounded<D> {
     decoder: D,
     expanded_bytes: u64,

@@ -22,11 +22,11 @@ pub(crate) struct Transport<'a> {
     pub(crate) len: usize,
     /// IPv4's identification; `None` if it is zero, as in packets with the flag DF, or in IPv6.
     pub(crate) identification: Option<u16>,
-    /// Where this belongs if it is a part only.
+    /// The place of the data in its packet, if it is a fragment.
     fragment: Option<Fragment>,
 }
 
-/// The kinds of links that are known.
+/// The supported link types.
 mod link {
     pub(super) const NULL: u16 = 0;
     pub(super) const ETHERNET: u16 = 1;
@@ -43,10 +43,10 @@ mod link {
     pub(super) const LINUX_COOKED_2: u16 = 276;
 }
 
-/// VLAN tags, MPLS labels, IPv6 extension headers or tunnels in a row that are looked through.
+/// Maximum number of VLAN tags, MPLS labels, IPv6 extension headers or tunnels in a row.
 const NESTING_MAX: usize = 8;
 
-/// What a captured packet holds.
+/// The contents of a captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dissected<'a> {
     /// A transport, the innermost if IP packets are nested.
@@ -59,11 +59,11 @@ pub(crate) enum Dissected<'a> {
     Other,
 }
 
-/// Takes the packets of a capture apart, one after the other.
+/// Dissects the packets of a capture, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Dissector {
     fragments: Fragments,
-    /// The packet whose last fragment came last.
+    /// The packet that the latest fragment completed.
     whole: Vec<u8>,
 }
 
@@ -88,7 +88,7 @@ impl Dissector {
         };
         let whole = Transport { bytes: &self.whole, len, fragment: None, ..found };
         let whole = if source.is_ipv6() { behind_extensions(whole) } else { Some(whole) };
-        // Fragments of fragments are left out.
+        // Fragments of fragments are ignored.
         let whole = whole.map(|whole| innermost(whole, 0)).filter(|whole| whole.fragment.is_none());
         Ok(whole.map_or(Dissected::Other, Dissected::Transport))
     }
@@ -104,7 +104,7 @@ impl Dissector {
     }
 }
 
-/// The IP packet behind the header of the link; `None` if there is none.
+/// Returns the IP packet behind the header of the link, or `None` if there is none.
 fn network<'a>(packet: &CapturedPacket<'a>) -> Result<Option<&'a [u8]>, ReadError> {
     let data = packet.data;
     let typed = |type_at: usize, len: usize| behind_ether_type(u16_at(data, type_at)?, data.get(len..)?);
@@ -122,7 +122,7 @@ fn network<'a>(packet: &CapturedPacket<'a>) -> Result<Option<&'a [u8]>, ReadErro
     })
 }
 
-/// The transport inside of all tunnels, or the fragment that must be put together first.
+/// Returns the transport inside all tunnels, or the fragment that must be reassembled first.
 fn innermost(mut found: Transport<'_>, missing: usize) -> Transport<'_> {
     for _ in 0..NESTING_MAX {
         if found.fragment.is_some() {
@@ -136,7 +136,7 @@ fn innermost(mut found: Transport<'_>, missing: usize) -> Transport<'_> {
     found
 }
 
-/// The data after an IP header of either version.
+/// Returns the data after an IP header of either version.
 fn ip_packet(ip: &[u8], missing: usize) -> Option<Transport<'_>> {
     match ip.first()? >> 4 {
         4 => ipv4(ip, missing),
@@ -145,8 +145,8 @@ fn ip_packet(ip: &[u8], missing: usize) -> Option<Transport<'_>> {
     }
 }
 
-/// The IP packet inside of a tunnel's: IP in IP (RFC 2003, RFC 2473), GRE (RFC 2784, RFC 2890), VXLAN (RFC 7348), Geneve
-/// (RFC 8926) or GTP-U (3GPP TS 29.281 §5).
+/// Returns the IP packet inside a tunnel's packet: IP in IP (RFC 2003, RFC 2473), GRE (RFC 2784, RFC 2890), VXLAN (RFC
+/// 7348), Geneve (RFC 8926) or GTP-U (3GPP TS 29.281 §5).
 fn tunnelled<'a>(outer: &Transport<'a>) -> Option<&'a [u8]> {
     const IP_IN_IP: [u8; 2] = [4, 41];
     const GRE: u8 = 47;
@@ -161,7 +161,7 @@ fn tunnelled<'a>(outer: &Transport<'a>) -> Option<&'a [u8]> {
         protocol if IP_IN_IP.contains(&protocol) => Some(outer.bytes),
         GRE => gre(outer.bytes),
         UDP if outer.bytes.get(2..4) == Some(&VXLAN_PORT) => {
-            // Of VXLAN's flags only the one that says that there is a network identifier must be set.
+            // Of VXLAN's flags only the one for the network identifier must be set.
             let has_identifier = outer.bytes.get(8)? & 0x08 != 0;
             has_identifier.then(|| outer.bytes.get(UDP_AND_VXLAN_BYTES..).and_then(ethernet)).flatten()
         }
@@ -176,7 +176,7 @@ fn tunnelled<'a>(outer: &Transport<'a>) -> Option<&'a [u8]> {
     }
 }
 
-/// The user's packet behind a GTP-U header of version 1.
+/// Returns the user's packet behind a GTP-U header of version 1.
 fn gtp(bytes: &[u8]) -> Option<&[u8]> {
     const VERSION_AND_KIND: u8 = 0xf0;
     const VERSION_1: u8 = 0x30;
@@ -205,7 +205,7 @@ fn gtp(bytes: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The data after a GRE header of version 0.
+/// Returns the data after a GRE header of version 0.
 fn gre(bytes: &[u8]) -> Option<&[u8]> {
     const VERSION: u8 = 0x07;
     const CHECKSUM_KEY_SEQUENCE: [u8; 3] = [0x80, 0x20, 0x10];
@@ -219,14 +219,14 @@ fn gre(bytes: &[u8]) -> Option<&[u8]> {
     behind_ether_type(u16_at(header, 2)?, rest)
 }
 
-/// The IP packet in an Ethernet frame.
+/// Returns the IP packet in an Ethernet frame.
 fn ethernet(data: &[u8]) -> Option<&[u8]> {
     behind_ether_type(u16_at(data, 12)?, data.get(14..)?)
 }
 
 const PPPOE_BYTES: usize = 6;
 
-/// The IP packet behind a field with this EtherType, which may announce tags, labels or another header first.
+/// Returns the IP packet behind a field with this EtherType. Tags, labels or another header may come first.
 fn behind_ether_type(mut ether_type: u16, mut rest: &[u8]) -> Option<&[u8]> {
     const IP: [u16; 2] = [0x0800, 0x86dd];
     const VLAN_TAGS: [u16; 4] = [0x8100, 0x88a8, 0x9100, 0x9200];
@@ -254,7 +254,8 @@ fn behind_ether_type(mut ether_type: u16, mut rest: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The IP packet behind labels of MPLS (RFC 3032 §2.1). They do not state the protocol; [`ip_packet`] looks at its version.
+/// Returns the IP packet behind labels of MPLS (RFC 3032 §2.1). They do not state the protocol; [`ip_packet`] looks at
+/// its version.
 fn behind_labels(mut rest: &[u8]) -> Option<&[u8]> {
     const BOTTOM_OF_STACK: u8 = 1;
     for _ in 0..NESTING_MAX {
@@ -267,7 +268,7 @@ fn behind_labels(mut rest: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The IP packet in a frame of PPP (RFC 1661 §2, RFC 1662 §3.1), whose fields may be compressed.
+/// Returns the IP packet in a frame of PPP (RFC 1661 §2, RFC 1662 §3.1), whose fields may be compressed.
 fn ppp(frame: &[u8]) -> Option<&[u8]> {
     const ADDRESS_AND_CONTROL: &[u8] = &[0xff, 3];
     const IPV4: u16 = 0x21;
@@ -322,7 +323,7 @@ fn ipv6(ip: &[u8], missing: usize) -> Option<Transport<'_>> {
     behind_extensions(found)
 }
 
-/// The data after IPv6's extension headers (RFC 8200 §4, RFC 4302 §2.2), or the fragment that is in the way.
+/// Returns the data after IPv6's extension headers (RFC 8200 §4, RFC 4302 §2.2), or the fragment among them.
 fn behind_extensions(mut found: Transport<'_>) -> Option<Transport<'_>> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;

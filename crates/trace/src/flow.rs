@@ -1,4 +1,4 @@
-//! What the applications of a capture wrote: times and sizes of new data, flow by flow.
+//! The writes of the applications in a capture: times and sizes of new data, flow by flow.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,7 +10,7 @@ use crate::bytes::{u16_at, u32_at};
 use crate::dissect::{Dissected, Dissector, Transport};
 use crate::read::{PacketReader, ReadError};
 
-/// The most flows and writes that are gathered.
+/// Maximum number of flows, and of writes.
 const FLOWS_MAX: usize = 1 << 20;
 const WRITES_MAX: usize = 1 << 23;
 
@@ -30,29 +30,29 @@ pub enum Protocol {
 pub struct Flow {
     /// The transport protocol.
     pub protocol: Protocol,
-    /// Who wrote.
+    /// The sender.
     pub source: SocketAddr,
-    /// To whom.
+    /// The receiver.
     pub destination: SocketAddr,
     /// The application's writes, in the order of time. Never empty.
     pub writes: Vec<FlowWrite>,
 }
 
-/// New data in one packet, or of SCTP in one chunk.
+/// New data in one packet, or in SCTP in one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowWrite {
-    /// When, since the first packet of the capture.
+    /// Time since the first packet of the capture.
     pub at: Duration,
-    /// How much; at least one byte.
+    /// Size; at least one byte.
     pub size: ByteCount,
 }
 
-/// Reads a capture, pcap or pcapng, and tells for each flow that carried data when it carried how much, flows in the
-/// order of their first data.
+/// Reads a capture, pcap or pcapng, and returns the times and sizes of data for each flow with data, in the order of
+/// their first data.
 ///
-/// Data that was sent before is left out: in TCP data below the highest sequence number sent, in SCTP chunks
-/// with a TSN not above the highest. What a replay of the result sends is therefore what the application wrote, as far as
-/// the packets tell, and not what its transport made of losses.
+/// Data that was sent before is skipped: in TCP data below the highest sequence number sent, in SCTP chunks with a TSN
+/// not above the highest. So a replay sends the application's writes, as far as the packets show them, and not the
+/// retransmissions of its transport.
 ///
 /// # Errors
 /// If this is no capture, or a damaged or excessively large one, or from a kind of link that is not known.
@@ -130,7 +130,7 @@ impl Gatherer {
         let earliest = self.earliest.unwrap_or(Instant::ZERO);
         let mut flows: Vec<Gathered> = self.flows.into_iter().filter(|flow| !flow.writes.is_empty()).collect();
         for flow in &mut flows {
-            // Captures of several interfaces are not always in order; the sort keeps those of equal times as they came.
+            // Captures of several interfaces are not always in order; the sort is stable for equal times.
             flow.writes.sort_by_key(|(at, _)| *at);
         }
         flows.sort_by_key(|flow| flow.writes.first().map(|(at, _)| *at));
@@ -162,7 +162,7 @@ impl Gathered {
 
 const UDP_HEADER_BYTES: usize = 8;
 
-/// What of a TCP segment lies above all that was sent before (RFC 9293 §3.1).
+/// Records the part of a TCP segment above all data sent before (RFC 9293 §3.1).
 fn tcp(flow: &mut Gathered, at: Instant, transport: &Transport<'_>) {
     const SYN: u8 = 2;
     const RST: u8 = 4;
@@ -190,7 +190,7 @@ fn tcp(flow: &mut Gathered, at: Instant, transport: &Transport<'_>) {
     }
 }
 
-/// The user data of DATA and I-DATA chunks above the highest TSN so far (RFC 9260 §3.3.1, RFC 8260 §2.1).
+/// Records the user data of DATA and I-DATA chunks above the highest TSN so far (RFC 9260 §3.3.1, RFC 8260 §2.1).
 fn sctp(flow: &mut Gathered, at: Instant, packet: &[u8]) {
     const COMMON_HEADER_BYTES: usize = 12;
     const DATA: (u8, usize) = (0, 16);

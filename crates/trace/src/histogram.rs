@@ -4,7 +4,7 @@
 const DIVISIONS_LOG2: u32 = 7;
 const DIVISIONS: u64 = 1 << DIVISIONS_LOG2;
 
-/// How often which values occurred. Percentiles are exact within 0.8 %; count, sum, minimum and maximum are exact.
+/// A histogram of values. Percentiles are exact within 0.8 %; count, sum, minimum and maximum are exact.
 ///
 /// Only buckets that hold something take memory, 8 bytes each, and there are fewer than 7,500 of them: a thin stream has some dozens.
 ///
@@ -69,7 +69,7 @@ impl Histogram {
         }
     }
 
-    /// How many values were counted.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -103,7 +103,8 @@ impl Histogram {
         Some(self.max)
     }
 
-    /// The share of values up to each bucket, for a curve: the middle of the bucket and the share, which grow.
+    /// Returns the share of values up to each bucket, for a curve: the middle of the bucket and the share, both
+    /// ascending.
     #[expect(clippy::cast_precision_loss, reason = "for figures")]
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, f64)> {
         let total = self.count.max(1) as f64;
@@ -114,7 +115,7 @@ impl Histogram {
     }
 }
 
-/// Which value, counted from one in their order, a percentile is; `None` if there is no value.
+/// Returns the rank of a percentile, counted from one; `None` if there is no value.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -125,7 +126,7 @@ fn rank(percent: f64, count: u64) -> Option<u64> {
     (count > 0).then(|| ((percent / 100.0 * count as f64).ceil() as u64).clamp(1, count))
 }
 
-/// Values below 128 have a bucket each.
+/// Returns the bucket of a value. Values below 128 have a bucket each.
 #[expect(clippy::cast_possible_truncation, reason = "at most 58 powers of two with 128 buckets each")]
 fn bucket_of(value: u64) -> u32 {
     let Some(shift) = (value >> DIVISIONS_LOG2).checked_ilog2().map(|log| log + 1) else {

@@ -1,4 +1,4 @@
-//! IP packets around what a capture is about.
+//! IP packets around the transport packets of a capture.
 //!
 //! The headers are those of a plain sender: no options, hop limit 64, never fragmented, and right
 //! checksums (RFC 791, RFC 8200, RFC 768).
@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use festina_units::EcnCodepoint;
 
-/// Why something could not be put into an IP packet.
+/// The reason why a payload could not be put into an IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncapsulationError {
@@ -19,7 +19,7 @@ pub enum EncapsulationError {
         /// The destination address.
         to: IpAddr,
     },
-    /// The caller's payload is longer than the length field of a header can tell.
+    /// The caller's payload is longer than the length field of a header can state.
     #[error("{payload_bytes} bytes of payload are too long for one IP packet")]
     TooLong {
         /// The payload's length.
@@ -28,7 +28,7 @@ pub enum EncapsulationError {
     /// The caller's TCP options are longer than a header can be.
     #[error("{options_bytes} bytes of TCP options are more than 40")]
     OptionsTooLong {
-        /// How long they are with their padding.
+        /// Their length, padding included.
         options_bytes: usize,
     },
 }
@@ -63,7 +63,7 @@ pub fn encapsulate_udp(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Resu
     let mut checksum = addresses.pseudo_header(PROTOCOL_UDP, len);
     checksum.add(&header);
     checksum.add(payload);
-    // Zero would say that there is no checksum; its other form in ones' complement is sent instead.
+    // Zero would mean that there is no checksum; its other form in ones' complement is sent instead.
     let checksum = match checksum.value() {
         0 => u16::MAX,
         sum => sum,
@@ -117,7 +117,7 @@ impl Addresses {
         Ok(packet)
     }
 
-    /// The sum over what a transport checksum covers besides the segment itself.
+    /// Returns the sum over the fields that a transport checksum covers besides the segment itself.
     pub(crate) fn pseudo_header(&self, protocol: u8, segment_len: u16) -> InternetChecksum {
         let mut checksum = InternetChecksum::default();
         match self {
@@ -212,7 +212,7 @@ mod tests {
     const V6_A: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
     const V6_B: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2));
 
-    /// What a receiver computes over data that contains its checksum: zero if all is well.
+    /// Returns the receiver's sum over data that contains its checksum: zero if it is correct.
     fn receiver_sum(parts: &[&[u8]]) -> u16 {
         let mut checksum = InternetChecksum::default();
         for part in parts {

@@ -1,17 +1,17 @@
-//! Packet captures, out and in.
+//! Writing and reading packet captures.
 //!
-//! Out, for Wireshark and tshark:
+//! Writing, for Wireshark and tshark:
 //!
 //! - [`pcapng`]: writes a capture file, with nanosecond timestamps, interface names and comments
-//! - [`ip`]: puts an SCTP packet or a UDP payload into the IP packet that a capture holds
+//! - [`ip`]: puts an SCTP packet or a UDP payload into an IP packet
 //! - [`tcp`]: the same for a TCP segment
 //!
-//! In, from tcpdump, Wireshark and others:
+//! Reading, from tcpdump, Wireshark and others:
 //!
 //! - [`read`]: the packets of a pcap or pcapng file
 //! - `dissect`: the data behind link and IP headers
-//! - [`flow`]: when each flow wrote how much, for a replay
-//! - [`analysis`]: what a capture says about its streams: thinness, losses, repair, delays
+//! - [`flow`]: times and sizes of each flow's writes, for a replay
+//! - [`analysis`]: the streams of a capture: thinness, losses, repair, delays
 //!
 //! ```
 //! use festina_trace::{PcapngWriter, ip};

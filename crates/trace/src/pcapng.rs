@@ -9,12 +9,12 @@ use festina_units::Instant;
 
 /// Writes a capture to a file or to any other sink.
 ///
-/// Nothing is buffered here: wrap a file into a [`BufWriter`](io::BufWriter).
+/// It does not buffer: wrap a file into a [`BufWriter`](io::BufWriter).
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     sink: W,
     interface_count: u32,
-    /// The block that is being put together.
+    /// The block under construction.
     block: Vec<u8>,
 }
 
@@ -88,7 +88,7 @@ impl<W: Write> PcapngWriter<W> {
         self.write_block(block_type::ENHANCED_PACKET)
     }
 
-    /// Flushes the sink and gives it back.
+    /// Flushes the sink and returns it.
     ///
     /// # Errors
     /// If flushing fails.

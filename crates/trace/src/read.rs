@@ -1,7 +1,7 @@
 //! Reading captures: pcap, with times in micro- or nanoseconds, and pcapng, in either byte order, bare or compressed by gzip or zstd.
 //!
-//! A damaged file is an error that says where, never a panic, and costs no more memory than its largest packet. Packets before the
-//! damage is read.
+//! A damaged file gives an error with its place, never a panic, and needs no more memory than its largest packet.
+//! Packets before the damage are returned.
 
 mod source;
 
@@ -11,13 +11,13 @@ use source::Source;
 
 use festina_units::Instant;
 
-/// The largest packet and the largest block that make sense.
+/// Maximum size of a packet and of a block.
 const PACKET_BYTES_MAX: u32 = 1 << 20;
 const BLOCK_BYTES_MAX: u32 = 1 << 22;
-/// The most interfaces of one section of a pcapng file.
+/// Maximum number of interfaces of one section of a pcapng file.
 const INTERFACES_MAX: usize = 65_536;
 
-/// Why a capture cannot be read.
+/// The reason why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -26,16 +26,16 @@ pub enum ReadError {
     Io {
         /// How many bytes were read, expanded if it is compressed.
         offset: u64,
-        /// What the system or the format says.
+        /// The error of the system or of the decoder.
         source: io::Error,
     },
-    /// The file does not begin as captures do.
+    /// The file does not begin like a capture.
     #[error("this is neither a pcap nor a pcapng file")]
     NotACapture,
     /// The file contradicts itself.
     #[error("the capture is damaged at byte {offset}: {problem}")]
     Damaged {
-        /// Where the block or record starts that makes no sense.
+        /// Start of the invalid block or record.
         offset: u64,
         /// Description of the fault.
         problem: &'static str,
@@ -46,7 +46,7 @@ pub enum ReadError {
         /// Where the packet starts.
         offset: u64,
     },
-    /// Packets were captured on a kind of link that is not known here.
+    /// Packets were captured on an unsupported kind of link.
     #[error(
         "packets of link type {link_type} cannot be read, first at byte {offset}; known are Ethernet, PPP, Cisco HDLC, bare IP, loopback and Linux cooked"
     )]
@@ -56,12 +56,12 @@ pub enum ReadError {
         /// Where the packet starts.
         offset: u64,
     },
-    /// There is more in the file than is read.
+    /// The file exceeds a limit.
     #[error("the capture has more than {max} {what}")]
     TooMuch {
-        /// Of what.
+        /// The limited items.
         what: &'static str,
-        /// How many are read.
+        /// The limit.
         max: usize,
     },
 }
@@ -75,7 +75,7 @@ pub struct CapturedPacket<'a> {
     pub offset: u64,
     /// When it was seen, counted from the Unix epoch.
     pub at: Instant,
-    /// What kind of link it was seen on, a number of the tcpdump group's list.
+    /// The kind of link on which it was seen, a number of the tcpdump group's list.
     pub link_type: u16,
     /// Its bytes, as far as they were captured.
     pub data: &'a [u8],
@@ -113,7 +113,7 @@ struct Found<'a> {
 }
 
 impl<R: Read> PacketReader<R> {
-    /// Begins to read.
+    /// Opens a capture.
     ///
     /// # Errors
     /// If the source fails or this is no capture.
@@ -135,7 +135,7 @@ impl<R: Read> PacketReader<R> {
         Ok(Self { source, format, packets: 0 })
     }
 
-    /// The next packet; `None` at the end.
+    /// Returns the next packet, or `None` at the end.
     ///
     /// # Errors
     /// If the source fails, or the file is damaged or ends within a packet.
@@ -161,7 +161,7 @@ impl<R: Read> PacketReader<R> {
 const MICROSECONDS: u64 = 1_000_000;
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// The file header of pcap, behind the magic number.
+/// Reads the file header of pcap, behind the magic number.
 fn pcap<R: Read>(source: &mut Source<R>, order: Order, units_per_s: u64) -> Result<Format, ReadError> {
     let header = source.take(20)?;
     // Above the type are flags about checksums of Ethernet frames.
@@ -169,7 +169,7 @@ fn pcap<R: Read>(source: &mut Source<R>, order: Order, units_per_s: u64) -> Resu
     Ok(Format::Pcap { order, units_per_s, link_type })
 }
 
-/// One record of pcap.
+/// Reads one record of pcap.
 fn record<R: Read>(
     source: &mut Source<R>,
     order: Order,
@@ -196,7 +196,7 @@ mod block {
     pub(super) const FRAME_BYTES: u32 = 12;
 }
 
-/// A section header behind its type. It says in which byte order all that follows is written.
+/// Reads a section header, behind its type, and returns the byte order of the section.
 fn section<R: Read>(source: &mut Source<R>) -> Result<Order, ReadError> {
     let start = source.take(8)?;
     let order = match start {
@@ -210,7 +210,7 @@ fn section<R: Read>(source: &mut Source<R>) -> Result<Order, ReadError> {
     Ok(order)
 }
 
-/// Reads blocks until one holds a packet, whose type is read then.
+/// Reads blocks until one contains a packet. Its type has been read then.
 fn find_packet<R: Read>(
     source: &mut Source<R>,
     order: &mut Order,
@@ -241,7 +241,7 @@ fn find_packet<R: Read>(
     Ok(false)
 }
 
-/// An interface description of `len` bytes that was read.
+/// Parses an interface description of `len` bytes.
 fn interface<R: Read>(source: &Source<R>, order: Order, len: usize) -> Result<Interface, ReadError> {
     const OPTIONS_START: usize = 8;
     const LENGTH_BYTES: usize = 4;
@@ -270,7 +270,7 @@ fn interface<R: Read>(source: &Source<R>, order: Order, len: usize) -> Result<In
     Ok(interface)
 }
 
-/// Units in a second: a power of ten, or of two if the highest bit is set.
+/// Returns the units in a second: a power of ten, or of two if the highest bit is set.
 fn units_per_s(resolution: u8) -> Option<u64> {
     match resolution & 0x80 {
         0 => 10u64.checked_pow(u32::from(resolution)),
@@ -278,7 +278,8 @@ fn units_per_s(resolution: u8) -> Option<u64> {
     }
 }
 
-/// A packet block behind its type: the interface, two words of time, captured and original length, and the bytes.
+/// Reads a packet block, behind its type: the interface, two words of time, captured and original length, and the
+/// bytes.
 fn packet<'a, R: Read>(
     source: &'a mut Source<R>,
     order: Order,
@@ -297,12 +298,12 @@ fn packet<'a, R: Read>(
     let end = end.ok_or_else(|| source.damaged("a packet that is longer than its block"))?;
     let units = u64::from(high) << 32 | u64::from(low);
     let at = time(interface.offset_s, 0, units, interface.units_per_s);
-    // Behind the body stands its length again.
+    // The body is followed by its length.
     let data = source.taken(body_bytes + 4).get(DATA_START..end).unwrap_or_default();
     Ok(Found { at, link_type: interface.link_type, data, original_bytes })
 }
 
-/// A time in nanoseconds; times outside of the range of [`Instant`] are moved to its edge.
+/// Returns a time. Times outside the range of [`Instant`] are moved to its edge.
 fn time(offset_s: i64, seconds: u64, units: u64, units_per_s: u64) -> Instant {
     let fraction_ns = u128::from(units) * u128::from(NANOSECONDS) / u128::from(units_per_s.max(1));
     let whole_s = i128::from(offset_s) + i128::from(seconds);
@@ -319,7 +320,7 @@ enum Order {
 }
 
 impl Order {
-    /// The number at `at`; zero beyond the end, which lengths have ruled out where it matters.
+    /// Returns the number at `at`, or zero beyond the end, which earlier length checks exclude where it matters.
     fn u32_at(self, bytes: &[u8], at: usize) -> u32 {
         let word = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()).copied().unwrap_or_default();
         match self {

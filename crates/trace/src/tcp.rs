@@ -47,7 +47,7 @@ pub enum TcpOption {
         /// TSecr.
         echo: u32,
     },
-    /// A selectively acknowledged range: first byte and the one behind the last (RFC 2018 §3). Neighbouring ones in the
+    /// A selectively acknowledged range: first byte and the one behind the last (RFC 2018 §3). Adjacent ones in the
     /// list of options become one option.
     SackBlock(u32, u32),
 }
@@ -82,7 +82,7 @@ pub fn encapsulate_tcp(
     header.extend(segment.ack.unwrap_or(0).to_be_bytes());
     header.extend([words << 4, flags(segment)]);
     header.extend(segment.window.to_be_bytes());
-    // The checksum comes when the rest is known; the urgent pointer stays zero.
+    // The checksum is filled in when the rest is known; the urgent pointer stays zero.
     header.extend([0; 4]);
     header.extend(options);
 
@@ -108,7 +108,7 @@ fn flags(segment: &TcpSegment<'_>) -> u8 {
     bits.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum()
 }
 
-/// The options, filled up to whole words with options that say nothing.
+/// Returns the options, padded to whole words with no-operation options.
 fn options(options: &[TcpOption]) -> Vec<u8> {
     const NOTHING: u8 = 1;
     const SACK: u8 = 5;
@@ -135,7 +135,8 @@ fn options(options: &[TcpOption]) -> Vec<u8> {
                     blocks.push((*start, *end));
                     rest = behind;
                 }
-                // More than 31 blocks do not fit into any header, which the caller notices by the length of all options.
+                // More than 31 blocks do not fit into any header, which the caller detects by the length of all
+                // options.
                 bytes.extend([SACK, u8::try_from(2 + 8 * blocks.len()).unwrap_or(u8::MAX)]);
                 for (start, end) in blocks {
                     bytes.extend(start.to_be_bytes());
@@ -188,7 +189,7 @@ mod tests {
             8, 10, 1, 2, 3, 4, 5, 6, 7, 8,
         ]);
         assert_eq!(tcp[48..], *b"odd");
-        // What the receiver computes over all.
+        // The receiver's sum over everything.
         let addresses = Addresses::of_one_family([10, 0, 0, 1].into(), [10, 0, 0, 2].into()).expect("one family");
         let mut checksum = addresses.pseudo_header(6, 51);
         checksum.add(tcp);

@@ -1,4 +1,4 @@
-//! What the fuzzer's input means: settings, and a list of operations.
+//! The meaning of the fuzzer's input: settings, and a list of operations.
 
 use arbitrary::Arbitrary;
 
@@ -12,7 +12,7 @@ pub struct Plan {
     pub operations: Vec<Operation>,
 }
 
-/// One thing that happens. `to` is the host that a packet is given to.
+/// An operation. `to` is the host that gets a packet.
 #[derive(Arbitrary, Debug)]
 pub enum Operation {
     /// The genuine packet at this place of the link arrives.
@@ -20,7 +20,7 @@ pub enum Operation {
         to: Side,
         place: u8,
     },
-    /// As many genuine packets as that arrive, in order.
+    /// This number of genuine packets arrives, in order.
     DeliverAll {
         to: Side,
         count: u8,
@@ -33,7 +33,7 @@ pub enum Operation {
         to: Side,
         place: u8,
     },
-    /// A genuine packet is changed on its way; its checksum is made right again or not.
+    /// A genuine packet is changed in transit; its checksum is corrected or not.
     Mutate {
         to: Side,
         place: u8,
@@ -41,7 +41,7 @@ pub enum Operation {
         xor: u8,
         seal: bool,
     },
-    /// Some packet that once was on a link arrives (again).
+    /// A packet that was on a link before arrives (again).
     Replay {
         to: Side,
         which: u8,
@@ -72,11 +72,11 @@ pub enum Operation {
     PollEvents {
         at: Side,
     },
-    /// Time goes by, timers run.
+    /// Time passes, and timers run.
     Wait {
         milliseconds: u16,
     },
-    /// Time goes to the next timer.
+    /// Time advances to the next timer.
     WaitForTimer,
     SetMechanisms {
         at: Side,

@@ -15,12 +15,12 @@ use crate::plan::{MessagePlan, Operation};
 use crate::settings::{Setup, Side, config, index, mechanisms};
 
 const PORTS: [u16; 2] = [5_001, 5_000];
-/// Packets under way on one link; more push out the oldest.
+/// Maximum number of packets in transit on one link; more push out the oldest.
 const LINK_PACKETS_MAX: usize = 256;
 /// Packets that an attacker remembers.
 const SEEN_MAX: usize = 64;
-/// Calls until no timer is due. One is enough, but if a stream turns thin with what then leaves, and a thin one would have probed long
-/// since.
+/// Calls until no timer is due. One is enough, unless a stream becomes thin by the packets sent then, and as a thin one
+/// should have sent a probe long ago.
 const TIMERS_AT_ONCE_MAX: usize = 2;
 /// Packets that one call may release: the largest window in chunks of one byte that could need a packet each is far below.
 const PACKETS_PER_CALL_MAX: usize = 400;
@@ -45,11 +45,11 @@ struct Host {
     retransmitted: usize,
 }
 
-/// Everything.
+/// The hosts and the links.
 pub struct World {
     now: Instant,
     hosts: [Host; 2],
-    /// What travels towards each host.
+    /// The packets in transit towards each host.
     links: [VecDeque<Vec<u8>>; 2],
     seen: VecDeque<Vec<u8>>,
 }
@@ -308,7 +308,7 @@ impl World {
         message.unordered = plan.unordered;
         message.immediate_ack = plan.immediate;
         message.lifetime = plan.lifetime_ms.map(|milliseconds| Duration::from_millis(milliseconds.into()));
-        // A message that is not taken comes back, and nothing else happens.
+        // A message that is not accepted is returned, and nothing else happens.
         host.messages_sent += usize::from(association.send(now, message).is_ok());
         self.drain(from);
     }
@@ -340,7 +340,7 @@ impl World {
         }
     }
 
-    /// Sends what a host has to send.
+    /// Sends the pending packets of a host.
     fn drain(&mut self, at: usize) {
         let now = self.now;
         let mut count = 0;
@@ -379,7 +379,7 @@ impl World {
         link.push_back(packet);
     }
 
-    /// Checks a packet that a host sent, and learns from it what an eavesdropper would.
+    /// Checks a packet that a host sent, and records the data that an eavesdropper learns from it.
     fn note_packet(&mut self, from: usize, bytes: &[u8]) {
         let packet_bytes_max = self.hosts[from].context.config().limits.packet_bytes_max;
         assert!(bytes.len() <= packet_bytes_max, "a packet of {} bytes", bytes.len());

@@ -1,8 +1,8 @@
-//! What a forged packet is made of.
+//! The parts of a forged packet.
 
 use arbitrary::Arbitrary;
 
-/// A packet that the attacker makes up: its checksum is right.
+/// A packet that the attacker invents, with a correct checksum.
 #[derive(Arbitrary, Debug)]
 pub struct Forgery {
     pub tag: TagPlan,
@@ -10,12 +10,12 @@ pub struct Forgery {
     pub chunks: Vec<ChunkPlan>,
 }
 
-/// Which verification tag a forged packet carries.
+/// The verification tag of a forged packet.
 #[derive(Arbitrary, Debug)]
 pub enum TagPlan {
     /// The receiver's own: the attacker knows it.
     Right,
-    /// The one that the receiver sends with.
+    /// The tag in packets that the receiver sends.
     Reflected,
     Zero,
     Other(u32),

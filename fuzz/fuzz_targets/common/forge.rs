@@ -1,4 +1,4 @@
-//! Makes up packets that only their content gives away.
+//! Forges packets that only their content reveals.
 
 use festina_sctp::wire::checksum::packet_checksum;
 use festina_sctp::wire::{
@@ -9,21 +9,22 @@ use festina_units::EcnCodepoint;
 
 use crate::chunks::{CausePlan, ChunkPlan, ParameterPlan};
 
-/// The largest UDP datagram, less its headers.
+/// The largest UDP datagram, without its headers.
 const FORGED_BYTES_MAX: usize = 65_480;
 
 /// Filler for fields that carry bytes.
 static FILL: [u8; 65_535] = [0x5a; 65_535];
 
-/// The ECN field that a packet arrives with: its checksum decides, so that it is any of the three, and the same when the input runs again.
+/// Returns the ECN field with which a packet arrives. It depends on the checksum, so that all three occur, and the same
+/// again for the same input.
 pub fn ecn_of(packet: &[u8]) -> EcnCodepoint {
     EcnCodepoint::from_bits(packet.get(8).copied().unwrap_or_default())
 }
 
-/// What an attacker has learned by listening.
+/// The knowledge of an attacker that has listened.
 #[derive(Debug, Default)]
 pub struct Knowledge {
-    /// The TSN that the receiver of the packet waits for.
+    /// The TSN that the receiver of the packet expects.
     pub tsn_expected: u32,
     /// The highest TSN that it has sent.
     pub tsn_sent: u32,
@@ -41,7 +42,7 @@ pub fn forge(header: CommonHeader, chunks: &[ChunkPlan], knowledge: &Knowledge) 
     if packet.finish() == 0 { header_only(header) } else { bytes }
 }
 
-/// Learns from a packet that a host sent what an eavesdropper would, and checks that every chunk is well formed.
+/// Records the data that an eavesdropper learns from a packet, and checks that every chunk is well formed.
 pub fn learn(packet: &Packet<'_>, sender: &mut Knowledge, receiver: &mut Knowledge) {
     for chunk in packet.chunks() {
         match chunk.expect("a chunk that was sent is well formed") {
@@ -52,7 +53,7 @@ pub fn learn(packet: &Packet<'_>, sender: &mut Knowledge, receiver: &mut Knowled
                 receiver.tsn_expected = init.initial_tsn.0;
                 for parameter in init.parameters() {
                     if let Ok(Parameter::StateCookie(cookie)) = parameter {
-                        // It is the side that made the cookie which takes it back.
+                        // The side that created the cookie also accepts it.
                         sender.cookies.push(cookie.to_vec());
                     }
                 }
@@ -74,7 +75,7 @@ fn header_only(header: CommonHeader) -> Vec<u8> {
     bytes
 }
 
-/// Makes the checksum right.
+/// Corrects the checksum.
 pub fn seal(packet: &mut [u8]) {
     if let Some((header, chunks)) = packet.split_first_chunk_mut::<COMMON_HEADER_BYTES>() {
         let checksum = packet_checksum(header, chunks);

@@ -1,4 +1,4 @@
-//! Settings of both sides, as the fuzzer's input gives them.
+//! Settings of both sides, from the fuzzer's input.
 
 use arbitrary::Arbitrary;
 use festina_recovery::profile::SpuriousResponse;
@@ -37,22 +37,22 @@ pub struct Setup {
     pub scheduler: u8,
     pub interleaving: bool,
     pub nr_sack: bool,
-    /// The two highest bits choose what the send buffer follows.
+    /// The two highest bits select the policy of the send buffer.
     pub expiry: u8,
     pub message_events: bool,
     pub heartbeats: bool,
     pub ecn: bool,
 }
 
-/// How losses are recovered.
+/// The loss-recovery mechanisms.
 #[derive(Arbitrary, Debug)]
 pub struct MechanismsPlan {
     /// The profile whose rules hold while the stream is not thin.
     pub normal: u8,
-    /// The profile whose rules hold while it is, and which may tell when that is so.
+    /// The profile whose rules hold while it is thin, and whose thin-stream detector may be used.
     pub thin: u8,
     pub redundancy: u8,
-    /// Whether needless timeouts and cuts are looked for.
+    /// Whether spurious timeouts and cuts are detected.
     pub doubts: bool,
 }
 
@@ -94,7 +94,7 @@ pub fn mechanisms(plan: &MechanismsPlan) -> Mechanisms {
     mechanisms
 }
 
-/// The settings that the plan stands for.
+/// Returns the settings of the plan.
 pub fn config(setup: &Setup) -> Config {
     let mut config = Config { mechanisms: mechanisms(&setup.mechanisms), ..Config::default() };
     let limits = &mut config.limits;

@@ -1,4 +1,4 @@
-//! An allocator that knows for whom each block was allocated.
+//! An allocator that records the owner of each block.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,7 +14,7 @@ thread_local! {
 
 static LIVE: [AtomicIsize; OWNERS] = [const { AtomicIsize::new(0) }; OWNERS];
 
-/// Counts live bytes by owner. The owner is written in front of each block, so it does not matter who frees it.
+/// Counts live bytes by owner. The owner is written in front of each block, so any code may free it.
 pub struct Tagging;
 
 fn widened(layout: Layout) -> (Layout, usize) {
@@ -22,7 +22,8 @@ fn widened(layout: Layout) -> (Layout, usize) {
     (Layout::from_size_align(layout.size() + front, front).expect("no allocation is that large"), front)
 }
 
-// SAFETY: every block is one of the system's, wider by a front that holds the owner and keeps the alignment.
+// SAFETY: every block is one of the system allocator's, extended by a front that contains the owner and keeps the
+// alignment.
 unsafe impl GlobalAlloc for Tagging {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let (wide, front) = widened(layout);

@@ -16,11 +16,11 @@ use crate::ledger::{Ledger, SessionId};
 const PORTS: [u16; 2] = [5_001, 5_000];
 /// The cause code of a protocol violation (RFC 9260 §3.3.10.13).
 const PROTOCOL_VIOLATION: u16 = 13;
-/// What the guard of a shutdown says when it ends what a dead link held up.
+/// The reason that the shutdown guard gives when a dead link has delayed a shutdown.
 const SHUTDOWN_GUARD: &[u8] = b"shutdown did not finish in time";
 /// Retransmission timers may count in ticks.
 const CLOCK_TICK: Duration = Duration::from_millis(4);
-/// What an association may hold on the heap besides twice its buffers: for the receiving and for the sending side.
+/// Maximum size of an association on the heap besides twice its buffers: for the receiving and for the sending side.
 const HEAP_BYTES_MAX: usize = 2 * (64 << 10);
 
 /// One host.
@@ -41,8 +41,8 @@ pub struct Host {
     heap_before: isize,
     /// The tags of associations that have ended here.
     tags_ended: Vec<u32>,
-    /// A late COOKIE ECHO called an ended association to life again: a listener without state cannot know it, and the peer may still
-    /// report TSNs of the one that ended.
+    /// A late COOKIE ECHO has revived an ended association. A stateless listener cannot know that, and the peer may
+    /// still report TSNs of the ended one.
     pub has_revived: bool,
 }
 
@@ -82,7 +82,7 @@ impl Host {
         self.association.as_ref().is_some_and(|association| association.state() == AssociationState::Established)
     }
 
-    /// All memory is lost, the secret too.
+    /// Discards all state, including the secret.
     pub fn forget(&mut self, ledger: &mut Ledger) {
         ledger.tear(self.session);
         let config = self.context.config().clone();
@@ -146,7 +146,7 @@ impl Host {
         }
     }
 
-    /// Takes all events. Without an attacker, and unless an association lived twice, no host violates the protocol.
+    /// Takes all events. Without an attacker, and unless an association was revived, no host violates the protocol.
     pub fn poll_events(&mut self, excused: bool, ledger: &mut Ledger) {
         let Some(association) = &mut self.association else { return };
         while let Some(event) = on_behalf_of(self.index, || association.poll_event()) {
@@ -182,14 +182,15 @@ impl Host {
         assert_eq!(self.closed.is_some(), association.is_closed(), "the end is reported when it comes");
     }
 
-    /// The association takes no round trip for shorter than it can be. One tick of the coarsest clock is forgiven.
+    /// Checks that the association measures no round trip shorter than is possible. One tick of the coarsest clock is
+    /// tolerated.
     pub fn check_round_trip(&self, least: Duration) {
         let srtt = self.association.as_ref().and_then(|association| association.stats().path.srtt);
         let least = least.saturating_sub(CLOCK_TICK);
         assert!(srtt.is_none_or(|srtt| srtt >= least), "SRTT is {srtt:?}, and no round trip takes less than {least:?}");
     }
 
-    /// What the association holds is bounded.
+    /// Checks that the association's memory is bounded.
     pub fn check_heap(&self) {
         let limits = &self.context.config().limits;
         let buffers = limits.receive_buffer_bytes + limits.send_buffer_bytes.max(limits.message_bytes_max);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use festina_sctp::{Message, ReceivedMessage};
 
-/// A message says who sent it: session and number.
+/// The header of a message has its session and number.
 pub const HEADER_BYTES: usize = 5;
 /// Sessions that a header can name.
 const SESSIONS_MAX: usize = 255;
@@ -17,7 +17,7 @@ pub type SessionId = usize;
 struct Sent {
     bytes: usize,
     stream: u16,
-    /// It comes after all messages sent before it on its stream: it is ordered and replaced none in the queue.
+    /// It is delivered after all messages sent before it on its stream: it is ordered and replaced none in the queue.
     in_turn: bool,
     unordered: bool,
     /// Whether it must arrive.
@@ -30,11 +30,11 @@ struct Sent {
 #[derive(Default)]
 struct Session {
     sent: Vec<Sent>,
-    /// One side lost its memory, or the end came otherwise than by a shutdown: messages may be missing.
+    /// One side lost its state, or the session did not end by a shutdown, so messages may be missing.
     torn: bool,
 }
 
-/// Everything that was sent.
+/// All messages sent.
 #[derive(Default)]
 pub struct Ledger {
     sessions: Vec<Session>,
@@ -61,7 +61,7 @@ impl Ledger {
         self.sessions.len() - 1
     }
 
-    /// The bytes of the next message.
+    /// Returns the bytes of the next message.
     pub fn next_payload(&self, session: SessionId, bytes: usize) -> Bytes {
         payload(session, self.sessions[session].sent.len(), bytes.max(HEADER_BYTES)).collect::<Vec<u8>>().into()
     }
@@ -87,7 +87,7 @@ impl Ledger {
         self.sessions[session].torn = true;
     }
 
-    /// The message will not arrive, and this is as it should be.
+    /// The message will not arrive, which is correct.
     pub fn excuse(&mut self, session: SessionId, number: usize) {
         if let Some(sent) = self.sessions[session].sent.get_mut(number) {
             sent.reliable = false;
@@ -99,7 +99,7 @@ impl Ledger {
         self.sessions[session].sent[number].confirmed = true;
     }
 
-    /// From now on messages may come from an attacker, and nothing is checked any more.
+    /// From now on messages may come from an attacker, so nothing is checked.
     pub fn distrust(&mut self) {
         self.forged = true;
     }
@@ -124,7 +124,7 @@ impl Ledger {
         }
     }
 
-    /// Every message that had to arrive has arrived.
+    /// Checks that every message that had to arrive has arrived.
     pub fn check_complete(&self, session: SessionId) {
         let Session { sent, torn } = &self.sessions[session];
         if !torn && !self.forged {
@@ -134,7 +134,7 @@ impl Ledger {
         }
     }
 
-    /// Every message that was reported as delivered has been read. To be called when everything has been read.
+    /// Checks that every message that was reported as delivered has been read. Call it when everything has been read.
     pub fn check_confirmed(&self) {
         for (session, Session { sent, .. }) in self.sessions.iter().enumerate().filter(|(_, session)| !session.torn) {
             let is_missing = |sent: &Sent| sent.confirmed && !sent.arrived;
@@ -143,12 +143,12 @@ impl Ledger {
         }
     }
 
-    /// Nothing that had to arrive is missing.
+    /// Checks that nothing that had to arrive is missing.
     pub fn check_all_complete(&self) {
         (0..self.sessions.len()).for_each(|session| self.check_complete(session));
     }
 
-    /// How much was sent: messages and bytes.
+    /// Returns the numbers of messages and bytes sent.
     pub fn sent(&self) -> (usize, usize) {
         (self.messages, self.bytes)
     }

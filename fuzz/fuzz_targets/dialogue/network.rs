@@ -1,4 +1,4 @@
-//! The links between the hosts: what travels, when it arrives, and what happens to it on the way.
+//! The links between the hosts: the packets in transit, their arrival times and their fate.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,11 +10,11 @@ use festina_units::{Duration, Instant};
 use crate::forge::seal;
 use crate::plan::{LinkPlan, Padding, Span};
 
-/// Maximum number of packets under way; further ones are lost, as in any queue.
+/// Maximum number of packets in transit; further ones are lost, as in any queue.
 const UNDER_WAY_MAX: usize = 512;
-/// No packet is late by more.
+/// Maximum delay of a packet.
 pub const DELAY_MAX: Duration = Duration::from_secs(120);
-/// The largest UDP datagram, less its headers.
+/// The largest UDP datagram, without its headers.
 const DATAGRAM_BYTES_MAX: usize = 65_480;
 /// The types of PAD and FORWARD TSN are known ones; those of these low bits are not.
 const CHUNK_TYPES_SKIPPED: [u8; 4] = [0x8f, 0xa3, 0xb1, 0xbe];
@@ -38,7 +38,7 @@ pub struct Network {
     sequence: u64,
 }
 
-/// The time that a span stands for.
+/// Returns the time that a span represents.
 pub fn time(span: Span, max: Duration) -> Duration {
     Duration::from_nanos(u64::from(span.mantissa) << (span.exponent % 38)).min(max)
 }
@@ -68,12 +68,12 @@ impl Network {
         self.delays_min[to] = self.delays_min[to].min(time(link.delay, DELAY_MAX));
     }
 
-    /// No round trip takes less.
+    /// Returns the shortest possible round trip.
     pub fn round_trip_min(&self) -> Duration {
         self.delays_min.into_iter().sum()
     }
 
-    /// The packets under way towards a host arrive later than they would.
+    /// Delays the packets in transit towards a host.
     pub fn delay(&mut self, to: usize, by: Duration) {
         let (late, others): (BTreeMap<_, _>, _) =
             std::mem::take(&mut self.under_way).into_iter().partition(|(_, arrival)| arrival.to == to);
@@ -85,27 +85,27 @@ impl Network {
         self.padded[to] = Some((padding, packets));
     }
 
-    /// Returns whether nothing is lost, damaged or later than at best.
+    /// Returns whether nothing is lost, damaged or delayed.
     pub fn is_good(&self) -> bool {
         self.links == [GOOD; 2] && self.padded.iter().all(|padded| matches!(padded, None | Some((_, 0))))
     }
 
-    /// From now on nothing is lost, late or padded.
+    /// From now on nothing is lost, delayed or padded.
     pub fn heal(&mut self) {
         (self.links, self.padded) = ([GOOD; 2], [None; 2]);
     }
 
-    /// When the next packet arrives.
+    /// Returns when the next packet arrives.
     pub fn next_at(&self) -> Option<Instant> {
         self.under_way.first_key_value().map(|(key, _)| key.0)
     }
 
-    /// The next packet.
+    /// Returns the next packet.
     pub fn next(&mut self) -> Option<Arrival> {
         self.under_way.pop_first().map(|(_, arrival)| arrival)
     }
 
-    /// Takes a packet on its way.
+    /// Sends a packet.
     pub fn send(&mut self, now: Instant, mut arrival: Arrival) {
         let link = self.links[arrival.to];
         if let Some((padding, packets @ 1..)) = &mut self.padded[arrival.to] {
@@ -166,7 +166,7 @@ fn pad(packet: &mut Vec<u8>, padding: Padding) {
     seal(packet);
 }
 
-/// The packet as a host's socket hands it over: a block of its own.
+/// Returns the packet as a host's socket returns it: in a separate block.
 pub fn received(bytes: Vec<u8>) -> Bytes {
     Bytes::copy_from_slice(&bytes)
 }

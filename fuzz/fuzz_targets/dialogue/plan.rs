@@ -1,4 +1,4 @@
-//! What the fuzzer's input means: settings, and a list of operations.
+//! The meaning of the fuzzer's input: settings, and a list of operations.
 
 use arbitrary::{Arbitrary, Unstructured};
 
@@ -9,18 +9,18 @@ use crate::settings::{MechanismsPlan, Setup, Side};
 #[derive(Arbitrary, Debug)]
 pub struct Plan {
     pub setup: Setup,
-    /// What the links make of their probabilities.
+    /// Seed of the links' random decisions.
     pub seed: u64,
     pub opening: Opening,
     pub ending: Ending,
     pub operations: Operations,
 }
 
-/// As many operations as the input holds: one more is not a matter of chance, so that long dialogues are as common as short ones.
+/// All operations in the input. The number is not random, so that long dialogues are as common as short ones.
 #[derive(Debug)]
 pub struct Operations(pub Vec<Operation>);
 
-/// Operations of one run.
+/// Maximum number of operations of one run.
 const OPERATIONS_MAX: usize = 300;
 
 impl<'a> Arbitrary<'a> for Operations {
@@ -33,7 +33,7 @@ impl<'a> Arbitrary<'a> for Operations {
     }
 }
 
-/// Who begins.
+/// The side that begins.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     Client,
@@ -42,8 +42,8 @@ pub enum Opening {
     Torn(Tear),
 }
 
-/// One side loses its memory after some packets and timers, and connects again. Its earlier packets come late, so that the other
-/// side may learn of the new incarnation first.
+/// One side loses its state after some packets and timers, and connects again. Its earlier packets are delayed, so that
+/// the other side may receive those of the new incarnation first.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tear {
     pub at: Side,
@@ -51,18 +51,18 @@ pub struct Tear {
     pub late_ms: u8,
 }
 
-/// How it ends, over a link that has healed.
+/// The end of a run, over a link that has recovered.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Everything is delivered, then one side shuts down.
     Drained(Side),
     /// One side shuts down at once.
     AtOnce(Side),
-    /// One side shuts down although the other reads nothing any more.
+    /// One side shuts down although the other does not read any more.
     Deaf(Side),
 }
 
-/// One thing that happens.
+/// An operation.
 #[derive(Arbitrary, Debug)]
 pub enum Operation {
     Send {
@@ -74,21 +74,21 @@ pub enum Operation {
         at: Side,
         count: u8,
     },
-    /// From now on messages are read as soon as they come, or not.
+    /// From now on messages are read as soon as they arrive, or not.
     ReadAll {
         at: Side,
         on: bool,
     },
-    /// Time goes by, from nanoseconds to hours.
+    /// Time passes, from nanoseconds to hours.
     Wait(Span),
-    /// Time goes to the next packet or timer.
+    /// Time advances to the next packet or timer.
     Step,
     /// The link towards a host changes.
     Link {
         to: Side,
         link: LinkPlan,
     },
-    /// The packets under way towards a host are late, so that those sent later overtake them.
+    /// The packets in transit towards a host are delayed, so that later ones overtake them.
     Late {
         to: Side,
         by: Span,
@@ -103,7 +103,8 @@ pub enum Operation {
         at: Side,
         mechanisms: MechanismsPlan,
     },
-    /// Resets streams: those that the host sends on, or those that it asks its peer to reset. None stands for all.
+    /// Resets streams on which the host sends, or asks the peer to reset those on which the peer sends. An empty list
+    /// means all.
     Reset {
         at: Side,
         asked: bool,
@@ -114,7 +115,7 @@ pub enum Operation {
         outbound: u8,
         inbound: u8,
     },
-    /// What the scheduler goes by for a stream.
+    /// Sets the scheduler's value for a stream.
     SetStreamValue {
         at: Side,
         stream: u8,
@@ -129,7 +130,7 @@ pub enum Operation {
     Abort {
         at: Side,
     },
-    /// The host loses all its memory, and restarts or waits.
+    /// The host loses all its state, and restarts or waits.
     Restart {
         at: Side,
         connects: bool,
@@ -138,7 +139,7 @@ pub enum Operation {
     Rebind {
         at: Side,
     },
-    /// An attacker who knows the tags sends a packet.
+    /// An attacker that knows the tags sends a packet.
     Attack {
         to: Side,
         forgery: Forgery,
@@ -165,7 +166,7 @@ pub struct LinkPlan {
 /// A chunk that is added behind those of a packet.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Padding {
-    /// The low bits of a chunk type whose highest bit says that it is to be skipped.
+    /// The low bits of a chunk type whose highest bit means that it is to be skipped.
     pub chunk_type: u8,
     pub bytes: u16,
 }

@@ -20,26 +20,26 @@ use crate::settings::{config, index, mechanisms};
 const TIMERS_AT_ONCE_MAX: usize = 2;
 /// Packets that one call may release.
 const PACKETS_PER_CALL_MAX: usize = 400;
-/// Packets that one host may send in a second of virtual time, besides those that its messages account for.
+/// Packets that one host may send in a second of virtual time, in addition to those for its messages.
 const PACKETS_PER_SECOND_MAX: usize = 4_000;
 /// Packets that one message may need, copies and answers included.
 const PACKETS_PER_MESSAGE_MAX: usize = 20;
-/// Bytes of long messages that call for one more packet.
+/// Bytes of long messages that allow one more packet.
 const BYTES_PER_PACKET: usize = 50;
-/// No wait is longer, and all waits together are not either.
+/// Maximum of each wait, and of all waits together.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3_600);
-/// No message lives longer.
+/// Maximum lifetime of a message.
 const LIFETIME_MAX: Duration = Duration::from_secs(3_600);
-/// Within this time a healed link delivers everything, or the peer counts as dead.
+/// Time within which a recovered link delivers everything, or the peer counts as dead.
 const RECOVERY_MAX: Duration = Duration::from_secs(30 * 60);
 /// Ports that a host may have moved by.
 const PORTS_MOVED_MAX: u16 = 100;
-/// A handshake takes fewer packets and timers; later a tear is an ordinary restart.
+/// A handshake takes fewer packets and timers. After that, a tear is an ordinary restart.
 const STEPS_BEFORE_TEAR_MAX: u8 = 8;
 /// A handshake over the link at its best takes 42 ms.
 const LATE_MS_MAX: u8 = 64;
 
-/// Everything.
+/// The hosts and the network.
 pub struct World {
     now: Instant,
     hosts: [Host; 2],
@@ -47,9 +47,9 @@ pub struct World {
     ledger: Ledger,
     /// Whether an attacker has sent anything.
     attacked: bool,
-    /// Whether a host has lost its memory.
+    /// Whether a host has lost its state.
     restarted: bool,
-    /// The network was not good at this time, or did something to packets that were under way until then.
+    /// The network was not good until this time, or affected packets in transit until then.
     disturbed_until: Instant,
     /// The second in which packets are counted, and how many each host has sent in it.
     second: u64,
@@ -59,7 +59,7 @@ pub struct World {
 }
 
 impl World {
-    /// Does what the plan says, checks everything, and returns the hash of all packets.
+    /// Runs the plan, checks everything, and returns the hash of all packets.
     pub fn run(plan: &Plan) -> u64 {
         let mut config = config(&plan.setup);
         config.limits.message_bytes_max = config.limits.message_bytes_max.max(HEADER_BYTES);
@@ -152,7 +152,7 @@ impl World {
             Operation::Abort { at } => self.with_association(index(*at), |association| association.abort(b"enough")),
             Operation::Restart { at, connects } => self.restart(index(*at), *connects),
             Operation::Rebind { at } => {
-                // Questions of the peer go to the old address until this host sends, and it may have nothing to send.
+                // The peer's probes go to the old address until this host sends, and it may have nothing to send.
                 self.disturbed_until = Instant::MAX;
                 let address = &mut self.hosts[index(*at)].address;
                 address.set_port(9_899 + (address.port() + 1 - 9_899) % PORTS_MOVED_MAX);
@@ -178,7 +178,7 @@ impl World {
             }
         }
         self.shut_down_and_wait(side);
-        // A peer that was alone, and whom a late packet of the other called to life, have to end as well.
+        // A peer without an association may have been revived by a late packet, and has to end as well.
         for at in [1 - side, side, 1 - side] {
             self.shut_down_and_wait(at);
         }
@@ -192,7 +192,7 @@ impl World {
         self.ledger.check_confirmed();
     }
 
-    /// An association that shuts down ends, independent of its peer.
+    /// Checks that an association that shuts down ends, regardless of its peer.
     fn shut_down_and_wait(&mut self, at: usize) {
         let session = self.hosts[at].session;
         self.shutdown(at);
@@ -216,7 +216,7 @@ impl World {
         self.settle(at);
     }
 
-    /// What the other host has sent to the old incarnation may be lost with it.
+    /// Messages that the other host has sent to the old incarnation may be lost with it.
     fn restart(&mut self, at: usize, connects: bool) {
         if !self.ledger.has_room() {
             return;
@@ -335,7 +335,7 @@ impl World {
         }
     }
 
-    /// Gives a packet to a host, as its socket would, if it is still where the packet goes.
+    /// Gives a packet to a host, as its socket would, if the host still has the packet's destination address.
     fn deliver(&mut self, Arrival { to, source, destination, bytes }: Arrival) {
         if destination != self.hosts[to].address {
             return;
@@ -360,7 +360,7 @@ impl World {
         self.settle(to);
     }
 
-    /// No peer counts as gone that lives, while the network has been good for longer than a question waits for its answer.
+    /// Checks that no live peer counts as gone if the network has been good for longer than the timeout of a probe.
     fn check_end(&self, at: usize) {
         let host = &self.hosts[at];
         let timeout = host.context.config().peer_timeout.filter(|_| host.closed == Some(ClosedReason::PeerUnreachable));
@@ -373,7 +373,7 @@ impl World {
         }
     }
 
-    /// Sends what a host has to send, takes its events, lets its application read, and checks it.
+    /// Sends the pending packets of a host, takes its events, lets its application read, and checks it.
     fn settle(&mut self, at: usize) {
         self.drain(at);
         let excused = self.attacked || self.hosts.iter().any(|host| host.has_revived);

@@ -33,7 +33,7 @@ Examples:
   festina listen :9899 --secure                   encrypt; peers use festina send --secure
 
 Standard error reports peers that come and go; standard output holds nothing but messages. To a terminal, their control \
-characters are escaped. Typed lines go to every peer; one that holds up the others for long misses lines.";
+characters are escaped. Typed lines go to every peer. A peer that is too slow misses lines, so that it does not hold up the others.";
 
 /// Arguments of `festina listen`.
 #[derive(Debug, Args)]

@@ -35,9 +35,9 @@ Examples:
   festina perf -c 192.0.2.7 -R -P 4 -i 1s      from it, on four associations, with a line each second
   festina perf -c 192.0.2.7 --bidir --json     both ways at the same time, for programs
 
-Beside the load, a thin stream sends 100 bytes every 20 ms and has them sent back: first alone, for --idle, and then under \
-the load. What the load adds to the median is graded: A+ below 5 ms, A below 30, B below 60, C below 200, D below 400, else \
-F. A bad grade means that a queue on the path is too long.";
+A thin stream also sends 100 bytes every 20 ms and has them sent back: first alone, for --idle, and then together with the \
+load. The grade depends on how much the load adds to the median: A+ below 5 ms, A below 30, B below 60, C below 200, D below \
+400, else F. A bad grade means that a queue on the path is too long.";
 
 /// Arguments of `festina perf`.
 #[derive(Debug, Args)]
@@ -55,10 +55,10 @@ pub(crate) struct PerfArgs {
     /// Exit when the first client has left
     #[arg(short = '1', long, conflicts_with = "client")]
     one_off: bool,
-    /// Duration of the load
+    /// How long to send at full speed
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
     time: Duration,
-    /// Number of associations that load it in each direction
+    /// Number of associations that load the path in each direction
     #[arg(short = 'P', long, value_name = "NUMBER", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=PARALLEL_MAX))]
     parallel: u16,
@@ -78,7 +78,7 @@ pub(crate) struct PerfArgs {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Duration of the measurement of the thin stream without load, before the load
+    /// How long to measure the thin stream alone, before the load
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = seconds)]
     idle: Duration,
     /// Give up if the server does not answer the first message for this time

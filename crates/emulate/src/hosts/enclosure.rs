@@ -15,7 +15,7 @@ use rustix::thread::gettid;
 use super::first_process::Orders;
 use crate::tun::Namespace;
 
-/// What to run where.
+/// The commands to run on the two hosts.
 #[derive(Debug, Clone, Default)]
 pub struct Commands {
     /// A line for the shell of the [`SERVER`](super::SERVER), if any. It starts first, and is ended when
@@ -41,7 +41,7 @@ pub struct Ender {
 impl Ender {
     /// Kills the commands and their children. Does nothing if they have ended already.
     pub fn kill(&self) {
-        // The descriptor stands for the very process, so the only failure is that it has ended.
+        // The descriptor refers to exactly this process, so the only possible failure is that it has ended.
         let _ = pidfd_send_signal(&self.first_process, Signal::KILL);
     }
 }
@@ -54,7 +54,7 @@ impl RunningCommands {
     ) -> io::Result<Self> {
         let (started, start) = mpsc::channel();
         let (descriptors, commands) = ([client, server].map(Namespace::descriptor), commands.clone());
-        // The kernel kills the first process when the thread that started it ends: so this thread stays.
+        // The kernel kills the first process when the thread that started it ends, so this thread must stay.
         let waiter = thread::Builder::new().name("enclosure".to_owned()).spawn(move || {
             let thread = u32::try_from(gettid().as_raw_nonzero().get()).unwrap_or_default();
             let orders = Orders { process: std::process::id(), thread, descriptors, commands };
@@ -75,7 +75,7 @@ impl RunningCommands {
         Ok(Self { ender: Some(ender), waiter: Some(waiter) })
     }
 
-    /// What ends the commands; `None` the second time.
+    /// Returns the handle that ends the commands; `None` the second time.
     pub fn take_ender(&mut self) -> Option<Ender> {
         self.ender.take()
     }
@@ -120,7 +120,7 @@ fn enclose(first_process: &mut Command) -> io::Result<(Child, Ender)> {
     }
 }
 
-/// The code with which shells tell how a process ended.
+/// Returns the exit code that shells report for a process.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| Some(SIGNALLED + status.signal()?));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)

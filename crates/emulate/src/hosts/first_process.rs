@@ -18,13 +18,13 @@ use super::listening::somebody_listens;
 use super::{CLIENT, SERVER};
 use crate::tun::Namespace;
 
-/// How long the client waits for the server to listen, at most.
+/// Maximum time that the client waits for the server to listen.
 const SERVER_START_MAX: Duration = Duration::from_secs(10);
-/// How long the server may take to end when it is asked to.
+/// Maximum time that the server may take to end after SIGTERM.
 const SERVER_END_MAX: Duration = Duration::from_secs(1);
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Why commands were not run, or not to their end.
+/// The reason why commands were not run, or not to their end.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FirstProcessError {
@@ -42,19 +42,19 @@ pub enum FirstProcessError {
     Start {
         /// Its program.
         command: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// The server has failed before anybody could talk to it.
+    /// The server failed before it was ready.
     #[error("the server ended with exit code {code} before it listened")]
     ServerFailed {
-        /// How it ended, as shells tell.
+        /// Its exit code, as reported by shells.
         code: u8,
     },
 }
 
 impl FirstProcessError {
-    /// The exit code that tells of this: those of shells for commands that cannot be started, else 1.
+    /// Returns the exit code for this error: that of shells for commands that cannot be started, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
@@ -70,7 +70,7 @@ pub(super) struct Orders {
     /// The process that holds the namespaces, and its thread that starts this one.
     pub(super) process: u32,
     pub(super) thread: u32,
-    /// By which descriptors it holds the client's and the server's.
+    /// The descriptors by which it holds the client's and the server's.
     pub(super) descriptors: [i32; 2],
     pub(super) commands: Commands,
 }
@@ -99,8 +99,8 @@ impl Orders {
         })
     }
 
-    /// The two hosts. That they can still be had proves that the thread that started this process lives: a thread gives up its
-    /// descriptors before the kernel tells its children.
+    /// Returns the two hosts. If they can still be opened, the thread that started this process is alive, because a
+    /// thread closes its descriptors before the kernel notifies its children.
     fn hosts(&self) -> Option<[Namespace; 2]> {
         let [client, server] =
             self.descriptors.map(|descriptor| Namespace::of_thread(self.process, self.thread, descriptor));
@@ -148,16 +148,16 @@ fn system(errno: Errno) -> FirstProcessError {
     FirstProcessError::System(errno.into())
 }
 
-/// Gives the commands a `/proc` that shows their own processes, if the kernel permits, and keeps it from all others.
+/// Gives the commands a `/proc` that shows their own processes, if the kernel permits, and hides it from all others.
 fn see_own_processes() -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    // In containers with a masked /proc the kernel forbids a whole one; then the outer one must do.
+    // In containers with a masked /proc the kernel forbids a full one; then the outer one is used.
     let _ = mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None);
     Ok(())
 }
 
-/// Where others find the namespace for as long as this process lives.
+/// Returns the path of the namespace for others, valid as long as this process lives.
 fn path_of(namespace: &Namespace) -> io::Result<PathBuf> {
     let this_process = std::fs::read_link("/proc/self")?;
     Ok(PathBuf::from("/proc").join(this_process).join("fd").join(namespace.descriptor().to_string()))
@@ -165,7 +165,7 @@ fn path_of(namespace: &Namespace) -> io::Result<PathBuf> {
 
 fn shell(line: &OsStr) -> Command {
     let mut command = Command::new("sh");
-    // The client's input is not for the server.
+    // The server must not read the client's input.
     command.arg("-c").arg(line).stdin(Stdio::null());
     command
 }
@@ -185,7 +185,7 @@ fn start_on(host: &Namespace, mut command: Command) -> Result<Pid, FirstProcessE
     pid.ok_or_else(|| FirstProcessError::System(io::Error::other("a process has an impossible number")))
 }
 
-/// Returns when the server listens, has ended well, or has had its time.
+/// Waits until the server listens, has ended successfully, or the time is over.
 fn wait_for_server(server: Pid, host: &Namespace) -> Result<(), FirstProcessError> {
     let mut waited = Duration::ZERO;
     while waited < SERVER_START_MAX && !somebody_listens(host) {
@@ -202,7 +202,7 @@ fn wait_for_server(server: Pid, host: &Namespace) -> Result<(), FirstProcessErro
     Ok(())
 }
 
-/// Waits until this process has ended, and buries all others meanwhile, as it falls to the first process.
+/// Waits until this process has ended, and reaps all others meanwhile, which is the duty of the first process.
 fn wait_for(process: Pid) -> Result<u8, FirstProcessError> {
     loop {
         match reap(WaitOptions::empty()).map_err(system)? {
@@ -212,7 +212,7 @@ fn wait_for(process: Pid) -> Result<u8, FirstProcessError> {
     }
 }
 
-/// Asks the server to end, and gives it a little time: it may have something to say.
+/// Asks the server to end, and waits a little for its last output.
 fn end(server: Pid) {
     let mut waited = Duration::ZERO;
     // It may have ended already.
@@ -229,7 +229,7 @@ fn end(server: Pid) {
     }
 }
 
-/// The next process that has ended.
+/// Returns the next process that has ended.
 fn reap(options: WaitOptions) -> Result<Option<(Pid, WaitStatus)>, Errno> {
     match wait(options) {
         Err(Errno::INTR) => Ok(None),

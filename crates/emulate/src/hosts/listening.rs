@@ -1,4 +1,4 @@
-//! Whether a server is ready, as the kernel's tables of sockets tell.
+//! Whether a server is ready, by the kernel's tables of sockets.
 
 use std::fs;
 
@@ -7,7 +7,8 @@ use crate::tun::Namespace;
 /// The state of a TCP socket that listens, as `/proc/net/tcp` writes it.
 const TCP_LISTENS: &str = "0A";
 
-/// Returns whether a TCP socket listens in the namespace, or a UDP socket is bound there. Other protocols' sockets are not seen.
+/// Returns whether a TCP socket listens in the namespace, or a UDP socket is bound there. Sockets of other protocols
+/// are not considered.
 pub(super) fn somebody_listens(namespace: &Namespace) -> bool {
     namespace
         .run(|| {
@@ -19,7 +20,7 @@ pub(super) fn somebody_listens(namespace: &Namespace) -> bool {
         .unwrap_or(false)
 }
 
-/// Whether a socket of a table, whose first line is its heading, is in such a state.
+/// Returns whether a socket of a table, whose first line is its heading, is in such a state.
 fn has_socket(table: &str, state: impl Fn(&str) -> bool) -> bool {
     // The number, the local address, the remote address, the state.
     table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(3)).any(state)

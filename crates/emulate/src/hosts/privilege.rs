@@ -7,7 +7,7 @@ use rustix::process::{getgid, getuid};
 use rustix::thread::{CapabilitySet, capabilities};
 use thiserror::Error;
 
-/// Why a user could not be given the privileges.
+/// The reason why a user could not get the privileges.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PrivilegeError {
@@ -17,9 +17,9 @@ pub enum PrivilegeError {
          run it as root"
     )]
     Refused {
-        /// Who asked.
+        /// The user.
         user: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The user namespace exists, but the user could not be mapped into it.
@@ -30,7 +30,7 @@ pub enum PrivilegeError {
 /// Makes sure that this process may create network namespaces. Does nothing with root's privileges; otherwise the process
 /// moves into a user namespace of its own, where the user appears as root.
 ///
-/// The process must have one thread only.
+/// The process must have only one thread.
 ///
 /// # Errors
 /// If the kernel forbids user namespaces, or if this process has threads.
@@ -43,7 +43,7 @@ pub fn gain_privilege() -> Result<(), PrivilegeError> {
     let who = if user.is_root() { "a root without capabilities" } else { "an ordinary user" };
     unshare(CloneFlags::CLONE_NEWUSER)
         .map_err(|errno| PrivilegeError::Refused { user: who.to_owned(), source: errno.into() })?;
-    // To map a group without privilege, a process must give up changing groups first (user_namespaces(7)).
+    // To map a group without privilege, a process must first give up the right to change groups (user_namespaces(7)).
     for (file, line) in [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("0 {} 1", user.as_raw())),

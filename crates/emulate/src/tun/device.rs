@@ -9,15 +9,15 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 
 use super::{TunEnd, TunError};
 
-/// The queue between the kernel and the emulator, in packets. The emulator reads at once, and packets
-/// should wait in the link; so this is large, for the case that the emulator does not get a processor.
+/// The queue between the kernel and the emulator, in packets. The emulator reads at once, and packets should wait in
+/// the link. So this queue is large, in case the emulator does not get CPU time.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 
-/// How long the kernel may take to let programs use a new IPv6 address, and how often to look.
+/// Maximum time until programs can use a new IPv6 address, and the interval of checks.
 const ADDRESS_MAX: Duration = Duration::from_secs(5);
 const ADDRESS_CHECK: Duration = Duration::from_millis(1);
 
-/// Makes the device, gives it its address, and sets it to work.
+/// Creates the device, gives it its address, and sets it up.
 pub(super) fn create(end: &TunEnd, mtu_bytes: u16) -> Result<SyncDevice, TunError> {
     let name = &end.device;
     let create = || {
@@ -27,7 +27,7 @@ pub(super) fn create(end: &TunEnd, mtu_bytes: u16) -> Result<SyncDevice, TunErro
             .ipv4(end.address, end.prefix_bits, None)
             .enable(false)
             .build_sync()?;
-        // Only the true root may; else bursts are lost earlier, which is no reason not to start.
+        // Only real root may do this; without it bursts are lost earlier, which is no reason not to start.
         let _ = device.set_tx_queue_len(DEVICE_QUEUE_PACKETS);
         match end.ipv6 {
             None => disable_ipv6(name)?,
@@ -48,8 +48,8 @@ pub(super) fn create(end: &TunEnd, mtu_bytes: u16) -> Result<SyncDevice, TunErro
     created.map_err(|source| TunError::of(name, source))
 }
 
-/// The device carries IPv4 only: what IPv6 sends of its own accord would be in the way of lists of packets to
-/// be lost.
+/// Disables IPv6 on a device that carries IPv4 only: packets that IPv6 sends by itself would shift the lists of packets
+/// to lose.
 fn disable_ipv6(device: &str) -> io::Result<()> {
     match set(device, "disable_ipv6", "1") {
         // A system without IPv6.
@@ -58,7 +58,7 @@ fn disable_ipv6(device: &str) -> io::Result<()> {
     }
 }
 
-/// The device carries IPv6, but gives itself no link-local address, without which it asks for no routers.
+/// Keeps a device with IPv6 from giving itself a link-local address, without which it solicits no routers.
 fn silence_ipv6(device: &str) -> io::Result<()> {
     const NONE: &str = "1";
     set(device, "addr_gen_mode", NONE)
@@ -78,7 +78,7 @@ fn wait_for(address: Ipv6Addr) -> io::Result<()> {
     }
 }
 
-/// Sets what the kernel's IPv6 does with the device.
+/// Sets a parameter of the kernel's IPv6 for the device.
 fn set(device: &str, parameter: &str, value: &str) -> io::Result<()> {
     std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/{parameter}"), value)
 }

@@ -14,7 +14,7 @@ use crate::tap::{Direction, TapEvent};
 use crate::timing::{be_punctual, sharpen_timers, timeout_until};
 use crate::worker::Strings;
 
-/// How many packets one device may hand in before deliveries that are due get their turn.
+/// Maximum number of packets read from one device before due deliveries are made.
 const RECEIVE_BATCH_MAX: usize = 64;
 
 /// No IP packet is longer.
@@ -25,7 +25,7 @@ pub(super) struct EventLoop {
     forward: Way,
     backward: Way,
     tap: Option<TunTap>,
-    /// What the links themselves do not count.
+    /// Counters that the links do not have themselves.
     counters: TunCounters,
     strings: Strings<TunCounters>,
     buffer: Vec<u8>,
@@ -38,7 +38,7 @@ struct Way {
     link: MeasuredLink<IpPacket>,
 }
 
-/// What the wait ended with.
+/// The events that ended the wait.
 #[derive(Default)]
 struct Ready {
     stop: bool,
@@ -87,7 +87,7 @@ impl EventLoop {
             if ready.stop {
                 return Ok(());
             }
-            // Packets that were due before the wait ended precede those that have just come in.
+            // Packets that were due before the wait ended precede those that have just arrived.
             self.deliver_due(clock);
             if ready.left {
                 self.forward.receive(clock, &mut self.buffer, &mut self.tap)?;
@@ -98,7 +98,7 @@ impl EventLoop {
         }
     }
 
-    /// Sleeps until a packet comes in, a link has to be polled, or the emulator is stopped.
+    /// Sleeps until a packet arrives, a link has to be polled, or the emulator is stopped.
     fn wait(&self, clock: Clock) -> io::Result<Ready> {
         let mut fds = [
             PollFd::new(&self.strings.stop_requested, PollFlags::IN),

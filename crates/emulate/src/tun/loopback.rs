@@ -46,7 +46,7 @@ fn request() -> Vec<u8> {
     message
 }
 
-/// Reads the kernel's answer: an error whose number is zero if all went well.
+/// Reads the kernel's answer: an error whose number is zero on success.
 fn outcome(answer: &[u8]) -> io::Result<()> {
     let kind = answer.get(4..).and_then(|rest| rest.first_chunk()).map(|bytes| u16::from_ne_bytes(*bytes));
     let error = answer.get(16..).and_then(|rest| rest.first_chunk()).map(|bytes| i32::from_ne_bytes(*bytes));

@@ -11,12 +11,12 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::loopback;
 
-/// Where iproute2 keeps the namespaces that have names.
+/// The folder of iproute2 for named namespaces.
 const NAMED: &str = "/run/netns";
-/// The namespace of the thread that asks.
+/// The namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// A network namespace. It exists at least as long as this does.
+/// A network namespace. It exists at least as long as this value.
 #[derive(Debug)]
 pub struct Namespace {
     fd: OwnedFd,
@@ -31,10 +31,10 @@ impl Namespace {
         Self::open(Path::new(OWN))
     }
 
-    /// The namespace that `ip netns add NAME` made.
+    /// Opens the namespace that `ip netns add NAME` created.
     ///
     /// # Errors
-    /// If there is none of that name, or the name is no name but a path.
+    /// If there is none of that name, or the name is a path.
     pub fn named(name: &str) -> io::Result<Self> {
         if name.is_empty() || name == "." || name == ".." || name.contains('/') {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a namespace's name has no slashes"));
@@ -42,8 +42,8 @@ impl Namespace {
         Self::open(&Path::new(NAMED).join(name))
     }
 
-    /// A new one with nothing in it but a loopback device, which is up. It ends with the last thread, socket and
-    /// `Namespace` that is of it.
+    /// Creates a namespace with only a loopback device, which is up. It ends with the last thread, socket and
+    /// `Namespace` in it.
     ///
     /// # Errors
     /// Without CAP_SYS_ADMIN, or if the system has run out of a resource.
@@ -58,17 +58,17 @@ impl Namespace {
     /// Another handle of the same namespace.
     ///
     /// # Errors
-    /// If this process may not have another descriptor.
+    /// If this process cannot open another descriptor.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { fd: self.fd.try_clone()? })
     }
 
-    /// The one that a descriptor of a thread stands for; `None` if the descriptor or the thread is gone.
+    /// Returns the namespace behind a descriptor of a thread; `None` if the descriptor or the thread is gone.
     pub(crate) fn of_thread(process: u32, thread: u32, descriptor: i32) -> Option<Self> {
         Self::open(Path::new(&format!("/proc/{process}/task/{thread}/fd/{descriptor}"))).ok()
     }
 
-    /// By which descriptor this process holds it.
+    /// Returns the descriptor by which this process holds it.
     pub(crate) fn descriptor(&self) -> i32 {
         self.fd.as_raw_fd()
     }
@@ -77,8 +77,8 @@ impl Namespace {
         Ok(Self { fd: File::open(path)?.into() })
     }
 
-    /// Does something in the namespace, on a thread of its own that is awaited: sockets made there belong to
-    /// the namespace for good.
+    /// Runs a function in the namespace, on a separate thread, and waits for it. Sockets created there belong to the
+    /// namespace permanently.
     ///
     /// # Errors
     /// If the thread cannot be started or moved into the namespace, which takes privilege.
@@ -93,7 +93,7 @@ impl Namespace {
     }
 }
 
-/// Does `work` on a thread of its own, which changes no other thread's namespace, and waits for it.
+/// Runs `work` on a separate thread, so that no other thread's namespace changes, and waits for it.
 fn on_a_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("namespace".to_owned()).spawn_scoped(scope, work)?;

@@ -1,4 +1,4 @@
-//! Whether two ends can find each other.
+//! Whether there is a route between two ends.
 
 use std::net::IpAddr;
 
@@ -31,7 +31,7 @@ fn check_family([left, right]: [(IpAddr, u8); 2]) -> Result<(), TunError> {
     Err(TunError::DifferentNetworks { left: written(left), right: written(right), advice })
 }
 
-/// How many bits two addresses of one family share from the first one on.
+/// Returns the number of leading bits that two addresses of one family share.
 fn common_bits(a: IpAddr, b: IpAddr) -> u8 {
     let bits = match (a, b) {
         (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),

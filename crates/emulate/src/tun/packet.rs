@@ -3,7 +3,7 @@
 use festina_netsim::LinkPacket;
 use festina_units::ByteCount;
 
-/// What the links between TUN devices carry: an IP packet, whole.
+/// A packet on the links between TUN devices: a whole IP packet.
 #[derive(Debug, Clone)]
 pub(super) struct IpPacket {
     pub(super) bytes: Vec<u8>,
@@ -36,7 +36,7 @@ impl IpPacket {
         }
     }
 
-    /// The bytes that tell the flow: addresses, protocol, and ports if they are where they should be.
+    /// Returns the bytes that identify the flow: addresses, protocol, and ports if they are at their place.
     fn flow_key(&self) -> Option<[&[u8]; 3]> {
         let bytes = &self.bytes;
         let (protocol, addresses, ports_at) = match self.version()? {

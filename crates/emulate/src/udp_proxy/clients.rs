@@ -1,4 +1,4 @@
-//! Who uses the proxy, and through which socket each reaches the server.
+//! The clients of the proxy, each with its socket to the server.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,15 +6,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use festina_units::{Duration, Instant};
 
-/// The most clients that a proxy serves at the same time. Each takes a file descriptor, and many systems
-/// limit a process to 1,024.
+/// Maximum number of clients at the same time. Each takes a file descriptor, and many systems limit a process to 1,024.
 pub const CLIENTS_MAX: usize = 512;
 
-/// When the table is full, a new client replaces one that has been silent for this long; else one that was heard only once; else
-/// of any. Among them it is the one silent for longest, so a flood of new addresses does not drive out clients in use.
+/// When the table is full, a new client replaces one that has been silent for this long; or else one that has sent only
+/// one datagram; or else any. Of several, the longest silent one is replaced, so a flood of new addresses does not
+/// evict clients in use.
 const IDLE_TIME: Duration = Duration::from_secs(30);
 
-/// Tells clients apart, also those that used the same address one after the other.
+/// Identifies a client. Clients that used the same address one after the other have different ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct ClientId(u64);
 
@@ -39,7 +39,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// No clients yet, and never more than `count_max` at the same time.
+    /// Creates an empty table with room for `count_max` clients.
     pub(super) fn new(target: SocketAddr, count_max: usize) -> Self {
         Self { target, count_max, by_id: BTreeMap::new(), by_addr: BTreeMap::new(), accepted_count: 0 }
     }
@@ -49,7 +49,7 @@ impl Clients {
         self.target
     }
 
-    /// How many clients have been accepted since the start.
+    /// Returns the number of clients accepted since the start.
     pub(super) fn accepted_count(&self) -> u64 {
         self.accepted_count
     }
@@ -62,7 +62,7 @@ impl Clients {
         self.by_id.iter().map(|(id, client)| (*id, client))
     }
 
-    /// The client at `addr`, from which a datagram came at `now`; a new one if it is not known.
+    /// Returns the client at `addr`, which sent a datagram at `now`, and adds it if it is unknown.
     ///
     /// # Errors
     /// If no socket can be made.
@@ -77,7 +77,7 @@ impl Clients {
             self.forget_one(now);
         }
         let upstream = match connect(self.target) {
-            // The process may have too many open files: one less, and another attempt.
+            // The process may have too many open files: forget a client and try again.
             Err(_) if self.forget_one(now) => connect(self.target),
             result => result,
         };

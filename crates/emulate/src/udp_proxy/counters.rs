@@ -1,11 +1,11 @@
-//! What a proxy counts.
+//! Counters of a proxy.
 
 use festina_netsim::LinkCounters;
 
 use crate::passage::Passage;
 use crate::timing::Lateness;
 
-/// What a proxy has done so far.
+/// Counters of a proxy so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProxyCounters {
     /// The link from the clients to the server.
@@ -19,10 +19,10 @@ pub struct ProxyCounters {
     /// Datagrams that left a link but could not be sent on, or whose client had been
     /// forgotten in the meantime.
     pub send_failed: u64,
-    /// How late deliveries were made on both links together.
+    /// The lateness of deliveries on both links together.
     pub lateness: Lateness,
-    /// How datagrams fared on the way from the clients to the server.
+    /// Queue lengths and delays from the clients to the server.
     pub forward_passage: Passage,
-    /// How datagrams fared on the way from the server to the clients.
+    /// Queue lengths and delays from the server to the clients.
     pub backward_passage: Passage,
 }

@@ -7,7 +7,7 @@ use festina_units::ByteCount;
 
 use super::clients::ClientId;
 
-/// What the proxy's links carry.
+/// A datagram on the proxy's links.
 #[derive(Debug, Clone)]
 pub(super) struct Datagram {
     pub(super) client: ClientId,

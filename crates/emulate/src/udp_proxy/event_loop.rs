@@ -17,7 +17,7 @@ use crate::tap::{Direction, TapEvent};
 use crate::timing::{be_punctual, sharpen_timers, timeout_until};
 use crate::worker::Strings;
 
-/// How many datagrams one socket may hand in before deliveries that are due get their turn.
+/// Maximum number of datagrams read from one socket before due deliveries are made.
 const RECEIVE_BATCH_MAX: usize = 64;
 
 /// No UDP datagram is longer.
@@ -30,13 +30,13 @@ pub(super) struct EventLoop {
     forward: MeasuredLink<Datagram>,
     backward: MeasuredLink<Datagram>,
     tap: Option<Tap>,
-    /// What the links themselves do not count.
+    /// Counters that the links do not have themselves.
     counters: ProxyCounters,
     strings: Strings<ProxyCounters>,
     buffer: Vec<u8>,
 }
 
-/// What the wait ended with.
+/// The events that ended the wait.
 #[derive(Default)]
 struct Ready {
     stop: bool,
@@ -88,7 +88,7 @@ impl EventLoop {
             if ready.stop {
                 return Ok(());
             }
-            // Datagrams that were due before the wait ended precede those that have just come in.
+            // Datagrams that were due before the wait ended precede those that have just arrived.
             self.deliver_due(clock);
             if ready.listen {
                 self.receive_from_clients(clock)?;
@@ -99,7 +99,7 @@ impl EventLoop {
         }
     }
 
-    /// Sleeps until a datagram comes in, a link has to be polled, or the proxy is stopped.
+    /// Sleeps until a datagram arrives, a link has to be polled, or the proxy is stopped.
     fn wait(&self, clock: Clock) -> io::Result<Ready> {
         let mut fds =
             vec![PollFd::new(&self.strings.stop_requested, PollFlags::IN), PollFd::new(&self.listen, PollFlags::IN)];
@@ -138,7 +138,7 @@ impl EventLoop {
 
     fn receive_from_target(&mut self, id: ClientId, clock: Clock) -> io::Result<()> {
         for _ in 0..RECEIVE_BATCH_MAX {
-            // The client may have given way to a new one since the wait.
+            // A new client may have replaced this one since the wait.
             let Some(client) = self.clients.get(id) else {
                 return Ok(());
             };
@@ -219,7 +219,7 @@ impl EventLoop {
     }
 }
 
-/// Whether a datagram was sent. A second attempt is made if the first only reported the fate of an
+/// Returns whether a datagram was sent. A second attempt is made if the first only reported the fate of an
 /// earlier datagram.
 fn send_on(send: impl Fn() -> io::Result<usize>) -> bool {
     match send() {
@@ -228,7 +228,7 @@ fn send_on(send: impl Fn() -> io::Result<usize>) -> bool {
     }
 }
 
-/// Whether the same call may succeed when it is tried again. A connected UDP socket uses the next call
+/// Returns whether the same call may succeed when it is tried again. A connected UDP socket uses the next call
 /// to report that an earlier datagram found no listener at its destination.
 fn is_transient(error: &io::Error) -> bool {
     matches!(

@@ -1,4 +1,4 @@
-//! Watching datagrams on their way through a proxy.
+//! Observation of datagrams in a proxy.
 
 use std::net::SocketAddr;
 
@@ -6,13 +6,13 @@ use festina_units::Instant;
 
 use crate::tap::{Direction, TapEvent};
 
-/// Is shown every datagram that passes the proxy.
+/// A function that is called with every datagram.
 pub type Tap = Box<dyn FnMut(TapRecord<'_>) + Send>;
 
 /// One datagram at one end of a link.
 #[derive(Debug, Clone, Copy)]
 pub struct TapRecord<'a> {
-    /// When, counted from the Unix epoch.
+    /// Time since the Unix epoch.
     pub at: Instant,
     /// Which link.
     pub direction: Direction,
@@ -20,9 +20,9 @@ pub struct TapRecord<'a> {
     pub client: SocketAddr,
     /// The server's address.
     pub target: SocketAddr,
-    /// What the datagram carries.
+    /// The payload of the datagram.
     pub payload: &'a [u8],
-    /// What happened to it.
+    /// Its fate.
     pub event: TapEvent,
 }
 

@@ -22,10 +22,10 @@ pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const PORT: u16 = 5_001;
 
-/// How long before the next flow a flow begins.
+/// Time between the starts of two flows.
 pub(crate) const STAGGER: Duration = Duration::from_millis(100);
 
-/// Two hosts with nothing on them but this test, and the network between them.
+/// Two hosts for this test alone, and the network between them.
 pub(crate) struct Network {
     client: Namespace,
     server: Namespace,
@@ -36,7 +36,7 @@ pub(crate) struct Network {
 /// A TCP segment with data from the client, as it entered the link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment {
-    /// When, counted from the Unix epoch.
+    /// Time since the Unix epoch.
     pub(crate) at: Instant,
     /// The sequence number of its first byte.
     pub(crate) sequence: u32,
@@ -70,9 +70,9 @@ impl Network {
         let both = "both ends are in namespaces";
         let network =
             Self { client: left.namespace.expect(both), server: right.namespace.expect(both), pair, segments };
-        // A socket that begins with BBR, the default of some machines, paces its segments ever after.
+        // A socket created with BBR, the default of some machines, always paces its segments.
         network.set("net/ipv4/tcp_congestion_control", "reno").map_err(TunError::System)?;
-        // What one connection has learnt about the path must not help the next one.
+        // The path metrics of one connection must not help the next one.
         network.set("net/ipv4/tcp_no_metrics_save", "1").map_err(TunError::System)?;
         Ok(network)
     }
@@ -95,7 +95,7 @@ impl Network {
         self.server.run(work).expect("the namespace can be entered, as it was before")
     }
 
-    /// What the emulator has done so far.
+    /// Returns the emulator's counters so far.
     pub(crate) fn counters(&self) -> TunCounters {
         self.pair.counters()
     }
@@ -121,7 +121,7 @@ impl Network {
         stream
     }
 
-    /// How many bytes each of `flows` greedy connections carried within `duration` after the last had begun.
+    /// Returns the bytes that each of `flows` greedy connections carried within `duration` after the start of the last.
     pub(crate) fn greedy(&self, flows: usize, congestion: &str, duration: Duration) -> Vec<u64> {
         let listener = self.listen();
         let mut received = Vec::new();
@@ -146,8 +146,8 @@ impl Network {
         after.iter().zip(before).map(|(after, before)| after - before).collect()
     }
 
-    /// Makes these writes, by the time since the first and the size, on one connection. Returns every
-    /// segment sent until the server has read all and for `quiet` more.
+    /// Makes these writes on one connection, given by the time since the first and the size. Returns every segment sent
+    /// until the server has read everything, and for another `quiet`.
     pub(crate) fn scripted(&self, congestion: &str, writes: &[(Duration, usize)], quiet: Duration) -> Vec<Segment> {
         let listener = self.listen();
         let mut stream = self.connect(congestion);
@@ -164,7 +164,7 @@ impl Network {
         self.segments.try_iter().collect()
     }
 
-    /// The times that `count` echo requests (ICMP) and their answers took.
+    /// Returns the round-trip times of `count` echo requests (ICMP).
     pub(crate) fn ping(&self, count: u16) -> Vec<Duration> {
         let protocol = Some(socket2::Protocol::ICMPV4);
         let socket = self

@@ -1,5 +1,5 @@
-//! The kernel's TCP over two TUN devices that the emulator joins. Making them takes privilege, so these tests have
-//! nothing to do for ordinary users, except in continuous integration.
+//! The kernel's TCP over two TUN devices that the emulator joins. This requires privileges, so these tests do nothing
+//! for ordinary users, except in continuous integration.
 
 mod kernel;
 
@@ -11,9 +11,9 @@ use festina_netsim::{CoDelConfig, DredConfig, LinkConfig, LossModel, QueueDiscip
 use festina_units::{Bandwidth, ByteCount};
 use kernel::{CLIENT, Network, SERVER, Segment, now};
 
-/// One way.
+/// One-way delay.
 const DELAY: Duration = Duration::from_millis(20);
-/// What a busy machine may add to any time.
+/// Tolerance for a busy machine.
 const PATIENCE: Duration = Duration::from_millis(100);
 const SEGMENT_BYTES: usize = 1_448;
 
@@ -64,7 +64,7 @@ fn a_ping_takes_the_delay_of_both_links() {
     assert_eq!((counters.lateness.count, counters.send_failed), (42, 0));
 }
 
-/// Lets greedy flows run for a few seconds and returns the share of the bottleneck that each got.
+/// Runs greedy flows for a few seconds and returns each one's share of the bottleneck.
 fn shares(flows: usize, congestion: &str) -> Option<Vec<f64>> {
     const SECONDS: u32 = 5;
     let network = network(bottleneck(), bottleneck())?;
@@ -84,14 +84,14 @@ fn a_greedy_flow_fills_the_bottleneck() {
 fn four_greedy_flows_fill_the_bottleneck_and_none_starves() {
     let Some(shares) = shares(4, "cubic") else { return };
     assert!((0.75..0.98).contains(&shares.iter().sum()), "{shares:?}");
-    // A few seconds bring no even shares.
+    // After a few seconds shares are not even yet.
     assert!(shares.iter().all(|&share| share > 0.05), "{shares:?}");
 }
 
 #[test]
 fn a_marking_queue_slows_a_flow_that_is_capable_of_ecn_without_dropping() {
     let discipline = QueueDiscipline::CoDel(CoDelConfig::default());
-    // Slow start overshoots before marks can tell it: there must be room for that.
+    // Slow start overshoots before marks take effect: there must be room for that.
     let marking = LinkConfig { discipline, queue: QueueLimit::packets(1_000), ..bottleneck() };
     let Some(network) = network(marking, bottleneck()) else { return };
     network.set("net/ipv4/tcp_ecn", "1").expect("the kernel knows ECN");
@@ -126,7 +126,7 @@ fn after_warm_up(bytes: usize) -> Vec<(Duration, usize)> {
 /// The SYN, the acknowledgement of the answer, and the small messages come before.
 const PACKETS_BEFORE: u64 = 12;
 
-/// How long after its first transmission each retransmission left.
+/// Returns the time of each retransmission since the first transmission.
 fn retransmissions(segments: &[Segment]) -> Vec<Duration> {
     let earlier = |index: usize| segments[..index].iter().find(|other| other.sequence == segments[index].sequence);
     (0..segments.len()).filter_map(|index| Some(segments[index].at - earlier(index)?.at)).collect()

@@ -68,7 +68,7 @@ impl Driver {
         }
     }
 
-    /// Receives what has come; whether there may be more.
+    /// Receives waiting packets. Returns whether there may be more.
     fn receive(&mut self, context: &mut Context<'_>) -> bool {
         if self.pause.until(clock::now).is_some() {
             return false;
@@ -130,9 +130,9 @@ impl Driver {
         true
     }
 
-    /// Calls the associations whose time has come. While there is `more` to receive, the runtime may look at the bell rarely, so the clock
-    /// is asked as well; and a time that is not over for what is received yet has not come, since the acknowledgement that a timer waits
-    /// for may be there already.
+    /// Calls the associations whose time has come. While there is `more` to receive, the runtime may poll the bell rarely, so the clock is read as
+    /// well. A timer is due only once all packets that had arrived by its deadline are processed, because the acknowledgement that it waits for may
+    /// be among them.
     fn ring(&mut self, context: &mut Context<'_>, more: bool) {
         let come = |emptied_at| if more { come_by(clock::now(), emptied_at) } else { clock::now() };
         let mut unasked = (more || self.late) && self.shared.timers.is_due(come(self.emptied_at));
@@ -191,7 +191,7 @@ impl Future for Driver {
 }
 
 impl Drop for Driver {
-    /// Without its driver an endpoint is dead, and nobody may wait for it.
+    /// Without its driver an endpoint is dead, so all waiting tasks are woken.
     fn drop(&mut self) {
         self.shared.driver_gone();
     }

@@ -33,8 +33,8 @@ use crate::security::Security;
 /// Local SCTP ports that [`Shared::connect`] chooses from.
 const FIRST_EPHEMERAL_PORT: u16 = 32_768;
 
-/// One endpoint. Its locks are leaves: nobody takes another lock while holding one of them, but that `accepting` may be held
-/// while `demux` is taken.
+/// One endpoint. Its locks are leaves: while one of them is held, no other lock is taken. The exception is `accepting`, which may be held while
+/// `demux` is taken.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) socket: Socket,
@@ -135,7 +135,7 @@ impl Shared {
         }
     }
 
-    /// Nobody can come any more, and nobody is left.
+    /// Returns whether no handle and no association is left.
     pub(super) fn is_abandoned(&self) -> bool {
         self.handles.load(Ordering::Acquire) == 0 && self.is_idle()
     }
@@ -190,7 +190,7 @@ impl Shared {
             let ports = Ports { local, peer: options.peer_port };
             let nonce = self.first_nonce.wrapping_add(id);
             let now = clock::now();
-            // A profile that takes nothing for granted is told nothing.
+            // Only the profile `festina` uses cached path state.
             let asks = options.profile.is_none_or(|profile| profile == sctp::Profile::Festina);
             let known = if asks { lock(&self.destinations).recall(now, address) } else { None };
             let known = known.as_ref();
@@ -332,7 +332,7 @@ impl Shared {
                 answers.push(&reply_to(len), source, self.socket.segments_max());
             }
             (Incoming::Accepted(core), Some(queue)) => self.adopt(*core, source, &queue),
-            // Without a queue nobody listens any more: the association goes away before it did anything.
+            // Without a queue there is no listener any more: the association is dropped before it did anything.
             (_, _) => count(&self.counters.packets_dropped, 1),
         }
     }

@@ -1,7 +1,7 @@
 //! Packets that belong to no association: which of them are looked at, and their answers.
 //!
-//! Anybody can send them, with any address, so they get what is left after the associations. What is too much is dropped by its first
-//! bytes alone, without a checksum or a copy. Which packets that hits is chance; a peer that means well repeats its own.
+//! Any host can send them, from any address, so they get the time that associations leave. Packets beyond the limit are dropped by their first bytes
+//! alone, without a checksum or a copy. Well-behaved peers retransmit dropped ones.
 
 use std::sync::Arc;
 
@@ -133,14 +133,14 @@ pub(super) fn send(answers: &mut Outbox, socket: &Socket) {
     answers.clear();
 }
 
-/// So many per second, and a tenth of that at once: a token bucket that remembers when it was last empty.
+/// A number per second, and a burst of a tenth of it: a token bucket that stores the time at which it was empty.
 #[derive(Debug)]
 pub(super) struct Allowance {
     /// How long it takes for one more.
     interval: Duration,
     /// The time that it takes to fill up.
     depth: Duration,
-    /// What was taken is made up for by then.
+    /// The budget of all time before this is spent.
     settled_at: Instant,
 }
 

@@ -1,4 +1,4 @@
-//! `bulk`: what an association that always has something to send gets, alone and beside others, and what it does to thin streams.
+//! `bulk`: goodput of an association that always has data to send, alone and next to other flows, and its effect on thin streams.
 
 mod checks;
 mod figures;
@@ -91,17 +91,17 @@ impl Experiment for Bulk {
          acknowledged at once. Send buffers hold twice what the path and its queue hold (at least 64 KiB; the core counts 128 bytes \
          more for each message), and receive buffers as much (at least the defaults: 1 MiB of SCTP, 4 MiB of TCP), so that no buffer limits the flow. \
          The application writes whenever an eighth of the send buffer is free (TCP: a third).\n\n\
-         The goodput is payload over the time after the warm-up. It is given as a share of the link's rate, of which headers take 3%. \
-         The fair share is half of what both flows have. A share of the link is reached at the beginning of the first five seconds whose \
-         mean is above it; what does not end within the run is not reached. A run ends early when the link could have carried `volume`. \
+         The goodput is payload over the time after the warm-up. It is given as a share of the link's rate; headers take 3% of that rate. \
+         The fair share is half of both flows' goodput. A share of the link is reached at the beginning of the first five seconds whose \
+         mean is above it, if they end within the run. A run ends early when the link could have carried `volume`. \
          With a rival each flow begins at random within two \
          seconds, and each packet reaches the bottleneck later by up to the time that one takes there, without overtaking. Without a rival, loss and reordering \
          nothing is random, and there is one run.\n\n\
          The thin streams write 100 bytes every 100 ms. One shares the association of the bulk, ordered on a stream of its own; it has the first turn \
          when the send buffer has room again. The other has an association of its own with the same recovery (beside TCP: `festina`). The \
          delay counts from when the application has the message, so waiting for room in the send buffer counts. By default messages leave in the \
-         order in which they were written: a thin message waits behind all that the bulk has queued before. With the scheduler round-robin its stream takes turns with that of the \
-         bulk. What was due in the warm-up is left out."
+         order in which they were written: a thin message waits behind all earlier messages of the bulk flow. With the scheduler \
+         round-robin its stream takes turns with that of the bulk flow. Messages that were due in the warm-up do not count."
     }
 
     fn plan(&self) -> &'static str {

@@ -99,7 +99,7 @@ fn outages(point: &Point, seed: u64, way: &str) -> Arc<[std::ops::Range<Instant>
         loss_in_good: Probability::ZERO,
         loss_in_bad: Probability::ONE,
     };
-    // Far enough for whatever is still to be repaired after the last message.
+    // Long enough for all repairs after the last message.
     let end = Instant::ZERO + point.duration("duration") + Duration::from_secs(1_000);
     channel.outages(end, &mut RandomStream::new(seed, &format!("{way} channel")))
 }

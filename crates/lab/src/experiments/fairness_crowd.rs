@@ -51,9 +51,9 @@ impl Experiment for FairnessCrowd {
     fn about(&self) -> &'static str {
         "Greedy flows that follow the standards (half of them SCTP by RFC 9260, half TCP by RFC 5681 and 6675) share a bottleneck with a \
          crowd of thin streams, each a message of 100 bytes every 250 ms. The crowd recovers from loss by one profile \
-         or another. What the standard flows have beside it (throughput, Jain's index, lost packets, time in the queue) is compared with \
-         what they have beside as many thin streams of the standard. A thin stream that retransmits early or \
-         in vain takes from others; a crowd of a thousand takes it a thousand times.\n\n\
+         or another. The throughput of the standard flows next to it, Jain's index, lost packets and the time in the queue are compared \
+         with those next to as many thin streams of the standard. A thin stream that retransmits early or spuriously takes capacity from \
+         others, and a crowd of a thousand takes it a thousand times.\n\n\
          The bottleneck has 10 Mbit/s and a round-trip time of 100 ms, as in the paper's other experiments; 100 packets may wait, and \
          what does not fit is dropped. A thousand thin streams fill half of it. Receivers delay SACKs by 200 ms. Each packet reaches the \
          bottleneck up to 4 ms later at random, without overtaking. The first 20 seconds are not measured."

@@ -38,11 +38,11 @@ impl Experiment for FirstMessage {
     fn about(&self) -> &'static str {
         "Associations begin one after the other, and each has a message to send from the start. Each packet is lost with the same \
          probability, whichever way it goes. The delay runs from connect to the moment at which the receiving application has the whole \
-         message. INIT, INIT ACK and COOKIE ECHO with the first DATA need one and a half round-trip times. A message of more than \
-         a packet needs two and a half, for nothing but COOKIE ECHO and what is in its packet may leave until COOKIE ACK comes (RFC \
-         9260 §5.1 C). Nothing shares the path.\n\n\
+         message. INIT, INIT ACK and COOKIE ECHO with the first DATA need one and a half round-trip times. A message of more than a packet \
+         needs two and a half, because until COOKIE ACK arrives, only the packet with COOKIE ECHO may be sent (RFC 9260 §5.1 C). \
+         Nothing shares the path.\n\n\
          A destination is known if another association of the same host has sent a message every 250 ms for twenty seconds over the same \
-         path, with the same losses, and hands on what it learned. That association ends half a second before the first that counts.\n\n\
+         path, with the same losses, and passes on its path state. That association ends half a second before the first that counts.\n\n\
          Packets and bytes are those of both ends, IP headers included, acknowledgements and all that follows the delivery included; \
          the associations are not ended.\n\n\
          The parameters rtt and loss are swept one at a time around the first value of each."

@@ -447,7 +447,7 @@ fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     (product > 0.0).then(|| sum(&|x, y| x * y) / product.sqrt())
 }
 
-/// Throughput, of the stream and of what it shares the bottleneck with.
+/// Throughput of the stream and of the other flows at the bottleneck.
 fn note_profile(samples: &mut Samples, run: &MediaRun, duration: Duration) {
     let part_s = duration.as_secs_f64() / 80.0;
     let mbits = |bytes: u64, seconds: f64| as_f64(bytes) * 8.0 / 1e6 / seconds;

@@ -64,12 +64,12 @@ impl Experiment for HostTcp {
 
     fn about(&self) -> &'static str {
         "The kernel's TCP ran in two network namespaces that `festina emulate tun` joins, which runs the simulator's own \
-         links on a real clock, here with a delay of 40 ms each way. What it did was recorded, with the command that \
-         records it again, in validation/host-tcp.toml. Here the TCP model does the same in the simulator.\n\n\
-         reno-1 to cubic-4: so many greedy flows through a bottleneck of 10 Mbit/s with room for 100 packets. Goodput is \
+         links on a real clock, here with a delay of 40 ms each way. The results, and the command that records them again, are in \
+         validation/host-tcp.toml. Here the TCP model does the same in the simulator.\n\n\
+         reno-1 to cubic-4: one or four greedy flows through a bottleneck of 10 Mbit/s with room for 100 packets. Goodput is \
          counted at the receivers from when the last flow has begun; fairness is Jain's index.\n\n\
-         The others: one connection writes eight messages of 100 bytes, one each 200 ms, so that the round-trip time is \
-         known, and then what is lost in part. timeouts: one message whose first four transmissions are lost, \
+         The others: one connection writes eight messages of 100 bytes, one each 200 ms, so that the round-trip time is known. Some \
+         packets of its next writes are lost. timeouts: one message whose first four transmissions are lost, \
          without tail loss probes; lone-segment: one message, lost once; lost-probe: three times; lost-tail: the last of ten \
          segments; lost-flight: all of four segments; one-in-ten and two-in-ten: the 4th, and the 4th and the 6th, of ten \
          segments; two-behind: the 2nd of four. Compared is how long after its first transmission each segment was sent \
@@ -82,7 +82,7 @@ impl Experiment for HostTcp {
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        vec![Parameter { name: "scenario", about: "what is done", kind: Kind::Choice(SCENARIOS) }]
+        vec![Parameter { name: "scenario", about: "the flows and their losses", kind: Kind::Choice(SCENARIOS) }]
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
@@ -168,7 +168,7 @@ fn comparisons_at(summary: &PointSummary) -> Vec<Comparison> {
     }
 }
 
-/// The points of greedy flows with what was recorded.
+/// The points of greedy flows, each with its recording.
 fn greedy_points(results: &Results) -> impl Iterator<Item = (&PointSummary, &'static Greedy)> {
     results.points().iter().filter_map(|summary| match scenario(summary.point()) {
         Scenario::Greedy(recorded) => Some((summary, recorded)),
@@ -176,7 +176,7 @@ fn greedy_points(results: &Results) -> impl Iterator<Item = (&PointSummary, &'st
     })
 }
 
-/// Whether the recorded numbers can be trusted to so many milliseconds.
+/// Checks that the emulation behind the recording was accurate.
 fn accuracy_check() -> Check {
     let [median_us, share_99_us, most_us] = RECORDED.accuracy.rtt_error_us;
     let late_us = RECORDED.accuracy.delivered_late_by_mean_us;

@@ -67,7 +67,7 @@ const QUANTILES: [f64; 2] = [0.99, 0.999];
 const TOLERANCE: f64 = 0.1;
 /// The same for bursts.
 const BURSTS_TOLERANCE: f64 = 0.25;
-/// Late messages come in groups: one loss delays about so many.
+/// Number of messages that one loss delays, approximately: late messages come in groups.
 const MESSAGES_PER_LOSS: f64 = 4.0;
 /// Recorded retransmissions for each thousand segments below which they are too few to compare.
 const RATE_MIN: f64 = 0.2;
@@ -258,7 +258,7 @@ fn loss(point: &Point) -> LossModel {
     }
 }
 
-/// What was recorded for a point.
+/// Returns the recording of a point.
 fn recorded_run(summary: &PointSummary) -> Option<&'static Run> {
     let point = summary.point();
     let (_, recorded) = STACKS.iter().find(|(name, _)| *name == point.choice("stack"))?;
@@ -348,14 +348,14 @@ fn share_check<'a>(
     later_than_ms: &[u64],
     tolerance: f64,
 ) -> Check {
-    // The deviation as a share of what is allowed, and what it is.
+    // The deviation as a share of the allowed one, and its description.
     let mut worst: Option<(f64, String)> = None;
     for summary in points {
         let (Some(run), Some(series)) = (recorded_run(summary), summary.series().get(DELIVERY)) else { continue };
         let shares = later_than_ms.iter().filter_map(|&than_ms| Some((than_ms, RECORDED.share_later(run, than_ms)?)));
         for (than_ms, recorded) in shares.filter(|&(_, share)| share >= SHARE_MIN) {
             let deviation = share_later(series.all(), than_ms) / recorded - 1.0;
-            // Three standard deviations of the losses behind so many late messages, here and there.
+            // Three standard deviations of the number of losses that caused these late messages, in the simulation and in the recording.
             let chance = |messages: u64| MESSAGES_PER_LOSS / (recorded * as_f64(messages));
             let allowed = tolerance + 3.0 * (chance(series.all().count()) + chance(run.messages)).sqrt();
             let what = format!(

@@ -20,7 +20,7 @@ const WINDOW: &str = "segments per round trip";
 /// Timeouts for each thousand round trips.
 const TIMEOUTS: &str = "timeouts per thousand round trips";
 
-/// When the first slow start and what follows it are over.
+/// When the first slow start and its aftermath are over.
 const MEASURES_FROM: Duration = Duration::from_secs(60);
 /// Losses up to which the law has to hold; beyond, windows are so small that timeouts take their share.
 const VALID_UP_TO: Probability = Probability::from_ppb(3_000_000);
@@ -163,7 +163,7 @@ fn why(summary: &PointSummary) -> Option<String> {
     let timeouts = summary.values().get(TIMEOUTS)?.mean()?;
     (summary.point().probability("loss") > VALID_UP_TO).then(|| {
         format!(
-            "the law knows no timeouts; there were {timeouts:.0} in a thousand round trips, each of which costs several"
+            "the law has no timeouts; there were {timeouts:.0} in a thousand round trips, and each costs several round trips"
         )
     })
 }
@@ -180,7 +180,7 @@ fn law_check(results: &Results) -> Check {
     Check::new(statement, worst.abs() <= TOLERANCE, format!("the largest deviation is {:+.1}%", worst * 100.0))
 }
 
-/// A hundredfold loss makes a tenth of the throughput, whatever the factor of the law.
+/// A hundredfold loss makes a tenth of the throughput, regardless of the factor of the law.
 fn slope_check(results: &Results) -> Check {
     let statement = "The throughput falls with the square root of the loss: an exponent of -0.5, give or take 0.1.";
     let mut points: Vec<(f64, f64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! What Tables 2 and 3 of Pedersen et al. 2006 share: the stream, the readings of the text, and published numbers beside ours.
+//! Common parts of Tables 2 and 3 of Pedersen et al. 2006: the stream, the readings of the text, and the comparison with published numbers.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub(super) fn parameters() -> Vec<Parameter> {
         parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(ms(0)..=ms(500))),
         parameter(
             "after_timeout",
-            "what may leave after a timeout before something is acknowledged: small packets, or the retransmission only",
+            "the packets that may be sent after a timeout before something is acknowledged: small packets, or the retransmission only",
             Kind::Choice(&["small-packets", "one-packet"]),
         ),
         parameter("clock", "by what round-trip times are averaged", Kind::Choice(&["4ms-ticks", "exact"])),
@@ -248,8 +248,8 @@ impl Published {
         }
     }
 
-    /// Every number of the line beside ours, which may not be known. `fitted` says to which of them something was fitted, `why` explains
-    /// what is missed.
+    /// Compares every number of the line with ours, which may be unknown. `fitted` names the parameter that was fitted to a number, `why`
+    /// explains missed ones.
     pub(super) fn compare(
         &self,
         row: &str,

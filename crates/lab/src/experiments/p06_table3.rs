@@ -52,7 +52,7 @@ impl Experiment for P06Table3 {
          restart of the timer; a receiver that does not delay SACKs. The table counts timeouts and fast retransmissions only. \
          Loss and duration, which the paper does not tell, are those of p06-table2, and so is the way in which the text is \
          read.\n\n\
-         What section 4.5 leaves open, and what was chosen: exponential backoff is removed from the first step on (section 4.2.2 \
+         Our choices where section 4.5 is open: exponential backoff is removed from the first step on (section 4.2.2 \
          is part of the modified timer; no first retransmission in the table took two RTOs; see the parameter backoff), and \
          nothing more is bundled than in unmodified lksctp, as section 4.4 is not among the labels.\n\n\
          Section 4.2.1 subtracts from the restarted timer the time since the old timer was started, so that no more than one RTO \
@@ -161,7 +161,7 @@ const fn line(cause: festina_sctp::RetransmissionCause, number: u32, [min, max, 
     Published { cause, number, share: None, min_ms: min, max_ms: max, mean_ms: mean }
 }
 
-/// What was fitted to a number of the table. Its first step is a row of Table 2.
+/// Returns the parameter that was fitted to a number of the table. The table's first step is a row of Table 2.
 fn what_was_fitted(step: usize, cause: festina_sctp::RetransmissionCause, quantity: Quantity) -> Option<&'static str> {
     match (step, cause, quantity) {
         (0, ..) => Some("the row of Table 2 at 200 ms, which is scored there"),
@@ -187,7 +187,7 @@ fn step_of(point: &Point) -> usize {
     STEPS.iter().position(|step| *step == name).expect("the plan takes no other names")
 }
 
-/// The first point of a step: the others of the step differ in what is swept beside it.
+/// The first point of a step. The others of the step differ in parameters that are swept separately.
 fn at(results: &Results, step: usize) -> Option<&PointSummary> {
     results.points().iter().find(|summary| step_of(summary.point()) == step)
 }

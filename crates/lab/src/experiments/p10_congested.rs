@@ -1,4 +1,4 @@
-//! What Fig. 8(b), 9 and 10 of Petlund et al. 2010 share: the congested network, its parameters, and what is taken from a run.
+//! Common parts of Fig. 8(b), 9 and 10 of Petlund et al. 2010: the congested network, its parameters, and the results of a run.
 
 use std::ops::RangeInclusive;
 
@@ -79,8 +79,8 @@ pub(super) fn assumptions() -> Vec<Assumption> {
 /// What the experiments say about the network: a macro, since `concat!` takes literals only.
 macro_rules! p10_network {
     () => {
-        "The streams cross a bottleneck of 10 Mbit/s in front of which 100 packets may wait, together with what a web server sends \
-         to 81 clients: sizes from a Pareto distribution from 1,000 bytes on with a mean of 9,200 and a cut at 64 MB, requests \
+        "The streams cross a bottleneck of 10 Mbit/s with a queue of 100 packets, together with the traffic of a web server to \
+         81 clients: sizes from a Pareto distribution from 1,000 bytes on with a mean of 9,200 and a cut at 64 MB, requests \
          after exponentially distributed gaps with a mean of 655 ms, a TCP connection for each response. That is stated. \
          Chosen are the round-trip times of the clients (evenly from 5 to 400 ms; the paper gave each a delay of its own), the \
          web's TCP (CUBIC, the nearest to the BIC of Linux 2.6.16), and that the responses all cross the bottleneck one way \

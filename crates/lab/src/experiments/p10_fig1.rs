@@ -29,7 +29,7 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 const STARTS_AT: Instant = Instant::from_secs(30);
 /// No path loses more.
 const LOSS_PPB_MAX: u64 = 300_000_000;
-/// Streams are drawn by their rank in so many parts.
+/// Number of parts into which the streams are divided by rank for the figure.
 const PARTS: usize = 10;
 
 const LONGEST_RIGHT: &str = "longest delay right";
@@ -37,7 +37,7 @@ const REST_RIGHT: &str = "mean and 99% right";
 const COPIES_RIGHT: &str = "copies of the longest right";
 const LOSS_REPORTED: &str = "loss reported";
 const LOSS_TRUE: &str = "loss";
-const LOSS_AND_IN_VAIN: &str = "loss and retransmissions in vain";
+const LOSS_AND_SPURIOUS: &str = "loss and spurious retransmissions";
 const ABOVE: &str = "streams above 500 ms";
 const ABOVE_LITTLE_LOSS: &str = "streams above 500 ms of those with less than the median loss";
 const LONGEST_S: &str = "longest delay in s";
@@ -67,8 +67,9 @@ impl Experiment for P10Fig1 {
         "The paper's figure shows, for each connection of an hour at a server of the game Anarchy Online, the longest, the 99% and the mean delay, \
          and the loss. Its capture is not public. Here a server sends the traffic of the game, drawn from the generator that was fitted to the paper's \
          Table 1, to players over paths of their own. Captures at the server and at the players become files, and the analysis of `festina trace thin` reads \
-         them. The simulator knows what it should find: each delay from a message's first departure to its delivery in order, what the paths lost, and \
-         how often the message that took longest was sent. Messages that left in one segment count as one, since a capture cannot tell them apart. \
+         them. The simulator knows the true values: each delay from a message's first departure to its delivery in order, the losses of \
+         the paths, and the number of transmissions of the message that took longest. Messages that left in one segment count as one, \
+         since a capture cannot tell them apart. \
          New Reno, without SACK and timestamps, answers a retransmission alike whether the data was lost or its acknowledgement, so that the losses of such a \
          stream have an upper bound only.\n\n\
          The text of the paper tells neither the losses of the paths nor their round-trip times nor the server's TCP. Losses are drawn for each \
@@ -91,14 +92,14 @@ impl Experiment for P10Fig1 {
             parameter("rtt", "the mean round-trip time", Kind::Duration(ms(1)..=ms(2_000))),
             parameter("loss", "the mean share of packets that paths lose, each way", Kind::Probability(shares)),
             parameter("burst", "how long a burst of losses lasts, 0 for none", Kind::Duration(ms(0)..=s(60))),
-            parameter("fault", "what is wrong on purpose, to see whether the checks notice", Kind::Choice(FAULTS)),
+            parameter("fault", "a deliberate fault, to see whether the checks notice it", Kind::Choice(FAULTS)),
         ]
     }
 
     fn assumptions(&self) -> Vec<Assumption> {
         vec![
-            chosen("stack", "not told; New Reno is what the paper compares with, Linux what servers have"),
-            chosen("players", "not told; an hour of so many fits into memory"),
+            chosen("stack", "not stated; the paper compares with New Reno, and servers run Linux"),
+            chosen("players", "not stated; an hour of this many fits into memory"),
             stated("duration", "§3.1: one hour").of(&["1h"]),
             chosen("duration", "part of the hour"),
             stated("rtt", "P06 §2: somewhat above 250 ms on average"),
@@ -160,8 +161,12 @@ impl Experiment for P10Fig1 {
                 losses.cell(format!("{what}, ratio:"), over(LOSS_TRUE), Bound::about(1.0, 0.05));
             } else {
                 unproven.cell(format!("{what}, over the losses:"), over(LOSS_TRUE), Bound::MoreThan(0.95));
-                let most = over(LOSS_AND_IN_VAIN);
-                unproven.cell(format!("{what}, over losses and retransmissions in vain:"), most, Bound::LessThan(1.05));
+                let most = over(LOSS_AND_SPURIOUS);
+                unproven.cell(
+                    format!("{what}, over losses and spurious retransmissions:"),
+                    most,
+                    Bound::LessThan(1.05),
+                );
             }
         }
         let nearly_all = Bound::MoreThan(0.98);
@@ -184,7 +189,8 @@ impl Experiment for P10Fig1 {
             ),
             losses.check("Festina's analysis finds the losses of all streams of Linux's TCP together within a twentieth."),
             unproven.check(
-                "Festina's analysis finds losses of New Reno that lie between the path's and those with the retransmissions in vain, which nothing proves.",
+                "Festina's analysis finds losses of New Reno that lie between the path's and those with the spurious retransmissions, \
+                 which nothing proves.",
             ),
         ]
     }
@@ -202,7 +208,7 @@ impl Experiment for P10Fig1 {
     }
 }
 
-/// The server's capture lacks what comes back.
+/// The server's capture lacks the returning packets.
 const ONE_WAY: &str = "one-way";
 const FAULTS: &[&str] = &["none", "missing-packets", "drift", ONE_WAY];
 
@@ -231,7 +237,7 @@ fn server(point: &Point, seed: u64) -> Server {
 fn path(point: &Point, random: &mut RandomStream) -> Duplex {
     let one_way_ns = u64::try_from(point.duration("rtt").as_nanos() / 2).unwrap_or(u64::MAX);
     let delay = Duration::from_nanos(one_way_ns / 2 + random.below(one_way_ns.max(1)));
-    // The sampler scales by its mean, whatever that counts: here billionths.
+    // The sampler scales by its mean, in any unit; here billionths.
     let mean = Duration::from_nanos(u64::from(point.probability("loss").ppb()));
     let ppb = u64::try_from(random.exponential(mean).as_nanos()).unwrap_or(u64::MAX).clamp(1, LOSS_PPB_MAX);
     let share = Probability::from_ppb(u32::try_from(ppb).unwrap_or(u32::MAX));
@@ -256,7 +262,7 @@ fn samples(fates: &[Fate]) -> Samples {
     samples.set(REST_RIGHT, share(&Fate::is_rest_right, &all));
     samples.set(COPIES_RIGHT, share(&Fate::are_copies_right, &all));
     samples.set(LOSS_TRUE, as_f64(sum(&|fate| fate.lost)) / copies);
-    samples.set(LOSS_AND_IN_VAIN, as_f64(sum(&|fate| fate.lost + fate.in_vain)) / copies);
+    samples.set(LOSS_AND_SPURIOUS, as_f64(sum(&|fate| fate.lost + fate.spurious)) / copies);
     samples.set(LOSS_REPORTED, as_f64(sum(&Fate::lost_as_reported)) / copies);
     let is_noticed = |fate: &Fate| fate.longest > NOTICED;
     samples.set(ABOVE, share(&is_noticed, &all));

@@ -12,7 +12,7 @@ use crate::scenario::{Group, Ordinal};
 use crate::scoreboard::Entry;
 use crate::summary::{Repeated, Results};
 
-/// A 99th percentile is far above another from so many times on. The bound is ours.
+/// Ratio from which a 99th percentile counts as far above another. The bound is ours.
 const FAR: f64 = 1.5;
 /// "Stable": within so large a share of its mean over the intervals. The bound is ours.
 const STABLE: f64 = 0.25;

@@ -1,4 +1,4 @@
-//! `p10-fig11`: how the throughput of a greedy stream varies beside a stream of modified SCTP (P10 §6.3, Fig. 11).
+//! `p10-fig11`: variation of a greedy stream's throughput next to a stream of modified SCTP (P10 §6.3, Fig. 11).
 
 use festina_units::{Duration, duration};
 
@@ -12,7 +12,7 @@ use crate::samples::Samples;
 use crate::summary::{PointSummary, Results};
 
 const MEAN: &str = "greedy kbit/s";
-/// The distribution is told by its quantiles in steps of so many per cent.
+/// Step between the quantiles that describe the distribution, in per cent.
 const STEP_PERCENT: usize = 5;
 /// How far two distributions may lie apart on average, in per cent of their mean: hardly seen in the figure. The bound is ours.
 const DISTANCE_MAX_PERCENT: f64 = 5.0;

@@ -1,4 +1,4 @@
-//! `p10-fig12`: what a greedy stream is left beside a stream of modified SCTP (P10 §6.3, Fig. 12).
+//! `p10-fig12`: throughput of a greedy stream next to a stream of modified SCTP (P10 §6.3, Fig. 12).
 
 use festina_models::workload::{Cbr, Greedy, Workload};
 use festina_units::{Bandwidth, ByteCount, Duration};
@@ -191,7 +191,7 @@ pub(super) fn assumptions() -> Vec<Assumption> {
 pub(super) fn beside_greedy(point: &Point, interval: Duration) -> Competition {
     let sound = Readings { fault: Fault::None, ..Readings::of(point) };
     let tested = point.choice("tested");
-    // What is wrong on purpose is the modified stream; swapped, it is the greedy one.
+    // The deliberate fault is in the modified stream; swapped, it is in the greedy one.
     let fault = if tested == TESTED_STREAMS[1] { Fault::of(point) } else { Fault::None };
     let stack = |name| Group::named(name).stack(&sound, point.duration("sack_delay"));
     let cbr = Workload::Cbr(Cbr { rate: point.bandwidth("rate"), size: point.bytes("size") });

@@ -58,7 +58,7 @@ impl Experiment for P10Fig13 {
          Table 2 speaks of 2.65 million.)\n\n\
          Of the path the paper tells the smallest round-trip time, 121 ms, and loss rates below 0.1% in patterns that \
          vary. Here each way takes 60.5 ms with a standard deviation of 2 ms, without overtaking, and loses 0.075% of the packets, \
-         in bursts, each way independently: half of what is sent while a burst lasts, which is 400 ms on average. \
+         in bursts, each way independently: half of the packets sent during a burst, which lasts 400 ms on average. \
          The length of the bursts was chosen by its order of magnitude: about two thousand losses a machine had to suffice for \
          one that a timer repaired after three seconds (the published maximum of lksctp), that is at its second expiry. \
          Bursts of a tenth of the length would not show that in years, and bursts of ten times the length a hundred times.\n\n\

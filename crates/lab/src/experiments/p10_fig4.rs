@@ -51,10 +51,10 @@ impl Experiment for P10Fig4 {
          were neither delayed nor lost.\n\n\
          The paper's text gives no numbers and does not say what its axes are. Its caption speaks of the difference \
          between calculated and measured RTO values, section 5.2 of the calculated RTO, greatly reduced without SACK delay (part \
-         b) due to a lower measured RTT, and of delayed SACKs that weigh more when RTO.Min is low (part a). So the axes \
-         were most probably an RTO over time or over samples, and the two curves of each part what is defined above; \
-         Pedersen et al. show the same two parts. The round-trip time, the loss and the stream of that figure are not told either; \
-         here the round-trip time is that of Table 3 of Pedersen et al., at which RTO.Min hides nothing.\n\n\
+         b) due to a lower measured RTT, and of delayed SACKs that weigh more when RTO.Min is low (part a). So the axes were most probably \
+         an RTO over time or over samples, and the two curves of each part are the two values defined above; Pedersen et al. show the same \
+         two parts. The round-trip time, the loss and the stream of that figure are not stated either; here the round-trip time is that of \
+         Table 3 of Pedersen et al., at which RTO.Min hides nothing.\n\n\
          Without loss the calculated RTO is steady, so its spread is due to losses: the SACK of a message behind a lost one is \
          not delayed, which makes a sample that is 200 ms below the others, and a lost SACK makes one that is an interval \
          above. Both raise the variance, and with it the RTO. Even at rest it stays above the actual one, as that kernel \
@@ -238,7 +238,7 @@ fn each<'r>(summary: Option<&'r PointSummary>, series: &str, which: Which) -> Op
     }
 }
 
-/// What is taken of a series.
+/// A statistic of a series.
 #[derive(Clone, Copy)]
 enum Which {
     Mean,

@@ -21,7 +21,7 @@ pub(super) const COUNT_MIN: u64 = 15;
 /// A repetition with fewer delays has no 99th percentile.
 const COUNT_MIN_FOR_P99: u64 = 100;
 
-/// What a plan can set about the streams, whatever the network.
+/// Parameters of the streams, which do not depend on the network.
 pub(super) fn stream_parameters() -> Vec<Parameter> {
     let parameter = |name, about, kind| Parameter { name, about, kind };
     let ms = Duration::from_millis;
@@ -231,7 +231,7 @@ impl Measure {
         }
     }
 
-    /// How many delays it takes of so many repetitions together.
+    /// Minimum number of delays in this many repetitions together.
     fn count_min(self, repetitions: u32) -> u64 {
         match self {
             Self::Mean | Self::Max => COUNT_MIN,
@@ -312,7 +312,7 @@ fn collapses_more(case: &Case<'_>) -> Check {
     evidence.check("The window collapses more often with all modifications than with lksctp.").id("collapses-more")
 }
 
-/// "A slightly increased bandwidth requirement" (§6.4): so many more retransmissions for each message at most. The bound is ours.
+/// "A slightly increased bandwidth requirement" (§6.4): the maximum number of additional retransmissions per message. The bound is ours.
 const SLIGHTLY_MORE: f64 = 0.1;
 
 /// What all modifications cost: retransmissions that take a packet of their own.

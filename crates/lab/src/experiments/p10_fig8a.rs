@@ -66,7 +66,7 @@ impl Experiment for P10Fig8a {
          lksctp is built as the papers' text describes it: ambiguous round-trip samples, and the timer fix as §5.2 words it. \
          Nagle's algorithm is off.\n\n\
          In two hours of four messages a second, 5% loss makes about 1,440 first, 72 second and 4 third retransmissions that \
-         are needed. What is said about third retransmissions rests on few of them, in the paper as here."
+         are needed. Statements about third retransmissions rest on few of them, in the paper as here."
     }
 
     fn plan(&self) -> &'static str {

@@ -42,9 +42,9 @@ impl Experiment for P10Fig9 {
              arrived sooner or later; the simulator knows. Beside the share of each cause stands the time since the first \
              transmission.\n\n\
              One thing at a time is changed: web traffic one way only, so that no SACK is lost; no SACK delay; no fix of the timer's \
-             restart, or the fix as it is worded; the bundling of Pedersen et al. 2006, which puts unacknowledged chunks into \
-             every packet with new ones and of which this paper says nothing; other round-trip times. What the paper says \
-             holds with SACKs delayed and lost: without delay bundled chunks are not the second most common cause of lksctp, nor \
+             restart, or the fix as it is worded; the bundling of Pedersen et al. 2006, which puts unacknowledged chunks into every packet \
+             with new ones and which this paper does not mention; other round-trip times. The paper's statements hold with SACKs delayed \
+             and lost: without delay bundled chunks are not the second most common cause of lksctp, nor \
              spurious, and without loss bundling is not the major cause with all modifications.\n\n",
             p10_network!(),
         )
@@ -135,7 +135,7 @@ struct Share {
 }
 
 impl Share {
-    /// `None` below so many retransmissions that a share says something.
+    /// Returns `None` if there are too few retransmissions for a meaningful share.
     fn of(case: &Case<'_>, group: Group, ordinal: Ordinal, kind: Kind) -> Option<Self> {
         let all = case.group(group)?;
         if all.count(ordinal) < COUNT_MIN {

@@ -1,4 +1,4 @@
-//! `p10-table1`: what the analysis of a capture reports of nine applications, beside what they wrote (P10 Table 1).
+//! `p10-table1`: the analysis of captures of nine applications, compared with their writes (P10 Table 1).
 
 mod row;
 
@@ -58,7 +58,8 @@ impl Experiment for P10Table1 {
          and sends over a path that loses nothing; the server's packets become a capture file, and the analysis of `festina trace thin` reads it. So \
          there are three rows for each application: the paper's, what the generator wrote, and what the analysis reports.\n\n\
          The second and the third must agree: exactly for means, minima, maxima and rates, and within 0.8% for quantiles, which the analysis counts in \
-         buckets. That holds for datagrams, each of which is a write, and for thin streams over TCP (Linux's model, without Nagle's algorithm). A thick stream \
+         buckets. That holds for datagrams, which are one write each, and for thin streams over TCP (Linux's model, without Nagle's \
+         algorithm). A thick stream \
          over TCP leaves in whichever segments the window permits, so that only its bytes can agree.\n\n\
          The first and the third agree where the generator was fitted to the paper, which is no test of anything; such numbers are shown and not scored. Not \
          fitted are the bits per second of all applications but two. Beside the paper's they count 66 bytes of headers per packet, as §3.2 implies; \
@@ -77,7 +78,7 @@ impl Experiment for P10Table1 {
             parameter("transport", "what carries it", Kind::Choice(&["udp", "tcp"])),
             parameter("packets", "how many writes there are", Kind::Count(100..=100_000)),
             parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(1_000))),
-            parameter("fault", "what is wrong on purpose, to see whether the checks notice", Kind::Choice(FAULTS)),
+            parameter("fault", "a deliberate fault, to see whether the checks notice it", Kind::Choice(FAULTS)),
         ]
     }
 

@@ -1,4 +1,4 @@
-//! What the experiments of R12 have in common: its network and traffic (R12 §III-B), its senders, and what is measured.
+//! Common parts of R12's experiments: its network and traffic (R12 §III-B), its senders, and the measured values.
 
 mod chart;
 
@@ -19,7 +19,7 @@ use crate::summary::{PointSummary, Repeated, Results};
 
 pub(super) use chart::chart;
 
-/// From when the application has an important message to its delivery. What is never delivered has none.
+/// Delay from the moment at which the application has an important message to its delivery. Undelivered messages have none.
 pub(super) const IMPORTANT: &str = "important";
 /// The same of the others.
 pub(super) const NORMAL: &str = "normal";
@@ -67,7 +67,7 @@ const BOTH: &str = "2012+both";
 pub(super) const LATE_TSN: &str = "late-tsn";
 /// Beyond: messages are abandoned at their deadline, on their way too.
 pub(super) const DEADLINE: &str = "deadline";
-/// Beyond: what is on its way at its deadline is abandoned when its acknowledgement is overdue.
+/// Beyond: messages in flight at their deadline are abandoned when their acknowledgement is overdue.
 pub(super) const OVERDUE: &str = "overdue";
 /// Beyond: all of that with Festina's recovery and congestion control.
 pub(super) const FESTINA: &str = "festina";
@@ -93,12 +93,14 @@ macro_rules! r12_senders {
     () => {
         "2012 is a model of the sender that R12 measured, FreeBSD 8.2: each message gets its TSN and leaves once, however old it is, and its \
          lifetime is looked at only when an acknowledgement reports something above it, and before a retransmission; with gives_up = resent, only then. \
-         What is given up so early does not cut the window. The application waits while as much is unacknowledged as FreeBSD takes. The receiver \
-         answers with SACK, and the Advanced.Peer.Ack.Point stops at whatever is not cumulatively acknowledged. Loss recovery is that of RFC 9260, and congestion control that of RFC 4960, which held \
+         A message given up so early does not cut the window. The application waits while as much is unacknowledged as FreeBSD takes. The receiver \
+         answers with SACK, and the Advanced.Peer.Ack.Point stops at chunks that are not cumulatively acknowledged. Loss recovery is that \
+         of RFC 9260, and congestion control that of RFC 4960, which held \
          then: the window grows only while the cumulative acknowledgement moves, and Max.Burst cuts it. Small messages share a packet \
          where they have queued up behind the window, as R12 says they did; with nagle on, FreeBSD's default, they would always wait for others \
-         while something is outstanding. Nothing else of FreeBSD is modelled. 2012+nr-sack adds what R12 proposes: the receiver says by NR-SACK what it will not \
-         drop, and the point passes over that. late-tsn adds that messages which expire in the send buffer never leave; deadline, that \
+         while something is outstanding. Nothing else of FreeBSD is modelled. 2012+nr-sack adds R12's proposal: the receiver reports by \
+         NR-SACK the chunks that it will not drop, and the point passes over those. late-tsn adds that messages which expire in the send \
+         buffer never leave; deadline, that \
          messages are abandoned at their deadline also on their way; overdue, that those on their way are abandoned only when their \
          acknowledgement is overdue; festina, Festina's loss recovery and congestion control (CUBIC). 2012+e-forward-tsn is 2012 with \
          E-FORWARD-TSN, one chunk that passes over abandoned messages wherever they lie, in place of FORWARD-TSN; 2012+both has NR-SACK \
@@ -149,8 +151,8 @@ pub(super) fn parameters() -> Vec<Parameter> {
         ),
         parameter(
             "gives_up",
-            "when the senders of 2012 give up what has expired: as soon as it is missing below what has arrived, without a cut of the \
-             window, or before it would be sent again",
+            "when the senders of 2012 give up an expired message: as soon as it is missing below later ones that have arrived, without a \
+             cut of the window, or before it would be sent again",
             Kind::Choice(GIVES_UP),
         ),
         parameter(
@@ -258,13 +260,13 @@ pub(super) fn limit_as_freebsd(config: &mut Config, size: ByteCount) {
     take(config, size, FREEBSD_CHUNKS, FREEBSD_SEND_BUFFER);
 }
 
-/// Has the application wait while so many messages of this size, or so many bytes of them, are not acknowledged.
+/// Makes the application wait while this number of messages of this size, or this number of bytes, is not acknowledged.
 fn take(config: &mut Config, size: ByteCount, messages: u64, send_buffer: ByteCount) {
     let messages = messages.min(send_buffer.bytes() / size.bytes().max(1)).max(1);
     let message_bytes = size.bytes().saturating_add(Limits::MESSAGE_OVERHEAD_BYTES as u64);
     let buffer_bytes = message_bytes.saturating_mul(messages).min(SEND_BUFFER_BYTES as u64);
     config.limits.send_buffer_bytes = usize::try_from(buffer_bytes).unwrap_or(SEND_BUFFER_BYTES);
-    // It goes on as soon as one more fits.
+    // It continues as soon as another one fits.
     config.limits.send_low_water_bytes =
         usize::try_from(buffer_bytes.saturating_sub(message_bytes)).unwrap_or_default();
 }
@@ -374,7 +376,7 @@ pub(super) fn run(point: &Point, seed: u64) -> Samples {
     samples
 }
 
-/// Numbers that stand beside the delays of a point.
+/// Numbers shown next to the delays of a point.
 pub(super) const BESIDE_DELAYS: &[&str] = &[IMPORTANT_DELIVERED, NORMAL_DELIVERED, FORWARD_TSNS, TIMEOUTS, LOSS];
 
 /// The average delay of important messages, in seconds, once per repetition.

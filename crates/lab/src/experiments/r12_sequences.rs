@@ -44,8 +44,10 @@ impl Experiment for R12Sequences {
          retransmission timer. fig6: messages 12 to 17 share a packet that is lost; 13, 15 and 17 are reliable, the others have expired \
          when three later messages have reported the loss. All are unordered; the sender looks at lifetimes before retransmissions, as in \
          2012.\n\n\
-         Each figure has the time across and the messages upwards: what left when, what was lost, and up to where everything was settled as \
-         the sender knew. A FORWARD-TSN stands at the message up to which it moves the receiver, an E-FORWARD-TSN (docs/enhanced-forward-tsn.md) at each message that it passes over. Round trips count from the first packet of the repair to the SACK that settles \
+         Each figure has the time across and the messages upwards: all packets sent, the losses, and the number up to which the sender \
+         knew all messages to be settled. A FORWARD-TSN stands at the message up to which it moves the receiver, an E-FORWARD-TSN \
+         (docs/enhanced-forward-tsn.md) at each message that it passes over. Round trips count from the first packet of the repair to the \
+         SACK that settles \
          everything. Nothing is random."
     }
 
@@ -80,7 +82,7 @@ impl Experiment for R12Sequences {
             stated("enhanced", "§IV-B: the figures have FORWARD-TSN").of(&[OFF]),
             chosen("enhanced", "§IV mentions an extended chunk and does not specify it; this is ours").of(&[ON]),
             stated("rtt", "§III-B: 40 ms one way"),
-            chosen("spacing", "what is not in one packet leaves 5 ms apart").beside_the_plan(),
+            chosen("spacing", "packets leave 5 ms apart").beside_the_plan(),
         ]
     }
 

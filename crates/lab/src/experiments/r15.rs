@@ -21,14 +21,14 @@ use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
 use crate::scenario::{Fault, Sender, Stack};
 
-/// Retransmissions in vain.
+/// Spurious retransmissions.
 pub(super) const SPURIOUS: &str = "spurious";
 /// Packets with data, retransmissions included.
 pub(super) const PACKETS: &str = "data packets";
 
 /// Payload of a full packet over TCP.
 const TCP_PACKET_BYTES: u32 = 1_460;
-/// The same over SCTP: one message, two of which never share a packet.
+/// The same over SCTP: one message. Two messages of this size never share a packet.
 const SCTP_PACKET_BYTES: u32 = 1_200;
 
 /// Every sender: TCP with each mechanism, and SCTP with each profile.
@@ -39,7 +39,7 @@ static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 
 type Setting = fn(&mut TcpConfig);
 
-/// TCP with each mechanism, by what it has beyond [`tcp`].
+/// TCP with each mechanism: the changes to the settings of [`tcp`].
 const TCP: &[(&str, Setting)] = &[
     ("tcp-standard", |_| {}),
     ("tcp-rtor", |tcp| tcp.switches.rto_restart = true),
@@ -76,7 +76,7 @@ pub(super) fn sender_names() -> &'static [&'static str] {
     &NAMES
 }
 
-/// Where the values of these parameters come from: R15 says what it compares, and none of them in text.
+/// Sources of the values of these parameters. R15 names the senders that it compares, and states no other parameter in its text.
 pub(super) fn assumptions(parameters: &[Parameter]) -> Vec<Assumption> {
     let others = parameters.iter().map(|parameter| parameter.name).filter(|name| !["sender", "fault"].contains(name));
     let ours = others.map(|name| chosen(name, "R15 tells no parameters of this experiment in text"));
@@ -121,8 +121,8 @@ pub(super) fn packet_bytes(stack: &Stack) -> u64 {
     })
 }
 
-/// Writes of so many bytes each at its time, each divided into full packets and a rest, so that the fate of every
-/// packet is known.
+/// A workload of writes, each with its time and number of bytes, divided into full packets and a rest, so that the fate of every packet is
+/// known.
 pub(super) fn writes(writes: &[(Duration, u64)], packet_bytes: u64) -> Workload {
     let packets = writes.iter().flat_map(|&(at, bytes)| {
         let full = bytes / packet_bytes;
@@ -132,7 +132,7 @@ pub(super) fn writes(writes: &[(Duration, u64)], packet_bytes: u64) -> Workload 
     Workload::Replay(Replay::new(packets).expect("writes follow each other in time, and none is empty"))
 }
 
-/// What a connection sent, and what of it was in vain, into counts that [`set`](Cost::set) gives to the samples.
+/// The packets that a connection sent, and the spurious ones among them, as counts that [`set`](Cost::set) adds to the samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
     packets: u64,

@@ -31,7 +31,8 @@ impl Experiment for R15Buffering {
 
     fn about(&self) -> &'static str {
         concat!(
-            "The queue of R12's bottleneck counts bytes, or as many packets of 1,500 bytes, whatever their sizes. With nagle off small messages \
+            "The queue of R12's bottleneck is limited in bytes, or in packets of any size: as many as if all had 1,500 bytes. With nagle \
+             off small messages \
              leave in small packets. How many packets are lost for each byte of payload, of these messages and of TCP's full packets, and how many bytes does the sender send for each \
              byte of payload? For the rest:\n\n",
             r12_network!(),

@@ -26,7 +26,7 @@ use kinds::Kind;
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 /// Connections are open when their first write comes.
 const CONNECTS_BEFORE: Duration = Duration::from_secs(2);
-/// So much may wait in front of each path.
+/// Queue limit in front of each path.
 const QUEUE_PACKETS: usize = 100;
 /// Numbers of clusters that the analysis tries.
 const TRIED: std::ops::RangeInclusive<usize> = 2..=12;
@@ -79,7 +79,7 @@ impl Experiment for R15Classes {
             parameter("flows", "how many flows there are of each kind", Of::Count(3..=50)),
             parameter("rtt", "the mean round-trip time", Of::Duration(ms(1)..=ms(1_000))),
             parameter("loss", "the share of packets that paths lose, each way", Of::Probability(losses)),
-            parameter("fault", "what is wrong on purpose, to see whether the checks notice", Of::Choice(FAULTS)),
+            parameter("fault", "a deliberate fault, to see whether the checks notice it", Of::Choice(FAULTS)),
         ]
     }
 
@@ -98,7 +98,7 @@ impl Experiment for R15Classes {
     }
 
     fn question(&self) -> &'static str {
-        "Does the clustering of a capture's flows find the kinds of which they are?"
+        "Does the clustering of a capture's flows find their kinds?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
@@ -150,7 +150,7 @@ impl Experiment for R15Classes {
 
 /// Every number is multiplied by chance.
 const BLURRED: &str = "blurred";
-/// All flows are of one kind, whatever they are called.
+/// All flows are of one kind, regardless of their names.
 const ALIKE: &str = "alike";
 const FAULTS: &[&str] = &["none", "no-times", BLURRED, ALIKE];
 

@@ -59,9 +59,9 @@ impl Experiment for R15Congestion {
          all; or greedy: 12 transfers without an end. Round-trip times of the background without queues lie between zero and \
          400 ms.\n\n\
          R15's parameters are not published in text; all these are our choice, with P10's bottleneck of 10 Mbit/s and 100 packets. \
-         The same flows begin at the same times under each sender, but which packets are dropped hangs on everything that \
-         was sent before, so senders compare by their means. A flow met a tail loss if the first copy of its last packet did not \
-         arrive. The senders are those of r15-tail-loss. The cost is the share of data packets that were sent in vain."
+         The same flows begin at the same times under each sender, but which packets are dropped depends on all earlier packets, so \
+         senders are compared by their means. A flow met a tail loss if the first copy of its last packet did not \
+         arrive. The senders are those of r15-tail-loss. The cost is the share of data packets that were sent unnecessarily."
     }
 
     fn plan(&self) -> &'static str {

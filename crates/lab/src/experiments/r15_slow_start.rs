@@ -73,7 +73,7 @@ impl Experiment for R15SlowStart {
             parameter("rate", "the rate of each path", Kind::Bandwidth(rates)),
             parameter("transfers", "how many transfers there are", Kind::Count(5..=100)),
             parameter("rtt", "the round-trip time", Kind::Duration(ms(10)..=ms(1_000))),
-            parameter("fault", "what is wrong on purpose, to see whether the checks notice", Kind::Choice(FAULTS)),
+            parameter("fault", "a deliberate fault, to see whether the checks notice it", Kind::Choice(FAULTS)),
         ]
     }
 

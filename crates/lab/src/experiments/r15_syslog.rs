@@ -1,4 +1,4 @@
-//! What the experiments on log lines have in common (R15, Papers IV to VII): the senders, the lines, and what is measured.
+//! Common parts of the experiments on log lines (R15, Papers IV to VII): the senders, the lines, and the measured values.
 
 mod checks;
 mod figures;
@@ -41,7 +41,7 @@ const LINES: &str = "lines";
 const DROPPED: &str = "packets dropped %";
 const TCP_RATE: &str = "TCP Mbit/s";
 
-/// Numbers that stand beside the delays of a point.
+/// Numbers shown next to the delays of a point.
 pub(super) const BESIDE_DELAYS: &[&str] = &[IMPORTANT_LOST, NORMAL_LOST, DROPPED];
 
 pub(super) const UDP: &str = "udp";
@@ -66,7 +66,7 @@ const SIZES: &[&str] = &["fixed", NORMALLY];
 
 /// UDP and TCP are called PR-SCTP and NR-SACK, and the other way round.
 const SWAPPED: &str = "swapped";
-/// What is important is sent as if it was not, and the other way round.
+/// Important lines are sent as normal ones, and normal ones as important.
 const CLASSES_SWAPPED: &str = "classes-swapped";
 /// The network loses nothing, and nothing else crosses it.
 const LOSSLESS: &str = "lossless";
@@ -85,8 +85,8 @@ macro_rules! syslog_senders {
          experiments model, FreeBSD 8.2, with all lines reliable: the papers measured that one, and comparing PR-SCTP with lksctp would compare two \
          kernels. pr-sctp is the same with normal lines that have a lifetime, while important ones are reliable; pr-sctp+nr-sack adds what R12 \
          proposes. festina is Festina as it comes, with the same lifetimes. All of SCTP is unordered. Every sender gets the same lines at the same \
-         times. A delay counts from when the application has the line to its delivery, over the lines that are delivered; a sender that gives \
-         up late lines has lower ones for that alone, so what was lost stands beside them."
+         times. A delay counts from when the application has the line to its delivery, over the lines that are delivered; a sender that \
+         gives up late lines has lower delays for that alone, so the share of lost lines is shown with them."
     };
 }
 pub(super) use syslog_senders;
@@ -129,7 +129,7 @@ pub(super) fn parameters() -> Vec<Parameter> {
             "whether tcp and the senders of 2012 wait until a packet is full while something is outstanding",
             Kind::Choice(SWITCH),
         ),
-        parameter("fault", "what is wrong on purpose, to see whether the checks notice", Kind::Choice(FAULTS)),
+        parameter("fault", "a deliberate fault, to see whether the checks notice it", Kind::Choice(FAULTS)),
     ]
 }
 
@@ -211,7 +211,7 @@ fn carrier(point: &Point) -> Carrier {
             let delivery = Delivery {
                 unordered: true,
                 lifetime: normal,
-                // The list of lines says which are important, whatever the share.
+                // The list of lines says which are important, so the share is not used.
                 important: Some(Important { share: Probability::ZERO, lifetime: important }),
                 gathers: is_gathering.then_some(r12::CHUNK_BYTES_MAX),
                 replaces: false,

@@ -37,8 +37,9 @@ impl Experiment for R15SyslogTrace {
         concat!(
             "Many machines' log lines cross one association: at random times (exponential gaps), of normally distributed length, 7.6% of them \
              important. Now and then there is a burst: more lines, and 5.3% of them are important, as Paper V found on the day of its highest \
-             load. The mean gap of its finest sample lost a digit in what is public, as did its inverse; 0.73 s and 1.36 lines a second are the only \
-             such pair. Then 600 such machines are the 30% load of lines of 90 bytes. They share a bottleneck of 10 Mbit/s, whose queue holds 73 KB, with four \
+             load. In the public summary the mean gap of its finest sample lacks a digit, and so does its inverse; 0.73 s and 1.36 lines a \
+             second are the only matching pair. Then 600 such machines are the 30% load of lines of 90 bytes. They share a bottleneck of \
+             10 Mbit/s, whose queue holds 73 KB, with four \
              greedy TCP flows (New Reno with SACK); the round-trip time without queues is 80 ms. The load is the lines' bytes outside bursts, as a \
              share of 2 Mbit/s. Length and load of both papers are not in the text, nor are the traces public.\n\n",
             syslog_senders!()

@@ -18,7 +18,7 @@ use flow::ShortFlow;
 
 /// From the write to the complete delivery.
 const COMPLETION: &str = "completion";
-/// The same less what it takes without the losses.
+/// The same, minus the time that it takes without the losses.
 const RECOVERY: &str = "recovery";
 
 /// Controlled tail loss.
@@ -46,8 +46,8 @@ impl Experiment for R15TailLoss {
          R15 publishes neither parameters nor numbers of this experiment in text; round-trip times, lengths and delays of \
          acknowledgements are our choice. Senders are TCP with SACK, FACK, early retransmit and an initial window of ten packets, \
          alike but for the named mechanism, with Linux's RTO: SRTT and at least 200 ms more. tcp-rtor is RFC 7765; tcp-tlp \
-         the probe with R15's formula (2 SRTT, with one packet outstanding at least 1.5 SRTT + 200 ms, at most what is left until \
-         the timeout); tcp-tlpr the same with the age of the earliest outstanding packet subtracted from the probe timer; in \
+         the probe with R15's formula (2 SRTT, with one packet outstanding at least 1.5 SRTT + 200 ms, at most the time until the \
+         timeout); tcp-tlpr the same with the age of the earliest outstanding packet subtracted from the probe timer; in \
          tcp-tlpr-rtor it is subtracted from both timers; tcp-rack is RACK-TLP (RFC 8985) as Linux 6.1 has it. The SCTP senders are \
          the core's profiles; their minimum RTO is the standard's 1 s, their initial window 4,380 bytes.\n\n\
          R15's text says that TLPR combines the logic of RTO restart with the timer of the probe, but not whether the timeout behind \

@@ -25,7 +25,7 @@ const PAGES: &str = "pages";
 const LOADED: &str = "loaded pages";
 /// A mean of fewer pages tells nothing: only some of them meet a tail loss.
 const PAGES_MIN: u64 = 100;
-/// Room for whatever a connection may send at once.
+/// Room for all packets that a connection may send at once.
 const QUEUE_PACKETS: usize = 1_000;
 /// Outages are drawn for this long: longer than any page takes.
 const OUTAGES_FOR: Duration = Duration::from_secs(300);

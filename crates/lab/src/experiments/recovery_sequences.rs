@@ -41,8 +41,8 @@ impl Experiment for RecoverySequences {
          again and why, and up to which message the application had received at which time. A copy is a chunk that was sent again \
          without a call for it: it rode in a packet that left anyway, or redundancy asked for it. Copies that turned out to be \
          needed are drawn as retransmissions.\n\n\
-         Delays run from the application's write to the delivery; the longest is that of what was lost, or of what had to wait \
-         for it. Packets are all that the sender sent in the whole run."
+         Delays run from the application's write to the delivery; the longest is that of a lost message, or of one that had to wait for \
+         it. Packets are all that the sender sent in the whole run."
     }
 
     fn plan(&self) -> &'static str {

@@ -33,9 +33,9 @@ impl Experiment for Reordering {
 
     fn about(&self) -> &'static str {
         "A thin stream as in thin-latency. A share of the packets, each way, is held back while those behind pass it; or \
-         every packet's time of travel varies with a normal distribution, so that packets may overtake each other. A sender \
-         that retransmits on the first hint takes overtaken packets for lost: how many retransmissions are in vain, and what \
-         does a sender that waits longer lose?\n\n\
+         every packet's time of travel varies with a normal distribution, so that packets may overtake each other. A sender that \
+         retransmits on the first hint takes overtaken packets for lost: how many retransmissions are spurious, and how much later is a \
+         sender that waits longer?\n\n\
          The standard deviation of jitter is that of a round trip; each way has it divided by the square root of two. The \
          parameters reordered and jitter are swept one at a time."
     }

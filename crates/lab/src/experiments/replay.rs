@@ -23,7 +23,7 @@ const PACKETS_SENT: &str = "packets sent";
 const SENDERS: &[&str] = &["rfc9260", "lksctp-2006", "petlund-2010", "festina", TCP];
 const TCP: &str = "tcp-new-reno";
 
-/// What the applications of a capture wrote, sent once more.
+/// A replay of the writes of a capture's applications.
 #[derive(Clone, Copy, Debug)]
 pub struct Replay;
 

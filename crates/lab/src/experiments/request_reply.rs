@@ -30,7 +30,7 @@ const PACKETS_PER_EXCHANGE: &str = "packets per exchange";
 
 const PING_PONG: &str = "ping-pong";
 const GAME: &str = "30Hz both ways";
-/// What a plan can choose, and what it is.
+/// The kinds of traffic that a plan can choose.
 const TRAFFIC: [(&str, Pattern); 5] = [
     (PING_PONG, Pattern::PingPong { thinking: Duration::ZERO }),
     ("ping-pong 1ms", Pattern::PingPong { thinking: Duration::from_millis(1) }),
@@ -62,7 +62,7 @@ impl Experiment for RequestReply {
          unless the other end asks for them at once. Each packet is lost with the same probability, whichever way it goes.\n\n\
          In ping-pong one end asks, the other answers, at once or after 1 or 5 ms of thinking, and the answer calls for the next request. \
          At once means in the same instant: the answer is there before a SACK has left. Both ways means that each end writes at 30 or 10 \
-         Hz, whatever comes; each run draws anew when in the interval either writes.\n\n\
+         Hz, regardless of received messages; each run draws the ends' phases at random.\n\n\
          Counted are all packets of both ends from the end of the warm-up to the last write: data, copies, probes, SACKs, heartbeats. Their \
          bytes include the headers of SCTP (12 bytes), UDP (8) and IPv4 (20). They are divided by the messages of both ends that were \
          written in that time, and by the exchanges: requests and their answers. The delay of a message runs from its writing to its \

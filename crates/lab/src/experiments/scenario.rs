@@ -1,4 +1,4 @@
-//! `scenario`: whatever a plan describes, without an experiment of its own.
+//! `scenario`: any links and flows that a plan describes, without an experiment of its own.
 
 mod course;
 mod figures;
@@ -34,7 +34,7 @@ impl Experiment for Scenario {
     }
 
     fn about(&self) -> &'static str {
-        "A plan names links, flows and what is to be plotted, each in a table of its own: [links.NAME], [flows.NAME], [probes.NAME]. \
+        "A plan names links, flows and probes (the data to plot), each in a table of its own: [links.NAME], [flows.NAME], [probes.NAME]. \
          A plan that has tables has no others than these. \
          Every key can be a list, which is swept. `festina lab new FILE` writes such a plan with comments.\n\n\
          Links connect routers, both ways alike unless `back` names another table for the way back. With the topology path they are its \
@@ -50,8 +50,7 @@ impl Experiment for Scenario {
          recovery of RFC 6675), tcp-linux (Linux 6.1, with CUBIC). Packets have at most 1,500 bytes with their IP headers.\n\n\
          The delay of a message counts from when the application has it to its delivery; thin and on-off flows and UDP have delays, \
          greedy ones do not. Goodput is payload at the receivers. Both count from the warm-up on, goodput until the flows' end, and \
-         delays of messages that arrive within `drain` after it. What is plotted over time is the first repetition of each of the first \
-         four points."
+         delays of messages that arrive within `drain` after it. Plots over time show the first repetition of each of the first four points."
     }
 
     fn plan(&self) -> &'static str {

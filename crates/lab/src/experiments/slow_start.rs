@@ -38,7 +38,7 @@ impl Experiment for SlowStart {
         "One write of a given size over an established connection and a path without loss or limit of rate, so that \
          time passes in rounds of one round-trip time. If each acknowledged segment adds one to cwnd, the window doubles \
          every round, and a transfer of S bytes with an initial window of W segments takes ⌈log2(S/(W·MSS) + 1)⌉ rounds. \
-         What is measured is when the last byte arrives: half a round-trip time after the last round began.\n\n\
+         The experiment measures when the last byte arrives: half a round-trip time after the last round began.\n\n\
          If only every second segment is acknowledged, as RFC 1122 allows, the window grows by about half each round. Then \
          the transfer takes at least as many rounds as the closed form says, and at most as many as a growth by a \
          half takes, and two more, since a round may end with a segment whose acknowledgement is delayed."

@@ -36,8 +36,8 @@ impl Experiment for ThinLatency {
     }
 
     fn about(&self) -> &'static str {
-        "An application writes one small message every interval over one association. Each packet is lost with the same \
-         probability, whichever way it goes and whatever happened to others. The receiver is unmodified: it delays SACKs by \
+        "An application writes one small message every interval over one association. Each packet is lost with the same probability, in \
+         both directions and independently of others. The receiver is unmodified: it delays SACKs by \
          200 ms unless the sender's I bit asks it not to (RFC 7053). The delay of a message runs from the moment at which \
          the application writes it to the moment at which the receiving application has it, so a message behind a lost \
          one waits for it. The floor is half the round-trip time.\n\n\

@@ -46,7 +46,7 @@ const IP_PACKET_BYTES: u64 = 1_500;
 /// By then the handshake is over.
 const STARTS_AT: Instant = Instant::from_secs(1);
 const STEP: Duration = Duration::from_secs(1);
-/// A run is given up after so many times what the link needs.
+/// A run is given up after this multiple of the time that the link needs.
 const PATIENCE: u32 = 4;
 
 /// Urgent messages beside a large one.
@@ -70,8 +70,8 @@ impl Experiment for Urgent {
         "An application writes one large message and, until the link could have carried that, a small urgent one at each interval, on a \
          stream of its own whose priority is higher. How long do the urgent ones wait in the sender, and how long do they travel? \
          interleaved: both sides agree on I-DATA (RFC 8260), and urgent messages leave between fragments of the large one. whole: \
-         they do not, and what has begun to leave must leave entirely before anything else.\n\n\
-         All of this is chosen. The bottleneck drops what finds no room in its queue. Buffers hold the large message. Nothing is random."
+         they do not, and once the first fragment of a message was sent, the whole message is sent before anything else.\n\n\
+         All of this is chosen. The bottleneck drops packets when its queue is full. Buffers hold the large message. Nothing is random."
     }
 
     fn plan(&self) -> &'static str {
@@ -132,7 +132,7 @@ impl Experiment for Urgent {
             let name = format!("{}, {}:", point.choice("sender"), point.choice("framing"));
             let value = |value: &str| summary.values().get(value).and_then(|value| value.mean());
             arrivals.cell(name.clone(), value(UNDELIVERED).map(Estimate::exact), Bound::LessThan(1.0));
-            // What is demanded is demanded of the default.
+            // The requirements apply only to the default.
             if point.choice("framing") == INTERLEAVED && point.choice("sender") == DEFAULT {
                 let series = |series| summary.series().get(series).map(crate::summary::SeriesSummary::all);
                 let wait = series(WAIT).and_then(|delays| delays.quantile(0.99));
@@ -203,7 +203,7 @@ impl Scene {
             peer_timeout: None,
             ..Config::with_profile(profile)
         };
-        // Both hold the large message and what is written beside it.
+        // Both buffers hold the large message and the urgent ones.
         let bytes = usize::try_from(bulk.bytes()).unwrap_or(usize::MAX);
         config.limits.packet_bytes_max = PACKET_BYTES_MAX;
         config.limits.message_bytes_max = bytes;

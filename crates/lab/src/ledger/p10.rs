@@ -236,7 +236,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
     says(
         "§6.4, Fig. 14",
         "From three access networks the same trends, and worst cases lower by seconds.",
-        Not("neither the paths nor their losses are told"),
+        Not("neither the paths nor their losses are stated"),
     ),
     says(
         "§7.4",

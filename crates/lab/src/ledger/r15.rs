@@ -1,4 +1,4 @@
-//! What Rajiullah 2015 says, as far as loss recovery goes, and what it says of partial reliability and of traffic.
+//! Statements of Rajiullah 2015 on loss recovery, partial reliability and traffic.
 
 use super::Tested::{Checks, Not};
 use super::{Paper, Statement, Tested};

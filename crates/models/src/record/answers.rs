@@ -1,4 +1,4 @@
-//! What the receiver answered, and what of it got through: whether the sender could have known.
+//! The receiver's answers and their fate: whether the sender could have known that data had arrived.
 
 use festina_units::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use super::log::Log;
 pub(super) struct Answers {
     /// When each left, and when it arrived at the sender of the data, if it did.
     packets: Vec<(Instant, Option<Instant>)>,
-    /// The shortest way back that any packet had.
+    /// The shortest delay of a packet on the way back.
     way_back_min: Duration,
 }
 
 impl Answers {
-    /// The answers to what `sent` notes, from the notes of both sides.
+    /// Collects the answers to the packets in `sent`, from the logs of both sides.
     pub(super) fn of(sent: &Log, received: &Log) -> Self {
         let arrivals = arrivals_by_serial(sent);
         let arrival = |serial: u64| *arrivals.get(usize::try_from(serial).ok()?)?;
@@ -23,8 +23,8 @@ impl Answers {
         Self { way_back_min: ways.min().unwrap_or_default(), packets }
     }
 
-    /// Whether nothing but loss kept the sender from knowing at `at` that data had arrived at `arrived`: an answer left
-    /// early enough, and each that did was lost.
+    /// Returns whether only loss kept the sender from knowing at `at` that data had arrived at `arrived`: at least one
+    /// answer was sent early enough, and all such answers were lost.
     pub(super) fn were_lost(&self, arrived: Instant, at: Instant) -> bool {
         let first = self.packets.partition_point(|&(left, _)| left < arrived);
         let mut in_time =

@@ -1,28 +1,28 @@
-//! What a host notes about one connection while the simulation runs.
+//! A host's log of one connection.
 
 use festina_sctp::RetransmissionCause;
 use festina_units::{Duration, Instant};
 
 use super::RttRecord;
 
-/// The notes of one side of a connection.
+/// The log of one side of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     /// Messages that the application wrote, by sequence.
     pub(crate) written: Vec<Written>,
-    /// Chunks that left, in that order.
+    /// Transmitted chunks, in order.
     pub(crate) transmissions: Vec<Transmission>,
-    /// Messages that were handed to the application: their sequence, and when.
+    /// Delivered messages: sequence number and time.
     pub(crate) delivered: Vec<(u32, Instant)>,
-    /// Packets that arrived: their serial, and when.
+    /// Received packets: serial and time.
     pub(crate) arrivals: Vec<(u64, Instant)>,
-    /// Packets that left: their serial, and when.
+    /// Sent packets: serial and time.
     pub(crate) departures: Vec<(u64, Instant)>,
-    /// Round-trip times that the transport measured.
+    /// Round-trip times measured by the transport.
     pub(crate) round_trips: Vec<RttRecord>,
 }
 
-/// One message that the transport took.
+/// A message accepted by the transport.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Written {
     pub(crate) due_at: Instant,
@@ -31,7 +31,7 @@ pub(crate) struct Written {
     pub(crate) lifetime: Option<Duration>,
 }
 
-/// One copy of a chunk in a packet that left.
+/// One copy of a chunk in a sent packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transmission {
     /// Which chunk, counted from the start of the connection.
@@ -41,7 +41,7 @@ pub(crate) struct Transmission {
     pub(crate) at: Instant,
     /// Which packet carried it.
     pub(crate) serial: u64,
-    /// `None`: it left for the first time.
+    /// `None` for the first transmission.
     pub(crate) cause: Option<RetransmissionCause>,
 }
 

@@ -18,16 +18,16 @@ use crate::record::RttRecord;
 use crate::record::log::{Log, Transmission, Written};
 use crate::workload::{Source, Trigger};
 
-/// Messages are numbered by their PPID, from one on that belongs to no protocol that a capture's reader would expect.
+/// PPID of the first message; later ones count up. No dissector takes these numbers for a known protocol.
 const PPID_FIRST: u32 = 0x1000_0000;
-/// The same of the second application: no number of the first one's messages.
+/// The same for the second application; the two ranges do not overlap.
 const COMPANION_PPID_FIRST: u32 = 0x2000_0000;
 
-/// The value of the first application's stream if there is a second one, whose stream has none. With the scheduler by priority, the
-/// second goes first; with weights, both weigh the same.
+/// Priority or weight of the first application's stream if there is a second one, whose stream keeps the default. By
+/// priority, the second application is sent first; by weight, both are equal.
 const BEHIND_COMPANION: u16 = 1;
 
-/// What arrived over an association.
+/// Messages received over an association.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Received {
     /// Whole messages.
@@ -46,17 +46,17 @@ pub(super) struct Connection {
     pub(super) companion: Option<Companion>,
     pub(super) knows_from: Option<usize>,
     received: Received,
-    /// When the messages of the peer's second application came.
+    /// Delivery times of the messages of the peer's second application.
     companion_delivered: Vec<Instant>,
     log: Option<Log>,
-    /// The TSN of the first DATA chunk that left.
+    /// TSN of the first DATA chunk sent.
     first_tsn: Option<u32>,
     packets_sent: u64,
     /// Reused for every packet.
     buffer: Vec<u8>,
     /// The reason for the contents of the packet that was just written.
     causes: Vec<(u32, RetransmissionCause)>,
-    /// As it stands on the host's agenda.
+    /// The deadline in the host's agenda.
     deadline: Option<Instant>,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Traffic {
     /// Due writes that were not handed over: they wait for more data, or for room. The rest of a partial write comes
     /// first.
     pending: VecDeque<Pending>,
-    /// How many of these need not wait for more.
+    /// Number of these that need not wait for more data.
     released: usize,
     held: Held,
     messages_sent: u32,
@@ -87,11 +87,11 @@ pub(super) struct Traffic {
 struct Pending {
     due_at: Instant,
     bytes: u64,
-    /// Of the next message.
+    /// Lifetime of the next message.
     lifetime: Option<Duration>,
 }
 
-/// What the application waits for.
+/// The event for which the application waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
     No,
@@ -172,7 +172,7 @@ impl Connection {
         }
     }
 
-    /// Takes in a packet; one that the core refuses (damaged) has not arrived.
+    /// Processes a packet. One that the core refuses as damaged does not count as received.
     pub(super) fn handle_packet(&mut self, now: Instant, serial: Option<u64>, ecn: EcnCodepoint, bytes: &Bytes) {
         let State::Begun(association) = &mut self.state else { return };
         if association.handle_packet(now, address(self.peer), ecn, bytes).is_ok()
@@ -218,7 +218,7 @@ impl Connection {
         begun
     }
 
-    /// Takes in what the core has to tell, and lets the application act on it.
+    /// Processes the core's events, and lets the application react.
     pub(super) fn digest(&mut self, now: Instant) {
         let State::Begun(association) = &mut self.state else { return };
         while let Some(event) = association.poll_event() {
@@ -297,7 +297,7 @@ impl Connection {
         }
     }
 
-    /// The deadline that the host knows of and the one that holds from now on.
+    /// Returns the deadline in the host's agenda and the new one.
     pub(super) fn move_deadline(&mut self) -> (Option<Instant>, Option<Instant>) {
         let new = match &self.state {
             State::ToBegin { at } => Some(*at),
@@ -320,7 +320,7 @@ impl Traffic {
         if self.held == Held::No { self.source.next_at() } else { None }
     }
 
-    /// Takes in what may end the wait of the application.
+    /// Processes an event that may end the application's wait.
     fn note(&mut self, event: &Event) {
         match event {
             Event::Writable if self.held == Held::UntilWritable => self.held = Held::No,
@@ -338,7 +338,7 @@ impl Traffic {
 
     /// The next write to hand over, if it need not wait.
     fn due(&mut self, now: Instant, association: &Association) -> Option<&Pending> {
-        // What waits for room only is followed by nothing: the application asks for its next write when it has handed over this.
+        // While a write waits only for room, the application does not take its next one.
         let gathers = self.deliveries.gathers();
         while (gathers || self.pending.is_empty())
             && let Some((due_at, write)) = self.source.take_due(now)
@@ -397,7 +397,7 @@ impl Traffic {
 #[derive(Debug)]
 pub(super) struct Companion {
     traffic: Traffic,
-    /// When each message that the core took was due, and when it began to leave.
+    /// For each message that the core accepted, when it was due and when its first chunk was sent.
     written: Vec<(Instant, Option<Instant>)>,
 }
 
@@ -406,7 +406,7 @@ impl Companion {
         Self { traffic, written: Vec::new() }
     }
 
-    /// When each message was due and when it began to leave, the one included that waits for room.
+    /// Returns for each message when it was due and when its first chunk was sent, including one that waits for room.
     pub(super) fn messages(&self) -> impl Iterator<Item = (Instant, Option<Instant>)> {
         let waiting = self.traffic.pending.iter().map(|pending| (pending.due_at, None));
         self.written.iter().copied().chain(waiting)
@@ -419,7 +419,7 @@ impl Companion {
         });
     }
 
-    /// Notes which of its messages begin to leave in a packet.
+    /// Logs the messages whose first chunk is in a packet.
     fn note_departure(&mut self, now: Instant, packet: &[u8]) {
         let packet = wire::Packet::parse_unverified(packet).expect("the core writes whole headers");
         let numbers = packet.chunks().flatten().filter_map(|chunk| match chunk {

@@ -1,4 +1,4 @@
-//! How an application wants its messages delivered.
+//! The delivery options of an application's messages.
 
 use std::sync::Arc;
 
@@ -7,32 +7,32 @@ use festina_netsim::RandomStream;
 use festina_sctp::Message;
 use festina_units::{Duration, Instant, Probability};
 
-/// How an application wants its messages delivered. The default is reliably and in order.
+/// The delivery options of an application's messages. The default is reliably and in order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Delivery {
     /// Without regard to their order.
     pub unordered: bool,
-    /// How long each is worth sending; `None`: for ever. Those that are [`important`](Self::important) have a lifetime of their own.
+    /// Lifetime of each; `None` is unlimited. Those that are [`important`](Self::important) have a lifetime of their own.
     pub lifetime: Option<Duration>,
-    /// Some are worth more than others.
+    /// The important messages, if there are any.
     pub important: Option<Important>,
     /// Small messages wait while something is outstanding, until they fill a packet with room for this many bytes of
     /// chunks (Nagle's algorithm). Their lifetime passes meanwhile. The core has no such delay.
     pub gathers: Option<usize>,
-    /// Each tells the state of the same thing, and takes the place of the one before while that is not acknowledged.
+    /// Each message updates the same state, and replaces the previous one while that is unacknowledged.
     pub replaces: bool,
 }
 
-/// Messages that are worth more than others.
+/// Messages with a lifetime of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Important {
-    /// How probably a message is one of them.
+    /// Probability that a message is important.
     pub share: Probability,
-    /// How long each of them is worth sending; `None`: for ever.
+    /// Lifetime of each; `None` is unlimited.
     pub lifetime: Option<Duration>,
 }
 
-/// Of a DATA chunk (RFC 9260 §3.3.1).
+/// Header size of a DATA chunk (RFC 9260 §3.3.1).
 const DATA_HEADER_BYTES: u64 = 16;
 
 /// The delivery options of one message after the other.
@@ -40,14 +40,14 @@ const DATA_HEADER_BYTES: u64 = 16;
 pub(super) struct Deliveries {
     delivery: Delivery,
     importance: RandomStream,
-    /// Which messages are important, as far as that is not drawn.
+    /// Whether each message is important. Later messages are drawn at random.
     listed: Option<Arc<[bool]>>,
-    /// How many messages there were.
+    /// Number of messages so far.
     count: usize,
 }
 
 impl Deliveries {
-    /// Which messages are important is determined by `seed` and `name`.
+    /// Returns which messages are important is determined by `seed` and `name`.
     pub(super) fn new(delivery: Delivery, seed: u64, name: &str) -> Self {
         let importance = RandomStream::new(seed, &format!("{name}/importance"));
         Self { delivery, importance, listed: None, count: 0 }
@@ -91,7 +91,7 @@ impl Deliveries {
         for (number, bytes) in payloads.enumerate() {
             gathered += DATA_HEADER_BYTES + bytes.next_multiple_of(4);
             if gathered > packet_bytes as u64 {
-                // Those before it fill a packet.
+                // The messages before it fill a packet.
                 return number.max(1);
             }
         }

@@ -1,4 +1,4 @@
-//! The notes of two SCTP hosts, joined.
+//! Joins the logs of two SCTP hosts.
 
 use festina_sctp::Stats;
 use festina_units::Instant;
@@ -7,14 +7,14 @@ use super::SctpHost;
 use super::connection::Connection;
 use crate::record::{RttRecord, Truth, join};
 
-/// All that is known about one association that sent.
+/// The history of an association that sent data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AssociationRecord {
     /// Its number at the sending host.
     pub association: usize,
-    /// What happened to its messages and DATA chunks.
+    /// The fate of its messages and DATA chunks.
     pub truth: Truth,
-    /// The round-trip times that the sending core measured, in their order.
+    /// The round-trip times that the sending core measured, in order.
     pub rtt_samples: Vec<RttRecord>,
     /// The sending core's own counters.
     pub sender: Stats,
@@ -22,9 +22,9 @@ pub struct AssociationRecord {
     pub receiver: Stats,
 }
 
-/// Joins what a sending and a receiving host noted: one record per association between them that was begun and accepted. Both
-/// must have been made with `Config::message_events`. A packet still under way when this is called counts as lost, so let the
-/// network run empty first.
+/// Joins the logs of a sending and a receiving host: one record per association between them that was set up and
+/// accepted. Both must have been made with `Config::message_events`. A packet still in transit counts as lost, so run
+/// the simulation until the network is empty first.
 #[must_use]
 pub fn observe(sender: &SctpHost, receiver: &SctpHost) -> Vec<AssociationRecord> {
     let between = sender.connections.iter().enumerate().filter(|(_, sending)| sending.peer() == receiver.node);
@@ -37,19 +37,20 @@ pub fn observe(sender: &SctpHost, receiver: &SctpHost) -> Vec<AssociationRecord>
         .collect()
 }
 
-/// How a message of an association's second application ([`SctpSender::companion`](super::SctpSender::companion)) fared.
+/// The fate of a message of an association's second application
+/// ([`SctpSender::companion`](super::SctpSender::companion)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompanionDelivery {
-    /// When the application had it to write; until the send buffer had room it waited.
+    /// When the application wanted to write it. It may then have waited for room in the send buffer.
     pub due_at: Instant,
-    /// When its first chunk left for the first time; `None`: not yet.
+    /// Time of the first transmission of its first chunk; `None` before that.
     pub left_at: Option<Instant>,
-    /// When the receiving application got it; `None`: not yet.
+    /// Time of delivery to the receiving application; `None` before that.
     pub delivered_at: Option<Instant>,
 }
 
-/// The messages of the second applications of all associations between two hosts, association by association and in the order in which
-/// they were due. Those count too that the core has not taken yet for lack of room.
+/// Returns the messages of the second applications of all associations between two hosts, association by association
+/// and in the order in which they were due. Messages that the core has not accepted yet for lack of room are included.
 #[must_use]
 pub fn companion_deliveries(sender: &SctpHost, receiver: &SctpHost) -> Vec<CompanionDelivery> {
     let between = sender.connections.iter().filter(|sending| sending.peer() == receiver.node);

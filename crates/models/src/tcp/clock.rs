@@ -27,7 +27,7 @@ impl TimerClock {
         Duration::from_nanos(nanos(time).div_ceil(tick_ns).saturating_mul(tick_ns))
     }
 
-    /// When a timer expires that is set at `now` for `timeout`.
+    /// Returns when a timer expires that is set at `now` for `timeout`.
     pub(super) fn expiry(self, now: Instant, timeout: Duration) -> Instant {
         let Self::Wheel { tick } = self else { return now + timeout };
         let tick_ns = nanos(tick).max(1);

@@ -15,36 +15,36 @@ pub struct TcpConfig {
     pub receive_buffer_bytes: u64,
     /// The application reads as soon as something is readable, so that the window never closes.
     pub reads_at_once: bool,
-    /// How much may wait in the send buffer, sent or not. A writer that a limit in bytes refused is woken when a third is free, as
-    /// Linux does.
+    /// Limit of the send buffer, for sent and unsent data. A writer refused by a limit in bytes is woken when a third
+    /// is free, as in Linux.
     pub send_buffer: SendBufferLimit,
     /// Initial window in segments: 3 (RFC 3390 for Ethernet's MSS) or 10 (RFC 6928).
     pub initial_window_segments: u32,
     /// The congestion controller.
     pub congestion: CongestionControl,
-    /// What slow start and congestion avoidance count.
+    /// The unit that slow start and congestion avoidance count.
     pub growth: Growth,
     /// SACK (RFC 2018); used if both ends want it.
     pub sack: bool,
-    /// Timestamps (RFC 7323): 12 bytes a segment, and RTT samples that retransmissions do not spoil.
+    /// Timestamps (RFC 7323): 12 bytes a segment, and RTT samples from retransmissions as well.
     pub timestamps: bool,
     /// ECN (RFC 3168); used if both ends want it.
     pub ecn: bool,
     /// When the receiver acknowledges.
     pub delayed_ack: DelayedAck,
-    /// How losses are found and repaired.
+    /// How losses are detected and repaired.
     pub recovery: LossRecovery,
     /// The retransmission timer.
     pub rto: RtoConfig,
-    /// What may change while the connection lives.
+    /// Switches that may change during the connection.
     pub switches: Switches,
     /// Whether every first transmission is reported by an event; retransmissions always are.
     pub report_segments: bool,
 }
 
 impl TcpConfig {
-    /// TCP New Reno as the papers' comparisons have it: RFC 5681, 6582 and 6298 with Linux's
-    /// minimum of 200 ms, initial window 3, no SACK, no mechanism beyond limited transmit.
+    /// TCP New Reno as in the papers' comparisons: RFC 5681, 6582 and 6298 with Linux's minimum of 200 ms, initial
+    /// window 3, no SACK, no mechanism beyond limited transmit.
     #[must_use]
     pub fn new_reno() -> Self {
         Self {
@@ -112,25 +112,25 @@ pub enum CongestionControl {
 /// What makes cwnd grow.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// Each acknowledgement of new data counts as one segment, however much it covers: Linux until 2013 and the
+    /// Each acknowledgement of new data counts as one segment, regardless of its size: Linux until 2013 and the
     /// classical reading of RFC 5681. Delayed ACKs slow the growth.
     PerAck,
     /// Each acknowledged segment counts (Linux today; RFC 3465 without a limit).
     PerSegment,
 }
 
-/// How losses are found and repaired.
+/// How losses are detected and repaired.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum LossRecovery {
     /// By duplicate acknowledgements: RFC 6582, or RFC 6675 with SACK, and the [`Switches`] for its
     /// variants.
     Standard,
-    /// As Linux 6.1 does it: by the time since later segments were delivered (RACK, RFC 8985), with
-    /// proportional rate reduction (RFC 6937), F-RTO (RFC 5682), undo of what D-SACKs or timestamps prove
-    /// to be spurious, and one timer for timeout, probe and reordering. Asks for SACK.
+    /// As Linux 6.1 does it: by the time since later segments were delivered (RACK, RFC 8985), with proportional rate
+    /// reduction (RFC 6937), F-RTO (RFC 5682), undo of reductions that D-SACKs or timestamps prove to be spurious, and
+    /// one timer for timeout, probe and reordering. Asks for SACK.
     ///
-    /// The switches `limited_transmit`, `fack`, `early_retransmit`, `rto_restart`, `tail_probe_restart`
-    /// and `thin_dupack` change nothing then.
+    /// The switches `limited_transmit`, `fack`, `early_retransmit`, `rto_restart`, `tail_probe_restart` and
+    /// `thin_dupack` have no effect then.
     Linux,
 }
 
@@ -164,7 +164,7 @@ impl Default for DelayedAck {
 /// The retransmission timer (RFC 6298).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct RtoConfig {
-    /// Before there is an RTT sample.
+    /// RTO before the first RTT sample.
     pub initial: Duration,
     /// The minimum: 1 s in RFC 6298, 200 ms in Linux.
     pub min: Duration,
@@ -172,8 +172,8 @@ pub struct RtoConfig {
     pub max: Duration,
     /// What the minimum bounds.
     pub floor: RtoFloor,
-    /// Timeouts in a row after which the connection fails; with [`LossRecovery::Linux`] it is the time that so
-    /// many take from 200 ms on.
+    /// Timeouts in a row after which the connection fails; with [`LossRecovery::Linux`], the connection fails after the
+    /// time that this number of timeouts takes, the first being 200 ms.
     pub retries_max: u32,
     /// How exactly timers expire.
     pub clock: TimerClock,
@@ -208,15 +208,15 @@ pub enum RtoFloor {
 pub struct Switches {
     /// Whether small segments wait.
     pub nagle: Nagle,
-    /// Segments leave full or, at the latest, after [`CORK_MAX`].
+    /// Segments are sent when they are full or, at the latest, after [`CORK_MAX`].
     pub cork: bool,
-    /// The first two duplicate ACKs let new segments leave (RFC 3042).
+    /// The first two duplicate ACKs allow new segments to be sent (RFC 3042).
     pub limited_transmit: bool,
-    /// Forward acknowledgement: what lies three segments below the highest SACKed byte is lost.
+    /// Forward acknowledgement: data three segments below the highest SACKed byte is lost.
     pub fack: bool,
     /// cwnd falls back to the initial window after an idle RTO (RFC 5681 §4.1).
     pub idle_restart: bool,
-    /// A retransmission takes the small segments behind it along (Linux).
+    /// A retransmission includes the small segments behind it (Linux).
     pub collapses_retransmissions: bool,
     /// Early retransmit (RFC 5827).
     pub early_retransmit: bool,
@@ -231,8 +231,8 @@ pub struct Switches {
     pub thin_linear_timeouts: bool,
     /// A thin stream retransmits on the first duplicate ACK (Linux until 2017).
     pub thin_dupack: bool,
-    /// Redundant data bundling on thin streams: segments already sent that a new one repeats at most
-    /// (the published implementation: 1; 0 for off).
+    /// Redundant data bundling on thin streams: maximum number of sent segments that a new one repeats (the published
+    /// implementation: 1; 0 for off).
     pub redundant_segments_max: u8,
 }
 

@@ -112,8 +112,8 @@ impl Congestion {
         self.cwnd = u64::from(segments.max(1)) * SEGMENT;
     }
 
-    /// What ssthresh should be if the reduction that comes now has to be undone: Linux's guess of what the
-    /// path can bear. `None` before the first loss.
+    /// Returns the ssthresh to restore if the coming reduction has to be undone: Linux's estimate of the path's
+    /// capacity. `None` before the first loss.
     pub(super) fn undo_ssthresh(&self) -> Option<u64> {
         self.ssthresh.map(|ssthresh| ssthresh.max(self.cwnd / SEGMENT * 3 / 4))
     }

@@ -66,7 +66,7 @@ impl TcpConnection {
 
     /// A segment of the peer arrived.
     pub fn handle_segment(&mut self, now: Instant, segment: &Segment) {
-        // The pair of bits that a SYN-ACK and a bare ACK differ in.
+        // A SYN-ACK and a bare ACK differ in this pair of bits.
         let (syn, ack) = (segment.flags.syn, segment.flags.ack);
         match self.state {
             State::Failed => return,
@@ -102,7 +102,7 @@ impl TcpConnection {
         self.tell_closed();
     }
 
-    /// Takes over what both ends can do.
+    /// Applies the options that both ends support.
     fn negotiate(&mut self, segment: &Segment) {
         let config = &mut self.sender.config;
         if let Some(options) = segment.syn_options {
@@ -226,7 +226,7 @@ impl TcpConnection {
         self.sender.config.timestamps.then_some(Timestamps { value: now, echo })
     }
 
-    /// When [`Self::handle_timeout`] shall be called, unless something else happens first.
+    /// Returns the time for the next call of [`Self::handle_timeout`], unless something else happens first.
     #[must_use]
     pub fn poll_deadline(&self) -> Option<Instant> {
         match self.state {
@@ -241,9 +241,8 @@ impl TcpConnection {
         self.sender.events.pop()
     }
 
-    /// Puts up to `bytes` into the send buffer and returns how many it took. If it took fewer, a
-    /// [`TcpEvent::Writable`] follows. Before the handshake is complete the buffer fills already; after
-    /// [`Self::close`] nothing is taken.
+    /// Puts up to `bytes` into the send buffer and returns how many it took. If it took fewer, a [`TcpEvent::Writable`]
+    /// follows. Data is accepted even before the handshake is complete, but not after [`Self::close`].
     pub fn write(&mut self, bytes: u64) -> u64 {
         self.sender.write(bytes)
     }
@@ -271,7 +270,7 @@ impl TcpConnection {
         self.sender.room()
     }
 
-    /// The switches as they stand.
+    /// Returns the current switches.
     #[must_use]
     pub fn switches(&self) -> Switches {
         self.sender.config.switches
@@ -282,13 +281,13 @@ impl TcpConnection {
         self.sender.config.switches = switches;
     }
 
-    /// Whether the handshake is complete and the connection has not failed.
+    /// Returns whether the handshake is complete and the connection has not failed.
     #[must_use]
     pub fn is_established(&self) -> bool {
         self.state == State::Established
     }
 
-    /// Whether both streams have ended, or the connection has failed.
+    /// Returns whether both streams have ended, or the connection has failed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed_was_told || self.state == State::Failed
@@ -312,7 +311,7 @@ impl TcpConnection {
         self.sender.acknowledged()
     }
 
-    /// Bytes of the peer that came in order.
+    /// Bytes received from the peer in order.
     #[must_use]
     pub fn bytes_delivered(&self) -> u64 {
         self.receiver.delivered()
@@ -336,13 +335,13 @@ impl TcpConnection {
         self.sender.congestion.ssthresh()
     }
 
-    /// Segments that are believed to be in the network.
+    /// Segments presumed to be in the network.
     #[must_use]
     pub fn in_flight_segments(&self) -> u32 {
         self.sender.in_flight()
     }
 
-    /// Segments that the peer has above the cumulative acknowledgement, as its SACKs say.
+    /// Segments above the cumulative acknowledgement that the peer has SACKed.
     #[must_use]
     pub fn sacked_segments(&self) -> u32 {
         self.sender.sacked()

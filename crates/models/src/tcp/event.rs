@@ -1,24 +1,24 @@
-//! What a connection tells.
+//! Events of a connection.
 
 use std::collections::VecDeque;
 
-/// Events that wait to be polled at most; the oldest are dropped first.
+/// Maximum number of unpolled events; the oldest are dropped first.
 const EVENTS_MAX: usize = 1 << 16;
 
-/// Something happened. The time is that of the call after which the event is polled.
+/// An event of a connection. Its time is that of the call after which it is polled.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TcpEvent {
     /// The handshake is complete on this side.
     Connected,
-    /// A segment left for the first time ([`super::TcpConfig::report_segments`]).
+    /// A segment was sent for the first time ([`super::TcpConfig::report_segments`]).
     Sent {
         /// Stream offset of its first byte.
         sequence: u64,
         /// Its new bytes.
         length_bytes: u32,
     },
-    /// Bytes left again.
+    /// Bytes were retransmitted.
     Retransmitted {
         /// Stream offset of the first byte.
         sequence: u64,
@@ -44,8 +44,8 @@ pub enum TcpEvent {
         /// Stream offset.
         through: u64,
     },
-    /// Bytes came that were there already: the peer's retransmission, or the network's duplication,
-    /// was for nothing. This is the ground truth about spurious retransmissions.
+    /// Bytes arrived again: the peer's retransmission was spurious, or the network duplicated a packet. This is the
+    /// ground truth about spurious retransmissions.
     DuplicateReceived {
         /// Stream offset of the first such byte.
         sequence: u64,
@@ -62,12 +62,12 @@ pub enum TcpEvent {
     Failed,
 }
 
-/// Why bytes were sent again.
+/// The cause of a retransmission.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The retransmission timer expired.
     Timeout,
-    /// The timeout declared it lost too, and cwnd let it leave only later (RFC 5681 §3.1).
+    /// The timeout declared it lost too, and cwnd allowed it to be sent only later (RFC 5681 §3.1).
     AfterTimeout,
     /// Fast retransmit or fast recovery, including its early forms.
     Fast,
@@ -77,7 +77,7 @@ pub enum Cause {
     Bundled,
 }
 
-/// The queue between what happens and [`super::TcpConnection::poll_event`].
+/// The queue of events that [`super::TcpConnection::poll_event`] has not returned yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EventQueue {
     events: VecDeque<TcpEvent>,
@@ -85,7 +85,7 @@ pub(super) struct EventQueue {
 
 impl EventQueue {
     pub(super) fn push(&mut self, event: TcpEvent) {
-        // Between two polls only the latest of these says anything.
+        // Between two polls only the latest of these matters.
         match (self.events.back_mut(), event) {
             (Some(TcpEvent::Acknowledged { through }), TcpEvent::Acknowledged { through: later })
             | (Some(TcpEvent::Delivered { through }), TcpEvent::Delivered { through: later }) => *through = later,

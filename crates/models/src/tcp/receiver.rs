@@ -8,7 +8,7 @@ use super::{
     segment::{SackBlocks, Segment},
 };
 
-/// Ranges out of order that are kept at most; a segment that would add one more is dropped.
+/// Maximum number of ranges out of order; a segment that would add one more is dropped.
 const RANGES_MAX: usize = 4096;
 
 /// When an acknowledgement is due.
@@ -64,7 +64,7 @@ pub(super) struct Receiver {
     next: u64,
     /// Bytes that the application has read.
     read: u64,
-    /// What came out of order: disjoint, ascending, not touching.
+    /// Ranges received out of order: disjoint, ascending, not touching.
     ranges: Vec<(u64, u64)>,
     /// Where the latest segments out of order lie, latest first (RFC 2018 §4).
     recent: [u64; 3],
@@ -79,7 +79,7 @@ pub(super) struct Receiver {
     pace: AckPace,
     /// The right edge of the window as last announced.
     announced_edge: u64,
-    /// A mark came and the sender has not confirmed it (RFC 3168 §6.1.3).
+    /// A mark was received, and the sender has not confirmed it (RFC 3168 §6.1.3).
     echo_congestion: bool,
     /// Timestamp to echo (RFC 7323 §4.3).
     timestamp: Option<Instant>,
@@ -236,7 +236,7 @@ impl Receiver {
         if self.finished() { self.next - 1 } else { self.next }
     }
 
-    /// Whether everything of the peer came, its FIN included.
+    /// Returns whether all data of the peer was received, including its FIN.
     pub(super) fn finished(&self) -> bool {
         self.fin.is_some_and(|fin| self.next > fin)
     }
@@ -261,7 +261,7 @@ impl Receiver {
         self.read + config.receive_buffer_bytes
     }
 
-    /// An acknowledgement has to leave at once.
+    /// An acknowledgement must be sent at once.
     pub(super) fn acknowledge_now(&mut self) {
         self.due = AckDue::Now;
     }
@@ -282,7 +282,7 @@ impl Receiver {
         }
     }
 
-    /// Whether a segment has to leave for the acknowledgement's sake.
+    /// Returns whether a segment must be sent to carry an acknowledgement.
     pub(super) fn ack_is_due(&self) -> bool {
         self.due == AckDue::Now
     }
@@ -291,7 +291,7 @@ impl Receiver {
         self.timestamp
     }
 
-    /// Fills in the acknowledgement of a segment that leaves now.
+    /// Fills in the acknowledgement of a segment that is sent now.
     pub(super) fn fill(&mut self, now: Instant, segment: &mut Segment, config: &TcpConfig) {
         if segment.length_bytes > 0 {
             self.pace.sent(now);

@@ -1,9 +1,9 @@
-//! What one TCP segment carries, as far as the model needs it.
+//! The contents of a TCP segment, as far as the model needs them.
 
 use festina_units::{ByteCount, EcnCodepoint, Instant};
 
-/// SACK blocks that fit beside the timestamps option; without timestamps real TCP has room for a
-/// fourth, which changes little (RFC 2018 §3).
+/// SACK blocks that fit next to the timestamps option; without timestamps real TCP has room for a fourth, which changes
+/// little (RFC 2018 §3).
 pub const SACK_BLOCKS_MAX: usize = 3;
 
 /// Bytes of the IPv4 and TCP headers without options.
@@ -66,7 +66,7 @@ impl Segment {
 pub struct Flags {
     /// Opens the connection.
     pub syn: bool,
-    /// [`Segment::ack`] counts.
+    /// [`Segment::ack`] is valid.
     pub ack: bool,
     /// The stream ends with this segment.
     pub fin: bool,
@@ -85,7 +85,7 @@ pub struct Timestamps {
     pub echo: Option<Instant>,
 }
 
-/// What the two ends agree about.
+/// The options of a SYN, which the two ends negotiate.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SynOptions {
     /// Largest payload that the sender of the SYN wants to receive.

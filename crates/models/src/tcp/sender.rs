@@ -1,4 +1,4 @@
-//! The sending half: send buffer, transmission, and the state that acknowledgements and timers move.
+//! The sending half: send buffer, transmission, and the state that acknowledgements and timers change.
 
 mod ack;
 mod buffer;
@@ -32,7 +32,7 @@ const THIN_SEGMENTS: u32 = 4;
 /// The sending half of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
-    /// As negotiated.
+    /// The negotiated settings.
     pub(super) config: TcpConfig,
     pub(super) events: EventQueue,
     pub(super) counters: TcpCounters,
@@ -53,7 +53,7 @@ pub(super) struct Sender {
     last_sent: Option<Instant>,
 }
 
-/// What a connection has done so far.
+/// Counters of a connection.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct TcpCounters {
     /// Segments with new data.
@@ -86,21 +86,21 @@ struct Recovery {
     rescued: bool,
     /// `una` when it began.
     una_at_start: u64,
-    /// Below this, ECN marks tell of congestion that cwnd was reduced for (RFC 3168 §6.1.2).
+    /// ECN marks below this report congestion for which cwnd was already reduced (RFC 3168 §6.1.2).
     reduced_through: u64,
-    /// The next segment with new data says that cwnd was reduced.
+    /// The next segment with new data reports that cwnd was reduced.
     confirms_reduction: bool,
     /// The bundles in flight: where the repeated data begins and the new data ends. Fewer than
     /// [`THIN_SEGMENTS`], since a stream with more outstanding bundles nothing.
     bundles: VecDeque<(u64, u64)>,
 }
 
-/// What the sender takes the network for.
+/// The sender's view of the network.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 enum Phase {
     #[default]
     Open,
-    /// Something is missing, but not yet given up (Linux only).
+    /// Something is missing, but not yet presumed lost (Linux only).
     Disorder,
     /// Fast recovery.
     Fast,
@@ -111,9 +111,9 @@ enum Phase {
 /// The tail loss probe in flight (RFC 8985 §7).
 #[derive(Clone, Debug, Default)]
 struct ProbeState {
-    /// The timer expired; the probe leaves with the next poll.
+    /// The timer expired; the next poll sends the probe.
     due: bool,
-    /// `TLP.end_seq`: what must be acknowledged to end the episode.
+    /// `TLP.end_seq`: the number whose acknowledgement ends the episode.
     end: Option<u64>,
     /// The probe was a retransmission.
     repeated: bool,
@@ -126,7 +126,7 @@ struct Round {
     flight_max: u32,
 }
 
-/// What the sender wants to leave now.
+/// A segment to send now.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Outgoing {
     pub(super) sequence: u64,
@@ -195,7 +195,7 @@ impl Sender {
         self.board.sacked()
     }
 
-    /// Whether the stream and its FIN were acknowledged.
+    /// Returns whether the stream and its FIN were acknowledged.
     pub(super) fn finished(&self) -> bool {
         self.buffer.closed && self.una > self.buffer.written
     }
@@ -224,7 +224,7 @@ impl Sender {
         self.board.outstanding() < THIN_SEGMENTS && self.congestion.ssthresh().is_some()
     }
 
-    /// What leaves next, if anything may.
+    /// Returns the next segment that may be sent, if any.
     pub(super) fn poll(&mut self, now: Instant) -> Option<Outgoing> {
         self.buffer.advance(now);
         if self.probe.due {
@@ -250,7 +250,7 @@ impl Sender {
         None
     }
 
-    /// Whether losses are found and repaired as Linux does it, which takes SACK.
+    /// Returns whether losses are detected and repaired as in Linux, which requires SACK.
     fn is_linux(&self) -> bool {
         self.config.recovery == LossRecovery::Linux && self.config.sack
     }
@@ -279,7 +279,7 @@ impl Sender {
         Some(index)
     }
 
-    /// Length of the segment with new data that may leave now, 0 for a mere FIN.
+    /// Returns the length of the segment with new data that may be sent now, 0 for a mere FIN.
     fn new_segment_length(&mut self, now: Instant) -> Option<u32> {
         let unsent = self.unsent();
         if unsent == 0 && !self.fin_is_unsent() {
@@ -303,8 +303,8 @@ impl Sender {
         u32::try_from(admitted.min(mss)).ok()
     }
 
-    /// The pipe that new data has to fit into: before recovery, duplicate ACKs let two more segments
-    /// leave with limited transmit (RFC 3042) and none without.
+    /// Returns the pipe that counts for new data. Before recovery, duplicate ACKs allow two more segments with limited
+    /// transmit (RFC 3042) and none without.
     fn flight_before_new_data(&self) -> u32 {
         match self.recovery.phase {
             Phase::Open if !self.is_linux() => {
@@ -315,7 +315,7 @@ impl Sender {
         }
     }
 
-    /// Cork and Nagle; a cork sets its timer.
+    /// Returns whether cork or Nagle holds a small segment back; a cork sets its timer.
     fn small_segment_waits(&mut self, now: Instant) -> bool {
         if self.config.switches.cork {
             if !self.timers.cork_expired {
@@ -387,8 +387,8 @@ impl Sender {
         }
     }
 
-    /// Where a segment of `length_bytes` begins that takes unacknowledged data along (redundant data
-    /// bundling: thin streams only, no FIN).
+    /// Returns where a segment of `length_bytes` begins if it repeats unacknowledged data (redundant data bundling:
+    /// thin streams only, no FIN).
     fn bundled_start(&mut self, now: Instant, length_bytes: u32, fin: bool) -> u64 {
         let segments_max = self.config.switches.redundant_segments_max;
         if segments_max == 0 || fin || self.board.outstanding() >= THIN_SEGMENTS || self.last_sent == Some(now) {
@@ -423,7 +423,7 @@ impl Sender {
         self.last_sent = Some(now);
         if self.is_linux() {
             self.repair_left(now, index, cause);
-        // RFC 6298 §5.1, and RFC 6675 §5.1 allows a restart when the first segment leaves again.
+        // RFC 6298 §5.1, and RFC 6675 §5.1 allows a restart when the first segment is retransmitted.
         } else if self.timers.rto_at.is_none() || (index == 0 && cause == Cause::Fast) {
             self.start_rto(now);
         }

@@ -20,16 +20,16 @@ pub(super) struct Connection {
     log: Option<Log>,
     /// The RTO after each segment of the peer, if there is a log.
     rtos: Vec<(Instant, Duration)>,
-    /// What of the stream could be read, and since when.
+    /// Offsets up to which the stream could be read, each with the time.
     readable: Vec<(u64, Instant)>,
     /// Where in the stream each message ends.
     ends: Vec<u64>,
     segments_sent: u64,
     bytes_received: u64,
     has_failed: bool,
-    /// What of the segment that was just written is sent again: from, to, why.
+    /// The retransmitted parts of the segment that was just written: start, end, cause.
     resent: Vec<(u64, u64, RetransmissionCause)>,
-    /// As it stands on the host's agenda.
+    /// The deadline in the host's agenda.
     deadline: Option<Instant>,
 }
 
@@ -37,16 +37,16 @@ pub(super) struct Connection {
 #[derive(Debug)]
 pub(super) struct Traffic {
     source: Option<Source>,
-    /// A write that the send buffer has not taken whole: when it was due, its size, and the rest.
+    /// A write that the send buffer has not accepted completely: when it was due, its size, and the rest.
     pending: Option<(Instant, u64, u64)>,
     is_held: bool,
-    /// How long it takes to write after it was woken, and when it does.
+    /// Time from a wake-up to the write.
     wake_up: Duration,
     resumes_at: Option<Instant>,
     ending: Ending,
 }
 
-/// What happens when all is written.
+/// The action when all is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// The connection stays.
@@ -158,7 +158,7 @@ impl Connection {
         self.has_failed
     }
 
-    /// Whether the host may forget it. A connection that carries a whole flow is always kept.
+    /// Returns whether the host may forget it. A connection that carries a whole flow is always kept.
     pub(super) fn is_over(&self) -> bool {
         let carries_flow = self.traffic.as_ref().is_some_and(|traffic| traffic.ending == Ending::Stay);
         !carries_flow && self.tcp.is_closed()
@@ -195,7 +195,7 @@ impl Connection {
         self.digest(now);
     }
 
-    /// Takes in what the connection has to tell, and lets the application act on it.
+    /// Processes the connection's events, and lets the application react.
     fn digest(&mut self, now: Instant) {
         while let Some(event) = self.tcp.poll_event() {
             match event {
@@ -243,7 +243,7 @@ impl Connection {
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, node: NodeId) -> Option<Packet> {
-        // A connection that was just opened has not heard of its writes.
+        // A connection that was just opened has not got its writes yet.
         self.write_due(now);
         let segment = self.tcp.poll_transmit(now)?;
         let serial = self.segments_sent;
@@ -268,7 +268,7 @@ impl Connection {
         }
     }
 
-    /// The deadline that the host knows of and the one that holds from now on.
+    /// Returns the deadline in the host's agenda and the new one.
     pub(super) fn move_deadline(&mut self) -> (Option<Instant>, Option<Instant>) {
         let write = self.traffic.as_ref().filter(|_| !self.has_failed).and_then(Traffic::next_at);
         let new = Instant::earliest([self.tcp.poll_deadline(), write]);
@@ -276,7 +276,8 @@ impl Connection {
     }
 }
 
-/// The cause in the words that SCTP has for it; what a timeout declared lost counts as sent again by the timeout.
+/// Returns the corresponding cause of SCTP. Segments that a timeout declared lost count as retransmitted by the
+/// timeout.
 fn common_cause(cause: Cause) -> RetransmissionCause {
     match cause {
         Cause::Timeout | Cause::AfterTimeout => RetransmissionCause::Timeout,
@@ -286,7 +287,7 @@ fn common_cause(cause: Cause) -> RetransmissionCause {
     }
 }
 
-/// A segment on its way from one host to another; `ports` are those of the sending one.
+/// Returns a packet with a segment from one host to another; `ports` are those of the sending one.
 pub(super) fn packet(source: NodeId, destination: NodeId, ports: PortPair, serial: u64, segment: Segment) -> Packet {
     let (source_port, destination_port) = ports;
     Packet {

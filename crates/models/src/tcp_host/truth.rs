@@ -1,4 +1,4 @@
-//! The notes of two TCP hosts, joined.
+//! Joins the logs of two TCP hosts.
 
 use festina_units::{Duration, Instant};
 
@@ -6,13 +6,13 @@ use super::TcpHost;
 use crate::record::{Truth, join};
 use crate::tcp::TcpCounters;
 
-/// All that is known about one flow that one connection carried.
+/// The history of a flow that one connection carried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TcpRecord {
     /// Its number at the sending host.
     pub flow: usize,
-    /// What happened to its messages. A chunk is the part of a segment that ends a message, so a retransmission is recorded once for
-    /// each message that it ends.
+    /// The fate of its messages. A chunk is the part of a segment that ends a message, so a retransmission is recorded
+    /// once for each message that it ends.
     pub truth: Truth,
     /// The sender's retransmission timeout, without backoff, after each segment that it received.
     pub rtos: Vec<(Instant, Duration)>,
@@ -20,8 +20,8 @@ pub struct TcpRecord {
     pub sender: TcpCounters,
 }
 
-/// Joins what a sending and a receiving host noted: one record per flow between them that has a connection for all its writes. Both
-/// must be [`logging`](TcpHost::logging). A packet still under way when this is called counts as lost.
+/// Joins the logs of a sending and a receiving host: one record per flow between them that has a connection for all its
+/// writes. Both must be [`logging`](TcpHost::logging). A packet still in transit counts as lost.
 #[must_use]
 pub fn observe(sender: &TcpHost, receiver: &TcpHost) -> Vec<TcpRecord> {
     let flows = sender.flows.iter().enumerate();
@@ -40,7 +40,7 @@ fn record(flow: usize, index: usize, sender: &TcpHost, receiver: &TcpHost) -> Op
     Some(TcpRecord { flow, truth, rtos: sending.rtos().to_vec(), sender: sending.counters() })
 }
 
-/// When each message could be read to its end; `ends` and `readable` both grow.
+/// Returns when each message could be read to its end; `ends` and `readable` both grow.
 fn delivered(ends: &[u64], readable: &[(u64, Instant)]) -> Vec<(u32, Instant)> {
     let mut delivered = Vec::new();
     let mut ends = (0..).zip(ends).peekable();

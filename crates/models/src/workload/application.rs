@@ -17,7 +17,7 @@
 //!   of the way from there to the maximum, with `z` solved for the mean. *Of thick streams*: full packets but for the share, spread evenly
 //!   from the minimum up, that the mean demands.
 //!
-//! Payloads and gaps are independent of each other and of what came before: the paper reports no correlations. Bursts of packets
+//! Payloads and gaps are independent of each other and of earlier ones: the paper reports no correlations. Bursts of packets
 //! that real games send are therefore missing; replay a capture where they matter.
 
 use festina_units::{ByteCount, Duration};
@@ -100,7 +100,7 @@ impl Application {
         }
     }
 
-    /// What the paper reports.
+    /// Returns the paper's numbers.
     #[must_use]
     pub fn published(self) -> Published {
         // Payload mean, min, max; gap mean, median, min, max, 1 %, 99 % in ms.

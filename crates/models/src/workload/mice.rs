@@ -13,7 +13,7 @@ pub struct Mice {
 }
 
 impl Default for Mice {
-    /// 20 KB, as G02 §3.1 has it.
+    /// 20 KB, as in G02 §3.1.
     fn default() -> Self {
         Self { size: ByteCount::from_bytes(20_000) }
     }

@@ -18,8 +18,8 @@ pub struct OnOff {
 }
 
 impl OnOff {
-    /// Time goes on by one interval of burst time per write; what exceeds a burst is continued in the next, so that the mean rate is
-    /// that of the bursts times their share of the time, however short they are.
+    /// Each write takes one interval of burst time. If that exceeds a burst, it continues in the next one. So the mean
+    /// rate is that of the bursts times their share of the time, even if they are short.
     pub(super) fn next(&self, progress: &mut Progress, draws: &mut Draws) -> Write {
         let mut at = progress.at;
         let mut to_go = self.interval;
@@ -37,5 +37,5 @@ impl OnOff {
     }
 }
 
-/// Bursts that a single write may take to come about; beyond that, bursts are so short that it is written anyhow.
+/// Maximum number of bursts that a single write may take. Beyond that, bursts are so short that it is written anyway.
 const BURSTS_PER_WRITE_MAX: u32 = 10_000;

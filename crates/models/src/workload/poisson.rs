@@ -1,4 +1,4 @@
-//! Random times that know nothing of each other: the load of R12 §III-B.
+//! Independent random times: the load of R12 §III-B.
 
 use festina_units::{ByteCount, Duration};
 

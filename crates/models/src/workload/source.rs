@@ -23,14 +23,14 @@ impl Source {
         Self { writes, trigger: workload.trigger(), next, starts_at, stops_at }
     }
 
-    /// What makes the application write.
+    /// Returns the trigger of the application's writes.
     #[must_use]
     pub fn trigger(&self) -> Trigger {
         self.trigger
     }
 
-    /// When the next write is due; `None` if there is none. Workloads that do not follow the clock are always due once started:
-    /// their host asks when there is room, or when all was acknowledged.
+    /// Returns when the next write is due; `None` if there is none. Workloads that do not follow the clock are always
+    /// due once started: their host asks when there is room, or when all was acknowledged.
     #[must_use]
     pub fn next_at(&self) -> Option<Instant> {
         let at = self.starts_at.saturating_add(self.next?.at);

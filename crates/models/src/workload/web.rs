@@ -8,11 +8,11 @@ use super::{Draws, Progress, Write};
 
 /// Responses to one browsing client: Pareto-distributed sizes after exponentially distributed gaps.
 ///
-/// P10 §6.2 states the smallest size (1,000 bytes), the mean (about 9,200 bytes), the largest (about 64 MB) and the mean gap
-/// (655 ms), but not the shape. The default shape, 1.057, is the one for which a Pareto distribution from 1,000 bytes, with
-/// what exceeds 64,000,000 bytes cut to that, has a mean of 9,200 bytes: the solution of
-/// `(1 - 64000^(1-a)) / (a-1) = 8.2`. Its median is 1,927 bytes. Requests do not wait for earlier responses, so 81 clients offer
-/// 9.1 Mbit/s.
+/// P10 §6.2 states the smallest size (1,000 bytes), the mean (about 9,200 bytes), the largest (about 64 MB) and the
+/// mean gap (655 ms), but not the shape. The default shape, 1.057, is the one for which a Pareto distribution from
+/// 1,000 bytes, with larger sizes cut to 64,000,000 bytes, has a mean of 9,200 bytes: the solution of `(1 -
+/// 64000^(1-a)) / (a-1) = 8.2`. Its median is 1,927 bytes. Requests do not wait for earlier responses, so 81 clients
+/// offer 9.1 Mbit/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Web {
     /// Mean gap between requests.

@@ -9,7 +9,7 @@ use festina_units::Probability;
 use super::{OPPORTUNITY_BYTES, RateTrace};
 use crate::random::RandomStream;
 
-/// A synthetic trace.
+/// One of the synthetic traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MadeTrace {
     /// 20 s; the rate drifts between 1 and 12 Mbit/s every 20 ms, and fades out for 50 to 300 ms every few seconds.

@@ -15,7 +15,7 @@ fn at(millis: u64) -> Instant {
 
 /// These copies, regardless of losses.
 fn always(spaced: Spaced) -> Redundancy {
-    Redundancy::Always(Budget { copies: Some(spaced), ..Budget::RIDES })
+    Redundancy::Always(Budget { copies: Some(spaced), ..Budget::PIGGYBACK })
 }
 
 fn departure(now: Instant) -> Departure {
@@ -122,10 +122,10 @@ fn bundling_is_for_thin_streams_on_clear_paths_and_never_when_off() {
     let now = at(1_000);
     let mut bundled = CopyScheduler::new(Redundancy::BUNDLED);
     bundled.round_trip(at(0), RTT);
-    assert_eq!(bundled.rides(now, SRTT, 5), Rides::always(3));
-    assert_eq!(bundled.rides(now, Some(ms(150)), 5), Rides::NONE);
-    assert_eq!(CopyScheduler::new(Redundancy::Off).rides(now, SRTT, 5), Rides::NONE);
-    assert_eq!(scheduler().rides(now, SRTT, 5), Rides::always(3));
+    assert_eq!(bundled.piggyback(now, SRTT, 5), Piggyback::always(3));
+    assert_eq!(bundled.piggyback(now, Some(ms(150)), 5), Piggyback::NONE);
+    assert_eq!(CopyScheduler::new(Redundancy::Off).piggyback(now, SRTT, 5), Piggyback::NONE);
+    assert_eq!(scheduler().piggyback(now, SRTT, 5), Piggyback::always(3));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_loss_stops_copies_while_round_trips_swing_but_not_on_a_steady_path_and_bund
     assert!(copies(&mut swinging.clone(), at(1_000), 4) > 0, "swinging alone says nothing");
     swinging.lost(at(1_000), SRTT);
     assert_eq!(copies(&mut swinging, at(1_000), 4), 0);
-    assert_eq!(swinging.rides(at(1_000), SRTT, 5), Rides::always(3));
+    assert_eq!(swinging.piggyback(at(1_000), SRTT, 5), Piggyback::always(3));
 
     // A swing is forgotten: after twenty quiet samples of 7 ms less than 2 are left.
     let mut calmed = scheduler();
@@ -286,7 +286,7 @@ fn adaptive_redundancy_waits_for_losses_and_ends_when_they_do() {
     scheduler.round_trip(at(0), RTT);
     scheduler.arrived(2_000);
     assert!(scheduler.is_lossless());
-    assert_eq!(scheduler.rides(at(0), SRTT, 5), Rides::NONE);
+    assert_eq!(scheduler.piggyback(at(0), SRTT, 5), Piggyback::NONE);
     assert_eq!(scheduler.message_sent(&departure(at(0))), CopyDecision::Not(WhyNot::Lossless));
 
     // Two losses within a second of a stream of fifty messages per second.
@@ -294,12 +294,12 @@ fn adaptive_redundancy_waits_for_losses_and_ends_when_they_do() {
         outcome(&mut scheduler, at(nth * 20), nth % 25 == 24);
     }
     assert!(!scheduler.is_lossless());
-    assert!(!scheduler.rides(at(1_000), SRTT, 5).is_none());
+    assert!(!scheduler.piggyback(at(1_000), SRTT, 5).is_none());
     assert_eq!(scheduler.message_sent(&departure(at(1_000))), CopyDecision::At(at(1_010)));
 
     scheduler.arrived(2_000);
     assert!(scheduler.is_lossless());
-    assert_eq!(scheduler.rides(at(9_000), SRTT, 5), Rides::NONE);
+    assert_eq!(scheduler.piggyback(at(9_000), SRTT, 5), Piggyback::NONE);
 }
 
 #[test]

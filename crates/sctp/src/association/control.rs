@@ -6,7 +6,7 @@ use super::marks::Marks;
 use super::reconfiguration::Reconfiguration;
 use crate::wire::{Cause, ChunkOut, PacketBuilder, ReConfigParameter, ReConfigResult, StreamId, Tsn};
 
-/// Answers that may wait at once; more are dropped, which a peer sees as loss.
+/// Maximum number of queued answers; more are dropped, which a peer sees as loss.
 const REPLIES_MAX: usize = 16;
 /// Maximum bytes of a HEARTBEAT's information that are echoed, and of an unknown chunk that are reported.
 pub(crate) const ECHO_BYTES_MAX: usize = 1_024;

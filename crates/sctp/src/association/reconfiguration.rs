@@ -176,7 +176,7 @@ impl Association {
     /// reset. Streams that already wait for a reset are not reset twice.
     ///
     /// # Errors
-    /// Each variant states who caused it. Nothing changes then.
+    /// [`ReconfigureError`] states whether the caller or the peer is the cause. Nothing has changed.
     pub fn reset_streams(&mut self, now: Instant, streams: &[StreamId]) -> Result<(), ReconfigureError> {
         self.may_reconfigure(streams, self.streams.outbound)?;
         let (fresh, is_all) = self.sender.streams().begin_reset(streams);
@@ -189,7 +189,7 @@ impl Association {
     /// [`Event::StreamRequestFailed`] a refusal.
     ///
     /// # Errors
-    /// Each variant states who caused it. Nothing changes then.
+    /// [`ReconfigureError`] states whether the caller or the peer is the cause. Nothing has changed.
     pub fn request_reset(&mut self, now: Instant, streams: &[StreamId]) -> Result<(), ReconfigureError> {
         self.may_reconfigure(streams, self.streams.inbound)?;
         self.reconfiguration().wishes.peer_resets.insert(streams.iter().copied(), streams.is_empty());
@@ -201,7 +201,7 @@ impl Association {
     /// refusal.
     ///
     /// # Errors
-    /// Each variant states who caused it. Nothing changes then.
+    /// [`ReconfigureError`] states whether the caller or the peer is the cause. Nothing has changed.
     pub fn add_streams(&mut self, now: Instant, outbound: u16, inbound: u16) -> Result<(), ReconfigureError> {
         self.may_reconfigure(&[], 0)?;
         let (outbound_before, inbound_before) = (self.streams.outbound, self.streams.inbound);

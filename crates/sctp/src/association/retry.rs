@@ -56,9 +56,9 @@ impl RetryTimer {
     }
 
     /// The peer sent a packet: restarts the timer without allowing more copies than before.
-    pub(crate) fn restarted(self, anew: Self) -> Self {
-        let early = Early { copies: self.early.copies, ..anew.early };
-        Self { early, ..anew }
+    pub(crate) fn restarted(self, new: Self) -> Self {
+        let early = Early { copies: self.early.copies, ..new.early };
+        Self { early, ..new }
     }
 
     /// When the chunk left for the first time.

@@ -28,8 +28,8 @@ struct Packet {
     tsn: u64,
     sent_at: Instant,
     transmissions: u8,
-    /// Number of packets that carried a copy; `None` if it was sent again in any other way.
-    rides: Option<u8>,
+    /// Number of later packets that carried a piggybacked copy; `None` if it was sent again in any other way.
+    copies: Option<u8>,
     duplicates: u8,
 }
 
@@ -42,9 +42,9 @@ impl Arrivals {
         if transmissions == 1 && self.count == 0 {
             return;
         }
-        let rides = matches!(sent_as, SentAs::First | SentAs::Companion).then(|| transmissions.saturating_sub(1));
-        let packet = Packet { tsn, sent_at, transmissions, rides, duplicates: 0 };
-        // Chunks that left together ride together.
+        let copies = matches!(sent_as, SentAs::First | SentAs::Bundled).then(|| transmissions.saturating_sub(1));
+        let packet = Packet { tsn, sent_at, transmissions, copies, duplicates: 0 };
+        // Chunks that were first sent together are also piggybacked together.
         let last = self.count.checked_sub(1).and_then(|last| self.packets.get_mut(last));
         match last {
             Some(last) if last.sent_at == sent_at && last.transmissions == transmissions => *last = packet,
@@ -77,17 +77,17 @@ impl Arrivals {
     /// of the chunk with the highest TSN to be an answer to that.
     pub(crate) fn lost(&self, answers_earlier: bool) -> usize {
         let packets = self.packets.get(..self.count).unwrap_or_default();
-        // Had the highest come by a ride, a higher chunk would have come with it.
-        let is_lost = |highest: &Packet| highest.rides.is_none() && highest.duplicates == 0 && !answers_earlier;
+        // Had the highest arrived as a piggybacked copy, a higher chunk would have arrived with it.
+        let is_lost = |highest: &Packet| highest.copies.is_none() && highest.duplicates == 0 && !answers_earlier;
         let Some((highest, below)) = packets.split_last() else { return 0 };
         let mut lost = usize::from(is_lost(highest));
         let mut answered = [None, None];
         answered[0] = (lost == 0).then_some(below.len());
         for (index, packet) in below.iter().enumerate().rev() {
-            let has_arrived = match packet.rides {
-                Some(rides) => {
-                    let rode = |&&above: &&usize| above - index <= usize::from(rides);
-                    usize::from(packet.duplicates) >= answered.iter().flatten().filter(rode).count()
+            let has_arrived = match packet.copies {
+                Some(copies) => {
+                    let carried = |&&above: &&usize| above - index <= usize::from(copies);
+                    usize::from(packet.duplicates) >= answered.iter().flatten().filter(carried).count()
                 }
                 None => packet.duplicates > 0,
             };
@@ -111,19 +111,19 @@ mod tests {
         Instant::from_secs(100) + Duration::from_millis(20 * nth)
     }
 
-    fn chunk(nth: u64, rides: u8) -> Chunk {
-        let sent_as = if rides > 0 { SentAs::Companion } else { SentAs::First };
-        Chunk { transmissions: 1 + rides, sent_as, ..Chunk::for_test(at(nth + u64::from(rides))) }
+    fn chunk(nth: u64, copies: u8) -> Chunk {
+        let sent_as = if copies > 0 { SentAs::Bundled } else { SentAs::First };
+        Chunk { transmissions: 1 + copies, sent_as, ..Chunk::for_test(at(nth + u64::from(copies))) }
     }
 
-    /// Returns the evidence of a SACK that acknowledges these packets, each with one new chunk that is also in the next `rides` packets, and answers
+    /// Returns the evidence of a SACK that acknowledges these packets, each with one new chunk that is also in the next `copies` packets, and answers
     /// the last `answered` of those that arrived. Earlier chunks were acknowledged before.
-    fn arrivals(arrived: &[bool], answered: usize, rides: u8) -> Arrivals {
+    fn arrivals(arrived: &[bool], answered: usize, copies: u8) -> Arrivals {
         let mut arrivals = Arrivals::default();
-        (0..arrived.len()).for_each(|nth| arrivals.acked(nth as u64, &chunk(nth as u64, rides)));
+        (0..arrived.len()).for_each(|nth| arrivals.acked(nth as u64, &chunk(nth as u64, copies)));
         let came: Vec<usize> = (0..arrived.len()).filter(|&nth| arrived[nth]).collect();
         for &nth in came.iter().rev().take(answered) {
-            for tsn in nth.saturating_sub(rides.into())..nth {
+            for tsn in nth.saturating_sub(copies.into())..nth {
                 // The chunk came before if any packet that held it did.
                 if arrived[tsn..nth].contains(&true) {
                     arrivals.duplicate(tsn as u64);
@@ -140,21 +140,21 @@ mod tests {
 
     #[test]
     fn a_lost_packet_is_found_though_the_next_one_brought_its_chunk() {
-        for rides in 1..=3 {
-            assert_eq!(arrivals(&[true, true], 2, rides).lost(false), 0, "{rides}");
-            assert_eq!(arrivals(&[false, true], 2, rides).lost(false), 1, "{rides}");
-            assert_eq!(arrivals(&[false, true, true], 2, rides).lost(false), 1, "{rides}");
-            assert_eq!(arrivals(&[true, false, true], 2, rides).lost(false), 1, "{rides}");
+        for copies in 1..=3 {
+            assert_eq!(arrivals(&[true, true], 2, copies).lost(false), 0, "{copies}");
+            assert_eq!(arrivals(&[false, true], 2, copies).lost(false), 1, "{copies}");
+            assert_eq!(arrivals(&[false, true, true], 2, copies).lost(false), 1, "{copies}");
+            assert_eq!(arrivals(&[true, false, true], 2, copies).lost(false), 1, "{copies}");
         }
     }
 
     #[test]
     fn a_lost_sack_is_no_lost_packet() {
-        for rides in 1..=3 {
-            assert_eq!(arrivals(&[true; 4], 2, rides).lost(false), 0, "{rides}");
-            assert_eq!(arrivals(&[true; 6], 2, rides).lost(false), 0, "{rides}");
-            let asked = Arrivals { is_immediate: true, ..arrivals(&[true; 3], 1, rides) };
-            assert_eq!(asked.lost(false), 0, "{rides}");
+        for copies in 1..=3 {
+            assert_eq!(arrivals(&[true; 4], 2, copies).lost(false), 0, "{copies}");
+            assert_eq!(arrivals(&[true; 6], 2, copies).lost(false), 0, "{copies}");
+            let asked = Arrivals { is_immediate: true, ..arrivals(&[true; 3], 1, copies) };
+            assert_eq!(asked.lost(false), 0, "{copies}");
         }
     }
 
@@ -180,11 +180,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_loss_is_found_among_the_packets_that_a_sack_answers(first in 0..4_usize, second in 0..4_usize, rides in 1..4_u8) {
-            // More losses in a row than rides leave a gap, and no cumulative acknowledgement.
-            let (first, second) = (first.min(rides.into()), second.min(rides.into()));
+        fn every_loss_is_found_among_the_packets_that_a_sack_answers(first in 0..4_usize, second in 0..4_usize, copies in 1..4_u8) {
+            // More losses in a row than copies leave a gap, and no cumulative acknowledgement.
+            let (first, second) = (first.min(copies.into()), second.min(copies.into()));
             let arrived = [vec![false; first], vec![true], vec![false; second], vec![true]].concat();
-            prop_assert_eq!(arrivals(&arrived, 2, rides).lost(false), first + second);
+            prop_assert_eq!(arrivals(&arrived, 2, copies).lost(false), first + second);
         }
     }
 }

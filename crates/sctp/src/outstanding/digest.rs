@@ -191,7 +191,7 @@ impl Digest {
 }
 
 impl Digest {
-    /// The peer reports a chunk of an abandoned message: received, or passed over because it was `told` to.
+    /// Settles a chunk of an abandoned message that the peer reports as received, or as skipped after a FORWARD-TSN (`told`).
     #[cold]
     pub(super) fn settle_abandoned(&mut self, tsn: u64, chunk: &Chunk, told: bool) {
         self.abandoned_acked = true;

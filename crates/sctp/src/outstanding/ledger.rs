@@ -59,8 +59,8 @@ pub(crate) enum SentAs {
     Probe,
     /// Retransmission of the last chunk, so that the peer reports missing ones (RFC 8985 §7).
     TailProbe,
-    /// There was room in a packet that left anyway.
-    Companion,
+    /// There was room in a packet that was sent anyway.
+    Bundled,
     /// Redundancy in a packet of its own.
     Copy,
 }

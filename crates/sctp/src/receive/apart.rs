@@ -12,7 +12,7 @@ impl Receiver {
         self.sack.saw_data(false, !self.tracker.is_contiguous(), packet_bytes);
         let cumulative = self.tracker.cumulative();
         let base = forward.cumulative.unwrap(cumulative);
-        // What lies below the cumulative TSN has been passed over before.
+        // TSNs below the cumulative one have been skipped before.
         let blocks = forward.blocks().filter_map(move |(first, last)| {
             let (first, last) = (base + u64::from(first), base + u64::from(last));
             (last > cumulative).then_some((first.max(cumulative + 1), last))

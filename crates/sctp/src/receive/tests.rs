@@ -216,8 +216,8 @@ fn after_a_restart_of_the_peer_tsns_and_ssns_begin_anew_and_only_whole_messages_
     ]);
     rig.receiver.reset_for_restart(&Config::default(), Tsn(500), 1, Framing::Data);
     assert_eq!(rig.sack().cumulative, 499);
-    assert_eq!(rig.packet(&[whole(500, 0, 0, "anew")]), [Ok(DataVerdict::Accepted)]);
+    assert_eq!(rig.packet(&[whole(500, 0, 0, "fresh")]), [Ok(DataVerdict::Accepted)]);
     assert_eq!(rig.packet(&[whole(501, 1, 0, "x")]), [Ok(DataVerdict::InvalidStream(StreamId(1)))]);
-    assert_eq!(rig.texts(), ["fetched later", "anew"]);
+    assert_eq!(rig.texts(), ["fetched later", "fresh"]);
     assert_eq!(rig.sack().a_rwnd, Config::default().limits.receive_buffer_bytes);
 }

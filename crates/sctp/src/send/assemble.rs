@@ -1,9 +1,9 @@
-//! Fills the next packet (RFC 9260 §6.1, §6.10): lost chunks in TSN order, then companions, then new data.
+//! Fills the next packet (RFC 9260 §6.1, §6.10): lost chunks in TSN order, then bundled outstanding chunks, then new data.
 
 use festina_recovery::profile::ImmediateSack;
 use festina_units::{EcnCodepoint, Instant};
 
-use super::repair::{Again, Companions, NewData, Order, Purpose};
+use super::repair::{Again, Bundling, NewData, Order, Purpose};
 use super::scheduler::{Piece, Turn};
 use super::{SendPath, Sender};
 use crate::event::{Event, Events};
@@ -20,8 +20,8 @@ pub(super) struct Loaded {
     pub(super) new_bytes: usize,
     /// Bytes of chunks marked as lost.
     repair_bytes: usize,
-    /// Bytes of companions bundled with new data.
-    pub(super) ride_bytes: usize,
+    /// Bytes of outstanding chunks bundled with new data.
+    pub(super) piggyback_bytes: usize,
     /// Part of a message only.
     pub(super) has_fragment: bool,
     pub(super) tsn_highest: u64,
@@ -136,9 +136,9 @@ impl Sender {
         let Some(order) = order else { return Filled::default() };
         let view = path.view(&self.buffer, &self.window);
         let asks = path.repair.asks_for_sack(now);
-        let companions = path.repair.companions(now, order, packet.remaining(), &self.ledger, &view);
+        let bundling = path.repair.bundling(now, order, packet.remaining(), &self.ledger, &view);
         let mut loaded = if order.purpose != Purpose::NewData || self.ledger.lost().chunks == 0 {
-            self.resend(now, path, (order.purpose, asks), companions, packet, events)
+            self.resend(now, path, (order.purpose, asks), bundling, packet, events)
         } else {
             Loaded::default()
         };
@@ -152,7 +152,7 @@ impl Sender {
         }
         debug_assert!(
             loaded.chunks == 0 || loaded.new_chunks > 0 || order.purpose != Purpose::NewData,
-            "a packet for new data without any would leave again and again"
+            "a packet for new data without any would be sent repeatedly"
         );
         let mut ecn = EcnCodepoint::NotCapable;
         if loaded.chunks > 0 {
@@ -173,24 +173,24 @@ impl Sender {
         Filled { chunks: loaded.chunks, has_new_data: loaded.new_chunks > 0, forwarded: false, ecn }
     }
 
-    /// Sends lost chunks and their companions again, in TSN order as far as they fit.
+    /// Sends lost chunks and those bundled with them again, in TSN order as far as they fit.
     fn resend(
         &mut self,
         now: Instant,
         path: &mut SendPath,
         (purpose, asks): (Purpose, bool),
-        mut companions: Companions,
+        mut bundling: Bundling,
         packet: &mut PacketBuilder<'_>,
         events: &mut Events,
     ) -> Loaded {
         let mut loaded = Loaded::default();
-        let again = if companions.ride_with_new_data() { Again::BesideNewData } else { Again::Alone };
+        let again = if bundling.are_with_new_data() { Again::BesideNewData } else { Again::Alone };
         // Retransmissions and probes are worth an immediate SACK; piggybacked copies are no more urgent than the new data.
         let asks = match again {
             Again::BesideNewData => asks,
             Again::Alone => path.repair.rules().immediate_sack == ImmediateSack::Needed,
         };
-        let alone = matches!(companions, Companions::None);
+        let alone = matches!(bundling, Bundling::None);
         let first = if alone { self.ledger.first_lost() } else { self.ledger.first_tsn() };
         for tsn in first..self.ledger.next_tsn() {
             if alone && self.ledger.lost().chunks == 0 {
@@ -199,7 +199,7 @@ impl Sender {
             let Some(chunk) = self.ledger.get(tsn) else { break };
             let cause = match chunk.state {
                 ChunkState::Lost(cause) => Some(purpose.cause_of_lost(cause)),
-                ChunkState::InFlight => companions.admit(tsn, chunk, now),
+                ChunkState::InFlight => bundling.admit(tsn, chunk, now),
                 ChunkState::GapAcked
                 | ChunkState::NonRenegable
                 | ChunkState::AbandonedOnTheWay
@@ -231,7 +231,7 @@ impl Sender {
             self.ledger.resend(tsn, now, sent_as, path.id, immediate_ack);
             match (sent_as, again) {
                 (SentAs::Repair, _) => loaded.repair_bytes += chunk_bytes,
-                (_, Again::BesideNewData) => loaded.ride_bytes += chunk_bytes,
+                (_, Again::BesideNewData) => loaded.piggyback_bytes += chunk_bytes,
                 (_, Again::Alone) => {}
             }
             path.marking.resent(tsn);
@@ -331,7 +331,7 @@ impl Sender {
             self.buffer.packet_left(now);
         }
         let (in_flight, srtt) = (self.ledger.on_the_way_bytes(), path.repair.rtt().srtt());
-        // Companions and window probes were in flight already, and have limits of their own.
+        // Bundled chunks and window probes were in flight already, and have limits of their own.
         path.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
         let (repair, view) = path.split(&self.buffer, &self.window);
         repair.on_sent(now, order, loaded, &self.ledger, &view);

@@ -16,11 +16,11 @@
 //! | [`undo`] | detection of spurious timeouts and spurious cuts of cwnd |
 //! | [`known`] | assumptions about the path before it is measured |
 //! | [`marks`] | ECN marks |
-//! | [`copies`], [`companions`] | redundancy: spaced and piggybacked copies |
+//! | [`copies`], [`bundling`] | redundancy: spaced and piggybacked copies |
 //! | [`order`], [`verdict`] | the results |
 
 mod acknowledgement;
-mod companions;
+mod bundling;
 mod copies;
 mod departures;
 mod expiry;
@@ -48,7 +48,7 @@ use festina_recovery::tail_probe::{self, ProbeContent, TlpTerms};
 use festina_units::{Duration, Instant};
 
 pub(super) use acknowledgement::Heard;
-pub(super) use companions::Companions;
+pub(super) use bundling::Bundling;
 pub(crate) use expiry::TimerExpiry;
 use expiry::Timers;
 pub(super) use order::{NewData, Order, Purpose};
@@ -59,8 +59,8 @@ use super::assemble::Loaded;
 use crate::config::Config;
 use crate::event::RetransmissionCause;
 use crate::outstanding::{Chunk, ChunkState, Ledger, SentAs};
-use companions::{Redundant, SILENT_TURN_PARTS};
-use copies::{Copies, RideBudget};
+use bundling::{Redundant, SILENT_TURN_PARTS};
+use copies::{Copies, PiggybackBudget};
 use order::Owed;
 use overdue::Overdue;
 use rack::LossByTime;
@@ -83,7 +83,7 @@ pub(super) struct Repair {
     /// If the mechanisms ask for copies or for SACKs where they are needed, and data has left.
     copies: Option<Box<Copies>>,
     /// If the mechanisms ask for any of them and data has left.
-    detectives: Option<Box<Detectives>>,
+    detectors: Option<Box<Detectors>>,
     /// If the path was seen to reorder and the mechanisms tolerate it.
     reordering: Option<Box<ReorderingEstimator>>,
 }
@@ -99,16 +99,16 @@ struct FastRecovery {
     cut_tsn: u64,
 }
 
-/// The rooms that keep a memory of their own. On the heap, since most associations at rest use none of them.
+/// The optional loss detectors with their state. On the heap, since most idle associations use none of them.
 #[derive(Debug, Default)]
-struct Detectives {
+struct Detectors {
     by_time: LossByTime,
     tail: Tail,
     overdue: Overdue,
     spurious: SpuriousDetector,
 }
 
-impl Detectives {
+impl Detectors {
     fn are_needed(rules: &Rules) -> bool {
         rules.loss_detection == LossDetection::Rack
             || rules.early_fast_retransmit.is_some()
@@ -116,8 +116,8 @@ impl Detectives {
             || rules.spurious != SpuriousResponse::NONE
     }
 
-    /// These rules hold now. A thin stream may have others than a thick one: timers that they do not ask for are not waited for.
-    fn stop_what_is_off(&mut self, rules: &Rules) {
+    /// Stops the timers of detectors that the current rules do not use. A thin stream may have other rules than a thick one.
+    fn stop_disabled(&mut self, rules: &Rules) {
         if rules.loss_detection != LossDetection::Rack {
             self.by_time.stop();
         }
@@ -145,7 +145,7 @@ impl Repair {
             owed: Owed::default(),
             recovery: FastRecovery::default(),
             copies: None,
-            detectives: None,
+            detectors: None,
             reordering: None,
         }
     }
@@ -166,7 +166,7 @@ impl Repair {
         self.book.give_back_memory();
         self.book.known_loss = self.known_loss();
         self.copies = None;
-        self.detectives = None;
+        self.detectors = None;
         self.reordering = None;
     }
 
@@ -183,7 +183,7 @@ impl Repair {
         if let Some(copies) = &mut self.copies {
             copies.set_redundancy(mechanisms.redundancy);
         }
-        self.detectives = None;
+        self.detectors = None;
     }
 
     /// The rules that hold now.
@@ -228,8 +228,8 @@ impl Repair {
     pub(super) fn measured(&mut self, rtt: Duration) {
         let clock = self.rules().rtt_clock;
         self.rtt.sample_by(clock, rtt);
-        if let Some(detectives) = &mut self.detectives {
-            detectives.tail.measured();
+        if let Some(detectors) = &mut self.detectors {
+            detectors.tail.measured();
         }
         self.series.measured();
     }
@@ -260,8 +260,8 @@ impl Repair {
         let bytes = ledger.in_flight().bytes + ledger.lost().bytes;
         let outstanding = Outstanding { chunks: ledger.len(), bytes, is_all: view.buffer.queued_bytes() == 0 };
         self.book.judge(view.is_probing_window(), outstanding, self.rtt.srtt());
-        if let Some(detectives) = &mut self.detectives {
-            detectives.stop_what_is_off(self.book.rules());
+        if let Some(detectors) = &mut self.detectors {
+            detectors.stop_disabled(self.book.rules());
         }
     }
 
@@ -281,7 +281,7 @@ impl Repair {
         }
     }
 
-    /// Lets the next copy leave whose time has come. It is not needed any more if all of its chunks arrived or left again meanwhile.
+    /// Makes the next copy due whose time has come, unless all of its chunks have arrived or were retransmitted meanwhile.
     fn make_due_copy(&mut self, now: Instant, ledger: &Ledger) {
         let Some(copies) = &mut self.copies else { return };
         let is_original = |chunk: &Chunk| chunk.state == ChunkState::InFlight && chunk.transmissions == 1;
@@ -296,11 +296,11 @@ impl Repair {
     }
 
     #[inline]
-    fn detectives(&mut self) -> Option<&mut Detectives> {
-        if self.detectives.is_none() && Detectives::are_needed(self.rules()) {
-            self.detectives = Some(Box::default());
+    fn detectors(&mut self) -> Option<&mut Detectors> {
+        if self.detectors.is_none() && Detectors::are_needed(self.rules()) {
+            self.detectors = Some(Box::default());
         }
-        self.detectives.as_deref_mut()
+        self.detectors.as_deref_mut()
     }
 
     /// The detector of spurious timeouts and cuts, if the rules use it.
@@ -308,12 +308,12 @@ impl Repair {
         if self.rules().spurious == SpuriousResponse::NONE {
             return None;
         }
-        self.detectives().map(|detectives| &mut detectives.spurious)
+        self.detectors().map(|detectors| &mut detectors.spurious)
     }
 
     /// Returns whether F-RTO holds back lost chunks, and whether it requests new data.
     fn held_back(&self) -> (bool, bool) {
-        let spurious = self.detectives.as_ref().map(|detectives| &detectives.spurious);
+        let spurious = self.detectors.as_ref().map(|detectors| &detectors.spurious);
         spurious.map_or((false, false), |spurious| (spurious.holds_back(), spurious.wants_new_data()))
     }
 
@@ -369,70 +369,70 @@ impl Repair {
         (waits && !self.is_thin()).then_some(resumes_at)
     }
 
-    /// Which chunks ride along in the packet, into which `room_bytes` of chunks fit.
-    pub(super) fn companions(
+    /// Returns the rule for bundling outstanding chunks into a packet with room for `room_bytes` of chunks.
+    pub(super) fn bundling(
         &self,
         now: Instant,
         order: Order,
         room_bytes: usize,
         ledger: &Ledger,
         view: &View<'_>,
-    ) -> Companions {
+    ) -> Bundling {
         let rules = self.rules();
         let free = room_bytes.saturating_sub(ledger.lost().bytes);
         match order.purpose {
-            Purpose::Probe => Companions::Probe {
+            Purpose::Probe => Bundling::Probe {
                 timeout: rules.probe.timeout(&self.rtt),
                 silent: self.timers.silent_since().is_some(),
             },
-            Purpose::Copy { first_tsn, last_tsn } => Companions::Copy { first_tsn, last_tsn },
-            Purpose::TailProbe(ProbeContent::NewData) => Companions::None,
-            Purpose::TailProbe(ProbeContent::HighestOutstanding) => Companions::Last { tsn: ledger.last_tsn() },
+            Purpose::Copy { first_tsn, last_tsn } => Bundling::Copy { first_tsn, last_tsn },
+            Purpose::TailProbe(ProbeContent::NewData) => Bundling::None,
+            Purpose::TailProbe(ProbeContent::HighestOutstanding) => Bundling::Last { tsn: ledger.last_tsn() },
             Purpose::Urgent(RetransmissionCause::Fast) if rules.bundling.into_fast_retransmit => {
-                Companions::Bundled { room_bytes: free }
+                Bundling::Fill { room_bytes: free }
             }
             _ if order.new_data != NewData::No && view.fits_window_behind_lost(ledger) => {
                 let new_bytes = view.buffer.queued_chunk_bytes_max(view.sizes.framing);
                 let room_bytes = free.saturating_sub(new_bytes);
                 if rules.bundling.with_new_data {
-                    Companions::Bundled { room_bytes }
+                    Bundling::Fill { room_bytes }
                 } else if room_bytes <= view.sizes.framing.header_bytes() {
-                    Companions::None
+                    Bundling::None
                 } else {
                     self.redundant(now, room_bytes, new_bytes)
                 }
             }
-            _ => Companions::None,
+            _ => Bundling::None,
         }
     }
 
-    /// Which chunks may ride beside `new_bytes` of new data, if the rules have anything that Festina's own rule is for.
-    fn redundant(&self, now: Instant, room_bytes: usize, new_bytes: usize) -> Companions {
+    /// Returns Festina's own rule for chunks in a packet with `new_bytes` of new data, or `None` if it does not apply.
+    fn redundant(&self, now: Instant, room_bytes: usize, new_bytes: usize) -> Bundling {
         let (thin, silent_since) = (self.is_thin(), self.timers.silent_since());
         if !thin && silent_since.is_none() {
-            return Companions::None;
+            return Bundling::None;
         }
-        let Some(srtt) = self.rtt.srtt() else { return Companions::None };
+        let Some(srtt) = self.rtt.srtt() else { return Bundling::None };
         // Right after a probe, the next acknowledgement of a dense stream may only be a moment away.
         let silent = silent_since.is_some_and(|since| now - since >= srtt / SILENT_TURN_PARTS);
-        let budget = self.copies.as_ref().and_then(|copies| copies.rides(now, thin, &self.rtt, new_bytes));
+        let budget = self.copies.as_ref().and_then(|copies| copies.piggyback(now, thin, &self.rtt, new_bytes));
         if budget.is_none() && !silent {
-            return Companions::None;
+            return Bundling::None;
         }
-        let RideBudget { rides, bytes } = budget.unwrap_or(RideBudget::NONE);
-        Companions::Redundant(Redundant { room_bytes, budget_bytes: bytes, rides, srtt, silent })
+        let PiggybackBudget { piggyback, bytes } = budget.unwrap_or(PiggybackBudget::NONE);
+        Bundling::Redundant(Redundant { room_bytes, budget_bytes: bytes, piggyback, srtt, silent })
     }
 
     /// A chunk left for the first time.
     #[inline]
     pub(super) fn on_first_sent(&mut self, now: Instant, tsn: u64, asked: bool) {
-        if let Some(detectives) = &mut self.detectives {
-            detectives.by_time.chunk_left(now, tsn);
+        if let Some(detectors) = &mut self.detectors {
+            detectors.by_time.chunk_left(now, tsn);
         }
         self.round_trip.sent_new(tsn, now, asked, self.book.rules().rtt_sampling);
     }
 
-    /// A chunk left again. Returns whether that restarts T3-rtx, if it is the earliest one outstanding.
+    /// A chunk was retransmitted. Returns whether that restarts T3-rtx, if it is the earliest one outstanding.
     pub(super) fn on_resent(
         &mut self,
         now: Instant,
@@ -441,8 +441,8 @@ impl Repair {
         cause: RetransmissionCause,
         again: Again,
     ) -> bool {
-        if let Some(detectives) = &mut self.detectives {
-            detectives.by_time.chunk_left(now, tsn);
+        if let Some(detectors) = &mut self.detectors {
+            detectors.by_time.chunk_left(now, tsn);
         }
         if sent_as == SentAs::Repair
             && let Some(spurious) = self.spurious()
@@ -454,7 +454,7 @@ impl Repair {
         match cause {
             // Early fast retransmits begin no fast recovery: with a peer that is silent, they would put T3-rtx off for ever.
             RetransmissionCause::Fast => rules.fast_restarts_timer && self.recovery.lasts,
-            // Companions do not put T3-rtx off, or a stream of new data would do so for ever.
+            // Bundled chunks do not put T3-rtx off, or a stream of new data would do so for ever.
             cause => !cause.is_bundled() && cause != RetransmissionCause::Copy,
         }
     }
@@ -470,7 +470,7 @@ impl Repair {
         }
     }
 
-    /// The packet does not leave: nothing that it is for may leave again. The timers that asked for it start again as if it had.
+    /// The packet is not sent, because none of its chunks may be retransmitted. The timers that requested it restart as if it had been sent.
     pub(super) fn forgo(&mut self, now: Instant, order: Order) {
         self.owed.paid(order.purpose);
         match order.purpose {
@@ -486,8 +486,8 @@ impl Repair {
         match order.purpose {
             Purpose::Probe => self.timers.probed(now),
             Purpose::TailProbe(content) => {
-                if let Some(detectives) = self.detectives() {
-                    detectives.tail.left(content, ledger.next_tsn());
+                if let Some(detectors) = self.detectors() {
+                    detectors.tail.left(content, ledger.next_tsn());
                 }
             }
             Purpose::Urgent(RetransmissionCause::Timeout) => self.timeout_packet_left(loaded.tsn_highest, ledger),
@@ -546,12 +546,12 @@ impl Repair {
     /// DATA left or an acknowledgement came: the timers of the tail probe and of early fast retransmit start again.
     fn arm(&mut self, now: Instant) {
         let Rules { probe, early_fast_retransmit, .. } = *self.rules();
-        let Some(detectives) = self.detectives() else { return };
+        let Some(detectors) = self.detectors() else { return };
         if matches!(probe, Probe::TailLoss(_)) {
-            detectives.tail.arm(now);
+            detectors.tail.arm(now);
         }
         if early_fast_retransmit.is_some() {
-            detectives.overdue.arm(now);
+            detectors.overdue.arm(now);
         }
     }
 
@@ -571,13 +571,13 @@ impl Repair {
     /// When a tail loss probe is due.
     fn tail_at(&self, ledger: &Ledger, view: &View<'_>) -> Option<Instant> {
         let Probe::TailLoss(rule) = self.rules().probe else { return None };
-        self.detectives.as_ref()?.tail.at(rule, |armed_at| self.tail_terms(armed_at, ledger, view))
+        self.detectors.as_ref()?.tail.at(rule, |armed_at| self.tail_terms(armed_at, ledger, view))
     }
 
     /// When early fast retransmit checks for overdue chunks, and after which delay.
     fn overdue_at(&self, ledger: &Ledger, view: &View<'_>) -> Option<(Instant, Duration)> {
         let delay = overdue::delay(&self.rtt, self.rules().early_fast_retransmit?);
-        let at = self.detectives.as_ref()?.overdue.at(delay, ledger, view.congestion.cwnd() as u64)?;
+        let at = self.detectors.as_ref()?.overdue.at(delay, ledger, view.congestion.cwnd() as u64)?;
         Some((at, delay))
     }
 

@@ -1,6 +1,6 @@
 //! Drives the sender by hand: messages and SACKs go in, packets are read back.
 
-mod detectives;
+mod detectors;
 mod expiry;
 mod hostile;
 mod interleaving;
@@ -228,7 +228,7 @@ impl Rig {
         cumulative
     }
 
-    /// Queues `count` messages and lets leave what may.
+    /// Queues `count` messages and sends all packets that may be sent.
     fn flight(&mut self, count: usize, len: usize) -> Vec<Vec<u32>> {
         (0..count).for_each(|_| {
             self.send_bytes(len);

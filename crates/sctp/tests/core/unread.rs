@@ -44,7 +44,7 @@ fn a_stream_that_is_discarded_gives_its_room_to_the_others_and_can_be_resumed() 
     let mut peer = peer_with(|_| {});
     let filled = fill(&mut peer);
     assert_eq!(peer.association().discard_stream(StreamId(UNREAD)), usize::from(filled));
-    assert!(peer.association().acknowledges_now(), "the peer has to hear of the room");
+    assert!(peer.association().acknowledges_now(), "the peer must learn of the new window");
     let mut tsn = u32::from(filled);
     for ssn in 0..100_u16 {
         peer.give(&[message(tsn + 1, UNREAD, filled + ssn, 1_000), message(tsn + 2, READ, ssn, 10)]);
@@ -52,7 +52,7 @@ fn a_stream_that_is_discarded_gives_its_room_to_the_others_and_can_be_resumed() 
         let sack = peer.take().pop().expect("a packet with two messages is acknowledged").sack();
         assert_eq!(sack.cumulative, tsn, "dropped messages are acknowledged");
         assert!(sack.a_rwnd as usize > BUFFER / 2);
-        let read = peer.read_one().expect("the other stream goes on");
+        let read = peer.read_one().expect("the other stream continues");
         assert_eq!((read.stream, read.payload.len()), (StreamId(READ), 10));
         assert!(peer.read_one().is_none());
         peer.take();

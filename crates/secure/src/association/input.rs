@@ -1,4 +1,4 @@
-//! Takes datagrams in, and advances the handshake.
+//! Processes datagrams, and advances the handshake.
 
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -15,9 +15,9 @@ use crate::channel::Input;
 use crate::error::{DatagramDropped, Foreign, HandshakeError};
 use crate::versions::read_versions;
 
-/// How long a server recognises the client's last handshake bytes, to confirm them again.
+/// Time during which a server recognises the client's last handshake bytes, to confirm them again.
 const HANDSHAKE_KEYS_LIFETIME: Duration = Duration::from_secs(60);
-/// Answers that a half-open server sends. A client repeats its hello less often.
+/// Maximum number of answers of a half-open server. A client repeats its hello less often.
 const ANSWERS_MAX: u32 = 32;
 /// Chunk types (RFC 9260 §3.2).
 const ABORT: u8 = 6;
@@ -25,10 +25,10 @@ const SHUTDOWN_ACK: u8 = 8;
 const SHUTDOWN_COMPLETE: u8 = 14;
 
 impl SecureAssociation {
-    /// Takes in a datagram that came with this ECN field, and decrypts it in place.
+    /// Processes a datagram that arrived with this ECN field, and decrypts it in place.
     ///
     /// # Errors
-    /// Says why the datagram, or the rest of it, had no effect. If that ended the association, [`failure`](Self::failure) says more.
+    /// The reason why the datagram, or the rest of it, had no effect. If that ended the association, [`failure`](Self::failure) has details.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -103,7 +103,7 @@ impl SecureAssociation {
         let sent = core::mem::take(&mut self.early.sent);
         if usize::from(self.channel.early_received()) < sent.len() {
             for message in sent {
-                // A full buffer or a stream that was not negotiated: as for a message that expires unsent.
+                // If the buffer is full or the stream was not negotiated, the message is treated as one that expired unsent.
                 let _not_sent = core.send(now, message);
             }
         }
@@ -223,7 +223,7 @@ impl SecureAssociation {
         packet.extend_from_slice(&core.local_tag().to_be_bytes());
         packet.extend_from_slice(&[0; 4]);
         packet.extend_from_slice(chunks);
-        // The channel proves who sent it. A new port is a NAT's; a new address is not followed.
+        // The channel authenticates the sender. A new port is attributed to a NAT; a new address is not followed.
         let source = if from.ip() == core.remote().ip() { from } else { core.remote() };
         core.handle_packet(now, source, ecn, &Bytes::from(packet))?;
         if self.channel.side() == Side::Client && !self.is_confirmed {

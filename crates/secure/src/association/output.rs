@@ -69,9 +69,9 @@ impl SecureAssociation {
         }
         let length = usize::from(u16::from_be_bytes([high, low])).next_multiple_of(4);
         let rest = chunks.get(length..).unwrap_or_default();
-        let beside = if rest.is_empty() { 0 } else { rest.len() + SHORT_OVERHEAD_BYTES };
+        let beside_bytes = if rest.is_empty() { 0 } else { rest.len() + SHORT_OVERHEAD_BYTES };
         let start = buffer.len();
-        self.channel.write_proof(buffer, beside);
+        self.channel.write_proof(buffer, beside_bytes);
         if !rest.is_empty() {
             self.seal(now, rest, buffer);
         }
@@ -90,7 +90,7 @@ impl SecureAssociation {
         if is_confirmed && self.channel.has_late(now) {
             self.channel.write_late(now, &mut late, room);
         }
-        // A key that is used up is an error that the next received packet cannot cure: the association times out.
+        // If a key is used up, later packets cannot help: the association times out.
         let _not_sent = if late.is_empty() {
             self.channel.seal_chunks(buffer, chunks)
         } else {

@@ -1,4 +1,4 @@
-//! Takes datagrams in.
+//! Processes datagrams.
 
 use core::ops::Range;
 
@@ -11,10 +11,10 @@ use crate::record::OpenError;
 use crate::tls::Space;
 use crate::wire::{Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, LongHeader, read_header};
 
-/// What a datagram brought.
+/// The contents of a datagram.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
-    /// Where chunks stand in the datagram, decrypted.
+    /// The place of the decrypted chunks in the datagram.
     pub(crate) chunks: Option<Range<usize>>,
     /// The peer sent handshake bytes that were answered before: the answer was lost, or is late.
     pub(crate) is_repeated: bool,
@@ -32,7 +32,7 @@ impl Channel {
     /// Takes a datagram and decrypts it in place.
     ///
     /// # Errors
-    /// No packet of it had an effect: the first reason.
+    /// The first reason, if no packet of it had an effect.
     pub(crate) fn handle_datagram(&mut self, datagram: &mut [u8]) -> Result<Input, DatagramDropped> {
         let mut input = Input { uncounted_bytes: datagram.len(), ..Input::default() };
         let mut dropped = None;
@@ -148,7 +148,7 @@ impl Channel {
         match (*frame, level, side) {
             (Frame::Fragment { offset, bytes }, Level::Initial | Level::Handshake, _) => {
                 let space = if level == Level::Initial { Space::Initial } else { Space::Handshake };
-                // TLS detects if this is not the server.
+                // If this is not the server, TLS detects it.
                 self.ids.peer.get_or_insert(header.source);
                 input.is_repeated |= self.has_answered(space);
                 self.take_fragment(space, offset, bytes)
@@ -182,12 +182,12 @@ impl Channel {
                 self.opening.early_received = count;
                 Ok(())
             }
-            // Frames of other levels and sides mean nothing.
+            // Frames of other levels and sides are ignored.
             _ => Err(DatagramDropped::Unexpected),
         }
     }
 
-    /// Whether this side has sent its answer to the handshake bytes of a level.
+    /// Returns whether this side has sent its answer to the handshake bytes of a level.
     fn has_answered(&self, space: Space) -> bool {
         match (self.side(), space) {
             (Side::Server, Space::Initial) => !self.is_complete && !self.tls.outgoing(Space::Initial).is_empty(),
@@ -201,7 +201,7 @@ impl Channel {
         match self.tls.insert(space, offset, bytes) {
             Ok(keys) => {
                 self.install(keys);
-                // A HelloRetryRequest had the client extend its hello (RFC 8446 §4.1.4), and early data is refused by it.
+                // A HelloRetryRequest makes the client extend its hello (RFC 8446 §4.1.4), and refuses early data.
                 if self.side() == Side::Client && self.tls.outgoing(Space::Initial).len() > hello_bytes {
                     self.opening.is_changed = true;
                     self.opening.early_frames = Vec::new();

@@ -1,5 +1,5 @@
-//! Handshake bytes after the handshake: session tickets (RFC 8446 §4.6.1). They travel in chunks of their own in front of SCTP's, until the
-//! client has acknowledged them.
+//! Handshake bytes after the handshake: session tickets (RFC 8446 §4.6.1). They are sent in separate chunks in front of
+//! SCTP's, until the client has acknowledged them.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -41,12 +41,12 @@ pub(super) struct Late {
     sent: usize,
     repeat_at: Option<Instant>,
     attempts: u8,
-    /// The client has to acknowledge.
+    /// The client owes an acknowledgement.
     acknowledges: bool,
 }
 
 impl Channel {
-    /// Whether a chunk is to be sent.
+    /// Returns whether a chunk is to be sent.
     pub(crate) fn has_late(&self, now: Instant) -> bool {
         self.is_complete() && (self.late.acknowledges || self.has_tickets(now))
     }
@@ -57,7 +57,7 @@ impl Channel {
         self.side() == Side::Server && (left || may_repeat)
     }
 
-    /// When tickets are sent again.
+    /// Returns when tickets are sent again.
     pub(crate) fn late_deadline(&self) -> Option<Instant> {
         let is_acknowledged = self.late.acknowledged >= self.tls.outgoing(Space::Traffic).len();
         self.late.repeat_at.filter(|_| !is_acknowledged && self.late.attempts < ATTEMPTS_MAX && self.error.is_none())
@@ -113,7 +113,7 @@ impl Channel {
             match (kind, self.side()) {
                 (FRAGMENT, Side::Client) => {
                     self.late.acknowledges = true;
-                    // The server broke TLS if this fails, and the channel ends.
+                    // If this fails, the server has violated TLS, and the channel ends.
                     if let Err(error) = self.tls.insert(Space::Traffic, number, bytes) {
                         self.fail(error);
                         return Err(DatagramDropped::Failed);

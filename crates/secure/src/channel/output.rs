@@ -10,11 +10,11 @@ use crate::wire::{ConnectionId, FRAGMENT_HEADER_BYTES, Frame, LONG_OVERHEAD_BYTE
 
 /// A fragment is not made shorter than this, unless it is the last one.
 const FRAGMENT_BYTES_MIN: usize = 32;
-/// Datagrams that wait at most.
+/// Maximum number of queued datagrams.
 const OUTBOX_MAX: usize = 64;
 
 impl Channel {
-    /// The next datagram that waits.
+    /// Returns the next queued datagram.
     pub(crate) fn pop_datagram(&mut self) -> Option<Vec<u8>> {
         self.outbox.pop_front()
     }
@@ -23,7 +23,7 @@ impl Channel {
         !self.outbox.is_empty()
     }
 
-    /// Queues a datagram behind those that wait.
+    /// Queues a datagram behind the others.
     pub(crate) fn push_datagram(&mut self, datagram: Vec<u8>) {
         self.queue(vec![datagram]);
     }
@@ -52,7 +52,7 @@ impl Channel {
             Frame::Token(&self.opening.token).write(&mut prefix);
         }
         let mut datagrams = vec![Vec::new()];
-        // The server's own ID comes with its answer. After a HelloRetryRequest it is known, but both lead to the server.
+        // The server's own ID is in its answer. After a HelloRetryRequest it is known, but both lead to the server.
         let to = self.ids.original;
         let sealed = self.seal_level(Space::Initial, &prefix, to, &mut datagrams);
         let early = self.keys.early.as_mut().filter(|_| !self.opening.early_frames.is_empty());
@@ -99,7 +99,7 @@ impl Channel {
         }
     }
 
-    /// Appends the client's last handshake bytes to a datagram, or queues them if they do not fit beside `beside_bytes`.
+    /// Appends the client's last handshake bytes to a datagram, or queues them if they do not fit together with `beside_bytes`.
     pub(crate) fn write_proof(&mut self, datagram: &mut Vec<u8>, beside_bytes: usize) {
         let Some(to) = self.ids.peer else { return };
         let mut datagrams = vec![Vec::new()];

@@ -1,6 +1,6 @@
 //! Packet numbers received: unwraps truncated ones and finds duplicates (RFC 9000 §12.3, appendix A.3).
 
-/// Numbers below the largest one that are still told apart from duplicates.
+/// Numbers below the largest one for which duplicates are detected.
 pub(crate) const WINDOW_NUMBERS: u64 = 1_024;
 
 const WORDS: usize = (WINDOW_NUMBERS / 64) as usize;
@@ -30,7 +30,7 @@ impl ReplayWindow {
         }
     }
 
-    /// Notes a number. Returns `false` for one that was received before, or that is too old to tell.
+    /// Records a number. Returns `false` for one that was received before, or that is too old to decide.
     pub(crate) fn insert(&mut self, number: u64) -> bool {
         if number >= self.next {
             let skipped = number - self.next;

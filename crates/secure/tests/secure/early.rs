@@ -1,4 +1,4 @@
-//! Resumption and messages that leave with the hello.
+//! Resumption, and messages sent with the hello.
 
 use festina_netsim::{LinkConfig, LossModel};
 use festina_sctp::Message;
@@ -11,7 +11,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 type Tls = (std::sync::Arc<rustls::ClientConfig>, std::sync::Arc<rustls::ServerConfig>);
 
-/// Has the client store tickets of the server.
+/// Makes the client store tickets of the server.
 pub(crate) fn warm(tls: &Tls, seed: u64) {
     let mut world = World::new(Setup::new(tls, link(&[]), seed));
     world.run_for(Duration::from_secs(2));

@@ -19,7 +19,7 @@ fn established(seed: u64) -> World {
     world
 }
 
-/// What an attack may not change.
+/// The state that an attack must not change.
 fn state(world: &World) -> (usize, u64, u64, bool, bool) {
     let (client, server) = (world.core().stats(), &world.served[0].association);
     let server = server.association().unwrap();
@@ -134,7 +134,7 @@ fn a_datagram_to_a_client_from_another_handshake_is_dropped() {
 
 #[test]
 fn updates_of_keys_that_come_too_soon_end_the_association() {
-    // Only a peer that has the keys can do this: the vectors of the record layer have a flood of them.
+    // Only a peer that has the keys can do this; the tests of the record layer have a flood of such packets.
     let mut world = established(3);
     world.client.update_keys();
     world.send(b"with new keys");

@@ -1,4 +1,4 @@
-//! Who the peers are: certificates, pinned keys, raw public keys, client certificates, ALPN.
+//! Identities of the peers: certificates, pinned keys, raw public keys, client certificates, ALPN.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) fn long_chain() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
     (Arc::new(client), Arc::new(server.with_no_client_auth().with_single_cert(chain, key).unwrap()))
 }
 
-/// Delivers a message, or returns why not.
+/// Delivers a message, or returns the reason for failure.
 fn outcome(tls: &(Arc<ClientConfig>, Arc<ServerConfig>)) -> (World, Result<u64, HandshakeError>) {
     let mut world = World::new(Setup::new(tls, link(&[]), 1));
     world.send(b"hello");

@@ -70,7 +70,7 @@ pub(crate) fn tls_early() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
     (Arc::new(client), Arc::new(server))
 }
 
-/// A server's association and what came of it.
+/// A server's association and its results.
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) association: SecureAssociation,
@@ -86,7 +86,7 @@ pub(crate) struct World {
     pub(crate) client_received: Vec<ReceivedMessage>,
     pub(crate) listener: Listener,
     pub(crate) served: Vec<Served>,
-    /// `links[0]` carries what the client sends.
+    /// `links[0]` carries the client's datagrams.
     pub(crate) links: [Link<Datagram>; 2],
     /// Datagrams that each side sent.
     pub(crate) sent: [Vec<Vec<u8>>; 2],
@@ -256,7 +256,7 @@ impl World {
         links.chain(servers).chain(self.client.poll_deadline()).min()
     }
 
-    /// Goes to the next thing that happens, not beyond `limit`; `false` if nothing happens until then.
+    /// Advances to the next event, not beyond `limit`. Returns `false` if there is none until then.
     pub(crate) fn step(&mut self, limit: Instant) -> bool {
         self.drain();
         let Some(next) = self.next().filter(|&next| next <= limit) else {

@@ -27,7 +27,7 @@ pub fn schema() -> Schema {
 /// A row for each report.
 ///
 /// # Errors
-/// Never, as far as is known: columns are as long as each other and have the types of [`schema`]. The error is Arrow's.
+/// None is known: all columns have the same length and the types of [`schema`]. The error is Arrow's.
 pub fn record_batch(reports: &[StreamReport]) -> Result<RecordBatch, ArrowError> {
     let rows: Vec<Vec<Value>> = reports.iter().map(StreamReport::values).collect();
     let columns = COLUMNS.iter().enumerate().map(|(index, name)| {
@@ -69,7 +69,7 @@ mod file {
     use super::super::report::StreamReport;
     use super::{record_batch, schema};
 
-    /// Rows that are written at once: enough for columns, few enough for memory.
+    /// Rows written at once: enough for efficient columns, and few enough for memory.
     const ROWS_AT_ONCE: usize = 1_024;
 
     /// A Parquet file that grows by a row for each report.

@@ -1,4 +1,4 @@
-//! Why something was sent again, as far as a capture near the sender tells.
+//! The cause of a retransmission, as far as a capture near the sender shows it.
 //!
 //! A sender retransmits either in answer to an acknowledgement, within the time that its host takes, or when a timer expires, after silence.
 //! The retransmitted data and the time since its last transmission distinguish the timers: a probe comes about two round trips after the
@@ -7,7 +7,7 @@
 
 use festina_units::Duration;
 
-/// Why a sender sent something again.
+/// The cause of a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// The retransmission timer expired, or the repair that it began continues.
@@ -16,7 +16,7 @@ pub enum Cause {
     Fast,
     /// A probe ahead of the timeout.
     Probe,
-    /// Nothing spoke for a loss: it rode along with new data, or is redundancy.
+    /// Nothing indicated a loss: it was bundled with new data, or is redundancy.
     Bundled,
 }
 
@@ -24,7 +24,7 @@ impl Cause {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Timeout, Self::Fast, Self::Probe, Self::Bundled];
 
-    /// The word for it in tables.
+    /// Returns the word for tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -35,7 +35,7 @@ impl Cause {
     }
 }
 
-/// How sure a finding is.
+/// The confidence in a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confidence {
     /// Something else fits about as well.
@@ -47,7 +47,7 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// The word for it in tables.
+    /// Returns the word for tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Guess => "guess",
@@ -61,38 +61,39 @@ impl Confidence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Circumstances {
     /// New data is in the same packet.
-    pub(super) rides_along: bool,
-    /// Acknowledgements since the last copy left that reported something sent after it.
+    pub(super) is_with_new_data: bool,
+    /// Acknowledgements since the last copy was sent that reported something sent after it.
     pub(super) reports: u32,
     /// Duplicate acknowledgements, with or without such reports.
     pub(super) duplicate_acks: u32,
-    /// Since the last packet came from the receiver.
+    /// Time since the receiver's last packet.
     pub(super) since_heard: Option<Duration>,
-    /// Since the copy before this one left.
+    /// Time since the copy before this one was sent.
     pub(super) since_copy: Duration,
     /// Something that was sent after the copy before this one has arrived.
     pub(super) is_overtaken: bool,
     /// It repeats the data sent last, and nothing before it.
     pub(super) is_last: bool,
-    /// Something was sent again after silence, and not all that was outstanding then is acknowledged.
+    /// There was a retransmission after silence, and some of the data outstanding then is not acknowledged yet.
     pub(super) after_timer: Option<Cause>,
-    /// The copy before this one left then or later.
+    /// The copy before this one was sent then or later.
     pub(super) was_sent_since_timer: bool,
     /// The estimates of the sender's timers.
     pub(super) timers: Timers,
-    /// Something was sent again in answer to reports, and not all that was outstanding then is acknowledged.
+    /// There was a retransmission in response to reports, and some of the data outstanding then is not acknowledged
+    /// yet.
     pub(super) in_recovery: bool,
     /// A round-trip time was measured since the last probe.
     pub(super) may_probe: bool,
-    /// Why another part of the same packet was sent again.
-    pub(super) companion: Option<Cause>,
+    /// The cause of another retransmission in the same packet.
+    pub(super) bundled_with: Option<Cause>,
     /// Whether this sender is known to send probes or not to.
     pub(super) probes: Option<bool>,
     /// Copies so far.
     pub(super) copies: u32,
 }
 
-/// What a sender's timers are likely to be.
+/// The likely values of a sender's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timers {
     /// The smallest round-trip time so far.
@@ -120,13 +121,14 @@ impl Circumstances {
 
     /// The cause in TCP.
     pub(super) fn tcp(&self) -> (Cause, Confidence) {
-        if self.rides_along {
+        if self.is_with_new_data {
             return (Cause::Bundled, Confidence::Sure);
         }
         let is_reported = self.reports > 0 || self.duplicate_acks >= 3;
         let goes_on = self.in_recovery || self.after_timer.is_some();
         if self.is_prompt() && (is_reported || goes_on) {
-            // An episode that a timeout began retransmits everything once. RACK gives up data that was overtaken since (RFC 8985 §6.2).
+            // An episode that a timeout began retransmits everything once. RACK marks data as lost that was overtaken
+            // since (RFC 8985 §6.2).
             let is_lost_again = self.is_overtaken && self.was_sent_since_timer && self.probes == Some(true);
             return match self.after_timer {
                 Some(Cause::Timeout) if !is_lost_again => (Cause::Timeout, Confidence::Likely),
@@ -162,11 +164,11 @@ impl Circumstances {
             let confidence = if self.reports >= 3 { Confidence::Sure } else { Confidence::Likely };
             return (Cause::Fast, confidence);
         }
-        if self.rides_along && is_overdue {
+        if self.is_with_new_data && is_overdue {
             return (Cause::Timeout, Confidence::Likely);
         }
-        let is_companion = self.companion == Some(Cause::Probe) || (self.companion.is_some() && !is_overdue);
-        if self.rides_along || is_companion {
+        let is_bundled = self.bundled_with == Some(Cause::Probe) || (self.bundled_with.is_some() && !is_overdue);
+        if self.is_with_new_data || is_bundled {
             return (Cause::Bundled, Confidence::Sure);
         }
         if self.is_prompt() && self.after_timer == Some(Cause::Timeout) {

@@ -9,17 +9,17 @@ use crate::histogram::Histogram;
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Words.
+    /// A text.
     Text(String),
     /// A whole number.
     Count(u64),
-    /// Any number; finite.
+    /// A finite number.
     Number(f64),
-    /// Not known, or there is nothing to tell.
+    /// Unknown or not applicable.
     Missing,
 }
 
-/// What the values of a column are, where they are known.
+/// The type of a column's known values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// [`Value::Text`].
@@ -30,7 +30,7 @@ pub enum Kind {
     Number,
 }
 
-/// The kind of a column of [`COLUMNS`], by its name.
+/// Returns the type of a column of [`COLUMNS`].
 pub fn kind(name: &str) -> Kind {
     let is_text = ["protocol", "source", "destination"].contains(&name);
     let is_number = ["_ms", "_s", "_share"].iter().any(|unit| name.ends_with(unit)) || name.contains("_avg");
@@ -97,7 +97,7 @@ pub const COLUMNS: [&str; 51] = [
 ];
 
 impl StreamReport {
-    /// The row, in the order of [`COLUMNS`].
+    /// Returns the row, in the order of [`COLUMNS`].
     pub fn values(&self) -> Vec<Value> {
         let mut row = Vec::with_capacity(COLUMNS.len());
         self.identity(&mut row);
@@ -124,7 +124,7 @@ impl StreamReport {
         row.push(Value::Number(self.traffic.duration().as_secs_f64()));
     }
 
-    /// Table 1 of P10, and thinness.
+    /// Appends the columns of P10 Table 1, and thinness.
     fn shape(&self, row: &mut Vec<Value>) {
         let (traffic, thinness) = (&self.traffic, &self.thinness);
         let sizes = &traffic.payload_bytes;
@@ -143,7 +143,7 @@ impl StreamReport {
         row.push(count(thinness.in_flight.max()));
     }
 
-    /// Losses and their cost.
+    /// Appends losses and their cost.
     fn fate(&self, row: &mut Vec<Value>) {
         let (repair, delays) = (&self.repair, &self.delays);
         row.push(ms(self.rtt_ns.min()));
@@ -208,7 +208,7 @@ pub fn json_line(report: &StreamReport) -> String {
     let mut line = String::from("{");
     for (name, value) in COLUMNS.iter().zip(report.values()) {
         let separator = if line.len() > 1 { "," } else { "" };
-        // Addresses and names of protocols hold nothing that JSON escapes.
+        // Addresses and names of protocols contain no characters that JSON escapes.
         let _ = match value {
             Value::Text(text) => write!(line, "{separator}\"{name}\":\"{text}\""),
             Value::Missing => write!(line, "{separator}\"{name}\":null"),
@@ -219,7 +219,7 @@ pub fn json_line(report: &StreamReport) -> String {
     line
 }
 
-/// Numbers with as many digits as a nanosecond in milliseconds needs.
+/// Formats numbers with enough digits for a nanosecond in milliseconds.
 fn plain(value: &Value) -> String {
     match value {
         Value::Text(text) => text.clone(),

@@ -11,13 +11,13 @@ pub(super) struct RoundTrips {
     pub(super) samples_ns: Histogram,
     srtt_ns: u64,
     variance_ns: u64,
-    /// Of acknowledgements that their receiver did not delay.
+    /// Samples from acknowledgements that their receiver did not delay.
     prompt_ns: Histogram,
-    /// What the handshake took, which no delayed acknowledgement prolongs.
+    /// Duration of the handshake, which no delayed acknowledgement prolongs.
     handshake_ns: Option<u64>,
-    /// What both halves of the handshake took: the whole round trip, wherever it was captured.
+    /// Duration of both halves of the handshake: the whole round trip, regardless of the place of the capture.
     whole_ns: Option<u64>,
-    /// Earlier data may have been sent before as well, before the capture began.
+    /// Data seen before this time may be a retransmission of data sent before the capture began.
     from: Instant,
 }
 
@@ -30,7 +30,7 @@ const SCTP_RTO_FLOOR_NS: u64 = 1_000_000_000;
 
 /// With at least this many undelayed round trips, the shortest are the path's own.
 const PROMPT_MIN: u64 = 32;
-/// Fewer of a hundred look shorter than they were, because the capture lacks the packet that was answered.
+/// A smaller percentage of samples looks too short, because the capture lacks the packet that was answered.
 const SHORTEST_PERCENT: f64 = 3.0;
 
 /// No round trip takes longer than an hour; clocks that jump do.
@@ -44,7 +44,7 @@ impl RoundTrips {
         self.from = Instant::from_nanos(at.as_nanos().saturating_add(unsure_ns));
     }
 
-    /// How soon after its departure something cannot be acknowledged.
+    /// Returns the time after its transmission within which data cannot be acknowledged.
     pub(super) fn too_soon_ns(&self) -> Option<u64> {
         if let Some(prompt) = self.shortest_prompt_ns() {
             return Some(self.handshake_ns.map_or(prompt, |handshake| handshake.min(prompt)) / 16 * 15);
@@ -71,7 +71,8 @@ impl RoundTrips {
         self.samples_ns.record(sample_ns);
     }
 
-    /// The round trip between sender and receiver, or at least this: near the receiver samples show only the way to it.
+    /// Returns a lower bound of the round trip between sender and receiver. Near the receiver, samples show only the
+    /// way to it.
     pub(super) fn path_ns(&self) -> u64 {
         const UNKNOWN_NS: u64 = 3_000_000;
         self.whole_ns.unwrap_or(UNKNOWN_NS).max(self.samples_ns.min().unwrap_or(0))
@@ -89,7 +90,7 @@ impl RoundTrips {
         self.prompt_ns.percentile(SHORTEST_PERCENT).filter(|_| is_enough)
     }
 
-    /// The shortest so far.
+    /// Returns the shortest sample so far.
     pub(super) fn min_ns(&self) -> Option<u64> {
         self.samples_ns.min().into_iter().chain(self.shortest_prompt_ns()).min()
     }
@@ -109,24 +110,24 @@ impl RoundTrips {
     }
 }
 
-/// A sequence number in 32 bits becomes one that does not wrap around, near the highest that was seen.
+/// Converts sequence numbers of 32 bits to numbers that do not wrap around, near the highest one seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unwrap {
     highest: Option<u64>,
 }
 
 impl Unwrap {
-    /// Room below the first number that was seen, for earlier data.
+    /// Room below the first number seen, for earlier data.
     const START: u64 = 1 << 32;
 
-    /// The number itself, if anything was seen that it can be near to.
+    /// Returns the unwrapped number, or `None` before the first one seen.
     #[expect(clippy::cast_possible_truncation, reason = "the low half is what the wire has")]
     pub(super) fn near(self, number: u32) -> Option<u64> {
         let highest = self.highest?;
         Some(highest.saturating_add_signed(i64::from(number.wrapping_sub(highest as u32).cast_signed())))
     }
 
-    /// The same, and it is remembered.
+    /// Returns the unwrapped number and remembers it.
     pub(super) fn see(&mut self, number: u32) -> u64 {
         let unwrapped = self.near(number).unwrap_or(Self::START + u64::from(number));
         self.highest = Some(self.highest.map_or(unwrapped, |highest| highest.max(unwrapped)));
@@ -134,7 +135,7 @@ impl Unwrap {
     }
 }
 
-/// Nanoseconds from `earlier` to `later`; none if they are the other way round.
+/// Returns the nanoseconds from `earlier` to `later`, or 0 if they are the other way round.
 pub(super) fn ns_between(earlier: Instant, later: Instant) -> u64 {
     later.as_nanos().saturating_sub(earlier.as_nanos())
 }

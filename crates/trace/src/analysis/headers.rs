@@ -1,13 +1,15 @@
-//! What a TCP segment or an SCTP packet says, as far as it was captured.
+//! The contents of a TCP segment or an SCTP packet, as far as they were captured.
 
 use crate::bytes::{u16_at, u32_at};
 use crate::dissect::Transport;
 
-/// SACK blocks that fit into a TCP header, and gap ack blocks or duplicates of a SACK chunk that are looked at.
+/// SACK blocks that fit into a TCP header, and the maximum number of gap ack blocks or duplicates of a SACK chunk that
+/// are read.
 const TCP_BLOCKS_MAX: usize = 4;
 const GAPS_MAX: usize = 64;
 const DUPLICATES_MAX: usize = 64;
-/// Chunks of one packet that are looked at: more than an Ethernet frame holds, fewer than a jumbo one of empty chunks.
+/// Maximum number of chunks of one packet that are read: more than an Ethernet frame holds, fewer than a jumbo frame of
+/// empty chunks.
 const CHUNKS_MAX: usize = 512;
 
 /// A TCP segment.
@@ -104,15 +106,15 @@ pub(super) struct Sack {
     pub(super) duplicates: Vec<u32>,
 }
 
-/// What an SCTP packet holds that matters here.
+/// The parts of an SCTP packet that the analysis needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sctp {
     pub(super) data: Vec<Data>,
     pub(super) sack: Option<Sack>,
-    /// INIT: an association begins, and this is the sender's first TSN. Of INIT ACK, which may come several times, each with another.
+    /// The sender's first TSN, from INIT. An INIT ACK may be sent several times, each with a different one.
     pub(super) initial_tsn: Option<u32>,
     pub(super) answered_tsn: Option<u32>,
-    /// Chunks lie beyond the captured bytes.
+    /// Some chunks lie beyond the captured bytes.
     pub(super) is_cut: bool,
 }
 

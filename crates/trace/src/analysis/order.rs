@@ -1,7 +1,9 @@
-//! What the identification of IPv4 says about the order in which a sender's packets left, and which of them the capture holds twice.
+//! The order in which a sender's packets were sent, and duplicates in the capture, judged by the identification of
+//! IPv4.
 //!
-//! Many senders count their packets in this field (RFC 6864 §4 lets them). A retransmission then carries a later number than the data
-//! sent before it, a packet that the path delayed an earlier one, and two sightings of one packet the same.
+//! Many senders count their packets in this field (RFC 6864 §4 lets them). A retransmission then has a later number
+//! than the data sent before it, a packet delayed by the path has an earlier one, and two sightings of one packet have
+//! the same.
 
 use std::net::IpAddr;
 
@@ -9,10 +11,11 @@ use festina_units::{Duration, Instant};
 
 use super::packet::Parsed;
 
-/// Sightings of the same packet, at several ports of a switch for instance, come within this time.
+/// Sightings of the same packet, for instance at several ports of a switch, are at most this far apart.
 const TWICE_TIME: Duration = Duration::from_millis(5);
-/// Packets that are remembered, half a megabyte of them: a whole burst may be seen before it is seen again. Of 4,000 within that time, which is
-/// 10 Gbit/s of 1,500 bytes, one in a thousand pushes out another that is due.
+/// Size of a set of remembered packets. All sets take half a megabyte, since a whole burst may be seen before its
+/// duplicates. Of 4,000 packets within that time, which is 10 Gbit/s of 1,500 bytes, one in a thousand evicts another
+/// too early.
 const SET_PACKETS: usize = 4;
 const SETS: usize = 1 << 13;
 /// A sender counts if numbers grow by no more than this, other connections of its host included ...
@@ -20,7 +23,7 @@ const STEP_MAX: u16 = 256;
 /// ... as often as this in a row. Random numbers do so once in 16 million times.
 const STEPS_SURE: u8 = 3;
 
-/// When a packet left in relation to those seen before.
+/// The time of a packet's transmission, relative to packets seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Departure {
     /// Later than all of them.
@@ -37,7 +40,7 @@ pub(super) struct Identifications {
 }
 
 impl Identifications {
-    /// A packet with this number was seen. Returns when it left, if the sender counts.
+    /// Records a packet with this number. Returns its place in the sending order, if the sender counts.
     pub(super) fn see(&mut self, number: Option<u16>) -> Option<Departure> {
         let number = number?;
         let step = number.wrapping_sub(*self.latest.get_or_insert(number));
@@ -58,7 +61,7 @@ impl Identifications {
     }
 }
 
-/// The latest packets of all senders, as marks in sets of a fixed number.
+/// The latest packets of all senders, as marks in sets of a fixed size.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sightings {
     sets: Vec<[Sighting; SET_PACKETS]>,
@@ -93,8 +96,9 @@ impl Sightings {
     }
 }
 
-/// A number that two packets hardly share: mixed from both addresses and the transport header, which is of TCP ports, both numbers, flags
-/// and window, and of SCTP ports, the tag, the checksum and the first chunk's head. The checksum of TCP may be written between two sightings.
+/// Returns a number that two packets hardly share: a hash of both addresses and the transport header. For TCP these are
+/// ports, both numbers, flags and window; for SCTP ports, the tag, the checksum and the first chunk's header. TCP's
+/// checksum is left out, since it may be written between two sightings.
 fn mark(number: u16, parsed: &Parsed<'_>) -> u64 {
     const HEADER_BYTES: usize = 16;
     let mixed = |mark: u64, word: u64| (mark ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);

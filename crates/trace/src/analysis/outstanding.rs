@@ -1,4 +1,4 @@
-//! What a sender has sent and the receiver has not acknowledged: ranges of sequence numbers in their order.
+//! The data that was sent and not acknowledged: ranges of sequence numbers, in order.
 //!
 //! A range is the data of one TCP segment, or one DATA chunk, whose TSN counts as a range of one.
 
@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use festina_units::Instant;
 
-/// The most ranges that are remembered; the oldest are forgotten first. Only a capture without acknowledgements gets there, or a path of
-/// 80 megabytes.
+/// Maximum number of ranges; the oldest are forgotten first. Only a capture without acknowledgements reaches it, or a
+/// path that holds 80 megabytes.
 const RANGES_MAX: usize = 1 << 16;
 
 /// Data first sent at the same time.
@@ -30,14 +30,15 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// The copy that an acknowledgement with this TSecr answers: the latest if it echoes that, or the first.
+    /// Returns the copy that an acknowledgement with this TSecr answers: the latest if it echoes that one, or else the
+    /// first.
     pub(super) fn answered_copy(&self, echo: Option<u32>) -> Copy {
         let echoes_latest = echo.is_some_and(|echo| echo.wrapping_sub(self.latest.tsval).cast_signed() >= 0);
         if echoes_latest { self.latest } else { self.first }
     }
 }
 
-/// One copy on its way.
+/// One transmission of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Copy {
     pub(super) at: Instant,
@@ -47,8 +48,8 @@ pub(super) struct Copy {
     pub(super) tsval: u32,
 }
 
-/// Makes room for one range in a list that never had any: most streams of a capture with very many of them have no more, and a list makes room for
-/// four at once.
+/// Makes room for one range in an empty list. In a capture with very many streams, most of them never have more, and by
+/// default a list grows by four.
 pub(super) fn reserve_first(ranges: &mut VecDeque<Range>) {
     if ranges.capacity() == 0 {
         ranges.reserve_exact(1);
@@ -67,7 +68,7 @@ impl Outstanding {
         self.ranges.len()
     }
 
-    /// How many are neither acknowledged nor reported as received.
+    /// Returns the number of ranges that are neither acknowledged nor reported as received.
     pub(super) fn in_flight(&self) -> usize {
         self.ranges.len().saturating_sub(self.reported)
     }
@@ -80,7 +81,7 @@ impl Outstanding {
         self.ranges.iter_mut()
     }
 
-    /// Puts a range into its place.
+    /// Inserts a range at its place.
     pub(super) fn insert(&mut self, range: Range) {
         if self.ranges.len() == RANGES_MAX
             && let Some(forgotten) = self.ranges.pop_front()
@@ -95,7 +96,7 @@ impl Outstanding {
         self.ranges.insert(at, range);
     }
 
-    /// The indexes of the ranges that overlap, after cutting those that do so in part.
+    /// Returns the indexes of the ranges inside these bounds, after splitting those that overlap in part.
     pub(super) fn within(&mut self, start: u64, end: u64) -> std::ops::Range<usize> {
         self.cut(start);
         self.cut(end);
@@ -104,7 +105,7 @@ impl Outstanding {
         from..to.max(from)
     }
 
-    /// When the first data after `end` was sent, as far as the next ranges show.
+    /// Returns when the first data after `end` was sent, as far as the next ranges show.
     pub(super) fn earliest_above(&self, end: u64) -> Option<Instant> {
         const LOOKED_AT_MAX: usize = 64;
         let from = self.ranges.partition_point(|range| range.start < end);

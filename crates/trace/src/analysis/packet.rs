@@ -10,7 +10,7 @@ use crate::bytes::u16_at;
 use crate::dissect::Transport;
 use crate::flow::Protocol;
 
-/// SCTP in UDP is looked for at this port without further proof (RFC 6951 §6).
+/// At this UDP port SCTP is assumed without further proof (RFC 6951 §6).
 const SCTP_OVER_UDP_PORT: u16 = 9899;
 const UDP_HEADER_BYTES: usize = 8;
 
@@ -40,16 +40,17 @@ impl End {
     }
 }
 
-/// Who talks to whom.
+/// The two ends of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) protocol: Protocol,
-    /// In their order.
+    /// In ascending order.
     pub(super) ends: [End; 2],
 }
 
 impl Hash for Key {
-    /// A table is asked for every packet: few and large words cost least. Protocols between the same ends share a hash.
+    /// The table is queried for every packet, and few large words are the fastest to hash. Protocols between the same
+    /// ends share a hash.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let [first, second] = self.ends;
         let ports = u64::from(first.ports()) << 32 | u64::from(second.ports());
@@ -64,7 +65,7 @@ impl Hash for Key {
     }
 }
 
-/// What a packet holds.
+/// The contents of a packet.
 pub(super) enum Content<'s> {
     Tcp(Tcp),
     Sctp(&'s Sctp),
@@ -124,8 +125,8 @@ pub(super) fn parse<'s>(transport: &Transport<'s>, scratch: &'s mut Sctp) -> Opt
     })
 }
 
-/// Returns whether a UDP payload is an SCTP packet: by its port, or, at any other, by chunks that end where it ends and a right
-/// checksum.
+/// Returns whether a UDP payload is an SCTP packet: by its port or, at any other port, by a correct checksum and chunks
+/// that end with the payload.
 fn is_sctp(ports: (u16, u16), payload: &[u8]) -> bool {
     const CHUNKS_MAX: usize = 64;
     const COMMON_HEADER_BYTES: usize = 12;

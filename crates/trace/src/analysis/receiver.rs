@@ -12,10 +12,10 @@ use super::packet::{Content, Key, parse};
 use crate::dissect::{Dissected, Dissector};
 use crate::read::{PacketReader, ReadError};
 
-/// The most arrivals that are kept, of all streams together: some 400 megabytes.
+/// Maximum number of arrivals, of all streams together: about 400 megabytes.
 const ARRIVALS_MAX: usize = 1 << 23;
 
-/// What a capture at the receiver says.
+/// The contents of a capture at the receiver.
 ///
 /// ```no_run
 /// use std::fs::File;
@@ -37,13 +37,15 @@ pub struct ReceiverSide {
 struct Arrivals {
     unwrap: Unwrap,
     parts: Vec<Arrival>,
-    /// When a part that begins with this number first arrived, and when an acknowledgement up to this number first left.
+    /// When a part that begins with this number first arrived, and when an acknowledgement up to this number was first
+    /// sent.
     first_arrival: HashMap<u32, Instant>,
     first_ack: HashMap<u32, Instant>,
     /// Differences of the clocks seen with data and with acknowledgements: receiver less sender, sender less receiver.
     data_ns: Vec<i64>,
     acks_ns: Vec<i64>,
-    /// Up to where the sender's capture has data: what begins below left before, and says nothing about the clocks.
+    /// The end of the data in the sender's capture. Data that begins below was sent before, so it gives no information
+    /// about the clocks.
     sent: Option<u32>,
 }
 
@@ -67,8 +69,9 @@ impl ReceiverSide {
         Ok(side)
     }
 
-    /// Compares the clocks with those of the capture that was made at the sender: the smallest delays of both directions are taken
-    /// for equal. Of many the third percentile counts, as packets that one capture lacks make others look faster than they were.
+    /// Compares the clocks with those of the capture that was made at the sender: the smallest delays of both
+    /// directions are assumed to be equal. If there are many, the third percentile is used, because packets missing in
+    /// one capture make others look faster than they were.
     ///
     /// # Errors
     /// If the capture cannot be read to its end.
@@ -128,7 +131,7 @@ impl ReceiverSide {
         }
     }
 
-    /// When each part of a stream was delivered.
+    /// Returns when each part of a stream was delivered.
     pub(super) fn take(&mut self, key: Key, from: usize) -> Option<Deliveries> {
         let stream = self.streams.remove(&(key, from))?;
         let offset_ns = (least(&stream.data_ns)? - least(&stream.acks_ns)?) / 2;
@@ -136,7 +139,7 @@ impl ReceiverSide {
     }
 }
 
-/// The third percentile; of few the smallest.
+/// Returns the third percentile, or the smallest of few.
 fn least(differences_ns: &[i64]) -> Option<i128> {
     let mut sorted = differences_ns.to_vec();
     sorted.sort_unstable();
@@ -144,7 +147,8 @@ fn least(differences_ns: &[i64]) -> Option<i128> {
 }
 
 impl Arrivals {
-    /// Ends of parts with the times when all before them, of the same stream of SCTP, had arrived too.
+    /// Returns the ends of parts, each with the time at which it and all data before it, in SCTP of the same stream,
+    /// had arrived.
     fn in_order(&self, offset_ns: i128) -> Vec<(u64, Instant)> {
         let mut parts = self.parts.clone();
         parts.sort_by_key(|part| (part.end, part.at));
@@ -204,7 +208,7 @@ fn walk(
     Ok(())
 }
 
-/// Data: where each part begins and ends, and of SCTP within which stream.
+/// Returns the start and end of each part with data, and its stream in SCTP.
 fn parts<'c>(content: &'c Content<'_>) -> impl Iterator<Item = (u32, u32, Option<u16>)> + 'c {
     let tcp = match content {
         Content::Tcp(tcp) if tcp.payload_bytes > 0 && !tcp.is_syn && !tcp.is_rst => {
@@ -219,7 +223,7 @@ fn parts<'c>(content: &'c Content<'_>) -> impl Iterator<Item = (u32, u32, Option
     tcp.into_iter().chain(chunks.iter().map(|data| (data.tsn, data.tsn.wrapping_add(1), data.ordered_in)))
 }
 
-/// Up to where data is acknowledged, exclusive.
+/// Returns the number up to which data is acknowledged, exclusive.
 fn acknowledged(content: &Content<'_>) -> Option<u32> {
     match content {
         Content::Tcp(Tcp { ack, .. }) => *ack,

@@ -9,18 +9,18 @@ use super::slow_start::SlowStart;
 use crate::flow::Protocol;
 use crate::histogram::Histogram;
 
-/// One direction of a conversation: who sent what, and how it fared. Durations within histograms are nanoseconds.
+/// One direction of a conversation: its packets and their fate. Durations within histograms are nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamReport {
     /// Counts the streams of a capture from 1, in the order of their first data.
     pub id: u64,
     /// The transport protocol.
     pub protocol: Protocol,
-    /// Who sent.
+    /// The sender.
     pub source: SocketAddr,
-    /// To whom.
+    /// The receiver.
     pub destination: SocketAddr,
-    /// SCTP travelled in UDP (RFC 6951); the ports are those of SCTP.
+    /// SCTP was encapsulated in UDP (RFC 6951); the ports are those of SCTP.
     pub in_udp: bool,
     /// Packets with data, P10 Table 1.
     pub traffic: TrafficStatistics,
@@ -30,9 +30,9 @@ pub struct StreamReport {
     pub rtt_ns: Histogram,
     /// Retransmissions.
     pub repair: RepairStatistics,
-    /// How long what the application wrote took.
+    /// The delays of the application's writes.
     pub delays: DelayStatistics,
-    /// How it began.
+    /// The beginning of the stream.
     pub slow_start: SlowStart,
 }
 
@@ -63,14 +63,14 @@ impl TrafficStatistics {
         self.last_at.saturating_duration_since(self.first_at)
     }
 
-    /// Packets per second; `None` of fewer than two.
+    /// Packets per second; `None` with fewer than two.
     #[expect(clippy::cast_precision_loss, reason = "for reports")]
     pub fn packets_per_s(&self) -> Option<f64> {
         let seconds = self.duration().as_secs_f64();
         (seconds > 0.0).then(|| self.payload_bytes.count().saturating_sub(1) as f64 / seconds)
     }
 
-    /// Bits per second, transport headers included; `None` of fewer than two packets.
+    /// Bits per second, transport headers included; `None` with fewer than two packets.
     #[expect(clippy::cast_precision_loss, reason = "for reports")]
     pub fn bits_per_s(&self) -> Option<f64> {
         let seconds = self.duration().as_secs_f64();
@@ -78,7 +78,7 @@ impl TrafficStatistics {
     }
 }
 
-/// For how long a stream was thin, of the time from its first packet with data to its last.
+/// How long a stream was thin between its first and last packet with data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Thinness {
     /// The whole time.
@@ -87,12 +87,12 @@ pub struct Thinness {
     pub thin_ns: u64,
     /// Fewer than four packets in flight, Linux's rule.
     pub few_ns: u64,
-    /// Packets in flight whenever data left, itself included.
+    /// Packets in flight whenever data was sent, including that packet.
     pub in_flight: Histogram,
 }
 
 impl Thinness {
-    /// The share of time that the stream was thin; `None` of a single packet.
+    /// Returns the share of time that the stream was thin; `None` with a single packet.
     pub fn share_thin(&self) -> Option<f64> {
         share(self.thin_ns, self.total_ns)
     }
@@ -108,19 +108,19 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// How many copies are counted apart; more count as these.
+/// Maximum number of copies that is counted separately; more count as this number.
 pub const COPIES_MAX: usize = 8;
 
 /// Retransmissions by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairStatistics {
-    /// Segments or chunks that left for the first time.
+    /// Segments or chunks sent for the first time.
     pub first_copies: u64,
     /// Retransmissions by cause, in the order of [`Cause::ALL`].
     pub by_cause: [u64; 4],
-    /// Of them those that were not needed, as the receiver or the timing proves.
+    /// The unnecessary ones among them, as proven by the receiver or the timing.
     pub spurious: u64,
-    /// Packets that came in an order other than that of their sequence numbers.
+    /// Packets seen in an order other than that of their sequence numbers.
     pub out_of_order: u64,
     /// How many segments or chunks were sent once, twice and so on.
     pub sent_times: [u64; COPIES_MAX],
@@ -132,8 +132,7 @@ impl RepairStatistics {
         self.by_cause.iter().sum()
     }
 
-    /// Retransmissions that were called for and not spurious, of all copies: what the path lost, as far as its sender
-    /// repaired it.
+    /// Returns the share of needed retransmissions in all copies: the path's loss, as far as the sender repaired it.
     pub fn loss(&self) -> Option<f64> {
         let bundled: u64 =
             Cause::ALL.iter().zip(self.by_cause).filter(|(c, _)| **c == Cause::Bundled).map(|(_, n)| n).sum();
@@ -148,7 +147,7 @@ impl RepairStatistics {
     }
 }
 
-/// How long what the application wrote took, from its first transmission.
+/// The delays of the application's writes, from their first transmission.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DelayStatistics {
     /// To the acknowledgement: in TCP of all bytes up to its end, in SCTP of its last chunk.
@@ -179,7 +178,7 @@ impl DelayStatistics {
         }
     }
 
-    /// Of the delays to delivery if they are known, else of those to acknowledgement.
+    /// Returns the delays to delivery if they are known, else those to acknowledgement.
     pub fn best_known_ns(&self) -> &Histogram {
         if self.delivered_ns.count() > 0 { &self.delivered_ns } else { &self.acknowledged_ns }
     }
@@ -189,8 +188,8 @@ fn ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What an application wrote at once, as far as packets show it: a TCP segment, or full ones in a row and the one that ends them; an SCTP
-/// message.
+/// A write of the application, as far as packets show it: an SCTP message, a TCP segment, or full TCP segments in a row
+/// and the one that ends them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
     /// The stream's [`StreamReport::id`].
@@ -199,13 +198,13 @@ pub struct Write {
     pub end: u64,
     /// Payload bytes of its last part.
     pub bytes: u32,
-    /// When its first part left for the first time.
+    /// Time of the first transmission of its first part.
     pub sent_at: Instant,
     /// The number of that packet in the file.
     pub sent_packet: u64,
     /// How often its last part was sent.
     pub copies: u32,
-    /// When the acknowledgement came.
+    /// When the acknowledgement was seen.
     pub acknowledged_at: Instant,
     /// The number of that packet in the file.
     pub acknowledged_packet: u64,
@@ -230,7 +229,7 @@ impl Write {
     }
 }
 
-/// A segment or chunk that was sent again.
+/// A retransmitted segment or chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retransmission {
     /// The stream's [`StreamReport::id`].
@@ -245,13 +244,13 @@ pub struct Retransmission {
     pub first_at: Option<Instant>,
     /// When the copy before this one was sent, if the capture contains it.
     pub previous_at: Option<Instant>,
-    /// When this copy left.
+    /// When this copy was sent.
     pub at: Instant,
     /// Its packet's number in the file.
     pub packet: u64,
-    /// Why.
+    /// The cause.
     pub cause: Cause,
-    /// How sure that is.
+    /// The confidence in the cause.
     pub confidence: Confidence,
     /// Whether it is proven that an earlier copy arrived.
     pub is_spurious: bool,

@@ -1,27 +1,28 @@
-//! How a stream begins: the data of each round trip of slow start, and how slow start ends.
+//! The beginning of a stream: the data of each round trip of slow start, and the end of slow start.
 
-/// Rounds that are kept; after as many a window of ten segments exceeds the capacity of any path.
+/// Maximum number of rounds that are recorded. After this number, a window of ten segments exceeds the capacity of any
+/// path.
 const ROUNDS_MAX: usize = 24;
 /// A round with less than this part of the one before has not grown: slow start doubles, or with delayed acknowledgements adds a half
 /// (RFC 5681 §3.1).
 const GROWTH_MIN_PERCENT: u64 = 125;
 
-/// What ended slow start.
+/// The reason why slow start ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SlowStartExit {
-    /// The stream was over before anything else ended it.
+    /// The stream ended first.
     Ended,
-    /// Something was sent again.
+    /// There was a retransmission.
     Loss,
-    /// The sender sent hardly more than in the round before: the application had nothing more to say, or a window was full.
+    /// The sender sent hardly more than in the round before: the application had no more data, or a window was full.
     NoGrowth,
 }
 
 impl SlowStartExit {
-    /// All there are.
+    /// All reasons.
     pub const ALL: [Self; 3] = [Self::Ended, Self::Loss, Self::NoGrowth];
 
-    /// In words.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ended => "ended",
@@ -35,12 +36,13 @@ impl SlowStartExit {
 /// acknowledgement of something that was sent in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlowStart {
-    /// Bytes that left for the first time in each round; the first is the initial window, as far as the application filled it.
+    /// Bytes sent for the first time in each round; the first is the initial window, as far as the application filled
+    /// it.
     pub round_bytes: Vec<u64>,
     /// The beginning of the conversation is in the capture. Otherwise the other fields are empty.
     pub is_whole: bool,
     exit: Option<SlowStartExit>,
-    /// Bytes of the round that lasts.
+    /// Bytes of the current round.
     bytes: u64,
     /// Data above was sent in the current round.
     begin: u64,
@@ -52,7 +54,7 @@ impl SlowStart {
         Self { is_whole, begin: start, ..Self::default() }
     }
 
-    /// What ended it.
+    /// Returns the reason why it ended.
     pub fn exit(&self) -> SlowStartExit {
         self.exit.unwrap_or(SlowStartExit::Ended)
     }
@@ -62,8 +64,8 @@ impl SlowStart {
         self.round_bytes.first().copied()
     }
 
-    /// Round trips that a transfer takes whose window begins with this many bytes and doubles in each: ⌈log₂(S / W + 1)⌉. Standard
-    /// arithmetic; no loss, no limit of rate. Zero of nothing.
+    /// Returns the number of round trips of a transfer whose window begins with this many bytes and doubles in each:
+    /// ⌈log₂(S / W + 1)⌉. The standard formula, without loss and limits of rate. 0 if there are no bytes.
     ///
     /// ```
     /// use festina_trace::analysis::SlowStart;
@@ -82,7 +84,7 @@ impl SlowStart {
         rounds
     }
 
-    /// Data left for the first time.
+    /// Data was sent for the first time.
     pub(super) fn sent(&mut self, bytes: u32) {
         if self.exit.is_none() && self.has_not_grown {
             self.exit = Some(SlowStartExit::NoGrowth);
@@ -130,7 +132,7 @@ impl SlowStart {
 mod tests {
     use super::*;
 
-    /// Sends what a window that doubles allows of a transfer, in segments of 1,000 bytes.
+    /// Sends a transfer in segments of 1,000 bytes, with a window that doubles.
     fn transfer(segments: u64, initial: u64) -> SlowStart {
         let mut slow_start = SlowStart::new(true, 0);
         let (mut sent, mut acknowledged, mut window) = (0, 0, initial);
@@ -139,7 +141,7 @@ mod tests {
                 slow_start.sent(1_000);
                 sent += 1;
             }
-            // Each segment is acknowledged alone, and lets two more leave.
+            // Each segment is acknowledged separately, and allows two more.
             acknowledged += 1;
             window += 1;
             slow_start.acknowledged(acknowledged * 1_000, sent * 1_000);

@@ -15,17 +15,17 @@ use super::receiver::Deliveries;
 use super::report::{COPIES_MAX, OutOfOrder, Retransmission, StreamReport, Write};
 use super::thin::ThinClock;
 
-/// Undecided retransmissions; beyond that the oldest are judged by the evidence so far.
+/// Maximum number of undecided retransmissions; beyond that the oldest are judged by the evidence so far.
 const PENDING_MAX: usize = 256;
-/// A proof that a retransmission was spurious does not come later than this.
+/// A proof that a retransmission was spurious is not awaited longer than this.
 const PENDING_TIME: Duration = Duration::from_secs(10);
-/// Copies of a range that are judged by when its acknowledgement comes, from the latest on.
+/// Maximum number of copies of a range, from the latest on, that are judged by the time of its acknowledgement.
 const COPIES_JUDGED_MAX: usize = 16;
-/// Ranges that are remembered after their acknowledgement, for copies of them that come later.
+/// Ranges remembered after their acknowledgement, for later copies of them.
 const SETTLED_MAX: usize = 8;
-/// Ranges whose reports of later arrivals are counted.
+/// Maximum number of ranges for which reports of later arrivals are counted.
 const REPORTS_MAX: usize = 64;
-/// A segment that leaves within this time after a full one continues the same write.
+/// A segment sent within this time after a full one continues the same write.
 const WRITE_GAP: Duration = Duration::from_millis(1);
 /// Segments shorter than this are not full ones, with any maximum of the stream.
 const FULL_BYTES_MIN: u32 = 500;
@@ -34,15 +34,15 @@ const FULL_BYTES_MIN: u32 = 500;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) copy: Copy,
-    /// When it left, as its number in IPv4 says.
+    /// Its place in the sending order, by its number in IPv4.
     pub(super) departure: Option<Departure>,
     /// Unwrapped, the end exclusive.
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) bytes: u32,
     /// There is new data in the same packet.
-    pub(super) rides_along: bool,
-    /// Of SCTP, whether a message begins and ends here; of TCP `None`.
+    pub(super) is_with_new_data: bool,
+    /// In SCTP, whether a message begins and ends here; in TCP `None`.
     pub(super) framing: Option<(bool, bool)>,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Stream {
     /// The end of the latest probe of a closed window, whose byte the receiver may have taken.
     probe_end: Option<u64>,
     acknowledged: Option<u64>,
-    hearing: Hearing,
+    feedback: Feedback,
     repair: Repair,
     thin: ThinClock,
     pub(super) deliveries: Option<Deliveries>,
@@ -85,7 +85,7 @@ pub(super) struct Stream {
 
 /// The receiver's latest packets.
 #[derive(Debug, Default)]
-struct Hearing {
+struct Feedback {
     at: Option<Instant>,
     /// When the latest new data was acknowledged.
     advanced_at: Option<Instant>,
@@ -101,9 +101,9 @@ pub(super) struct Repair {
     arrived_packet: Option<u64>,
     /// There was a probe, and no round-trip time was measured since.
     has_probed: bool,
-    /// Up to where everything had been sent when the latest probe left, until its episode ends.
+    /// The end of the sent data at the time of the latest probe, until the episode of the probe ends.
     probe_end: Option<u64>,
-    /// Fast recovery lasts up to there.
+    /// The number at which fast recovery ends.
     recovery: Option<u64>,
     /// The packet that carried the latest retransmission, and its cause.
     latest: Option<(u64, Cause)>,
@@ -111,16 +111,16 @@ pub(super) struct Repair {
     sent_at: Option<Instant>,
 }
 
-/// What a timer began.
+/// The repair that a timer began.
 #[derive(Clone, Copy, Debug)]
 struct AfterTimer {
     cause: Cause,
     packet: u64,
-    /// It lasts up to there.
+    /// The number at which it ends.
     until: u64,
 }
 
-/// A retransmission whose fate is open.
+/// A retransmission whose fate is not known yet.
 #[derive(Debug)]
 struct Pending {
     copy: Retransmission,
@@ -141,7 +141,7 @@ impl Stream {
             announced_at: None,
             probe_end: None,
             acknowledged: None,
-            hearing: Hearing::default(),
+            feedback: Feedback::default(),
             repair: Repair { probes, ..Repair::default() },
             thin: ThinClock::default(),
             deliveries: None,
@@ -152,7 +152,7 @@ impl Stream {
         self.highest
     }
 
-    /// A segment without data said that all below this sequence number had left.
+    /// A segment without data shows that everything below this sequence number was sent.
     pub(super) fn announced(&mut self, sequence: u32, at: Instant) {
         if let Some(until) = self.unwrap.near(sequence).filter(|until| *until > self.highest) {
             (self.highest, self.announced_at) = (until, Some(at));
@@ -173,13 +173,13 @@ impl Stream {
         is_keepalive
     }
 
-    /// A segment asked with its one byte whether the receiver has room again.
+    /// A segment of one byte probed the receiver's closed window.
     pub(super) fn window_probe(&mut self, sequence: u32) {
         self.report.traffic.probes += 1;
         self.probe_end = self.unwrap.near(sequence).map(|start| start + 1);
     }
 
-    /// A packet with data left, whose parts come next.
+    /// A packet with data was sent; calls for its parts follow.
     pub(super) fn packet(&mut self, at: Instant, payload_bytes: u32, transport_bytes: u64) {
         let traffic = &mut self.report.traffic;
         if traffic.payload_bytes.count() > 0 {
@@ -190,7 +190,7 @@ impl Stream {
         traffic.last_at = traffic.last_at.max(at);
     }
 
-    /// Data left.
+    /// Data was sent.
     pub(super) fn sent(&mut self, sent: &Sent, sink: &mut Sink) {
         self.settle_pending(sent.copy.at, sink);
         let old_end = sent.end.min(self.highest);
@@ -321,7 +321,7 @@ impl Stream {
             reports: 0,
             is_reported: false,
             write: sent.copy,
-            // When a write left whose first copy is not in the capture is not known.
+            // The sending time of a write is unknown if its first copy is not in the capture.
             ends_write: copies == 1,
             bytes: sent.bytes,
         });
@@ -331,21 +331,21 @@ impl Stream {
         self.acknowledged.is_some_and(|acknowledged| end <= acknowledged)
     }
 
-    /// Returns whether new data came behind later data because the path in front of the capture changed their
-    /// order: its number says so or, if the sender does not count, it came sooner than a retransmission could.
+    /// Returns whether new data came behind later data because the path in front of the capture changed their order.
+    /// Its number shows that or, if the sender does not count, it arrived sooner than a retransmission could.
     fn is_late(&self, sent: &Sent, end: u64) -> bool {
         let is_soon = |after: Option<Instant>| {
             let since = after.map_or(Duration::MAX, |at| sent.copy.at.saturating_duration_since(at));
             since < Duration::from_nanos(self.round_trips.path_ns() / 5 * 4)
         };
         if self.is_acknowledged(end) {
-            // The capture holds it behind its acknowledgement: interfaces and queues are not always merged in order.
-            return sent.departure == Some(Departure::Earlier) || is_soon(self.hearing.advanced_at);
+            // The capture contains it behind its acknowledgement: interfaces and queues are not always merged in order.
+            return sent.departure == Some(Departure::Earlier) || is_soon(self.feedback.advanced_at);
         }
         if sent.departure.is_some() {
             return sent.departure == Some(Departure::Earlier);
         }
-        let is_reported = self.hearing.duplicate_acks >= 3;
+        let is_reported = self.feedback.duplicate_acks >= 3;
         let gap_at = self.outstanding.earliest_above(end).or(self.announced_at).or(self.repair.sent_at);
         !is_reported && is_soon(gap_at)
     }
@@ -357,10 +357,10 @@ impl Stream {
         let is_before =
             |packet: Option<u64>| range.zip(packet).is_some_and(|(range, packet)| range.latest.packet < packet);
         Circumstances {
-            rides_along: sent.rides_along || sent.end > self.highest,
+            is_with_new_data: sent.is_with_new_data || sent.end > self.highest,
             reports: range.map_or(0, |range| range.reports),
-            duplicate_acks: self.hearing.duplicate_acks,
-            since_heard: self.hearing.at.map(since),
+            duplicate_acks: self.feedback.duplicate_acks,
+            since_heard: self.feedback.at.map(since),
             since_copy: range.map_or(Duration::MAX, |range| since(range.latest.at)),
             is_overtaken: is_before(self.repair.arrived_packet),
             is_last: sent.end >= self.highest && within.len() <= 1,
@@ -369,13 +369,13 @@ impl Stream {
             timers: self.round_trips.timers(sent.framing.is_none()),
             may_probe: !self.repair.has_probed && self.repair.probe_end.is_none(),
             in_recovery: self.repair.recovery.is_some(),
-            companion: self.repair.latest.filter(|(packet, _)| *packet == sent.copy.packet).map(|(_, cause)| cause),
+            bundled_with: self.repair.latest.filter(|(packet, _)| *packet == sent.copy.packet).map(|(_, cause)| cause),
             probes: self.repair.probes,
             copies: range.map_or(1, |range| range.copies),
         }
     }
 
-    /// What a retransmission says about those after it. One that continues what a timer began does not prolong that.
+    /// Learns from a retransmission for later ones. One that continues a timer's repair does not prolong that.
     fn learn(&mut self, copy: &Retransmission, continues_timeout: bool) {
         let cause = copy.cause;
         if matches!(cause, Cause::Probe | Cause::Timeout) && !continues_timeout {
@@ -393,7 +393,7 @@ impl Stream {
         self.repair.latest = Some((copy.packet, cause));
     }
 
-    /// An acknowledgement came.
+    /// An acknowledgement was seen.
     pub(super) fn acknowledged(&mut self, ack: &Ack<'_>, sink: &mut Sink) {
         self.settle_pending(ack.at, sink);
         for &(start, end) in ack.duplicates {
@@ -410,10 +410,10 @@ impl Stream {
         if advances || self.acknowledged.is_none() {
             self.advance(before, ack, sink);
         } else if ack.is_pure && self.outstanding.len() > 0 && ack.through == before {
-            self.hearing.duplicate_acks += 1;
+            self.feedback.duplicate_acks += 1;
         }
         if advances {
-            (self.hearing.duplicate_acks, self.hearing.advanced_at) = (0, Some(ack.at));
+            (self.feedback.duplicate_acks, self.feedback.advanced_at) = (0, Some(ack.at));
             // With timestamps every acknowledgement measures a round trip.
             self.repair.has_probed &= ack.echo.is_none();
             self.repair.after_timer = self.repair.after_timer.filter(|timer| ack.through < timer.until);
@@ -425,12 +425,13 @@ impl Stream {
                 range.reports += u32::from(range.latest.at < latest);
             }
         }
-        self.hearing.at = Some(ack.at);
+        self.feedback.at = Some(ack.at);
         let loss = self.report.repair.loss();
         self.thin.acknowledged(ack.at, self.outstanding.in_flight(), loss);
     }
 
-    /// Marks what gap ack blocks report. Returns when the latest of it left that was not reported before.
+    /// Marks the data that gap ack blocks report. Returns the sending time of the latest part that was not reported
+    /// before.
     fn report_blocks(&mut self, ack: &Ack<'_>) -> Option<Instant> {
         let mut newly: Vec<Range> = Vec::new();
         for &(start, end) in ack.blocks {
@@ -494,7 +495,7 @@ impl Stream {
         self.report.slow_start.acknowledged(ack.through, self.highest);
     }
 
-    /// A range is at the receiver.
+    /// A range has arrived at the receiver.
     fn arrived(&mut self, range: &Range, ack: &Ack<'_>) {
         if range.copies < 2 {
             return;
@@ -547,7 +548,7 @@ impl Stream {
         }
     }
 
-    /// The capture ends, or the stream.
+    /// Ends the stream.
     pub(super) fn finish(mut self, sink: &mut Sink) {
         while !self.repair.pending.is_empty() {
             self.settle_first(sink);
@@ -561,7 +562,7 @@ impl Stream {
     }
 }
 
-/// The packets that a cumulative acknowledgement answers.
+/// The packets covered by a cumulative acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 struct PacketsAcknowledged {
     count: u32,

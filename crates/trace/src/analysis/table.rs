@@ -1,4 +1,4 @@
-//! The conversations that are alive, the one that was silent longest first.
+//! The live conversations, the longest silent one first.
 
 use std::collections::HashMap;
 
@@ -8,29 +8,29 @@ use super::order::Identifications;
 use super::packet::Key;
 use super::stream::Stream;
 
-/// The most conversations that are kept at the same time. A gigabyte holds them, if each end has sent a packet of data.
+/// Maximum number of live conversations. They take a gigabyte if each end has sent a packet of data.
 const LIVE_MAX: usize = 200_000;
 
-/// Two ends that talk.
+/// A conversation of two ends.
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) key: Key,
     /// Counts conversations.
     pub(super) number: u64,
-    /// What each end sends, from its first data on.
+    /// The stream of each end, from its first data on.
     pub(super) streams: [Option<Box<Stream>>; 2],
     /// The first number of each end, if its SYN or INIT was seen.
     pub(super) initial: [Option<u32>; 2],
     /// Both ends of TCP have offered SACK and timestamps.
     pub(super) offers: [bool; 2],
-    /// When each end last opened the conversation or agreed to it, and how long the other took to answer.
+    /// When each end last opened or accepted the conversation, and how long the other took to answer.
     pub(super) opened_at: [Option<Instant>; 2],
     pub(super) answered_ns: [Option<u64>; 2],
     /// How each end numbers its packets.
     pub(super) identifications: [Identifications; 2],
-    /// Up to which sequence number each end had sent, as its latest segment without data says.
+    /// The sequence number up to which each end had sent, from its latest segment without data.
     pub(super) announced: [Option<(u32, Instant)>; 2],
-    /// What each end last acknowledged.
+    /// The latest acknowledgement of each end.
     pub(super) heard: [Option<Heard>; 2],
     pub(super) last_at: Instant,
     older: Option<u32>,
@@ -45,11 +45,11 @@ pub(super) struct Heard {
     pub(super) is_full: bool,
 }
 
-/// Where a conversation lies in the table until it is taken out.
+/// A place in the table, valid until the conversation is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot(u32);
 
-/// All of them, in a list from the longest silent to the latest heard.
+/// All conversations, in a list from the longest silent to the latest active.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     index: HashMap<Key, u32>,
@@ -73,7 +73,7 @@ impl Table {
         self.index.len() >= LIVE_MAX
     }
 
-    /// Finds the conversation, which is the latest heard from now on. A new one must have room.
+    /// Finds the conversation, and makes it the latest active one. A new one needs a free place.
     pub(super) fn hear(&mut self, key: Key, at: Instant) -> Slot {
         let slot = match self.index.get(&key) {
             Some(&slot) => {
@@ -90,22 +90,23 @@ impl Table {
         Slot(slot)
     }
 
-    /// The conversation in a slot that is taken.
+    /// Returns the conversation in an occupied slot.
     pub(super) fn get_mut(&mut self, slot: Slot) -> &mut Conversation {
         self.at_mut(slot.0)
     }
 
-    /// The longest silent.
+    /// Returns the longest silent one.
     pub(super) fn oldest(&self) -> Option<&Conversation> {
         self.oldest.and_then(|slot| self.slots.get(slot as usize)?.as_ref())
     }
 
-    /// Takes the longest silent.
+    /// Removes the longest silent one.
     pub(super) fn pop_oldest(&mut self) -> Option<Conversation> {
         self.remove(Slot(self.oldest?))
     }
 
-    /// Takes all of them, in the order in which they began, without a copy: at the end there may be the maximum number.
+    /// Removes all of them, in the order in which they began, without a copy, since there may be the maximum number at
+    /// the end.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Conversation> + use<> {
         let Self { mut slots, begun, .. } = std::mem::take(self);
         self.begun = begun;
@@ -113,7 +114,7 @@ impl Table {
         slots.into_iter().flatten()
     }
 
-    /// Takes one out of turn.
+    /// Removes any one.
     pub(super) fn remove(&mut self, Slot(slot): Slot) -> Option<Conversation> {
         self.unlink(slot);
         let conversation = self.slots.get_mut(slot as usize)?.take()?;

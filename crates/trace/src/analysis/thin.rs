@@ -1,16 +1,16 @@
-//! For how long a stream is thin.
+//! The time during which a stream is thin.
 
 use festina_units::Instant;
 
 use super::estimate::ns_between;
 use super::report::Thinness;
 
-/// The number of reports that fast retransmit takes (P10 §5.1: pttfr).
+/// The number of reports that trigger a fast retransmit (P10 §5.1: pttfr).
 const REPORTS_OF_A_LOSS: f64 = 3.0;
 /// Linux calls a stream thin with fewer packets in flight.
 const FEW: usize = 4;
 
-/// Adds up times between events; time after the last data is left out.
+/// Adds up times between events, up to the last data.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ThinClock {
     at: Option<Instant>,

@@ -1,20 +1,21 @@
-//! Fragments of IP packets, put together again (RFC 791 §3.2, RFC 8200 §4.5), in any order of capture.
+//! Reassembly of IP packets (RFC 791 §3.2, RFC 8200 §4.5) from fragments in any order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 use festina_units::{Duration, Instant};
 
-/// Packets that are incomplete at the same time; the oldest is given up. No packet is longer than 64 KiB, so they take 16 MiB at most.
+/// Maximum number of incomplete packets; the oldest is given up. No packet is longer than 64 KiB, so they take 16 MiB
+/// at most.
 const PARTIAL_MAX: usize = 256;
 const PACKET_BYTES_MAX: usize = 65_535;
 /// An incomplete packet is given up after this time (RFC 8200 §4.5).
 const PARTIAL_TIME: Duration = Duration::from_secs(60);
-/// Complete packets that are remembered, for fragments that the capture holds twice within this time.
+/// Number of complete packets that are remembered, for fragments that the capture contains twice within this time.
 const COMPLETE_MAX: usize = 64;
 const TWICE_TIME: Duration = Duration::from_millis(5);
 
-/// Where a fragment belongs.
+/// The place of a fragment in its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
     pub(crate) identification: u32,
@@ -30,7 +31,7 @@ impl Fragment {
     }
 }
 
-/// The packet that fragments belong to.
+/// The identity of the packet to which fragments belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) source: IpAddr,
@@ -39,18 +40,18 @@ pub(super) struct Key {
     pub(super) identification: u32,
 }
 
-/// What a fragment led to.
+/// The result of adding a fragment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Added {
-    /// The packet is complete: how long it was, and its beginning as far as it was captured without a gap.
+    /// The packet is complete: its length, and its beginning as far as it was captured without a gap.
     Complete { len: usize, bytes: Vec<u8> },
     /// Others are missing.
     Incomplete,
-    /// It is part of a packet that is complete already, or makes no sense.
+    /// It is part of a packet that is complete already, or it is invalid.
     Superfluous,
 }
 
-/// The packets that are incomplete.
+/// The incomplete packets.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     partial: BTreeMap<Key, Partial>,
@@ -61,7 +62,7 @@ pub(super) struct Fragments {
 #[derive(Debug)]
 struct Partial {
     began_at: Instant,
-    /// By their offset: how long they were, and what of them was captured.
+    /// The length and the captured bytes of each fragment, by offset.
     pieces: BTreeMap<usize, (usize, Vec<u8>)>,
     piece_bytes: usize,
     len: Option<usize>,

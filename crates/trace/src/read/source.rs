@@ -1,25 +1,25 @@
-//! The bytes of a file, and where we are in them.
+//! The bytes of a file, and the position in them.
 
 use std::io::{ErrorKind, Read};
 
 use super::{Order, ReadError, block};
 use crate::compression::Expanded;
 
-/// Bytes that are asked for at once.
+/// Bytes requested at once.
 const CHUNK_BYTES: usize = 1 << 18;
 
-/// A window on the file that moves from record to record.
+/// A window of the file that moves from record to record.
 #[derive(Debug)]
 pub(super) struct Source<R: Read> {
     inner: Expanded<R>,
     window: Vec<u8>,
-    /// The record at hand begins here in the window...
+    /// The current record begins here in the window...
     start: usize,
     /// ... its consumed part ends here...
     position: usize,
     /// ... and its filled part ends here.
     end: usize,
-    /// Where the record at hand begins in the file, expanded if it is compressed.
+    /// Start of the current record in the file, expanded if it is compressed.
     pub(super) record_start: u64,
 }
 
@@ -32,14 +32,14 @@ impl<R: Read> Source<R> {
         ReadError::Damaged { offset: self.record_start, problem }
     }
 
-    /// Leaves the record at hand. Returns whether another begins.
+    /// Leaves the current record. Returns whether another begins.
     pub(super) fn begin(&mut self) -> Result<bool, ReadError> {
         self.record_start = self.record_start.saturating_add((self.position - self.start) as u64);
         self.start = self.position;
         self.has(1)
     }
 
-    /// The next `len` bytes of the record at hand.
+    /// Returns the next `len` bytes of the current record.
     pub(super) fn take(&mut self, len: usize) -> Result<&[u8], ReadError> {
         if !self.has(len)? {
             return Err(ReadError::CutOff { offset: self.record_start });
@@ -49,13 +49,13 @@ impl<R: Read> Source<R> {
         Ok(self.window.get(from..self.position).unwrap_or_default())
     }
 
-    /// The `len` bytes before those that come next.
+    /// Returns the `len` bytes before the position.
     pub(super) fn taken(&self, len: usize) -> &[u8] {
         self.window.get(self.position.saturating_sub(len)..self.position).unwrap_or_default()
     }
 
-    /// The rest of a block of `len` bytes after the first `read`, and the length at its end. Returns how long the body is, which
-    /// then is `self.body(..)`.
+    /// Reads the rest of a block of `len` bytes after the first `read`, and the length at its end. Returns the length
+    /// of the body.
     pub(super) fn block_body(&mut self, len: u32, read: u32, order: Order) -> Result<&[u8], ReadError> {
         if !len.is_multiple_of(4) || !(block::FRAME_BYTES + read..=super::BLOCK_BYTES_MAX).contains(&len) {
             return Err(self.damaged("a block whose length makes no sense"));
@@ -76,7 +76,7 @@ impl<R: Read> Source<R> {
                 (self.position, self.end) = (self.position - self.start, self.end - self.start);
                 self.start = 0;
             }
-            // A length that lies costs no more memory than there are bytes.
+            // A false length allocates no more memory than there are bytes.
             if self.window.len() < self.end + CHUNK_BYTES / 2 {
                 self.window.resize(self.end + CHUNK_BYTES, 0);
             }

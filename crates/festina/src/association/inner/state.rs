@@ -66,7 +66,7 @@ pub(super) struct State {
     /// Outbound and inbound streams.
     pub(super) streams: (u16, u16),
     pub(super) established: bool,
-    /// No handle is left: nobody will read.
+    /// No handle is left, so messages will not be read.
     detached: bool,
     pub(super) place: Place,
     pub(super) spared: Spared,
@@ -79,7 +79,7 @@ pub(super) struct Spared {
     left: u32,
     /// The core had nothing to send when it was last asked.
     pub(super) silent: bool,
-    /// Since then nothing has changed but that messages came, and the timer knows when packets may leave.
+    /// Since then the only changes were new messages to send, and the timer is set to the time at which packets may be sent.
     pub(super) stalled: bool,
     pub(super) burst: Burst,
 }
@@ -183,7 +183,7 @@ impl State {
     /// Moves packets from the core to the outbox, and sends a full outbox. Returns whether the core had any packets.
     fn gather(&mut self, now: Instant, outbox: &mut Outbox, socket: &Socket) -> Result<bool, Blocked> {
         if self.detached {
-            // Nobody will read, but the peer has to get rid of its messages before it can end.
+            // Messages will not be read any more, but the peer must deliver them before it can shut down.
             while self.core.poll_message().is_some() {}
         }
         let segments_max = socket.segments_max();
@@ -294,7 +294,7 @@ impl State {
         }
     }
 
-    /// Nobody waits any more for what becomes of a message. Returns a waker that is not needed any more.
+    /// Stops watching the outcome of a message. Returns the waker, which is no longer needed.
     pub(super) fn unwatch(&mut self, id: MessageId) -> Option<Waker> {
         let news = self.news.as_mut()?;
         let removed = news.watched.remove(&id);
@@ -368,7 +368,7 @@ impl State {
         if let Some(sorted) = self.sorted.as_mut().filter(|_| is_over) {
             sorted.end(&mut others);
         }
-        // Where messages are sorted, those who have one now are among the others.
+        // If messages are sorted by stream, the wakers of readers that got one are in `others`.
         let wakes_readers = readable && (self.sorted.is_none() || is_over);
         Wakes {
             readers: if wakes_readers { self.waiting.tasks.readers.take() } else { Waiters::None },
@@ -418,12 +418,12 @@ impl State {
         message
     }
 
-    /// Somebody reads the stream by itself from now on. Returns whether nobody did before.
+    /// Gives the stream a reader of its own. Returns whether it had none before.
     pub(super) fn take_stream(&mut self, stream: StreamId) -> bool {
         self.sorted.get_or_insert_default().take_stream(stream)
     }
 
-    /// Nobody reads the stream by itself any more. Returns whom to wake.
+    /// Takes the stream's own reader away. Returns the tasks to wake.
     pub(super) fn give_stream_back(&mut self, stream: StreamId) -> Wakes {
         let mut wakes = Wakes::default();
         if let Some(sorted) = &mut self.sorted {

@@ -81,7 +81,7 @@ pub(super) struct Period {
 impl Flow {
     /// The flow of this name over a path that, with its queue, holds `path_bytes`. All that the name says is set here.
     pub(super) fn named(name: &str, scheduler: StreamScheduler, path_bytes: u64) -> Self {
-        // The flight, and as much again that waits: what is acknowledged never leaves the flow without something to send.
+        // Twice the flight, so that the flow still has data to send after an acknowledgement of the whole flight.
         let buffer_bytes = (2 * path_bytes).max(64 << 10);
         match name {
             NEW_RENO => Self::tcp(TcpConfig::sack(), buffer_bytes),

@@ -30,12 +30,12 @@ const STARTS_AT: Instant = Instant::from_secs(2);
 const START_SPREAD: Duration = Duration::from_secs(2);
 /// What arrived is counted this often.
 pub(super) const SLICE: Duration = Duration::from_millis(100);
-/// Messages of the thin streams that are under way at the end are waited for in steps of this size,
+/// Step of the wait at the end for messages of thin streams that are in flight.
 const DRAIN_STEP: Duration = Duration::from_secs(5);
-/// and for so long.
+/// Maximum duration of that wait.
 const DRAIN_MAX: Duration = Duration::from_secs(120);
 
-/// What is to be run.
+/// The parameters of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Transfer {
     pub(super) flow: Flow,
@@ -56,7 +56,7 @@ pub(super) struct Transfer {
     pub(super) warm_up: Duration,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Transferred {
     /// Payload that the flow's receiver got, slice by slice from the start on.
@@ -170,7 +170,7 @@ impl Transfer {
         hosts
     }
 
-    /// The association beside recovers as the flow under test does; beside TCP it is `festina`.
+    /// The thin stream's own association recovers as the flow under test does; next to TCP it is `festina`.
     fn thin_stack(&self) -> Stack {
         let mechanisms = self.flow.sctp().map_or(Profile::Festina.mechanisms(), |config| config.mechanisms);
         Stack::sctp(mechanisms, Duration::from_millis(200))
@@ -183,7 +183,7 @@ fn loss(before: &LinkCounters, after: &LinkCounters) -> f64 {
     as_f64(gone(after) - gone(before)) / as_f64((after.offered - before.offered).max(1))
 }
 
-/// How all messages of the thin streams fared, within and beside, once the last has arrived or is given up.
+/// The fate of all messages of the thin streams, within the bulk association and beside it, once the last has arrived or is given up.
 fn drained(
     simulation: &mut Simulation<Packet, Host>,
     pairs: &[[NodeId; 2]],

@@ -1,4 +1,4 @@
-//! What the default may cost, and what it must reach for that.
+//! Limits for the default's cost, and the delays that it must reach.
 
 use festina_units::{Duration, Probability};
 
@@ -8,7 +8,7 @@ use crate::scenario::fate::{self, DELIVERY};
 use crate::scenario::looks::default_sender;
 use crate::summary::{PointSummary, Results, SeriesSummary};
 
-/// So many delays must lie beyond a quantile, or it is not decided.
+/// Minimum number of delays beyond a quantile; with fewer it is not decided.
 const BEYOND_MIN: f64 = 10.0;
 
 /// The most that the default may cost, in multiples of the standard's cost.
@@ -48,9 +48,9 @@ const GOALS: [Goal; 6] = [
 const GOALS_LOSS_PERCENT: u32 = 5;
 const GOALS_RTT: Duration = Duration::from_millis(100);
 
-/// From this time after losses have begun on, in milliseconds,
+/// Time after the start of losses at which the delays must have settled, in milliseconds.
 const SETTLED_MS: u64 = 2_000;
-/// the p99 may be so many times that of lasting losses.
+/// The highest permitted ratio of the p99 after that time to the p99 under lasting losses.
 const SETTLED_TIMES_MAX: f64 = 1.1;
 
 pub(super) fn checks(results: &Results) -> Vec<Check> {

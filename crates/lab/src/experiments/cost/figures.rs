@@ -1,4 +1,4 @@
-//! What is drawn: the price of a delay, what calm costs, and how soon a sender settles after losses begin.
+//! The figures: the price of a delay, the cost without loss, and the time that a sender needs to settle after losses begin.
 
 use festina_units::{Duration, Probability};
 
@@ -55,7 +55,7 @@ struct Priced {
     p99_ms: f64,
 }
 
-/// The senders of which no other is as cheap and as fast, cheapest first. Of equals it is the one that is named first.
+/// The senders for which no other sender is both as cheap and as fast, cheapest first. Of equal ones, the first one counts.
 fn front(senders: &[Priced]) -> Vec<&Priced> {
     let is_beaten = |(index, one): (usize, &Priced)| {
         senders.iter().enumerate().any(|(other_index, other)| {
@@ -110,7 +110,7 @@ pub(in crate::experiments) fn price_figure<'r>(
     Some(figure)
 }
 
-/// The line below and left of which no sender is.
+/// The line that has no sender below it or left of it.
 fn steps(front: &[&Priced], highest: f64, dearest: f64) -> Vec<(f64, f64)> {
     let mut line: Vec<(f64, f64)> = Vec::new();
     let mut height = highest;
@@ -127,7 +127,7 @@ fn lost(loss: Probability, pattern: &str) -> String {
     format!("{loss} lost{how}")
 }
 
-/// What is sent for a message where nothing is lost, over the interval.
+/// The cost of a message without loss, over the interval.
 fn calm(results: &Results, cost: usize, what: &str) -> Option<Figure> {
     let point = |summary: &PointSummary| PlotPoint {
         x: ms(summary.point().duration("iat")),

@@ -14,9 +14,9 @@ use crate::scenario::{Stack, StreamRecord, Traffic};
 
 /// Writing begins when the handshake is long over, so that a lost INIT delays no message.
 const STARTS_AT: Instant = Instant::from_secs(20);
-/// After the last write the network runs empty in steps of this size,
+/// Step of the simulation after the last write, while messages are in flight.
 const DRAIN_STEP: Duration = Duration::from_secs(10);
-/// and what is not delivered after this counts as lost for good.
+/// Time after the last write at which an undelivered message counts as lost for good.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
 
 /// A thin stream whose price is asked for.
@@ -43,13 +43,12 @@ pub(super) struct Sent {
     pub(super) bytes: u64,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Price {
     /// When each message was due, counted from the end of the warm-up, and how long it took; `None` if it never arrived.
     pub(super) messages: Vec<(Duration, Option<Duration>)>,
-    /// What the sender and the receiver sent from the end of the warm-up to the last write, whatever it was for: data, SACKs, probes,
-    /// heartbeats.
+    /// Everything that the sender and the receiver sent from the end of the warm-up to the last write: data, SACKs, probes, heartbeats.
     pub(super) there: Sent,
     pub(super) back: Sent,
 }
@@ -71,7 +70,7 @@ impl Priced {
         let traffic = Traffic { workload, connects_at: Instant::ZERO, starts_at: STARTS_AT, stops_at };
         let hosts = self.stack.hosts(path.sender, path.receiver, seed, &traffic).into();
         let mut simulation: Simulation<Packet, Host> = Simulation::new(path.topology, hosts, seed);
-        // What is sent at the very end of the warm-up belongs to the first message that counts.
+        // A packet sent at the very end of the warm-up belongs to the first message that counts.
         simulation.run_until(counts_from - Duration::from_nanos(1));
         let before = links.map(|link| sent(&simulation, link));
         if self.loss != self.loss_before {

@@ -48,7 +48,7 @@ fn throughput_check(results: &Results, crowd: &str) -> Check {
     Check::new(statement, holds, seen)
 }
 
-/// P10 §7.4 expects it, of so many streams that congestion windows are small.
+/// P10 §7.4 expects this when the number of streams is so large that congestion windows are small.
 fn petlund_check(results: &Results) -> Check {
     let statement = "A crowd of petlund-2010 can grow so large that it takes more than 3% of their throughput from standard flows, \
                      which the paper's section 7.4 expects.";

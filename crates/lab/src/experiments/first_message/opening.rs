@@ -28,7 +28,7 @@ const FIRST_AT: Instant = Instant::from_millis(25_000);
 const APART: Duration = Duration::from_millis(10);
 /// After the last association began the network runs empty in steps of this size.
 const DRAIN_STEP: Duration = Duration::from_secs(30);
-/// When what is not delivered counts as lost for good.
+/// Time after which an undelivered message counts as lost for good.
 const DRAIN_MAX: Duration = Duration::from_secs(900);
 
 /// What a point describes.
@@ -96,7 +96,7 @@ impl Openings {
             drained += DRAIN_STEP;
             simulation.run_until(drained);
             let records = StreamRecord::observe(simulation.node(path.sender), simulation.node(path.receiver));
-            // An association that nobody accepted yet has no record.
+            // An association that was not accepted yet has no record.
             let is_done = records.len() > self.associations as usize && records.iter().all(StreamRecord::is_delivered);
             if is_done || drained >= end {
                 break records;

@@ -1,4 +1,4 @@
-//! What G02 says of its tables and figures, and what must hold of a limit in time.
+//! G02's statements on its tables and figures, and the requirements for a limit in time.
 
 use super::cells::{Cell, KINDS, Published, ours, published};
 use super::{

@@ -1,4 +1,4 @@
-//! What was measured on a host's kernel, as `validation/host-tcp.toml` has it.
+//! Measurements on a host's kernel, from `validation/host-tcp.toml`.
 
 use std::sync::LazyLock;
 
@@ -115,7 +115,7 @@ mod tests {
         assert!(recorded.greedy.iter().all(|greedy| greedy.goodput_mbit_s.len() == greedy.queue_dropped.len()));
         assert!(recorded.greedy.iter().flat_map(|greedy| &greedy.goodput_mbit_s).all(|flows| !flows.is_empty()));
         for script in &recorded.script {
-            assert!(script.resent_ms.len() >= script.lost.len(), "{}: what is lost is sent again", script.name);
+            assert!(script.resent_ms.len() >= script.lost.len(), "{}: lost packets are retransmitted", script.name);
             assert!(script.resent_ms.iter().all(|span| span.is_sorted()), "{}", script.name);
         }
     }

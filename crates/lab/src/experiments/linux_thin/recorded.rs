@@ -1,4 +1,4 @@
-//! What was measured over a real kernel, as `validation/linux-thin.toml` has it.
+//! Measurements over a real kernel, from `validation/linux-thin.toml`.
 
 use std::sync::LazyLock;
 

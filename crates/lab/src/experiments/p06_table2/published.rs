@@ -58,7 +58,7 @@ pub(super) fn fitted_shares(rtt: &str) -> Option<&'static str> {
     }
 }
 
-/// What was fitted to a number of the table.
+/// Returns the parameter that was fitted to a number of the table.
 pub(super) fn fitted(rtt: &str, cause: RetransmissionCause, quantity: Quantity) -> Option<&'static str> {
     match (rtt, cause, quantity) {
         ("0s", _, Quantity::Number | Quantity::Share) => Some(

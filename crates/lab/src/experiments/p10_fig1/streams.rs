@@ -14,7 +14,7 @@ const DELAY_OFF_MAX: Duration = Duration::from_millis(1);
 /// By how much of itself a quantile may be off: the analysis counts in buckets.
 const QUANTILE_OFF_MAX: f64 = 0.01;
 
-/// What happened to a stream, and what was reported.
+/// The true course of a stream, and the analysis's report of it.
 #[derive(Clone, Debug)]
 pub(super) struct Fate {
     pub(super) longest: Duration,
@@ -26,7 +26,7 @@ pub(super) struct Fate {
     pub(super) copies: u64,
     pub(super) lost: u64,
     /// Copies that left although an earlier one arrived.
-    pub(super) in_vain: u64,
+    pub(super) spurious: u64,
     pub(super) reported: Option<Reported>,
 }
 
@@ -94,7 +94,7 @@ impl Fate {
             longest_copies: u32::try_from(again).unwrap_or(u32::MAX).saturating_add(1),
             copies: truth.first_transmissions + resent,
             lost: (first_lost + again_lost) as u64,
-            in_vain: truth.retransmissions.iter().filter(|it| it.is_spurious()).count() as u64,
+            spurious: truth.retransmissions.iter().filter(|it| it.is_spurious()).count() as u64,
             reported: None,
         })
     }

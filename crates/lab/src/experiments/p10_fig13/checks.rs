@@ -11,7 +11,7 @@ use super::setups::Setup;
 const ALIKE_MS: f64 = 5.0;
 /// "Similar average latencies": those of Table 2 lie so far apart.
 const AVERAGES_MS: f64 = 2.0;
-/// "Immensely": so many times as often. The bound is ours.
+/// "Immensely": at least this many times as often. The bound is ours.
 const IMMENSELY: f64 = 10.0;
 const CLOCKS: &str = "the paper's clocks were not in step: its average holds an unknown offset";
 const LOSS_IS_GIVEN: &str = "the loss of the path was set to the mean of the four rows";

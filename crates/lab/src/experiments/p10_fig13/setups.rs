@@ -161,8 +161,8 @@ impl Setup {
     }
 }
 
-/// The rules of FreeBSD's stack. At a timeout it retransmits what has been outstanding for a timeout, and takes nothing along that was
-/// sent since (`sctp_mark_all_for_resend` in every version that is public).
+/// The rules of FreeBSD's stack. At a timeout it retransmits chunks that have been outstanding for a timeout, and none that were sent later
+/// (`sctp_mark_all_for_resend` in every version that is public).
 fn freebsd(profile: Profile) -> Mechanisms {
     let mut mechanisms = profile.mechanisms();
     for rules in [&mut mechanisms.normal, &mut mechanisms.thin] {

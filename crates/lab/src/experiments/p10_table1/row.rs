@@ -1,4 +1,4 @@
-//! A row of P10 Table 1: of what was written, of what the analysis of a capture reports, and the paper's.
+//! A row of P10 Table 1: of the writes, of the analysis of a capture, or of the paper.
 
 use festina_models::workload::{Application, Write};
 use festina_trace::StreamReport;
@@ -131,13 +131,13 @@ fn rates(application: Application) -> [f64; 2] {
 pub(super) struct Row(pub(super) [f64; COLUMNS.len()]);
 
 impl Row {
-    /// Of at least two writes, each of which is a packet with a header.
+    /// Returns the row of at least two writes, which are one packet with a header each.
     pub(super) fn written(writes: &[Write], header_bytes: u64) -> Self {
         let sizes: Vec<u64> = writes.iter().map(|write| write.size.bytes()).collect();
         let mut gaps: Vec<Duration> = writes.windows(2).map(|pair| pair[1].at - pair[0].at).collect();
         gaps.sort_unstable();
         let ms = |gap: Duration| gap.as_secs_f64() * 1e3;
-        // The smallest that at least so many of a hundred do not exceed.
+        // The smallest gap that at least this percentage of the gaps do not exceed.
         let quantile = |percent: usize| ms(gaps[(percent * gaps.len()).div_ceil(100).max(1) - 1]);
         let total: Duration = gaps.iter().sum();
         let (packets, bytes) = (as_f64(sizes.len()), as_f64(sizes.iter().sum::<u64>()));
@@ -157,7 +157,7 @@ impl Row {
         ])
     }
 
-    /// What the analysis of a capture reports; zero for what it does not know.
+    /// Returns the row that the analysis of a capture reports, with zero for unknown numbers.
     pub(super) fn reported(stream: &StreamReport) -> Self {
         let traffic = &stream.traffic;
         let (sizes, gaps) = (&traffic.payload_bytes, &traffic.gaps_ns);

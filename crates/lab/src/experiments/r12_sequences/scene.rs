@@ -1,4 +1,4 @@
-//! Two associations, a script of messages and losses, and what was on the wire.
+//! Two associations, a script of messages and losses, and the packets on the wire.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -124,7 +124,7 @@ pub(super) struct Sent {
     pub(super) data: Vec<u32>,
 }
 
-/// What was on the wire, by the time at the sender.
+/// The packets on the wire, by the time at the sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     sent: Vec<(Instant, Sent, bool)>,
@@ -140,7 +140,7 @@ impl Run {
         self.sent.get(self.first_flight..).unwrap_or_default()
     }
 
-    /// What they carried.
+    /// Returns the contents of these packets.
     pub(super) fn repairs(&self) -> Vec<Sent> {
         self.repair().iter().map(|(_, sent, _)| sent.clone()).collect()
     }

@@ -237,7 +237,7 @@ impl<'a> Cases<'a> {
         evidence.check(statement).id(family.best_id(tlpr))
     }
 
-    /// How much less than the standard's the mean delay of a sender is over all cases, beside a published number.
+    /// Compares with a published number the reduction of a sender's mean delay over all cases, relative to the standard.
     pub(crate) fn saving(&self, what: &str, published: f64, family: &Family, sender: &str) -> Entry {
         let saved = self.ratio([sender, family.standard]).map(|ratio| ratio.times(-100.0).plus(100.0));
         let what = format!("{what}, {} ({sender} against {})", family.name, family.standard);

@@ -51,7 +51,7 @@ impl Kind {
         Bandwidth::from_bits_per_second(between(from, to, random))
     }
 
-    /// What is written, and when after the first.
+    /// Returns the writes, with their times after the first.
     pub(super) fn writes(self, seed: u64, name: &str) -> Vec<(Duration, ByteCount)> {
         let mut random = RandomStream::new(seed, name);
         let mut once = |from, to| vec![(Duration::ZERO, ByteCount::from_bytes(between(from, to, &mut random)))];
@@ -70,7 +70,7 @@ impl Kind {
     }
 }
 
-/// Writes after gaps of so many milliseconds.
+/// Returns writes after random gaps between these two numbers of milliseconds.
 fn repeated(random: &mut RandomStream, gap_ms: [u64; 2], bytes: [u64; 2]) -> Vec<(Duration, ByteCount)> {
     let mut at = Duration::ZERO;
     let mut writes = Vec::new();

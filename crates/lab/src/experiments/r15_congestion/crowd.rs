@@ -1,4 +1,4 @@
-//! Short flows beside background traffic in front of a bottleneck.
+//! Short flows and background traffic at a bottleneck.
 //!
 //! ```text
 //! sender ──┐                   ┌── receiver
@@ -21,7 +21,7 @@ use crate::scenario::{Stack, StreamRecord, Traffic, WebTraffic};
 const WARM_UP: Duration = Duration::from_secs(20);
 /// How long before its write a flow's handshake begins.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// When what is not delivered counts as lost for good.
+/// Time after which an undelivered message counts as lost for good.
 const DRAIN_MAX: Duration = Duration::from_secs(300);
 /// The round-trip time of the last client of the background; those of the others lie evenly between zero and it.
 const BACKGROUND_RTT_MAX: Duration = Duration::from_millis(400);
@@ -60,7 +60,7 @@ impl Background {
     }
 }
 
-/// The flows and what they meet.
+/// The flows and their network.
 #[derive(Clone, Debug)]
 pub(super) struct Crowd {
     pub(super) stack: Stack,

@@ -103,7 +103,7 @@ fn rounds_in(time: Duration, rtt: Duration) -> u32 {
     halves.div_ceil(2).max(1)
 }
 
-/// Sizes of which each decade has as many.
+/// Sizes, with the same number in each decade.
 fn sizes(point: &Point, seed: u64) -> Vec<u64> {
     let mut random = RandomStream::new(seed, "sizes");
     let size = |_| {

@@ -12,9 +12,9 @@ use crate::scenario::{Stack, StreamRecord, Traffic};
 
 /// The handshake is over by then.
 const STARTS_AT: Instant = Instant::from_secs(10);
-/// The simulation goes on in steps of this size until all is delivered and acknowledged.
+/// Step of the simulation until everything is delivered and acknowledged.
 const STEP: Duration = Duration::from_secs(5);
-/// When what is not delivered counts as lost for good.
+/// Number of steps after which an undelivered message counts as lost for good.
 const STEPS_MAX: u32 = 24;
 
 /// A number of full packets, written at once.
@@ -89,7 +89,7 @@ impl ShortFlow {
 struct NewData {
     link: LinkId,
     offered: u64,
-    /// What is new: the byte of TCP or the TSN of SCTP, unwrapped, from which on nothing was sent yet.
+    /// The first byte of TCP or TSN of SCTP, unwrapped, that was not sent yet.
     next: Option<u64>,
     fresh: Vec<u64>,
 }

@@ -39,8 +39,8 @@ pub(super) fn object_sizes(seed: u64, objects: u64) -> Vec<u64> {
 }
 
 impl Page {
-    /// From the first request to the delivery of the last object; `None` if one was never delivered. What was sent for it
-    /// is added to `cost`.
+    /// Returns the time from the first request to the delivery of the last object, or `None` if one was never delivered. Adds the packets
+    /// sent to `cost`.
     pub(super) fn load(&self, seed: u64, cost: &mut Cost) -> Option<Duration> {
         let (first, others) = self.objects_bytes.split_first()?;
         let request = self.rtt / 2;
@@ -53,7 +53,7 @@ impl Page {
             let mut next_at = first_done + request;
             for &bytes in others.iter().skip(connection).step_by(connections) {
                 responses.push(Response { at: next_at, bytes });
-                // What comes later changes nothing about what was before, so the transfer is run again with one more.
+                // Later responses do not change earlier ones, so the transfer is run again with one more.
                 let (done, longer) = self.transfer(&responses, seed)?;
                 loaded = loaded.max(done);
                 next_at = done + request;

@@ -1,4 +1,4 @@
-//! What must hold of the recoveries.
+//! Requirements for the recoveries.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::plan::Point;
 use crate::scenario::fate;
 use crate::summary::{PointSummary, Results};
 
-/// What is less than a rounding of timers to whole milliseconds is no difference.
+/// Differences below this are ignored: timers are rounded to whole milliseconds.
 const SLACK: Duration = Duration::from_millis(1);
 
 /// A sender, and those that it never recovers later than, in any of the cases named.
@@ -22,7 +22,7 @@ struct Order {
 enum Later {
     /// Every profile but the earlier one.
     Others,
-    /// The same without those that repeat what nothing calls for, whatever was lost before.
+    /// The same without those that send proactive copies regardless of earlier losses.
     OthersThatWait,
     These(&'static [&'static str]),
 }
@@ -57,7 +57,7 @@ pub(super) fn checks(results: &Results) -> Vec<Check> {
     checks
 }
 
-/// That every message is delivered within so many round trips of its write.
+/// Checks that every message is delivered within this number of round trips after its write.
 fn within(results: &Results, sender: &str, cases: &[&str], round_trips: f64) -> Check {
     let statement = format!("{sender}: no message takes longer than {round_trips} round trips ({}).", cases.join(", "));
     let points = results.points().iter().filter(|summary| {

@@ -18,7 +18,7 @@ const LOST: u32 = 60;
 const LEAD: u32 = 2;
 /// For how long messages are written after the loss: longer than any profile needs to recover.
 const AFTERMATH: Duration = Duration::from_secs(10);
-/// How long the link loses what is offered to it: less than anything else lasts.
+/// How long the link loses all packets offered to it: less than any other duration of the scene.
 const INSTANT: Duration = Duration::from_micros(100);
 
 /// Which packets are lost.
@@ -28,7 +28,7 @@ pub(super) enum Loss {
     Message,
     /// Those of two messages in a row.
     Pair,
-    /// That of a message, and the packet that repeats it first, with whatever else leaves in the same moment.
+    /// That of a message, and the packet that repeats it first, with everything else sent at the same moment.
     Repair,
     /// That of the last message.
     Last,
@@ -67,7 +67,7 @@ impl Loss {
     }
 }
 
-/// A thin stream and what it loses.
+/// A thin stream and its losses.
 pub(super) struct Scene {
     name: String,
     conditions: String,
@@ -136,7 +136,7 @@ impl Scene {
     }
 }
 
-/// The stream over a path that loses what is offered to it at these moments.
+/// The stream over a path that loses all packets offered to it at these moments.
 fn losing(stream: &ThinStream, moments: &[Instant]) -> ThinStream {
     let mut stream = stream.clone();
     stream.forward.loss = outages(moments);
@@ -185,7 +185,7 @@ impl Drawing {
     }
 }
 
-/// A name that fits beside a point.
+/// A name that fits next to a point.
 fn short_name(cause: RetransmissionCause) -> &'static str {
     match cause {
         RetransmissionCause::Copy => "copy",
@@ -202,7 +202,7 @@ mod tests {
     use crate::experiments::RecoverySequences;
     use crate::plan::{Plan, Scale};
 
-    /// What left when, and whether it arrived: first transmissions as ordinal 0, copies included.
+    /// All transmissions with their times and fates: first ones as ordinal 0, copies included.
     fn departures(truth: &Truth) -> Vec<(u32, u32, Instant, bool)> {
         let firsts = truth.messages.iter().map(|message| {
             let left_at = message.left_at.expect("all are delivered");

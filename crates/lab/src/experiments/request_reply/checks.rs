@@ -13,17 +13,17 @@ use crate::summary::{PointSummary, Results};
 const PER_EXCHANGE_MAX: f64 = 2.1;
 const PER_MESSAGE_MAX: f64 = 1.15;
 
-/// So many delays must lie beyond a quantile, or it is not decided.
+/// Minimum number of delays beyond a quantile; with fewer it is not decided.
 const BEYOND_MIN: f64 = 10.0;
-/// How far above its baseline a p99 may lie by chance: a share of it, and so much time.
+/// How far above its baseline a p99 may lie by chance: a share of it plus an absolute time.
 const NOISE_SHARE: f64 = 0.03;
 const NOISE: Duration = Duration::from_millis(1);
 const BASELINE_LOSS_PERCENT: u32 = 5;
 const BASELINE_RTT: Duration = Duration::from_millis(100);
 
 /// The p99 of the default's messages and exchanges at 5 % loss. The source is this experiment at full scale (`festina lab run
-/// request-reply`, 50,000 exchanges or 100,000 messages a point or more) at commit 447e684, whose default put every unacknowledged
-/// message into the next packet too, whatever was lost.
+/// request-reply`, 50,000 exchanges or 100,000 messages a point or more) at commit 447e684, whose default put every unacknowledged message
+/// into the next packet too, regardless of losses.
 struct Baseline {
     traffic: &'static str,
     series: &'static str,
@@ -79,7 +79,7 @@ pub(super) fn find<'r>(
     })
 }
 
-/// Whether the default sends at most so many packets for each of something where nothing is lost.
+/// Checks that without loss the default sends at most this many packets per message or exchange.
 fn frugal_check(results: &Results, statement: String, [traffic, each]: [&str; 2], most: f64) -> Check {
     let point = find(results, default_sender(), traffic, Probability::ZERO);
     match point.and_then(|summary| per(summary, PACKETS, each)) {

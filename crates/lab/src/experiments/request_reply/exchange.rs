@@ -12,9 +12,9 @@ use super::peer::{Application, Log, Making, Peer};
 
 /// Writing begins when the handshake is long over.
 const STARTS_AT: Instant = Instant::from_secs(20);
-/// After the last write the network runs empty in steps of this size,
+/// Step of the simulation after the last write, while messages are in flight.
 const DRAIN_STEP: Duration = Duration::from_secs(10);
-/// and what has not come after this counts as lost for good.
+/// Time after the last write at which an undelivered message counts as lost for good.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
 
 /// Who writes when.
@@ -26,7 +26,7 @@ pub(super) enum Pattern {
     BothWays { interval: Duration },
 }
 
-/// What is to be run.
+/// The parameters of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Exchange {
     /// How both ends are set.
@@ -42,14 +42,14 @@ pub(super) struct Exchange {
     pub(super) duration: Duration,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Exchanged {
     /// How long each message of the client took, and each of the server; `None` if it never came.
     pub(super) messages: [Vec<Option<Duration>>; 2],
     /// From each request to its answer; empty if there are no answers.
     pub(super) exchanges: Vec<Option<Duration>>,
-    /// Packets of both ends, whatever they were for.
+    /// Packets of both ends, for any purpose.
     pub(super) packets: [u64; 2],
     /// Their bytes, with the headers of SCTP, UDP and IPv4.
     pub(super) bytes: [u64; 2],

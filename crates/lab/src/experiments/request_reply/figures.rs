@@ -1,4 +1,4 @@
-//! What is drawn: packets of both ends, and the p99, of each kind of traffic.
+//! The figures: packets of both ends, and the p99, of each kind of traffic.
 
 use festina_units::{Duration, Probability};
 

@@ -103,12 +103,12 @@ impl Peer {
         &self.written
     }
 
-    /// What came, in that order.
+    /// The received messages, in order.
     pub(super) fn received(&self) -> &Log {
         &self.received
     }
 
-    /// Takes in what came, and lets the application write what is due.
+    /// Processes the received messages, and lets the application write the messages that are due.
     fn digest(&mut self, now: Instant) {
         let State::Associated(association) = &mut self.state else { return };
         while association.poll_event().is_some() {}
@@ -173,7 +173,7 @@ impl Node<Packet> for Peer {
         match &mut self.state {
             State::ToConnect => {}
             State::Associated(association) => {
-                // What is left of a handshake may be refused; it says nothing to the application.
+                // Late packets of the handshake may be refused. The application need not know.
                 let _refused = association.handle_packet(now, from, packet.ecn, bytes).is_err();
             }
             State::Listening(listener) => {

@@ -1,4 +1,4 @@
-//! One run of a point: what it measures.
+//! One run of a point, and its measurements.
 
 use festina_models::host::Host;
 use festina_models::packet::Packet;
@@ -17,7 +17,7 @@ use crate::scenario::fairness::bytes_received;
 #[derive(Clone, Debug)]
 pub(super) struct Course {
     pub(super) layout: Layout,
-    /// What comes before does not count.
+    /// Earlier data does not count.
     pub(super) counts_from: Instant,
     /// When the flows end.
     pub(super) ends_at: Instant,
@@ -41,7 +41,7 @@ impl Course {
         Self { layout, counts_from: (Instant::ZERO + warm_up).min(ends_at), ends_at, drain }
     }
 
-    /// The network at time zero. Flows of which `is_logged` holds note what happens to their messages.
+    /// The network at time zero. Flows for which `is_logged` holds record the fate of their messages.
     pub(super) fn simulation(&self, seed: u64, is_logged: impl Fn(&Group) -> bool) -> Simulation<Packet, Host> {
         let groups = self.layout.groups.iter();
         let hosts = groups.flat_map(|(group, pairs)| group.hosts(pairs, seed, is_logged(group)));
@@ -129,7 +129,7 @@ pub(super) fn received(simulation: &Simulation<Packet, Host>, [from, to]: [NodeI
     }
 }
 
-/// What was counted at one moment.
+/// The counters at one moment.
 struct Counted {
     /// Of each flow of each group.
     bytes: Vec<Vec<u64>>,

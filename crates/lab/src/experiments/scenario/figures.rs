@@ -28,11 +28,11 @@ const SEQUENCE: &str = "sequence";
 /// What can be plotted.
 pub(super) const PLOTS: &[&str] = &[QUEUE, CWND, GOODPUT, DELAY, SEQUENCE];
 
-/// At most so many curves are in a figure.
+/// Maximum number of curves in a figure.
 const CURVES_MAX: usize = 6;
-/// Of at most so many points there is a figure over time.
+/// Maximum number of points with a figure over time.
 const POINTS_MAX: usize = 4;
-/// At most so many samples make a curve.
+/// Maximum number of samples of a curve.
 const SAMPLES_MAX: u32 = 100_000;
 
 /// One probe at one point.
@@ -260,7 +260,7 @@ fn sequence(plan: &Plan, course: &Course, probe: &Probe, seed: u64) -> Option<Fi
     let (group, pairs) = course.layout.groups.iter().find(|(group, _)| probe.is_about(group))?;
     let &[from, to] = pairs.first()?;
     let mut simulation = course.simulation(seed, |other| other.name == group.name);
-    // What left at the end is to arrive.
+    // Packets sent at the end are to arrive.
     simulation.run_until(probe.until + Duration::from_secs(10));
     let records = StreamRecord::observe(simulation.node(from), simulation.node(to));
     let truth = records.first()?.truth();

@@ -92,7 +92,7 @@ impl Group {
             spread,
         };
         match group.transport {
-            Transport::Udp if ecn => Err(objection("ecn", "UDP has nobody who heeds marks; expected \"off\"")),
+            Transport::Udp if ecn => Err(objection("ecn", "UDP does not react to marks; expected \"off\"")),
             Transport::Udp if group.is_greedy() => Err(objection(
                 "workload",
                 "a greedy flow waits for room, and UDP never lets it wait; expected \"thin\" or \"on-off\"",

@@ -7,9 +7,9 @@ use super::flow;
 use super::network::DISCIPLINES;
 use crate::plan::{Key, Kind, Parameter, Table, Value};
 
-/// The word for what nobody has named.
-pub(super) const NOBODY: &str = "none";
-/// All of what a probe could be about, or all links.
+/// The word for a link or node that is not set.
+pub(super) const UNSET: &str = "none";
+/// All links, or all flows or links that a probe can measure.
 pub(super) const ALL: &str = "all";
 
 const SWITCH: &[&str] = &["off", "on"];
@@ -63,7 +63,7 @@ fn links() -> Vec<Key> {
         duration("interval", "how long codel and fq-codel bear more than that; 0 for theirs", MINUTE, NO_TIME),
         count("red_min", "the average length in packets at which red begins", 1..=1_000_000, 5),
         count("red_max", "that at which it signals a tenth of the packets", 1..=1_000_000, 15),
-        choice("ecn", "whether the queue marks what is capable of ECN instead of dropping it", SWITCH, "off"),
+        choice("ecn", "whether the queue marks ECN-capable packets instead of dropping them", SWITCH, "off"),
         share("loss", "how probably a packet is lost"),
         duration(
             "burst",
@@ -81,9 +81,9 @@ fn links() -> Vec<Key> {
         ),
         share("duplicated", "how probably a packet arrives twice"),
         share("corrupted", "how probably a packet arrives damaged"),
-        name("back", "the link whose settings the way back has", NOBODY),
-        name("from", "the node where it begins, with the topology list", NOBODY),
-        name("to", "the node where it ends, with the topology list", NOBODY),
+        name("back", "the link whose settings the way back has", UNSET),
+        name("from", "the node where it begins, with the topology list", UNSET),
+        name("to", "the node where it ends, with the topology list", UNSET),
     ]
 }
 
@@ -115,8 +115,8 @@ fn flows() -> Vec<Key> {
         ),
         duration("rtt", "the round-trip time without queues; 0 for that of the links", MINUTE, NO_TIME),
         name("crosses", "the one link that it crosses, or all", ALL),
-        name("from", "the node where it begins, with the topology list", NOBODY),
-        name("to", "the node where it ends, with the topology list", NOBODY),
+        name("from", "the node where it begins, with the topology list", UNSET),
+        name("to", "the node where it ends, with the topology list", UNSET),
         duration("start", "when the first begins", DAY, NO_TIME),
         duration("stop", "when all end; 0 for the end of the run", DAY, NO_TIME),
         duration("stagger", "how much later each begins than the one before", DAY, NO_TIME),
@@ -127,7 +127,7 @@ fn flows() -> Vec<Key> {
 fn probes() -> Vec<Key> {
     let intervals = Kind::Duration(Duration::from_millis(1)..=DAY);
     vec![
-        choice("plots", "what is plotted", PLOTS, "delay"),
+        choice("plots", "the quantity to plot", PLOTS, "delay"),
         name("of", "the link of a queue, else the flows; all is the first link, or all flows", ALL),
         key("interval", "how often it is sampled", intervals, Value::Duration(Duration::from_millis(100))),
         duration("from", "where the plot over time begins", DAY, NO_TIME),

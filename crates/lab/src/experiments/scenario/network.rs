@@ -8,7 +8,7 @@ use festina_units::{Duration, Probability};
 
 use super::flow::Group;
 use super::key;
-use super::keys::{ALL, NOBODY};
+use super::keys::{ALL, UNSET};
 use crate::experiment::Objection;
 use crate::plan::Point;
 
@@ -43,7 +43,7 @@ struct Hop {
     connection: Duplex,
 }
 
-/// Where flows begin and end, and how long the receivers' access takes beyond what it says.
+/// Where flows begin and end, and the delay added to the receivers' access links.
 struct Ends {
     from: String,
     to: String,
@@ -64,7 +64,7 @@ impl Layout {
             return Err(Objection { parameter: "topology".to_owned(), problem });
         }
         if groups.iter().map(|group| group.count).sum::<u32>() > FLOWS_MAX {
-            let last = groups.last().map_or(NOBODY, |group| group.name);
+            let last = groups.last().map_or(UNSET, |group| group.name);
             let problem = format!("with these there are too many flows; expected at most {FLOWS_MAX} in all");
             return Err(Objection { parameter: key("flows", last, "count"), problem });
         }
@@ -166,7 +166,7 @@ fn hops(point: &Point) -> Result<Vec<Hop>, Objection> {
         let ends = ["from", "to"].map(|of| point.choice(&key("links", name, of)));
         let (from, to) = match topology {
             LIST => {
-                let is_sound = !ends.contains(&NOBODY) && ends[0] != ends[1];
+                let is_sound = !ends.contains(&UNSET) && ends[0] != ends[1];
                 if !is_sound {
                     let problem = "with the topology list a link has two different ends; set from and to".to_owned();
                     return Err(Objection { parameter: key("links", name, "from"), problem });
@@ -218,7 +218,7 @@ fn duplex(point: &Point, name: &str) -> Result<Duplex, Objection> {
     let forward = link(point, name)?;
     let parameter = key("links", name, "back");
     let backward = match point.choice(&parameter) {
-        NOBODY => forward.clone(),
+        UNSET => forward.clone(),
         back if point.tables("links").contains(&back) => link(point, back)?,
         back => {
             let problem = format!("there is no [links.{back}]; expected the name of such a table");
@@ -286,7 +286,8 @@ fn discipline(point: &Point, name: &str) -> Result<QueueDiscipline, Objection> {
                 return Err(objection("red_max", "it is not above red_min; expected more"));
             }
             if !marks_ecn {
-                let problem = "red marks whatever is capable of ECN; expected \"on\", and \"off\" for the flows that are not to be";
+                let problem =
+                    "red marks all packets that are ECN-capable; expected \"on\", and \"off\" for flows without ECN";
                 return Err(objection("ecn", problem));
             }
             Ok(QueueDiscipline::Red(RedConfig { packets_min, packets_max, ..RedConfig::default() }))

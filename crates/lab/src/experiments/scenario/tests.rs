@@ -101,7 +101,7 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         ("[flows.A]\n", "p.toml:3:8: \"A\" is no name"),
         ("[flows.a]\nsize = 5\n", "p.toml:4:8: flows.a.size: 5 has no unit"),
         ("[flows.a]\nstack = \"tcp\"\n", "flows.a.stack: \"tcp\" is unknown; expected one of \"rfc9260\""),
-        ("[flows.a]\nstack = \"udp\"\necn = \"on\"\n", "p.toml:5:7: flows.a.ecn: UDP has nobody"),
+        ("[flows.a]\nstack = \"udp\"\necn = \"on\"\n", "p.toml:5:7: flows.a.ecn: UDP does not react to marks"),
         ("[flows.a]\nstack = \"udp\"\nworkload = \"greedy\"\n", "flows.a.workload: a greedy flow waits for room"),
         ("[flows.a]\nrtt = \"1ms\"\n", "p.toml:4:7: flows.a.rtt: 1ms is less than the 20ms that the links take"),
         ("[flows.a]\nstart = \"2m\"\n", "p.toml:4:9: flows.a.start: the last of these flows would begin when all"),
@@ -125,7 +125,7 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         ("trace = \"lte\"\nrate = \"1Mbit/s\"", "links.wire.rate: the trace says how fast the link is"),
         ("trace = \"no.trace\"", "p.toml:4:9: links.wire.trace: the trace no.trace cannot be read: "),
         ("ecn = \"on\"", "p.toml:4:7: links.wire.ecn: drop-tail marks nothing"),
-        ("discipline = \"red\"", "links.wire.ecn: red marks whatever"),
+        ("discipline = \"red\"", "links.wire.ecn: red marks all packets"),
         ("discipline = \"red\"\necn = \"on\"\nred_min = 20", "links.wire.red_max: it is not above red_min"),
         ("loss = \"100%\"\nburst = \"1s\"", "p.toml:5:9: links.wire.burst: bursts need a loss below 100%"),
         ("back = \"up\"", "p.toml:4:8: links.wire.back: there is no [links.up]"),
@@ -149,7 +149,11 @@ fn keys_of_tables_are_swept_and_a_plans_tables_take_the_place_of_all_others() {
     assert_eq!(swept.label(&swept.points()[1]), "links.wire.delay 1ms, flows.a.stack udp");
     assert_eq!(swept.points()[0].tables("flows"), ["a"]);
     assert_eq!(swept.points()[0].tables("links"), ["wire"]);
-    assert!(!swept.conditions().contains("links.wire.rate"), "what nobody has set is not told: {}", swept.conditions());
+    assert!(
+        !swept.conditions().contains("links.wire.rate"),
+        "parameters that are not set are not listed: {}",
+        swept.conditions()
+    );
     let own = Plan::own(&Scenario, Scale::Quick);
     assert_eq!(own.points()[0].tables("flows"), ["thin", "bulk"], "in the order of the plan");
 }

@@ -9,7 +9,7 @@ use crate::summary::{PointSummary, Results};
 
 /// The conditions under which peers were measured.
 const PEERS_AT: &str = "rtt 100ms, iat 250ms, loss 5%";
-/// How far above the best other profile a quantile of `festina` may lie by chance: a share of it, and so much time.
+/// How far above the best other profile a quantile of `festina` may lie by chance: a share of it plus an absolute time.
 const NOISE_SHARE: f64 = 0.03;
 const NOISE: Duration = Duration::from_millis(1);
 /// The largest share of packets that may be avoidable spurious retransmissions.

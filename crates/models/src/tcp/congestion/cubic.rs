@@ -33,7 +33,7 @@ struct Epoch {
 }
 
 impl Cubic {
-    /// By how much `cwnd` grows when `segments` were acknowledged (RFC 9438 §4.2 to §4.5).
+    /// Returns the growth of `cwnd` when `segments` were acknowledged (RFC 9438 §4.2 to §4.5).
     pub(super) fn increase(&mut self, now: Instant, cwnd: u64, segments: u64, srtt: Duration) -> u64 {
         let w_max = self.w_max;
         let epoch = self.epoch.get_or_insert_with(|| Epoch::new(now, cwnd, w_max));
@@ -49,10 +49,10 @@ impl Cubic {
         (target - cwnd).saturating_mul(segments) / (cwnd / SEGMENT).max(1)
     }
 
-    /// A reduction with `flight` outstanding: returns the new window (RFC 9438 §4.6, §4.7).
+    /// Reduces the window with `flight` outstanding, and returns the new one (RFC 9438 §4.6, §4.7).
     pub(super) fn cut(&mut self, flight: u64) -> u64 {
         let (numerator, denominator) = BETA;
-        // §4.7, fast convergence: a flow that has not reached its last window again gives way.
+        // §4.7, fast convergence: a flow that has not regained its last window releases bandwidth.
         self.w_max = if flight < self.w_max { flight * (denominator + numerator) / (2 * denominator) } else { flight };
         self.epoch = None;
         flight * numerator / denominator

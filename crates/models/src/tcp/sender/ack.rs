@@ -1,4 +1,4 @@
-//! What an acknowledgement does to the sender.
+//! The effects of an acknowledgement on the sender.
 
 use festina_recovery::{
     fast_retransmit::FastRetransmit,
@@ -18,7 +18,7 @@ pub(in crate::tcp) struct Acknowledgement {
     ack: u64,
     window_edge: u64,
     sack: SackBlocks,
-    /// The segment carries data or a FIN: it is no duplicate ACK then.
+    /// The segment carries data or a FIN, so it is no duplicate ACK.
     has_data: bool,
     /// ECN echo.
     congestion_echoed: bool,
@@ -26,7 +26,7 @@ pub(in crate::tcp) struct Acknowledgement {
     echo: Option<Instant>,
 }
 
-/// What changed.
+/// The changes made by an acknowledgement.
 pub(super) struct Progress {
     /// Segments that left the scoreboard.
     pub(super) segments: u32,
@@ -34,7 +34,7 @@ pub(super) struct Progress {
     pub(super) duplicate: bool,
     /// The duplicate that was reported (RFC 2883).
     pub(super) told_duplicate: Option<(u64, u64)>,
-    /// The peer's window opened, or the segment carries data: no sign of a loss then.
+    /// The peer's window opened, or the segment carries data, so it is no sign of a loss.
     pub(super) has_news: bool,
     /// Echoed timestamp.
     pub(super) echo: Option<Instant>,
@@ -97,7 +97,7 @@ impl Sender {
         self.rearm(now, progress, unsent_before);
     }
 
-    /// Window, scoreboard and RTT.
+    /// Updates window, scoreboard and RTT.
     fn apply(&mut self, now: Instant, ack: &Acknowledgement) -> Progress {
         let window_moved = ack.window_edge > self.window_edge;
         self.window_edge = self.window_edge.max(ack.window_edge);

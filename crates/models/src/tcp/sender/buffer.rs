@@ -6,24 +6,24 @@ use festina_units::Instant;
 use super::Sender;
 use crate::tcp::event::TcpEvent;
 
-/// What the application wrote.
+/// The data written by the application.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SendBuffer {
     pub(super) written: u64,
     /// A FIN follows the last byte.
     pub(super) closed: bool,
-    /// A write was refused, in part at least.
+    /// A write was refused, at least in part.
     writer_waits: bool,
     /// With a limit in time.
     target: Option<Target>,
 }
 
-/// What a limit in time has learned.
+/// The state of a limit in time.
 #[derive(Clone, Debug)]
 struct Target {
     budget: DelayBudget,
     waits: Waits,
-    /// When something last happened: a write is as late as that.
+    /// Time of the latest call, which also counts as the time of a write.
     clock: Instant,
 }
 
@@ -103,7 +103,7 @@ impl Sender {
         }
     }
 
-    /// New data has left. Under a limit in time that makes room: it counts nothing but what waits.
+    /// New data was sent. With a limit in time this makes room, since the limit counts only unsent data.
     pub(super) fn buffer_drained(&mut self, now: Instant) {
         if self.buffer.target.is_some() {
             self.buffer.sent(now, self.next, self.config.mss_bytes);

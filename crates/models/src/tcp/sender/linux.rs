@@ -1,4 +1,4 @@
-//! Loss recovery as Linux 6.1 does it: which state an acknowledgement or a timer leads to.
+//! Loss recovery as in Linux 6.1: the states, and the transitions by acknowledgements and timers.
 //!
 //! Sources: RFC 8985 (RACK-TLP), 6937 (proportional rate reduction), 5682 (F-RTO), 3708 and 4015 (undo by
 //! D-SACK and by timestamps), and Linux's behaviour where it departs from them. Simplified: ECN reduces cwnd at
@@ -19,7 +19,7 @@ use self::{
 use super::{Outgoing, Phase, Sender, ack::Progress, scoreboard::DUP_THRESH};
 use crate::tcp::event::Cause;
 
-/// What only Linux's loss recovery remembers.
+/// The additional state of Linux's loss recovery.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinuxRecovery {
     pub(super) rack: Rack,
@@ -30,11 +30,11 @@ pub(super) struct LinuxRecovery {
     turn: Turn,
     /// Segments delivered so far, reported duplicates included.
     delivered: u64,
-    /// Segments given up by the acknowledgement or timer that is being handled.
+    /// Segments marked as lost by the acknowledgement or timer that is being handled.
     newly_lost: u32,
 }
 
-/// What may leave after an acknowledgement.
+/// The segments that may be sent after an acknowledgement.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 enum Turn {
     /// Lost segments first, then new data.
@@ -42,11 +42,11 @@ enum Turn {
     Repairs,
     /// F-RTO tries new data first (RFC 5682 §3.1 step 2b); repairs if there is none.
     NewData,
-    /// New data has left: no repair until the next acknowledgement.
+    /// New data was sent: no repair until the next acknowledgement.
     NewDataOnly,
 }
 
-/// Whether RACK waits for what may only be reordered, and whether a retransmission was lost.
+/// Whether RACK waits for segments that may only be reordered, and whether a retransmission was lost.
 #[derive(Copy, Clone, Debug, Default)]
 struct Marked {
     waits: bool,
@@ -61,13 +61,13 @@ impl LinuxRecovery {
 }
 
 impl Sender {
-    /// Before an acknowledgement is applied.
+    /// Called before an acknowledgement is applied.
     pub(super) fn expect_delivery(&self, now: Instant, echo: Option<Instant>) -> Delivery {
         let rtt_min = self.timers.rtt.rtt_min().unwrap_or(Duration::ZERO);
         Delivery::new(now, echo, rtt_min, self.recovery.high, self.board.highest_sacked())
     }
 
-    /// After an acknowledgement was applied to the scoreboard; `was_idle` says that nothing was outstanding.
+    /// Called after an acknowledgement was applied to the scoreboard; `was_idle` says that nothing was outstanding.
     pub(super) fn recover_as_linux(&mut self, now: Instant, una_before: u64, was_idle: bool, progress: &Progress) {
         self.linux.turn = Turn::Repairs;
         self.linux.newly_lost = 0;
@@ -98,7 +98,7 @@ impl Sender {
         }
     }
 
-    /// A duplicate that the receiver reports counts as delivered, and as one retransmission that was for nothing.
+    /// A duplicate that the receiver reports counts as delivered, and as one spurious retransmission.
     fn count_duplicate_report(&mut self, una_before: u64, progress: &Progress) {
         let Some((start, end)) = progress.told_duplicate else { return };
         self.linux.delivered += 1;
@@ -107,7 +107,7 @@ impl Sender {
             self.linux.rack.duplicate_was_told();
         }
         let of_sacked = self.board.is_resent_and_sacked(start, end);
-        // The report comes for a segment that was SACKed before: its copies came out of order.
+        // The report is for a segment that was SACKed before: its copies arrived out of order.
         self.linux.rack.reordering_seen |= of_sacked && progress.delivery.sacked == 0;
         if of_sacked || end <= una_before {
             self.linux.undo.retransmission_was_needless(end);
@@ -129,7 +129,7 @@ impl Sender {
         }
     }
 
-    /// Changes the phase. Returns whether RACK waits for what may only be reordered.
+    /// Changes the phase. Returns whether RACK waits for segments that may only be reordered.
     fn judge(&mut self, now: Instant, progress: &Progress) -> bool {
         if self.recovery.phase == Phase::Open {
             self.linux.undo.forget_retransmission();
@@ -206,7 +206,7 @@ impl Sender {
         }
     }
 
-    /// Gives up what RACK says. The timer for reordering is set if some of it may still come.
+    /// Marks the segments that RACK presumes lost. Sets the timer for reordering if some others may still arrive.
     fn mark_overtaken(&mut self, now: Instant) -> Marked {
         if !core::mem::take(&mut self.linux.rack.advanced) {
             return Marked::default();
@@ -227,7 +227,7 @@ impl Sender {
         let rack = &self.linux.rack;
         let lost_before = self.board.lost();
         let mut longest: Option<Duration> = None;
-        // Without retransmissions in flight, what follows a segment was sent after it.
+        // Without retransmissions in flight, the segments after this one were also sent after it.
         let in_order = self.board.resent() == 0;
         let lost_again = self.board.mark_lost_if(|_, segment| {
             if !rack.is_overtaken(segment) {
@@ -366,7 +366,7 @@ impl Sender {
         self.board.resent() > 0 || self.board.first().is_some_and(|first| first.transmissions > 1)
     }
 
-    /// What leaves next, apart from probes.
+    /// Returns the next segment to send, apart from probes.
     pub(super) fn poll_linux(&mut self, now: Instant) -> Option<Outgoing> {
         if self.linux.turn == Turn::Repairs
             && self.board.in_flight() < self.congestion.cwnd()
@@ -390,7 +390,7 @@ impl Sender {
         None
     }
 
-    /// A segment has left again.
+    /// A segment was retransmitted.
     pub(super) fn repair_left(&mut self, now: Instant, index: usize, cause: Cause) {
         if cause != Cause::Probe {
             self.linux.undo.retransmitted(now);

@@ -9,7 +9,7 @@ use festina_units::Instant;
 
 use crate::tcp::segment::{SACK_BLOCKS_MAX, SackBlocks};
 
-/// Duplicate ACKs that prove a loss (RFC 5681 §3.2): what [`Scoreboard`] can count at most.
+/// Number of duplicate ACKs that prove a loss (RFC 5681 §3.2): the maximum that [`Scoreboard`] counts.
 pub(super) const DUP_THRESH: u32 = 3;
 
 /// One segment that was sent and not cumulatively acknowledged.
@@ -23,7 +23,7 @@ pub(super) struct SentSegment {
     pub(super) state: SegmentState,
     /// Segments that had been delivered when it was last sent.
     pub(super) delivered_before: u64,
-    /// The bytes after which a FIN counts one: equals `end` for all other segments.
+    /// End of the data, without a FIN; equals `end` for all segments without one.
     pub(super) data_end: u64,
 }
 
@@ -36,17 +36,17 @@ impl SentSegment {
 /// The presumed state of one outstanding segment.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum SegmentState {
-    /// In flight, never given up.
+    /// In flight, never presumed lost.
     Sent,
     /// The receiver has it.
     Sacked,
-    /// Given up, to be retransmitted.
+    /// Presumed lost, to be retransmitted.
     Lost,
-    /// Retransmitted after it was given up; the retransmission is in flight.
+    /// Retransmitted after it was presumed lost; the retransmission is in flight.
     Resent,
 }
 
-/// What a cumulative acknowledgement did.
+/// The effects of a cumulative acknowledgement.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Acked {
     /// Segments that left the scoreboard.
@@ -56,7 +56,7 @@ pub(super) struct Acked {
     pub(super) earliest_sent: Option<Instant>,
 }
 
-/// When segments were sent that a SACK reports for the first time, of those that were sent once.
+/// Sending times of segments that were sent once and that a SACK reports for the first time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct SackSample {
     pub(super) first_sent: Instant,
@@ -235,7 +235,7 @@ impl Scoreboard {
         }
     }
 
-    /// A duplicate ACK came on a connection without SACK (RFC 5681 §2).
+    /// A duplicate ACK was received on a connection without SACK (RFC 5681 §2).
     pub(super) fn count_duplicate(&mut self) {
         self.duplicates = (self.duplicates + 1).min(self.outstanding().saturating_sub(1));
     }
@@ -244,8 +244,8 @@ impl Scoreboard {
         self.duplicates = 0;
     }
 
-    /// Gives up what lies below `threshold` SACKed segments (`IsLost` of RFC 6675 §4, counted in
-    /// segments) or, with `fack`, what lies `threshold` segments below the highest SACKed one.
+    /// Marks segments as lost: those below `threshold` SACKed segments (`IsLost` of RFC 6675 §4, counted in segments)
+    /// or, with `fack`, those `threshold` segments below the highest SACKed one.
     pub(super) fn mark_lost_below_sacked(&mut self, threshold: u32, fack: bool) {
         let boundary = if fack {
             let above = self.segments.partition_point(|segment| segment.end <= self.sacked_end);
@@ -261,7 +261,7 @@ impl Scoreboard {
         }
     }
 
-    /// The first segment is lost, unless it was given up before.
+    /// Marks the first segment as lost, unless it was marked before.
     pub(super) fn mark_first_lost(&mut self) {
         if let Some(first) = self.segments.front()
             && first.state == SegmentState::Sent
@@ -270,8 +270,8 @@ impl Scoreboard {
         }
     }
 
-    /// The timer expired: everything is lost that is not SACKed, retransmissions included (RFC 6675
-    /// §5.1; the SACK marks are kept, since the model's receivers never renege).
+    /// The timer expired: marks all segments as lost that are not SACKed, including retransmissions (RFC 6675 §5.1).
+    /// The SACK marks are kept, since the model's receivers never renege.
     pub(super) fn mark_all_lost(&mut self) {
         self.duplicates = 0;
         self.lost = 0;
@@ -304,8 +304,8 @@ impl Scoreboard {
         self.judged = boundary;
     }
 
-    /// Gives up each segment in flight, first transmission or not, for which `is_lost` holds, in order
-    /// of sequence; it is asked until it returns `None`. Returns whether a retransmission was among them.
+    /// Marks as lost each segment in flight, first transmission or not, for which `is_lost` holds, in order of
+    /// sequence, until `is_lost` returns `None`. Returns whether a retransmission was among them.
     pub(super) fn mark_lost_if(&mut self, mut is_lost: impl FnMut(usize, &SentSegment) -> Option<bool>) -> bool {
         let mut lost_again = false;
         for (index, segment) in self.segments.iter_mut().enumerate() {
@@ -327,7 +327,7 @@ impl Scoreboard {
         lost_again
     }
 
-    /// Segments marked as lost and not retransmitted were not lost after all.
+    /// Takes back the mark of lost segments that were not retransmitted.
     pub(super) fn take_back_losses(&mut self) {
         for segment in &mut self.segments {
             if segment.state == SegmentState::Lost {
@@ -337,7 +337,7 @@ impl Scoreboard {
         self.lost = 0;
     }
 
-    /// Whether a SACKed segment that was sent more than once touches `[start, end)`.
+    /// Returns whether a SACKed segment that was sent more than once touches `[start, end)`.
     pub(super) fn is_resent_and_sacked(&self, start: u64, end: u64) -> bool {
         let first = self.segments.partition_point(|segment| segment.end <= start);
         self.segments
@@ -358,8 +358,8 @@ impl Scoreboard {
         Some(first + offset)
     }
 
-    /// The first segment that was never given up and lies below a SACKed one (rule 3 of `NextSeg`,
-    /// RFC 6675 §4).
+    /// Returns the first segment that was never presumed lost and lies below a SACKed one (rule 3 of `NextSeg`, RFC
+    /// 6675 §4).
     pub(super) fn next_doubtful(&self) -> Option<usize> {
         let first = self.segments.partition_point(|segment| segment.end <= self.judged);
         let (offset, _) = self
@@ -386,8 +386,8 @@ impl Scoreboard {
         }
     }
 
-    /// The segment leaves again at `now`; `as_repair` says that it was given up, which a probe does
-    /// not mean. Returns it as it is then.
+    /// Retransmits the segment at `now`; `as_repair` if it was presumed lost, which a probe does not imply. Returns its
+    /// new state.
     pub(super) fn resend(
         &mut self,
         index: usize,

@@ -34,14 +34,14 @@ pub(in crate::tcp) struct Timers {
     pub(super) rto_at: Option<Instant>,
     pub(super) rto_started: Instant,
     pub(super) probe_at: Option<Instant>,
-    /// What RACK waits for may have been reordered until then.
+    /// Until then RACK waits for segments that may be reordered.
     pub(super) reordering_at: Option<Instant>,
-    /// The peer's window is closed: when to ask.
+    /// Time of the next probe of the peer's closed window.
     pub(super) persist_at: Option<Instant>,
     persist_is_due: bool,
-    /// When the cork lets a small segment go.
+    /// When the cork releases a small segment.
     pub(super) cork_at: Option<Instant>,
-    /// It has; the segment leaves when cwnd and window admit it.
+    /// The cork has released it; the segment is sent when cwnd and window admit it.
     pub(super) cork_expired: bool,
 }
 
@@ -64,8 +64,8 @@ impl Timers {
         }
     }
 
-    /// Takes a round-trip time that was measured when everything below `una` was acknowledged and `next` was
-    /// the next byte to be sent.
+    /// Records a round-trip time that was measured when everything below `una` was acknowledged and `next` was the next
+    /// byte to be sent.
     pub(super) fn sample(&mut self, rtt: Duration, una: u64, next: u64, config: &RtoConfig) {
         self.variance.sample(rtt, self.rtt.srtt(), una, next, config.clock.round_up(config.min));
         self.rtt.sample(rtt);
@@ -97,7 +97,7 @@ impl Sender {
         self.timers.rto_base(&self.config.rto)
     }
 
-    /// When [`Self::handle_timeout`] shall be called.
+    /// Returns the time for the next call of [`Self::handle_timeout`].
     pub(in crate::tcp) fn deadline(&self) -> Option<Instant> {
         self.timers.earliest()
     }
@@ -152,14 +152,14 @@ impl Sender {
         TimerRestart::SinceEarliestSent.expiry(&arrival).unwrap_or(now + timeout)
     }
 
-    /// The peer's window is closed and nothing is outstanding: ask now and then (RFC 9293 §3.8.6.1).
+    /// The peer's window is closed and nothing is outstanding: probes it periodically (RFC 9293 §3.8.6.1).
     pub(super) fn persist(&mut self, now: Instant) {
         if self.board.is_empty() && self.timers.persist_at.is_none() {
             self.timers.persist_at = Some(now + self.timers.rto(&self.config.rto));
         }
     }
 
-    /// A segment without data, one byte below what the peer expects, that it has to answer.
+    /// Returns a segment without data, one byte below the expected sequence number, which the peer has to answer.
     pub(in crate::tcp) fn poll_persist(&mut self) -> Option<Outgoing> {
         if !core::mem::take(&mut self.timers.persist_is_due) {
             return None;
@@ -213,7 +213,7 @@ impl Sender {
         true
     }
 
-    /// Counts and tells a timeout; false if it was one too many.
+    /// Counts and reports a timeout. Returns false if there were too many.
     pub(super) fn count_timeout(&mut self, now: Instant) -> bool {
         self.timers.timeouts += 1;
         self.counters.timeouts += 1;
@@ -253,9 +253,9 @@ struct LinuxVariance {
 }
 
 impl LinuxVariance {
-    /// Takes a sample beside the SRTT from before it. A deviation counts a quarter, but only a thirty-second if
-    /// the RTT fell; the term rises at once to the largest deviation and falls by a quarter each round trip,
-    /// down to the RTO's minimum.
+    /// Takes a sample, and the SRTT before it. A deviation counts a quarter, but only a thirty-second if the RTT fell;
+    /// the term rises at once to the largest deviation and falls by a quarter each round trip, down to the RTO's
+    /// minimum.
     fn sample(&mut self, rtt: Duration, srtt: Option<Duration>, una: u64, next: u64, rto_min: Duration) {
         let floor_ns = nanos(rto_min);
         let Some(srtt_ns) = srtt.map(nanos) else {

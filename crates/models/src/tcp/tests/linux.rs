@@ -1,4 +1,4 @@
-//! Linux's loss recovery on scripted losses. `validation/` holds what the real kernel does.
+//! Linux's loss recovery on scripted losses. `validation/` has measurements of the real kernel.
 
 use super::pipe::{Faults, Pipe, at, ms};
 use crate::tcp::{Cause, DelayedAck, LossRecovery, RtoConfig, Switches, TailProbe, TcpConfig, TcpEvent, TimerClock};
@@ -43,8 +43,8 @@ fn burst(config: TcpConfig, segments: u64, lost: &[u64]) -> Pipe {
 #[test]
 fn a_lone_loss_on_a_thin_stream_takes_600_ms_as_its_probe_blinds_rack() {
     let pipe = thin(exact(), &[10]);
-    // Message 10 leaves at 3500. The probe at its RTO repeats message 11, and the SACK of the original comes too
-    // early to be the probe's, so nothing tells RACK of a loss before message 12 is SACKed.
+    // Message 10 is sent at 3500. The probe at its RTO repeats message 11, and the SACK of the original arrives too
+    // early to be the probe's, so RACK detects no loss before message 12 is SACKed.
     assert_eq!(pipe.retransmissions(), [(3800, Cause::Probe), (4100, Cause::Fast)]);
     assert_eq!(delays(&pipe, 9), [50, 650, 400, 150, 50]);
 }
@@ -63,7 +63,7 @@ fn rfc_8985_7_2_a_lone_segment_is_probed_after_two_srtt_and_the_minimum_rto_or_t
     for (rto_min, expected) in [(200, 300), (50, 150)] {
         let mut pipe =
             Pipe::losing(TcpConfig { rto: RtoConfig { min: ms(rto_min), ..exact().rto }, ..exact() }, 50, &[59]);
-        // So long that the first guess of the variance is forgotten.
+        // Long enough that the first estimate of the variance no longer counts.
         for message in 0..60 {
             pipe.write_at(1000 + message * 500, 100);
         }

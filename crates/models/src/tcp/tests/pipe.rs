@@ -14,7 +14,7 @@ pub(super) fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-/// What the pipe does to segments.
+/// The faults of the pipe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
     /// Ordinals, from 0, of the client's transmissions with data that are lost.
@@ -38,13 +38,13 @@ pub(super) struct Pipe {
     pub(super) now: Instant,
     pub(super) one_way: Duration,
     pub(super) faults: Faults,
-    /// What the client sends besides bare ACKs, with the time.
+    /// The client's segments except bare ACKs, with the time.
     pub(super) sent: Vec<(Instant, Segment)>,
-    /// What the server sends.
+    /// The server's segments.
     pub(super) answers: Vec<(Instant, Segment)>,
     pub(super) client_events: Vec<(Instant, TcpEvent)>,
     pub(super) server_events: Vec<(Instant, TcpEvent)>,
-    /// The client writes as much as it may, always.
+    /// The client always writes as much as the send buffer takes.
     pub(super) greedy: bool,
     travelling: BTreeMap<(Instant, u64), (bool, Segment)>,
     serial: u64,
@@ -117,7 +117,7 @@ impl Pipe {
         taken
     }
 
-    /// Sends what both ends have, and collects their events.
+    /// Sends the pending segments of both ends, and collects their events.
     pub(super) fn drain(&mut self) {
         loop {
             if self.greedy {
@@ -194,7 +194,7 @@ impl Pipe {
             .collect()
     }
 
-    /// When the server had every byte below `through`, in whole milliseconds.
+    /// Returns when the server had every byte below `through`, in whole milliseconds.
     pub(super) fn delivered_at(&self, through: u64) -> u64 {
         self.server_events
             .iter()

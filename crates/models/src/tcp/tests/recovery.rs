@@ -7,7 +7,7 @@ fn plain(config: TcpConfig) -> TcpConfig {
     TcpConfig { delayed_ack: DelayedAck::OFF, initial_window_segments: 10, ..config }
 }
 
-/// Ten full segments leave at 1000 ms over a path of 100 ms.
+/// Ten full segments are sent at 1000 ms over a path of 100 ms.
 fn ten_segments(config: TcpConfig, lost: &[u64]) -> Pipe {
     let mut pipe = Pipe::losing(plain(config), 50, lost);
     pipe.write_at(1000, 14_600);
@@ -114,7 +114,7 @@ fn the_rto_s_floor_bounds_the_timeout_or_with_linux_its_variance_term() {
 fn linux_thin_linear_timeouts_do_not_double_for_six_times() {
     let times = |thin_linear_timeouts| {
         let switches = Switches { thin_linear_timeouts, ..Switches::default() };
-        // The first loss ends the first slow start, which Linux asks for before it calls a stream thin.
+        // The first loss ends the first slow start, during which Linux calls no stream thin.
         let lost = [0, 2, 3, 4, 5, 6, 7, 8, 9];
         let mut pipe = Pipe::losing(TcpConfig { switches, ..plain(TcpConfig::sack()) }, 50, &lost);
         pipe.write_at(1000, 100);

@@ -62,7 +62,7 @@ fn r15_3_4_one_lost_segment_costs_the_rto_from_the_last_ack_and_each_mechanism_s
 #[test]
 fn r15_3_4_of_two_lost_segments_the_probe_repairs_the_last_and_its_sack_the_other() {
     let (delivered, pipe) = tail_loss(probe(TailProbe::Draft), 2);
-    // The last ACK comes at 120 ms; 2 SRTT later the probe leaves, and its SACK is back after an RTT.
+    // The last ACK comes at 120 ms; 2 SRTT later the probe is sent, and its SACK arrives after an RTT.
     assert_eq!(delivered, 120 + 200 + 100 + 50);
     let causes: Vec<_> = pipe.retransmissions().into_iter().map(|(_, cause)| cause).collect();
     assert_eq!(causes, [Cause::Probe, Cause::Fast]);
@@ -97,7 +97,7 @@ fn rfc_8985_7_4_2_a_probe_that_repaired_a_loss_reduces_cwnd_and_a_needless_one_d
     pipe.run_until(at(62_000));
     assert_eq!(pipe.client.ssthresh_segments(), Some(2));
 
-    // A delayed ACK that takes longer than the probe timer: the probe was for nothing.
+    // A delayed ACK that takes longer than the probe timer: the probe was spurious.
     let config = TcpConfig {
         switches: probe(TailProbe::Rfc8985),
         delayed_ack: DelayedAck { delay: ms(400), quick_acks: 4, ..DelayedAck::default() },

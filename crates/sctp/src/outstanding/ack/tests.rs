@@ -59,7 +59,7 @@ fn states(ledger: &Ledger) -> String {
     ledger.iter().map(letter).collect()
 }
 
-/// The sums, counted anew.
+/// Compares the sums with a new count.
 fn check_sums(ledger: &mut Ledger) {
     let is_reported = |chunk: &Chunk| matches!(chunk.state, ChunkState::GapAcked | ChunkState::NonRenegable);
     let count = |state: fn(&Chunk) -> bool| ledger.iter().filter(|chunk| state(chunk)).count();

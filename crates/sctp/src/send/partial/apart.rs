@@ -192,8 +192,8 @@ mod tests {
         let named = |number| Some((StreamId(3), false, number));
         let mut list = List::new(1, EnhancedForwardTsn::bytes(2, 1));
         assert!(list.add(&[2], named(5)) && list.add(&[4, 5], named(6)));
-        assert!(!list.add(&[6, 8], None) && !list.add(&[6], named(9)) && !list.add(&[8], None), "no room for one more");
-        assert!(list.add(&[6], named(7)), "it goes on where the last one ended");
+        assert!(!list.add(&[6, 8], None) && !list.add(&[6], named(9)) && !list.add(&[8], None), "no room for another");
+        assert!(list.add(&[6], named(7)), "it continues where the last one ended");
         assert_eq!(list.blocks, [(2, 2), (4, 6)]);
         assert_eq!(list.runs, [SkippedRun { stream: StreamId(3), unordered: false, first: 5, more: 2 }]);
     }

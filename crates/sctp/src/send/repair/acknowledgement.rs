@@ -30,7 +30,7 @@ pub(in crate::send) struct Heard<'a> {
 impl Repair {
     /// How the ledger is to read the acknowledgement at hand.
     pub(in crate::send) fn terms(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) -> SackTerms {
-        self.detectives();
+        self.detectors();
         let rules = self.rules();
         SackTerms {
             // A stack that retransmits fast again and again has no fast recovery.
@@ -73,10 +73,10 @@ impl Repair {
         for arrival in &digest.singles.in_doubt {
             self.take_arrival_in_doubt(now, arrival, digest.singles.next_tsn);
         }
-        if let Some(detectives) = &mut self.detectives
+        if let Some(detectors) = &mut self.detectors
             && let Some(run) = digest.last_run()
         {
-            detectives.by_time.run_acked(now, run);
+            detectors.by_time.run_acked(now, run);
         }
     }
 
@@ -84,10 +84,10 @@ impl Repair {
         if arrival.was_missed || arrival.fast_retransmitted {
             self.learn_reordering(now, arrival);
         }
-        let Some(detectives) = &mut self.detectives else { return };
+        let Some(detectors) = &mut self.detectors else { return };
         if arrival.transmissions > 1 {
-            detectives.by_time.copy_acked(now, arrival);
-            detectives.spurious.repair_acked(&RepairAck {
+            detectors.by_time.copy_acked(now, arrival);
+            detectors.spurious.repair_acked(&RepairAck {
                 sequence: arrival.tsn,
                 transmissions: arrival.transmissions.into(),
                 answers_earlier: answers_earlier(now, arrival.sent_at, self.rtt.rtt_min()),
@@ -121,8 +121,8 @@ impl Repair {
     fn take_duplicates(&mut self, sack: &Sack<'_>, first_tsn: u64) -> (bool, Option<Duration>) {
         let (mut is_timed, mut rtt) = (false, None);
         for tsn in duplicates(sack, first_tsn) {
-            if let Some(detectives) = &mut self.detectives {
-                detectives.spurious.duplicate_reported(tsn);
+            if let Some(detectors) = &mut self.detectors {
+                detectors.spurious.duplicate_reported(tsn);
             }
             is_timed |= Some(tsn) == self.round_trip.timed_tsn();
             rtt = self.round_trip.duplicate_reported(tsn).or(rtt);
@@ -170,7 +170,7 @@ impl Repair {
 
     /// Were all repairs since the last cut needless? Returns the window to restore.
     fn judge_repairs(&mut self, digest: &Digest, ledger: &Ledger, view: &View<'_>) -> Option<Window> {
-        if !self.detectives.as_ref()?.spurious.may_undo_cut() || !self.rules().spurious.undo {
+        if !self.detectors.as_ref()?.spurious.may_undo_cut() || !self.rules().spurious.undo {
             return None;
         }
         let terms = undo_terms(digest, ledger, view);
@@ -252,17 +252,17 @@ impl Repair {
         let recovery_ended = self.recovery.lasts && self.recovery.cut_tsn < earliest;
         self.recovery.lasts &= !recovery_ended;
         let in_recovery = self.recovery.lasts;
-        let Some(detectives) = self.detectives() else { return 0 };
+        let Some(detectors) = self.detectors() else { return 0 };
         if digest.reneged_chunks > 0 {
-            detectives.by_time.chunks_returned();
+            detectors.by_time.chunks_returned();
         }
-        detectives.by_time.ack_processed(&AckSummary {
+        detectors.by_time.ack_processed(&AckSummary {
             duplicate_reported: digest.duplicates.beside_tail_probes > 0,
             earliest_outstanding: earliest,
             next_sequence: next,
             recovery_ended,
         });
-        let repaired = detectives.tail.repaired(&TlpAck {
+        let repaired = detectors.tail.repaired(&TlpAck {
             earliest_outstanding: earliest,
             is_new: digest.acked_chunks > 0,
             probe_duplicated: digest.duplicates.of_tail_probes > 0,
@@ -272,7 +272,7 @@ impl Repair {
         self.judge_by_time(now, ledger)
     }
 
-    /// F-RTO (RFC 4138 §3). Returns the number of chunks that prove not to be lost, and what may be sent.
+    /// F-RTO (RFC 4138 §3). Returns the number of chunks that prove not to be lost, and the data that may be sent.
     fn detect_spurious_timeout(
         &mut self,
         digest: &Digest,
@@ -290,10 +290,10 @@ impl Repair {
         self.series.measured();
         let terms = undo_terms(digest, ledger, view);
         let undoes = self.rules().spurious.undo;
-        if let Some(detectives) = self.detectives() {
-            detectives.by_time.chunks_returned();
+        if let Some(detectors) = self.detectors() {
+            detectors.by_time.chunks_returned();
             if undoes {
-                let restored = detectives.spurious.timeout_was_spurious(&terms);
+                let restored = detectors.spurious.timeout_was_spurious(&terms);
                 findings.needless = findings.needless.or(restored);
             }
         }

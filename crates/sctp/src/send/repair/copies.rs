@@ -6,7 +6,7 @@ use festina_recovery::cadence::{Cadence, Surroundings};
 use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::profile::LIGHT_COPIES_BYTES_MAX;
 use festina_recovery::rate::RateMeter;
-use festina_recovery::redundancy::{CopyDecision, CopyScheduler, Departure, Redundancy, Rides};
+use festina_recovery::redundancy::{CopyDecision, CopyScheduler, Departure, Piggyback, Redundancy};
 use festina_recovery::rtt::RttEstimator;
 use festina_recovery::windowed_min::WindowedMin;
 use festina_units::{Duration, Instant};
@@ -24,7 +24,7 @@ const PLANNED_MAX: usize = 32;
 const QUEUE_MIN: Duration = Duration::from_millis(10);
 
 /// Maximum unspent bytes of piggybacked copies, so that savings from a time without loss do not become a burst.
-const RIDE_BYTES_SAVED_MAX: usize = 4_096;
+const PIGGYBACK_BYTES_SAVED_MAX: usize = 4_096;
 
 /// The account of one path. Kept on the heap: an association at rest needs none.
 #[derive(Debug)]
@@ -38,20 +38,20 @@ pub(super) struct Copies {
     /// Copies that are to leave, in the order of their times; at most [`PLANNED_MAX`].
     planned: VecDeque<Planned>,
     cadence: Cadence,
-    /// Bytes of rides that the budget leaves.
-    ride_bytes: usize,
+    /// Bytes of piggybacked copies that the budget still allows.
+    piggyback_bytes: usize,
 }
 
-/// Rides that a packet may take along.
+/// Piggybacked copies that a packet may carry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RideBudget {
-    pub(super) rides: Rides,
+pub(super) struct PiggybackBudget {
+    pub(super) piggyback: Piggyback,
     pub(super) bytes: usize,
 }
 
-impl RideBudget {
-    /// Nothing rides.
-    pub(super) const NONE: Self = Self { rides: Rides::NONE, bytes: 0 };
+impl PiggybackBudget {
+    /// No copies.
+    pub(super) const NONE: Self = Self { piggyback: Piggyback::NONE, bytes: 0 };
 }
 
 /// The planned copy of one packet's new data.
@@ -73,7 +73,7 @@ impl Copies {
             wire: RateMeter::new(),
             planned: VecDeque::new(),
             cadence: Cadence::default(),
-            ride_bytes: RIDE_BYTES_SAVED_MAX,
+            piggyback_bytes: PIGGYBACK_BYTES_SAVED_MAX,
         }
     }
 
@@ -109,32 +109,38 @@ impl Copies {
         self.wire.sent(now, u32::try_from(loaded.bytes).unwrap_or(u32::MAX), srtt);
         if loaded.new_bytes > 0 {
             self.cadence.sent(now);
-            let percent = self.scheduler.budget().map_or(0, |budget| budget.ride_percent);
+            let percent = self.scheduler.budget().map_or(0, |budget| budget.piggyback_percent);
             let earned = loaded.new_bytes.saturating_mul(percent.into()) / 100;
-            let saved = (self.ride_bytes + earned).min(RIDE_BYTES_SAVED_MAX);
-            self.ride_bytes = saved.saturating_sub(loaded.ride_bytes);
+            let saved = (self.piggyback_bytes + earned).min(PIGGYBACK_BYTES_SAVED_MAX);
+            self.piggyback_bytes = saved.saturating_sub(loaded.piggyback_bytes);
         }
     }
 
-    /// Rides that may join `new_bytes` of new data now.
-    pub(super) fn rides(&self, now: Instant, thin: bool, rtt: &RttEstimator, new_bytes: usize) -> Option<RideBudget> {
+    /// Returns the copies that may be piggybacked on `new_bytes` of new data now, or `None`.
+    pub(super) fn piggyback(
+        &self,
+        now: Instant,
+        thin: bool,
+        rtt: &RttEstimator,
+        new_bytes: usize,
+    ) -> Option<PiggybackBudget> {
         if !thin || self.has_queue() {
             return None;
         }
         let srtt = rtt.srtt().unwrap_or_default();
-        let rides = self.scheduler.rides(now, None, self.cadence.bursts_per_rtt(srtt));
+        let piggyback = self.scheduler.piggyback(now, None, self.cadence.bursts_per_rtt(srtt));
         let left = LIGHT_COPIES_BYTES_MAX.saturating_sub(self.wire.bytes_at(now, srtt));
         let left = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(new_bytes);
-        let bytes = left.min(self.ride_bytes);
-        (!rides.is_none() && bytes > 0).then_some(RideBudget { rides, bytes })
+        let bytes = left.min(self.piggyback_bytes);
+        (!piggyback.is_none() && bytes > 0).then_some(PiggybackBudget { piggyback, bytes })
     }
 
     /// Returns the expected delay of the SACK for a packet with new data sent now; `None` if the packet is to ask for it.
     pub(super) fn sack_delay(&self, now: Instant, rtt: &RttEstimator) -> Option<Duration> {
         let srtt = rtt.srtt();
         let messages = self.cadence.bursts_per_rtt(srtt.unwrap_or_default());
-        let rides = if self.has_queue() { Rides::NONE } else { self.scheduler.rides(now, None, messages) };
-        self.cadence.sack_delay(now, &Surroundings { srtt, is_lossless: self.scheduler.is_lossless(), rides })
+        let piggyback = if self.has_queue() { Piggyback::NONE } else { self.scheduler.piggyback(now, None, messages) };
+        self.cadence.sack_delay(now, &Surroundings { srtt, is_lossless: self.scheduler.is_lossless(), piggyback })
     }
 
     /// Maximum delay of the SACK for a packet that did not ask for it.

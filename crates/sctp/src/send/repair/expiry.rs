@@ -86,7 +86,7 @@ impl Repair {
     /// When to call [`on_timeout`](Self::on_timeout).
     pub(in crate::send) fn deadline(&self, ledger: &Ledger, view: &View<'_>) -> Option<Instant> {
         let copy = self.copies.as_ref().and_then(|copies| copies.next_at()).filter(|_| self.owed.copy.is_none());
-        let judgement = self.detectives.as_ref().and_then(|detectives| detectives.by_time.at());
+        let judgement = self.detectors.as_ref().and_then(|detectors| detectors.by_time.at());
         let overdue = self.overdue_at(ledger, view).map(|(at, _)| at);
         let loss = self.next_expiry(ledger, view).map(TimerDecision::at);
         Instant::earliest([loss, copy, judgement, overdue])
@@ -107,7 +107,7 @@ impl Repair {
             TimerDecision::Timeout { .. } => self.time_out(now, ledger, view, &mut findings, &mut lost),
             TimerDecision::Probe { .. } => self.probe(now, ledger),
         });
-        let detected = self.handle_detectives(now, ledger, view, &mut findings);
+        let detected = self.handle_detectors(now, ledger, view, &mut findings);
         let release = if detected.is_some() || expiry.is_some() { Release::Usual } else { Release::Same };
         lost += detected.unwrap_or_default();
         let verdict = Verdict { lost, found: 0, window: findings.verdict(), release };
@@ -179,7 +179,7 @@ impl Repair {
     }
 
     /// Judges losses by time and by lateness, if it is time to. Returns the number of chunks found lost.
-    fn handle_detectives(
+    fn handle_detectors(
         &mut self,
         now: Instant,
         ledger: &mut Ledger,
@@ -187,7 +187,7 @@ impl Repair {
         findings: &mut Findings,
     ) -> Option<usize> {
         let late = self.overdue_at(ledger, view).filter(|&(at, _)| at <= now);
-        let by_time = self.detectives()?.by_time.take_due(now);
+        let by_time = self.detectors()?.by_time.take_due(now);
         let mut lost = 0;
         if by_time {
             lost += self.judge_by_time(now, ledger);
@@ -210,8 +210,8 @@ impl Repair {
             return 0;
         }
         let (in_recovery, srtt) = (self.recovery.lasts, self.rtt.srtt());
-        let Some(detectives) = self.detectives() else { return 0 };
-        detectives.by_time.judge(now, in_recovery, srtt, ledger)
+        let Some(detectors) = self.detectors() else { return 0 };
+        detectors.by_time.judge(now, in_recovery, srtt, ledger)
     }
 
     /// Enters fast recovery for `lost_chunks` newly lost chunks, unless it is active (RFC 9260 §7.2.4). Returns whether to cut the window.
@@ -227,8 +227,8 @@ impl Repair {
 
     /// T3-rtx expired or a fast recovery begins, which now judge losses.
     fn abandon_tail_probe(&mut self) {
-        if let Some(detectives) = self.detectives() {
-            detectives.tail.abandon();
+        if let Some(detectors) = self.detectors() {
+            detectors.tail.abandon();
         }
     }
 

@@ -32,7 +32,7 @@ impl Repair {
     /// Returns how much later than SRTT recently reordered packets arrived; `None` without reordering, or without a detector for it.
     pub(in crate::send) fn known_lateness(&self, now: Instant) -> Option<Duration> {
         let tolerated = self.reordering.as_ref().and_then(|reordering| reordering.lateness(now));
-        let by_time = self.detectives.as_ref().and_then(|detectives| detectives.by_time.known_lateness());
+        let by_time = self.detectors.as_ref().and_then(|detectors| detectors.by_time.known_lateness());
         tolerated.max(by_time)
     }
 
@@ -44,7 +44,7 @@ impl Repair {
             self.reordering.get_or_insert_default().assume(now, lateness);
         }
         if detections.contains(&LossDetection::Rack) {
-            self.detectives.get_or_insert_default().by_time.assume_reordering();
+            self.detectors.get_or_insert_default().by_time.assume_reordering();
         }
     }
 

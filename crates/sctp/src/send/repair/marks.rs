@@ -8,8 +8,8 @@ impl Repair {
     /// The network marked the packet with this TSN: cuts the window, unless the packet was sent before the last cut. Earlier cuts become final, since
     /// the mark proves congestion.
     pub(in crate::send) fn on_mark(&mut self, tsn: u64, ledger: &Ledger) -> WindowVerdict {
-        if let Some(detectives) = &mut self.detectives {
-            detectives.spurious.believe_cut();
+        if let Some(detectors) = &mut self.detectors {
+            detectors.spurious.believe_cut();
         }
         if self.recovery.lasts || tsn <= self.recovery.cut_tsn {
             return WindowVerdict::Keep;

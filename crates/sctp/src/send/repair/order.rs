@@ -41,8 +41,8 @@ pub(in crate::send) enum NewData {
 }
 
 impl Purpose {
-    /// Returns the cause of a retransmission. Chunks bundled into the packet of a timeout are companions only there; in a later packet they are its
-    /// cause.
+    /// Returns the cause of a retransmission. Chunks bundled into the packet of a timeout have this cause only there; in a later packet they are
+    /// themselves the cause.
     pub(in crate::send) fn cause_of_lost(self, cause: RetransmissionCause) -> RetransmissionCause {
         match self {
             Self::Urgent(_) => cause,
@@ -58,7 +58,7 @@ impl Purpose {
             (_, Self::TailProbe(_), _) => SentAs::TailProbe,
             (_, _, RetransmissionCause::Probe) => SentAs::Probe,
             (_, _, RetransmissionCause::Copy) => SentAs::Copy,
-            _ => SentAs::Companion,
+            _ => SentAs::Bundled,
         }
     }
 }

@@ -43,7 +43,7 @@ impl SpuriousDetector {
         self.f_rto.timed_out(timeout);
     }
 
-    /// An acknowledgement was applied (RFC 4138 §3). Returns whether the timeout was spurious, and what may be sent.
+    /// An acknowledgement was applied (RFC 4138 §3). Returns whether the timeout was spurious, and the data that may be sent.
     pub(super) fn acked(&mut self, cumulative: u64, digest: &Digest, new_data_sendable: bool) -> (bool, Release) {
         let step = self.f_rto.acked(&FRtoAck {
             cumulative,

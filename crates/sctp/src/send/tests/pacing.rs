@@ -71,7 +71,7 @@ fn a_window_leaves_spread_over_the_round_trip_at_the_deadlines_of_the_pacer() {
         );
     }
     let sent: usize = departures.iter().map(|(_, packets)| packets).sum();
-    assert!(sent >= cwnd_packets, "pacing is no limit beside the window: {sent} of {cwnd_packets}");
+    assert!(sent >= cwnd_packets, "pacing does not limit more than the window: {sent} of {cwnd_packets}");
 }
 
 #[test]

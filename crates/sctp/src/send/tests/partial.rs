@@ -203,7 +203,7 @@ fn rfc7496_3_1_a_message_that_may_not_leave_again_is_abandoned_when_it_is_found_
     });
     assert_eq!(abandoned(&mut rig), [(0, 0, AbandonReason::RetransmissionsExhausted, true)]);
     assert!(rig.stats().path.ssthresh_bytes < ssthresh, "RFC 3758 §3.5 F5: a loss counts");
-    assert!(rig.can_send(), "the peer holds back what follows");
+    assert!(rig.can_send(), "the peer holds back later messages");
     assert_eq!(rig.packet_with_forward(), (forward(1, &[(0, 0)]), vec![]));
     assert!(!rig.can_send());
     rig.sack(4, &[]);

@@ -65,7 +65,7 @@ fn new_data_has_the_room_first() {
     rig.wait(20);
     assert_eq!(rig.flight(1, 700), [[2]]);
     rig.wait(20);
-    assert_eq!(rig.flight(1, 200), [[1, 3]], "one chunk fits beside the new one");
+    assert_eq!(rig.flight(1, 200), [[1, 3]], "one chunk fits next to the new one");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn what_is_sent_again_takes_no_copies_along_for_new_data_that_the_window_has_no_
     rig.wait(100);
     rig.sack(4, &[]);
     let srtt = rig.stats().path.srtt;
-    assert!(srtt < Some(ms(101)), "{srtt:?}: a copy of chunk 4 was timed as if chunk 5 had been beside it");
+    assert!(srtt < Some(ms(101)), "{srtt:?}: a copy of chunk 4 was timed as if chunk 5 had been in its packet");
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn where_most_originals_are_lost_spaced_copies_end_and_where_they_arrive_too_the
 fn a_copy_that_was_not_needed_is_not_taken_off_the_budget() {
     let redundancy = Redundancy::Always(Budget {
         copies: Some(Spaced { spacing: Some(ms(12)), copies_per_thousand_messages: 500 }),
-        ..Budget::RIDES
+        ..Budget::PIGGYBACK
     });
     let mechanisms = Mechanisms { redundancy, ..Profile::Festina.mechanisms() };
     let mut rig = Rig::with(&config(mechanisms)).measured(ms(10));

@@ -178,7 +178,7 @@ fn the_duplicate_of_a_tail_probe_does_not_undo_the_cut_of_a_loss_that_was_one() 
 
 #[test]
 fn the_duplicates_of_companions_do_not_undo_the_cut_of_a_loss_that_was_one() {
-    let (mut rig, cut) = repaired_with_companions();
+    let (mut rig, cut) = repaired_with_bundled_chunks();
     rig.sack_full(10, WINDOW, &[], &[5, 6, 7, 8, 9, 10]);
     assert_eq!(rig.stats().path.ssthresh_bytes, cut);
     assert_eq!(rig.stats().sent.spurious, 6);
@@ -186,7 +186,7 @@ fn the_duplicates_of_companions_do_not_undo_the_cut_of_a_loss_that_was_one() {
 
 #[test]
 fn companions_whose_duplicates_are_not_reported_do_not_keep_a_needless_repair_from_being_undone() {
-    let (mut rig, cut) = repaired_with_companions();
+    let (mut rig, cut) = repaired_with_bundled_chunks();
     rig.sack(10, &[]);
     rig.sack_full(10, WINDOW, &[], &[1]);
     assert!(rig.stats().path.ssthresh_bytes > cut);
@@ -239,8 +239,8 @@ fn a_duplicate_that_is_reported_when_later_data_is_answered_does_not_undo_the_cu
     }
 }
 
-/// A round trip ago chunk 1 was repaired, and six others left again beside it. The second value is ssthresh after the cut.
-fn repaired_with_companions() -> (Rig, u64) {
+/// A round trip ago chunk 1 was repaired, and six others were bundled with it. The second value is ssthresh after the cut.
+fn repaired_with_bundled_chunks() -> (Rig, u64) {
     let mut mechanisms = Profile::Rfc9260.mechanisms();
     mechanisms.normal.spurious = BOTH;
     mechanisms.normal.bundling.into_fast_retransmit = true;

@@ -100,7 +100,7 @@ fn rfc3168_6_1_only_packets_with_data_and_none_of_the_handshake_are_capable() {
     let mut peer = Peer::connecting(offering());
     let init = peer.take_one();
     (peer.tag, peer.initial_tsn) = (init.init().tag, init.init().tsn);
-    peer.send("beside the cookie");
+    peer.send("with the cookie");
     peer.give(&[init_ack_with(&[capable()]).chunk(INIT_ACK)]);
     let cookie_echo = peer.take_one();
     assert_eq!(cookie_echo.kinds(), [COOKIE_ECHO, DATA]);

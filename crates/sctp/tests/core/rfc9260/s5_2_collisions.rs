@@ -179,10 +179,10 @@ fn s5_2_4_a_restart_of_the_peer_begins_the_association_anew() {
     assert!(peer.events.contains(&Event::PeerRestarted));
     assert_eq!(peer.association().stats().path.cwnd_bytes, initial_cwnd);
     (peer.tag, peer.initial_tsn) = (answer.tag, answer.tsn);
-    peer.give(&[Data::new(500, 0, b"anew").chunk()]);
+    peer.give(&[Data::new(500, 0, b"fresh").chunk()]);
     assert_eq!(peer.take_one().sack().cumulative, 500);
-    assert_eq!(peer.payloads().last(), Some(&&b"anew"[..]));
-    peer.send("anew");
+    assert_eq!(peer.payloads().last(), Some(&&b"fresh"[..]));
+    peer.send("fresh");
     let again = peer.take_one();
     assert_eq!((peer.tsns(&again), again.data()[0].ssn, again.tag), (vec![1], 0, NEW_TAG), "§6.5: SSNs from 0");
 }

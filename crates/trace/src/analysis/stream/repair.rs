@@ -1,4 +1,4 @@
-//! What acknowledgements say about a sender's repair.
+//! Conclusions from acknowledgements about a sender's repair.
 
 use festina_units::Instant;
 
@@ -14,13 +14,13 @@ impl Repair {
         let is_reported = |copy: &Retransmission| {
             ack.duplicates.iter().any(|&(start, end)| copy.start + base < end && start < copy.end + base)
         };
-        let companions =
+        let in_same_packet =
             self.pending.iter().rev().map(|pending| &pending.copy).filter(|copy| copy.packet == range.first.packet);
-        !ack.duplicates.is_empty() && companions.take(COPIES_JUDGED_MAX).any(is_reported)
+        !ack.duplicates.is_empty() && in_same_packet.take(COPIES_JUDGED_MAX).any(is_reported)
     }
 
-    /// An acknowledgement ends the episode of a probe, before which there is no other: it covers more than the probe did, or reports the probe as a
-    /// duplicate, or says nothing new (RFC 8985 §7.4.2).
+    /// Ends the episode of a probe, during which there is no other one, if an acknowledgement covers more than the
+    /// probe, reports the probe as a duplicate, or has no news (RFC 8985 §7.4.2).
     pub(super) fn end_probe(&mut self, ack: &Ack<'_>, has_news: bool) {
         let is_over = |end: &u64| {
             let is_duplicate = ack.duplicates.iter().any(|(_, until)| until == end);

@@ -10,7 +10,7 @@ const WINDOW_PERSISTS: u8 = 16;
 /// Widest reordering window in quarters of the smallest RTT.
 const WINDOW_STEPS_MAX: u32 = 255;
 
-/// What RACK remembers of delivered segments.
+/// RACK's state about delivered segments.
 #[derive(Clone, Debug)]
 pub(in crate::tcp::sender) struct Rack {
     /// The segment delivered that was sent last: when, and its end.
@@ -19,7 +19,7 @@ pub(in crate::tcp::sender) struct Rack {
     pub(super) rtt: Duration,
     /// Something was delivered since losses were last looked for.
     pub(super) advanced: bool,
-    /// Segments came in another order than they were sent in.
+    /// Segments arrived in another order than that of their transmission.
     pub(super) reordering_seen: bool,
     /// Width of the reordering window in quarters of the smallest RTT.
     window_steps: u32,
@@ -45,12 +45,12 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// Whether `segment` was sent before something that has been delivered.
+    /// Returns whether `segment` was sent before something that has been delivered.
     pub(super) fn is_overtaken(&self, segment: &SentSegment) -> bool {
         (segment.last_sent, segment.end) < self.newest
     }
 
-    /// How much longer `segment` may take; zero if it is lost.
+    /// Returns how much longer `segment` may take; zero if it is lost.
     pub(super) fn patience(&self, now: Instant, segment: &SentSegment, window: Duration) -> Duration {
         let allowed = self.rtt.saturating_add(window);
         allowed.saturating_sub(now.saturating_duration_since(segment.last_sent))
@@ -65,7 +65,7 @@ impl Rack {
         (rtt_min / 4).saturating_mul(self.window_steps).min(srtt)
     }
 
-    /// A retransmission was for nothing; if the path reorders, the window may be too narrow.
+    /// A retransmission was spurious; if the path reorders, the window may be too narrow.
     pub(super) fn duplicate_was_told(&mut self) {
         self.duplicate_told |= self.reordering_seen;
     }
@@ -110,7 +110,7 @@ impl Rack {
     }
 }
 
-/// What one acknowledgement newly delivers.
+/// The segments newly delivered by one acknowledgement.
 #[derive(Clone, Debug)]
 pub(in crate::tcp::sender) struct Delivery {
     now: Instant,
@@ -156,7 +156,7 @@ impl Delivery {
         }
     }
 
-    /// Takes a segment that is acknowledged, as it was before; `by_sack` tells how.
+    /// Records an acknowledged segment in its former state; `by_sack` if a SACK block acknowledged it.
     pub(in crate::tcp::sender) fn see(&mut self, rack: &mut Rack, segment: &SentSegment, by_sack: bool) {
         if segment.is_sacked() {
             return;

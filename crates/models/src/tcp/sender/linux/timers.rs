@@ -6,16 +6,16 @@ use festina_units::{Duration, Instant};
 use super::super::{Phase, Sender, ack::Progress};
 use crate::tcp::config::TailProbe;
 
-/// Least time that is added to the timers of probes and reordering.
+/// Minimum time added to the timers of probes and reordering.
 const TIMER_MARGIN: Duration = Duration::from_millis(2);
-/// From this, doubled with each retry, follows how long a connection is kept alive.
+/// Doubled with each retry, this determines how long a connection is kept alive.
 const LEAST_RTO: Duration = Duration::from_millis(200);
-/// What the timer is set to when its time is over already.
+/// Timer value if the deadline has already passed.
 const SOON: Duration = Duration::from_micros(1);
 
 impl Sender {
-    /// Whether an acknowledgement sets the timer anew: it took something off, or it measures an RTT that is longer
-    /// than the first segment is under way.
+    /// Returns whether an acknowledgement restarts the timer: it acknowledged something, or it measures an RTT longer
+    /// than the age of the first segment.
     pub(super) fn restarts_timer(&self, now: Instant, progress: &Progress) -> bool {
         let measured_older = || {
             progress.sacked_sample.zip(self.board.first()).is_some_and(|(sampled, first)| {
@@ -32,14 +32,14 @@ impl Sender {
         }
     }
 
-    /// The timeout, from now on.
+    /// Starts the timeout from now.
     pub(super) fn start_transmission_timer(&mut self, now: Instant) {
         self.start_rto(now);
         (self.timers.probe_at, self.timers.reordering_at) = (None, None);
     }
 
-    /// The timeout again: in place of a probe or the reordering timer it counts from when the first segment was
-    /// sent, else from now.
+    /// Restarts the timeout. In place of a probe or the reordering timer it counts from the transmission of the first
+    /// segment, else from now.
     pub(in crate::tcp::sender) fn rearm_timeout(&mut self, now: Instant) {
         let Some(first) = self.board.first() else {
             (self.timers.rto_at, self.timers.probe_at, self.timers.reordering_at) = (None, None, None);
@@ -55,7 +55,7 @@ impl Sender {
         (self.timers.probe_at, self.timers.reordering_at) = (None, None);
     }
 
-    /// New data has left; `was_idle` says that nothing was outstanding before.
+    /// New data was sent; `was_idle` if nothing was outstanding before.
     pub(in crate::tcp::sender) fn new_data_left(&mut self, now: Instant, was_idle: bool) {
         if was_idle || self.timers.probe_at.is_some() {
             self.rearm_timeout(now);
@@ -91,7 +91,7 @@ impl Sender {
         true
     }
 
-    /// Sets the timer for what may only be reordered.
+    /// Sets the timer for segments that may only be reordered.
     pub(super) fn wait_for_reordering(&mut self, now: Instant, patience: Duration) {
         let timeout = (patience + TIMER_MARGIN).min(self.timers.rto(&self.config.rto));
         self.timers.reordering_at = Some(self.config.rto.clock.expiry(now, timeout));
@@ -107,7 +107,7 @@ impl Sender {
             if self.probe.end.is_some() {
                 self.rearm_timeout(now);
             } else {
-                // What leaves sets the timer.
+                // The segment that is sent next sets the timer.
                 self.timers.probe_at = None;
                 self.probe.due = true;
             }
@@ -138,8 +138,8 @@ impl Sender {
         self.rearm_timeout(now);
     }
 
-    /// The retransmission timer expired: what RACK does not think in flight is lost; ssthresh falls once for a
-    /// window, and F-RTO begins (RFC 5682 §3.1 step 1).
+    /// The retransmission timer expired: segments that RACK does not presume in flight are lost; ssthresh falls once
+    /// for a window, and F-RTO begins (RFC 5682 §3.1 step 1).
     fn time_out_as_linux(&mut self, now: Instant) -> bool {
         self.timers.rto_at = None;
         let repeats = self.timers.timeouts > 0;

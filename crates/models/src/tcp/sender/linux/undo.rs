@@ -2,16 +2,16 @@
 
 use festina_units::{Duration, Instant};
 
-/// A reduction that may turn out to be for nothing.
+/// A reduction that may turn out to be unnecessary.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Undo {
     /// `una` when it began; `None` if there is nothing to undo.
     marker: Option<u64>,
     /// Retransmissions that were not reported as duplicates; `None` before the first.
     unreported: Option<u32>,
-    /// When the first retransmission left.
+    /// Time of the first retransmission.
     first_retransmission: Option<Instant>,
-    /// cwnd in segments and ssthresh as they were.
+    /// cwnd in segments and ssthresh before the reduction.
     before: Option<(u32, Option<u64>)>,
 }
 
@@ -23,7 +23,7 @@ impl Undo {
         self.before = None;
     }
 
-    /// Keeps what cwnd and ssthresh are to be again.
+    /// Saves cwnd and ssthresh for an undo.
     pub(super) fn remember(&mut self, cwnd_segments: u32, ssthresh: Option<u64>) {
         self.before = Some((cwnd_segments, ssthresh));
     }
@@ -33,7 +33,7 @@ impl Undo {
         self.unreported = Some(self.unreported.unwrap_or(0) + 1);
     }
 
-    /// How long ago the first retransmission left.
+    /// Returns the time since the first retransmission.
     pub(super) fn retransmitting_for(&self, now: Instant) -> Duration {
         self.first_retransmission.map_or(Duration::ZERO, |first| now.saturating_duration_since(first))
     }
@@ -53,12 +53,12 @@ impl Undo {
         self.marker.is_some()
     }
 
-    /// Whether every retransmission was reported as a duplicate.
+    /// Returns whether every retransmission was reported as a duplicate.
     pub(super) fn all_were_needless(&self) -> bool {
         self.is_possible() && self.unreported == Some(0)
     }
 
-    /// Whether the echoed timestamp is of a segment that left before the first retransmission, if there was one
+    /// Returns whether the echoed timestamp belongs to a segment sent before the first retransmission, if there was one
     /// at all (RFC 4015).
     pub(super) fn is_older_than_retransmission(&self, echo: Option<Instant>) -> bool {
         match (self.first_retransmission, echo) {
@@ -72,7 +72,7 @@ impl Undo {
         self.is_possible() && (self.unreported == Some(0) || self.is_older_than_retransmission(echo))
     }
 
-    /// Ends it; returns cwnd and ssthresh as they are to be again.
+    /// Ends the undo; returns the cwnd and ssthresh to restore.
     pub(super) fn end(&mut self) -> Option<(u32, Option<u64>)> {
         self.marker = None;
         self.before
@@ -96,8 +96,8 @@ impl Reduction {
         self.sent = self.sent.saturating_add(segments);
     }
 
-    /// How many segments may leave after `delivered` more; `None` changes nothing. At least one leaves when the
-    /// reduction begins.
+    /// Returns how many segments may be sent after `delivered` more; `None` changes nothing. At least one is sent when
+    /// the reduction begins.
     pub(super) fn allowance(
         &mut self,
         delivered: u32,

@@ -135,7 +135,7 @@ impl Reassembly {
         Ok(found)
     }
 
-    /// Whether the chunk before may have been passed over with its message: no message that is held goes on behind it.
+    /// Returns whether the previous chunk may have been skipped with its message: no held message continues behind it.
     fn follows_skipped(&self, place: &Place<'_>) -> bool {
         let spot = *place.spot;
         place.skips_so_far == SkipsSoFar::Apart && spot.before_received && !self.is_open_before(spot)

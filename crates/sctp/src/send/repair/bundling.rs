@@ -1,7 +1,7 @@
 //! Chooses outstanding chunks that are bundled into a packet sent anyway, although they are not marked as lost.
 
 use festina_recovery::probe::joins_probe;
-use festina_recovery::redundancy::Rides;
+use festina_recovery::redundancy::Piggyback;
 use festina_units::{Duration, Instant};
 
 use crate::event::RetransmissionCause;
@@ -11,20 +11,20 @@ use crate::outstanding::Chunk;
 const COPY_SPACING_PARTS: u32 = 32;
 const COPY_SPACING_MIN: Duration = Duration::from_millis(2);
 
-/// In silence a chunk rides along again after this part of a round trip, so that all get their turn if they do not fit into one packet.
+/// In silence a chunk is bundled again after this part of a round trip, so that all get their turn if they do not fit into one packet.
 pub(super) const SILENT_TURN_PARTS: u32 = 4;
 
-/// The rule for one packet.
+/// The rule for one packet: which outstanding chunks it carries besides lost ones and new data.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::send) enum Companions {
+pub(in crate::send) enum Bundling {
     None,
-    /// In a probe: chunks whose acknowledgement is overdue (`None`: any), or all of them in silence.
+    /// In a probe: chunks whose acknowledgement is overdue (all without a `timeout`), or all of them in silence.
     Probe {
         timeout: Option<Duration>,
         silent: bool,
     },
     /// As many as fit into the `room_bytes` that would stay empty (P06 §3.3, §4.4).
-    Bundled {
+    Fill {
         room_bytes: usize,
     },
     /// Together with new data, by Festina's rule.
@@ -45,17 +45,17 @@ pub(in crate::send) enum Companions {
 pub(in crate::send) struct Redundant {
     /// Bytes that would stay empty.
     pub(super) room_bytes: usize,
-    /// Bytes that copies may add now; zero if there shall be no redundancy.
+    /// Bytes that copies may add now; zero without redundancy.
     pub(super) budget_bytes: usize,
     /// Maximum number of copies of a chunk before it is overdue.
-    pub(super) rides: Rides,
+    pub(super) piggyback: Piggyback,
     pub(super) srtt: Duration,
     /// A probe has not been answered for a while.
     pub(super) silent: bool,
 }
 
-impl Companions {
-    /// Returns the cause to report if the chunk rides along.
+impl Bundling {
+    /// Returns the cause to report if the chunk is bundled.
     pub(in crate::send) fn admit(&mut self, tsn: u64, chunk: &Chunk, now: Instant) -> Option<RetransmissionCause> {
         let bundled = RetransmissionCause::bundled(chunk.miss_indications);
         match self {
@@ -64,7 +64,7 @@ impl Companions {
                 let joins = timeout.is_none_or(|timeout| joins_probe(chunk.sent_at, now, timeout, *silent));
                 joins.then_some(RetransmissionCause::Probe)
             }
-            Self::Bundled { room_bytes } => {
+            Self::Fill { room_bytes } => {
                 if chunk.sent_at >= now || chunk.bytes() > *room_bytes {
                     return None;
                 }
@@ -80,8 +80,8 @@ impl Companions {
         }
     }
 
-    /// Returns whether new data stands behind the chunks in the packet.
-    pub(in crate::send) fn ride_with_new_data(&self) -> bool {
+    /// Returns whether new data follows the chunks in the packet.
+    pub(in crate::send) fn are_with_new_data(&self) -> bool {
         matches!(self, Self::Redundant(_))
     }
 }
@@ -93,7 +93,7 @@ impl Redundant {
             return false;
         }
         let in_turn = self.silent && age >= self.srtt / SILENT_TURN_PARTS;
-        let copy = self.rides.allow(tsn, chunk.transmissions)
+        let copy = self.piggyback.allow(tsn, chunk.transmissions)
             && age >= (self.srtt / COPY_SPACING_PARTS).max(COPY_SPACING_MIN)
             && bytes <= self.budget_bytes;
         if in_turn || copy {
