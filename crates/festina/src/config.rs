@@ -38,7 +38,7 @@ impl PartialEq for Config {
     }
 }
 
-/// The settings of an encrypted endpoint to which nobody has given an identity or a trust yet.
+/// The security of an endpoint that has neither an identity nor a trust.
 static NO_IDENTITY: LazyLock<Arc<Security>> = LazyLock::new(Arc::default);
 
 impl Default for Config {
@@ -124,8 +124,8 @@ impl Config {
 
 /// Loss recovery and congestion control.
 impl Config {
-    /// Sets everything that a loss-recovery profile decides: the mechanisms, the congestion controller, the peer timeout and ECN. What was set of
-    /// these before is lost.
+    /// Sets the mechanisms, the congestion controller, the peer timeout and ECN as a loss-recovery profile has them. Earlier calls that set one of
+    /// these have no effect.
     pub fn with_profile(mut self, profile: Profile) -> Self {
         let sctp::Config { mechanisms, congestion, peer_timeout, .. } = sctp::Config::with_profile(profile);
         (self.0.mechanisms, self.0.congestion, self.0.peer_timeout) = (mechanisms, congestion, peer_timeout);
