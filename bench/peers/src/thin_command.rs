@@ -46,6 +46,8 @@ pub(crate) struct ThinArguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &ThinArguments) -> io::Result<()> {
     let file = |folder: &Path, ending: &str| folder.join(format!("{}.{ending}", report::stem(arguments.rtt)));
+    // Before the measurement, which takes long.
+    arguments.out.as_deref().map_or(Ok(()), fs::create_dir_all)?;
     let csv = match &arguments.out {
         Some(folder) if arguments.render => fs::read_to_string(file(folder, "csv"))?,
         Some(folder) if !arguments.only.is_empty() && file(folder, "csv").exists() => {
