@@ -191,17 +191,21 @@ impl Association {
         unless_shut_down(poll_fn(|context| self.inner.poll_recv(context, &mut waiter, Source::Others)).await)
     }
 
-    /// Waits for a message and appends it to `messages`, together with all others that are available, at most `limit`. Returns their number: 0 only
-    /// after the last message of an association that was shut down gracefully, or if `limit` is 0.
+    /// Waits for a message and appends it to `messages`, together with all others that are available, at most `limit`. Returns their number,
+    /// which is 0 only if `limit` is 0, and `None` after the last message of an association that was shut down gracefully.
     ///
     /// Dropping the future before it is ready loses no message.
     ///
     /// # Errors
     /// The reason why the association has ended in another way, after the last message.
-    pub async fn recv_many(&self, messages: &mut Vec<ReceivedMessage>, limit: usize) -> Result<usize, ClosedReason> {
+    pub async fn recv_many(
+        &self,
+        messages: &mut Vec<ReceivedMessage>,
+        limit: usize,
+    ) -> Result<Option<usize>, ClosedReason> {
         let mut waiter = Waiter::reader(&*self.inner);
         let received = poll_fn(|context| self.inner.poll_recv_many(context, &mut waiter, messages, limit)).await;
-        unless_shut_down(received).map(Option::unwrap_or_default)
+        unless_shut_down(received)
     }
 
     /// Returns the next message if one is available.

@@ -122,8 +122,8 @@ impl Transport for FestinaBatches {
     async fn receive(Reader { association, messages }: &mut Reader) -> Result<u64, Failure> {
         messages.clear();
         match association.recv_many(messages, BATCH).await? {
-            0 => Err(ClosedReason::Shutdown.into()),
-            received => Ok(received.try_into()?),
+            Some(received) => Ok(received.try_into()?),
+            None => Err(ClosedReason::Shutdown.into()),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::Poll;
 
-use festina::{Association, ClosedReason, Duration, Message, PathStats, ReceivedMessage};
+use festina::{Association, Duration, Message, PathStats, ReceivedMessage};
 use festina_units::duration;
 
 use super::copies::Copies;
@@ -92,8 +92,8 @@ impl Channel {
         let Self { association, fresh, inbox, .. } = self;
         tokio::select! {
             biased;
-            received = receive(association.as_ref(), inbox) => Came::Important { goes_on: received.is_ok() },
-            received = fresh.receive() => Came::Fresh { goes_on: received.is_ok() },
+            goes_on = receive(association.as_ref(), inbox) => Came::Important { goes_on },
+            goes_on = fresh.receive() => Came::Fresh { goes_on },
         }
     }
 
@@ -230,13 +230,10 @@ fn message_of(outgoing: Outgoing) -> Message {
     Message { unordered: outgoing.unordered, ..Message::new(outgoing.payload).on_stream(stream) }
 }
 
-/// Messages of the collector; never ready without an association.
-pub(super) async fn receive(
-    association: Option<&Association>,
-    messages: &mut Vec<ReceivedMessage>,
-) -> Result<usize, ClosedReason> {
+/// Waits for messages of the collector. Returns `false` if its association has ended; never ready without one.
+pub(super) async fn receive(association: Option<&Association>, messages: &mut Vec<ReceivedMessage>) -> bool {
     match association {
-        Some(association) => association.recv_many(messages, MESSAGES_AT_ONCE).await,
+        Some(association) => matches!(association.recv_many(messages, MESSAGES_AT_ONCE).await, Ok(Some(_))),
         None => std::future::pending().await,
     }
 }

@@ -1,6 +1,6 @@
 //! Lines that are only worth sending while they are fresh: they wait here in the order of their priority until their association takes them.
 
-use festina::{Association, ClosedReason, Duration, Message, ReceivedMessage, Stats};
+use festina::{Association, Duration, Message, ReceivedMessage, Stats};
 use festina_units::duration;
 
 use super::channel::receive;
@@ -157,8 +157,8 @@ impl FreshLane {
         self.queue.forget_expired(now_us);
     }
 
-    /// Waits for a message of the collector; never ready without an association.
-    pub(super) async fn receive(&mut self) -> Result<usize, ClosedReason> {
+    /// Waits for messages of the collector. Returns `false` if its association has ended; never ready without one.
+    pub(super) async fn receive(&mut self) -> bool {
         receive(self.association.as_ref(), &mut self.inbox).await
     }
 

@@ -53,9 +53,10 @@ impl Burst {
             && now.saturating_duration_since(self.held_since) <= WAIT_MAX
     }
 
-    /// Has the next message wait.
+    /// Has the next message wait, however long earlier ones have waited.
     #[cfg(test)]
     pub(in crate::association) fn make_busy(&mut self) {
+        self.release();
         (self.last_at, self.messages) = (Instant::MAX, LONE_MAX);
     }
 
