@@ -26,6 +26,7 @@
 //! ```
 
 mod failure;
+pub(crate) mod platform;
 mod settings;
 
 use std::fmt;
@@ -183,11 +184,20 @@ pub struct Trust(TrustKind);
 
 #[derive(Clone)]
 enum TrustKind {
+    Platform,
     Roots(Vec<CertificateDer<'static>>),
     Fingerprints(Decision),
 }
 
 impl Trust {
+    /// Trusts certificates that a certificate authority of the operating system has signed, as browsers do. A server's certificate must also have the
+    /// name that the client asks for. The authorities are read once per process, at the first use: on Linux and other Unix systems from
+    /// the usual files or those that the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name, on macOS and Windows from the
+    /// system's store. If there are none, connecting fails with [`SecurityFailure::Settings`].
+    pub fn platform_roots() -> Self {
+        Self(TrustKind::Platform)
+    }
+
     /// Trusts certificates that these roots have signed, given as PEM. A server's certificate must also have the name that the client asks for.
     ///
     /// # Errors
@@ -223,6 +233,7 @@ impl Trust {
 impl fmt::Debug for Trust {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match &self.0 {
+            TrustKind::Platform => "platform roots".to_owned(),
             TrustKind::Roots(roots) => format!("{} roots", roots.len()),
             TrustKind::Fingerprints(_) => "fingerprints".to_owned(),
         };

@@ -20,7 +20,7 @@ use super::{Inner, lock};
 use crate::association::{Association, Core, Secure};
 use crate::config::Config;
 use crate::error::{BindError, ConnectError};
-use crate::security::{SecurityError, SecurityFailure, TlsSettings};
+use crate::security::{SecurityError, SecurityFailure, TlsSettings, platform};
 
 /// The smallest packet limit of the core.
 const PACKET_BYTES_MIN: usize = 384;
@@ -29,6 +29,7 @@ const PACKET_BYTES_MIN: usize = 384;
 #[derive(Debug)]
 pub(super) struct SecureSide {
     client: Option<Arc<ClientConfig>>,
+    needs_platform_roots: bool,
     /// Taken by the driver, which runs all handshakes of strangers without a lock.
     listener: Mutex<Option<Listener>>,
     can_listen: bool,
@@ -58,13 +59,13 @@ pub(super) fn core_config(config: Config) -> sctp::Config {
 impl SecureSide {
     pub(super) fn new(
         context: &Arc<sctp::Context>,
-        TlsSettings { client, server }: TlsSettings,
+        TlsSettings { client, server, needs_platform_roots }: TlsSettings,
         secret: [u8; 32],
     ) -> Result<Self, BindError> {
         let listener = server.map(|server| Listener::new(context, server, secret, HalfOpenLimits::default()));
         let listener = listener.transpose().map_err(|error| SecurityError::Settings(error.to_string()))?;
         let can_listen = listener.is_some();
-        Ok(Self { client, listener: Mutex::new(listener), can_listen })
+        Ok(Self { client, needs_platform_roots, listener: Mutex::new(listener), can_listen })
     }
 
     pub(super) fn can_listen(&self) -> bool {
@@ -86,6 +87,10 @@ impl SecureSide {
     ) -> Result<Core, SecurityFailure> {
         let unusable = |problem: String| SecurityFailure::Settings(problem);
         let tls = self.client.as_ref().ok_or_else(|| unusable("no trust in servers is set".to_owned()))?;
+        if self.needs_platform_roots {
+            // In the caller's thread, so that no handshake has to wait for the files.
+            platform::roots().map_err(unusable)?;
+        }
         let server_name = match &options.server_name {
             Some(name) => ServerName::try_from(name.clone())
                 .map_err(|_| unusable(format!("{name} is neither a host name nor an IP address")))?,

@@ -10,6 +10,7 @@ use rustls::server::{NoClientAuth, NoServerSessionStorage, ServerSessionMemoryCa
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
+use super::platform::{self, PlatformRoots};
 use super::{Identity, SecurityError, Trust, TrustKind, provider};
 
 /// Sessions that a server remembers for resumption.
@@ -36,6 +37,8 @@ pub struct Security {
 pub(crate) struct TlsSettings {
     pub(crate) client: Option<Arc<ClientConfig>>,
     pub(crate) server: Option<Arc<ServerConfig>>,
+    /// Connecting needs the roots of the operating system.
+    pub(crate) needs_platform_roots: bool,
 }
 
 impl Security {
@@ -86,7 +89,8 @@ impl Security {
     /// Uses settings of rustls 0.23 as they are, such as other verifiers, session stores or cryptography: `client` to connect, `server` to listen.
     /// All other settings are ignored. TLS 1.3 must be among the versions, and `TLS13_AES_128_GCM_SHA256` among the cipher suites.
     pub fn from_rustls(client: Option<Arc<ClientConfig>>, server: Option<Arc<ServerConfig>>) -> Self {
-        Self { custom: Some(TlsSettings { client, server }), ..Self::default() }
+        let custom = TlsSettings { client, server, needs_platform_roots: false };
+        Self { custom: Some(custom), ..Self::default() }
     }
 
     /// The settings for rustls.
@@ -106,7 +110,8 @@ impl Security {
             let problem = "early messages need sessions that are resumed, which skips the check of client certificates";
             return Err(SecurityError::Settings(problem.to_owned()));
         }
-        Ok(TlsSettings { client: client.map(Arc::new), server: server.map(Arc::new) })
+        let needs_platform_roots = matches!(self.server_trust, Some(Trust(TrustKind::Platform)));
+        Ok(TlsSettings { client: client.map(Arc::new), server: server.map(Arc::new), needs_platform_roots })
     }
 
     fn client(&self, trust: &Trust) -> Result<ClientConfig, SecurityError> {
@@ -114,6 +119,7 @@ impl Security {
             .with_protocol_versions(&[&TLS13])
             .map_err(SecurityError::of_tls)?;
         let builder = match &trust.0 {
+            TrustKind::Platform => builder.dangerous().with_custom_certificate_verifier(Arc::new(PlatformRoots)),
             TrustKind::Roots(roots) => builder.with_root_certificates(store(roots)?),
             TrustKind::Fingerprints(decision) => {
                 let verifier: Arc<dyn ServerCertVerifier> =
@@ -141,11 +147,8 @@ impl Security {
             .map_err(SecurityError::of_tls)?;
         let verifier: Arc<dyn ClientCertVerifier> = match self.client_trust.as_ref().map(|trust| &trust.0) {
             None => Arc::new(NoClientAuth),
-            Some(TrustKind::Roots(roots)) => {
-                WebPkiClientVerifier::builder_with_provider(Arc::new(store(roots)?), provider())
-                    .build()
-                    .map_err(|error| SecurityError::Settings(error.to_string()))?
-            }
+            Some(TrustKind::Platform) => signed_clients(platform::roots().map_err(SecurityError::Settings)?)?,
+            Some(TrustKind::Roots(roots)) => signed_clients(Arc::new(store(roots)?))?,
             Some(TrustKind::Fingerprints(decision)) => Arc::new(Pinned::deciding(provider(), Arc::clone(decision))),
         };
         let Identity { chain, key } = identity;
@@ -169,6 +172,13 @@ impl Security {
         }
         Ok(config)
     }
+}
+
+/// Verifies clients by roots.
+fn signed_clients(roots: Arc<RootCertStore>) -> Result<Arc<dyn ClientCertVerifier>, SecurityError> {
+    WebPkiClientVerifier::builder_with_provider(roots, provider())
+        .build()
+        .map_err(|error| SecurityError::Settings(error.to_string()))
 }
 
 fn store(roots: &[rustls::pki_types::CertificateDer<'static>]) -> Result<RootCertStore, SecurityError> {

@@ -16,7 +16,7 @@ use crate::encrypted::{CLIENT, SERVER, configs, encrypted_pair, server_settings,
 use crate::support::{endpoint, endpoint_with, in_time};
 
 /// A certificate authority, and an identity that it has signed for a name.
-fn signed(name: &str, authority: &str) -> (Vec<u8>, Identity) {
+pub(crate) fn signed(name: &str, authority: &str) -> (Vec<u8>, Identity) {
     let root_key = rcgen::KeyPair::generate().unwrap();
     let mut root = rcgen::CertificateParams::new(Vec::new()).unwrap();
     root.distinguished_name.push(rcgen::DnType::CommonName, format!("root of {authority}"));

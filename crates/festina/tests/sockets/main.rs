@@ -17,6 +17,7 @@ mod memory;
 mod moving;
 #[cfg(target_os = "linux")]
 mod path_mtu;
+mod platform;
 mod raw;
 mod sending;
 mod streams;
