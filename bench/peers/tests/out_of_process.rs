@@ -354,7 +354,7 @@ const EXPIRIES: [Expiry; 2] = [Expiry::WhenOverdue, Expiry::WhenMissing];
 
 /// Limits that no loss reaches.
 fn persistent() -> Config {
-    Config::default().with_association_retries(200, Duration::from_secs(300))
+    Config::plain().with_association_retries(200, Duration::from_secs(300))
 }
 
 async fn connect_with(address: SocketAddr, config: Config) -> Association {
@@ -376,7 +376,7 @@ async fn echoes_around_an_abandoned_message(
     let programs = programs()?;
     let mut server = Program::start(&programs.join(peer), &["server", "0"]);
     let relay = LossyRelay::start(server.address(), containing(b"lost"), Box::new(|_| false));
-    let association = connect_with(relay.address, Config::default().with_interleaving(interleaving)).await;
+    let association = connect_with(relay.address, Config::plain().with_interleaving(interleaving)).await;
     let send = async |message: Message| {
         association.send(message.with_ppid(PPID_BINARY)).await.expect("the association lives");
         association.drained().await.expect("the association lives");
@@ -407,20 +407,20 @@ async fn in_time(test: impl Future<Output = ()>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn festina_connects_to_usrsctp() {
-    in_time(festina_as_client("usrsctp-peer", false, Config::default())).await;
-    in_time(festina_as_client("usrsctp-peer", true, Config::default())).await;
+    in_time(festina_as_client("usrsctp-peer", false, Config::plain())).await;
+    in_time(festina_as_client("usrsctp-peer", true, Config::plain())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn festina_accepts_usrsctp() {
-    in_time(festina_as_server("usrsctp-peer", false, Config::default())).await;
-    in_time(festina_as_server("usrsctp-peer", true, Config::default())).await;
+    in_time(festina_as_server("usrsctp-peer", false, Config::plain())).await;
+    in_time(festina_as_server("usrsctp-peer", true, Config::plain())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn festina_connects_to_pion_with_data_and_with_i_data() {
     for interleaving in [false, true] {
-        let config = || Config::default().with_interleaving(interleaving);
+        let config = || Config::plain().with_interleaving(interleaving);
         in_time(festina_as_client("pion-peer", false, config())).await;
         in_time(festina_as_client("pion-peer", true, config())).await;
     }
@@ -429,7 +429,7 @@ async fn festina_connects_to_pion_with_data_and_with_i_data() {
 #[tokio::test(flavor = "multi_thread")]
 async fn festina_accepts_pion_with_data_and_with_i_data() {
     for interleaving in [false, true] {
-        let config = || Config::default().with_interleaving(interleaving);
+        let config = || Config::plain().with_interleaving(interleaving);
         in_time(festina_as_server("pion-peer", false, config())).await;
         in_time(festina_as_server("pion-peer", true, config())).await;
     }

@@ -38,7 +38,7 @@ fn port(number: usize) -> Result<u16, Failure> {
 }
 
 fn config(associations: usize) -> Config {
-    Config::default().with_associations_max(associations + 1).with_associations_per_address_max(associations + 1)
+    Config::plain().with_associations_max(associations + 1).with_associations_per_address_max(associations + 1)
 }
 
 /// The listening process, which answers one line for each command.

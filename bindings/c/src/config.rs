@@ -77,7 +77,7 @@ pub extern "C" fn festina_config_new(
     guard(|| {
         let config = config.ok_or_else(|| Failure::null("config"))?;
         let profile = profile(profile_name)?.unwrap_or_default();
-        config.write(Box::new(Config { settings: festina::Config::with_profile(profile) }));
+        config.write(Box::new(Config { settings: festina::Config::plain().with_profile(profile) }));
         Ok(())
     })
 }

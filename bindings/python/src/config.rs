@@ -43,7 +43,7 @@ impl Config {
     #[pyo3(signature = (*, profile = None, **settings))]
     fn new(profile: Option<&str>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let chosen = profile.map(str::parse::<Profile>).transpose().map_err(|error| Failure::invalid(&error))?;
-        let mut config = festina::Config::with_profile(chosen.unwrap_or_default());
+        let mut config = festina::Config::plain().with_profile(chosen.unwrap_or_default());
         let mut text: Vec<String> = profile.map(|profile| format!("profile={profile:?}")).into_iter().collect();
         for (name, value) in settings.into_iter().flatten() {
             if value.is_none() {

@@ -78,7 +78,7 @@ const PACKET_BYTES_MAX: usize = 65_480;
 
 /// Maximum size of a message of this command in bytes.
 fn message_bytes_max() -> usize {
-    Config::default().message_bytes_max()
+    Config::plain().message_bytes_max()
 }
 
 /// Settings of this command's endpoints.
@@ -101,7 +101,7 @@ pub(crate) struct RecoveryArgs {
 
 fn congestion_help() -> String {
     let (choices, profile) = (args::one_of(CongestionControl::all()), Profile::default());
-    let default = Config::with_profile(profile).congestion();
+    let default = Config::plain().with_profile(profile).congestion();
     format!(
         "Congestion control, {choices}; the profile's own if left out, which is \
          {default} with {profile}"
@@ -110,7 +110,7 @@ fn congestion_help() -> String {
 
 impl RecoveryArgs {
     fn config(&self) -> Config {
-        let config = Config::with_profile(self.profile);
+        let config = Config::plain().with_profile(self.profile);
         let congestion = self.congestion.unwrap_or(config.congestion());
         let config =
             config.with_congestion(congestion).with_send_delay(self.send_delay).with_peer_timeout(PEER_TIMEOUT);

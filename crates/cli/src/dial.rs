@@ -85,11 +85,10 @@ mod tests {
     #[tokio::test]
     async fn the_second_address_is_reached_although_the_first_one_is_silent() {
         let mute = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is free");
-        let server =
-            Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into(), Config::default()).await.expect("loopback is free");
+        let server = Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into(), Config::plain()).await.expect("loopback is free");
         let listener = server.listen(DEFAULT_SCTP_PORT).expect("the port is free");
         let addresses = [mute.local_addr().expect("bound"), server.local_addr()];
-        let dialer = Dialer::new(Config::default(), ConnectOptions::default());
+        let dialer = Dialer::new(Config::plain(), ConnectOptions::default());
         let opened = Cell::new(0);
         let (_, association) =
             dialer.connect(&addresses, |_| opened.set(opened.get() + 1)).await.expect("the second answers");

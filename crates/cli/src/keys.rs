@@ -43,7 +43,7 @@ impl SecurityArgs {
     /// The settings of a listener, and its fingerprint if it encrypts.
     pub(crate) fn of_listener(&self, config: Config) -> Result<(Config, Option<Fingerprint>)> {
         if !self.secure {
-            return Ok((config.with_plain_sctp(), None));
+            return Ok((config, None));
         }
         let identity = own_identity(&folder()?)?;
         let fingerprint = identity.fingerprint();
@@ -55,7 +55,7 @@ impl ServerTrustArgs {
     /// The settings of a client of a peer that the user calls `name`, and the judge of its key if it encrypts.
     pub(crate) fn of_client(&self, config: Config, name: &str) -> Result<(Config, Option<Acquaintance>)> {
         if !self.security.secure {
-            return Ok((config.with_plain_sctp(), None));
+            return Ok((config, None));
         }
         let folder = folder()?;
         let identity = own_identity(&folder)?;

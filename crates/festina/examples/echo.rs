@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn listen(address: SocketAddr) -> Result<(), Box<dyn Error>> {
-    let endpoint = Endpoint::bind(address, Config::default()).await?;
+    let endpoint = Endpoint::bind(address, Config::plain()).await?;
     let listener = endpoint.listen(DEFAULT_SCTP_PORT)?;
     println!("listening on {}", endpoint.local_addr());
     while let Some(association) = listener.accept().await {
@@ -48,7 +48,7 @@ async fn echo(association: Association) {
 
 async fn send(address: SocketAddr, text: &str) -> Result<(), Box<dyn Error>> {
     let local: SocketAddr = if address.is_ipv4() { "0.0.0.0:0".parse()? } else { "[::]:0".parse()? };
-    let endpoint = Endpoint::bind(local, Config::default()).await?;
+    let endpoint = Endpoint::bind(local, Config::plain()).await?;
     let association = endpoint.connect(address).await?;
     let sent_at = festina::now();
     association.send(Message::new(text.to_owned())).await?;

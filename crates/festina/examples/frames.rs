@@ -108,7 +108,7 @@ fn serve(server: &Endpoint, frames: u32) -> Result<(usize, u32, u32)> {
 
 /// The clients' loop: connects them all at once, and plays until the server ends.
 fn play(server: SocketAddr, frames: u32) -> Result<Vec<u32>> {
-    let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, Config::default())?;
+    let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain())?;
     let host = server.to_string();
     let mut connecting: Vec<Option<Connecting>> =
         (0..CLIENTS).map(|_| Some(endpoint.start_connect(&host, ConnectOptions::default()))).collect();
@@ -137,7 +137,7 @@ fn play(server: SocketAddr, frames: u32) -> Result<Vec<u32>> {
 }
 
 fn run(frames: u32) -> Result<Summary> {
-    let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::default())?;
+    let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain())?;
     let address = server.local_addr();
     let clients = thread::spawn(move || play(address, frames));
     let (players_most, inputs, late_frames) = serve(&server, frames)?;

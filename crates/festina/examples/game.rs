@@ -256,7 +256,7 @@ fn runtime() -> std::io::Result<Runtime> {
 }
 
 fn config(profile: Profile) -> Config {
-    Config::with_profile(profile).with_rto_initial(RTO_INITIAL)
+    Config::plain().with_profile(profile).with_rto_initial(RTO_INITIAL)
 }
 
 /// Returns `reading` at the beginning and at the end of the measured window, once the last messages have had their time to arrive.

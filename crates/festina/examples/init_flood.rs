@@ -39,7 +39,7 @@ fn main() -> Result<(), Failure> {
     let (server, tid) = endpoints.recv()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+        let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
         let association = client.connect(server.local_addr()).await?;
         report("quiet", &mut ping(&association, duration).await?);
 
@@ -61,7 +61,7 @@ fn serve(told: &mpsc::Sender<(Endpoint, String)>) -> Result<(), Failure> {
     let tid = std::fs::read_link("/proc/thread-self").map(|path| path.display().to_string()).unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+        let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
         let listener = endpoint.listen(DEFAULT_SCTP_PORT)?;
         told.send((endpoint, tid))?;
         while let Some(association) = listener.accept().await {

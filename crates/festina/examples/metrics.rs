@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 async fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [messages, scrapes] = &arguments[..] else { return Err("usage: metrics ADDRESS METRICS_ADDRESS".into()) };
-    let endpoint = Endpoint::bind(messages.parse()?, Config::default()).await?;
+    let endpoint = Endpoint::bind(messages.parse()?, Config::plain()).await?;
     let listener = endpoint.listen(DEFAULT_SCTP_PORT)?;
     let scrapes = TcpListener::bind(scrapes.parse::<SocketAddr>()?).await?;
     println!("listening on {}, metrics on http://{}/metrics", endpoint.local_addr(), scrapes.local_addr()?);

@@ -22,10 +22,10 @@ const WORTH: Duration = Duration::from_millis(50);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let station = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+    let station = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
     let listener = station.listen(DEFAULT_SCTP_PORT)?;
     // A small buffer: old readings wait in the application, which can drop them, and not in the transport.
-    let config = Config::default().with_send_buffer_bytes(16_384);
+    let config = Config::plain().with_send_buffer_bytes(16_384);
     let sensor = Endpoint::bind("127.0.0.1:0".parse()?, config).await?;
     let association = sensor.connect(station.local_addr()).await?;
     let listening = tokio::spawn(async move {

@@ -97,9 +97,9 @@ impl Association {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+    /// # let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
     /// # let listener = server.listen(DEFAULT_SCTP_PORT)?;
-    /// # let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+    /// # let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
     /// # let association = client.connect(server.local_addr()).await?;
     /// # let _peer = listener.accept().await;
     /// // The position of player 7: useful for 100 ms, and useless once there is a newer one.

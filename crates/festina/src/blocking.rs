@@ -16,9 +16,9 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let second = Duration::from_secs(1);
-//! let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::default())?;
+//! let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain())?;
 //! let listener = server.listen(DEFAULT_SCTP_PORT)?;
-//! let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::default())?;
+//! let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain())?;
 //! let near = client.connect(&server.local_addr().to_string(), ConnectOptions::default())?;
 //! let far = listener.accept(second)?.ok_or("the endpoint is closed")?;
 //!

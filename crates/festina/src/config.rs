@@ -1,6 +1,6 @@
 //! Settings of an endpoint. Only methods are public, so that new settings do not break existing code.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use festina_sctp::recovery::Mechanisms;
 use festina_sctp::recovery::redundancy::Redundancy;
@@ -14,10 +14,14 @@ use crate::security::Security;
 /// Settings of an endpoint and of its associations. Each method returns the settings with one changed. Ranges are checked by [`Config::validate`] and
 /// when an endpoint is bound. The defaults follow RFC 9260 §16, except for Festina's own loss recovery and congestion control.
 ///
+/// By default associations are encrypted. Listening then needs an identity, and servers are trusted whose certificate a certificate authority of the
+/// operating system has signed: [`with_security`](Self::with_security). [`plain`](Self::plain) speaks plain SCTP.
+///
 /// ```
 /// use festina::{Config, Duration, Profile};
 ///
-/// let config = Config::with_profile(Profile::Rfc9260)
+/// let config = Config::default()
+///     .with_profile(Profile::Rfc9260)
 ///     .with_send_buffer_bytes(64 << 10)
 ///     .with_peer_timeout(Duration::from_secs(10));
 /// assert_eq!(config.send_buffer_bytes(), 64 << 10);
@@ -34,9 +38,19 @@ impl PartialEq for Config {
     }
 }
 
+/// The default settings of encryption.
+static ENCRYPTED: LazyLock<Arc<Security>> = LazyLock::new(Arc::default);
+
 impl Default for Config {
     fn default() -> Self {
-        Self::with_profile(Profile::Festina)
+        Self(sctp::Config::default(), Some(Arc::clone(&ENCRYPTED))).with_profile(Profile::Festina)
+    }
+}
+
+impl Config {
+    /// Returns the default settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated.
+    pub fn plain() -> Self {
+        Self(sctp::Config::default(), None).with_profile(Profile::Festina)
     }
 }
 
@@ -110,11 +124,14 @@ impl Config {
 
 /// Loss recovery and congestion control.
 impl Config {
-    /// Returns the default settings with another loss-recovery profile.
-    pub fn with_profile(profile: Profile) -> Self {
+    /// Sets everything that a loss-recovery profile decides: the mechanisms, the congestion controller, the peer timeout and ECN. What was set of
+    /// these before is lost.
+    pub fn with_profile(mut self, profile: Profile) -> Self {
+        let sctp::Config { mechanisms, congestion, peer_timeout, .. } = sctp::Config::with_profile(profile);
+        (self.0.mechanisms, self.0.congestion, self.0.peer_timeout) = (mechanisms, congestion, peer_timeout);
         // The core turns ECN off, since it cannot know whether its caller sees the IP header. This crate does.
-        let carrier = sctp::Carrier { ecn: profile == Profile::Festina, ..sctp::Carrier::default() };
-        Self(sctp::Config { carrier, ..sctp::Config::with_profile(profile) }, None)
+        self.0.carrier.ecn = profile == Profile::Festina;
+        self
     }
 
     /// Sets the loss-recovery mechanisms of the sender. The default is those of [`Profile::Festina`].
@@ -139,15 +156,10 @@ impl Config {
 
 /// Encryption.
 impl Config {
-    /// Encrypts all associations of the endpoint. It speaks nothing else then: [`security`](crate::security).
+    /// Sets the identity of this side, the peers that it trusts, and what else concerns encryption. The endpoint speaks nothing but encrypted
+    /// associations: [`security`](crate::security). By default, it trusts the roots of the operating system to connect, and has no identity, so that it cannot listen.
     pub fn with_security(mut self, security: Security) -> Self {
         self.1 = Some(Arc::new(security));
-        self
-    }
-
-    /// Speaks plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated. This is the default for now.
-    pub fn with_plain_sctp(mut self) -> Self {
-        self.1 = None;
         self
     }
 }
@@ -485,7 +497,8 @@ mod tests {
     #[test]
     fn every_method_sets_its_field_of_the_core_and_stays_in_range() {
         let seconds = Duration::from_secs;
-        let config = Config::with_profile(Profile::Rack)
+        let config = Config::plain()
+            .with_profile(Profile::Rack)
             .with_congestion(CongestionControl::Cubic)
             .with_peer_timeout(seconds(2))
             .with_heartbeat_interval(None)
@@ -529,7 +542,7 @@ mod tests {
 
     #[test]
     fn a_smaller_send_buffer_brings_its_low_water_mark_down_and_a_larger_one_leaves_it() {
-        let low_water = |bytes| Config::default().with_send_buffer_bytes(bytes).into_core().limits.send_low_water_bytes;
+        let low_water = |bytes| Config::plain().with_send_buffer_bytes(bytes).into_core().limits.send_low_water_bytes;
         assert_eq!(low_water(4_000), 4_000);
         assert_eq!(low_water(16 << 20), sctp::Limits::default().send_low_water_bytes);
     }
@@ -537,11 +550,8 @@ mod tests {
     #[test]
     fn a_send_delay_is_a_target_of_the_send_buffer() {
         let delay = Duration::from_millis(50);
-        assert_eq!(Config::default().with_send_delay(delay).send_buffer(), SendBufferPolicy::Target(delay));
-        assert_eq!(
-            Config::default().with_send_delay(delay).with_send_delay(None).send_buffer(),
-            SendBufferPolicy::Fixed
-        );
-        assert!(Config::default().with_send_delay(Duration::ZERO).validate().is_err());
+        assert_eq!(Config::plain().with_send_delay(delay).send_buffer(), SendBufferPolicy::Target(delay));
+        assert_eq!(Config::plain().with_send_delay(delay).with_send_delay(None).send_buffer(), SendBufferPolicy::Fixed);
+        assert!(Config::plain().with_send_delay(Duration::ZERO).validate().is_err());
     }
 }

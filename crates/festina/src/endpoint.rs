@@ -14,6 +14,7 @@ pub(crate) mod outbox;
 mod packets;
 mod pause;
 pub(crate) mod refusals;
+mod requests;
 mod secure;
 mod shared;
 mod sieve;
@@ -37,6 +38,7 @@ use self::driver::Driver;
 pub use self::lower::{Incoming, LowerLayer, MemoryNetwork, MemorySocket, Outgoing};
 pub use self::observe::SeenPacket;
 pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions, Request};
+pub use self::requests::PendingRequest;
 pub(crate) use self::shared::Shared;
 use self::socket::Socket;
 pub(crate) use self::timers::Entry;
@@ -78,11 +80,13 @@ impl Endpoint {
     /// Peers are then identified by their IP address alone; the UDP port of a [`SocketAddr`] is ignored.
     ///
     /// # Errors
-    /// As for [`Endpoint::bind`]; [`BindError::Socket`] with `PermissionDenied` if the privilege is missing. Encrypted associations need UDP.
+    /// As for [`Endpoint::bind`]; [`BindError::Socket`] with `PermissionDenied` if the privilege is missing. Encrypted associations need UDP: the
+    /// settings have to begin with [`Config::plain`].
     #[cfg(unix)]
     pub async fn bind_raw(address: std::net::IpAddr, config: Config) -> Result<Self, BindError> {
         if config.security().is_some() {
-            return Err(crate::security::SecurityError::Settings("encrypted associations need UDP".to_owned()).into());
+            let problem = "encrypted associations need UDP; plain SCTP begins with Config::plain";
+            return Err(crate::security::SecurityError::Settings(problem.to_owned()).into());
         }
         Self::start(SocketAddr::new(address, 0), config, || Socket::bind_raw(address)).await
     }
@@ -261,10 +265,10 @@ mod tests {
     #[tokio::test]
     async fn packets_for_which_the_socket_has_no_room_leave_later() {
         let address = "127.0.0.1:0".parse().unwrap();
-        let server = Endpoint::bind(address, Config::default()).await.unwrap();
+        let server = Endpoint::bind(address, Config::plain()).await.unwrap();
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
         // A socket that the runtime has not looked at yet refuses to send, just as a full one does.
-        let (shared, bell) = Shared::new(Socket::bind_udp(address).unwrap(), Config::default()).unwrap();
+        let (shared, bell) = Shared::new(Socket::bind_udp(address).unwrap(), Config::plain()).unwrap();
         let client = Endpoint::new(shared.clone());
         tokio::spawn(Driver::new(shared, bell));
         let before_the_init_is_repeated =
@@ -280,7 +284,7 @@ mod tests {
     #[tokio::test]
     async fn an_endpoint_stays_until_what_it_has_to_send_has_left() {
         let socket = Socket::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
-        let (shared, _bell) = Shared::new(socket, Config::default()).unwrap();
+        let (shared, _bell) = Shared::new(socket, Config::plain()).unwrap();
         assert!(shared.is_abandoned());
         let mut unsent = outbox::Outbox::default();
         unsent.buffer().extend_from_slice(b"packet");
@@ -298,8 +302,8 @@ mod tests {
     async fn no_call_follows_one_that_emptied_the_socket() {
         let address = "127.0.0.1:0".parse().unwrap();
         let (server, client) = (
-            Endpoint::bind(address, Config::default()).await.unwrap(),
-            Endpoint::bind(address, Config::default()).await.unwrap(),
+            Endpoint::bind(address, Config::plain()).await.unwrap(),
+            Endpoint::bind(address, Config::plain()).await.unwrap(),
         );
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
         let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
@@ -319,9 +323,9 @@ mod tests {
     #[tokio::test]
     async fn the_system_sifts_a_flood_of_inits_and_lets_all_pass_when_it_is_over() {
         let address = "127.0.0.1:0".parse().unwrap();
-        let strict = Config::default().with_strays_per_second_max(1);
+        let strict = Config::plain().with_strays_per_second_max(1);
         let (server, client) =
-            (Endpoint::bind(address, strict).await.unwrap(), Endpoint::bind(address, Config::default()).await.unwrap());
+            (Endpoint::bind(address, strict).await.unwrap(), Endpoint::bind(address, Config::plain()).await.unwrap());
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
         let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
         let (near, far) = (near.unwrap(), far.unwrap());
@@ -362,7 +366,7 @@ mod tests {
     async fn who_began_an_association_remembers_its_destination_after_the_end_and_nobody_else_does() {
         let address = "127.0.0.1:0".parse().unwrap();
         for destinations_max in [10, 0] {
-            let config = Config::default().with_destination_memory(destinations_max, Duration::from_secs(600));
+            let config = Config::plain().with_destination_memory(destinations_max, Duration::from_secs(600));
             let server = Endpoint::bind(address, config.clone()).await.unwrap();
             let client = Endpoint::bind(address, config).await.unwrap();
             let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
@@ -389,8 +393,8 @@ mod tests {
     async fn a_socket_that_cannot_receive_is_asked_rarely_and_works_again_when_it_can() {
         let address = "127.0.0.1:0".parse().unwrap();
         let (server, client) = (
-            Endpoint::bind(address, Config::default()).await.unwrap(),
-            Endpoint::bind(address, Config::default()).await.unwrap(),
+            Endpoint::bind(address, Config::plain()).await.unwrap(),
+            Endpoint::bind(address, Config::plain()).await.unwrap(),
         );
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
         let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());

@@ -51,7 +51,9 @@ pub enum ListenError {
     #[error("SCTP port {0} of this endpoint already has a listener")]
     PortInUse(u16),
     /// Caller: the endpoint is encrypted and has no certificate to show.
-    #[error("an encrypted endpoint needs an identity to listen")]
+    #[error(
+        "an encrypted endpoint needs an identity to listen (Security::with_identity); plain SCTP begins with Config::plain"
+    )]
     NoIdentity,
     /// Caller: the endpoint was closed.
     #[error("the endpoint is closed")]

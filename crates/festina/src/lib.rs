@@ -15,8 +15,8 @@
 //! | [`BindError`], [`ListenError`], [`ConnectError`] | errors when opening, listening and connecting |
 //! | [`SendError`], [`ClosedReason`] | errors of an open association, and why it ended |
 //!
-//! **By default nothing is encrypted, and no peer is authenticated**: anyone on the path can read, change and inject messages. [`security`] encrypts all
-//! associations of an endpoint with TLS 1.3. `docs/security.md` in the repository describes attackers and limits.
+//! **Associations are encrypted** with TLS 1.3, and each side decides whom it trusts: [`security`]. [`Config::plain`] speaks SCTP as unmodified peers
+//! do: anyone on the path can read, change and inject messages. `docs/security.md` in the repository describes attackers and limits.
 //!
 //! **Threads.** [`Association::send`] runs the protocol and makes the system call in the caller's thread, without a hand-over to another task. In a
 //! burst (more than eight messages with less than 20 us between them), later messages are sent in groups, by the caller's thread or by the background
@@ -38,11 +38,16 @@
 //! `prometheus-client`.
 //!
 //! ```
+//! use festina::security::{Identity, Security, Trust};
 //! use festina::{Config, DEFAULT_SCTP_PORT, Endpoint, Message};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+//! let identity = Identity::self_signed("game.example")?;
+//! let trust = Trust::fingerprints([identity.fingerprint()]);
+//!
+//! let config = Config::default().with_security(Security::new().with_identity(identity));
+//! let server = Endpoint::bind("127.0.0.1:0".parse()?, config).await?;
 //! let listener = server.listen(DEFAULT_SCTP_PORT)?;
 //! let address = server.local_addr();
 //!
@@ -54,7 +59,8 @@
 //!     Ok::<_, festina::SendError>(())
 //! });
 //!
-//! let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+//! let config = Config::default().with_security(Security::new().with_server_trust(trust));
+//! let client = Endpoint::bind("127.0.0.1:0".parse()?, config).await?;
 //! let association = client.connect(address).await?;
 //! association.send(Message::new("make haste slowly").on_stream(7)).await?;
 //! let answer = association.recv().await?;
@@ -82,10 +88,12 @@ pub mod security;
 pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Stream, StreamReader, Streams};
 pub use clock::now;
 pub use config::Config;
-pub use endpoint::{Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, Request, SeenPacket};
+pub use endpoint::{
+    Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, PendingRequest, Request, SeenPacket,
+};
 pub use endpoint::{Incoming, LowerLayer, MemoryNetwork, MemorySocket, Outgoing};
 pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError};
-pub use listener::Listener;
+pub use listener::{Listener, Requests};
 #[cfg(feature = "prometheus")]
 pub use metrics::{ASSOCIATIONS_SHOWN_MAX, Metrics};
 

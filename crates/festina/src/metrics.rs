@@ -35,7 +35,7 @@ pub const ASSOCIATIONS_SHOWN_MAX: usize = 100;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+/// let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
 /// let metrics = Metrics::default();
 /// metrics.show_endpoint(&endpoint);
 /// let mut registry = Registry::default();
@@ -331,7 +331,7 @@ mod tests {
     use crate::{Config, DEFAULT_SCTP_PORT, Message};
 
     async fn endpoint() -> Endpoint {
-        Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::default()).await.unwrap()
+        Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).await.unwrap()
     }
 
     fn page(metrics: &Metrics) -> String {

@@ -1,6 +1,7 @@
 //! Encryption and identity: TLS 1.3 inside the handshake.
 //!
-//! An endpoint whose [`Config`](crate::Config) has a [`Security`] encrypts everything and speaks nothing else. There is no fallback to plain SCTP.
+//! An endpoint encrypts everything and speaks nothing else, unless its settings begin with [`Config::plain`](crate::Config::plain). There is no
+//! fallback to plain SCTP.
 //!
 //! ```
 //! use festina::security::{Identity, Security, Trust};
@@ -114,9 +115,7 @@ impl Identity {
             PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
             _ => "PRIVATE KEY",
         };
-        let blocks = self.chain_der().map(|certificate| Pem::new("CERTIFICATE", certificate));
-        let blocks: Vec<_> = blocks.chain([Pem::new(label, self.key_der())]).collect();
-        pem::encode_many_config(&blocks, EncodeConfig::new().set_line_ending(LineEnding::LF))
+        write_pem(&self.chain, Some(Pem::new(label, self.key_der())))
     }
 
     /// Takes DER: the chain, the own certificate first, and the private key (PKCS #8, PKCS #1 or SEC 1).
@@ -173,6 +172,13 @@ impl fmt::Debug for Identity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Identity").field("fingerprint", &self.fingerprint()).finish_non_exhaustive()
     }
+}
+
+/// Certificates and other blocks as PEM.
+fn write_pem(chain: &[CertificateDer<'_>], others: Option<Pem>) -> String {
+    let blocks = chain.iter().map(|certificate| Pem::new("CERTIFICATE", certificate.as_ref()));
+    let blocks: Vec<_> = blocks.chain(others).collect();
+    pem::encode_many_config(&blocks, EncodeConfig::new().set_line_ending(LineEnding::LF))
 }
 
 /// Decides on the fingerprint of a peer's certificate.
@@ -254,6 +260,11 @@ impl PeerIdentity {
     /// Returns the fingerprint of the peer's own certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         self.0.first().map(Fingerprint::of).expect("the chain is never empty")
+    }
+
+    /// Writes the certificate chain as PEM (RFC 7468), the peer's own certificate first.
+    pub fn to_pem(&self) -> String {
+        write_pem(&self.0, None)
     }
 
     /// Returns the certificate chain as DER, the peer's own certificate first.

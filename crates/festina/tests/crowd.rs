@@ -41,7 +41,7 @@ impl Host {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(server).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-        Self { socket, server, context: Context::new(Config::default().into_core(), [7; 16]).unwrap() }
+        Self { socket, server, context: Context::new(Config::plain().into_core(), [7; 16]).unwrap() }
     }
 
     /// Whether the server took the association.
@@ -75,10 +75,10 @@ impl Host {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_address_gets_as_many_associations_as_the_default_allows_whatever_it_asks_for() {
-    let server = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::default()).await.unwrap();
-    let allowed = Config::default().associations_per_address_max();
+    let server = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).await.unwrap();
+    let allowed = Config::plain().associations_per_address_max();
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
-    let client = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::default()).await.unwrap();
+    let client = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).await.unwrap();
     let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
     let (near, far) = (near.unwrap(), far.unwrap());
     tokio::spawn(async move {

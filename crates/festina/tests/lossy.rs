@@ -34,7 +34,7 @@ fn without_timeouts() -> Config {
     // A machine that pauses for seconds makes a silence, after which Festina would leave the rest to the timeout; with linear
     // timeouts without a cap it does not.
     thin.backoff = Profile::Petlund2010.mechanisms().thin.backoff;
-    Config::default().with_mechanisms(Mechanisms { thin, normal: thin, ..festina }).with_rto_max(ENDLESS_RTO)
+    Config::plain().with_mechanisms(Mechanisms { thin, normal: thin, ..festina }).with_rto_max(ENDLESS_RTO)
 }
 
 /// Two ends of an association through a proxy.
@@ -49,7 +49,7 @@ struct Pair {
 
 async fn pair_through(link: LinkConfig, config: Config, seed: u64) -> Pair {
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = Endpoint::bind(address, Config::default()).await.unwrap();
+    let server = Endpoint::bind(address, Config::plain()).await.unwrap();
     let client = Endpoint::bind(address, config).await.unwrap();
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let proxy = UdpProxy::bind(address, server.local_addr(), link.clone(), link, seed).unwrap().spawn().unwrap();
@@ -81,7 +81,7 @@ async fn receive_all(association: &Association, messages: u32) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_arrives_once_and_in_order_through_a_bad_network_in_both_directions() {
     const MESSAGES: u32 = 500;
-    let Pair { near, far, proxy, _client } = pair_through(bad_link(), Config::default(), 1).await;
+    let Pair { near, far, proxy, _client } = pair_through(bad_link(), Config::plain(), 1).await;
     let exchange = async {
         tokio::join!(
             send_all(&near, MESSAGES),

@@ -73,7 +73,7 @@ async fn exchange(ends: &[(Association, Association)]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_associations_exchange_messages_and_cost_little_when_idle() {
     let address = "127.0.0.1:0".parse().unwrap();
-    let config = Config::default()
+    let config = Config::plain()
         .with_heartbeat_interval(HEARTBEAT_INTERVAL)
         .with_associations_per_address_max(ASSOCIATIONS as usize);
     let server = Endpoint::bind(address, config.clone()).await.unwrap();

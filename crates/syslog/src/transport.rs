@@ -41,7 +41,7 @@ pub(crate) fn config_for_collector() -> Config {
 const STREAMS_MAX: u16 = 1 + PRIORITIES as u16 * (STREAMS as u16 + 1);
 
 pub(crate) fn config() -> Config {
-    Config::default()
+    Config::plain()
         .with_scheduler(StreamScheduler::Priority)
         .with_interleaving(true)
         .with_peer_timeout(PEER_TIMEOUT)

@@ -24,7 +24,7 @@ async fn marks_are_reported_to_usrsctp_and_by_it_and_answered() {
 async fn exchange_over_a_wire_that_marks() {
     let Some(programs) = programs() else { return };
     let mut server = Program::start(&programs.join("usrsctp-peer"), &["server", "0", "marking"]);
-    let bound = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Config::default()).await;
+    let bound = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Config::plain()).await;
     let endpoint = bound.expect("loopback is free");
     let chunks: Arc<[[AtomicUsize; 2]; 2]> = Arc::default();
     let counters = chunks.clone();

@@ -20,7 +20,7 @@ impl Transport for Festina {
     async fn connect(_: usize) -> Result<[End<Self>; 2], Failure> {
         let end =
             |(association, endpoint): Held| End { sender: (association.clone(), endpoint), receiver: association };
-        Ok(connected(Config::default(), Config::default()).await?.map(end))
+        Ok(connected(Config::plain(), Config::plain()).await?.map(end))
     }
 
     async fn send((association, _): &Held, message: Bytes) -> Result<(), Failure> {

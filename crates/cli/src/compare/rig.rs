@@ -160,12 +160,12 @@ fn cost(network: &ProxyCounters) -> Cost {
 
 /// How the server behaves: the same for every profile, a standard receiver.
 pub(super) fn server_config(scenario: &Scenario) -> Config {
-    Config::with_profile(Profile::Rfc9260).with_sack_delay(scenario.sack_delay)
+    Config::plain().with_profile(Profile::Rfc9260).with_sack_delay(scenario.sack_delay)
 }
 
 /// How a client of the profile behaves.
 pub(super) fn client_config(scenario: &Scenario, profile: Profile) -> Config {
-    let config = Config::with_profile(profile);
+    let config = Config::plain().with_profile(profile);
     let congestion = scenario.congestion.unwrap_or(config.congestion());
     config.with_congestion(congestion).with_rto_initial(scenario.rto_initial()).with_sack_delay(scenario.sack_delay)
 }

@@ -44,7 +44,7 @@ fn profiles_help() -> String {
 
 fn congestion_help() -> String {
     let (choices, profile) = (args::one_of(CongestionControl::all()), Profile::default());
-    let own = Config::with_profile(profile).congestion();
+    let own = Config::plain().with_profile(profile).congestion();
     format!(
         "Congestion control of all profiles, {choices}; if left out each has its own, which is {own} with {profile}"
     )

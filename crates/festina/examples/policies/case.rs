@@ -84,7 +84,8 @@ pub(crate) fn all() -> Vec<Case> {
 impl Case {
     pub(crate) fn config(&self) -> Config {
         // The limits of RFC 9260 would rightly end some associations that lose 20 %.
-        let mut config = Config::with_profile(self.profile)
+        let mut config = Config::plain()
+            .with_profile(self.profile)
             .with_interleaving(self.interleaving)
             .with_handshake_retries(40)
             .with_association_retries(200, Duration::from_secs(300))

@@ -20,9 +20,9 @@ use crate::error::{StreamTaken, TryRecvError};
 /// # use festina::{Config, DEFAULT_SCTP_PORT, Endpoint};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+/// # let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
 /// # let listener = server.listen(DEFAULT_SCTP_PORT)?;
-/// # let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+/// # let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
 /// # let association = client.connect(server.local_addr()).await?;
 /// # let peer = listener.accept().await.ok_or("closed")?;
 /// // A separate task can read the chat; everything else comes from `recv`.

@@ -117,11 +117,11 @@ mod tests {
 
     #[test]
     fn an_endpoint_lives_as_long_as_its_thread_and_then_closes() {
-        let (thread, endpoint) = RuntimeThread::open("127.0.0.1:0".parse().unwrap(), Config::default()).unwrap();
+        let (thread, endpoint) = RuntimeThread::open("127.0.0.1:0".parse().unwrap(), Config::plain()).unwrap();
         let address = endpoint.local_addr();
         assert_ne!(address.port(), 0);
         assert!(matches!(
-            RuntimeThread::open(address, Config::default()),
+            RuntimeThread::open(address, Config::plain()),
             Err(OpenError::Bind(BindError::Socket { .. }))
         ));
         let listener = endpoint.listen(7).unwrap();
@@ -129,6 +129,6 @@ mod tests {
         thread.closed();
         drop(thread);
         // The thread was waited for, so the socket is gone.
-        drop(RuntimeThread::open(address, Config::default()).unwrap());
+        drop(RuntimeThread::open(address, Config::plain()).unwrap());
     }
 }

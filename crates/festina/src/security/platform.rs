@@ -33,7 +33,9 @@ pub(crate) fn roots() -> Result<Arc<RootCertStore>, String> {
     if usable == 0 {
         let reasons: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
         let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) };
-        return Err(format!("the operating system has no trusted certificate authorities{reasons}"));
+        return Err(format!(
+            "the operating system has no trusted certificate authorities, and no other trust is set{reasons}"
+        ));
     }
     let roots = Arc::new(roots);
     *known = Some(roots.clone());

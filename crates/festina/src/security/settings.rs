@@ -19,7 +19,7 @@ const SESSIONS_MAX: usize = 4_096;
 /// TLS settings of an endpoint, for both roles. Each method takes the settings and returns them with one changed; they are checked when an
 /// endpoint is bound.
 ///
-/// Listening needs an [`Identity`], connecting a [`Trust`].
+/// Listening needs an [`Identity`]. Connecting trusts the roots of the operating system, unless another [`Trust`] in servers is set.
 #[derive(Clone, Default)]
 #[must_use]
 pub struct Security {
@@ -42,7 +42,7 @@ pub(crate) struct TlsSettings {
 }
 
 impl Security {
-    /// Settings that neither listen nor connect yet.
+    /// Settings without an identity, which trust the roots of the operating system to connect.
     pub fn new() -> Self {
         Self::default()
     }
@@ -53,7 +53,7 @@ impl Security {
         self
     }
 
-    /// The servers that this side connects to.
+    /// The servers that this side connects to. The default is [`Trust::platform_roots`].
     pub fn with_server_trust(mut self, trust: Trust) -> Self {
         self.server_trust = Some(trust);
         self
@@ -98,11 +98,10 @@ impl Security {
         if let Some(custom) = &self.custom {
             return Ok(custom.clone());
         }
-        let client = self.server_trust.as_ref().map(|trust| self.client(trust)).transpose()?;
+        let server_trust = self.server_trust.clone().unwrap_or_else(Trust::platform_roots);
+        let needs_platform_roots = matches!(server_trust, Trust(TrustKind::Platform));
+        let client = self.client(&server_trust)?;
         let server = self.identity.as_ref().map(|identity| self.server(identity)).transpose()?;
-        if client.is_none() && server.is_none() {
-            return Err(SecurityError::Settings("neither an identity nor a trust is set".to_owned()));
-        }
         if self.client_trust.is_some() && server.is_none() {
             return Err(SecurityError::Settings("clients are to be checked, but there is no identity".to_owned()));
         }
@@ -110,8 +109,7 @@ impl Security {
             let problem = "early messages need sessions that are resumed, which skips the check of client certificates";
             return Err(SecurityError::Settings(problem.to_owned()));
         }
-        let needs_platform_roots = matches!(self.server_trust, Some(Trust(TrustKind::Platform)));
-        Ok(TlsSettings { client: client.map(Arc::new), server: server.map(Arc::new), needs_platform_roots })
+        Ok(TlsSettings { client: Some(Arc::new(client)), server: server.map(Arc::new), needs_platform_roots })
     }
 
     fn client(&self, trust: &Trust) -> Result<ClientConfig, SecurityError> {

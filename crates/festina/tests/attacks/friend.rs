@@ -46,7 +46,7 @@ impl Friend {
         let victim = Victim::start(config);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let association = runtime.block_on(async {
-            let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::default()).await.unwrap();
+            let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).await.unwrap();
             endpoint.connect(victim.address).await.unwrap()
         });
         let (quiet, answer) = runtime.block_on(ping(&association, |pings| pings >= QUIET_PINGS));

@@ -73,7 +73,7 @@ impl Hostile {
         let mut hostile = Self {
             socket,
             server,
-            context: Context::new(Config::default().into_core(), [9; 16]).unwrap(),
+            context: Context::new(Config::plain().into_core(), [9; 16]).unwrap(),
             ports: Ports { local: 6_000, peer },
             handshakes: 0,
             tag: 0,

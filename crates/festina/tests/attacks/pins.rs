@@ -21,7 +21,7 @@ const BYTES_PER_PEER_MAX: u64 = 2 * RECEIVE_BUFFER_BYTES + (64 << 10);
 
 fn config() -> Config {
     let bytes = usize::try_from(RECEIVE_BUFFER_BYTES).unwrap();
-    Config::default().with_receive_buffer_bytes(bytes).with_message_bytes_max(bytes)
+    Config::plain().with_receive_buffer_bytes(bytes).with_message_bytes_max(bytes)
 }
 
 /// Each peer attacks in a thread of its own.

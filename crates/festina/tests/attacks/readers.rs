@@ -21,7 +21,7 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(60);
 
 fn config() -> Config {
     let buffer_bytes = usize::try_from(BUFFER_BYTES).unwrap();
-    Config::default()
+    Config::plain()
         .with_send_buffer_bytes(buffer_bytes)
         .with_send_low_water_bytes(buffer_bytes / 2)
         .with_receive_buffer_bytes(buffer_bytes)

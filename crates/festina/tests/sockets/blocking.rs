@@ -36,7 +36,7 @@ fn pair(config: &Config) -> Pair {
 
 #[test]
 fn calls_wait_as_long_as_they_may_and_the_end_is_told_by_its_kind() {
-    let pair = pair(&Config::default());
+    let pair = pair(&Config::plain());
     assert_eq!(pair.far.recv(Duration::from_millis(10)), Err(WaitError::TimedOut));
     assert_eq!(pair.far.try_recv(), Err(TryRecvError::Empty));
     pair.near.send("once", LONG).unwrap();
@@ -67,7 +67,7 @@ fn an_encrypted_endpoint_is_used_in_the_same_way() {
 
 #[test]
 fn fifty_handshakes_over_40_ms_take_far_less_than_fifty_round_trips() {
-    let (client, server) = (endpoint(Config::default()), endpoint(Config::default()));
+    let (client, server) = (endpoint(Config::plain()), endpoint(Config::plain()));
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let link = LinkConfig { delay: Duration::from_millis(20), ..LinkConfig::default() };
     let proxy = UdpProxy::bind("127.0.0.1:0".parse().unwrap(), server.local_addr(), link.clone(), link, 1)
@@ -101,7 +101,7 @@ fn fifty_handshakes_over_40_ms_take_far_less_than_fifty_round_trips() {
 
 #[test]
 fn many_messages_are_taken_from_a_queue_as_far_as_there_is_room() {
-    let config = Config::default().with_send_buffer_bytes(100_000).with_receive_buffer_bytes(60_000);
+    let config = Config::plain().with_send_buffer_bytes(100_000).with_receive_buffer_bytes(60_000);
     let pair = pair(&config);
     let mut queue: VecDeque<Message> = (0..600_u16).map(|number| Message::new(number.to_be_bytes().to_vec())).collect();
     pair.near.send_many(&mut queue, LONG).unwrap();

@@ -98,7 +98,7 @@ async fn packets_with_data_are_marked_on_the_way_and_both_ends_hear_of_it() {
             println!("no {address} on this machine: nothing to test");
             continue;
         }
-        let (pair, router) = pair_behind_router(Config::default(), Config::default(), address).await;
+        let (pair, router) = pair_behind_router(Config::plain(), Config::plain(), address).await;
         exchange(&pair).await;
         let [client, server] = [&pair.client, &pair.server].map(festina::Association::stats);
         assert!(server.received.packets_marked > 100, "{address}: {server:?}");
@@ -112,17 +112,17 @@ async fn packets_with_data_are_marked_on_the_way_and_both_ends_hear_of_it() {
 
 #[tokio::test]
 async fn nothing_is_capable_unless_both_ends_take_part() {
-    let off = || Config::default().with_ecn(false);
+    let off = || Config::plain().with_ecn(false);
     for (client, server) in [
-        (Config::default(), off()),
-        (off(), Config::default()),
-        (Config::with_profile(Profile::Rack), Config::default()),
+        (Config::plain(), off()),
+        (off(), Config::plain()),
+        (Config::plain().with_profile(Profile::Rack), Config::plain()),
     ] {
         let (pair, router) = pair_behind_router(client, server, "127.0.0.1:0").await;
         exchange(&pair).await;
         assert_eq!(router.capable(), 0);
     }
-    let (pair, router) = pair_behind_router(Config::default(), Config::default(), "127.0.0.1:0").await;
+    let (pair, router) = pair_behind_router(Config::plain(), Config::plain(), "127.0.0.1:0").await;
     exchange(&pair).await;
     assert!(router.capable() > 0);
 }
@@ -137,7 +137,7 @@ async fn directly_over_ip_packets_with_data_are_capable_too() {
     };
     tap.bind(&SockAddr::from(SocketAddr::from(([127, 0, 0, 34], 0)))).unwrap();
     tap.set_nonblocking(true).unwrap();
-    let bind = async |address: &str| Endpoint::bind_raw(address.parse().unwrap(), Config::default()).await.unwrap();
+    let bind = async |address: &str| Endpoint::bind_raw(address.parse().unwrap(), Config::plain()).await.unwrap();
     let (client, server) = (bind("127.0.0.33").await, bind("127.0.0.34").await);
     let pair = pair_between(client, server, "127.0.0.34:9899".parse().unwrap()).await;
     in_time(async {

@@ -171,7 +171,7 @@ async fn no_payload_is_on_the_wire_in_clear() {
     });
     let bind = async |address: &str| {
         let lower = network.bind(address.parse().unwrap()).unwrap();
-        Endpoint::bind_on(lower, Config::default().with_plain_sctp()).await.unwrap()
+        Endpoint::bind_on(lower, Config::plain()).await.unwrap()
     };
     let pair = in_time(pair_between(bind(CLIENT).await, bind(SERVER).await, SERVER.parse().unwrap())).await;
     in_time(pair.client.send(SECRET)).await.unwrap();

@@ -42,7 +42,7 @@ async fn a_silent_peer_and_a_closed_udp_port_time_out_and_the_endpoint_lives_on(
 
 #[tokio::test]
 async fn a_handshake_that_runs_out_of_retransmissions_tells_how_long_it_took() {
-    let config = Config::default().with_handshake_retries(1).with_rto_initial(Duration::from_millis(20));
+    let config = Config::plain().with_handshake_retries(1).with_rto_initial(Duration::from_millis(20));
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let options = ConnectOptions::default().handshake_timeout(Duration::from_secs(30));
     let connecting = endpoint_with(config).await;
@@ -53,7 +53,7 @@ async fn a_handshake_that_runs_out_of_retransmissions_tells_how_long_it_took() {
 
 #[tokio::test]
 async fn a_peer_that_vanishes_is_found_unreachable() {
-    let config = Config::default().with_peer_timeout(Duration::from_secs(1));
+    let config = Config::plain().with_peer_timeout(Duration::from_secs(1));
     let server = endpoint().await;
     let relay = Relay::to(server.local_addr()).await;
     let pair = pair_between(endpoint_with(config).await, server, relay.address).await;
@@ -70,7 +70,7 @@ async fn a_peer_that_vanishes_is_found_unreachable() {
 
 #[tokio::test]
 async fn closing_an_endpoint_takes_no_longer_than_the_peer_timeout_when_a_peer_has_vanished() {
-    let config = Config::default().with_peer_timeout(Duration::from_secs(1));
+    let config = Config::plain().with_peer_timeout(Duration::from_secs(1));
     let server = endpoint().await;
     let relay = Relay::to(server.local_addr()).await;
     let pair = pair_between(endpoint_with(config).await, server, relay.address).await;
@@ -101,17 +101,17 @@ async fn unusable_addresses_and_ports_are_the_callers_fault() {
 #[tokio::test]
 async fn an_endpoint_that_cannot_be_opened_says_why() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let first = Endpoint::bind(taken, Config::default()).await.unwrap();
-    let error = Endpoint::bind(first.local_addr(), Config::default()).await.unwrap_err();
+    let first = Endpoint::bind(taken, Config::plain()).await.unwrap();
+    let error = Endpoint::bind(first.local_addr(), Config::plain()).await.unwrap_err();
     assert!(error.to_string().starts_with(&format!("cannot open a socket on {taken}: ")), "{error}");
-    let config = Config::default().with_packet_bytes_max(1);
+    let config = Config::plain().with_packet_bytes_max(1);
     let error = Endpoint::bind("127.0.0.1:0".parse().unwrap(), config).await.unwrap_err();
     assert!(matches!(error, BindError::Config(_)), "{error}");
 }
 
 #[test]
 fn an_endpoint_without_runtime_says_so() {
-    let binding = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::default());
+    let binding = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain());
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let std::task::Poll::Ready(result) = std::pin::pin!(binding).poll(&mut context) else {
         panic!("binding never waits")
@@ -140,7 +140,7 @@ async fn garbage_is_counted_and_ignored() {
 #[tokio::test]
 async fn a_full_accept_queue_delays_peers_but_turns_nobody_away() {
     const PEERS: usize = 1_100;
-    let config = Config::default()
+    let config = Config::plain()
         .with_rto_initial(Duration::from_millis(300))
         .with_rto_max(Duration::from_millis(600))
         .with_handshake_retries(100);
@@ -190,7 +190,7 @@ async fn a_host_is_named_instead_of_addressed() {
 
 #[tokio::test]
 async fn of_several_addresses_the_one_that_answers_is_used() {
-    let Ok(client) = Endpoint::bind("[::]:0".parse().unwrap(), Config::default()).await else {
+    let Ok(client) = Endpoint::bind("[::]:0".parse().unwrap(), Config::plain()).await else {
         println!("skipped: this machine has no IPv6");
         return;
     };

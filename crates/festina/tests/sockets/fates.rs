@@ -20,8 +20,8 @@ async fn a_message_that_arrives_is_confirmed_without_any_event_being_kept() {
 
 #[tokio::test]
 async fn messages_that_wait_for_a_slow_reader_expire_and_are_replaced_and_the_counts_say_so() {
-    let narrow = Config::default().with_receive_buffer_bytes(5_000).with_message_bytes_max(5_000);
-    let pair = pair_with(Config::default(), narrow).await;
+    let narrow = Config::plain().with_receive_buffer_bytes(5_000).with_message_bytes_max(5_000);
+    let pair = pair_with(Config::plain(), narrow).await;
     in_time(async {
         // The reader's window is full, and stays so.
         let filled: Vec<_> = (0..40).map(|_| pair.client.try_send(vec![0; 1_000]).unwrap()).collect();

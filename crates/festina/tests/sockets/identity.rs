@@ -203,13 +203,10 @@ async fn plain_and_encrypted_endpoints_tell_each_other_apart_at_once() {
 #[tokio::test]
 async fn settings_that_cannot_work_are_named() {
     let address = "127.0.0.1:0".parse().unwrap();
-    let nothing = Endpoint::bind(address, with(Security::new())).await;
-    assert!(matches!(nothing, Err(BindError::Security(SecurityError::Settings(_)))), "{nothing:?}");
-    let (server, fingerprint) = server_settings();
-    let no_identity = endpoint_with(with(trusting(fingerprint))).await;
+    let no_identity = endpoint_with(with(trusting(server_settings().1))).await;
     assert!(matches!(no_identity.listen(DEFAULT_SCTP_PORT), Err(ListenError::NoIdentity)));
-    let no_trust = endpoint_with(with(server)).await;
-    let failed = in_time(no_trust.connect(no_identity.local_addr())).await.map(|_| ());
+    let no_client = endpoint_with(with(Security::from_rustls(None, None))).await;
+    let failed = in_time(no_client.connect(no_identity.local_addr())).await.map(|_| ());
     assert!(matches!(failure(failed), SecurityFailure::Settings(_)));
     let one = Identity::self_signed("one.test").unwrap();
     let other = Identity::self_signed("other.test").unwrap();
@@ -305,6 +302,19 @@ async fn a_flood_of_garbage_and_hellos_leaves_a_live_association_alone() {
 #[tokio::test]
 async fn a_config_is_equal_to_its_clone_and_names_its_security() {
     let (client, server) = configs();
-    assert!(client == client.clone() && client != server && client != Config::default());
-    assert!(client.security().is_some() && client.with_plain_sctp() == Config::default());
+    assert!(client == client.clone() && client != server && client != Config::plain());
+    assert!(client.security().is_some() && Config::plain().security().is_none());
+    assert!(Config::default() == Config::default() && Config::default() != Config::plain());
+}
+
+#[tokio::test]
+async fn by_default_an_endpoint_is_encrypted_and_says_what_it_lacks() {
+    let endpoint = endpoint_with(Config::default()).await;
+    let no_identity = endpoint.listen(DEFAULT_SCTP_PORT).unwrap_err();
+    assert!(no_identity == ListenError::NoIdentity && no_identity.to_string().contains("Config::plain"));
+    let server = endpoint_with(with(server_settings().0)).await;
+    let _listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    // Which of the two depends on whether the machine has roots.
+    let failed = failure(in_time(endpoint.connect(server.local_addr())).await.map(|_| ()));
+    assert!(matches!(failed, SecurityFailure::Untrusted(_) | SecurityFailure::Settings(_)), "{failed}");
 }

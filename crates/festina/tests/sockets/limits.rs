@@ -27,7 +27,7 @@ async fn refused(client: &Endpoint, server: &Endpoint) {
 
 #[tokio::test]
 async fn a_full_endpoint_refuses_peers_and_own_wishes_until_an_association_ends() {
-    let config = Config::default().with_associations_max(2);
+    let config = Config::plain().with_associations_max(2);
     let (client, server) = (endpoint().await, endpoint_with(config).await);
     let other = endpoint().await;
     let _other_listener = other.listen(DEFAULT_SCTP_PORT).unwrap();
@@ -46,7 +46,7 @@ async fn a_full_endpoint_refuses_peers_and_own_wishes_until_an_association_ends(
 
 #[tokio::test]
 async fn peers_of_one_address_have_a_limit_that_own_wishes_do_not_count_for() {
-    let config = Config::default().with_associations_per_address_max(2);
+    let config = Config::plain().with_associations_per_address_max(2);
     let (client, server) = (endpoint().await, endpoint_with(config).await);
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let _client_listener = client.listen(DEFAULT_SCTP_PORT).unwrap();
@@ -66,7 +66,7 @@ async fn peers_of_one_address_have_a_limit_that_own_wishes_do_not_count_for() {
 
 #[tokio::test]
 async fn the_accept_queue_is_as_long_as_configured_and_peers_wait_for_a_place() {
-    let config = Config::default()
+    let config = Config::plain()
         .with_accept_queue_max(1)
         .with_rto_initial(Duration::from_millis(50))
         .with_rto_max(Duration::from_millis(50))
@@ -87,8 +87,8 @@ async fn the_accept_queue_is_as_long_as_configured_and_peers_wait_for_a_place() 
 
 #[tokio::test]
 async fn strays_beyond_the_allowance_are_shed_and_associations_go_on() {
-    let config = Config::default().with_strays_per_second_max(1);
-    let pair = pair_with(Config::default(), config).await;
+    let config = Config::plain().with_strays_per_second_max(1);
+    let pair = pair_with(Config::plain(), config).await;
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     stranger.connect(pair.server_endpoint.local_addr()).unwrap();
     let before = pair.server_endpoint.stats();

@@ -58,8 +58,8 @@ async fn statistics_tell_what_went_through() {
 
 #[tokio::test]
 async fn events_tell_a_messages_way_and_the_end() {
-    let config = Config::default().with_message_events(true);
-    let pair = pair_with(config, Config::default()).await;
+    let config = Config::plain().with_message_events(true);
+    let pair = pair_with(config, Config::plain()).await;
     let next = async || loop {
         match pair.client.event().await {
             Some(Event::RoundTripMeasured { rtt, srtt, rto, .. }) => assert!(rtt > Duration::ZERO && srtt <= rto),
@@ -89,7 +89,7 @@ async fn events_tell_a_messages_way_and_the_end() {
 
 #[tokio::test]
 async fn events_can_be_taken_without_waiting() {
-    let pair = pair_with(Config::default().with_message_events(true), Config::default()).await;
+    let pair = pair_with(Config::plain().with_message_events(true), Config::plain()).await;
     in_time(async {
         let message = pair.client.send(Message::new("watch me")).await.unwrap();
         pair.client.drained().await.unwrap();
@@ -103,8 +103,8 @@ async fn events_can_be_taken_without_waiting() {
 
 #[tokio::test]
 async fn events_that_nobody_takes_cost_bounded_memory_and_the_last_are_kept() {
-    let config = Config::default().with_message_events(true);
-    let pair = pair_with(config, Config::default()).await;
+    let config = Config::plain().with_message_events(true);
+    let pair = pair_with(config, Config::plain()).await;
     in_time(async {
         for _ in 0..festina::EVENTS_QUEUED_MAX {
             pair.client.send(Message::new("x")).await.unwrap();
@@ -124,8 +124,8 @@ async fn events_that_nobody_takes_cost_bounded_memory_and_the_last_are_kept() {
 
 #[tokio::test]
 async fn a_delayed_acknowledgement_comes_when_its_timer_says() {
-    let client = Config::with_profile(Profile::Rfc9260).with_heartbeat_interval(None);
-    let server = Config::default().with_sack_delay(Duration::from_millis(30));
+    let client = Config::plain().with_profile(Profile::Rfc9260).with_heartbeat_interval(None);
+    let server = Config::plain().with_sack_delay(Duration::from_millis(30));
     let pair = pair_with(client, server).await;
     in_time(async {
         pair.client.send(Message::new("the first of all is acknowledged at once")).await.unwrap();

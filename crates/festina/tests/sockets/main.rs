@@ -19,6 +19,7 @@ mod moving;
 mod path_mtu;
 mod platform;
 mod raw;
+mod requests;
 mod sending;
 mod streams;
 mod support;

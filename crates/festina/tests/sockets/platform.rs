@@ -37,10 +37,6 @@ async fn connect(server: &Identity, client: Config, name: &str) -> Result<(), Co
     in_time(client.connect_with(server.local_addr(), ConnectOptions::default().server_name(name))).await.map(|_| ())
 }
 
-fn by_platform() -> Config {
-    with(Security::new().with_server_trust(Trust::platform_roots()))
-}
-
 #[test]
 fn a_server_is_known_by_a_root_of_the_operating_system_and_its_name() {
     let test = "a_server_is_known_by_a_root_of_the_operating_system_and_its_name";
@@ -56,8 +52,11 @@ fn a_server_is_known_by_a_root_of_the_operating_system_and_its_name() {
     let identity = Identity::from_pem(&identity, &identity).unwrap();
     let (_, stranger) = signed("server.test", "other");
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        connect(&identity, by_platform(), "server.test").await.unwrap();
-        let failure = async |identity, name| match connect(identity, by_platform(), name).await {
+        let named = with(Security::new().with_server_trust(Trust::platform_roots()));
+        connect(&identity, named, "server.test").await.unwrap();
+        // It is the default.
+        connect(&identity, Config::default(), "server.test").await.unwrap();
+        let failure = async |identity, name| match connect(identity, Config::default(), name).await {
             Err(ConnectError::Security { failure: SecurityFailure::Untrusted(why), .. }) => why,
             other => panic!("{other:?}"),
         };
@@ -74,7 +73,7 @@ fn an_operating_system_without_roots_refuses_connections_and_nothing_else() {
     }
     let (_, identity) = signed("server.test", "one");
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        match connect(&identity, by_platform(), "server.test").await {
+        match connect(&identity, Config::default(), "server.test").await {
             Err(ConnectError::Security { failure: SecurityFailure::Settings(why), .. }) => {
                 assert!(why.starts_with("the operating system has no trusted certificate authorities"), "{why}");
             }

@@ -10,7 +10,7 @@ use crate::support::{in_time, pair_between};
 /// A raw endpoint; `None` if this user may not open one. The superuser always may.
 async fn raw_endpoint(address: &str) -> Option<Endpoint> {
     let address: IpAddr = address.parse().unwrap();
-    match Endpoint::bind_raw(address, Config::default()).await {
+    match Endpoint::bind_raw(address, Config::plain()).await {
         Ok(endpoint) => Some(endpoint),
         Err(BindError::Socket { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied

@@ -27,7 +27,7 @@ pub(crate) async fn in_time<F: Future>(future: F) -> F::Output {
 }
 
 pub(crate) async fn endpoint() -> Endpoint {
-    endpoint_with(Config::default()).await
+    endpoint_with(Config::plain()).await
 }
 
 pub(crate) async fn endpoint_with(config: Config) -> Endpoint {
@@ -35,7 +35,7 @@ pub(crate) async fn endpoint_with(config: Config) -> Endpoint {
 }
 
 pub(crate) async fn pair() -> Pair {
-    pair_with(Config::default(), Config::default()).await
+    pair_with(Config::plain(), Config::plain()).await
 }
 
 pub(crate) async fn pair_with(client: Config, server: Config) -> Pair {

@@ -58,7 +58,7 @@ async fn associate(endpoint: &Endpoint, collector: SocketAddr, random: &mut Xosh
 async fn litter(collector: SocketAddr, count: u64) -> u64 {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let socket = UdpSocket::bind(any_address()).expect("a socket");
-    let endpoint = Endpoint::bind(any_address(), Config::default()).await.expect("a socket");
+    let endpoint = Endpoint::bind(any_address(), Config::plain()).await.expect("a socket");
     let (begin, whole) = (Instant::now(), LINE_EVERY * u32::try_from(LINES).expect("small"));
     let mut associations = 0;
     for number in 0..count {

@@ -44,7 +44,7 @@ async fn relays_of_addresses_that_are_not_allowed_are_counted_and_not_answered()
 async fn silent_associations_shut_out_no_relay_of_their_address() {
     let directory = Directory::new();
     let collector = collector_for(&directory.0, "127.0.0.1").await;
-    let endpoint = Endpoint::bind(any_address(), Config::default()).await.expect("a socket");
+    let endpoint = Endpoint::bind(any_address(), Config::plain()).await.expect("a socket");
     let options = ConnectOptions::default().peer_port(PORT);
     let mut silent = Vec::new();
     for _ in 0..4_200 {

@@ -16,9 +16,9 @@ struct Pair {
 impl Pair {
     async fn over_loopback() -> Self {
         let address = "127.0.0.1:0".parse().unwrap();
-        let server = Endpoint::bind(address, Config::default()).await.unwrap();
+        let server = Endpoint::bind(address, Config::plain()).await.unwrap();
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
-        let client = Endpoint::bind(address, Config::default()).await.unwrap();
+        let client = Endpoint::bind(address, Config::plain()).await.unwrap();
         let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
         Self { client, near: near.unwrap(), far: far.unwrap(), server }
     }

@@ -22,8 +22,8 @@ const PACKETS_MAX: usize = 4_096;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let network = MemoryNetwork::new();
-/// let server = Endpoint::bind_on(network.bind("10.0.0.1:9899".parse()?)?, Config::default()).await?;
-/// let client = Endpoint::bind_on(network.bind("10.0.0.2:9899".parse()?)?, Config::default()).await?;
+/// let server = Endpoint::bind_on(network.bind("10.0.0.1:9899".parse()?)?, Config::plain()).await?;
+/// let client = Endpoint::bind_on(network.bind("10.0.0.2:9899".parse()?)?, Config::plain()).await?;
 /// let listener = server.listen(DEFAULT_SCTP_PORT)?;
 /// let near = client.connect("10.0.0.1:9899".parse()?).await?;
 /// let far = listener.accept().await.ok_or("closed")?;
