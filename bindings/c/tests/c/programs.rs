@@ -1,13 +1,18 @@
 //! C programs over the loopback interface: what the header promises, and the examples, with the shared library and with the static one.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use festina::security::Identity;
 
 use crate::compiler::{Compiler, is_there};
 
 /// What `behaviour.c` prints.
 const PROMISES: usize = 14;
+
+/// What `encryption.c` prints.
+const ENCRYPTION_PROMISES: usize = 8;
 
 fn promises_kept(output: &Output) -> usize {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -32,6 +37,46 @@ fn nothing_leaks_and_no_memory_is_used_that_is_not_there() {
     valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
     let output = valgrind.arg(program).arg("without-forks").output().unwrap();
     assert_eq!(promises_kept(&output), PROMISES - 1);
+}
+
+/// Writes a certificate authority and the identity of a server that it has signed, and returns the arguments of `encryption.c`.
+fn certificates(folder: &Path) -> [PathBuf; 3] {
+    let root_key = rcgen::KeyPair::generate().unwrap();
+    let mut root = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    root.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let root_certificate = root.self_signed(&root_key).unwrap().der().to_vec();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let server = rcgen::CertificateParams::new(["server.test".to_owned()]).unwrap();
+    let server = server.signed_by(&key, &rcgen::Issuer::from_params(&root, &root_key)).unwrap().der().to_vec();
+    let _absent = std::fs::remove_dir_all(folder);
+    std::fs::create_dir_all(folder).unwrap();
+    let write = |name: &str, certificate, key| {
+        let path = folder.join(name);
+        std::fs::write(&path, Identity::from_der([certificate], key).unwrap().to_pem()).unwrap();
+        path
+    };
+    let root = write("root.pem", root_certificate, root_key.serialize_der());
+    [root, write("server.pem", server, key.serialize_der()), folder.join("keys.log")]
+}
+
+#[test]
+fn encryption_holds_what_the_header_promises() {
+    let Some(compiler) = Compiler::find() else { return };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("encryption");
+    let program = compiler.program("tests/c/encryption.c", true);
+    let run = |mut command: Command| {
+        let arguments = certificates(&folder);
+        let output = command.args(&arguments).env("SSL_CERT_FILE", &arguments[0]).env_remove("SSL_CERT_DIR").output();
+        assert_eq!(promises_kept(&output.unwrap()), ENCRYPTION_PROMISES);
+    };
+    run(Command::new(program));
+    let program = compiler.program("tests/c/encryption.c", false);
+    if is_there("valgrind") {
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
+        valgrind.arg(program);
+        run(valgrind);
+    }
 }
 
 /// A program that listens until it is dropped, and where.

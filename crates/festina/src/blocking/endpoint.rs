@@ -191,6 +191,11 @@ impl Listener {
         self.requests.as_ref().map_or(Ok(None), |requests| requests.next(limit.into()))
     }
 
+    /// Returns whether requests wait for a decision.
+    pub fn holds_requests(&self) -> bool {
+        self.requests.is_some()
+    }
+
     /// Returns the next request that needs a decision, if one is available.
     pub fn try_request(&self) -> Option<PendingRequest> {
         self.request(Duration::ZERO).ok().flatten()

@@ -66,7 +66,7 @@ impl Security {
         self
     }
 
-    /// Application protocols (ALPN, RFC 7301), the preferred one first. If both sides have some, they must have one in common.
+    /// Application protocols (ALPN, RFC 7301) of 1 to 255 bytes, the preferred one first. If both sides have some, they must have one in common.
     pub fn with_alpn(mut self, protocols: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
         self.alpn = protocols.into_iter().map(Into::into).collect();
         self
@@ -97,6 +97,9 @@ impl Security {
     pub(crate) fn build(&self) -> Result<TlsSettings, SecurityError> {
         if let Some(custom) = &self.custom {
             return Ok(custom.clone());
+        }
+        if self.alpn.iter().any(|protocol| !(1..=255).contains(&protocol.len())) {
+            return Err(SecurityError::Settings("an application protocol has 1 to 255 bytes".to_owned()));
         }
         let server_trust = self.server_trust.clone().unwrap_or_else(Trust::platform_roots);
         let needs_platform_roots = matches!(server_trust, Trust(TrustKind::Platform));

@@ -218,6 +218,10 @@ async fn settings_that_cannot_work_are_named() {
         let raw = Endpoint::bind_raw("127.0.0.1".parse().unwrap(), with(server_settings().0)).await;
         assert!(matches!(raw, Err(BindError::Security(SecurityError::Settings(_)))), "{raw:?}");
     }
+    for protocol in [vec![], vec![b'a'; 256]] {
+        let alpn = Endpoint::bind(address, with(Security::new().with_alpn([protocol]))).await;
+        assert!(matches!(alpn, Err(BindError::Security(SecurityError::Settings(_)))), "{alpn:?}");
+    }
     let malformed = Security::new().with_server_trust(Trust::roots_from_der([vec![1, 2, 3]]));
     assert!(Endpoint::bind(address, with(malformed)).await.is_err());
 }
