@@ -140,8 +140,8 @@ festina_status festina_config_set_identity(festina_config *config, const festina
 festina_status festina_config_set_server_trust(festina_config *config, const festina_trust *trust);
 /* Clients must have a trusted certificate. By default clients are anonymous. */
 festina_status festina_config_set_client_trust(festina_config *config, const festina_trust *trust);
-/* Application protocols (ALPN) of 1 to 255 bytes, separated by white space, the preferred one first. If both sides have some, they must have one
- * in common. */
+/* Application protocols (ALPN) of 1 to 255 bytes, separated by white space, the preferred one first. If one side has some, both must have one in
+ * common. */
 festina_status festina_config_set_alpn(festina_config *config, const char *protocols);
 /* Listeners take early messages: see festina_connect_options. Not together with festina_config_set_client_trust. */
 festina_status festina_config_accept_early_messages(festina_config *config);

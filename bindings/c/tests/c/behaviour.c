@@ -164,6 +164,8 @@ static void hosts_have_names_and_full_ones_say_so(void)
     config = settings(NULL);
     OK(festina_config_set_associations_max(config, 1));
     OK(festina_endpoint_bind("127.0.0.1:0", config, &server));
+    OK(festina_config_free(config));
+    config = settings(NULL);
     OK(festina_endpoint_bind("127.0.0.1:0", config, &client));
     OK(festina_config_free(config));
     OK(festina_endpoint_listen(server, 0, &listener));
