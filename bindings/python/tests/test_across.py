@@ -9,9 +9,10 @@ import asyncio
 import contextlib
 import json
 import os
+import pathlib
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from typing import AsyncIterator
+from typing import AsyncIterator, Optional
 
 import festina
 import pytest
@@ -26,8 +27,9 @@ def program(variable: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def running(*command: str) -> AsyncIterator[Process]:
-    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
+async def running(*command: str, keys: Optional[pathlib.Path] = None) -> AsyncIterator[Process]:
+    environment = os.environ if keys is None else {**os.environ, "XDG_CONFIG_HOME": str(keys)}
+    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=environment)
     try:
         yield process
     finally:
@@ -106,6 +108,29 @@ async def test_the_command_echoes_what_a_python_peer_sends() -> None:
                 for number in range(100):
                     await association.send(f"message {number}".encode())
                     assert (await association.recv()).data == f"message {number}".encode()
+
+
+async def test_the_command_and_a_python_peer_know_each_other(tmp_path: pathlib.Path) -> None:
+    command = program("FESTINA_COMMAND")
+    async with running(command, "listen", "127.0.0.1:0", "--echo", keys=tmp_path) as server:
+        assert server.stderr is not None
+        words: list[str] = []
+        while not words or not words[-1].startswith("sha256:"):
+            words += (await server.stderr.readline()).decode().split()
+        address = next(word.strip(",") for word in words if word.startswith("127.0.0.1:"))
+        async with festina.Endpoint.bind("127.0.0.1:0", knowing(words[-1])) as endpoint:
+            async with await endpoint.connect(address) as association:
+                await association.send(b"encrypted")
+                assert (await association.recv()).data == b"encrypted"
+                assert words[-1] == f"sha256:{association.peer_fingerprint}"
+    async with festina.Endpoint.bind("127.0.0.1:0", SERVER) as endpoint:
+        host, port = endpoint.local_address
+        serving = asyncio.ensure_future(echo_once(endpoint.listen()))
+        arguments = ("ping", f"{host}:{port}", "--count", "5", "--interval", "5ms", "--fingerprint", IDENTITY.fingerprint)
+        async with running(command, *arguments, keys=tmp_path) as client:
+            _, errors = await client.communicate()
+        assert client.returncode == 0, errors
+        assert await serving >= 5
 
 
 async def test_the_python_example_talks_to_itself_and_to_the_c_example() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import pathlib
 from typing import Any, AsyncIterator, Optional
 
@@ -155,7 +154,7 @@ async def test_a_resumed_client_sends_with_its_first_packet() -> None:
 
 async def test_keys_are_logged_on_demand_only(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "keys.log"
-    monkeypatch.setitem(os.environ, "SSLKEYLOGFILE", str(log))
+    monkeypatch.setenv("SSLKEYLOGFILE", str(log))
     for key_log in (False, True):
         async with bound(client=festina.Config(server_trust=TRUST, key_log=key_log)) as (server, client):
             server.listen()
@@ -173,7 +172,7 @@ async def test_mistakes_are_told() -> None:
         (lambda: festina.Config.plain(identity=IDENTITY), "plain SCTP"),  # type: ignore[call-arg]
     ):
         with pytest.raises(festina.InvalidError, match=text):
-            create()  # type: ignore[no-untyped-call]
+            create()
     wrong: Any = "a fingerprint"
     with pytest.raises(TypeError):
         festina.Config(server_trust=wrong)
