@@ -13,7 +13,8 @@
  * Ownership. The caller frees each handle with the function of its name, in any order: an endpoint lives in the background until
  * all its objects are freed too. Freeing NULL does nothing. Strings passed in are copied.
  *
- * Threads. Several threads may use a handle at the same time, except for a festina_config that is changed. No thread may use it during or after its release.
+ * Threads. Several threads may use a handle at the same time, except for a festina_config that is changed. No thread may use it during or after
+ * its release.
  *
  * fork(). A handle works only in the process that created it. In a child every function returns FESTINA_INVALID for it, and freeing it does
  * not affect the parent; its memory and descriptors are released when the child exits or executes another program. Until then the child
@@ -315,7 +316,7 @@ typedef struct festina_message {
 
 /* Receives the next message and overwrites the struct without freeing it. FESTINA_CLOSED after the last message of an ended association. */
 festina_status festina_recv(const festina_association *association, festina_message *message, int timeout_ms);
-/* Receives the next early message of the client; FESTINA_TIMEOUT if there is none. Such a message may be a copy that somebody else has sent again:
+/* Receives the next early message of the client; FESTINA_TIMEOUT if there is none. Such a message may be a copy sent again by an attacker:
  * act on it only if acting twice does no harm. All of them are here when the association is accepted. */
 festina_status festina_recv_early(const festina_association *association, festina_message *message);
 /* Frees the bytes of a message and empties the struct. An empty struct stays empty. */

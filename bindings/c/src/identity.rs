@@ -1,4 +1,4 @@
-//! Who this side is, and which peers it trusts.
+//! The identity of this side, and the peers that it trusts.
 #![expect(unsafe_code, reason = "an exported name is an unsafe attribute")]
 
 use std::ffi::c_char;

@@ -4,7 +4,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | `config`, `endpoint`, `association` | the exported functions |
-//! | `identity`, `request`, `peer` | those of encryption: who this side and its peers are |
+//! | `identity`, `request`, `peer` | those of encryption: identities, trust and admission |
 //! | `options`, `message`, `event`, `stats` | the structs shared with programs |
 //! | `status` | status codes, and the text of the last error |
 //! | `limit`, `ready` | time limits, and the ready objects of an endpoint |

@@ -5,7 +5,7 @@
 //! | `hub` | what wakes an event loop, and operations that it waits for |
 //! | `endpoint`, `association` | the objects behind those of the package |
 //! | `config` | settings from keyword arguments |
-//! | `security` | who this side is, which peers it trusts, and clients that wait for a decision |
+//! | `security` | identities, trust, and clients that wait for a decision |
 //! | `convert` | messages, statistics and events as Python objects |
 //! | `failure` | errors as exceptions |
 //!

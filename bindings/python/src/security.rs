@@ -1,4 +1,4 @@
-//! Who this side is, which peers it trusts, and clients that wait for a decision.
+//! Identities, trust, and clients that wait for a decision.
 
 use std::sync::Mutex;
 

@@ -163,7 +163,7 @@ async def test_keys_are_logged_on_demand_only(tmp_path: pathlib.Path, monkeypatc
     assert "CLIENT_TRAFFIC_SECRET_0 " in log.read_text()
 
 
-async def test_mistakes_are_told() -> None:
+async def test_mistakes_are_reported() -> None:
     for create, text in (
         (lambda: festina.Identity.self_signed("naïve"), "certificate"),
         (lambda: festina.Identity.from_pem(b"no PEM"), "private key"),

@@ -372,7 +372,7 @@ static void keys_are_logged_on_demand_only(const char *key_log)
     EXPECT(unsetenv("SSLKEYLOGFILE") == 0);
 }
 
-static void mistakes_are_told(void)
+static void mistakes_are_reported(void)
 {
     festina_config *config, *plain;
     festina_identity *identity = NULL;
@@ -434,7 +434,7 @@ int main(int count, char **arguments)
     KEEP(plain_and_encrypted_endpoints_say_what_the_other_speaks);
     KEEP(the_token_is_seen_before_the_client_is_accepted);
     KEEP(a_resumed_client_sends_with_its_first_packet);
-    KEEP(mistakes_are_told);
+    KEEP(mistakes_are_reported);
     roots_and_names(arguments[1], arguments[2]);
     puts("roots_and_names");
     keys_are_logged_on_demand_only(arguments[3]);

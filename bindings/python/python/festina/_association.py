@@ -196,7 +196,7 @@ class Association:
         return self._native.poll_recv()
 
     def recv_early(self) -> Optional[_festina.Message]:
-        """Returns the next early message of the client, or None. Such a message may be a copy that somebody else has sent again: act on it only if
+        """Returns the next early message of the client, or None. Such a message may be a copy sent again by an attacker: act on it only if
         acting twice does no harm. All of them are here when the association is accepted."""
         return self._native.recv_early()
 

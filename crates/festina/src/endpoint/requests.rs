@@ -57,7 +57,7 @@ impl PendingRequest {
         self.0.decide(Verdict::Admit);
     }
 
-    /// Refuses the client, which is told so.
+    /// Refuses the client, which gets an error.
     pub fn refuse(self) {
         self.0.decide(Verdict::Refuse(REFUSED));
     }

@@ -88,7 +88,7 @@ async fn the_end_of_a_listener_ends_the_wait_for_requests() {
         let next =
             std::future::poll_fn(|context| futures_core::Stream::poll_next(std::pin::Pin::new(&mut requests), context));
         assert!(next.await.is_none());
-        // Too late: there is nobody left to whom the association could go.
+        // Too late: no listener is left that could return the association.
         pending.accept();
         let ended = connecting.await.unwrap();
         if let Ok(association) = ended {
