@@ -2,9 +2,10 @@
  * An echo server and a client for it.
  *
  *     echo listen 127.0.0.1:9899
- *     echo send 127.0.0.1:9899 "make haste slowly"
+ *     echo send 127.0.0.1:9899 FINGERPRINT "make haste slowly"
  *
- * The server serves all peers from one thread with poll(2), like a program with its own event loop.
+ * The server creates a key and prints its fingerprint, by which the client knows it. It serves all peers from one thread with poll(2), like a
+ * program with its own event loop.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -49,14 +50,22 @@ static void serve(const char *address)
     festina_listener *listener;
     festina_association *peers[PEERS_MAX];
     struct pollfd descriptors[PEERS_MAX + 1];
-    char local[64];
+    festina_config *config;
+    festina_identity *identity;
+    char local[64], fingerprint[65];
     nfds_t count = 0, i;
 
-    check(festina_endpoint_bind(address, NULL, &endpoint), "bind");
+    check(festina_identity_self_signed("echo", &identity), "create a key");
+    check(festina_config_new(NULL, &config), "settings");
+    check(festina_config_set_identity(config, identity), "settings");
+    check(festina_endpoint_bind(address, config, &endpoint), "bind");
     check(festina_endpoint_listen(endpoint, 0, &listener), "listen");
     festina_endpoint_address(endpoint, local, sizeof local);
-    printf("listening on %s\n", local);
+    festina_identity_fingerprint(identity, fingerprint, sizeof fingerprint);
+    printf("listening on %s\nfingerprint %s\n", local, fingerprint);
     fflush(stdout);
+    festina_config_free(config);
+    festina_identity_free(identity);
 
     descriptors[PEERS_MAX].fd = festina_listener_fd(listener);
     for (;;) {
@@ -84,14 +93,21 @@ static void serve(const char *address)
     }
 }
 
-static void send_text(const char *address, const char *text)
+static void send_text(const char *address, const char *fingerprint, const char *text)
 {
+    festina_config *config;
+    festina_trust *trust;
     festina_endpoint *endpoint;
     festina_association *association;
     festina_message answer = FESTINA_MESSAGE_INIT;
     uint64_t begun;
 
-    check(festina_endpoint_bind(address[0] == '[' ? "[::]:0" : "0.0.0.0:0", NULL, &endpoint), "bind");
+    check(festina_trust_fingerprints(fingerprint, &trust), "fingerprint");
+    check(festina_config_new(NULL, &config), "settings");
+    check(festina_config_set_server_trust(config, trust), "settings");
+    check(festina_endpoint_bind(address[0] == '[' ? "[::]:0" : "0.0.0.0:0", config, &endpoint), "bind");
+    festina_config_free(config);
+    festina_trust_free(trust);
     check(festina_endpoint_connect(endpoint, address, 0, 5000, &association), "connect");
     begun = festina_now_us();
     check(festina_send(association, text, strlen(text), NULL, FESTINA_FOREVER, NULL), "send");
@@ -109,10 +125,10 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "listen") == 0) {
         serve(argv[2]);
-    } else if (argc == 4 && strcmp(argv[1], "send") == 0) {
-        send_text(argv[2], argv[3]);
+    } else if (argc == 5 && strcmp(argv[1], "send") == 0) {
+        send_text(argv[2], argv[3], argv[4]);
     } else {
-        fprintf(stderr, "usage: %s listen ADDRESS | %s send ADDRESS TEXT\n", argv[0], argv[0]);
+        fprintf(stderr, "usage: %s listen ADDRESS | %s send ADDRESS FINGERPRINT TEXT\n", argv[0], argv[0]);
         return 2;
     }
     return 0;

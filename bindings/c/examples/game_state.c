@@ -2,7 +2,9 @@
  * A game server that sends the state of its players 30 times a second, and a program that watches the game.
  *
  *     game_state watch 127.0.0.1:9899
- *     game_state play 127.0.0.1:9899 90
+ *     game_state play 127.0.0.1:9899 FINGERPRINT 90
+ *
+ * The watching program creates a key and prints its fingerprint, by which the server knows it.
  *
  * A position is useful for 100 ms, and useless once there is a newer one of the same player, so no retransmission is wasted on it. The end of
  * the game must not be missed and is sent reliably, on a stream of its own.
@@ -82,28 +84,40 @@ static void watch(festina_association *association)
 
 int main(int argc, char **argv)
 {
+    festina_config *config;
     festina_endpoint *endpoint;
     festina_listener *listener;
     festina_association *association;
 
+    check(festina_config_new(NULL, &config), "settings");
     if (argc == 3 && strcmp(argv[1], "watch") == 0) {
-        char local[64];
-        check(festina_endpoint_bind(argv[2], NULL, &endpoint), "bind");
+        festina_identity *identity;
+        char local[64], fingerprint[65];
+        check(festina_identity_self_signed("game", &identity), "create a key");
+        check(festina_config_set_identity(config, identity), "settings");
+        check(festina_endpoint_bind(argv[2], config, &endpoint), "bind");
         check(festina_endpoint_listen(endpoint, 0, &listener), "listen");
         festina_endpoint_address(endpoint, local, sizeof local);
-        printf("listening on %s\n", local);
+        festina_identity_fingerprint(identity, fingerprint, sizeof fingerprint);
+        printf("listening on %s\nfingerprint %s\n", local, fingerprint);
         fflush(stdout);
+        festina_identity_free(identity);
         check(festina_listener_accept(listener, FESTINA_FOREVER, &association), "accept");
         festina_listener_free(listener);
         watch(association);
-    } else if (argc == 4 && strcmp(argv[1], "play") == 0) {
-        check(festina_endpoint_bind(argv[2][0] == '[' ? "[::]:0" : "0.0.0.0:0", NULL, &endpoint), "bind");
+    } else if (argc == 5 && strcmp(argv[1], "play") == 0) {
+        festina_trust *trust;
+        check(festina_trust_fingerprints(argv[3], &trust), "fingerprint");
+        check(festina_config_set_server_trust(config, trust), "settings");
+        festina_trust_free(trust);
+        check(festina_endpoint_bind(argv[2][0] == '[' ? "[::]:0" : "0.0.0.0:0", config, &endpoint), "bind");
         check(festina_endpoint_connect(endpoint, argv[2], 0, 5000, &association), "connect");
-        play(association, (uint32_t)strtoul(argv[3], NULL, 10));
+        play(association, (uint32_t)strtoul(argv[4], NULL, 10));
     } else {
-        fprintf(stderr, "usage: %s watch ADDRESS | %s play ADDRESS TICKS\n", argv[0], argv[0]);
+        fprintf(stderr, "usage: %s watch ADDRESS | %s play ADDRESS FINGERPRINT TICKS\n", argv[0], argv[0]);
         return 2;
     }
+    festina_config_free(config);
     festina_association_free(association);
     check(festina_endpoint_close(endpoint, 5000), "close");
     festina_endpoint_free(endpoint);

@@ -1,5 +1,6 @@
 /*
- * Festina: small messages between two programs. A lost message is repaired in about one round trip. It is SCTP (RFC 9260) over UDP.
+ * Festina: small messages between two programs. A lost message is repaired in about one round trip. It is SCTP (RFC 9260) over UDP, below
+ * TLS 1.3.
  *
  * An endpoint is one UDP socket with one thread that receives packets and runs timers. It carries any number of associations: connections
  * that carry messages both ways. Messages are sent from the caller's thread. The library has no callbacks.
@@ -12,7 +13,8 @@
  * Ownership. The caller frees each handle with the function of its name, in any order: an endpoint lives in the background until
  * all its objects are freed too. Freeing NULL does nothing. Strings passed in are copied.
  *
- * Threads. Several threads may use a handle at the same time, except for festina_config. No thread may use it during or after its release.
+ * Threads. Several threads may use a handle at the same time, except for a festina_config that is changed. No thread may use it during or after
+ * its release.
  *
  * fork(). A handle works only in the process that created it. In a child every function returns FESTINA_INVALID for it, and freeing it does
  * not affect the parent; its memory and descriptors are released when the child exits or executes another program. Until then the child
@@ -20,7 +22,9 @@
  *
  * Structs begin with their size as the program was compiled, so that newer libraries can append fields. Initialise them with *_INIT.
  *
- * Nothing is encrypted, and no peer is authenticated: use WireGuard or IPsec on untrusted networks.
+ * Encryption. Associations are encrypted. A server needs an identity. A client trusts servers that a certificate authority of the operating
+ * system has signed, unless it names others: festina_config_set_server_trust. festina_config_plain speaks plain SCTP, for other peers: nothing
+ * is encrypted then, and no peer is authenticated. An endpoint does one or the other, and never falls back.
  */
 #ifndef FESTINA_H
 #define FESTINA_H
@@ -39,12 +43,14 @@ typedef enum festina_status {
     FESTINA_TIMEOUT = 1,     /* the time limit has expired */
     FESTINA_CLOSED = 2,      /* the association or the endpoint has ended */
     FESTINA_INVALID = 3,     /* an argument is invalid */
-    FESTINA_REFUSED = 4,     /* the peer refused; usually nothing listens on that SCTP port */
+    FESTINA_REFUSED = 4,     /* the peer refused: nothing listens on that SCTP port, it does not trust this side, ... */
     FESTINA_UNREACHABLE = 5, /* the name was not found, or the peer did not answer the handshake */
     FESTINA_SYSTEM = 6,      /* the system refused: the address is in use, no descriptor is left, ... */
     FESTINA_LIMIT = 7,       /* a limit of the settings or of the protocol was reached: an SCTP port is taken, ... */
     FESTINA_BUG = 8,         /* a bug in Festina: please report it with the text */
-    FESTINA_FULL = 9         /* the peer has no room for another association, or its listener rejected this one */
+    FESTINA_FULL = 9,        /* the peer has no room for another association, or its listener rejected this one */
+    FESTINA_UNTRUSTED = 10,  /* the peer's certificate is not trusted */
+    FESTINA_PROTOCOL = 11    /* the peer speaks another protocol, such as plain SCTP, or its handshake is faulty */
 } festina_status;
 
 /* Describes this thread's last error; never NULL. The text is valid until the next call from this thread that fails. */
@@ -56,6 +62,33 @@ const char *festina_last_error(void);
 /* Microseconds on the monotonic clock of deadlines and events. Its zero is arbitrary. */
 uint64_t festina_now_us(void);
 
+/* ---- Identity and trust ---- */
+
+/* A certificate chain and its private key. */
+typedef struct festina_identity festina_identity;
+/* Which peers are trusted. */
+typedef struct festina_trust festina_trust;
+
+/* Creates a key (ECDSA P-256) and a self-signed certificate for a host name or an IP address. Peers know it by its fingerprint. */
+festina_status festina_identity_self_signed(const char *name, festina_identity **identity);
+/* Reads PEM: the certificate chain, the own certificate first, and the private key (PKCS #8, PKCS #1 or SEC 1). Both may be the same text. */
+festina_status festina_identity_from_pem(const char *chain_pem, const char *key_pem, festina_identity **identity);
+/* Writes the SHA-256 hash of the own certificate as 64 hexadecimal digits. Texts are written as by festina_endpoint_address. */
+size_t festina_identity_fingerprint(const festina_identity *identity, char *buffer, size_t capacity);
+/* Writes the chain and the private key as PEM, as festina_identity_from_pem reads them. Store it where only its owner can read it. */
+size_t festina_identity_pem(const festina_identity *identity, char *buffer, size_t capacity);
+festina_status festina_identity_free(festina_identity *identity);
+
+/* Trusts certificates that a certificate authority of the operating system has signed; a server's must also have the name that the client asks
+ * for. On Unix systems other than macOS, SSL_CERT_FILE and SSL_CERT_DIR can name other files. They are read once per process. */
+festina_status festina_trust_platform_roots(festina_trust **trust);
+/* The same with certificate authorities given as PEM. */
+festina_status festina_trust_roots_from_pem(const char *roots_pem, festina_trust **trust);
+/* Trusts certificates with these fingerprints, separated by white space. Each may begin with "sha256:" and contain colons. Names, dates and
+ * issuers are not checked. */
+festina_status festina_trust_fingerprints(const char *fingerprints, festina_trust **trust);
+festina_status festina_trust_free(festina_trust *trust);
+
 /* ---- Settings ---- */
 
 typedef struct festina_config festina_config;
@@ -66,6 +99,8 @@ const char *festina_congestion_name(size_t index);
 
 /* Creates default settings with this profile; NULL selects the default profile, "festina". */
 festina_status festina_config_new(const char *profile_name, festina_config **config);
+/* The same for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated. */
+festina_status festina_config_plain(const char *profile_name, festina_config **config);
 festina_status festina_config_free(festina_config *config);
 
 /* Each function changes one setting. For a value out of range it returns FESTINA_INVALID and changes nothing; the error text names the range. */
@@ -97,6 +132,23 @@ festina_status festina_config_set_interleaving(festina_config *config, int32_t o
 /* Maximum number of concurrent associations of the endpoint: from 1 to 16777216, default 65536. */
 festina_status festina_config_set_associations_max(festina_config *config, size_t associations);
 
+/* Settings of encryption. Those of plain SCTP have none: FESTINA_INVALID. Identities and trusts may be freed afterwards. Contradictions are
+ * reported by festina_endpoint_bind. */
+
+/* Certificate that is shown to clients, and to servers that ask for one. Listening needs it. */
+festina_status festina_config_set_identity(festina_config *config, const festina_identity *identity);
+/* Servers that this side connects to. The default is festina_trust_platform_roots. */
+festina_status festina_config_set_server_trust(festina_config *config, const festina_trust *trust);
+/* Clients must have a trusted certificate. By default clients are anonymous. */
+festina_status festina_config_set_client_trust(festina_config *config, const festina_trust *trust);
+/* Application protocols (ALPN) of 1 to 255 bytes, separated by white space, the preferred one first. If one side has some, both must have one in
+ * common. */
+festina_status festina_config_set_alpn(festina_config *config, const char *protocols);
+/* Listeners take early messages: see festina_connect_options. Not together with festina_config_set_client_trust. */
+festina_status festina_config_accept_early_messages(festina_config *config);
+/* Appends the secrets of all associations to the file that the environment variable SSLKEYLOGFILE names, with which recordings can be decrypted. */
+festina_status festina_config_log_keys_from_env(festina_config *config);
+
 /* ---- Endpoints ---- */
 
 typedef struct festina_endpoint festina_endpoint;
@@ -125,15 +177,85 @@ festina_status festina_listener_free(festina_listener *listener);
 festina_status festina_endpoint_connect(const festina_endpoint *endpoint, const char *address, uint16_t sctp_port, int timeout_ms,
                                         festina_association **association);
 
+/* One of several messages. options may be NULL, as in festina_send. */
+typedef struct festina_outgoing {
+    const void *data;
+    size_t length;
+    const struct festina_send_options *options;
+} festina_outgoing;
+
+/* How an association is set up. Only encrypted ones have a server name, a token and early messages. */
+typedef struct festina_connect_options {
+    size_t size;
+    const char *server_name;       /* the server's certificate must have this name; NULL for the host. Not checked with fingerprints */
+    const void *token;             /* for the acceptor, which sees it before it accepts; anyone on the path can read and copy it */
+    size_t token_length;           /* at most 1024 */
+    const festina_outgoing *early; /* see below */
+    size_t early_count;
+    uint16_t sctp_port;            /* as in festina_endpoint_connect */
+    uint16_t reserved[3];          /* zero */
+} festina_connect_options;
+
+#define FESTINA_CONNECT_OPTIONS_INIT {sizeof(festina_connect_options), NULL, NULL, 0, NULL, 0, 0, {0, 0, 0}}
+
+/*
+ * As festina_endpoint_connect, with options, which may be NULL. Early messages are sent with the first packet if an earlier session with the server
+ * can be resumed and its listener takes them, and otherwise as soon as the handshake allows. They must be safe to repeat: anyone on the path can
+ * copy the packet. The server receives them with festina_recv_early in the first case, and with festina_recv in the second.
+ */
+festina_status festina_endpoint_connect_with(const festina_endpoint *endpoint, const char *address,
+                                             const festina_connect_options *options, int timeout_ms,
+                                             festina_association **association);
+
 typedef struct festina_connecting festina_connecting;
 
 /* Starts to set up an association without waiting. Any number of handshakes can run at the same time. */
 festina_status festina_endpoint_start_connect(const festina_endpoint *endpoint, const char *address, uint16_t sctp_port, int timeout_ms,
                                               festina_connecting **connecting);
+festina_status festina_endpoint_start_connect_with(const festina_endpoint *endpoint, const char *address,
+                                                   const festina_connect_options *options, int timeout_ms,
+                                                   festina_connecting **connecting);
 /* Returns the association, once. FESTINA_TIMEOUT while the handshake continues; otherwise as festina_endpoint_connect. */
 festina_status festina_connecting_finish(const festina_connecting *connecting, int timeout_ms, festina_association **association);
 /* Cancels the handshake, unless festina_connecting_finish has returned its association. */
 festina_status festina_connecting_free(festina_connecting *connecting);
+
+/* ---- Deciding on clients ---- */
+
+/* A client's request for an encrypted association that waits for a decision. Nothing in it is authentic yet. */
+typedef struct festina_request festina_request;
+
+/* As festina_endpoint_listen, but each client waits for a decision, for at most 30 s. An encrypted endpoint only: plain associations need none. */
+festina_status festina_endpoint_listen_on_request(const festina_endpoint *endpoint, uint16_t sctp_port, festina_listener **listener);
+/* Waits for the next request. FESTINA_CLOSED once the endpoint was closed. */
+festina_status festina_listener_request(const festina_listener *listener, int timeout_ms, festina_request **request);
+/* Writes the client's token. Returns its length; it is truncated if that is more than the capacity. */
+size_t festina_request_token(const festina_request *request, void *buffer, size_t capacity);
+/* Write the client's address, and the server name and application protocol (ALPN) of the request; nothing if it has none. */
+size_t festina_request_address(const festina_request *request, char *buffer, size_t capacity);
+size_t festina_request_server_name(const festina_request *request, char *buffer, size_t capacity);
+size_t festina_request_alpn(const festina_request *request, char *buffer, size_t capacity);
+/* Whether the client has shown that it receives at its address: 1 or 0. */
+int festina_request_is_address_proved(const festina_request *request);
+/* Continues the handshake; festina_listener_accept returns the association once the client is authenticated. */
+festina_status festina_request_accept(const festina_request *request);
+/* Refuses the client. */
+festina_status festina_request_refuse(const festina_request *request);
+/* Frees the handle. The client of an undecided request is not answered, and asks again until its time limit. */
+festina_status festina_request_free(festina_request *request);
+
+/* ---- Peers of encrypted associations ---- */
+
+/* 1 or 0. A resumed session is that of an earlier association with the same peer. */
+int festina_is_encrypted(const festina_association *association);
+int festina_is_resumed(const festina_association *association);
+/* Write the peer's fingerprint as 64 hexadecimal digits, and its certificate chain as PEM; nothing for a client without a certificate. */
+size_t festina_get_peer_fingerprint(const festina_association *association, char *buffer, size_t capacity);
+size_t festina_get_peer_pem(const festina_association *association, char *buffer, size_t capacity);
+/* Writes the application protocol that both sides have agreed on (ALPN); nothing if there is none. */
+size_t festina_get_alpn(const festina_association *association, char *buffer, size_t capacity);
+/* Writes the token of the client, on the server, as festina_request_token does. */
+size_t festina_get_client_token(const festina_association *association, void *buffer, size_t capacity);
 
 /* ---- Sending ---- */
 
@@ -167,13 +289,6 @@ typedef struct festina_send_options {
 festina_status festina_send(const festina_association *association, const void *data, size_t length, const festina_send_options *options,
                             int timeout_ms, uint64_t *id);
 
-/* One of several messages. options may be NULL, as in festina_send. */
-typedef struct festina_outgoing {
-    const void *data;
-    size_t length;
-    const festina_send_options *options;
-} festina_outgoing;
-
 /*
  * Sends messages in this order; they share packets and system calls where possible. Waits only while the send buffer is full.
  * If sent is not NULL, it receives the number of accepted messages: all of them with FESTINA_OK, otherwise those before the first that failed
@@ -201,6 +316,9 @@ typedef struct festina_message {
 
 /* Receives the next message and overwrites the struct without freeing it. FESTINA_CLOSED after the last message of an ended association. */
 festina_status festina_recv(const festina_association *association, festina_message *message, int timeout_ms);
+/* Receives the next early message of the client; FESTINA_TIMEOUT if there is none. Such a message may be a copy sent again by an attacker:
+ * act on it only if acting twice does no harm. All of them are here when the association is accepted. */
+festina_status festina_recv_early(const festina_association *association, festina_message *message);
 /* Frees the bytes of a message and empties the struct. An empty struct stays empty. */
 festina_status festina_message_free(festina_message *message);
 
@@ -214,6 +332,7 @@ int festina_message_fd(const festina_association *association); /* festina_recv 
 int festina_event_fd(const festina_association *association);   /* festina_next_event */
 int festina_connecting_fd(const festina_connecting *connecting); /* festina_connecting_finish */
 int festina_endpoint_fd(const festina_endpoint *endpoint);      /* festina_endpoint_ready */
+int festina_listener_request_fd(const festina_listener *listener); /* festina_listener_request */
 
 /* ---- Readiness of all objects of an endpoint ---- */
 
@@ -222,7 +341,8 @@ enum festina_ready_kind {
     FESTINA_READY_ACCEPT = 1,  /* festina_listener_accept */
     FESTINA_READY_CONNECT = 2, /* festina_connecting_finish */
     FESTINA_READY_MESSAGE = 3, /* festina_recv */
-    FESTINA_READY_EVENT = 4    /* festina_next_event */
+    FESTINA_READY_EVENT = 4,   /* festina_next_event */
+    FESTINA_READY_REQUEST = 5  /* festina_listener_request */
 };
 
 typedef struct festina_ready {

@@ -9,7 +9,7 @@ use std::ptr::null;
 use festina::blocking::{self, ForkGuard};
 use festina::{ClosedReason, Message as Outbound, SendError};
 
-use crate::boundary::{Slot, bytes, descriptor, outgoing, read, text, write_text};
+use crate::boundary::{Slot, descriptor, outgoing, text, write_text};
 use crate::config::{name_of, profile};
 use crate::event::Event;
 use crate::limit::limit;
@@ -60,7 +60,7 @@ impl From<&ClosedReason> for CloseReason {
     }
 }
 
-fn here(association: Option<&Association>) -> Result<&blocking::Association, Failure> {
+pub(crate) fn here(association: Option<&Association>) -> Result<&blocking::Association, Failure> {
     behind("association", association)
 }
 
@@ -71,11 +71,7 @@ fn outbound(
     length: usize,
     options: *const SendOptions,
 ) -> Result<Outbound, Failure> {
-    let options = read(options, SendOptions::DEFAULT)?;
-    if length == 0 {
-        return Err(Failure::invalid("an empty message cannot be sent"));
-    }
-    options.message(bytes(data, length, association.message_bytes_max())?)
+    Outgoing { data, length, options }.message(association.message_bytes_max())
 }
 
 /// Sends a message.
@@ -113,7 +109,7 @@ pub extern "C" fn festina_send_many(
         let limit = limit(timeout_ms)?;
         let all = outgoing(messages, count)?.iter();
         let mut queue: VecDeque<Outbound> =
-            all.map(|each| outbound(association, each.data, each.length, each.options)).collect::<Result<_, _>>()?;
+            all.map(|each| each.message(association.message_bytes_max())).collect::<Result<_, _>>()?;
         let result = association.send_many(&mut queue, limit);
         rest = queue.len();
         result.map_err(|error: SendError| error.into())

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::event::Event;
 use crate::message::Message;
-use crate::options::{Outgoing, SendOptions};
+use crate::options::{ConnectOptions, Outgoing, SendOptions};
 use crate::stats::{Path, Stats};
 use crate::status::{Failure, Status};
 
@@ -37,6 +37,7 @@ macro_rules! grows_behind {
 // The last field of each first version.
 grows_behind! {
     SendOptions, reserved: [u16; 3];
+    ConnectOptions, reserved: [u16; 3];
     Message, flags: u16;
     Event, at_us: u64;
     Stats, path: Path;
@@ -58,14 +59,19 @@ pub(crate) fn bytes<'a>(data: *const c_void, length: usize, length_max: usize) -
     Ok(unsafe { std::slice::from_raw_parts(data.cast(), length) })
 }
 
-/// The text at `text`, or nothing for NULL.
-pub(crate) fn text<'a>(name: &str, text: *const c_char) -> Result<Option<&'a str>, Failure> {
+/// The bytes at `text` up to a zero byte, or nothing for NULL.
+pub(crate) fn zero_terminated<'a>(text: *const c_char) -> Option<&'a [u8]> {
     if text.is_null() {
-        return Ok(None);
+        return None;
     }
     // SAFETY: it is not null. That it ends with a zero byte and stays until the function returns is the caller's duty.
-    let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map(Some).map_err(|_| Failure::invalid(format!("{name} is not UTF-8")))
+    Some(unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
+/// The text at `text`, or nothing for NULL.
+pub(crate) fn text<'a>(name: &str, text: *const c_char) -> Result<Option<&'a str>, Failure> {
+    let text = zero_terminated(text).map(str::from_utf8).transpose();
+    text.map_err(|_| Failure::invalid(format!("{name} is not UTF-8")))
 }
 
 /// Writes a text and a zero byte, as much of it as fits. Returns the length of the whole text, as snprintf does.
@@ -84,6 +90,12 @@ pub(crate) fn write_text(text: &str, buffer: *mut c_char, capacity: usize) -> us
         }
     }
     text.len()
+}
+
+/// Writes bytes, as many of them as fit. Returns the number of all of them.
+pub(crate) fn write_bytes(bytes: &[u8], buffer: *mut c_void, capacity: usize) -> usize {
+    write_all(bytes.iter().copied(), buffer.cast::<u8>(), capacity);
+    bytes.len()
 }
 
 /// Returns how much of a struct both sides know.

@@ -6,9 +6,11 @@ use std::mem::MaybeUninit;
 use std::ptr::null;
 use std::sync::LazyLock;
 
+use festina::security::Security;
 use festina::{CongestionControl, Duration, Profile};
 
 use crate::boundary::text;
+use crate::identity::{Identity, Trust};
 use crate::status::{Failure, Status, guard, guard_value};
 
 /// Settings of an endpoint. The program reads and writes them in one thread at a time.
@@ -20,6 +22,22 @@ pub struct Config {
 impl Config {
     pub(crate) fn settings(&self) -> festina::Config {
         self.settings.clone()
+    }
+
+    /// The default settings for plain SCTP.
+    pub fn plain() -> Self {
+        Self { settings: festina::Config::plain() }
+    }
+
+    /// Changes a setting of encryption.
+    fn secure(config: Option<&mut Self>, change: impl FnOnce(Security) -> Result<Security, Failure>) -> Status {
+        guard(|| {
+            let config = config.ok_or_else(|| Failure::null("config"))?;
+            let plain = || Failure::invalid("these settings are those of plain SCTP, which encrypts nothing");
+            let security = config.settings.security().ok_or_else(plain)?;
+            config.settings = config.settings.clone().with_security(change(security.clone())?);
+            Ok(())
+        })
     }
 
     /// Changes a setting, unless the result is out of range.
@@ -71,6 +89,20 @@ pub extern "C" fn festina_congestion_name(index: usize) -> *const c_char {
 /// The default settings with a profile, or with the default one.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_new(
+    profile_name: *const c_char,
+    config: Option<&mut MaybeUninit<Box<Config>>>,
+) -> Status {
+    guard(|| {
+        let config = config.ok_or_else(|| Failure::null("config"))?;
+        let profile = profile(profile_name)?.unwrap_or_default();
+        config.write(Box::new(Config { settings: festina::Config::default().with_profile(profile) }));
+        Ok(())
+    })
+}
+
+/// The default settings of plain SCTP with a profile, or with the default one.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_plain(
     profile_name: *const c_char,
     config: Option<&mut MaybeUninit<Box<Config>>>,
 ) -> Status {
@@ -170,6 +202,54 @@ pub extern "C" fn festina_config_set_interleaving(config: Option<&mut Config>, o
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_associations_max(config: Option<&mut Config>, associations: usize) -> Status {
     Config::set(config, |settings| settings.with_associations_max(associations))
+}
+
+/// Sets the own certificate chain and key.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_identity(config: Option<&mut Config>, identity: Option<&Identity>) -> Status {
+    Config::secure(config, |security| {
+        let Identity(identity) = identity.ok_or_else(|| Failure::null("identity"))?;
+        Ok(security.with_identity(identity.clone()))
+    })
+}
+
+/// Sets which servers are trusted.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_server_trust(config: Option<&mut Config>, trust: Option<&Trust>) -> Status {
+    Config::secure(config, |security| {
+        let Trust(trust) = trust.ok_or_else(|| Failure::null("trust"))?;
+        Ok(security.with_server_trust(trust.clone()))
+    })
+}
+
+/// Demands certificates of clients, and sets which are trusted.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_client_trust(config: Option<&mut Config>, trust: Option<&Trust>) -> Status {
+    Config::secure(config, |security| {
+        let Trust(trust) = trust.ok_or_else(|| Failure::null("trust"))?;
+        Ok(security.with_client_trust(trust.clone()))
+    })
+}
+
+/// Sets the application protocols.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_alpn(config: Option<&mut Config>, protocols: *const c_char) -> Status {
+    Config::secure(config, |security| {
+        let protocols = text("the protocols", protocols)?.ok_or_else(|| Failure::null("protocols"))?;
+        Ok(security.with_alpn(protocols.split_whitespace()))
+    })
+}
+
+/// Has listeners take early messages.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_accept_early_messages(config: Option<&mut Config>) -> Status {
+    Config::secure(config, |security| Ok(security.with_early_messages()))
+}
+
+/// Appends the secrets of all associations to the file that `SSLKEYLOGFILE` names.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_log_keys_from_env(config: Option<&mut Config>) -> Status {
+    Config::secure(config, |security| Ok(security.with_key_log_from_env()))
 }
 
 fn some_ms(ms: u32) -> Option<Duration> {

@@ -6,12 +6,13 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 
 use festina::blocking::{self, ForkGuard, WaitError};
-use festina::{ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Instant};
+use festina::{ConnectError, Instant};
 
 use crate::association::Association;
-use crate::boundary::{descriptor, text, write_text};
+use crate::boundary::{descriptor, read, text, write_text};
 use crate::config::Config;
 use crate::limit::limit;
+use crate::options::{ConnectOptions, port_or_default};
 use crate::status::{Failure, Status, behind, guard, guard_value};
 
 /// One socket and the thread that serves it.
@@ -94,7 +95,27 @@ pub extern "C" fn festina_endpoint_connect(
     guard(|| {
         let endpoint = behind("endpoint", endpoint)?;
         let slot = association.ok_or_else(|| Failure::null("association"))?;
-        let connected = endpoint.connect(host_at(address)?, options(sctp_port, timeout_ms)?)?;
+        let options = within(ConnectOptions { sctp_port, ..ConnectOptions::DEFAULT }, timeout_ms)?;
+        let connected = endpoint.connect(host_at(address)?, options)?;
+        slot.write(Box::new(ForkGuard::new(connected)));
+        Ok(())
+    })
+}
+
+/// Sets up an association with options.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_endpoint_connect_with(
+    endpoint: Option<&Endpoint>,
+    address: *const c_char,
+    options: *const ConnectOptions,
+    timeout_ms: c_int,
+    association: Option<&mut MaybeUninit<Box<Association>>>,
+) -> Status {
+    guard(|| {
+        let endpoint = behind("endpoint", endpoint)?;
+        let slot = association.ok_or_else(|| Failure::null("association"))?;
+        let options = within(read(options, ConnectOptions::DEFAULT)?, timeout_ms)?;
+        let connected = endpoint.connect(host_at(address)?, options)?;
         slot.write(Box::new(ForkGuard::new(connected)));
         Ok(())
     })
@@ -112,7 +133,27 @@ pub extern "C" fn festina_endpoint_start_connect(
     guard(|| {
         let endpoint = behind("endpoint", endpoint)?;
         let slot = connecting.ok_or_else(|| Failure::null("connecting"))?;
-        let connecting = endpoint.start_connect(host_at(address)?, options(sctp_port, timeout_ms)?);
+        let options = within(ConnectOptions { sctp_port, ..ConnectOptions::DEFAULT }, timeout_ms)?;
+        let connecting = endpoint.start_connect(host_at(address)?, options);
+        slot.write(Box::new(ForkGuard::new(connecting)));
+        Ok(())
+    })
+}
+
+/// Starts to set up an association with options.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_endpoint_start_connect_with(
+    endpoint: Option<&Endpoint>,
+    address: *const c_char,
+    options: *const ConnectOptions,
+    timeout_ms: c_int,
+    connecting: Option<&mut MaybeUninit<Box<Connecting>>>,
+) -> Status {
+    guard(|| {
+        let endpoint = behind("endpoint", endpoint)?;
+        let slot = connecting.ok_or_else(|| Failure::null("connecting"))?;
+        let options = within(read(options, ConnectOptions::DEFAULT)?, timeout_ms)?;
+        let connecting = endpoint.start_connect(host_at(address)?, options);
         slot.write(Box::new(ForkGuard::new(connecting)));
         Ok(())
     })
@@ -195,16 +236,13 @@ pub(crate) fn micros(at: Instant) -> u64 {
     u64::try_from(at.saturating_duration_since(Instant::ZERO).as_micros()).unwrap_or(u64::MAX)
 }
 
-fn options(sctp_port: u16, timeout_ms: c_int) -> Result<ConnectOptions, Failure> {
-    let options = ConnectOptions::default().peer_port(port_or_default(sctp_port));
+/// The options with a time limit.
+fn within(options: ConnectOptions, timeout_ms: c_int) -> Result<festina::ConnectOptions, Failure> {
+    let options = options.options()?;
     Ok(match limit(timeout_ms)? {
         Some(limit) => options.handshake_timeout(limit),
         None => options,
     })
-}
-
-fn port_or_default(port: u16) -> u16 {
-    if port == 0 { DEFAULT_SCTP_PORT } else { port }
 }
 
 fn address_at(address: *const c_char) -> Result<SocketAddr, Failure> {

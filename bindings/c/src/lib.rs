@@ -4,6 +4,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | `config`, `endpoint`, `association` | the exported functions |
+//! | `identity`, `request`, `peer` | those of encryption: identities, trust and admission |
 //! | `options`, `message`, `event`, `stats` | the structs shared with programs |
 //! | `status` | status codes, and the text of the last error |
 //! | `limit`, `ready` | time limits, and the ready objects of an endpoint |
@@ -18,9 +19,12 @@ mod boundary;
 pub mod config;
 pub mod endpoint;
 pub mod event;
+pub mod identity;
 mod limit;
 pub mod message;
 pub mod options;
+pub mod peer;
 pub mod ready;
+pub mod request;
 pub mod stats;
 pub mod status;

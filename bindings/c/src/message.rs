@@ -4,7 +4,8 @@
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
-use festina::ReceivedMessage;
+use bytes::Bytes;
+use festina::{ReceivedMessage, StreamId};
 
 use crate::boundary::{lend, release};
 use crate::options::UNORDERED;
@@ -36,14 +37,18 @@ impl Message {
         Self { size: size_of::<Self>(), data: null(), length: 0, owner: null_mut(), ppid: 0, stream: 0, flags: 0 };
 
     pub(crate) fn new(received: ReceivedMessage) -> Self {
-        let (data, length) = (received.payload.as_ptr().cast(), received.payload.len());
-        let flags = if received.unordered { UNORDERED } else { 0 };
+        Self::holding(received.payload, received.stream, received.ppid, received.unordered)
+    }
+
+    pub(crate) fn holding(payload: Bytes, stream: StreamId, ppid: u32, unordered: bool) -> Self {
+        let (data, length) = (payload.as_ptr().cast(), payload.len());
+        let flags = if unordered { UNORDERED } else { 0 };
         Self {
             data,
             length,
-            owner: lend(received.payload),
-            ppid: received.ppid,
-            stream: received.stream.0,
+            owner: lend(payload),
+            ppid,
+            stream: stream.0,
             flags: u16::try_from(flags).unwrap_or_default(),
             ..Self::EMPTY
         }

@@ -1,10 +1,12 @@
 //! How a message is delivered.
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
+use std::ptr::null;
 
 use bytes::Bytes;
-use festina::{Duration, Instant, Message};
+use festina::{self as library, DEFAULT_SCTP_PORT, Duration, Instant, Message};
 
+use crate::boundary::{bytes, outgoing, read, text};
 use crate::status::Failure;
 
 /// Deliver without regard to the order of the stream.
@@ -17,6 +19,12 @@ pub const CONFIRM: u32 = 1 << 2;
 pub const REPLACE: u32 = 1 << 3;
 
 const FLAGS: u32 = UNORDERED | IMMEDIATE_ACK | CONFIRM | REPLACE;
+
+/// Longest token of a client.
+const TOKEN_BYTES_MAX: usize = 1_024;
+
+/// Longest early message. Only a short one fits into the first packet.
+const EARLY_BYTES_MAX: usize = 1 << 20;
 
 /// The number that stands for none.
 const NONE: i64 = -1;
@@ -57,6 +65,76 @@ pub struct Outgoing {
     pub length: usize,
     /// How it is delivered; NULL for the default.
     pub options: *const SendOptions,
+}
+
+/// How an association is set up; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectOptions {
+    /// `sizeof`.
+    pub size: usize,
+    /// The name that the server's certificate must have; NULL for the host.
+    pub server_name: *const c_char,
+    /// Bytes for the acceptor.
+    pub token: *const c_void,
+    /// Their number.
+    pub token_length: usize,
+    /// Messages to send with the first packet.
+    pub early: *const Outgoing,
+    /// Their number.
+    pub early_count: usize,
+    /// The peer's SCTP port; 0 for the usual one.
+    pub sctp_port: u16,
+    /// So that nothing is left unsaid.
+    pub reserved: [u16; 3],
+}
+
+impl ConnectOptions {
+    /// What holds if nothing is said.
+    pub const DEFAULT: Self = Self {
+        size: size_of::<Self>(),
+        server_name: null(),
+        token: null(),
+        token_length: 0,
+        early: null(),
+        early_count: 0,
+        sctp_port: 0,
+        reserved: [0; 3],
+    };
+
+    /// The options in the library's form.
+    pub(crate) fn options(&self) -> Result<library::ConnectOptions, Failure> {
+        let mut options = library::ConnectOptions::default().peer_port(port_or_default(self.sctp_port));
+        if let Some(name) = text("server_name", self.server_name)? {
+            options = options.server_name(name);
+        }
+        if self.token_length > TOKEN_BYTES_MAX {
+            let problem =
+                format_args!("token_length is {}, but a token has at most {TOKEN_BYTES_MAX} bytes", self.token_length);
+            return Err(Failure::invalid(problem));
+        }
+        options = options.token(bytes(self.token, self.token_length, TOKEN_BYTES_MAX)?);
+        for early in outgoing(self.early, self.early_count)? {
+            options = options.early_message(early.message(EARLY_BYTES_MAX)?);
+        }
+        Ok(options)
+    }
+}
+
+/// The SCTP port with this number, where 0 stands for the usual one.
+pub(crate) fn port_or_default(port: u16) -> u16 {
+    if port == 0 { DEFAULT_SCTP_PORT } else { port }
+}
+
+impl Outgoing {
+    /// Creates the message.
+    pub(crate) fn message(&self, bytes_max: usize) -> Result<Message, Failure> {
+        let options = read(self.options, SendOptions::DEFAULT)?;
+        if self.length == 0 {
+            return Err(Failure::invalid("an empty message cannot be sent"));
+        }
+        options.message(bytes(self.data, self.length, bytes_max)?)
+    }
 }
 
 impl SendOptions {

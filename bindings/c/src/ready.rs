@@ -26,6 +26,8 @@ pub enum Kind {
     Message = 3,
     /// Take an event.
     Event = 4,
+    /// Decide on a request.
+    Request = 5,
 }
 
 impl From<ReadyKind> for Kind {
@@ -35,6 +37,7 @@ impl From<ReadyKind> for Kind {
             ReadyKind::Connect => Self::Connect,
             ReadyKind::Message => Self::Message,
             ReadyKind::Event => Self::Event,
+            ReadyKind::Request => Self::Request,
             _ => Self::Other,
         }
     }

@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use festina::blocking::{ForkGuard, Forked, OpenError, WaitError};
+use festina::security::{SecurityError, SecurityFailure};
 use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
 
 /// Status of a function; see the header.
@@ -33,6 +34,10 @@ pub enum Status {
     Bug = 8,
     /// Peer: it has no room for another association.
     Full = 9,
+    /// Peer: its certificate is not trusted.
+    Untrusted = 10,
+    /// Peer: it speaks another protocol, or its handshake is faulty.
+    Protocol = 11,
 }
 
 /// Why a function failed.
@@ -89,10 +94,16 @@ impl From<ConfigError> for Failure {
     }
 }
 
+impl From<SecurityError> for Failure {
+    fn from(error: SecurityError) -> Self {
+        Self::invalid(error)
+    }
+}
+
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         let status = match &error {
-            OpenError::Bind(BindError::Config(_)) => Status::Invalid,
+            OpenError::Bind(BindError::Config(_) | BindError::Security(_)) => Status::Invalid,
             _ => Status::System,
         };
         Self::new(status, error)
@@ -104,6 +115,12 @@ impl From<ListenError> for Failure {
         let status = match &error {
             ListenError::PortInUse(_) => Status::Limit,
             ListenError::EndpointClosed => Status::Closed,
+            ListenError::NoIdentity => {
+                return Self::invalid(
+                    "an encrypted endpoint needs an identity to listen (festina_config_set_identity); plain SCTP begins with \
+                     festina_config_plain",
+                );
+            }
             _ => Status::Invalid,
         };
         Self::new(status, error)
@@ -119,6 +136,12 @@ impl From<ConnectError> for Failure {
             ConnectError::EndpointClosed => Status::Closed,
             ConnectError::NotListening { .. } | ConnectError::Refused { .. } => Status::Refused,
             ConnectError::PeerFull { .. } => Status::Full,
+            ConnectError::Security { failure, .. } => match failure {
+                SecurityFailure::Untrusted(_) => Status::Untrusted,
+                SecurityFailure::Alert { .. } | SecurityFailure::Refused(_) => Status::Refused,
+                SecurityFailure::OtherProtocol(_) | SecurityFailure::Handshake(_) => Status::Protocol,
+                _ => Status::Invalid,
+            },
             ConnectError::Timeout { .. }
             | ConnectError::Ended { .. }
             | ConnectError::CannotSend { .. }

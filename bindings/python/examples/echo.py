@@ -1,7 +1,9 @@
 """An echo server and a client for it.
 
     python echo.py listen 127.0.0.1:9899
-    python echo.py send 127.0.0.1:9899 "make haste slowly"
+    python echo.py send 127.0.0.1:9899 FINGERPRINT "make haste slowly"
+
+The server creates a key and prints its fingerprint, by which the client knows it.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ async def echo(association: festina.Association) -> None:
 
 
 async def listen(address: str) -> None:
-    async with festina.Endpoint.bind(address) as endpoint:
-        print("listening on {}:{}".format(*endpoint.local_address), flush=True)
+    identity = festina.Identity.self_signed("echo")
+    async with festina.Endpoint.bind(address, festina.Config(identity=identity)) as endpoint:
+        print("listening on {}:{}".format(*endpoint.local_address))
+        print(f"fingerprint {identity.fingerprint}", flush=True)
         tasks = set()
         async for association in endpoint.listen():
             task = asyncio.create_task(echo(association))
@@ -32,9 +36,10 @@ async def listen(address: str) -> None:
             task.add_done_callback(tasks.discard)
 
 
-async def send(address: str, text: str) -> None:
+async def send(address: str, fingerprint: str, text: str) -> None:
     local = "[::]:0" if address.startswith("[") else "0.0.0.0:0"
-    async with festina.Endpoint.bind(local) as endpoint:
+    config = festina.Config(server_trust=festina.Trust.fingerprints(fingerprint))
+    async with festina.Endpoint.bind(local, config) as endpoint:
         async with await endpoint.connect(address) as association:
             begun = time.perf_counter()
             await association.send(text.encode())
@@ -46,10 +51,10 @@ def main() -> None:
     arguments = sys.argv[1:]
     if len(arguments) == 2 and arguments[0] == "listen":
         asyncio.run(listen(arguments[1]))
-    elif len(arguments) == 3 and arguments[0] == "send":
-        asyncio.run(send(arguments[1], arguments[2]))
+    elif len(arguments) == 4 and arguments[0] == "send":
+        asyncio.run(send(*arguments[1:]))
     else:
-        sys.exit(f"usage: {sys.argv[0]} listen ADDRESS | {sys.argv[0]} send ADDRESS TEXT")
+        sys.exit(f"usage: {sys.argv[0]} listen ADDRESS | {sys.argv[0]} send ADDRESS FINGERPRINT TEXT")
 
 
 if __name__ == "__main__":

@@ -10,12 +10,13 @@ use festina::{Messages, Profile, SendError};
 use futures_core::Stream as _;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::convert::{self, Message, Options, became, happened};
 use crate::endpoint::pair;
 use crate::failure::{Failure, bug, reason_name};
 use crate::hub::{Operation, Shared, lock};
+use crate::security::{certificates, protocol};
 
 /// A connection with one peer.
 #[pyclass(frozen)]
@@ -183,6 +184,45 @@ impl Association {
     fn streams(&self) -> PyResult<(u16, u16)> {
         let streams = self.open()?.association.streams();
         Ok((streams.outbound, streams.inbound))
+    }
+
+    #[getter]
+    fn is_encrypted(&self) -> PyResult<bool> {
+        Ok(self.open()?.association.is_encrypted())
+    }
+
+    #[getter]
+    fn is_resumed(&self) -> PyResult<bool> {
+        Ok(self.open()?.association.is_resumed())
+    }
+
+    #[getter]
+    fn peer_fingerprint(&self) -> PyResult<Option<String>> {
+        Ok(self.open()?.association.peer_identity().map(|peer| peer.fingerprint().to_string()))
+    }
+
+    #[getter]
+    fn peer_certificates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        match self.open()?.association.peer_identity() {
+            Some(peer) => certificates(py, &peer),
+            None => Ok(PyTuple::empty(py)),
+        }
+    }
+
+    #[getter]
+    fn alpn(&self) -> PyResult<Option<String>> {
+        Ok(self.open()?.association.alpn().as_deref().map(protocol))
+    }
+
+    #[getter]
+    fn client_token<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let token = self.open()?.association.request().map(|request| request.token).unwrap_or_default();
+        Ok(PyBytes::new(py, &token))
+    }
+
+    /// The next early message of the client.
+    fn recv_early(&self, py: Python<'_>) -> PyResult<Option<Message>> {
+        Ok(self.open()?.association.try_recv_early().map(|message| Message::early(py, &message)))
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -1,5 +1,6 @@
 //! Settings from keyword arguments.
 
+use festina::security::Security;
 use festina::{CongestionControl, Duration, Profile};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -7,6 +8,7 @@ use pyo3::types::PyDict;
 
 use crate::convert::{number, seconds};
 use crate::failure::Failure;
+use crate::security::{Identity, Trust};
 
 /// Settings of an endpoint. None keeps the default of a setting. Times are in seconds.
 ///
@@ -25,6 +27,16 @@ use crate::failure::Failure;
 /// - streams: the numbers of outbound streams requested and of inbound streams accepted, each from 1 to 65535, default (65535, 65535).
 /// - interleaving: whether a small message may overtake a large one on another stream (RFC 8260), default False.
 /// - associations_max: the maximum number of concurrent associations of the endpoint, from 1 to 16777216, default 65536.
+///
+/// Encryption, which `Config.plain` does without:
+///
+/// - identity: an `Identity`, shown to clients, and to servers that ask for one. Listening needs it. Default none.
+/// - server_trust: a `Trust`, the servers that this side connects to. Default `Trust.platform_roots()`.
+/// - client_trust: a `Trust`; clients must then have a trusted certificate. By default clients are anonymous.
+/// - alpn: application protocols (ALPN) of 1 to 255 bytes, the preferred one first. If one side has some, both must have one in common.
+/// - early_messages: whether listeners take early messages, default False; see `Endpoint.connect`. Not together with client_trust.
+/// - key_log: whether the secrets of all associations are appended to the file that the environment variable SSLKEYLOGFILE names, with which
+///   recordings can be decrypted. Default False.
 #[pyclass(frozen, module = "festina")]
 pub(crate) struct Config {
     settings: festina::Config,
@@ -42,8 +54,30 @@ impl Config {
     #[new]
     #[pyo3(signature = (*, profile = None, **settings))]
     fn new(profile: Option<&str>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        Self::beginning(festina::Config::default(), "Config", profile, settings)
+    }
+
+    /// Settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated.
+    #[staticmethod]
+    #[pyo3(signature = (*, profile = None, **settings))]
+    fn plain(profile: Option<&str>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        Self::beginning(festina::Config::plain(), "Config.plain", profile, settings)
+    }
+
+    fn __repr__(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Config {
+    fn beginning(
+        default: festina::Config,
+        function: &str,
+        profile: Option<&str>,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
         let chosen = profile.map(str::parse::<Profile>).transpose().map_err(|error| Failure::invalid(&error))?;
-        let mut config = festina::Config::plain().with_profile(chosen.unwrap_or_default());
+        let mut config = default.with_profile(chosen.unwrap_or_default());
         let mut text: Vec<String> = profile.map(|profile| format!("profile={profile:?}")).into_iter().collect();
         for (name, value) in settings.into_iter().flatten() {
             if value.is_none() {
@@ -54,12 +88,33 @@ impl Config {
             text.push(format!("{name}={}", value.repr()?));
         }
         config.validate().map_err(Failure::from)?;
-        Ok(Self { settings: config, text: format!("Config({})", text.join(", ")) })
+        Ok(Self { settings: config, text: format!("{function}({})", text.join(", ")) })
     }
+}
 
-    fn __repr__(&self) -> &str {
-        &self.text
-    }
+/// Changes a setting of encryption.
+fn secure(config: festina::Config, change: impl FnOnce(Security) -> PyResult<Security>) -> PyResult<festina::Config> {
+    let plain = || Failure::invalid(&"these settings are those of plain SCTP, which encrypts nothing");
+    let security = config.security().ok_or_else(plain)?.clone();
+    Ok(config.with_security(change(security)?))
+}
+
+fn identity(value: &Bound<'_, PyAny>) -> PyResult<festina::security::Identity> {
+    Ok(value.extract::<PyRef<'_, Identity>>()?.0.clone())
+}
+
+fn trust(value: &Bound<'_, PyAny>) -> PyResult<festina::security::Trust> {
+    Ok(value.extract::<PyRef<'_, Trust>>()?.0.clone())
+}
+
+/// Makes a change if the value is true.
+fn when(
+    value: &Bound<'_, PyAny>,
+    config: festina::Config,
+    change: impl FnOnce(Security) -> Security,
+) -> PyResult<festina::Config> {
+    let is_wanted: bool = value.extract()?;
+    secure(config, |security| Ok(if is_wanted { change(security) } else { security }))
 }
 
 fn with(config: festina::Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<festina::Config> {
@@ -89,6 +144,12 @@ fn with(config: festina::Config, name: &str, value: &Bound<'_, PyAny>) -> PyResu
             config.with_streams(streams(&outbound)?, streams(&inbound)?)
         }
         "interleaving" => config.with_interleaving(value.extract()?),
+        "identity" => secure(config, |security| Ok(security.with_identity(identity(value)?)))?,
+        "server_trust" => secure(config, |security| Ok(security.with_server_trust(trust(value)?)))?,
+        "client_trust" => secure(config, |security| Ok(security.with_client_trust(trust(value)?)))?,
+        "alpn" => secure(config, |security| Ok(security.with_alpn(value.extract::<Vec<String>>()?)))?,
+        "early_messages" => when(value, config, Security::with_early_messages)?,
+        "key_log" => when(value, config, Security::with_key_log_from_env)?,
         "associations_max" => config.with_associations_max(bytes()?),
         _ => return Err(PyTypeError::new_err(format!("Config() has no setting {name:?}"))),
     })

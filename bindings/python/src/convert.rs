@@ -36,6 +36,16 @@ impl Message {
             ordered: !received.unordered,
         }
     }
+
+    /// A message that came with the client's first packet.
+    pub(crate) fn early(py: Python<'_>, message: &festina::Message) -> Self {
+        Self {
+            data: PyBytes::new(py, &message.payload).unbind(),
+            stream: message.stream.0,
+            ppid: message.ppid,
+            ordered: !message.unordered,
+        }
+    }
 }
 
 /// How a message is delivered, as the Python half hands it over: stream, PPID, ordered, immediate acknowledgement, lifetime, deadline, most

@@ -6,15 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use festina::blocking::ForkGuard;
-use festina::{ConnectOptions, Profile, blocking};
+use festina::{ConnectOptions, ListenOptions, Profile, Requests, blocking};
 use futures_core::Stream as _;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 
 use crate::association::Association;
 use crate::config::Config;
 use crate::convert::{self, seconds};
 use crate::failure::Failure;
 use crate::hub::{Hub, Operation, Shared, lock};
+use crate::security::Request;
 
 /// One socket and the thread that serves it.
 #[pyclass(frozen)]
@@ -51,20 +53,43 @@ impl Endpoint {
         Ok(pair(self.open()?.endpoint.local_addr()))
     }
 
-    fn listen(&self, port: &Bound<'_, PyAny>) -> PyResult<Listener> {
+    fn listen(&self, port: &Bound<'_, PyAny>, on_request: bool) -> PyResult<Listener> {
         let (open, port) = (self.open()?, convert::port(port)?);
+        let options = ListenOptions::default();
+        let options = if on_request { options.hold_requests() } else { options };
         // The asynchronous listener: the event loop polls it.
-        let listener = Mutex::new(Some((**open.endpoint).listen(port).map_err(Failure::from)?));
+        let listener = (**open.endpoint).listen_with(port, options).map_err(Failure::from)?;
+        let requests = Mutex::new(on_request.then(|| listener.requests()));
         let (hub, endpoint) = (open.hub.clone(), open.endpoint.clone());
-        let (number, waker) = hub.waker();
-        Ok(Listener { number, open: ForkGuard::new(OpenListener { listener, waker, hub, endpoint }) })
+        let ((number, waker), (request_number, request_waker)) = (hub.waker(), hub.waker());
+        let listener = Mutex::new(Some(listener));
+        let open = OpenListener { listener, waker, requests, request_waker, hub, endpoint };
+        Ok(Listener { number, request_number, open: ForkGuard::new(open) })
     }
 
     /// Comes to an `Association`.
-    fn connect(&self, host: &str, port: &Bound<'_, PyAny>, profile: Option<&str>, timeout: f64) -> PyResult<Operation> {
+    fn connect(
+        &self,
+        host: &str,
+        port: &Bound<'_, PyAny>,
+        profile: Option<&str>,
+        timeout: f64,
+        encryption: Encryption,
+    ) -> PyResult<Operation> {
         let open = self.open()?;
         let timeout = seconds("timeout", timeout)?;
+        let (server_name, token, early) = encryption;
         let mut options = ConnectOptions::default().peer_port(convert::port(port)?).handshake_timeout(timeout);
+        options = options.token(token.to_vec());
+        if let Some(name) = server_name {
+            options = options.server_name(name);
+        }
+        for data in early {
+            if data.is_empty() {
+                return Err(Failure::invalid(&"an empty message cannot be sent").into());
+            }
+            options = options.early_message(convert::message(&data, None)?);
+        }
         if let Some(profile) = profile {
             let profile = profile.parse::<Profile>().map_err(|error| Failure::invalid(&error))?;
             options = options.profile(profile);
@@ -89,10 +114,14 @@ impl Endpoint {
     }
 }
 
+/// The server's name, the token and the early messages of a client.
+type Encryption = (Option<String>, PyBackedBytes, Vec<PyBackedBytes>);
+
 /// Accepts associations on one SCTP port.
 #[pyclass(frozen)]
 pub(crate) struct Listener {
     number: u64,
+    request_number: u64,
     open: ForkGuard<OpenListener>,
 }
 
@@ -100,6 +129,9 @@ pub(crate) struct Listener {
 struct OpenListener {
     listener: Mutex<Option<festina::Listener>>,
     waker: Waker,
+    /// Only if requests wait for a decision.
+    requests: Mutex<Option<Requests>>,
+    request_waker: Waker,
     hub: Arc<Shared>,
     endpoint: Arc<blocking::Endpoint>,
 }
@@ -119,6 +151,26 @@ impl Listener {
         let Some(listener) = listener.as_mut() else { return Err(Failure::endpoint_closed().into()) };
         match Pin::new(listener).poll_next(&mut Context::from_waker(&open.waker)) {
             Poll::Ready(Some(association)) => Ok(Some(Association::new(association, &open.hub, &open.endpoint))),
+            Poll::Ready(None) => Err(Failure::endpoint_closed().into()),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    /// The number under which the hub tells that a client asks.
+    #[getter]
+    fn request_number(&self) -> u64 {
+        self.request_number
+    }
+
+    /// The next request, or None if there is none yet.
+    fn poll_request(&self) -> PyResult<Option<Request>> {
+        let open = self.open.get().map_err(Failure::from)?;
+        let mut requests = lock(&open.requests);
+        let Some(requests) = requests.as_mut() else {
+            return Err(Failure::invalid(&"requests need no decision: listen with on_request=True").into());
+        };
+        match Pin::new(requests).poll_next(&mut Context::from_waker(&open.request_waker)) {
+            Poll::Ready(Some(pending)) => Ok(Some(Request::new(pending))),
             Poll::Ready(None) => Err(Failure::endpoint_closed().into()),
             Poll::Pending => Ok(None),
         }

@@ -1,6 +1,7 @@
 //! Errors as exceptions: those of `festina._errors`, each with its arguments.
 
 use festina::blocking::{Forked, OpenError};
+use festina::security::{SecurityError, SecurityFailure};
 use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -53,11 +54,16 @@ impl From<ConfigError> for Failure {
     }
 }
 
+impl From<SecurityError> for Failure {
+    fn from(error: SecurityError) -> Self {
+        Self::invalid(&error)
+    }
+}
+
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
-        let exception =
-            if matches!(error, OpenError::Bind(BindError::Config(_))) { "InvalidError" } else { "BindError" };
-        Self::new(exception, &error)
+        let is_invalid = matches!(error, OpenError::Bind(BindError::Config(_) | BindError::Security(_)));
+        Self::new(if is_invalid { "InvalidError" } else { "BindError" }, &error)
     }
 }
 
@@ -66,6 +72,10 @@ impl From<ListenError> for Failure {
         let exception = match error {
             ListenError::PortInUse(_) => "LimitError",
             ListenError::EndpointClosed => "ClosedError",
+            ListenError::NoIdentity => {
+                let text = "an encrypted endpoint needs an identity to listen: Config(identity=...); plain SCTP begins with Config.plain";
+                return Self::invalid(&text);
+            }
             _ => "InvalidError",
         };
         Self::new(exception, &error)
@@ -81,6 +91,12 @@ impl From<ConnectError> for Failure {
             ConnectError::EndpointClosed => "ClosedError",
             ConnectError::NotListening { .. } | ConnectError::Refused { .. } => "RefusedError",
             ConnectError::PeerFull { .. } => "FullError",
+            ConnectError::Security { failure, .. } => match failure {
+                SecurityFailure::Untrusted(_) => "UntrustedError",
+                SecurityFailure::Alert { .. } | SecurityFailure::Refused(_) => "RefusedError",
+                SecurityFailure::OtherProtocol(_) | SecurityFailure::Handshake(_) => "ProtocolError",
+                _ => "InvalidError",
+            },
             ConnectError::Timeout { .. }
             | ConnectError::Ended { .. }
             | ConnectError::CannotSend { .. }

@@ -5,6 +5,7 @@
 //! | `hub` | what wakes an event loop, and operations that it waits for |
 //! | `endpoint`, `association` | the objects behind those of the package |
 //! | `config` | settings from keyword arguments |
+//! | `security` | identities, trust, and clients that wait for a decision |
 //! | `convert` | messages, statistics and events as Python objects |
 //! | `failure` | errors as exceptions |
 //!
@@ -20,6 +21,7 @@ mod convert;
 mod endpoint;
 mod failure;
 mod hub;
+mod security;
 
 use pyo3::prelude::*;
 
@@ -40,6 +42,8 @@ mod _festina {
     use crate::endpoint::{Endpoint, Listener};
     #[pymodule_export]
     use crate::hub::{Hub, Operation};
+    #[pymodule_export]
+    use crate::security::{Identity, Request, Trust};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

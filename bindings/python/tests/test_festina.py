@@ -17,6 +17,15 @@ import festina
 import pytest
 
 
+IDENTITY = festina.Identity.self_signed("server.test")
+TRUST = festina.Trust.fingerprints(IDENTITY.fingerprint)
+
+
+def usual(**settings: Any) -> festina.Config:
+    """Settings for both roles, of endpoints that know each other."""
+    return festina.Config(identity=IDENTITY, server_trust=TRUST, **settings)
+
+
 class Pair(NamedTuple):
     server: festina.Endpoint
     client: festina.Endpoint
@@ -27,6 +36,7 @@ class Pair(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def connected(config: Optional[festina.Config] = None) -> AsyncIterator[Pair]:
+    config = config or usual()
     async with festina.Endpoint.bind("127.0.0.1:0", config) as server:
         async with festina.Endpoint.bind("127.0.0.1:0", config) as client:
             listener = server.listen()
@@ -145,7 +155,7 @@ async def test_what_becomes_of_a_message_is_told() -> None:
 
 async def test_a_newer_message_takes_the_place_of_an_older_one() -> None:
     # The peer does not receive, so its window closes and messages wait.
-    config = festina.Config(receive_buffer_bytes=2_000, send_buffer_bytes=100_000)
+    config = usual(receive_buffer_bytes=2_000, send_buffer_bytes=100_000)
     async with connected(config) as pair:
         for _ in range(8):
             await pair.near.send(bytes(1_000))
@@ -159,7 +169,7 @@ async def test_a_newer_message_takes_the_place_of_an_older_one() -> None:
 
 
 async def test_many_messages_are_sent_with_one_call() -> None:
-    async with connected(festina.Config(send_buffer_bytes=100_000)) as pair:
+    async with connected(usual(send_buffer_bytes=100_000)) as pair:
         assert pair.near.send_many_nowait([b"%d" % number for number in range(300)], stream=3) == 300
         received = [await pair.far.recv() for _ in range(300)]
         assert [int(message.data) for message in received] == list(range(300)) and received[0].stream == 3
@@ -184,7 +194,7 @@ async def test_fifty_handshakes_go_on_at_once() -> None:
 
 
 async def test_a_full_buffer_makes_senders_wait_or_refuses() -> None:
-    config = festina.Config(
+    config = usual(
         profile="rack", send_buffer_bytes=200_000, receive_buffer_bytes=100_000, message_bytes_max=60_000
     )
     async with connected(config) as pair:
@@ -205,7 +215,7 @@ async def test_a_full_buffer_makes_senders_wait_or_refuses() -> None:
 
 
 async def test_numbers_and_profiles() -> None:
-    async with connected(festina.Config(profile="rack")) as pair:
+    async with connected(usual(profile="rack")) as pair:
         await pair.near.send(b"x")
         await pair.near.drained()
         stats = pair.near.stats()
@@ -291,15 +301,20 @@ def test_settings() -> None:
             festina.Config(**{name: value})  # type: ignore[arg-type]
     with pytest.raises(festina.InvalidError, match="streams is 65536"):
         festina.Config(streams=(65_536, 1))
+    assert repr(festina.Config.plain(associations_max=5)) == "Config.plain(associations_max=5)"
     with pytest.raises(TypeError, match="no setting .speed."):
         festina.Config(speed=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="no setting .speed."):
+        festina.Config.plain(speed=3)  # type: ignore[call-arg]
     with pytest.raises(RuntimeError):
-        festina.Endpoint.bind("127.0.0.1:0")
+        festina.Endpoint.bind("127.0.0.1:0", usual())
 
 
 def test_help_states_the_range_and_the_default_of_each_setting() -> None:
     documentation = festina.Config.__doc__ or ""
     settings = dict(re.findall(r"^- (\w+): (.*?)(?=^- |\Z)", documentation, re.MULTILINE | re.DOTALL))
+    for encryption in ("identity", "server_trust", "client_trust", "alpn", "early_messages", "key_log"):
+        settings.pop(encryption)
     assert len(settings) == 13 and "default" in settings.pop("congestion") and "default" in settings.pop("profile")
     assert "default False" in settings.pop("interleaving")
     for name, text in settings.items():
@@ -318,8 +333,8 @@ def test_help_states_the_range_and_the_default_of_each_setting() -> None:
 
 
 async def test_a_full_server_says_so() -> None:
-    async with connected(festina.Config(associations_max=1)) as pair:
-        async with festina.Endpoint.bind("127.0.0.1:0") as other:
+    async with connected(usual(associations_max=1)) as pair:
+        async with festina.Endpoint.bind("127.0.0.1:0", usual()) as other:
             with pytest.raises(festina.FullError, match="full"):
                 await other.connect(pair.server.local_address)
 
@@ -333,7 +348,7 @@ async def test_host_names_are_looked_up() -> None:
 
 
 async def test_a_closed_endpoint_and_a_closed_listener_end_iterations() -> None:
-    async with festina.Endpoint.bind("127.0.0.1:0") as server:
+    async with festina.Endpoint.bind("127.0.0.1:0", usual()) as server:
         listener = server.listen()
 
         accepted: asyncio.Queue[festina.Association] = asyncio.Queue()
@@ -343,7 +358,7 @@ async def test_a_closed_endpoint_and_a_closed_listener_end_iterations() -> None:
                 accepted.put_nowait(association)
 
         accepting = asyncio.ensure_future(accept_all())
-        async with festina.Endpoint.bind("127.0.0.1:0") as client:
+        async with festina.Endpoint.bind("127.0.0.1:0", usual()) as client:
             for _ in range(2):
                 await client.connect(server.local_address)
                 await accepted.get()
@@ -357,7 +372,7 @@ async def test_a_closed_endpoint_and_a_closed_listener_end_iterations() -> None:
 
 def test_another_event_loop_is_told_that_it_is_wrong() -> None:
     async def bind() -> festina.Listener:
-        return festina.Endpoint.bind("127.0.0.1:0").listen()
+        return festina.Endpoint.bind("127.0.0.1:0", usual()).listen()
 
     listener = asyncio.run(bind())
     with pytest.raises(RuntimeError, match="another event loop"):
@@ -365,9 +380,9 @@ def test_another_event_loop_is_told_that_it_is_wrong() -> None:
 
 
 async def test_what_nobody_holds_ends_in_the_background() -> None:
-    server = festina.Endpoint.bind("127.0.0.1:0")
+    server = festina.Endpoint.bind("127.0.0.1:0", usual())
     listener = server.listen()
-    client = festina.Endpoint.bind("127.0.0.1:0")
+    client = festina.Endpoint.bind("127.0.0.1:0", usual())
     near = await client.connect(server.local_address)
     far = await listener.accept()
     await near.send(b"still delivered")
@@ -397,8 +412,8 @@ def open_descriptors() -> int:
 
 def test_a_wake_up_that_comes_after_the_end_of_the_loop_leaks_no_descriptor() -> None:
     async def leave_a_wake_up_behind() -> None:
-        server = festina.Endpoint.bind("127.0.0.1:0")
-        client = festina.Endpoint.bind("127.0.0.1:0")
+        server = festina.Endpoint.bind("127.0.0.1:0", usual())
+        client = festina.Endpoint.bind("127.0.0.1:0", usual())
         listener = server.listen()
         near = await client.connect(server.local_address)
         far = await listener.accept()
@@ -440,7 +455,9 @@ import asyncio, os, sys
 import festina
 
 async def main(what):
-    async with festina.Endpoint.bind("127.0.0.1:0") as server, festina.Endpoint.bind("127.0.0.1:0") as client:
+    identity = festina.Identity.self_signed("server.test")
+    config = festina.Config(identity=identity, server_trust=festina.Trust.fingerprints(identity.fingerprint))
+    async with festina.Endpoint.bind("127.0.0.1:0", config) as server, festina.Endpoint.bind("127.0.0.1:0", config) as client:
         listener = server.listen()
         near = await client.connect("%s:%d" % server.local_address)
         far = await listener.accept()

@@ -14,8 +14,8 @@ use crate::security::Security;
 /// Settings of an endpoint and of its associations. Each method returns the settings with one changed. Ranges are checked by [`Config::validate`] and
 /// when an endpoint is bound. The defaults follow RFC 9260 §16, except for Festina's own loss recovery and congestion control.
 ///
-/// By default associations are encrypted, which needs an identity to listen and a trust to connect: [`with_security`](Self::with_security).
-/// [`plain`](Self::plain) speaks plain SCTP.
+/// By default associations are encrypted. Listening then needs an identity, and servers are trusted whose certificate a certificate authority of the
+/// operating system has signed: [`with_security`](Self::with_security). [`plain`](Self::plain) speaks plain SCTP.
 ///
 /// ```
 /// use festina::{Config, Duration, Profile};
@@ -38,12 +38,12 @@ impl PartialEq for Config {
     }
 }
 
-/// The security of an endpoint that has neither an identity nor a trust.
-static NO_IDENTITY: LazyLock<Arc<Security>> = LazyLock::new(Arc::default);
+/// The default settings of encryption.
+static ENCRYPTED: LazyLock<Arc<Security>> = LazyLock::new(Arc::default);
 
 impl Default for Config {
     fn default() -> Self {
-        Self(sctp::Config::default(), Some(Arc::clone(&NO_IDENTITY))).with_profile(Profile::Festina)
+        Self(sctp::Config::default(), Some(Arc::clone(&ENCRYPTED))).with_profile(Profile::Festina)
     }
 }
 
@@ -158,7 +158,8 @@ impl Config {
 /// Encryption.
 impl Config {
     /// Sets the identity of this side, the peers that it trusts, and other settings of encryption: see [`security`](crate::security). The endpoint
-    /// accepts no unencrypted associations. By default neither an identity nor a trust is set, so that it can neither listen nor connect.
+    /// accepts no unencrypted associations. By default, it trusts the roots of the operating system to connect, and has no identity, so that it cannot
+    /// listen.
     pub fn with_security(mut self, security: Security) -> Self {
         self.1 = Some(Arc::new(security));
         self

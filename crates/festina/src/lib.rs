@@ -88,10 +88,12 @@ pub mod security;
 pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Stream, StreamReader, Streams};
 pub use clock::now;
 pub use config::Config;
-pub use endpoint::{Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, Request, SeenPacket};
+pub use endpoint::{
+    Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, PendingRequest, Request, SeenPacket,
+};
 pub use endpoint::{Incoming, LowerLayer, MemoryNetwork, MemorySocket, Outgoing};
 pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError};
-pub use listener::Listener;
+pub use listener::{Listener, Requests};
 #[cfg(feature = "prometheus")]
 pub use metrics::{ASSOCIATIONS_SHOWN_MAX, Metrics};
 

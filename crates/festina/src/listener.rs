@@ -4,12 +4,12 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
 
 use crate::association::Association;
-use crate::endpoint::{AcceptQueue, Endpoint};
+use crate::endpoint::{AcceptQueue, Endpoint, PendingRequest};
 
 /// Accepts associations on one SCTP port of an endpoint. Also a [`Stream`] of them.
 ///
@@ -41,6 +41,39 @@ impl Listener {
         self.queue.try_accept()
     }
 
+    /// Waits for the next request of a client for an encrypted association, which waits for a decision:
+    /// [`ListenOptions::hold_requests`](crate::ListenOptions::hold_requests). `None` after the endpoint was closed.
+    ///
+    /// Dropping the future before it is ready loses no request.
+    ///
+    /// ```
+    /// # async fn serve(listener: festina::Listener, is_valid: impl AsyncFn(&[u8]) -> bool) {
+    /// while let Some(pending) = listener.request().await {
+    ///     match is_valid(&pending.request().token).await {
+    ///         true => pending.accept(),
+    ///         false => pending.refuse(),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub async fn request(&self) -> Option<PendingRequest> {
+        let mut requests = self.requests();
+        poll_fn(|context| Pin::new(&mut requests).poll_next(context)).await
+    }
+
+    /// Returns the next request that waits for a decision, if one is available.
+    pub fn try_request(&self) -> Option<PendingRequest> {
+        match Pin::new(&mut self.requests()).poll_next(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(request) => request,
+            Poll::Pending => None,
+        }
+    }
+
+    /// Returns the requests that wait for a decision as a [`Stream`].
+    pub fn requests(&self) -> Requests {
+        Requests { queue: self.queue.clone(), key: None }
+    }
+
     /// Returns the SCTP port.
     pub fn port(&self) -> u16 {
         self.port
@@ -70,6 +103,31 @@ impl Drop for Listener {
 impl fmt::Debug for Listener {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Listener").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+/// The requests of clients that wait for a decision, as a [`Stream`]: [`Listener::requests`].
+#[derive(Debug)]
+pub struct Requests {
+    queue: Arc<AcceptQueue>,
+    /// The place among the waiters.
+    key: Option<u64>,
+}
+
+impl Stream for Requests {
+    type Item = PendingRequest;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<PendingRequest>> {
+        let this = &mut *self;
+        this.queue.requests.poll_request(context, &mut this.key)
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.queue.requests.forget(key);
+        }
     }
 }
 

@@ -27,6 +27,7 @@
 //! ```
 
 mod failure;
+pub(crate) mod platform;
 mod settings;
 
 use std::fmt;
@@ -114,9 +115,7 @@ impl Identity {
             PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
             _ => "PRIVATE KEY",
         };
-        let blocks = self.chain_der().map(|certificate| Pem::new("CERTIFICATE", certificate));
-        let blocks: Vec<_> = blocks.chain([Pem::new(label, self.key_der())]).collect();
-        pem::encode_many_config(&blocks, EncodeConfig::new().set_line_ending(LineEnding::LF))
+        write_pem(&self.chain, Some(Pem::new(label, self.key_der())))
     }
 
     /// Takes DER: the chain, the own certificate first, and the private key (PKCS #8, PKCS #1 or SEC 1).
@@ -175,6 +174,13 @@ impl fmt::Debug for Identity {
     }
 }
 
+/// Certificates and other blocks as PEM.
+fn write_pem(chain: &[CertificateDer<'_>], others: Option<Pem>) -> String {
+    let blocks = chain.iter().map(|certificate| Pem::new("CERTIFICATE", certificate.as_ref()));
+    let blocks: Vec<_> = blocks.chain(others).collect();
+    pem::encode_many_config(&blocks, EncodeConfig::new().set_line_ending(LineEnding::LF))
+}
+
 /// Decides on the fingerprint of a peer's certificate.
 type Decision = Arc<dyn Fn(&[u8; 32]) -> bool + Send + Sync>;
 
@@ -184,11 +190,20 @@ pub struct Trust(TrustKind);
 
 #[derive(Clone)]
 enum TrustKind {
+    Platform,
     Roots(Vec<CertificateDer<'static>>),
     Fingerprints(Decision),
 }
 
 impl Trust {
+    /// Trusts certificates that a certificate authority of the operating system has signed, as browsers do. A server's certificate must also have the
+    /// name that the client asks for. The authorities are read once per process, at the first use: on Linux and other Unix systems from
+    /// the usual files or those that the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name, on macOS and Windows from the
+    /// system's store. If there are none, connecting fails with [`SecurityFailure::Settings`].
+    pub fn platform_roots() -> Self {
+        Self(TrustKind::Platform)
+    }
+
     /// Trusts certificates that these roots have signed, given as PEM. A server's certificate must also have the name that the client asks for.
     ///
     /// # Errors
@@ -224,6 +239,7 @@ impl Trust {
 impl fmt::Debug for Trust {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match &self.0 {
+            TrustKind::Platform => "platform roots".to_owned(),
             TrustKind::Roots(roots) => format!("{} roots", roots.len()),
             TrustKind::Fingerprints(_) => "fingerprints".to_owned(),
         };
@@ -244,6 +260,11 @@ impl PeerIdentity {
     /// Returns the fingerprint of the peer's own certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         self.0.first().map(Fingerprint::of).expect("the chain is never empty")
+    }
+
+    /// Writes the certificate chain as PEM (RFC 7468), the peer's own certificate first.
+    pub fn to_pem(&self) -> String {
+        write_pem(&self.0, None)
     }
 
     /// Returns the certificate chain as DER, the peer's own certificate first.

@@ -1,7 +1,8 @@
 /* Tests the guarantees of festina.h from C. Prints the name of each test that passes; exits with 1 at the first that fails. */
 #define _POSIX_C_SOURCE 200809L
 
-#include <festina.h>
+#include "support.h"
+
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -10,55 +11,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define EXPECT(condition)                                                                                          \
-    do {                                                                                                           \
-        if (!(condition)) {                                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s (last error: %s)\n", __FILE__, __LINE__, #condition, festina_last_error()); \
-            exit(1);                                                                                               \
-        }                                                                                                          \
-    } while (0)
-
-#define OK(call) EXPECT((call) == FESTINA_OK)
-
-struct pair {
-    festina_endpoint *server, *client;
-    festina_listener *listener;
-    festina_association *near, *far;
-};
-
-static struct pair connected(const festina_config *config)
-{
-    struct pair pair;
-    char address[64];
-
-    OK(festina_endpoint_bind("127.0.0.1:0", config, &pair.server));
-    OK(festina_endpoint_bind("127.0.0.1:0", config, &pair.client));
-    OK(festina_endpoint_listen(pair.server, 0, &pair.listener));
-    EXPECT(festina_endpoint_address(pair.server, address, sizeof address) == strlen(address));
-    OK(festina_endpoint_connect(pair.client, address, 0, 10000, &pair.near));
-    OK(festina_listener_accept(pair.listener, 10000, &pair.far));
-    return pair;
-}
-
-static void taken_apart(struct pair pair)
-{
-    festina_association_free(pair.near);
-    festina_association_free(pair.far);
-    festina_listener_free(pair.listener);
-    OK(festina_endpoint_close(pair.client, 20000));
-    OK(festina_endpoint_close(pair.server, 20000));
-    festina_endpoint_free(pair.client);
-    festina_endpoint_free(pair.server);
-}
-
-static int readable(int descriptor, int timeout_ms)
-{
-    struct pollfd polled;
-    polled.fd = descriptor;
-    polled.events = POLLIN;
-    return poll(&polled, 1, timeout_ms) == 1;
-}
 
 static void messages_arrive_with_what_was_said_of_them(void)
 {
@@ -209,11 +161,13 @@ static void hosts_have_names_and_full_ones_say_so(void)
     festina_association *first, *second = NULL;
     char address[64], host[80];
 
-    OK(festina_config_new(NULL, &config));
+    config = settings(NULL);
     OK(festina_config_set_associations_max(config, 1));
     OK(festina_endpoint_bind("127.0.0.1:0", config, &server));
     OK(festina_config_free(config));
-    OK(festina_endpoint_bind("127.0.0.1:0", NULL, &client));
+    config = settings(NULL);
+    OK(festina_endpoint_bind("127.0.0.1:0", config, &client));
+    OK(festina_config_free(config));
     OK(festina_endpoint_listen(server, 0, &listener));
     festina_endpoint_address(server, address, sizeof address);
     snprintf(host, sizeof host, "localhost%s", strrchr(address, ':'));
@@ -237,7 +191,7 @@ static void what_is_replaced_is_counted_by_whether_it_was_sent(void)
     festina_stats stats = FESTINA_STATS_INIT;
     int i;
 
-    OK(festina_config_new(NULL, &config));
+    config = settings(NULL);
     OK(festina_config_set_receive_buffer(config, 2000));
     pair = connected(config);
     festina_config_free(config);
@@ -262,7 +216,7 @@ static void a_full_buffer_and_every_setting(void)
     festina_message message = FESTINA_MESSAGE_INIT;
     int taken = 0;
 
-    OK(festina_config_new("rack", &config));
+    config = settings("rack");
     OK(festina_config_set_peer_timeout(config, 10000));
     OK(festina_config_set_heartbeat(config, 0));
     OK(festina_config_set_sack_delay(config, 0));
@@ -408,7 +362,7 @@ static void many_messages_leave_with_one_call(void)
     festina_message message = FESTINA_MESSAGE_INIT;
     size_t i, sent = 77;
 
-    OK(festina_config_new(NULL, &config));
+    config = settings(NULL);
     OK(festina_config_set_send_buffer(config, 100000));
     OK(festina_config_set_receive_buffer(config, 60000));
     pair = connected(config);
@@ -658,8 +612,6 @@ static void a_child_frees_what_it_inherits_and_the_parent_goes_on(void)
     EXPECT(festina_get_close_reason(pair.near) == FESTINA_CLOSE_NONE);
     taken_apart(pair);
 }
-
-#define KEEP(promise) (promise(), printf("%s\n", #promise), fflush(stdout))
 
 int main(int count, char **arguments)
 {

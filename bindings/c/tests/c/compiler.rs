@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::{env, fs};
 
 /// The warnings that are errors.
@@ -60,6 +61,15 @@ impl Compiler {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
+    fn installed(&self, libraries: &Path) -> &'static Path {
+        INSTALLED.get_or_init(|| {
+            let version = format!("{}.{}", env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
+            let installed = self.folder.join(format!("libfestina.so.{version}"));
+            fs::copy(libraries.join("libfestina_c.so"), &installed).unwrap();
+            installed
+        })
+    }
+
     /// Compiles a file of this crate into a program: with the static library, or with the shared one.
     pub(crate) fn program(&self, source: &str, shared: bool) -> PathBuf {
         let libraries = library_folder();
@@ -69,11 +79,7 @@ impl Compiler {
         let mut arguments = vec![source.to_str().unwrap().to_owned(), "-o".to_owned()];
         arguments.push(program.to_str().unwrap().to_owned());
         if shared {
-            // What `install` does: the name that the library says programs look for.
-            let version = format!("{}.{}", env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
-            let installed = self.folder.join(format!("libfestina.so.{version}"));
-            fs::copy(libraries.join("libfestina_c.so"), &installed).unwrap();
-            arguments.push(installed.to_str().unwrap().to_owned());
+            arguments.push(self.installed(&libraries).to_str().unwrap().to_owned());
             arguments.push(format!("-Wl,-rpath,{}", self.folder.display()));
         } else {
             arguments.push(libraries.join("libfestina_c.a").to_str().unwrap().to_owned());
@@ -84,6 +90,9 @@ impl Compiler {
         program
     }
 }
+
+/// The shared library under the name by which programs look for it, as `install` puts it there: once, since programs of other tests run with it.
+static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
 
 /// Where cargo put the libraries that this test was built with.
 fn library_folder() -> PathBuf {

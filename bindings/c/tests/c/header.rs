@@ -12,14 +12,15 @@ use festina_c::association::CloseReason;
 use festina_c::config::{self, Config};
 use festina_c::event::{Event, Kind, Reason};
 use festina_c::message::Message;
-use festina_c::options::{self, Outgoing, SendOptions};
+use festina_c::options::{self, ConnectOptions, Outgoing, SendOptions};
 use festina_c::ready::{self, Ready};
 use festina_c::stats::{Abandoned, AbandonedByReason, Path as PathStats, Received, Sent, Stats};
 use festina_c::status::Status;
 
 use crate::compiler::{Compiler, manifest_folder};
 
-const HANDLES: [&str; 5] = ["Config", "Endpoint", "Listener", "Association", "Connecting"];
+const HANDLES: [&str; 8] =
+    ["Config", "Endpoint", "Listener", "Association", "Connecting", "Identity", "Trust", "Request"];
 
 /// The C type of a Rust type, as it stands in a signature.
 fn c_type(rust: &str) -> String {
@@ -36,6 +37,7 @@ fn c_type(rust: &str) -> String {
         "u64" => Some("uint64_t"),
         "i32" => Some("int32_t"),
         "SendOptions" => Some("festina_send_options"),
+        "ConnectOptions" => Some("festina_connect_options"),
         "Message" => Some("festina_message"),
         "Event" => Some("festina_event"),
         "Stats" => Some("festina_stats"),
@@ -87,7 +89,8 @@ fn exported() -> Vec<(String, String)> {
             let name = function.sig.ident.to_string();
             let body = &text[text.find(&format!("fn {name}(")).unwrap()..];
             let body = &body[..body.find("\n}\n").unwrap()];
-            let guarded = body.contains("guard(|") || body.contains("guard_value(") || body.contains("Config::set(");
+            let guards = ["guard(|", "guard_value(", "Config::set(", "Config::secure("];
+            let guarded = guards.iter().any(|guard| body.contains(guard));
             assert!(guarded || name == "festina_last_error", "{name} lets panics out");
             let arguments: Vec<String> = function.sig.inputs.iter().map(argument).collect();
             let arguments = if arguments.is_empty() { "void".to_owned() } else { arguments.join(", ") };
@@ -127,6 +130,8 @@ macro_rules! layout {
 fn layouts(file: &mut String) {
     layout!(file, SendOptions, "festina_send_options", size, flags, ppid, lifetime_us, deadline_us, key, priority);
     layout!(file, SendOptions, "festina_send_options", max_retransmissions, stream, reserved);
+    layout!(file, ConnectOptions, "festina_connect_options", size, server_name, token, token_length, early);
+    layout!(file, ConnectOptions, "festina_connect_options", early_count, sctp_port, reserved);
     layout!(file, Outgoing, "festina_outgoing", data, length, options);
     layout!(file, Ready, "festina_ready", token, kind, reserved);
     layout!(file, Message, "festina_message", size, data, length, owner, ppid, stream, flags);
@@ -156,6 +161,8 @@ fn constants(file: &mut String) {
         ("LIMIT", Status::Limit),
         ("BUG", Status::Bug),
         ("FULL", Status::Full),
+        ("UNTRUSTED", Status::Untrusted),
+        ("PROTOCOL", Status::Protocol),
     ];
     let kinds = [
         ("OTHER", Kind::Other),
@@ -194,6 +201,7 @@ fn constants(file: &mut String) {
         ("CONNECT", ready::Kind::Connect),
         ("MESSAGE", ready::Kind::Message),
         ("EVENT", ready::Kind::Event),
+        ("REQUEST", ready::Kind::Request),
     ];
     let flags = [
         ("UNORDERED", options::UNORDERED),
@@ -210,6 +218,7 @@ fn constants(file: &mut String) {
         writeln!(file, "_Static_assert(FESTINA_{name} == {value}, \"{name}\");").unwrap();
     }
     writeln!(file, "static const festina_send_options options = FESTINA_SEND_OPTIONS_INIT;").unwrap();
+    writeln!(file, "static const festina_connect_options connect = FESTINA_CONNECT_OPTIONS_INIT;").unwrap();
     writeln!(file, "static const festina_message message = FESTINA_MESSAGE_INIT;").unwrap();
     writeln!(file, "static const festina_event event = FESTINA_EVENT_INIT;").unwrap();
     writeln!(file, "static const festina_stats stats = FESTINA_STATS_INIT;").unwrap();

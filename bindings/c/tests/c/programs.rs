@@ -1,13 +1,18 @@
 //! C programs over the loopback interface: what the header promises, and the examples, with the shared library and with the static one.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use crate::compiler::{Compiler, is_there};
+use festina::security::Identity;
+
+use crate::compiler::{Compiler, is_there, manifest_folder};
 
 /// What `behaviour.c` prints.
 const PROMISES: usize = 14;
+
+/// What `encryption.c` prints.
+const ENCRYPTION_PROMISES: usize = 8;
 
 fn promises_kept(output: &Output) -> usize {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -21,17 +26,57 @@ fn what_the_header_promises_holds() {
     assert_eq!(promises_kept(&Command::new(program).output().unwrap()), PROMISES);
 }
 
+/// A program under valgrind, if that is there.
+fn valgrind(program: &Path) -> Option<Command> {
+    let mut valgrind = is_there("valgrind").then(|| Command::new("valgrind"))?;
+    valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
+    let suppressions = manifest_folder().join("tests/c/valgrind.supp");
+    valgrind.arg(format!("--suppressions={}", suppressions.display())).arg(program);
+    Some(valgrind)
+}
+
 #[test]
 fn nothing_leaks_and_no_memory_is_used_that_is_not_there() {
     let Some(compiler) = Compiler::find() else { return };
     let program = compiler.program("tests/c/behaviour.c", false);
-    if !is_there("valgrind") {
-        return;
-    }
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
-    let output = valgrind.arg(program).arg("without-forks").output().unwrap();
+    let Some(mut valgrind) = valgrind(&program) else { return };
+    let output = valgrind.arg("without-forks").output().unwrap();
     assert_eq!(promises_kept(&output), PROMISES - 1);
+}
+
+/// Writes a certificate authority and the identity of a server that it has signed, and returns the arguments of `encryption.c`.
+fn certificates(folder: &Path) -> [PathBuf; 3] {
+    let root_key = rcgen::KeyPair::generate().unwrap();
+    let mut root = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    root.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let root_certificate = root.self_signed(&root_key).unwrap().der().to_vec();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let server = rcgen::CertificateParams::new(["server.test".to_owned()]).unwrap();
+    let server = server.signed_by(&key, &rcgen::Issuer::from_params(&root, &root_key)).unwrap().der().to_vec();
+    let _absent = std::fs::remove_dir_all(folder);
+    std::fs::create_dir_all(folder).unwrap();
+    let write = |name: &str, certificate, key| {
+        let path = folder.join(name);
+        std::fs::write(&path, Identity::from_der([certificate], key).unwrap().to_pem()).unwrap();
+        path
+    };
+    let root = write("root.pem", root_certificate, root_key.serialize_der());
+    [root, write("server.pem", server, key.serialize_der()), folder.join("keys.log")]
+}
+
+#[test]
+fn encryption_holds_what_the_header_promises() {
+    let Some(compiler) = Compiler::find() else { return };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("encryption");
+    let program = compiler.program("tests/c/encryption.c", true);
+    let run = |mut command: Command| {
+        let arguments = certificates(&folder);
+        let output = command.args(&arguments).env("SSL_CERT_FILE", &arguments[0]).env_remove("SSL_CERT_DIR").output();
+        assert_eq!(promises_kept(&output.unwrap()), ENCRYPTION_PROMISES);
+    };
+    run(Command::new(program));
+    let program = compiler.program("tests/c/encryption.c", false);
+    valgrind(&program).map(run);
 }
 
 /// A program that listens until it is dropped, and where.
@@ -39,6 +84,7 @@ struct Listening {
     program: Child,
     output: BufReader<ChildStdout>,
     address: String,
+    fingerprint: String,
 }
 
 impl Listening {
@@ -46,10 +92,13 @@ impl Listening {
         let mut program =
             Command::new(program).args([word, "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().expect("it was built");
         let mut output = BufReader::new(program.stdout.take().unwrap());
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").expect("it says where").to_owned();
-        Self { program, output, address }
+        let mut said = |what: &str| {
+            let mut line = String::new();
+            output.read_line(&mut line).unwrap();
+            line.trim().strip_prefix(what).expect("it says where and who").to_owned()
+        };
+        let (address, fingerprint) = (said("listening on "), said("fingerprint "));
+        Self { program, output, address, fingerprint }
     }
 }
 
@@ -67,14 +116,15 @@ fn the_echo_example_answers_one_peer_after_the_other() {
     let program = compiler.program("examples/echo.c", false);
     let mut server = Listening::start(&program, "listen");
     for text in ["make haste slowly", "festina lente"] {
-        let client = Command::new(&program).args(["send", &server.address, text]).output().unwrap();
+        let client =
+            Command::new(&program).args(["send", &server.address, &server.fingerprint, text]).output().unwrap();
         assert!(client.status.success(), "{}", String::from_utf8_lossy(&client.stderr));
         assert!(String::from_utf8_lossy(&client.stdout).starts_with(&format!("{text} after ")));
         let mut line = String::new();
         server.output.read_line(&mut line).unwrap();
         assert_eq!(line, "a peer is gone: the association has ended: shut down gracefully\n");
     }
-    let failed = Command::new(&program).args(["send", "nowhere", "x"]).output().unwrap();
+    let failed = Command::new(&program).args(["send", "nowhere", &server.fingerprint, "x"]).output().unwrap();
     assert_eq!(failed.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&failed.stderr).starts_with("connect: \"nowhere\" is no address"));
 }
@@ -84,7 +134,7 @@ fn the_game_example_sends_thin_state_and_ends_in_good_order() {
     let Some(compiler) = Compiler::find() else { return };
     let program = compiler.program("examples/game_state.c", true);
     let mut watcher = Listening::start(&program, "watch");
-    let player = Command::new(&program).args(["play", &watcher.address, "30"]).output().unwrap();
+    let player = Command::new(&program).args(["play", &watcher.address, &watcher.fingerprint, "30"]).output().unwrap();
     assert!(player.status.success(), "{}", String::from_utf8_lossy(&player.stderr));
     let said = String::from_utf8_lossy(&player.stdout).into_owned();
     assert!(said.starts_with("121 messages sent, ") && said.contains(", thin, "), "{said}");

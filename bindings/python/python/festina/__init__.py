@@ -1,6 +1,7 @@
-"""Small messages between two programs: SCTP (RFC 9260) over UDP, for asyncio. A lost message is repaired in about one round trip.
+"""Small messages between two programs: SCTP (RFC 9260) over UDP, below TLS 1.3, for asyncio. A lost message is repaired in about one round trip.
 
-    async with festina.Endpoint.bind("0.0.0.0:0") as endpoint:
+    config = festina.Config(server_trust=festina.Trust.fingerprints(fingerprint))
+    async with festina.Endpoint.bind("0.0.0.0:0", config) as endpoint:
         async with await endpoint.connect(("127.0.0.1", 9899)) as association:
             await association.send(b"x=3 y=4", lifetime=0.1, replace=7, ordered=False)
             async for message in association:
@@ -13,7 +14,9 @@ An object works only in the process that created it. After `os.fork()` it raises
 there. A child should exit with `os._exit` or execute another program: asyncio shares its descriptors with the child, so closing the loop there
 can disturb the parent's.
 
-Nothing is encrypted, and no peer is authenticated: use WireGuard or IPsec on untrusted networks.
+Associations are encrypted. A server needs an `Identity`. A client trusts servers that a certificate authority of the operating system has signed,
+unless its `Config` has another `Trust`. `Config.plain` speaks plain SCTP, for other peers: nothing is encrypted then, and no peer is
+authenticated. An endpoint does one or the other, and never falls back.
 """
 
 from ._association import Association, Delivery, Event, Outcome
@@ -27,10 +30,22 @@ from ._errors import (
     FullError,
     InvalidError,
     LimitError,
+    ProtocolError,
     RefusedError,
     UnreachableError,
+    UntrustedError,
 )
-from ._festina import CONGESTION, DEFAULT_SCTP_PORT, PROFILES, Config, Message, __version__
+from ._festina import (
+    CONGESTION,
+    DEFAULT_SCTP_PORT,
+    PROFILES,
+    Config,
+    Identity,
+    Message,
+    Request,
+    Trust,
+    __version__,
+)
 from ._stats import Abandoned, AbandonedStats, PathStats, ReceivedStats, SentStats, Stats
 
 __all__ = [
@@ -51,16 +66,21 @@ __all__ = [
     "Event",
     "ForkedError",
     "FullError",
+    "Identity",
     "InvalidError",
     "LimitError",
     "Listener",
     "Message",
     "Outcome",
     "PathStats",
+    "ProtocolError",
     "ReceivedStats",
     "RefusedError",
+    "Request",
     "SentStats",
     "Stats",
+    "Trust",
     "UnreachableError",
+    "UntrustedError",
     "__version__",
 ]

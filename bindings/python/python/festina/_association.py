@@ -195,6 +195,11 @@ class Association:
         """Returns the next message, or None if there is none yet."""
         return self._native.poll_recv()
 
+    def recv_early(self) -> Optional[_festina.Message]:
+        """Returns the next early message of the client, or None. Such a message may be a copy sent again by an attacker: act on it only if
+        acting twice does no harm. All of them are here when the association is accepted."""
+        return self._native.recv_early()
+
     def __aiter__(self) -> AsyncIterator[_festina.Message]:
         return self
 
@@ -253,6 +258,36 @@ class Association:
     def remote_address(self) -> tuple[str, int]:
         """The peer's IP address and UDP port."""
         return self._native.remote_address
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the association is encrypted."""
+        return self._native.is_encrypted
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether it resumed the session of an earlier association with the peer."""
+        return self._native.is_resumed
+
+    @property
+    def peer_fingerprint(self) -> Optional[str]:
+        """The SHA-256 hash of the peer's certificate as 64 hexadecimal digits; None for a client without one, and without encryption."""
+        return self._native.peer_fingerprint
+
+    @property
+    def peer_certificates(self) -> tuple[bytes, ...]:
+        """The peer's certificate chain as DER, the peer's own certificate first."""
+        return self._native.peer_certificates
+
+    @property
+    def alpn(self) -> Optional[str]:
+        """The application protocol that both sides have agreed on (ALPN)."""
+        return self._native.alpn
+
+    @property
+    def client_token(self) -> bytes:
+        """The token of the client, on the server; otherwise empty."""
+        return self._native.client_token
 
     @property
     def streams(self) -> tuple[int, int]:

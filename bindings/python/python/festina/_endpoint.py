@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import AsyncIterator, Optional, Tuple, Union, cast
+from typing import AsyncIterator, Iterable, Optional, Tuple, Union, cast
 
 from . import _festina
-from ._association import Association
+from ._association import Association, Data, _bytes
 from ._errors import ClosedError, InvalidError
 from ._loop import Hub
 
@@ -33,9 +33,12 @@ class Endpoint:
         """The IP address and UDP port of the socket."""
         return self._native.local_address
 
-    def listen(self, port: int = _festina.DEFAULT_SCTP_PORT) -> Listener:
-        """Listens on an SCTP port."""
-        return Listener(self._hub, self._native.listen(port))
+    def listen(self, port: int = _festina.DEFAULT_SCTP_PORT, *, on_request: bool = False) -> Listener:
+        """Listens on an SCTP port.
+
+        on_request: each client of an encrypted endpoint waits for a decision, for at most 30 s: `Listener.request`.
+        """
+        return Listener(self._hub, self._native.listen(port, on_request))
 
     async def connect(
         self,
@@ -44,6 +47,9 @@ class Endpoint:
         port: int = _festina.DEFAULT_SCTP_PORT,
         profile: Optional[str] = None,
         timeout: float = 15.0,
+        server_name: Optional[str] = None,
+        token: Data = b"",
+        early: Iterable[Data] = (),
     ) -> Association:
         """Sets up an association.
 
@@ -51,8 +57,17 @@ class Endpoint:
         port: the peer's SCTP port.
         profile: the loss-recovery profile, instead of the endpoint's.
         timeout: time limit in seconds for the look-up and the handshake.
+
+        Encrypted associations only:
+
+        server_name: the name that the server's certificate must have; the host by default. Not checked where fingerprints are trusted.
+        token: at most 1,024 bytes, which the acceptor sees before it accepts. Anyone on the path can read and copy them.
+        early: messages that are sent with the first packet if an earlier session with the server can be resumed and its listener takes
+            them, and otherwise as soon as the handshake allows. They must be safe to repeat: anyone on the path can copy the packet. The server
+            receives them with `Association.recv_early` in the first case, and with `recv` in the second.
         """
-        connecting = self._native.connect(_host(address), port, profile, timeout)
+        encryption = (server_name, _bytes(token), [_bytes(data) for data in early])
+        connecting = self._native.connect(_host(address), port, profile, timeout, encryption)
         return Association(self._hub, cast(_festina.Association, await self._hub.run(connecting)))
 
     async def close(self) -> None:
@@ -95,6 +110,16 @@ class Listener:
         """Returns the next association, or None if there is none yet. Raises `ClosedError` when the endpoint or the listener is closed."""
         accepted = self._native.poll_accept()
         return None if accepted is None else Association(self._hub, accepted)
+
+    async def request(self) -> _festina.Request:
+        """Waits for the next client that needs a decision, with `listen(on_request=True)`. Raises `ClosedError` when the endpoint or the listener is
+        closed."""
+        found = await self._hub.wait(self._native.request_number, self._native.poll_request)
+        return cast(_festina.Request, found)
+
+    def request_nowait(self) -> Optional[_festina.Request]:
+        """Returns the next request that needs a decision, or None if there is none yet."""
+        return self._native.poll_request()
 
     def close(self) -> None:
         """Stops listening, and shuts down associations that were not accepted."""

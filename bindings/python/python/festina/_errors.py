@@ -28,11 +28,19 @@ class BindError(Error, OSError):
 
 
 class RefusedError(Error, ConnectionRefusedError):
-    """Peer: it refused; usually nothing listens on that SCTP port."""
+    """Peer: it refused: nothing listens on that SCTP port, it does not trust this side, or it rejected this one."""
 
 
 class FullError(RefusedError):
     """Peer: it has no room for another association, or its listener rejected this one."""
+
+
+class UntrustedError(Error, ConnectionError):
+    """Peer: its certificate is not trusted."""
+
+
+class ProtocolError(Error, ConnectionError):
+    """Peer: it speaks another protocol, such as plain SCTP, or its handshake is faulty."""
 
 
 class UnreachableError(Error, ConnectionError):

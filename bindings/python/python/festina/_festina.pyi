@@ -1,6 +1,6 @@
-"""The native module. Programs use its `Config`, `Message` and constants."""
+"""The native module. Programs use its `Config`, `Identity`, `Trust`, `Request`, `Message` and constants."""
 
-from typing import Any, Final, Optional, final
+from typing import Any, Final, Optional, Sequence, Union, final
 
 PROFILES: Final[tuple[str, ...]]
 """The names of the loss-recovery profiles."""
@@ -12,6 +12,7 @@ __version__: Final[str]
 Options = tuple[
     int, int, bool, bool, Optional[float], Optional[float], Optional[int], Optional[int], Optional[int]
 ]
+Encryption = tuple[Optional[str], bytes, list[bytes]]
 
 @final
 class Config:
@@ -34,7 +35,88 @@ class Config:
         streams: Optional[tuple[int, int]] = None,
         interleaving: Optional[bool] = None,
         associations_max: Optional[int] = None,
+        identity: Optional[Identity] = None,
+        server_trust: Optional[Trust] = None,
+        client_trust: Optional[Trust] = None,
+        alpn: Optional[Sequence[str]] = None,
+        early_messages: Optional[bool] = None,
+        key_log: Optional[bool] = None,
     ) -> Config: ...
+    @staticmethod
+    def plain(
+        *,
+        profile: Optional[str] = None,
+        congestion: Optional[str] = None,
+        peer_timeout: Optional[float] = None,
+        heartbeat_interval: Optional[float] = None,
+        sack_delay: Optional[float] = None,
+        message_bytes_max: Optional[int] = None,
+        packet_bytes_max: Optional[int] = None,
+        send_buffer_bytes: Optional[int] = None,
+        send_delay: Optional[float] = None,
+        receive_buffer_bytes: Optional[int] = None,
+        streams: Optional[tuple[int, int]] = None,
+        interleaving: Optional[bool] = None,
+        associations_max: Optional[int] = None,
+    ) -> Config:
+        """Settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated."""
+
+@final
+class Identity:
+    """A certificate chain and its private key."""
+
+    @staticmethod
+    def self_signed(name: str) -> Identity:
+        """Creates a key (ECDSA P-256) and a self-signed certificate for a host name or an IP address. Peers know it by its fingerprint."""
+    @staticmethod
+    def from_pem(chain: Union[str, bytes], key: Union[str, bytes, None] = None) -> Identity:
+        """Reads PEM: the certificate chain, the own certificate first, and the private key (PKCS #8, PKCS #1 or SEC 1). Without `key` it is in
+        the same text."""
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 hash of the own certificate, as 64 hexadecimal digits."""
+    def to_pem(self) -> str:
+        """Writes the chain and the private key as PEM, as `from_pem` reads them. Store it where only its owner can read it."""
+
+@final
+class Trust:
+    """Which peers are trusted."""
+
+    @staticmethod
+    def platform_roots() -> Trust:
+        """Trusts certificates that a certificate authority of the operating system has signed. A server's must also have the name that the client
+        asks for."""
+    @staticmethod
+    def roots(pem: Union[str, bytes]) -> Trust:
+        """As `platform_roots`, with certificate authorities given as PEM."""
+    @staticmethod
+    def fingerprints(*fingerprints: str) -> Trust:
+        """Trusts certificates with these fingerprints, each 64 hexadecimal digits. Names, dates and issuers are not checked."""
+
+@final
+class Request:
+    """A client's request for an encrypted association that waits for a decision. Nothing in it is authentic yet. The client of a request that is
+    dropped undecided is not answered."""
+
+    @property
+    def remote_address(self) -> tuple[str, int]:
+        """The client's IP address and UDP port."""
+    @property
+    def token(self) -> bytes:
+        """The client's token."""
+    @property
+    def server_name(self) -> Optional[str]:
+        """The server name that the client asked for."""
+    @property
+    def alpn(self) -> Optional[str]:
+        """The application protocol that ALPN chose."""
+    @property
+    def is_address_proved(self) -> bool:
+        """Whether the client has shown that it receives at its address."""
+    def accept(self) -> None:
+        """Continues the handshake. `Listener.accept` returns the association once the client is authenticated."""
+    def refuse(self) -> None:
+        """Refuses the client."""
 
 @final
 class Message:
@@ -70,8 +152,10 @@ class Endpoint:
     def __new__(cls, hub: Hub, address: str, config: Optional[Config]) -> Endpoint: ...
     @property
     def local_address(self) -> tuple[str, int]: ...
-    def listen(self, port: int) -> Listener: ...
-    def connect(self, address: str, port: int, profile: Optional[str], timeout: float) -> Operation: ...
+    def listen(self, port: int, on_request: bool) -> Listener: ...
+    def connect(
+        self, address: str, port: int, profile: Optional[str], timeout: float, encryption: Encryption
+    ) -> Operation: ...
     def close(self) -> Operation: ...
 
 @final
@@ -79,6 +163,9 @@ class Listener:
     @property
     def number(self) -> int: ...
     def poll_accept(self) -> Optional[Association]: ...
+    @property
+    def request_number(self) -> int: ...
+    def poll_request(self) -> Optional[Request]: ...
     def close(self) -> None: ...
 
 @final
@@ -99,6 +186,19 @@ class Association:
     def close_reason(self) -> Optional[str]: ...
     @property
     def remote_address(self) -> tuple[str, int]: ...
+    @property
+    def is_encrypted(self) -> bool: ...
+    @property
+    def is_resumed(self) -> bool: ...
+    @property
+    def peer_fingerprint(self) -> Optional[str]: ...
+    @property
+    def peer_certificates(self) -> tuple[bytes, ...]: ...
+    @property
+    def alpn(self) -> Optional[str]: ...
+    @property
+    def client_token(self) -> bytes: ...
+    def recv_early(self) -> Optional[Message]: ...
     @property
     def streams(self) -> tuple[int, int]: ...
     def stats(self) -> dict[str, dict[str, Any]]: ...

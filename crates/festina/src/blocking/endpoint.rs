@@ -21,8 +21,9 @@ use super::source::Source;
 use super::wait::wait;
 use super::{TimedOut, WaitError};
 use crate::config::Config;
-use crate::endpoint::{ConnectOptions, ListenOptions};
+use crate::endpoint::{ConnectOptions, ListenOptions, PendingRequest};
 use crate::error::{ConnectError, ListenError};
+use crate::listener::Requests;
 
 /// One UDP socket that carries any number of associations, and the thread that serves it.
 ///
@@ -65,9 +66,12 @@ impl Endpoint {
     /// # Errors
     /// As [`Endpoint::listen`].
     pub fn listen_with(&self, port: u16, options: ListenOptions) -> Result<Listener, ListenError> {
+        let holds = options.holds();
         let listener = self.shared.endpoint.listen_with(port, options)?;
-        let signal = Signal::new(&self.shared.ready, ReadyKind::Accept, 0);
-        Ok(Listener { accepted: Source::new(listener, signal), shared: self.shared.clone() })
+        let signal = |kind| Signal::new(&self.shared.ready, kind, 0);
+        let requests = holds.then(|| Source::new(listener.requests(), signal(ReadyKind::Request)));
+        let accepted = Source::new(listener, signal(ReadyKind::Accept));
+        Ok(Listener { accepted, requests, shared: self.shared.clone() })
     }
 
     /// Sets up an association with a host such as `localhost:9899`, and waits for it. The time limit is that of the options, 15 s by default. See
@@ -158,6 +162,8 @@ impl Deref for Endpoint {
 #[derive(Debug)]
 pub struct Listener {
     accepted: Source<crate::Listener>,
+    /// Only if requests wait for a decision.
+    requests: Option<Source<Requests>>,
     shared: Arc<Shared>,
 }
 
@@ -176,9 +182,42 @@ impl Listener {
         self.accept(Duration::ZERO).ok().flatten()
     }
 
+    /// Waits for the next request that needs a decision: [`ListenOptions::hold_requests`]. `None` after the endpoint was closed, and at
+    /// once if requests do not wait for a decision.
+    ///
+    /// # Errors
+    /// The time limit passed.
+    pub fn request(&self, limit: impl Into<Option<Duration>>) -> Result<Option<PendingRequest>, TimedOut> {
+        self.requests.as_ref().map_or(Ok(None), |requests| requests.next(limit.into()))
+    }
+
+    /// Returns whether requests wait for a decision.
+    pub fn holds_requests(&self) -> bool {
+        self.requests.is_some()
+    }
+
+    /// Returns the next request that needs a decision, if one is available.
+    pub fn try_request(&self) -> Option<PendingRequest> {
+        self.request(Duration::ZERO).ok().flatten()
+    }
+
     /// Sets the token by which [`Endpoint::ready`] reports the listener; 0 before.
     pub fn set_token(&self, token: u64) {
         self.accepted.signal().set_token(token);
+        if let Some(requests) = &self.requests {
+            requests.signal().set_token(token);
+        }
+    }
+
+    /// Returns a descriptor that is readable when [`Listener::request`] would not wait. It stays so until [`Listener::try_request`] has found
+    /// nothing.
+    ///
+    /// # Errors
+    /// The system has no descriptor left, or requests do not wait for a decision.
+    #[cfg(unix)]
+    pub fn request_descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        let none = || io::Error::new(io::ErrorKind::Unsupported, "requests do not wait for a decision");
+        self.requests.as_ref().ok_or_else(none)?.descriptor()
     }
 
     /// Returns a descriptor that is readable when [`Listener::accept`] would not wait. It stays so until [`Listener::try_accept`] has found

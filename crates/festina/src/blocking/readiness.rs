@@ -37,6 +37,8 @@ pub enum ReadyKind {
     Message,
     /// [`Association::try_event`](super::Association::try_event).
     Event,
+    /// [`Listener::try_request`](super::Listener::try_request).
+    Request,
     /// The program's own: see [`Readiness::waker`].
     Other,
 }

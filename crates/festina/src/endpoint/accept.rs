@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use festina_sctp as sctp;
 
+use super::requests::RequestQueue;
 use super::{ListenOptions, lock};
 use crate::association::{Association, Waiters};
 use crate::error::ListenError;
@@ -36,7 +37,8 @@ impl Accepting {
             return Err(ListenError::PortInUse(port));
         }
         self.core.listen(port);
-        let queue = Arc::new(AcceptQueue { associations_max: self.queue_max, options, state: Mutex::default() });
+        let (associations_max, requests) = (self.queue_max, RequestQueue::new(self.queue_max));
+        let queue = Arc::new(AcceptQueue { associations_max, options, requests, state: Mutex::default() });
         self.queues.insert(port, queue.clone());
         Ok(queue)
     }
@@ -77,6 +79,8 @@ pub(crate) struct AcceptQueue {
     associations_max: usize,
     /// The options of the listener.
     pub(super) options: ListenOptions,
+    /// Requests that wait for a decision, if the options say so.
+    pub(crate) requests: RequestQueue,
     state: Mutex<QueueState>,
 }
 
@@ -141,6 +145,7 @@ impl AcceptQueue {
         let (associations, waiters) = (std::mem::take(&mut state.associations), state.waiters.take());
         drop(state);
         waiters.wake();
+        self.requests.close();
         drop(associations);
     }
 }

@@ -18,6 +18,7 @@ use super::demux::network;
 use super::driver::Datagram;
 use super::options::Request;
 use super::outbox::Outbox;
+use super::requests::Held;
 use super::secure::Verdict;
 use super::shared::Shared;
 use super::strays::{self, Allowance};
@@ -49,6 +50,8 @@ pub(super) struct Handshakes {
     deadlines: BTreeSet<(Instant, ConnectionId)>,
     known: VecDeque<Datagram>,
     strangers: VecDeque<Datagram>,
+    /// Handshakes whose requests the application has decided on.
+    decided: VecDeque<ConnectionId>,
     allowance: Allowance,
     /// The rest of the limits of a turn: packets for which TLS runs, and packets.
     left: (usize, usize),
@@ -63,6 +66,8 @@ struct HalfOpen {
     source: Option<IpAddr>,
     /// The client's network, if the client has proved its address.
     network: Option<IpAddr>,
+    /// The request that waits for the application's decision.
+    held: Option<Arc<Held>>,
     /// The request, once it is admitted, and its SCTP port.
     request: Option<(Box<Request>, u16)>,
     early: VecDeque<Message>,
@@ -79,6 +84,7 @@ impl Handshakes {
             deadlines: BTreeSet::new(),
             known: VecDeque::new(),
             strangers: VecDeque::new(),
+            decided: VecDeque::new(),
             allowance: Allowance::new((strays_per_second_max / STRAYS_PER_HANDSHAKE).max(1)),
             left: (TLS_PER_TURN, HANDLED_PER_TURN),
             scratch: Vec::new(),
@@ -117,7 +123,7 @@ impl Handshakes {
 
     /// Whether packets wait for another turn.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.known.is_empty() || !self.strangers.is_empty()
+        !self.known.is_empty() || !self.strangers.is_empty() || !self.decided.is_empty()
     }
 
     /// When [`expire`](Self::expire) is to be called.
@@ -128,6 +134,17 @@ impl Handshakes {
     /// Handles packets that wait, as far as the turn allows. Returns the number of packets that had no effect.
     pub(super) fn handle(&mut self, now: Instant, shared: &Arc<Shared>, answers: &mut Outbox) -> usize {
         let mut dropped = 0;
+        if !self.half_open.is_empty() {
+            shared.take_decided(&mut self.decided);
+        }
+        while self.left.0 > 0
+            && let Some(id) = self.decided.pop_front()
+        {
+            if let Some(half_open) = self.half_open.remove(&id) {
+                self.left.0 -= 1;
+                self.advance(now, id, half_open, shared, answers);
+            }
+        }
         while self.left.0 > 0 && self.left.1 > 0 {
             let Some(datagram) = self.known.pop_front().or_else(|| self.strangers.pop_front()) else { break };
             self.left.1 -= 1;
@@ -210,8 +227,8 @@ impl Handshakes {
         if let Some(network) = network {
             *self.by_network.entry(network).or_default() += 1;
         }
-        let half_open =
-            HalfOpen { association, source, network, request: None, early: VecDeque::new(), deadline: Instant::MAX };
+        let (held, request, early, deadline) = (None, None, VecDeque::new(), Instant::MAX);
+        let half_open = HalfOpen { association, source, network, held, request, early, deadline };
         self.advance(now, id, half_open, shared, answers);
     }
 
@@ -224,7 +241,7 @@ impl Handshakes {
         shared: &Arc<Shared>,
         answers: &mut Outbox,
     ) {
-        let is_wanted = half_open.decide(now, shared);
+        let is_wanted = half_open.decide(now, id, shared);
         while let Some(transmit) = half_open.association.poll_transmit(now, answers.buffer()) {
             answers.push(&transmit, half_open.source, shared.socket.segments_max());
         }
@@ -270,7 +287,11 @@ impl Handshakes {
 
 impl HalfOpen {
     /// Decides on the client's request once it is there, and takes its early messages. Returns `false` if the handshake is to be forgotten.
-    fn decide(&mut self, now: Instant, shared: &Shared) -> bool {
+    fn decide(&mut self, now: Instant, id: ConnectionId, shared: &Arc<Shared>) -> bool {
+        let held = self.held.as_ref().map(|held| held.verdict());
+        if held == Some(Verdict::Hold) {
+            return true;
+        }
         if let Some(hello) = self.association.hello() {
             let port = hello.ports.local;
             let request = Box::new(Request {
@@ -280,13 +301,17 @@ impl HalfOpen {
                 alpn: hello.alpn.clone(),
                 is_address_proved: hello.is_address_proved,
             });
-            match shared.judge(&request, port) {
+            match held.unwrap_or_else(|| shared.judge(&request, port)) {
                 Verdict::Admit => {
                     self.request = Some((request, port));
                     self.association.admit(now);
                 }
                 Verdict::Refuse(code) => self.association.refuse(code),
                 Verdict::Ignore => return false,
+                Verdict::Hold => {
+                    self.held = shared.hold(id, *request, port);
+                    return self.held.is_some();
+                }
             }
         }
         let Some((request, port)) = &self.request else { return true };

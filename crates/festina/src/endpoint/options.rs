@@ -137,6 +137,7 @@ type EarlyHandler = Arc<dyn Fn(&Request, Message) + Send + Sync>;
 pub struct ListenOptions {
     doorkeeper: Option<Doorkeeper>,
     judge: Option<RequestJudge>,
+    holds: bool,
     early: Option<EarlyHandler>,
 }
 
@@ -171,6 +172,18 @@ impl ListenOptions {
     pub fn decide_request(mut self, decide: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
         self.judge = Some(Arc::new(decide));
         self
+    }
+
+    /// Has each request for an encrypted association wait for a decision of the application: see [`Listener::request`](crate::Listener::request).
+    /// Unlike the function of [`decide_request`](Self::decide_request), which is asked first, this decision may take time, for example to look up
+    /// a ticket. The client waits for at most 30 s and its own time limit. Plain associations need no decision.
+    pub fn hold_requests(mut self) -> Self {
+        self.holds = true;
+        self
+    }
+
+    pub(crate) fn holds(&self) -> bool {
+        self.holds
     }
 
     /// Has `handle` take early messages as they arrive, one round trip before the association can be accepted. A message may be a copy that somebody

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use festina_sctp::{self as sctp, Message, PathKnowledge, Ports};
-use festina_secure::wire::{destination_id, destination_id_of_any_version};
+use festina_secure::wire::{ConnectionId, destination_id, destination_id_of_any_version};
 use festina_secure::{
     Connect, FULL, HalfOpenLimits, HandshakeError, Listener, NO_SUCH_PORT, OVERHEAD_BYTES, REFUSED, SecureAssociation,
 };
@@ -15,26 +15,27 @@ use rustls::pki_types::ServerName;
 
 use super::demux::{Key, Side};
 use super::options::{Answer, ConnectOptions, Request};
+use super::requests::Held;
 use super::shared::{Shared, warn_of};
 use super::{Inner, lock};
 use crate::association::{Association, Core, Secure};
 use crate::config::Config;
 use crate::error::{BindError, ConnectError};
-use crate::security::{SecurityError, SecurityFailure, TlsSettings};
+use crate::security::{SecurityError, SecurityFailure, TlsSettings, platform};
 
 /// The smallest packet limit of the core.
 const PACKET_BYTES_MIN: usize = 384;
-
-/// Why an endpoint with the default settings cannot connect.
-const NO_TRUST: &str = "no trust in servers is set (Security::with_server_trust); plain SCTP begins with Config::plain";
 
 /// The TLS settings of an encrypted endpoint.
 #[derive(Debug)]
 pub(super) struct SecureSide {
     client: Option<Arc<ClientConfig>>,
+    needs_platform_roots: bool,
     /// Taken by the driver, which runs all handshakes of strangers without a lock.
     listener: Mutex<Option<Listener>>,
     can_listen: bool,
+    /// Handshakes whose requests the application has decided on.
+    decided: Mutex<Vec<ConnectionId>>,
 }
 
 /// What becomes of a client's request.
@@ -45,6 +46,8 @@ pub(super) enum Verdict {
     Refuse(u16),
     /// No answer: the client may ask again.
     Ignore,
+    /// The application has not decided yet.
+    Hold,
 }
 
 /// The settings of the core: room is left for the overhead of protected packets.
@@ -61,13 +64,13 @@ pub(super) fn core_config(config: Config) -> sctp::Config {
 impl SecureSide {
     pub(super) fn new(
         context: &Arc<sctp::Context>,
-        TlsSettings { client, server }: TlsSettings,
+        TlsSettings { client, server, needs_platform_roots }: TlsSettings,
         secret: [u8; 32],
     ) -> Result<Self, BindError> {
         let listener = server.map(|server| Listener::new(context, server, secret, HalfOpenLimits::default()));
         let listener = listener.transpose().map_err(|error| SecurityError::Settings(error.to_string()))?;
         let can_listen = listener.is_some();
-        Ok(Self { client, listener: Mutex::new(listener), can_listen })
+        Ok(Self { client, needs_platform_roots, listener: Mutex::new(listener), can_listen, decided: Mutex::default() })
     }
 
     pub(super) fn can_listen(&self) -> bool {
@@ -88,7 +91,12 @@ impl SecureSide {
         known: Option<&PathKnowledge>,
     ) -> Result<Core, SecurityFailure> {
         let unusable = |problem: String| SecurityFailure::Settings(problem);
-        let tls = self.client.as_ref().ok_or_else(|| unusable(NO_TRUST.to_owned()))?;
+        let tls =
+            self.client.as_ref().ok_or_else(|| unusable("the settings of rustls have none for a client".to_owned()))?;
+        if self.needs_platform_roots {
+            // In the caller's thread, so that no handshake has to wait for the files.
+            platform::roots().map_err(unusable)?;
+        }
         let server_name = match &options.server_name {
             Some(name) => ServerName::try_from(name.clone())
                 .map_err(|_| unusable(format!("{name} is neither a host name nor an IP address")))?,
@@ -162,7 +170,35 @@ impl Shared {
             warn_of(&self.counters.associations_refused, "too many associations: a peer is refused");
             return Verdict::Refuse(FULL);
         }
-        Verdict::Admit
+        if queue.options.holds() { Verdict::Hold } else { Verdict::Admit }
+    }
+
+    /// Leaves a request to the application. `None` if too many wait.
+    pub(super) fn hold(self: &Arc<Self>, id: ConnectionId, request: Request, port: u16) -> Option<Arc<Held>> {
+        let queue = lock(&self.accepting).queue(port).cloned();
+        let held = queue?.requests.hold(id, request, self);
+        if held.is_none() {
+            warn_of(
+                &self.counters.accept_queue_overflows,
+                "too many requests wait for a decision: one is left to be repeated",
+            );
+        }
+        held
+    }
+
+    /// The application has decided on a request: its handshake goes on.
+    pub(super) fn note_decision(&self, id: ConnectionId) {
+        if let Some(secure) = &self.secure {
+            lock(&secure.decided).push(id);
+            self.wake_driver();
+        }
+    }
+
+    /// The handshakes whose requests were decided on since the last call.
+    pub(super) fn take_decided(&self, decided: &mut VecDeque<ConnectionId>) {
+        if let Some(secure) = &self.secure {
+            decided.extend(lock(&secure.decided).drain(..));
+        }
     }
 
     /// Hands an early message to the listener's handler, or returns it if there is none.

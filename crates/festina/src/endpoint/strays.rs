@@ -105,8 +105,8 @@ impl Strays {
     /// Looks at those that were left for this turn, and at timers of handshakes. Returns whether some are left for the next turn.
     pub(super) fn finish_turn(&mut self, shared: &Arc<Shared>) -> bool {
         let Some(handshakes) = &mut self.handshakes else { return false };
-        if handshakes.is_waiting() {
-            let dropped = handshakes.handle(clock::now(), shared, &mut self.answers);
+        let dropped = handshakes.handle(clock::now(), shared, &mut self.answers);
+        if dropped > 0 {
             count(&shared.counters.packets_dropped, dropped);
         }
         if let Some(at) = handshakes.deadline() {

@@ -10,6 +10,7 @@ use rustls::server::{NoClientAuth, NoServerSessionStorage, ServerSessionMemoryCa
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
+use super::platform::{self, PlatformRoots};
 use super::{Identity, SecurityError, Trust, TrustKind, provider};
 
 /// Sessions that a server remembers for resumption.
@@ -18,7 +19,7 @@ const SESSIONS_MAX: usize = 4_096;
 /// TLS settings of an endpoint, for both roles. Each method takes the settings and returns them with one changed; they are checked when an
 /// endpoint is bound.
 ///
-/// Listening needs an [`Identity`], connecting a [`Trust`] in servers.
+/// Listening needs an [`Identity`]. Connecting trusts the roots of the operating system, unless another [`Trust`] in servers is set.
 #[derive(Clone, Default)]
 #[must_use]
 pub struct Security {
@@ -36,10 +37,12 @@ pub struct Security {
 pub(crate) struct TlsSettings {
     pub(crate) client: Option<Arc<ClientConfig>>,
     pub(crate) server: Option<Arc<ServerConfig>>,
+    /// Connecting needs the roots of the operating system.
+    pub(crate) needs_platform_roots: bool,
 }
 
 impl Security {
-    /// Settings that neither listen nor connect yet.
+    /// Settings without an identity, which trust the roots of the operating system to connect.
     pub fn new() -> Self {
         Self::default()
     }
@@ -50,7 +53,7 @@ impl Security {
         self
     }
 
-    /// The servers that this side connects to.
+    /// The servers that this side connects to. The default is [`Trust::platform_roots`].
     pub fn with_server_trust(mut self, trust: Trust) -> Self {
         self.server_trust = Some(trust);
         self
@@ -63,7 +66,7 @@ impl Security {
         self
     }
 
-    /// Application protocols (ALPN, RFC 7301), the preferred one first. If both sides have some, they must have one in common.
+    /// Application protocols (ALPN, RFC 7301) of 1 to 255 bytes, the preferred one first. If one side has some, both must have one in common.
     pub fn with_alpn(mut self, protocols: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
         self.alpn = protocols.into_iter().map(Into::into).collect();
         self
@@ -86,7 +89,8 @@ impl Security {
     /// Uses settings of rustls 0.23 as they are, such as other verifiers, session stores or cryptography: `client` to connect, `server` to listen.
     /// All other settings are ignored. TLS 1.3 must be among the versions, and `TLS13_AES_128_GCM_SHA256` among the cipher suites.
     pub fn from_rustls(client: Option<Arc<ClientConfig>>, server: Option<Arc<ServerConfig>>) -> Self {
-        Self { custom: Some(TlsSettings { client, server }), ..Self::default() }
+        let custom = TlsSettings { client, server, needs_platform_roots: false };
+        Self { custom: Some(custom), ..Self::default() }
     }
 
     /// The settings for rustls.
@@ -94,7 +98,12 @@ impl Security {
         if let Some(custom) = &self.custom {
             return Ok(custom.clone());
         }
-        let client = self.server_trust.as_ref().map(|trust| self.client(trust)).transpose()?;
+        if self.alpn.iter().any(|protocol| !(1..=255).contains(&protocol.len())) {
+            return Err(SecurityError::Settings("an application protocol has 1 to 255 bytes".to_owned()));
+        }
+        let server_trust = self.server_trust.clone().unwrap_or_else(Trust::platform_roots);
+        let needs_platform_roots = matches!(server_trust, Trust(TrustKind::Platform));
+        let client = self.client(&server_trust)?;
         let server = self.identity.as_ref().map(|identity| self.server(identity)).transpose()?;
         if self.client_trust.is_some() && server.is_none() {
             return Err(SecurityError::Settings("clients are to be checked, but there is no identity".to_owned()));
@@ -103,7 +112,7 @@ impl Security {
             let problem = "early messages need sessions that are resumed, which skips the check of client certificates";
             return Err(SecurityError::Settings(problem.to_owned()));
         }
-        Ok(TlsSettings { client: client.map(Arc::new), server: server.map(Arc::new) })
+        Ok(TlsSettings { client: Some(Arc::new(client)), server: server.map(Arc::new), needs_platform_roots })
     }
 
     fn client(&self, trust: &Trust) -> Result<ClientConfig, SecurityError> {
@@ -111,6 +120,7 @@ impl Security {
             .with_protocol_versions(&[&TLS13])
             .map_err(SecurityError::of_tls)?;
         let builder = match &trust.0 {
+            TrustKind::Platform => builder.dangerous().with_custom_certificate_verifier(Arc::new(PlatformRoots)),
             TrustKind::Roots(roots) => builder.with_root_certificates(store(roots)?),
             TrustKind::Fingerprints(decision) => {
                 let verifier: Arc<dyn ServerCertVerifier> =
@@ -138,11 +148,8 @@ impl Security {
             .map_err(SecurityError::of_tls)?;
         let verifier: Arc<dyn ClientCertVerifier> = match self.client_trust.as_ref().map(|trust| &trust.0) {
             None => Arc::new(NoClientAuth),
-            Some(TrustKind::Roots(roots)) => {
-                WebPkiClientVerifier::builder_with_provider(Arc::new(store(roots)?), provider())
-                    .build()
-                    .map_err(|error| SecurityError::Settings(error.to_string()))?
-            }
+            Some(TrustKind::Platform) => signed_clients(platform::roots().map_err(SecurityError::Settings)?)?,
+            Some(TrustKind::Roots(roots)) => signed_clients(Arc::new(store(roots)?))?,
             Some(TrustKind::Fingerprints(decision)) => Arc::new(Pinned::deciding(provider(), Arc::clone(decision))),
         };
         let Identity { chain, key } = identity;
@@ -166,6 +173,13 @@ impl Security {
         }
         Ok(config)
     }
+}
+
+/// Verifies clients by roots.
+fn signed_clients(roots: Arc<RootCertStore>) -> Result<Arc<dyn ClientCertVerifier>, SecurityError> {
+    WebPkiClientVerifier::builder_with_provider(roots, provider())
+        .build()
+        .map_err(|error| SecurityError::Settings(error.to_string()))
 }
 
 fn store(roots: &[rustls::pki_types::CertificateDer<'static>]) -> Result<RootCertStore, SecurityError> {

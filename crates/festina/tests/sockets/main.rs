@@ -17,7 +17,9 @@ mod memory;
 mod moving;
 #[cfg(target_os = "linux")]
 mod path_mtu;
+mod platform;
 mod raw;
+mod requests;
 mod sending;
 mod streams;
 mod support;

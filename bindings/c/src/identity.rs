@@ -1,0 +1,134 @@
+//! The identity of this side, and the peers that it trusts.
+#![expect(unsafe_code, reason = "an exported name is an unsafe attribute")]
+
+use std::ffi::c_char;
+use std::mem::MaybeUninit;
+
+use festina::security::{self, Fingerprint, SecurityError};
+
+use crate::boundary::{text, write_text, zero_terminated};
+use crate::status::{Failure, Status, guard, guard_value};
+
+/// A certificate chain and its private key.
+#[derive(Debug)]
+pub struct Identity(pub(crate) security::Identity);
+
+/// Which peers are trusted.
+#[derive(Debug)]
+pub struct Trust(pub(crate) security::Trust);
+
+fn required<'a>(name: &str, found: Option<&'a str>) -> Result<&'a str, Failure> {
+    found.ok_or_else(|| Failure::null(name))
+}
+
+/// Creates a key and a self-signed certificate.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_identity_self_signed(
+    name: *const c_char,
+    identity: Option<&mut MaybeUninit<Box<Identity>>>,
+) -> Status {
+    guard(|| {
+        let slot = identity.ok_or_else(|| Failure::null("identity"))?;
+        let name = required("name", text("the name", name)?)?;
+        slot.write(Box::new(Identity(security::Identity::self_signed(name)?)));
+        Ok(())
+    })
+}
+
+/// Reads a certificate chain and its private key from PEM.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_identity_from_pem(
+    chain_pem: *const c_char,
+    key_pem: *const c_char,
+    identity: Option<&mut MaybeUninit<Box<Identity>>>,
+) -> Status {
+    guard(|| {
+        let slot = identity.ok_or_else(|| Failure::null("identity"))?;
+        let chain = zero_terminated(chain_pem).ok_or_else(|| Failure::null("chain_pem"))?;
+        let key = zero_terminated(key_pem).ok_or_else(|| Failure::null("key_pem"))?;
+        slot.write(Box::new(Identity(security::Identity::from_pem(chain, key)?)));
+        Ok(())
+    })
+}
+
+/// Writes the fingerprint of the own certificate.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_identity_fingerprint(
+    identity: Option<&Identity>,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> usize {
+    guard_value(0, || {
+        let Identity(identity) = identity.ok_or_else(|| Failure::null("identity"))?;
+        Ok(write_text(&identity.fingerprint().to_string(), buffer, capacity))
+    })
+}
+
+/// Writes the chain and the private key as PEM.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_identity_pem(identity: Option<&Identity>, buffer: *mut c_char, capacity: usize) -> usize {
+    guard_value(0, || {
+        let Identity(identity) = identity.ok_or_else(|| Failure::null("identity"))?;
+        Ok(write_text(&identity.to_pem(), buffer, capacity))
+    })
+}
+
+/// Frees an identity.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_identity_free(identity: Option<Box<Identity>>) -> Status {
+    guard(|| {
+        drop(identity);
+        Ok(())
+    })
+}
+
+/// Trusts the certificate authorities of the operating system.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_trust_platform_roots(trust: Option<&mut MaybeUninit<Box<Trust>>>) -> Status {
+    guard(|| {
+        let slot = trust.ok_or_else(|| Failure::null("trust"))?;
+        slot.write(Box::new(Trust(security::Trust::platform_roots())));
+        Ok(())
+    })
+}
+
+/// Trusts certificate authorities given as PEM.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_trust_roots_from_pem(
+    roots_pem: *const c_char,
+    trust: Option<&mut MaybeUninit<Box<Trust>>>,
+) -> Status {
+    guard(|| {
+        let slot = trust.ok_or_else(|| Failure::null("trust"))?;
+        let roots = zero_terminated(roots_pem).ok_or_else(|| Failure::null("roots_pem"))?;
+        slot.write(Box::new(Trust(security::Trust::roots_from_pem(roots)?)));
+        Ok(())
+    })
+}
+
+/// Trusts fingerprints.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_trust_fingerprints(
+    fingerprints: *const c_char,
+    trust: Option<&mut MaybeUninit<Box<Trust>>>,
+) -> Status {
+    guard(|| {
+        let slot = trust.ok_or_else(|| Failure::null("trust"))?;
+        let words = required("fingerprints", text("the fingerprints", fingerprints)?)?.split_whitespace();
+        let fingerprints: Vec<Fingerprint> = words.map(str::parse).collect::<Result<_, SecurityError>>()?;
+        if fingerprints.is_empty() {
+            return Err(SecurityError::Fingerprint.into());
+        }
+        slot.write(Box::new(Trust(security::Trust::fingerprints(fingerprints))));
+        Ok(())
+    })
+}
+
+/// Frees a trust.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_trust_free(trust: Option<Box<Trust>>) -> Status {
+    guard(|| {
+        drop(trust);
+        Ok(())
+    })
+}

@@ -1,0 +1,184 @@
+//! Identities, trust, and clients that wait for a decision.
+
+use std::sync::Mutex;
+
+use festina::PendingRequest;
+use festina::blocking::ForkGuard;
+use festina::security::{self, Fingerprint, SecurityError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::endpoint::pair;
+use crate::failure::Failure;
+use crate::hub::lock;
+
+/// A PEM text.
+#[derive(FromPyObject)]
+pub(crate) enum Pem {
+    #[pyo3(transparent)]
+    Text(String),
+    #[pyo3(transparent)]
+    Bytes(PyBackedBytes),
+}
+
+impl Pem {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// A certificate chain and its private key: `Identity.self_signed` or `Identity.from_pem`.
+#[pyclass(frozen, module = "festina")]
+pub(crate) struct Identity(pub(crate) security::Identity);
+
+#[pymethods]
+impl Identity {
+    /// Creates a key (ECDSA P-256) and a self-signed certificate for a host name or an IP address. Peers know it by its fingerprint.
+    #[staticmethod]
+    fn self_signed(name: &str) -> PyResult<Self> {
+        Ok(Self(security::Identity::self_signed(name).map_err(Failure::from)?))
+    }
+
+    /// Reads PEM: the certificate chain, the own certificate first, and the private key (PKCS #8, PKCS #1 or SEC 1). Without `key` it is in the same
+    /// text.
+    #[staticmethod]
+    #[pyo3(signature = (chain, key = None))]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn from_pem(chain: Pem, key: Option<Pem>) -> PyResult<Self> {
+        let key = key.as_ref().unwrap_or(&chain);
+        Ok(Self(security::Identity::from_pem(chain.bytes(), key.bytes()).map_err(Failure::from)?))
+    }
+
+    /// The SHA-256 hash of the own certificate, as 64 hexadecimal digits.
+    #[getter]
+    fn fingerprint(&self) -> String {
+        self.0.fingerprint().to_string()
+    }
+
+    /// Writes the chain and the private key as PEM, as `from_pem` reads them. Store it where only its owner can read it.
+    fn to_pem(&self) -> String {
+        self.0.to_pem()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<festina.Identity {}>", self.0.fingerprint())
+    }
+}
+
+/// Which peers are trusted: `Trust.platform_roots`, `Trust.roots` or `Trust.fingerprints`.
+#[pyclass(frozen, module = "festina")]
+pub(crate) struct Trust(pub(crate) security::Trust);
+
+#[pymethods]
+impl Trust {
+    /// Trusts certificates that a certificate authority of the operating system has signed. A server's must also have the name that the client asks for.
+    #[staticmethod]
+    fn platform_roots() -> Self {
+        Self(security::Trust::platform_roots())
+    }
+
+    /// As `platform_roots`, with certificate authorities given as PEM.
+    #[staticmethod]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn roots(pem: Pem) -> PyResult<Self> {
+        Ok(Self(security::Trust::roots_from_pem(pem.bytes()).map_err(Failure::from)?))
+    }
+
+    /// Trusts certificates with these fingerprints, each 64 hexadecimal digits. Names, dates and issuers are not checked.
+    #[staticmethod]
+    #[pyo3(signature = (*fingerprints))]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn fingerprints(fingerprints: Vec<String>) -> PyResult<Self> {
+        let parsed = fingerprints.iter().map(|text| text.parse()).collect::<Result<Vec<Fingerprint>, SecurityError>>();
+        Ok(Self(security::Trust::fingerprints(parsed.map_err(Failure::from)?)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<festina.{:?}>", self.0)
+    }
+}
+
+/// A client's request for an encrypted association that waits for a decision: `accept` or `refuse`. Nothing in it is authentic yet. The client of
+/// a request that is dropped undecided is not answered.
+#[pyclass(frozen, module = "festina")]
+pub(crate) struct Request(ForkGuard<Undecided>);
+
+/// A request and, until it is decided on, the power to decide.
+struct Undecided {
+    request: festina::Request,
+    pending: Mutex<Option<PendingRequest>>,
+}
+
+impl Request {
+    pub(crate) fn new(pending: PendingRequest) -> Self {
+        Self(ForkGuard::new(Undecided { request: pending.request().clone(), pending: Mutex::new(Some(pending)) }))
+    }
+
+    fn request(&self) -> PyResult<&festina::Request> {
+        Ok(&self.0.get().map_err(Failure::from)?.request)
+    }
+
+    fn take(&self) -> PyResult<PendingRequest> {
+        let pending = lock(&self.0.get().map_err(Failure::from)?.pending).take();
+        Ok(pending.ok_or_else(|| Failure::invalid(&"the request was decided on before"))?)
+    }
+}
+
+#[pymethods]
+impl Request {
+    /// The client's IP address and UDP port.
+    #[getter]
+    fn remote_address(&self) -> PyResult<(String, u16)> {
+        Ok(pair(self.request()?.remote))
+    }
+
+    /// The client's token.
+    #[getter]
+    fn token<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &self.request()?.token))
+    }
+
+    /// The server name that the client asked for.
+    #[getter]
+    fn server_name(&self) -> PyResult<Option<String>> {
+        Ok(self.request()?.server_name.clone())
+    }
+
+    /// The application protocol that ALPN chose.
+    #[getter]
+    fn alpn(&self) -> PyResult<Option<String>> {
+        Ok(self.request()?.alpn.as_deref().map(protocol))
+    }
+
+    /// Whether the client has shown that it receives at its address.
+    #[getter]
+    fn is_address_proved(&self) -> PyResult<bool> {
+        Ok(self.request()?.is_address_proved)
+    }
+
+    /// Continues the handshake. `Listener.accept` returns the association once the client is authenticated.
+    fn accept(&self) -> PyResult<()> {
+        self.take()?.accept();
+        Ok(())
+    }
+
+    /// Refuses the client.
+    fn refuse(&self) -> PyResult<()> {
+        self.take()?.refuse();
+        Ok(())
+    }
+}
+
+/// An application protocol as text.
+pub(crate) fn protocol(protocol: &[u8]) -> String {
+    String::from_utf8_lossy(protocol).into_owned()
+}
+
+/// The certificates of a peer.
+pub(crate) fn certificates<'py>(py: Python<'py>, peer: &security::PeerIdentity) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, peer.chain_der().map(|der| PyBytes::new(py, der)).collect::<Vec<_>>())
+}

@@ -1,0 +1,127 @@
+//! Requests of clients that wait for a decision of the application.
+
+use std::time::Duration;
+
+use festina::blocking::ReadyKind;
+use festina::security::SecurityFailure;
+use festina::{ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions, blocking};
+
+use crate::encrypted::configs;
+use crate::support::{endpoint_with, in_time, until};
+
+fn holding() -> ListenOptions {
+    ListenOptions::default().hold_requests()
+}
+
+/// Options of a client that waits long enough on a busy machine.
+fn with_token(token: &str) -> ConnectOptions {
+    ConnectOptions::default().token(token).handshake_timeout(Duration::from_secs(60))
+}
+
+async fn endpoints() -> (Endpoint, Endpoint) {
+    let (client, server) = configs();
+    (endpoint_with(client).await, endpoint_with(server).await)
+}
+
+#[tokio::test]
+async fn a_client_waits_for_the_decision_on_its_token() {
+    let (client, server) = endpoints().await;
+    let listener = server.listen_with(DEFAULT_SCTP_PORT, holding()).unwrap();
+    let connect = |token: &'static str| {
+        let (client, address) = (client.clone(), server.local_addr());
+        tokio::spawn(async move { client.connect_with(address, with_token(token)).await })
+    };
+    in_time(async {
+        assert!(listener.try_request().is_none());
+        let good = connect("good");
+        let pending = listener.request().await.unwrap();
+        assert_eq!(pending.request().token, b"good");
+        assert_eq!(pending.request().remote, client.local_addr());
+        // The handshake does not go on by itself, however often the client repeats its hello.
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        assert!(!good.is_finished() && listener.try_accept().is_none() && listener.try_request().is_none());
+        pending.accept();
+        let near = good.await.unwrap().unwrap();
+        let far = listener.accept().await.unwrap();
+        assert_eq!(far.request().unwrap().token, b"good");
+        near.send("in").await.unwrap();
+        assert_eq!(far.recv().await.unwrap().payload, "in");
+
+        let bad = connect("bad");
+        listener.request().await.unwrap().refuse();
+        let refused = bad.await.unwrap();
+        let is_refusal = |error: &ConnectError| {
+            matches!(error, ConnectError::Security { failure: SecurityFailure::Refused(256), .. })
+        };
+        assert!(refused.as_ref().is_err_and(is_refusal), "{refused:?}");
+
+        // A dropped request is not answered, so that the client asks again.
+        let ignored = connect("ignored");
+        drop(listener.request().await.unwrap());
+        listener.request().await.unwrap().accept();
+        ignored.await.unwrap().unwrap();
+
+        // Clients that wait do not keep others waiting, and decisions need no order.
+        let clients: Vec<_> = (0..20).map(|_| connect("one of many")).collect();
+        let mut pending = Vec::new();
+        while pending.len() < clients.len() {
+            pending.push(listener.request().await.unwrap());
+        }
+        pending.into_iter().rev().for_each(festina::PendingRequest::accept);
+        for client in clients {
+            client.await.unwrap().unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_listener_ends_the_wait_for_requests() {
+    let (client, server) = endpoints().await;
+    let listener = server.listen_with(DEFAULT_SCTP_PORT, holding()).unwrap();
+    let mut requests = listener.requests();
+    let address = server.local_addr();
+    let connecting = tokio::spawn(async move { client.connect_with(address, with_token("late")).await });
+    in_time(async {
+        let pending = listener.request().await.unwrap();
+        drop(listener);
+        let next =
+            std::future::poll_fn(|context| futures_core::Stream::poll_next(std::pin::Pin::new(&mut requests), context));
+        assert!(next.await.is_none());
+        // Too late: no listener is left that could return the association.
+        pending.accept();
+        let ended = connecting.await.unwrap();
+        if let Ok(association) = ended {
+            association.closed().await;
+        }
+    })
+    .await;
+    until("nothing is left of the handshake", || server.stats().associations == 0).await;
+}
+
+#[test]
+fn the_blocking_listener_reports_requests_as_ready() {
+    let (client, server) = configs();
+    let address = "127.0.0.1:0".parse().unwrap();
+    let client = blocking::Endpoint::bind(address, client).unwrap();
+    let server = blocking::Endpoint::bind(address, server).unwrap();
+    let second = Duration::from_secs(20);
+    let open = server.listen(DEFAULT_SCTP_PORT + 1).unwrap();
+    assert!(open.request(None).unwrap().is_none(), "nothing waits for a decision there");
+    #[cfg(unix)]
+    assert!(open.request_descriptor().is_err());
+    let listener = server.listen_with(DEFAULT_SCTP_PORT, holding()).unwrap();
+    listener.set_token(7);
+    assert!(listener.try_request().is_none() && listener.try_accept().is_none());
+    let mut ready = Vec::new();
+    while server.ready(&mut ready, 9, Duration::ZERO).is_ok() {}
+    let connecting = client.start_connect(&server.local_addr().to_string(), with_token("ticket"));
+    ready.clear();
+    server.ready(&mut ready, 9, second).unwrap();
+    assert!(ready.iter().all(|ready| (ready.token, ready.kind) == (7, ReadyKind::Request)), "{ready:?}");
+    let pending = listener.request(second).unwrap().unwrap();
+    assert_eq!(pending.request().token, b"ticket");
+    pending.accept();
+    connecting.finish(second).unwrap();
+    assert!(listener.accept(second).unwrap().is_some());
+}
