@@ -103,19 +103,19 @@ impl AdmissionArgs {
         let clients = match &self.allow_ca {
             Some(path) => Some(roots(path)?),
             None if self.identity.plain || self.allow_any => None,
-            None if self.allow.is_empty() => return Err(UsageError::new(NOBODY_ALLOWED).into()),
+            None if self.allow.is_empty() => return Err(UsageError::new(NO_CLIENTS).into()),
             None => Some(self.allowed()),
         };
         self.identity.of_server_for(config, clients)
     }
 
-    /// Trusts the named clients, and tells of others, at most once a second.
+    /// Trusts the named clients and reports others.
     fn allowed(&self) -> Trust {
         let allowed = self.allow.clone();
         let refusals = festina_syslog::keys::Refusals::default();
         Trust::deciding(move |seen| {
             let is_allowed = allowed.contains(seen);
-            if !is_allowed && refusals.is_told(seen) {
+            if !is_allowed && refusals.is_due(seen) {
                 output::complain(&format!("a client is refused; to admit it, add --allow sha256:{seen}"));
             }
             is_allowed
@@ -123,7 +123,7 @@ impl AdmissionArgs {
     }
 }
 
-const NOBODY_ALLOWED: &str = "no client is admitted: name each with --allow SHA256, where `festina key` on the client's host prints the \
+const NO_CLIENTS: &str = "no client is admitted: name each with --allow SHA256, where `festina key` on the client's host prints the \
                               fingerprint; or admit those of an authority with --allow-ca, or all with --allow-any";
 
 impl ServerTrustArgs {
@@ -132,7 +132,7 @@ impl ServerTrustArgs {
         &self.identity
     }
 
-    /// What is needed to connect to the server that the user calls `server`.
+    /// Returns the settings of a client of `server`, as the user wrote it.
     pub(crate) fn client(&self, config: Config, options: ConnectOptions, server: &HostPort) -> Result<Client> {
         let name = server.to_string();
         if self.identity.plain {
@@ -167,7 +167,7 @@ impl ServerTrustArgs {
     }
 }
 
-/// The settings of a client, and what it knows of the server.
+/// The settings of a client, and its trust in the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub(crate) config: Config,
@@ -226,7 +226,7 @@ impl Client {
         }
         let Some(ConnectError::Security { failure, .. }) = error.downcast_ref() else { return error };
         match (failure, &self.trust, self.own) {
-            (SecurityFailure::Alert { code: 42..=49 | 116, .. }, _, Some(own)) => {
+            (SecurityFailure::Alert { code: 42..=49 | 51 | 116, .. }, _, Some(own)) => {
                 anyhow!("{error}: the server does not admit this key; there, add --allow sha256:{own}")
             }
             (SecurityFailure::Alert { code: 116, .. }, _, None) => {

@@ -153,10 +153,12 @@ impl Protection<Collectors> {
     }
 
     /// The client side of an association with a collector.
-    pub(crate) fn client(&self, state: &Path, collector: SocketAddr) -> Result<Client, KeyError> {
-        let Self::Encrypted { identity, peers } = self else { return Ok(Client::default()) };
+    pub(crate) fn client(&self, state: &Path, collector: SocketAddr, notice: &Notice) -> Result<Client, KeyError> {
+        let notice = notice.clone();
+        let mut client = Client { collector, notice, security: None, server_name: None, known: None, own: None };
+        let Self::Encrypted { identity, peers } = self else { return Ok(client) };
         let identity = own_identity(state, identity.as_ref())?;
-        let mut client = Client { own: Some(identity.fingerprint()), ..Client::default() };
+        client.own = Some(identity.fingerprint());
         let trust = match peers {
             Collectors::FirstUse => {
                 let known = KnownPeers::new(state.join(KNOWN_COLLECTORS)).find(&collector.to_string())?;
@@ -214,12 +216,12 @@ fn check_identity<P>(protection: &Protection<P>) -> Result<(), KeyError> {
     }
 }
 
-/// Trusts the listed relays and tells of others.
+/// Trusts the listed relays and reports others.
 fn admitting(list: Vec<Fingerprint>, notice: Notice) -> Trust {
     let refusals = Refusals::default();
     Trust::deciding(move |seen| {
         let is_listed = list.contains(seen);
-        if !is_listed && refusals.is_told(seen) {
+        if !is_listed && refusals.is_due(seen) {
             notice(&format!(
                 "a relay is refused; to admit it, add \"sha256:{seen}\" to relays in [security], and restart"
             ));
@@ -228,9 +230,11 @@ fn admitting(list: Vec<Fingerprint>, notice: Notice) -> Trust {
     })
 }
 
-/// The client side of the associations with one collector. Clones share what is known of it.
-#[derive(Clone, Debug, Default)]
+/// The client side of the associations with one collector. Clones share its known key.
+#[derive(Clone)]
 pub(crate) struct Client {
+    collector: SocketAddr,
+    notice: Notice,
     security: Option<Security>,
     pub(crate) server_name: Option<String>,
     known: Option<Acquaintance>,
@@ -245,19 +249,21 @@ impl Client {
         }
     }
 
-    /// Remembers a new collector. Returns a message for the operator, if there is one.
+    /// Remembers a new collector, and reports that.
     ///
     /// # Errors
     /// Another key has become known since the handshake.
-    pub(crate) fn met(&self, association: &Association) -> Result<Option<String>, ChangedKey> {
-        let (Some(known), Some(peer)) = (&self.known, association.peer_identity()) else { return Ok(None) };
+    pub(crate) fn met(&self, association: &Association) -> Result<(), ChangedKey> {
+        let (Some(known), Some(peer)) = (&self.known, association.peer_identity()) else { return Ok(()) };
         let fingerprint = peer.fingerprint();
+        let new = format!("the key of the collector {} is new and is remembered", self.collector);
         match known.met(fingerprint) {
-            Ok(false) => Ok(None),
-            Ok(true) => Ok(Some(format!("its key is new and is remembered: sha256:{fingerprint}"))),
-            Err(StoredError::Changed(changed)) => Err(changed),
-            Err(error) => Ok(Some(format!("its key is new and is remembered until the next start only: {error}"))),
+            Ok(false) => {}
+            Ok(true) => (self.notice)(&format!("{new}: sha256:{fingerprint}")),
+            Err(StoredError::Changed(changed)) => return Err(changed),
+            Err(error) => (self.notice)(&format!("{new} until the next start only: sha256:{fingerprint}: {error}")),
         }
+        Ok(())
     }
 
     /// Says why there is no association, and what to do.
@@ -269,7 +275,7 @@ impl Client {
             );
         }
         match (error, self.own) {
-            (ConnectError::Security { failure: SecurityFailure::Alert { code: 42..=49 | 116, .. }, .. }, Some(own)) => {
+            (ConnectError::Security { failure: SecurityFailure::Alert { code: 42..=49 | 51 | 116, .. }, .. }, Some(own)) => {
                 format!(
                     "{error}: the collector does not admit this relay; add \"sha256:{own}\" to relays in its [security]"
                 )
@@ -293,19 +299,19 @@ impl Refusals {
     const PAUSE_OF_SAME_US: u64 = 60_000_000;
 
     /// Returns whether the refusal of this key is to be reported now.
-    pub fn is_told(&self, seen: &Fingerprint) -> bool {
-        self.is_told_at(seen, clock::steady_us())
+    pub fn is_due(&self, seen: &Fingerprint) -> bool {
+        self.is_due_at(seen, clock::steady_us())
     }
 
-    fn is_told_at(&self, seen: &Fingerprint, now_us: u64) -> bool {
+    fn is_due_at(&self, seen: &Fingerprint, now_us: u64) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = last.is_none_or(|(told, at_us)| {
+        let due = last.is_none_or(|(told, at_us)| {
             now_us.saturating_sub(at_us) >= if told == *seen { Self::PAUSE_OF_SAME_US } else { Self::PAUSE_US }
         });
-        if is_due {
+        if due {
             *last = Some((*seen, now_us));
         }
-        is_due
+        due
     }
 }
 
@@ -314,10 +320,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_told_once_a_second_and_the_same_one_once_a_minute() {
+    fn refusals_are_reported_once_a_second_and_the_same_one_once_a_minute() {
         let refusals = Refusals::default();
-        let told = |key, ms: u64| refusals.is_told_at(&Fingerprint([key; 32]), ms * 1_000);
-        assert_eq!([told(1, 0), told(2, 500), told(2, 1_000), told(2, 2_500)], [true, false, true, false]);
-        assert_eq!([told(2, 60_999), told(2, 61_000), told(1, 61_999), told(1, 62_000)], [false, true, false, true]);
+        let due = |key, ms: u64| refusals.is_due_at(&Fingerprint([key; 32]), ms * 1_000);
+        assert_eq!([due(1, 0), due(2, 500), due(2, 1_000), due(2, 2_500)], [true, false, true, false]);
+        assert_eq!([due(2, 60_999), due(2, 61_000), due(1, 61_999), due(1, 62_000)], [false, true, false, true]);
     }
 }

@@ -273,7 +273,7 @@ async fn ways(
     for (index, &collector) in config.collectors.iter().enumerate() {
         let any = if collector.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let any = any.parse().expect("an address");
-        let client = config.security.client(&config.state, collector)?;
+        let client = config.security.client(&config.state, collector, notice)?;
         let endpoint = Endpoint::bind(any, client.protect(transport::config_for_important(config.redundancy))).await?;
         let (connections, notice) = (important_in.clone(), notice.clone());
         ways.push(Way { index, collector, client: client.clone(), endpoint, connections, notice });

@@ -152,7 +152,7 @@ async fn of_two_collectors_each_takes_the_others_place_and_each_line_is_once_in_
 
 /// Its keys are lost, so it cannot tell the relay that the association is over; the transport alone notices after 20 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_collector_is_asked_anew_long_before_its_association_times_out() {
+async fn a_killed_collector_is_reached_long_before_its_association_times_out() {
     let mut setting = Setting::new("silence", &["collect"], "");
     let (metrics, input) = (setting.metrics, setting.input);
     let deliver = async |count| {

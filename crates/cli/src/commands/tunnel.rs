@@ -27,7 +27,7 @@ Examples:
                           or, for a server that speaks TCP, tunnel tcp with the same flags
   and then let the client talk to 127.0.0.1:7777
 
-The exit admits only clients that it is told of; `festina key` prints what to tell it.
+The exit admits only the clients of --allow; `festina key` prints the fingerprint to add.
 
 What helps whom: a thin stream over TCP, on a path that loses packets, gets its lost messages back sooner. Datagrams that would \
 be lost arrive late instead, which helps only programs that do not send them again themselves. Where nothing is lost, and for \

@@ -147,7 +147,7 @@ fn certificates_of_an_authority_need_no_known_peers_and_no_home() {
     }
     let wrong = run(&client, &["send", address, "--ca", &ca], "one\n");
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
-    assert!(wrong.stderr.contains("127.0.0.1"), "it names what it expected: {}", wrong.stderr);
+    assert!(wrong.stderr.contains("127.0.0.1"), "it names the expected address: {}", wrong.stderr);
     let unknown = homeless(&["send", address]).end();
     assert!(unknown.code == Some(1) && unknown.stderr.contains("--fingerprint or --ca"), "{unknown:?}");
     let keyless = homeless(&["listen", "127.0.0.1:0"]).end();
@@ -177,14 +177,14 @@ fn perf_measures_an_encrypted_path() {
 }
 
 #[test]
-fn the_exit_of_tunnels_admits_the_clients_that_it_is_told_of() {
+fn the_exit_of_tunnels_admits_the_clients_that_are_allowed() {
     let (server, client, stranger) = (folder("exit-server"), folder("exit-client"), folder("exit-stranger"));
     let target = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
     let target = target.to_string();
     let exit_arguments = ["tunnel", "exit", "--listen", "127.0.0.1:0", "--to", &target];
-    let nobody = run(&server, &exit_arguments, "");
-    assert_eq!(nobody.code, Some(2), "{nobody:?}");
-    assert!(nobody.stderr.contains("--allow SHA256") && nobody.stderr.contains("--allow-any"), "{}", nobody.stderr);
+    let nameless = run(&server, &exit_arguments, "");
+    assert_eq!(nameless.code, Some(2), "{nameless:?}");
+    assert!(nameless.stderr.contains("--allow SHA256") && nameless.stderr.contains("--allow-any"), "{}", nameless.stderr);
     let key = run(&client, &["key"], "");
     let key = key.stdout.trim_end();
     let strange_key = run(&stranger, &["key"], "").stdout.trim_end().to_owned();

@@ -56,7 +56,7 @@ pub enum StoredError {
 
 /// Peer: it has another key than the known one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the key of {name} has changed: it was sha256:{known} and is sha256:{seen}. Somebody may be impersonating it")]
+#[error("the key of {name} has changed: it was sha256:{known} and is sha256:{seen}. An attacker may be impersonating it")]
 #[non_exhaustive]
 pub struct ChangedKey {
     /// The peer, as the application calls it.
@@ -225,7 +225,7 @@ fn is_line_of(line: &str, name: &str) -> bool {
     !line.starts_with('#') && line.split_whitespace().next() == Some(name)
 }
 
-/// A server that is trusted at its first use and has to keep its key from then on. Clones share what is known.
+/// A server that is trusted at its first use and has to keep its key from then on. Clones share the known key.
 ///
 /// ```no_run
 /// use festina::security::{Identity, KnownPeers, Security};

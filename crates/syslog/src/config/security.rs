@@ -1,4 +1,4 @@
-//! The table `[security]` of both files: who is trusted.
+//! The table `[security]` of both files: trusted peers.
 
 use std::path::PathBuf;
 
@@ -88,7 +88,7 @@ impl RawCollectorSecurity {
     }
 }
 
-const ALONE: &str = "plain = true excludes all other settings of [security]: nobody is authenticated";
+const ALONE: &str = "plain = true excludes all other settings of [security]";
 
 fn read_relays(text: &Text, relays: &Spanned<RawRelays>) -> Result<Relays, ConfigError> {
     let wrong = |problem: String| text.error(relays.span(), problem);

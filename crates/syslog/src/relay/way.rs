@@ -35,7 +35,7 @@ impl Way {
     pub(super) async fn connect(self) {
         let Self { index, collector, client, endpoint, connections, notice } = &self;
         let mut pause = PAUSES.0;
-        let mut told = false;
+        let mut reported = String::new();
         let mut replacement = None;
         while !connections.is_closed() {
             let connected = match replacement.take() {
@@ -45,16 +45,13 @@ impl Way {
             match connected {
                 Ok(association) => {
                     let since = Instant::now();
-                    told = false;
-                    match client.met(&association) {
-                        Ok(None) => notice(&format!("connected to the collector {collector}")),
-                        Ok(Some(news)) => notice(&format!("connected to the collector {collector}: {news}")),
+                    if client.met(&association).is_err() {
                         // The next attempt reports it.
-                        Err(_) => {
-                            association.abort("the key is not the known one");
-                            continue;
-                        }
+                        association.abort("the key is not the known one");
+                        continue;
                     }
+                    reported.clear();
+                    notice(&format!("connected to the collector {collector}"));
                     for (stream, rank) in transport::ranks() {
                         association.set_stream_priority(stream, rank);
                     }
@@ -68,7 +65,7 @@ impl Way {
                     }
                     match ended {
                         Ok(other) => {
-                            notice(&format!("the collector {collector} was silent and has answered anew"));
+                            notice(&format!("the collector {collector} was silent and has accepted a new association"));
                             replacement = Some(other);
                             continue;
                         }
@@ -77,14 +74,15 @@ impl Way {
                         }
                     }
                 }
-                Err(error) if !told => {
-                    told = true;
-                    notice(&format!(
-                        "cannot reach the collector {collector}: {}; reliable lines are spooled; retrying",
-                        client.explain(&error)
-                    ));
+                Err(error) => {
+                    let problem = client.explain(&error);
+                    if problem != reported {
+                        notice(&format!(
+                            "cannot reach the collector {collector}: {problem}; reliable lines are spooled; retrying"
+                        ));
+                        reported = problem;
+                    }
                 }
-                Err(_) => {}
             }
             tokio::time::sleep(pause).await;
             pause = PAUSES.1.min(pause * 2);

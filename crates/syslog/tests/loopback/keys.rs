@@ -18,6 +18,14 @@ impl Notices {
         Arc::new(move |text: &str| this.0.lock().expect("no panic").push(text.to_owned()))
     }
 
+    async fn wait_for(&self, words: &[&str]) {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        while !self.has(words) {
+            assert!(tokio::time::Instant::now() < end, "{words:?}: {:?}", self.0.lock());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     fn has(&self, words: &[&str]) -> bool {
         let all = self.0.lock().expect("no panic");
         all.iter().any(|text| words.iter().all(|word| text.contains(word)))
@@ -55,7 +63,11 @@ async fn deliver(relay: &RunningRelay, line: &str, count: u64) {
     let mut stream = TcpStream::connect(relay.inputs()[0].expect("an address")).expect("it listens");
     writeln!(stream, "<11>{line}").expect("it is sent");
     drop(stream);
-    until("the line arrives", || relay.snapshot().delivered == count).await;
+    let end = tokio::time::Instant::now() + PATIENCE;
+    while relay.snapshot().delivered != count {
+        assert!(tokio::time::Instant::now() < end, "{line}: {:?}", relay.snapshot());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,8 +78,8 @@ async fn a_collector_admits_the_relays_that_it_lists_and_both_say_what_to_do() {
     let address = collector.local_addr();
     let key = own_key(&directory.0, address);
     let relay = relay_with(&directory.0, address, "", &of_relay).await;
-    until("the collector tells of it", || of_collector.has(&["refused", &format!("\"{key}\"")])).await;
-    until("the relay tells of it", || of_relay.has(&["does not admit", &format!("\"{key}\"")])).await;
+    of_collector.wait_for(&["refused", &format!("\"{key}\"")]).await;
+    of_relay.wait_for(&["does not admit", &format!("\"{key}\"")]).await;
     assert!(of_collector.has(&["no relay is admitted yet"]));
     assert!(!relay.snapshot().paths.connected);
     collector.stop().await;
@@ -75,7 +87,7 @@ async fn a_collector_admits_the_relays_that_it_lists_and_both_say_what_to_do() {
     let list = format!("relays = [{key:?}]");
     let collector = collector_with(&directory.0, address, &list, &of_collector).await;
     deliver(&relay, "one", 1).await;
-    assert!(of_relay.has(&["its key is new and is remembered"]));
+    of_relay.wait_for(&["is new and is remembered"]).await;
     #[cfg(unix)]
     for file in ["relay/identity.pem", "relay/known_collectors", "collect/identity.pem"] {
         use std::os::unix::fs::PermissionsExt as _;
@@ -98,12 +110,12 @@ async fn a_collector_with_another_key_gets_nothing_until_it_is_forgotten() {
     real.stop().await;
 
     let fake = collector_with(&impostor.0, address, "relays = \"any\"", &notices).await;
-    until("it is noticed", || notices.has(&["has changed", "known_collectors"])).await;
+    notices.wait_for(&["has changed", "known_collectors"]).await;
     // Also by the next process.
     relay.stop(Duration::ZERO).await;
     let notices = Notices::default();
     let relay = relay_with(&directory.0, address, "", &notices).await;
-    until("it is noticed again", || notices.has(&["has changed", "known_collectors"])).await;
+    notices.wait_for(&["has changed", "known_collectors"]).await;
     assert!(!relay.snapshot().paths.connected && impostor.output().is_empty());
     relay.stop(Duration::ZERO).await;
     std::fs::remove_file(directory.0.join("relay/known_collectors")).expect("it is there");
@@ -134,14 +146,14 @@ async fn both_can_be_known_by_certificates_of_an_authority_or_by_pinned_keys() {
     for (security, words) in wrong.iter().zip(["does not admit", "other.example"]) {
         let notices = Notices::default();
         let relay = relay_with(&stranger.0, address, security, &notices).await;
-        until("it is refused", || notices.has(&[words])).await;
+        notices.wait_for(&[words]).await;
         assert!(!relay.snapshot().paths.connected);
         relay.stop(Duration::ZERO).await;
     }
     collector.stop().await;
 
     let collector = collector_with(&directory.0, address, "relays = \"any\"", &notices).await;
-    until("it says its key", || notices.has(&["own key sha256:"])).await;
+    notices.wait_for(&["own key sha256:"]).await;
     let key = std::fs::read(directory.0.join("collect/identity.pem")).expect("it is created");
     let key = festina::security::Fingerprint::of_pem(&key).expect("a certificate");
     let relay = relay_with(&directory.0, address, &format!("collectors = [\"sha256:{key}\"]"), &notices).await;
