@@ -119,7 +119,7 @@ async fn festina_as_client(peer: &str, unordered: bool, config: Config) {
             association.send(next.clone()).await.expect("the association lives");
             waiting.push(next);
         }
-        let echo = association.recv().await.expect("an echo is outstanding");
+        let echo = association.recv().await.unwrap().expect("an echo is outstanding");
         assert_eq!((echo.ppid, echo.unordered), (PPID_BINARY, unordered));
         let candidate = waiting
             .iter()
@@ -144,7 +144,7 @@ async fn festina_as_server(peer: &str, unordered: bool, config: Config) {
 
     let association = listener.accept().await.expect("the endpoint is open");
     let mut echoed = 0;
-    while let Ok(received) = association.recv().await {
+    while let Ok(Some(received)) = association.recv().await {
         assert_eq!((received.ppid, received.unordered), (PPID_BINARY, unordered));
         let echo = Message::new(received.payload).on_stream(received.stream.0).with_ppid(received.ppid);
         association.send(Message { unordered, ..echo }).await.expect("the association lives");
@@ -273,7 +273,7 @@ fn read_echoes(association: &Association) -> (watch::Receiver<u32>, JoinHandle<(
     let (counting, reliable) = watch::channel(0);
     let association = association.clone();
     let reading = tokio::spawn(async move {
-        while let Ok(echo) = association.recv().await {
+        while let Ok(Some(echo)) = association.recv().await {
             let number = u32::from_be_bytes(*echo.payload.first_chunk().expect("a number is in front"));
             counting.send_modify(|reliable| *reliable += u32::from(number.is_multiple_of(POLICIES)));
         }
@@ -390,11 +390,11 @@ async fn echoes_around_an_abandoned_message(
     assert_eq!((stats.abandoned.total().sent, stats.sent.messages_acked), (1, before.len() as u64 + 1));
     let mut echoes = Vec::new();
     while echoes.len() < awaited {
-        echoes.push(association.recv().await.expect("an echo is outstanding").payload);
+        echoes.push(association.recv().await.unwrap().expect("an echo is outstanding").payload);
     }
     send(Message::new("end").on_stream(stream + 1)).await;
     loop {
-        match association.recv().await.expect("an echo is outstanding").payload {
+        match association.recv().await.unwrap().expect("an echo is outstanding").payload {
             end if end == "end" => return Some(echoes),
             echo => echoes.push(echo),
         }

@@ -21,7 +21,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use festina::{Association, Config, CongestionControl, ConnectOptions, Endpoint, Profile};
+use festina::{
+    Association, ClosedReason, Config, CongestionControl, ConnectOptions, Endpoint, Profile, ReceivedMessage,
+};
 
 use self::recording::{PcapArgs, Recording};
 use crate::address::HostPort;
@@ -119,6 +121,11 @@ impl RecoveryArgs {
             config.with_congestion(congestion).with_send_delay(self.send_delay).with_peer_timeout(PEER_TIMEOUT);
         config.with_packet_bytes_max(self.packet_size)
     }
+}
+
+/// Returns the next message, or why the association has ended.
+pub(crate) async fn next_message(association: &Association) -> Result<ReceivedMessage, ClosedReason> {
+    association.recv().await?.ok_or(ClosedReason::Shutdown)
 }
 
 /// Exit code of a command that this one ran, to be passed on. That command has printed its own errors.

@@ -36,7 +36,8 @@ async fn listen(address: SocketAddr) -> Result<(), Box<dyn Error>> {
 async fn echo(association: Association) {
     loop {
         let message = match association.recv().await {
-            Ok(message) => message,
+            Ok(Some(message)) => message,
+            Ok(None) => return println!("{} has left", association.remote_addr()),
             Err(reason) => return println!("{} is gone: {reason}", association.remote_addr()),
         };
         let answer = Message::new(message.payload).on_stream(message.stream).with_ppid(message.ppid);
@@ -52,7 +53,7 @@ async fn send(address: SocketAddr, text: &str) -> Result<(), Box<dyn Error>> {
     let association = endpoint.connect(address).await?;
     let sent_at = festina::now();
     association.send(Message::new(text.to_owned())).await?;
-    let answer = association.recv().await?;
+    let answer = association.recv().await?.ok_or("the peer has left")?;
     let took = festina::now() - sent_at;
     println!("{} after {} us", String::from_utf8_lossy(&answer.payload), took.as_micros());
     association.shutdown().await?;

@@ -298,7 +298,7 @@ async fn serve(listener: Listener, shared: Arc<Shared>) {
 
 /// Takes a bot's moves and passes its chat on; its first message says which bot it is.
 async fn attend(association: Association, players: Arc<Mutex<HashMap<u32, Association>>>, shared: Arc<Shared>) {
-    while let Ok(message) = association.recv().await {
+    while let Ok(Some(message)) = association.recv().await {
         let Some((sent_at, bot, _)) = header(&message) else { continue };
         lock(&players).entry(bot).or_insert_with(|| association.clone());
         if message.stream.0 == STATE_STREAM {
@@ -411,7 +411,7 @@ async fn play_as(bot: u32, association: Association, shared: Arc<Shared>) {
 /// The receiving side of a bot: the state, and the chat of its team.
 async fn watch(association: Association, shared: Arc<Shared>) {
     let mut next_lines: HashMap<u32, u32> = HashMap::new();
-    while let Ok(message) = association.recv().await {
+    while let Ok(Some(message)) = association.recv().await {
         let Some((sent_at, bot, number)) = header(&message) else { continue };
         if message.stream.0 == STATE_STREAM {
             shared.came(sent_at);

@@ -66,7 +66,7 @@ fn serve(told: &mpsc::Sender<(Endpoint, String)>) -> Result<(), Failure> {
         told.send((endpoint, tid))?;
         while let Some(association) = listener.accept().await {
             tokio::spawn(async move {
-                while let Ok(message) = association.recv().await {
+                while let Ok(Some(message)) = association.recv().await {
                     if association.send(Message::new(message.payload)).await.is_err() {
                         break;
                     }
@@ -83,7 +83,7 @@ async fn ping(association: &Association, duration: Duration) -> Result<Vec<Durat
     while now() - begun < duration {
         let sent = now();
         association.send(Message::new("ping")).await?;
-        association.recv().await?;
+        association.recv().await?.ok_or("the peer has left")?;
         round_trips.push(now() - sent);
         tokio::time::sleep(PING_PAUSE).await;
     }

@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn echo(association: Association) {
-    while let Ok(message) = association.recv().await {
+    while let Ok(Some(message)) = association.recv().await {
         if association.send(Message::new(message.payload).on_stream(message.stream)).await.is_err() {
             return;
         }

@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (near, far) = (near?, far.ok_or("the server is closed")?);
 
     near.send(Message::new("make haste slowly")).await?;
-    assert_eq!(far.recv().await?.payload, "make haste slowly");
+    assert_eq!(far.recv().await?.expect("a message").payload, "make haste slowly");
     near.shutdown().await?;
     Ok(())
 }

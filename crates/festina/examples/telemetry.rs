@@ -65,7 +65,7 @@ async fn measure(association: &Association, alarms: u32) -> Result<u64, SendErro
 /// Counts readings and alarms until the sensor is done.
 async fn listen(association: Association) -> (u64, u64) {
     let (mut readings, mut alarms) = (0, 0);
-    while let Ok(message) = association.recv().await {
+    while let Ok(Some(message)) = association.recv().await {
         match message.stream.0 {
             ALARMS => alarms += 1,
             _ => readings += 1,

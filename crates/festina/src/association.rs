@@ -181,25 +181,27 @@ impl Association {
     /// [`restarts`](ReceivedMessage::restarts) is the first of the new session. With [`PeerRestart::End`](crate::PeerRestart::End) the association
     /// ends instead, after the last message of the old session.
     ///
-    /// Dropping the future before it is ready loses no message.
+    /// Returns `None` after the last message of an association that was shut down gracefully. Dropping the future before it is ready loses no
+    /// message.
     ///
     /// # Errors
-    /// The reason why the association has ended, after the last message.
-    pub async fn recv(&self) -> Result<ReceivedMessage, ClosedReason> {
+    /// The reason why the association has ended in another way, after the last message.
+    pub async fn recv(&self) -> Result<Option<ReceivedMessage>, ClosedReason> {
         let mut waiter = Waiter::reader(&*self.inner);
-        poll_fn(|context| self.inner.poll_recv(context, &mut waiter, Source::Others)).await
+        unless_shut_down(poll_fn(|context| self.inner.poll_recv(context, &mut waiter, Source::Others)).await)
     }
 
-    /// Waits for a message and appends it to `messages`, together with all others that are available, at most `limit`. Returns their number, which is
-    /// 0 only if `limit` is 0.
+    /// Waits for a message and appends it to `messages`, together with all others that are available, at most `limit`. Returns their number: 0 only
+    /// after the last message of an association that was shut down gracefully, or if `limit` is 0.
     ///
     /// Dropping the future before it is ready loses no message.
     ///
     /// # Errors
-    /// The reason why the association has ended, after the last message.
+    /// The reason why the association has ended in another way, after the last message.
     pub async fn recv_many(&self, messages: &mut Vec<ReceivedMessage>, limit: usize) -> Result<usize, ClosedReason> {
         let mut waiter = Waiter::reader(&*self.inner);
-        poll_fn(|context| self.inner.poll_recv_many(context, &mut waiter, messages, limit)).await
+        let received = poll_fn(|context| self.inner.poll_recv_many(context, &mut waiter, messages, limit)).await;
+        unless_shut_down(received).map(Option::unwrap_or_default)
     }
 
     /// Returns the next message if one is available.
@@ -437,6 +439,15 @@ impl Association {
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
+    }
+}
+
+/// Tells an orderly end from a failure.
+fn unless_shut_down<T>(received: Result<T, ClosedReason>) -> Result<Option<T>, ClosedReason> {
+    match received {
+        Ok(value) => Ok(Some(value)),
+        Err(ClosedReason::Shutdown) => Ok(None),
+        Err(reason) => Err(reason),
     }
 }
 

@@ -276,7 +276,7 @@ mod tests {
         let (near, far) = (near.unwrap(), far.unwrap());
         assert_eq!(client.stats().send_blocked, 1);
         near.send(Message::new("room enough")).await.unwrap();
-        assert_eq!(far.recv().await.unwrap().payload, "room enough");
+        assert_eq!(far.recv().await.unwrap().unwrap().payload, "room enough");
     }
 
     #[tokio::test]
@@ -308,9 +308,9 @@ mod tests {
         let (near, far) = (near.unwrap(), far.unwrap());
         for _ in 0..50 {
             near.send(Message::new("there")).await.unwrap();
-            far.recv().await.unwrap();
+            far.recv().await.unwrap().unwrap();
             far.send(Message::new("and back")).await.unwrap();
-            near.recv().await.unwrap();
+            near.recv().await.unwrap().unwrap();
         }
         for stats in [server.stats(), client.stats()] {
             assert!(stats.receive_calls <= stats.packets_received, "{stats:?}");
@@ -345,7 +345,7 @@ mod tests {
         for _ in 0..20 {
             flood(200);
             near.send(Message::new("through")).await.unwrap();
-            assert_eq!(far.recv().await.unwrap().payload, "through");
+            assert_eq!(far.recv().await.unwrap().unwrap().payload, "through");
         }
 
         loop {
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(during.receive_errors - before.receive_errors, attempts);
 
         *lock(&server.shared.socket.receive_fault) = None;
-        let received = tokio::time::timeout(Duration::from_secs(30), far.recv()).await.unwrap();
+        let received = tokio::time::timeout(Duration::from_secs(30), far.recv()).await.unwrap().unwrap();
         assert_eq!(received.unwrap().payload, "patience");
     }
 }

@@ -53,7 +53,7 @@
 //!
 //! let echo = tokio::spawn(async move {
 //!     let association = listener.accept().await.expect("the endpoint is open");
-//!     while let Ok(message) = association.recv().await {
+//!     while let Ok(Some(message)) = association.recv().await {
 //!         association.send(Message::new(message.payload).on_stream(message.stream)).await?;
 //!     }
 //!     Ok::<_, festina::SendError>(())
@@ -63,7 +63,7 @@
 //! let client = Endpoint::bind("127.0.0.1:0".parse()?, config).await?;
 //! let association = client.connect(address).await?;
 //! association.send(Message::new("make haste slowly").on_stream(7)).await?;
-//! let answer = association.recv().await?;
+//! let answer = association.recv().await?.ok_or("the peer has left")?;
 //! assert_eq!(answer.payload, "make haste slowly");
 //! assert_eq!(answer.stream.0, 7);
 //!

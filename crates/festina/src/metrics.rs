@@ -362,7 +362,7 @@ mod tests {
         assert!(metrics.show_association(&near) && metrics.show_association(&near));
         for _ in 0..3 {
             near.send(Message::new("a few")).await.unwrap();
-            far.recv().await.unwrap();
+            far.recv().await.unwrap().unwrap();
         }
         near.drained().await.unwrap();
 

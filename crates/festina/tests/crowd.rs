@@ -82,7 +82,7 @@ async fn one_address_gets_as_many_associations_as_the_default_allows_whatever_it
     let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
     let (near, far) = (near.unwrap(), far.unwrap());
     tokio::spawn(async move {
-        while let Ok(message) = far.recv().await {
+        while let Ok(Some(message)) = far.recv().await {
             far.send(Message::new(message.payload)).await.unwrap();
         }
     });

@@ -59,7 +59,7 @@ async fn a_flood_of_inits_neither_delays_an_association_for_long_nor_is_answered
     let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
     let (near, far) = (near.unwrap(), far.unwrap());
     tokio::spawn(async move {
-        while let Ok(message) = far.recv().await {
+        while let Ok(Some(message)) = far.recv().await {
             far.send(Message::new(message.payload)).await.unwrap();
         }
     });

@@ -275,7 +275,10 @@ impl Client {
             );
         }
         match (error, self.own) {
-            (ConnectError::Security { failure: SecurityFailure::Alert { code: 42..=49 | 51 | 116, .. }, .. }, Some(own)) => {
+            (
+                ConnectError::Security { failure: SecurityFailure::Alert { code: 42..=49 | 51 | 116, .. }, .. },
+                Some(own),
+            ) => {
                 format!(
                     "{error}: the collector does not admit this relay; add \"sha256:{own}\" to relays in its [security]"
                 )

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use festina::security::{Identity, Security, Trust};
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Message, ReceivedMessage};
+use festina::{Association, ClosedReason, Config, DEFAULT_SCTP_PORT, Endpoint, Message, ReceivedMessage};
 
 use super::{End, Failure, Transport};
 
@@ -121,7 +121,10 @@ impl Transport for FestinaBatches {
 
     async fn receive(Reader { association, messages }: &mut Reader) -> Result<u64, Failure> {
         messages.clear();
-        Ok(association.recv_many(messages, BATCH).await?.try_into()?)
+        match association.recv_many(messages, BATCH).await? {
+            0 => Err(ClosedReason::Shutdown.into()),
+            received => Ok(received.try_into()?),
+        }
     }
 
     fn remark(near: &Self::Sender, far: &Self::Sender) -> String {

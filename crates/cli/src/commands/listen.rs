@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use self::audience::{Audience, Lines};
 use super::recording::PcapArgs;
 use super::send::BLOCK_BYTES_MAX;
-use super::{GOODBYE_MAX, RecoveryArgs, message_bytes_max};
+use super::{GOODBYE_MAX, RecoveryArgs, message_bytes_max, next_message};
 use crate::address::{self, HostPort};
 use crate::keys::IdentityArgs;
 use crate::output::Format;
@@ -262,7 +262,7 @@ async fn serve(association: &Association, action: Action, lines: &mut Lines) -> 
     let mut is_refused = false;
     let receiving = async {
         loop {
-            let message = match association.recv().await {
+            let message = match next_message(association).await {
                 Ok(message) => message,
                 Err(reason) => return anyhow::Ok(reason),
             };

@@ -13,7 +13,7 @@ use festina_units::duration;
 use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::{PeerArgs, say_goodbye};
+use super::{PeerArgs, next_message, say_goodbye};
 use crate::{args, output, signal};
 
 /// How long nothing may come back before a notice.
@@ -124,7 +124,7 @@ impl Ping {
                     self.send().await?;
                     sent_at = Instant::now();
                 }
-                message = association.recv() => match message {
+                message = next_message(&association) => match message {
                     Ok(message) => self.echoed(message.payload)?,
                     Err(reason) => return Err(self.ended(&reason)),
                 },

@@ -8,6 +8,7 @@ use festina::{Association, Listener};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::next_message;
 use crate::{address, output};
 
 /// How associations are received.
@@ -81,7 +82,7 @@ async fn greet<H>(
     hello_max: Duration,
     decode: fn(Bytes) -> Option<H>,
 ) -> (Association, Greeting<H>) {
-    let greeting = match timeout(hello_max, association.recv()).await {
+    let greeting = match timeout(hello_max, next_message(&association)).await {
         Ok(Ok(message)) => decode(message.payload).map_or(Greeting::Nonsense, Greeting::Hello),
         Ok(Err(_)) => Greeting::Left,
         Err(_) => Greeting::Nonsense,

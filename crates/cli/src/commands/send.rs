@@ -10,7 +10,7 @@ use clap::Args;
 use festina::{Abandoned, Association, ClosedReason, Message, SendError, Stats};
 use serde::Serialize;
 
-use super::{GOODBYE_MAX, PeerArgs, message_bytes_max, say_goodbye};
+use super::{GOODBYE_MAX, PeerArgs, message_bytes_max, next_message, say_goodbye};
 use crate::output::Format;
 use crate::{args, input, output, signal};
 
@@ -156,7 +156,7 @@ async fn exchange(
     let format = arguments.format();
     let receiving = async {
         loop {
-            match association.recv().await {
+            match next_message(association).await {
                 Ok(message) => {
                     let printed = output::print_message(&message, association.remote_addr(), format);
                     printed.map_err(|error| if all_sent.get() { error } else { output::cut_by_reader(error) })?;

@@ -204,7 +204,7 @@ async fn accept(listener: Listener, recorder: Arc<Recorder>) {
     while let Some(association) = listener.accept().await {
         let recorder = recorder.clone();
         tokio::spawn(async move {
-            while let Ok(message) = association.recv().await {
+            while let Ok(Some(message)) = association.recv().await {
                 recorder.record(message.payload);
             }
         });

@@ -52,7 +52,8 @@ fn a_peer_that_takes_nothing_does_not_keep_lines_from_the_others() {
         listener.write_in_the_background((0..LINES).flat_map(|number| [line(number), vec![b'\n']].concat()).collect());
         for number in 0..LINES {
             let received = tokio::time::timeout(PATIENCE, good.recv()).await;
-            let received = received.unwrap_or_else(|_| panic!("line {number} is held up")).expect("it is connected");
+            let received =
+                received.unwrap_or_else(|_| panic!("line {number} is held up")).expect("it is connected").unwrap();
             assert!(received.payload == line(number), "line {number}");
         }
         let late = listener.stderr_line();
@@ -92,7 +93,7 @@ fn a_listener_whose_peer_leaves_before_it_got_all_input_fails() {
         assert!(listener.stderr_line().ends_with(" connected"));
         listener.write_in_the_background(vec![b'x'; 64 << 20]);
         mute.recv().await.expect("the listener sends");
-        let receiving = async { while mute.recv().await.is_ok() {} };
+        let receiving = async { while let Ok(Some(_)) = mute.recv().await {} };
         let (left, ()) = tokio::join!(mute.shutdown(), receiving);
         left.expect("the listener agrees");
     });

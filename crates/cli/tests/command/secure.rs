@@ -184,7 +184,11 @@ fn the_exit_of_tunnels_admits_the_clients_that_are_allowed() {
     let exit_arguments = ["tunnel", "exit", "--listen", "127.0.0.1:0", "--to", &target];
     let nameless = run(&server, &exit_arguments, "");
     assert_eq!(nameless.code, Some(2), "{nameless:?}");
-    assert!(nameless.stderr.contains("--allow SHA256") && nameless.stderr.contains("--allow-any"), "{}", nameless.stderr);
+    assert!(
+        nameless.stderr.contains("--allow SHA256") && nameless.stderr.contains("--allow-any"),
+        "{}",
+        nameless.stderr
+    );
     let key = run(&client, &["key"], "");
     let key = key.stdout.trim_end();
     let strange_key = run(&stranger, &["key"], "").stdout.trim_end().to_owned();

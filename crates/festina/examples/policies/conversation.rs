@@ -124,7 +124,7 @@ impl Conversation {
     }
 
     async fn read(self: Arc<Self>) {
-        while let Ok(echo) = self.association.recv().await {
+        while let Ok(Some(echo)) = self.association.recv().await {
             self.echoes().take(&echo);
         }
     }

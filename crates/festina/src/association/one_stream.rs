@@ -9,9 +9,9 @@ use festina_sctp::{
     AbandonedStats, ClosedReason, Message, MessageId, ReceivedMessage, ReconfigureError, SendError, StreamId,
 };
 
-use super::Association;
 use super::delivery::Delivery;
 use super::inner::{Inner, Source, Waiter};
+use super::{Association, unless_shut_down};
 use crate::error::{StreamTaken, TryRecvError};
 
 /// A handle of one stream, from [`Association::stream`]. It also keeps the association open.
@@ -29,8 +29,8 @@ use crate::error::{StreamTaken, TryRecvError};
 /// let mut chat = peer.stream(1).read()?;
 /// association.stream(1).send("good game").await?;
 /// association.send("x=3 y=4").await?;
-/// assert_eq!(chat.recv().await?.payload, "good game");
-/// assert_eq!(peer.recv().await?.payload, "x=3 y=4");
+/// assert_eq!(chat.recv().await?.expect("a message").payload, "good game");
+/// assert_eq!(peer.recv().await?.expect("a message").payload, "x=3 y=4");
 /// # Ok(())
 /// # }
 /// ```
@@ -158,14 +158,14 @@ impl StreamReader {
         &self.stream
     }
 
-    /// Receives the next message of the stream.
+    /// Receives the next message of the stream. Returns `None` after the last message of an association that was shut down gracefully.
     ///
     /// Dropping the future before it is ready loses no message.
     ///
     /// # Errors
-    /// The reason why the association has ended, after the last message.
-    pub async fn recv(&mut self) -> Result<ReceivedMessage, ClosedReason> {
-        poll_fn(|context| self.poll(context)).await
+    /// The reason why the association has ended in another way, after the last message.
+    pub async fn recv(&mut self) -> Result<Option<ReceivedMessage>, ClosedReason> {
+        unless_shut_down(poll_fn(|context| self.poll(context)).await)
     }
 
     /// Returns the next message of the stream if one is available.

@@ -56,7 +56,9 @@ pub enum StoredError {
 
 /// Peer: it has another key than the known one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the key of {name} has changed: it was sha256:{known} and is sha256:{seen}. An attacker may be impersonating it")]
+#[error(
+    "the key of {name} has changed: it was sha256:{known} and is sha256:{seen}. An attacker may be impersonating it"
+)]
 #[non_exhaustive]
 pub struct ChangedKey {
     /// The peer, as the application calls it.

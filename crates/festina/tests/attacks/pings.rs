@@ -21,7 +21,7 @@ pub(crate) async fn ping(association: &Association, enough: impl Fn(usize) -> bo
     loop {
         let sent = now();
         association.send(Message::new("ping")).await.unwrap();
-        let answer = association.recv().await.unwrap();
+        let answer = association.recv().await.unwrap().unwrap();
         round_trips.push(now() - sent);
         if enough(round_trips.len()) {
             round_trips.sort_unstable();

@@ -108,7 +108,7 @@ async fn a_client_whose_trust_was_withdrawn_does_not_resume_its_session() {
         let (near, far) = (near.unwrap(), far.unwrap());
         // Time for a ticket to arrive, if there were one.
         far.send("hello").await.unwrap();
-        near.recv().await.unwrap();
+        near.recv().await.unwrap().unwrap();
         near.shutdown().await.unwrap();
         is_trusted.store(false, Ordering::Relaxed);
         let refused = failure(client.connect(server.local_addr()).await.map(|_| ()));
@@ -283,16 +283,16 @@ async fn a_flood_of_garbage_and_hellos_leaves_a_live_association_alone() {
         let mut rounds = 0;
         while begun.elapsed() < Duration::from_secs(2) || rounds < 50 {
             pair.client.send("ping").await.unwrap();
-            assert_eq!(pair.server.recv().await.unwrap().payload, "ping");
+            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "ping");
             pair.server.send("pong").await.unwrap();
-            assert_eq!(pair.client.recv().await.unwrap().payload, "pong");
+            assert_eq!(pair.client.recv().await.unwrap().unwrap().payload, "pong");
             rounds += 1;
         }
         assert_eq!(pair.server_endpoint.stats().associations, 1, "hellos alone make none");
         // A client that means well still gets in: a loaded server has it prove its address.
         let (near, far) = tokio::join!(pair.client_endpoint.connect(target), pair.listener.accept());
         near.unwrap().send("through").await.unwrap();
-        assert_eq!(far.unwrap().recv().await.unwrap().payload, "through");
+        assert_eq!(far.unwrap().recv().await.unwrap().unwrap().payload, "through");
     })
     .await;
     over.store(true, Ordering::Relaxed);

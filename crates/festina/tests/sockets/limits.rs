@@ -106,7 +106,7 @@ async fn strays_beyond_the_allowance_are_shed_and_associations_go_on() {
     in_time(async {
         for round in 0..20_u32 {
             pair.client.send(Message::new(round.to_be_bytes().to_vec())).await.unwrap();
-            assert_eq!(pair.server.recv().await.unwrap().payload, round.to_be_bytes().to_vec());
+            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, round.to_be_bytes().to_vec());
         }
     })
     .await;

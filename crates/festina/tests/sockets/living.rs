@@ -15,7 +15,7 @@ async fn loss_recovery_can_be_changed_on_a_living_association() {
             pair.client.set_profile(*profile);
             assert_eq!(pair.client.mechanisms(), profile.mechanisms());
             pair.client.send(Message::new(profile.to_string())).await.unwrap();
-            assert_eq!(pair.server.recv().await.unwrap().payload, profile.to_string());
+            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, profile.to_string());
         }
     })
     .await;
@@ -37,7 +37,7 @@ async fn statistics_tell_what_went_through() {
     in_time(async {
         for _ in 0..10 {
             pair.client.send(Message::new(vec![0; 100])).await.unwrap();
-            pair.server.recv().await.unwrap();
+            pair.server.recv().await.unwrap().unwrap();
         }
         pair.client.drained().await.unwrap();
     })
@@ -108,7 +108,7 @@ async fn events_that_nobody_takes_cost_bounded_memory_and_the_last_are_kept() {
     in_time(async {
         for _ in 0..festina::EVENTS_QUEUED_MAX {
             pair.client.send(Message::new("x")).await.unwrap();
-            pair.server.recv().await.unwrap();
+            pair.server.recv().await.unwrap().unwrap();
         }
         pair.client.shutdown().await.unwrap();
         let (mut count, mut last) = (0, None);

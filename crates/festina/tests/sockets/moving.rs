@@ -70,10 +70,10 @@ async fn an_association_follows_its_peer_to_another_udp_port_and_leaves_the_old_
     let new_address = new.local_addr().unwrap();
     nat.outside.send(new).await.unwrap();
     in_time(first.send(Message::new("from elsewhere"))).await.unwrap();
-    assert_eq!(in_time(at_server.recv()).await.unwrap().payload, "from elsewhere");
+    assert_eq!(in_time(at_server.recv()).await.unwrap().unwrap().payload, "from elsewhere");
     assert_eq!(at_server.remote_addr(), new_address);
     in_time(at_server.send(Message::new("to there"))).await.unwrap();
-    assert_eq!(in_time(first.recv()).await.unwrap().payload, "to there");
+    assert_eq!(in_time(first.recv()).await.unwrap().unwrap().payload, "to there");
 
     // Another client may now have the old UDP port, with the same SCTP ports.
     let other_nat = Nat::new(server.local_addr(), socket_at(&old_address).await).await;
@@ -81,7 +81,7 @@ async fn an_association_follows_its_peer_to_another_udp_port_and_leaves_the_old_
     let second = connect(&other_client, &other_nat).await;
     let also_at_server = in_time(listener.accept()).await.unwrap();
     in_time(second.send(Message::new("newcomer"))).await.unwrap();
-    assert_eq!(in_time(also_at_server.recv()).await.unwrap().payload, "newcomer");
+    assert_eq!(in_time(also_at_server.recv()).await.unwrap().unwrap().payload, "newcomer");
 
     in_time(first.shutdown()).await.unwrap();
     in_time(second.shutdown()).await.unwrap();

@@ -14,7 +14,7 @@ use super::hello::Hello;
 use super::report;
 use super::tally::{Phase, Stream, Tally};
 use crate::commands::recording::Recording;
-use crate::commands::say_goodbye;
+use crate::commands::{next_message, say_goodbye};
 use crate::dial::Dialer;
 use crate::{keys, output, signal};
 
@@ -231,7 +231,7 @@ async fn ping(association: Association, tally: Arc<Tally>) -> anyhow::Error {
                     return error.into();
                 }
             }
-            message = association.recv() => match message {
+            message = next_message(&association) => match message {
                 Ok(message) => {
                     let number = message.payload.clone().try_get_u64().ok().and_then(|number| usize::try_from(number).ok());
                     let sent = number.and_then(|number| under_way.get_mut(number)).and_then(Option::take);
@@ -258,7 +258,7 @@ async fn upload(association: Association, message_bytes: u32, tally: Arc<Tally>)
     let counting = async {
         let mut counted = 0;
         loop {
-            match association.recv().await {
+            match next_message(&association).await {
                 Ok(message) => {
                     let arrived = message.payload.clone().try_get_u64().unwrap_or(counted).max(counted);
                     tally.arrived_there(arrived - counted);
@@ -277,7 +277,7 @@ async fn upload(association: Association, message_bytes: u32, tally: Arc<Tally>)
 /// Counts what the server sends.
 async fn download(association: Association, tally: Arc<Tally>) -> anyhow::Error {
     loop {
-        match association.recv().await {
+        match next_message(&association).await {
             Ok(message) => tally.arrived_back(message.payload.len() as u64),
             Err(reason) => return anyhow!("the load: {reason}"),
         }

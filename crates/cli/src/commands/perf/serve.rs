@@ -12,7 +12,7 @@ use super::hello::Hello;
 use crate::address::{self, HostPort};
 use crate::commands::reception::Reception;
 use crate::commands::recording::Recording;
-use crate::commands::say_goodbye;
+use crate::commands::{next_message, say_goodbye};
 use crate::{keys, output, signal};
 
 /// How associations are received. A client makes all its associations before it loads any. More at the same time are refused: each may ask
@@ -60,7 +60,7 @@ async fn serve(association: Association, hello: Hello) {
 
 /// Returns the next message; `None` if the client has left, or is silent for [`SILENCE_MAX`] and is therefore made to leave.
 async fn next(association: &Association) -> Option<Bytes> {
-    match timeout(SILENCE_MAX, association.recv()).await {
+    match timeout(SILENCE_MAX, next_message(association)).await {
         Ok(message) => Some(message.ok()?.payload),
         Err(_) => {
             association.abort("nothing came for too long");
@@ -84,11 +84,11 @@ async fn count(association: &Association) {
     loop {
         tokio::select! {
             message = association.recv() => match message {
-                Ok(message) => {
+                Ok(Some(message)) => {
                     received_bytes += message.payload.len() as u64;
                     last_at = Instant::now();
                 }
-                Err(_) => return,
+                Ok(None) | Err(_) => return,
             },
             _ = progress.tick() => {
                 if last_at.elapsed() > SILENCE_MAX {

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{EntranceArgs, Kind, Way};
 use crate::address::{self, HostPort};
-use crate::commands::GOODBYE_MAX;
+use crate::commands::{GOODBYE_MAX, next_message};
 use crate::{output, signal};
 
 /// Bytes follow.
@@ -112,7 +112,7 @@ async fn there(association: &Association, mut from_program: ReadHalf<'_>) -> Res
 
 async fn back(association: &Association, mut to_program: WriteHalf<'_>) -> Result<()> {
     loop {
-        let message = association.recv().await.map_err(|reason| anyhow!("the tunnel: {reason}"))?;
+        let message = next_message(association).await.map_err(|reason| anyhow!("the tunnel: {reason}"))?;
         let mut data = message.payload;
         match data.try_get_u8() {
             Ok(DATA) => to_program.write_all(&data).await.context("the connection broke")?,

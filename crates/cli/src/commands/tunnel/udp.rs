@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Kind, UdpArgs, Way};
 use crate::address::{self, HostPort};
+use crate::commands::next_message;
 use crate::recent::{IDLE_TIME, Recent};
 use crate::{output, signal};
 
@@ -91,7 +92,7 @@ impl Entrance {
                     // Where there is no room for it, a network drops a datagram.
                     let _ = association.try_send(message(number, datagram, self.lifetime));
                 }
-                message = association.recv() => match message {
+                message = next_message(association) => match message {
                     Ok(message) => {
                         if let Some((number, datagram)) = split(message.payload)
                             && let Some(client) = self.clients.get(&number)
@@ -134,7 +135,7 @@ pub(super) async fn take_out(association: &Association, server: &HostPort, lifet
     loop {
         tokio::select! {
             message = association.recv() => {
-                let Ok(message) = message else { return };
+                let Ok(Some(message)) = message else { return };
                 let Some((number, datagram)) = split(message.payload) else { continue };
                 let now = Instant::now();
                 let datagram = match upstreams.touch(number, now) {
