@@ -45,8 +45,8 @@ def emulated(festina, network, server, client, seed):
 
 
 def by_festina(festina, network, seed):
-    server = f"{festina} perf -s -1 >/dev/null 2>&1"
-    client = f"{festina} perf -c {SERVER} -t {ARGUMENTS.time}s --json"
+    server = f"{festina} perf -s -1 --plain >/dev/null 2>&1"
+    client = f"{festina} perf -c {SERVER} --plain -t {ARGUMENTS.time}s --json"
     result = json.loads(emulated(festina, network, server, client, seed))
     thin = result["thin_loaded"]
     return result["there"]["bits_per_second"] / 1e6, result["thin_idle"]["ms_p50"], thin["ms_p50"], thin["ms_p99"]
@@ -57,8 +57,8 @@ def by_iperf3(control):
         count = int((ARGUMENTS.time + HEAD_START_S) * 1000 / INTERVAL_MS)
         with tempfile.TemporaryDirectory() as folder:
             ping, load = Path(folder) / "ping.json", Path(folder) / "iperf3.json"
-            thin = f"{festina} ping {SERVER} -i {INTERVAL_MS}ms -s 100 --json"
-            server = f"iperf3 -s -1 >/dev/null & exec {festina} listen {SERVER} --echo >/dev/null 2>&1"
+            thin = f"{festina} ping {SERVER} --plain -i {INTERVAL_MS}ms -s 100 --json"
+            server = f"iperf3 -s -1 >/dev/null & exec {festina} listen {SERVER} --echo --plain >/dev/null 2>&1"
             client = f"{thin} -c 100 2>/dev/null; {thin} -c {count} >{ping} 2>/dev/null & sleep {HEAD_START_S}; "
             client += f"iperf3 -c {SERVER} -t {ARGUMENTS.time} -C {control} -J >{load}; wait"
             idle = json.loads(emulated(festina, network, server, client, seed))

@@ -89,7 +89,7 @@ def rsyslog(directory, name, config):
     return ["rsyslogd", "-n", "-f", path + ".conf", "-i", path + ".pid"]
 
 
-def systems(directory, festina, redundancy):
+def systems(directory, festina, redundancy, plain):
     """Name, port for lines, output, the command of the receiver, and that of the sender."""
     udp = 'module(load="imudp")\ninput(type="imudp" address="127.0.0.1" port="{}")\n'
     keep = 'queue.type="LinkedList" action.resumeRetryCount="-1" action.resumeInterval="1"'
@@ -112,10 +112,11 @@ def systems(directory, festina, redundancy):
         rsyslog(directory, "relp-l", udp.format(5515) + f'module(load="omrelp")\naction(type="omrelp" target="10.77.0.2" port="6001" {keep})\n'),
     )
     state = os.path.join(directory, "festina")
+    admits, trusts = ("plain = true", "plain = true") if plain else ('relays = "any"', "")
     with open(state + "-r.toml", "w") as file:
-        file.write(f'state = "{state}-r"\nlisten = "10.77.0.2:9899"\nmetrics = "127.0.0.1:9602"\n[[output]]\nkind = "file"\npath = "{out("festina")}"\n')
+        file.write(f'state = "{state}-r"\nlisten = "10.77.0.2:9899"\nmetrics = "127.0.0.1:9602"\n[[output]]\nkind = "file"\npath = "{out("festina")}"\n[security]\n{admits}\n')
     with open(state + "-l.toml", "w") as file:
-        file.write(f'state = "{state}-l"\nredundancy = "{redundancy}"\ncollector = "10.77.0.2:9899"\nmetrics = "127.0.0.1:9601"\n[[input]]\nkind = "udp"\nlisten = "127.0.0.1:5516"\n')
+        file.write(f'state = "{state}-l"\nredundancy = "{redundancy}"\ncollector = "10.77.0.2:9899"\nmetrics = "127.0.0.1:9601"\n[[input]]\nkind = "udp"\nlisten = "127.0.0.1:5516"\n[security]\n{trusts}\n')
     yield (
         "festina syslog", 5516, out("festina"),
         [festina, "syslog", "collect", state + "-r.toml"], [festina, "syslog", "relay", state + "-l.toml"],
@@ -213,6 +214,7 @@ def main():
     parser.add_argument("--link", default="", help="the rate of the network, as in 1Mbit/s")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--redundancy", default="off", help="of important lines, see relay.toml")
+    parser.add_argument("--plain", action="store_true", help="festina syslog without encryption, as rsyslog")
     parser.add_argument("--figure", help="draw the delays of important lines into this file (SVG)")
     parser.add_argument("--generate", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -236,7 +238,7 @@ def main():
         start([festina, "emulate", "tun", "--left", LEFT, "--right", RIGHT, "--delay", arguments.delay, "--loss", arguments.loss,
                "--seed", arguments.seed, *link])
         time.sleep(2)
-        runs = list(systems(directory, festina, arguments.redundancy))
+        runs = list(systems(directory, festina, arguments.redundancy, arguments.plain))
         for _, _, _, receiver, _ in runs:
             start(inside(RIGHT, *receiver))
         time.sleep(2)

@@ -29,12 +29,13 @@ def cpu_seconds(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def run(festina, severity, lines):
+def run(festina, severity, lines, plain):
     directory = tempfile.mkdtemp(prefix="festina-log-")
+    admits, trusts = ("plain = true", "plain = true") if plain else ('relays = "any"', "")
     with open(f"{directory}/collect.toml", "w") as file:
-        file.write(f'state = "{directory}/c"\nlisten = "127.0.0.1:19899"\n[[output]]\nkind = "file"\npath = "{directory}/lines.log"\n')
+        file.write(f'state = "{directory}/c"\nlisten = "127.0.0.1:19899"\n[[output]]\nkind = "file"\npath = "{directory}/lines.log"\n[security]\n{admits}\n')
     with open(f"{directory}/relay.toml", "w") as file:
-        file.write(f'state = "{directory}/r"\ncollector = "127.0.0.1:19899"\nmetrics = "127.0.0.1:19601"\n[[input]]\nkind = "tcp"\nlisten = "127.0.0.1:15514"\n')
+        file.write(f'state = "{directory}/r"\ncollector = "127.0.0.1:19899"\nmetrics = "127.0.0.1:19601"\n[[input]]\nkind = "tcp"\nlisten = "127.0.0.1:15514"\n[security]\n{trusts}\n')
     processes = [
         subprocess.Popen([festina, "syslog", what, f"{directory}/{what}.toml"], stderr=subprocess.DEVNULL) for what in ("collect", "relay")
     ]
@@ -55,7 +56,7 @@ def run(festina, severity, lines):
         seconds = time.monotonic() - begin
         used = [cpu_seconds(process) - start for process, start in zip(processes, before)]
         print(json.dumps({
-            "severity": severity, "lines": lines, "seconds": round(seconds, 2), "lines_per_second": round(lines / seconds),
+            "severity": severity, "encrypted": not plain, "lines": lines, "seconds": round(seconds, 2), "lines_per_second": round(lines / seconds),
             "delivered_per_second": round(now["delivered"] / seconds),
             "cpu_us_per_line": {"collector": round(used[0] / lines * 1e6, 2), "relay": round(used[1] / lines * 1e6, 2)}, "relay": now,
         }))
@@ -116,10 +117,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--festina", default="target/release/festina")
     parser.add_argument("--lines", type=int, default=300_000)
+    parser.add_argument("--plain", action="store_true", help="without encryption, as rsyslog")
     parser.add_argument("--rsyslog", action="store_true")
     arguments = parser.parse_args()
     for severity in (3, 6):
-        run(os.path.abspath(arguments.festina), severity, arguments.lines)
+        run(os.path.abspath(arguments.festina), severity, arguments.lines, arguments.plain)
     if arguments.rsyslog:
         for window in (128, 20_000):
             run_rsyslog(arguments.lines, window)

@@ -50,6 +50,11 @@ impl HostPort {
         self.host.is_empty()
     }
 
+    /// Returns the host as it was written, without the port.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// Returns the first address of the host.
     pub(crate) async fn resolve(&self) -> Result<SocketAddr> {
         self.resolve_all().await?.first().copied().with_context(|| format!("the host {} has no address", self.host))

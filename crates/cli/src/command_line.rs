@@ -14,8 +14,8 @@ const LONG_ABOUT: &str = "\
 Low-latency messages over SCTP (RFC 9260) in user space, carried in UDP (RFC 6951).
 
 Festina repairs lost packets of thin streams in about one round trip. `festina compare` shows the effect in half a minute; \
-`listen`, `send` and `ping` talk to any SCTP peer that speaks UDP encapsulation; `emulate` is a \
-bad network to try them on.";
+`listen`, `send` and `ping` encrypt between each other, and talk with --plain to any SCTP peer that speaks UDP encapsulation; \
+`emulate` is a bad network to try them on.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,6 +26,7 @@ Examples:
   festina emulate udp --listen 127.0.0.1:9000 --to 127.0.0.1:9899 --delay 50ms --loss 5%
   festina perf -c 192.0.2.7                          the throughput of a path to `festina perf -s`
   festina emulate run --delay 50ms --server 'festina listen 10.77.0.2' -- festina send 10.77.0.2
+  festina key                                        the fingerprint of this user's key
   festina lab list                                   the experiments that can be run
 
 Write values with their units: durations 250ms 1.5s 10us 2m, rates 10Mbit/s, sizes 1200 or 64KiB, probabilities 5% or 0.05.

@@ -3,6 +3,7 @@
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod emulate;
+pub(crate) mod key;
 pub(crate) mod lab;
 pub(crate) mod listen;
 pub(crate) mod perf;
@@ -62,6 +63,8 @@ pub(crate) enum Command {
     /// Relay and collect log lines: the important ones reliably, the rest while they are fresh
     #[command(subcommand)]
     Syslog(syslog::SyslogCommand),
+    /// Print the fingerprint of this user's key, or forget a peer's
+    Key(key::KeyArgs),
     /// Print a script that completes this command line in a shell
     Completions(completions::CompletionsArgs),
     /// Write manual pages, one for each subcommand
@@ -149,6 +152,7 @@ pub(crate) async fn run(command: Command, definition: fn() -> clap::Command) -> 
         Command::Send(arguments) => send::run(arguments).await,
         Command::Ping(arguments) => ping::run(arguments).await,
         Command::Tunnel(command) => tunnel::run(command).await,
+        Command::Key(arguments) => key::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, definition()),
         Command::Man(arguments) => completions::write_manual(&arguments, definition()),
         Command::Perf(arguments) => perf::run(*arguments).await,
@@ -188,24 +192,15 @@ impl PeerArgs {
         let recording = self.pcap.begin()?;
         let addresses = self.address.resolve_all().await?;
         let config = self.recovery.config().with_message_events(message_events);
-        let (config, acquaintance) = self.trust.of_client(config, &self.address.to_string())?;
         let options = ConnectOptions::default().peer_port(self.port).handshake_timeout(self.timeout);
-        let dialer = Dialer::new(config, options);
+        let dialer = Dialer::new(self.trust.client(config, options, &self.address)?);
         let dialled = dialer.connect(&addresses, |endpoint| recording.watch(endpoint)).await;
         match dialled {
-            Ok((endpoint, association)) => {
-                if let (Some(acquaintance), Some(peer)) = (acquaintance, association.peer_identity()) {
-                    acquaintance.remember(peer.fingerprint())?;
-                }
-                Ok((endpoint, association, recording))
-            }
+            Ok((endpoint, association)) => Ok((endpoint, association, recording)),
             Err(error) => {
                 // The recording shows why there is no answer.
                 recording.finish()?;
-                Err(match acquaintance {
-                    Some(acquaintance) => acquaintance.explain(error),
-                    None => error,
-                })
+                Err(error)
             }
         }
     }

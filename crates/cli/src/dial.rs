@@ -3,25 +3,25 @@
 use std::net::SocketAddr;
 
 use anyhow::{Result, anyhow};
-use festina::{Association, Config, ConnectError, ConnectOptions, Endpoint};
+use festina::{Association, ConnectError, Endpoint};
 use tokio::sync::OnceCell;
 
 use crate::address;
+use crate::keys::Client;
 
 /// Connects to the first of a host's addresses that answers (Happy Eyeballs, RFC 8305).
 pub(crate) struct Dialer {
-    config: Config,
-    options: ConnectOptions,
+    client: Client,
     /// Endpoints for IPv4 and IPv6, opened on first use.
     endpoints: [OnceCell<Endpoint>; 2],
 }
 
 impl Dialer {
-    pub(crate) fn new(config: Config, options: ConnectOptions) -> Self {
-        Self { config, options, endpoints: Default::default() }
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, endpoints: Default::default() }
     }
 
-    /// Makes an association with one of these addresses, and calls `on_open` for each endpoint before it is used for the first time.
+    /// Makes an association with one of these addresses, remembers the key of a new server, and calls `on_open` for each endpoint before it is used for the first time.
     ///
     /// # Errors
     /// The error of the first address if none answers.
@@ -34,7 +34,7 @@ impl Dialer {
         let mut problem = None;
         for &remote in addresses {
             let open = || async {
-                let opened = Endpoint::bind(address::unspecified_for(remote), self.config.clone()).await;
+                let opened = Endpoint::bind(address::unspecified_for(remote), self.client.config.clone()).await;
                 opened.inspect(&on_open)
             };
             match self.endpoints[usize::from(remote.is_ipv6())].get_or_try_init(open).await {
@@ -46,14 +46,16 @@ impl Dialer {
         if let Some(problem) = problem.filter(|_| ways.is_empty()) {
             return Err(problem.into());
         }
-        address::race(&ways, |(remote, endpoint)| {
-            let options = self.options.clone();
+        let raced = address::race(&ways, |(remote, endpoint)| {
+            let options = self.client.options.clone();
             async move {
                 let association = endpoint.connect_with(remote, options).await.map_err(with_advice)?;
                 Ok((endpoint, association))
             }
-        })
-        .await
+        });
+        let (endpoint, association) = raced.await.map_err(|error| self.client.explain(error))?;
+        self.client.met(&association)?;
+        Ok((endpoint, association))
     }
 
     /// The endpoints that have been opened.
@@ -78,7 +80,7 @@ mod tests {
     use std::cell::Cell;
     use std::net::{Ipv4Addr, UdpSocket};
 
-    use festina::DEFAULT_SCTP_PORT;
+    use festina::{Config, DEFAULT_SCTP_PORT};
 
     use super::*;
 
@@ -88,7 +90,7 @@ mod tests {
         let server = Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into(), Config::plain()).await.expect("loopback is free");
         let listener = server.listen(DEFAULT_SCTP_PORT).expect("the port is free");
         let addresses = [mute.local_addr().expect("bound"), server.local_addr()];
-        let dialer = Dialer::new(Config::plain(), ConnectOptions::default());
+        let dialer = Dialer::new(Client::plain(Config::plain()));
         let opened = Cell::new(0);
         let (_, association) =
             dialer.connect(&addresses, |_| opened.set(opened.get() + 1)).await.expect("the second answers");

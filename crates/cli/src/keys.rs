@@ -1,71 +1,270 @@
-//! The user's key and the peers that the user has met, as SSH keeps them.
+//! The user's key, the peers that the user has met, and the flags that replace them. Encryption is the default of all commands.
 
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
-use festina::Config;
-use festina::security::{Fingerprint, Identity, Security, Trust};
+use festina::security::{
+    Acquaintance, ChangedKey, Fingerprint, Identity, KnownPeers, Security, SecurityFailure, Trust,
+};
+use festina::{Association, Config, ConnectError, ConnectOptions};
 
+use crate::address::HostPort;
 use crate::output;
+use crate::usage::UsageError;
 
 /// The name in the certificate. Peers know it by its fingerprint.
 const NAME: &str = "festina";
-/// Longest file that is read.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Longest PEM file that is read.
+const PEM_BYTES_MAX: u64 = 1 << 20;
 
-/// Whether associations are encrypted.
-#[derive(Debug, Args)]
-pub(crate) struct SecurityArgs {
-    /// Encrypt with TLS 1.3; the peer needs --secure as well. The key is created at its first use
+/// Whether associations are encrypted, and the own key.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct IdentityArgs {
+    /// Speak plain SCTP, as unmodified peers do: nothing is encrypted and no peer is authenticated
     #[arg(long)]
-    secure: bool,
-    /// Speak plain SCTP, as unmodified peers do: nothing is encrypted. This is the default
-    #[arg(long, conflicts_with = "secure")]
     plain: bool,
+    /// Certificate chain of this side, as PEM, instead of the user's own key, which is created at its first use
+    #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "plain")]
+    cert: Option<PathBuf>,
+    /// The private key of --cert, as PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
 }
 
 /// How a client knows the server.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ServerTrustArgs {
     #[command(flatten)]
-    security: SecurityArgs,
-    /// The fingerprint that the peer's key must have, as `festina listen --secure` prints it; without it, the peer is trusted at its first use
-    /// and has to keep its key
-    #[arg(long, value_name = "SHA256", requires = "secure")]
+    identity: IdentityArgs,
+    /// The fingerprint of the server's key, as the server prints it. Without it, the server is trusted at its first use and has to keep its key
+    #[arg(long, value_name = "SHA256", conflicts_with_all = ["plain", "ca"])]
     fingerprint: Option<Fingerprint>,
+    /// Trust servers with a certificate of these authorities, as PEM, and with the right name
+    #[arg(long, value_name = "FILE", conflicts_with = "plain")]
+    ca: Option<PathBuf>,
+    /// The name that the server's certificate must have; without it, the host as it is written here
+    #[arg(long, value_name = "NAME", requires = "ca")]
+    server_name: Option<String>,
 }
 
-impl SecurityArgs {
-    /// The settings of a listener, and its fingerprint if it encrypts.
-    pub(crate) fn of_listener(&self, config: Config) -> Result<(Config, Option<Fingerprint>)> {
-        if !self.secure {
+/// Which clients a server admits.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdmissionArgs {
+    #[command(flatten)]
+    identity: IdentityArgs,
+    /// Admit the client whose key has this fingerprint, as `festina key` prints it there; may be repeated
+    #[arg(long, value_name = "SHA256", conflicts_with = "plain")]
+    allow: Vec<Fingerprint>,
+    /// Admit clients with a certificate of these authorities, as PEM
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plain", "allow", "allow_any"])]
+    allow_ca: Option<PathBuf>,
+    /// Admit every client that reaches this port
+    #[arg(long, conflicts_with_all = ["plain", "allow"])]
+    allow_any: bool,
+}
+
+impl IdentityArgs {
+    /// The settings of a server for all clients, and its fingerprint if it encrypts.
+    pub(crate) fn of_server(&self, config: Config) -> Result<(Config, Option<Fingerprint>)> {
+        self.of_server_for(config, None)
+    }
+
+    fn of_server_for(&self, config: Config, clients: Option<Trust>) -> Result<(Config, Option<Fingerprint>)> {
+        if self.plain {
             return Ok((config, None));
         }
-        let identity = own_identity(&folder()?)?;
+        let identity = self.read()?;
         let fingerprint = identity.fingerprint();
-        Ok((config.with_security(Security::new().with_identity(identity)), Some(fingerprint)))
+        let security = Security::new().with_identity(identity);
+        let security = match clients {
+            Some(clients) => security.with_client_trust(clients),
+            None => security,
+        };
+        Ok((config.with_security(security), Some(fingerprint)))
+    }
+
+    fn read(&self) -> Result<Identity> {
+        match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => {
+                let (chain, private) = (read_pem(cert)?, read_pem(key)?);
+                let cannot = || format!("cannot use {} with {}", cert.display(), key.display());
+                Identity::from_pem(&chain, &private).with_context(cannot)
+            }
+            _ => own_identity()
+                .context("there is no key: give one with --cert and --key, or speak plain SCTP with --plain"),
+        }
     }
 }
+
+impl AdmissionArgs {
+    /// The settings of a server for the clients that are admitted, and its fingerprint if it encrypts.
+    pub(crate) fn of_server(&self, config: Config) -> Result<(Config, Option<Fingerprint>)> {
+        let clients = match &self.allow_ca {
+            Some(path) => Some(roots(path)?),
+            None if self.identity.plain || self.allow_any => None,
+            None if self.allow.is_empty() => return Err(UsageError::new(NO_CLIENTS).into()),
+            None => Some(self.allowed()),
+        };
+        self.identity.of_server_for(config, clients)
+    }
+
+    /// Trusts the named clients and reports others.
+    fn allowed(&self) -> Trust {
+        let allowed = self.allow.clone();
+        let refusals = festina_syslog::keys::Refusals::default();
+        Trust::deciding(move |seen| {
+            let is_allowed = allowed.contains(seen);
+            if !is_allowed && refusals.is_due(seen) {
+                output::complain(&format!("a client is refused; to admit it, add --allow sha256:{seen}"));
+            }
+            is_allowed
+        })
+    }
+}
+
+const NO_CLIENTS: &str = "no client is admitted: name each with --allow SHA256, where `festina key` on the client's host prints the \
+                              fingerprint; or admit those of an authority with --allow-ca, or all with --allow-any";
 
 impl ServerTrustArgs {
-    /// The settings of a client of a peer that the user calls `name`, and the judge of its key if it encrypts.
-    pub(crate) fn of_client(&self, config: Config, name: &str) -> Result<(Config, Option<Acquaintance>)> {
-        if !self.security.secure {
-            return Ok((config, None));
-        }
-        let folder = folder()?;
-        let identity = own_identity(&folder)?;
-        let acquaintance = match self.fingerprint {
-            Some(fingerprint) => Acquaintance::pinned(name, fingerprint),
-            None => Acquaintance::read(name, folder.join("known_peers"))?,
-        };
-        let security = Security::new().with_identity(identity).with_server_trust(acquaintance.trust());
-        Ok((config.with_security(security), Some(acquaintance)))
+    /// The own side, for a server.
+    pub(crate) fn identity(&self) -> &IdentityArgs {
+        &self.identity
     }
+
+    /// Returns the settings of a client of `server`, as the user wrote it.
+    pub(crate) fn client(&self, config: Config, options: ConnectOptions, server: &HostPort) -> Result<Client> {
+        let name = server.to_string();
+        if self.identity.plain {
+            return Ok(Client { config, options, name, trust: ServerTrust::Plain, own: None });
+        }
+        let (trust, server_trust) = match (&self.ca, self.fingerprint) {
+            (Some(path), _) => (roots(path)?, ServerTrust::Authorities),
+            (None, Some(fingerprint)) => {
+                let server = Acquaintance::pinned(&name, fingerprint);
+                (server.trust(), ServerTrust::Pinned(server))
+            }
+            (None, None) => {
+                let server = known_peers()?.find(&name)?;
+                (server.trust(), ServerTrust::FirstUse(server))
+            }
+        };
+        let options = match (&self.ca, &self.server_name) {
+            (None, _) => options,
+            (Some(_), Some(name)) => options.server_name(name.as_str()),
+            (Some(_), None) => options.server_name(server.host()),
+        };
+        // Few servers ask for it, and where no folder for keys exists, the others are still reached.
+        let is_needed = self.identity.cert.is_some() || folder().is_ok();
+        let identity = is_needed.then(|| self.identity.read()).transpose()?;
+        let own = identity.as_ref().map(Identity::fingerprint);
+        let security = Security::new().with_server_trust(trust);
+        let security = match identity {
+            Some(identity) => security.with_identity(identity),
+            None => security,
+        };
+        Ok(Client { config: config.with_security(security), options, name, trust: server_trust, own })
+    }
+}
+
+/// The settings of a client, and its trust in the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) config: Config,
+    pub(crate) options: ConnectOptions,
+    name: String,
+    trust: ServerTrust,
+    /// The fingerprint of the own key.
+    own: Option<Fingerprint>,
+}
+
+#[derive(Clone, Debug)]
+enum ServerTrust {
+    Plain,
+    Authorities,
+    Pinned(Acquaintance),
+    FirstUse(Acquaintance),
+}
+
+impl Client {
+    /// A client of plain servers.
+    #[cfg(test)]
+    pub(crate) fn plain(config: Config) -> Self {
+        let (options, name) = (ConnectOptions::default(), String::new());
+        Self { config, options, name, trust: ServerTrust::Plain, own: None }
+    }
+
+    /// Remembers a new server to which an association came up, and says so.
+    pub(crate) fn met(&self, association: &Association) -> Result<()> {
+        let (ServerTrust::FirstUse(server), Some(peer)) = (&self.trust, association.peer_identity()) else {
+            return Ok(());
+        };
+        let fingerprint = peer.fingerprint();
+        let met = server.met(fingerprint).inspect_err(|_| association.abort("the key is not the known one"));
+        if met? {
+            let (name, file) = (&self.name, known_peers()?);
+            let file = file.path().display();
+            output::notice(&format!("met {name} for the first time: sha256:{fingerprint}, remembered in {file}"));
+        }
+        Ok(())
+    }
+
+    /// Explains why there is no association, and says what to do.
+    pub(crate) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        match &self.trust {
+            ServerTrust::FirstUse(server) => {
+                if let Some(changed) = server.changed() {
+                    return anyhow!("{changed}. If you know why it has changed: festina key --forget {}", self.name);
+                }
+            }
+            ServerTrust::Pinned(server) => {
+                if let Some(ChangedKey { name, known, seen, .. }) = server.changed() {
+                    return anyhow!("{name} has the key sha256:{seen}, not sha256:{known} as --fingerprint says");
+                }
+            }
+            ServerTrust::Plain | ServerTrust::Authorities => {}
+        }
+        let Some(ConnectError::Security { failure, .. }) = error.downcast_ref() else { return error };
+        match (failure, &self.trust, self.own) {
+            (SecurityFailure::Alert { code: 42..=49 | 51 | 116, .. }, _, Some(own)) => {
+                anyhow!("{error}: the server does not admit this key; there, add --allow sha256:{own}")
+            }
+            (SecurityFailure::Alert { code: 116, .. }, _, None) => {
+                anyhow!("{error}: give a key with --cert and --key, or set HOME or XDG_CONFIG_HOME")
+            }
+            (SecurityFailure::OtherProtocol(_), ServerTrust::Plain, _) => anyhow!("{error}; leave out --plain"),
+            (SecurityFailure::OtherProtocol(_), ..) => anyhow!("{error}; --plain speaks SCTP without encryption"),
+            _ => error,
+        }
+    }
+}
+
+/// Tells peers' users which key to expect.
+pub(crate) fn show(fingerprint: Option<Fingerprint>) {
+    if let Some(fingerprint) = fingerprint {
+        output::notice(&format!("encrypted, own key sha256:{fingerprint}"));
+    }
+}
+
+/// Trusts the authorities in a file.
+fn roots(path: &Path) -> Result<Trust> {
+    Trust::roots_from_pem(&read_pem(path)?).with_context(|| format!("cannot use {}", path.display()))
+}
+
+/// Reads a PEM file of the user.
+pub(crate) fn read_pem(path: &Path) -> Result<Vec<u8>> {
+    use std::io::Read as _;
+    let cannot = || format!("cannot read {}", path.display());
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .with_context(cannot)?
+        .take(PEM_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .with_context(cannot)?;
+    if bytes.len() as u64 > PEM_BYTES_MAX {
+        return Err(anyhow!("{} is longer than 1 MiB", path.display()));
+    }
+    Ok(bytes)
 }
 
 /// The folder of the user's key and known peers.
@@ -79,175 +278,20 @@ fn folder() -> Result<PathBuf> {
     Ok(base.context("cannot find the folder for keys: neither XDG_CONFIG_HOME nor HOME is set")?.join("festina"))
 }
 
-/// Reads the user's key, or creates it.
-fn own_identity(folder: &Path) -> Result<Identity> {
-    let path = folder.join("identity.pem");
-    let pem = match read(&path)? {
-        Some(pem) => pem,
-        None => {
-            create_key(folder, &path)?;
-            read(&path)?.with_context(|| format!("{} has vanished", path.display()))?
-        }
-    };
-    Identity::from_pem(pem.as_bytes(), pem.as_bytes()).with_context(|| format!("cannot use {}", path.display()))
+/// The user's key, created at its first use.
+pub(crate) fn own_identity() -> Result<Identity> {
+    let path = folder()?.join("identity.pem");
+    let is_new = !path.exists();
+    let identity = Identity::from_file_or_new(&path, NAME)?;
+    if is_new {
+        output::notice(&format!("created the key {}", path.display()));
+    }
+    Ok(identity)
 }
 
-/// Creates the key, unless another process does so at the same time. The file appears whole.
-fn create_key(folder: &Path, path: &Path) -> Result<()> {
-    let cannot = || format!("cannot create {}", path.display());
-    std::fs::create_dir_all(folder).with_context(cannot)?;
-    let draft = folder.join(format!("identity.pem.{}", std::process::id()));
-    let written = private_file(&draft).and_then(|mut file| {
-        let identity = Identity::self_signed(NAME).map_err(std::io::Error::other)?;
-        file.write_all(identity.to_pem().as_bytes())?;
-        file.sync_all()
-    });
-    let linked = written.and_then(|()| std::fs::hard_link(&draft, path));
-    let removed = std::fs::remove_file(&draft);
-    match linked {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error).with_context(cannot),
-        Ok(()) => output::notice(&format!("created the key {}", path.display())),
-    }
-    removed.with_context(|| format!("cannot remove {}", draft.display()))
-}
-
-/// A new file that only its owner can read.
-fn private_file(path: &Path) -> std::io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
-/// The contents of a file; `None` if there is none.
-fn read(path: &Path) -> Result<Option<String>> {
-    let cannot = || format!("cannot read {}", path.display());
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(cannot),
-    };
-    let mut text = String::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).with_context(cannot)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        bail!("{} is too long", path.display());
-    }
-    Ok(Some(text))
-}
-
-/// What the user knows of one peer.
-#[derive(Clone, Debug)]
-pub(crate) struct Acquaintance {
-    name: String,
-    known: Option<Fingerprint>,
-    /// The file to which a new peer is added; `None` if the user has given the fingerprint.
-    file: Option<PathBuf>,
-    seen: Arc<Mutex<Option<Fingerprint>>>,
-}
-
-impl Acquaintance {
-    fn pinned(name: &str, fingerprint: Fingerprint) -> Self {
-        Self { name: name.to_owned(), known: Some(fingerprint), file: None, seen: Arc::default() }
-    }
-
-    /// Looks the peer up.
-    fn read(name: &str, file: PathBuf) -> Result<Self> {
-        let text = read(&file)?.unwrap_or_default();
-        let mut known = None;
-        for (line, number) in text.lines().zip(1..) {
-            let mut fields = line.split_whitespace();
-            if line.starts_with('#') || fields.next() != Some(name) {
-                continue;
-            }
-            let fingerprint = fields.next().and_then(|field| field.parse().ok());
-            let no_fingerprint = || format!("line {number} of {} has no fingerprint", file.display());
-            known = Some(fingerprint.with_context(no_fingerprint)?);
-        }
-        Ok(Self { name: name.to_owned(), known, file: Some(file), seen: Arc::default() })
-    }
-
-    /// Trusts the known key, or any if the peer is new.
-    fn trust(&self) -> Trust {
-        let (known, seen) = (self.known, Arc::clone(&self.seen));
-        Trust::deciding(move |fingerprint| {
-            *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(*fingerprint);
-            known.is_none_or(|known| known == *fingerprint)
-        })
-    }
-
-    /// Remembers a new peer to which an association came up, and says so.
-    pub(crate) fn remember(&self, met: Fingerprint) -> Result<()> {
-        let (None, Some(path)) = (self.known, &self.file) else { return Ok(()) };
-        let cannot = || format!("cannot write {}", path.display());
-        let ends_in_line = read(path)?.is_none_or(|text| text.is_empty() || text.ends_with('\n'));
-        let separator = if ends_in_line { "" } else { "\n" };
-        let mut file = OpenOptions::new().append(true).create(true).open(path).with_context(cannot)?;
-        file.write_all(format!("{separator}{} sha256:{met}\n", self.name).as_bytes()).with_context(cannot)?;
-        let name = &self.name;
-        output::notice(&format!("met {name} for the first time: sha256:{met}, remembered in {}", path.display()));
-        Ok(())
-    }
-
-    /// Explains a key that is not the known one.
-    pub(crate) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
-        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (name, Some(known), Some(seen)) = (&self.name, self.known, seen.filter(|seen| Some(*seen) != self.known))
-        else {
-            return error;
-        };
-        match &self.file {
-            None => anyhow!("{name} has the key sha256:{seen}, not sha256:{known} as --fingerprint says"),
-            Some(file) => anyhow!(
-                "the key of {name} has changed: it was sha256:{known} and is sha256:{seen}. Somebody may be impersonating it. If \
-                 you know why it has changed, remove its line from {} and try again",
-                file.display()
-            ),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn scratch(test: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("festina-keys-{}-{test}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("the folder can be made");
-        folder
-    }
-
-    #[test]
-    fn the_key_is_created_once_and_only_its_owner_can_read_it() {
-        let folder = scratch("key");
-        let first = own_identity(&folder).expect("it is created").fingerprint();
-        assert_eq!(own_identity(&folder).expect("it is read").fingerprint(), first);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            let mode = std::fs::metadata(folder.join("identity.pem")).expect("it is there").permissions().mode();
-            assert_eq!(mode & 0o777, 0o600);
-        }
-        std::fs::write(folder.join("identity.pem"), "no key").expect("it can be written");
-        let error = own_identity(&folder).expect_err("it is no key");
-        assert!(format!("{error:#}").contains("identity.pem"), "{error:#}");
-        std::fs::remove_dir_all(folder).expect("it can be removed");
-    }
-
-    #[test]
-    fn known_peers_are_read_line_by_line() {
-        let folder = scratch("known");
-        let path = folder.join("known_peers");
-        let key = own_identity(&folder).expect("it is created").fingerprint();
-        std::fs::write(&path, format!("# comment\n\nother:1 nonsense\na.test:9899 sha256:{key}")).expect("written");
-        let read = |name: &str| Acquaintance::read(name, path.clone());
-        assert_eq!(read("a.test:9899").expect("sound").known, Some(key));
-        assert_eq!(read("a.test:98").expect("sound").known, None);
-        assert!(read("other:1").expect_err("not sound").to_string().contains("line 3"));
-        read("b.test:1").expect("sound").remember(key).expect("it can be written");
-        assert_eq!(read("b.test:1").expect("sound").known, Some(key));
-        assert_eq!(read("a.test:9899").expect("sound").known, Some(key), "the last line had no end");
-        std::fs::remove_dir_all(folder).expect("it can be removed");
-    }
+/// The peers that the user has met.
+pub(crate) fn known_peers() -> Result<KnownPeers> {
+    let path =
+        folder().context("give the server's key with --fingerprint or --ca, or leave out encryption with --plain")?;
+    Ok(KnownPeers::new(path.join("known_peers")))
 }

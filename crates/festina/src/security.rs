@@ -29,6 +29,7 @@
 mod failure;
 pub(crate) mod platform;
 mod settings;
+mod stored;
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,6 +43,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 pub use self::failure::{SecurityError, SecurityFailure};
 pub use self::settings::Security;
 pub(crate) use self::settings::TlsSettings;
+pub use self::stored::{Acquaintance, ChangedKey, KnownPeers, StoredError};
 
 /// The cryptography in use, unless [`Security::from_rustls`] brings its own.
 fn provider() -> Arc<CryptoProvider> {
@@ -55,6 +57,15 @@ fn provider() -> Arc<CryptoProvider> {
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
+    /// Returns the fingerprint of the first certificate in PEM.
+    ///
+    /// # Errors
+    /// The text has no certificate.
+    pub fn of_pem(pem: &[u8]) -> Result<Self, SecurityError> {
+        let certificate = CertificateDer::from_pem_slice(pem);
+        certificate.map(|it| Self::of(&it)).map_err(|error| SecurityError::Certificate(error.to_string()))
+    }
+
     fn of(certificate: &CertificateDer<'_>) -> Self {
         let hash = festina_secure::pinned::fingerprint(&provider(), certificate);
         Self(hash.expect("the provider has SHA-256"))
@@ -300,6 +311,8 @@ mod tests {
         let pem = identity.to_pem();
         let same = Identity::from_pem(pem.as_bytes(), pem.as_bytes()).unwrap();
         assert_eq!((same.fingerprint(), same.key_der()), (identity.fingerprint(), identity.key_der()));
+        assert_eq!(Fingerprint::of_pem(pem.as_bytes()), Ok(identity.fingerprint()));
+        assert!(Fingerprint::of_pem(b"nothing").is_err());
         assert!(!format!("{identity:?}").contains("key"), "the private key is not printed");
         assert!(Identity::from_der([certificate.der().to_vec()], vec![1, 2, 3]).is_err());
         assert!(Identity::from_der([], key.serialize_der()).is_err());

@@ -25,6 +25,7 @@ use crate::collector::{self, BrokerOutput, Collector, CollectorCounters, FileOut
 use crate::config::{CollectorConfig, Format, KafkaTopic, OutputConfig, OutputPlace};
 use crate::descriptors;
 use crate::disk::{Disk as _, RealDisk};
+use crate::keys::KeyError;
 use crate::relay::Notice;
 use crate::serve::{self, Pages};
 use crate::snapshot::CollectorSnapshot;
@@ -66,6 +67,9 @@ pub enum CollectorStartError {
     /// Certificates or keys of an output cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The own key, or the certificates of relays, cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// This program was built without Kafka.
     #[error("{0}")]
     Kafka(String),
@@ -159,6 +163,7 @@ impl RunningCollector {
     /// If its memory, its files or a socket cannot be opened.
     pub async fn start(config: CollectorConfig, notice: Notice) -> Result<Self, CollectorStartError> {
         let (listen, metrics, allow) = (config.listen, config.metrics, config.allow.clone());
+        let (security, state) = (config.security.clone(), config.state.clone());
         // Files come first: connections have one descriptor in all.
         descriptors::raise_limit();
         let (outputs, outlets) = Outputs::new(config, &notice)?;
@@ -179,7 +184,8 @@ impl RunningCollector {
             }
             None => None,
         };
-        let endpoint = Endpoint::bind(listen, transport::config_for_collector()).await?;
+        let config = security.server(transport::config_for_collector(), &state, &notice)?;
+        let endpoint = Endpoint::bind(listen, config).await?;
         let listener = endpoint.listen_with(transport::PORT, reception.options(allow))?;
         let stops = Arc::clone(&outputs.stops);
         let writer = Writer {

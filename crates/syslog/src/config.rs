@@ -5,6 +5,7 @@
 mod collect;
 mod collectors;
 mod networks;
+mod security;
 mod text;
 
 use std::io;
@@ -19,6 +20,7 @@ use thiserror::Error;
 use toml::Spanned;
 
 use crate::framing::Framing;
+use crate::keys::{Collectors, KeyError, Protection};
 use crate::line::Severity;
 use crate::policy::{Matcher, PRIORITIES, Policy, Treatment};
 use crate::tls::{Identity, TlsError, TlsServer};
@@ -27,6 +29,7 @@ pub use collect::{CollectorConfig, Compression, Format, KafkaTopic, OutputConfig
 pub use collectors::Failover;
 use collectors::{OneOrMore, RawFailover};
 pub use networks::Network;
+use security::RawRelaySecurity;
 pub use text::ConfigError;
 use text::Text;
 
@@ -69,6 +72,8 @@ pub struct RelayConfig {
     pub redundancy: Redundancy,
     /// Where `/metrics` and `/status` are served.
     pub metrics: Option<SocketAddr>,
+    /// How the associations with collectors are protected.
+    pub security: Protection<Collectors>,
 }
 
 /// Limits of a spool.
@@ -124,6 +129,7 @@ struct RawRelay {
     message_bytes_max: Option<Spanned<String>>,
     redundancy: Option<Spanned<String>>,
     metrics: Option<Spanned<String>>,
+    security: Option<Spanned<RawRelaySecurity>>,
     #[serde(default)]
     spool: RawSpool,
     input: Vec<Spanned<RawInput>>,
@@ -193,6 +199,7 @@ impl RelayConfig {
                 None => Redundancy::Off,
             },
             metrics: raw.metrics.as_ref().map(|address| loopback(&text, address)).transpose()?,
+            security: RawRelaySecurity::read(&text, raw.security.as_ref())?,
             spool: read_spool(&text, &raw.spool)?,
             inputs: raw.input.iter().map(|input| read_input(&text, input)).collect::<Result<_, _>>()?,
             policy: Policy::new(rules),
@@ -208,6 +215,7 @@ impl RelayConfig {
     /// The first problem.
     pub fn check_files(&self) -> Result<(), CheckError> {
         check_address("metrics", self.metrics)?;
+        self.security.check_files()?;
         self.inputs.iter().try_for_each(|input| match &input.kind {
             InputKind::Tls(address, _, server) => {
                 check_address("listen", Some(*address))?;
@@ -230,6 +238,9 @@ pub enum CheckError {
     /// A certificate or key.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A key or certificate for the associations between relay and collector.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// A port that programs could not find.
     #[error("{key} = \"{address}\": port 0 changes at each start; choose a port")]
     NoPort {

@@ -12,6 +12,7 @@
 //! | [`ranges`] | sets of sequence numbers |
 //! | [`delays`] | histograms of delays |
 //! | [`tls`] | certificates and keys of inputs and outputs |
+//! | [`keys`] | keys of relay and collector, and the peers that each trusts |
 //! | [`relay`], [`collect`] | both as running programs: sockets, clocks, threads |
 //! | [`snapshot`], [`serve`] | their counters, as text and for Prometheus |
 //!
@@ -35,6 +36,7 @@ pub mod delays;
 mod descriptors;
 pub mod disk;
 pub mod framing;
+pub mod keys;
 pub mod line;
 pub mod policy;
 mod positions;

@@ -16,13 +16,14 @@ mod input;
 mod patience;
 mod streams;
 mod transit;
+mod way;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use festina::{Association, BindError, ConnectOptions, Duration, Endpoint};
+use festina::{Association, BindError, Duration, Endpoint};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -31,6 +32,7 @@ use crate::clock;
 use crate::config::{InputKind, RelayConfig};
 use crate::descriptors;
 use crate::disk::RealDisk;
+use crate::keys::KeyError;
 use crate::policy::Policy;
 use crate::positions::{self, Positions};
 use crate::sender::{Sender, SenderLimits, renew_identity};
@@ -42,15 +44,10 @@ use engine::Engine;
 use following::Follower;
 use input::{InputCounters, Intake, Opening, Resumed, StopInputs};
 use streams::Connections;
+use way::Way;
 
 /// Receives messages for the operator. They never contain the content of a line.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// Time limit for the collector's first answer.
-const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
-
-/// Pauses between attempts to reach the collector: the first, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
 /// Disk space reserved for lines that were taken just before the disk became full, and for partly filled blocks.
 const RESERVE_BYTES: usize = 2 * UNWRITTEN_PEAK_BYTES;
@@ -85,6 +82,9 @@ pub enum RelayStartError {
     /// The socket for the collector cannot be opened.
     #[error("cannot open a socket for the collector")]
     Socket(#[from] BindError),
+    /// The own key, or the certificates of collectors, cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The system provides no random numbers.
     #[error("the system provides no random numbers")]
     Random,
@@ -273,63 +273,14 @@ async fn ways(
     for (index, &collector) in config.collectors.iter().enumerate() {
         let any = if collector.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let any = any.parse().expect("an address");
-        let endpoint = Endpoint::bind(any, transport::config_for_important(config.redundancy)).await?;
+        let client = config.security.client(&config.state, collector, notice)?;
+        let endpoint = Endpoint::bind(any, client.protect(transport::config_for_important(config.redundancy))).await?;
         let (connections, notice) = (important_in.clone(), notice.clone());
-        ways.push(Way { index, collector, endpoint, connections, notice });
-        let endpoint = Endpoint::bind(any, transport::config()).await?;
+        ways.push(Way { index, collector, client: client.clone(), endpoint, connections, notice });
+        let endpoint = Endpoint::bind(any, client.protect(transport::config())).await?;
         // The association for important lines reports everything about the collector.
         let silent: Notice = Arc::new(|_: &str| {});
-        ways.push(Way { index, collector, endpoint, connections: fresh_in.clone(), notice: silent });
+        ways.push(Way { index, collector, client, endpoint, connections: fresh_in.clone(), notice: silent });
     }
     Ok(ways)
-}
-
-/// How to connect to a collector.
-struct Way {
-    /// The number of the collector.
-    index: usize,
-    collector: SocketAddr,
-    endpoint: Endpoint,
-    connections: mpsc::Sender<(usize, Association)>,
-    notice: Notice,
-}
-
-impl Way {
-    /// Keeps one association with the collector open while the receiver exists.
-    async fn connect(self) {
-        let Self { index, collector, endpoint, connections, notice } = self;
-        let options = ConnectOptions::default().peer_port(transport::PORT).handshake_timeout(HANDSHAKE_TIME_MAX);
-        let mut pause = PAUSES.0;
-        let mut told = false;
-        while !connections.is_closed() {
-            match endpoint.connect_with(collector, options.clone()).await {
-                Ok(association) => {
-                    let since = tokio::time::Instant::now();
-                    told = false;
-                    notice(&format!("connected to the collector {collector}"));
-                    for (stream, rank) in transport::ranks() {
-                        association.set_stream_priority(stream, rank);
-                    }
-                    if connections.send((index, association.clone())).await.is_err() {
-                        return;
-                    }
-                    let reason = association.closed().await;
-                    // A collector that refuses this relay is asked at growing intervals.
-                    if since.elapsed() > PAUSES.1 {
-                        pause = PAUSES.0;
-                    }
-                    notice(&format!("the association with the collector {collector} ended: {reason}"));
-                }
-                Err(error) if !told => {
-                    told = true;
-                    notice(&format!(
-                        "cannot reach the collector {collector}: {error}; reliable lines are spooled; retrying"
-                    ));
-                }
-                Err(_) => {}
-            }
-            tokio::time::sleep(pause).await;
-            pause = PAUSES.1.min(pause * 2);
-        }
-    }
 }

@@ -155,7 +155,7 @@ async fn the_test_inside() {
     // The collector takes everything, though the disk is full, and then there is room again.
     let output = world.directory.join("lines");
     let collect = format!(
-        "state = {:?}\nlisten = \"{}\"\n[[output]]\nkind = \"file\"\npath = {output:?}",
+        "state = {:?}\nlisten = \"{}\"\n[[output]]\nkind = \"file\"\npath = {output:?}\n[security]\nrelays = \"any\"",
         world.directory.join("collect-state"),
         world.collector
     );

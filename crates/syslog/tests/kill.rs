@@ -50,7 +50,7 @@ impl Setting {
             let transport = free_address();
             let output = directory.join(format!("{role}.log"));
             let text = format!(
-                "state = {:?}\nlisten = \"{transport}\"\n[[output]]\nkind = \"file\"\npath = {output:?}",
+                "state = {:?}\nlisten = \"{transport}\"\n[[output]]\nkind = \"file\"\npath = {output:?}\n[security]\nrelays = \"any\"",
                 directory.join(role)
             );
             std::fs::write(directory.join(format!("{role}.toml")), text).expect("it can be written");
@@ -148,4 +148,24 @@ async fn of_two_collectors_each_takes_the_others_place_and_each_line_is_once_in_
     expected.sort_unstable();
     let differs = lines.iter().zip(&expected).find(|(is, should)| is != should);
     assert!(lines == expected, "{} lines of {written}, first difference {differs:?}", lines.len());
+}
+
+/// Its keys are lost, so it cannot tell the relay that the association is over; the transport alone notices after 20 s.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_collector_is_reached_long_before_its_association_times_out() {
+    let mut setting = Setting::new("silence", &["collect"], "");
+    let (metrics, input) = (setting.metrics, setting.input);
+    let deliver = async |count| {
+        let mut stream = TcpStream::connect(input).expect("it listens");
+        writeln!(stream, "<11>number {count}").expect("it is taken");
+        drop(stream);
+        status_when(metrics, "it is delivered", |status: &RelaySnapshot| status.delivered == count).await;
+    };
+    status_when(metrics, "the relay is connected", |status: &RelaySnapshot| status.paths.connected).await;
+    deliver(1).await;
+    restart(&mut setting.processes, "collect");
+    let begin = tokio::time::Instant::now();
+    deliver(2).await;
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    assert_eq!(setting.text(0), "<11>number 1\n<11>number 2\n");
 }

@@ -23,7 +23,8 @@ Examples:
   festina compare --state --interval 33ms                state updates: how old is the newest one at the receiver?
 
 All profiles run at the same time over real UDP sockets on the loopback interface, each through an emulated network of \
-its own with the same seed. No privilege is needed and nothing leaves the machine.";
+its own with the same seed. No privilege is needed and nothing leaves the machine. Nothing is encrypted, since the other profiles are those of plain \
+SCTP.";
 
 /// Arguments of `festina compare`.
 #[derive(Debug, Args)]

@@ -20,9 +20,9 @@ use super::recording::PcapArgs;
 use super::send::BLOCK_BYTES_MAX;
 use super::{GOODBYE_MAX, RecoveryArgs, message_bytes_max, next_message};
 use crate::address::{self, HostPort};
-use crate::keys::SecurityArgs;
+use crate::keys::IdentityArgs;
 use crate::output::Format;
-use crate::{args, input, output, signal};
+use crate::{args, input, keys, output, signal};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ Examples:
   festina listen :9899 --echo                     send every message back; for festina ping
   festina listen 127.0.0.1:9899 --once --raw > f  store what one peer sends
   festina listen :9899 --block 1200 < a.bin       send any bytes, of any length, to all connected peers
-  festina listen :9899 --secure                   encrypt; peers use festina send --secure
+  festina listen :9899 --plain                    for SCTP peers other than festina, which do not encrypt
 
 Standard error reports peers that come and go; standard output holds nothing but messages. To a terminal, their control \
 characters are escaped. Typed lines go to every peer. A peer that is too slow misses lines, so that it does not hold up the others.";
@@ -67,7 +67,7 @@ pub(crate) struct ListenArgs {
     #[command(flatten)]
     recovery: RecoveryArgs,
     #[command(flatten)]
-    security: SecurityArgs,
+    identity: IdentityArgs,
     #[command(flatten)]
     pcap: PcapArgs,
 }
@@ -110,16 +110,14 @@ enum Action {
 /// Listens until interrupted, or with `--once` until the first peer has left.
 pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
     let recording = arguments.pcap.begin()?;
-    let (config, fingerprint) = arguments.security.of_listener(arguments.recovery.config())?;
+    let (config, fingerprint) = arguments.identity.of_server(arguments.recovery.config())?;
     let endpoint = address::bind_to_listen(&arguments.address, config).await?;
     recording.watch(&endpoint);
     let typed = arguments.typed()?;
     let listener = endpoint.listen(arguments.port)?;
     let interruption = signal::interruption();
     output::notice(&format!("listening on {}, SCTP port {}", endpoint.local_addr(), arguments.port));
-    if let Some(fingerprint) = fingerprint {
-        output::notice(&format!("encrypted, own key sha256:{fingerprint}"));
-    }
+    keys::show(fingerprint);
 
     let mut peers = Peers::new(arguments.action());
     let ended = tokio::select! {

@@ -21,6 +21,7 @@ use super::RecoveryArgs;
 use super::recording::PcapArgs;
 use crate::address::HostPort;
 use crate::args;
+use crate::keys::ServerTrustArgs;
 
 /// A bulk message's bounds in bytes.
 const MESSAGE_BYTES_MIN: u32 = 1;
@@ -44,7 +45,7 @@ load. The grade depends on how much the load adds to the median: A+ below 5 ms, 
 #[command(after_help = EXAMPLES, group(clap::ArgGroup::new("role").required(true).args(["server", "client"])))]
 pub(crate) struct PerfArgs {
     /// Wait for clients and serve their requests
-    #[arg(short, long, conflicts_with_all = ["time", "parallel", "length", "reverse", "bidir", "interval", "json", "idle"])]
+    #[arg(short, long, conflicts_with_all = ["time", "parallel", "length", "reverse", "bidir", "interval", "json", "idle", "fingerprint", "ca"])]
     server: bool,
     /// Measure the path to this server: HOST, HOST:PORT or [IPV6]:PORT; the UDP port is 9899 by default
     #[arg(short, long, value_name = "HOST:PORT")]
@@ -87,6 +88,8 @@ pub(crate) struct PerfArgs {
     #[command(flatten)]
     recovery: RecoveryArgs,
     #[command(flatten)]
+    trust: ServerTrustArgs,
+    #[command(flatten)]
     pcap: PcapArgs,
 }
 
@@ -94,13 +97,15 @@ pub(crate) struct PerfArgs {
 pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
     let config = arguments.recovery.config();
     let Some(host) = &arguments.client else {
+        let security = arguments.trust.identity().of_server(config)?;
         let recording = arguments.pcap.begin()?;
-        let served = serve::run(&arguments.bind, config, arguments.one_off, &recording).await;
+        let served = serve::run(&arguments.bind, security, arguments.one_off, &recording).await;
         recording.finish()?;
         return served;
     };
     let addresses = host.resolve_all().await?;
     let options = ConnectOptions::default().handshake_timeout(arguments.timeout);
+    let client = arguments.trust.client(config, options, host)?;
     let plan = measure::Plan {
         patience: arguments.timeout,
         upload: !arguments.reverse,
@@ -112,7 +117,7 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
         interval: arguments.interval,
     };
     let recording = arguments.pcap.begin()?;
-    let measured = measure::run(&plan, addresses, config, options, &recording).await;
+    let measured = measure::run(&plan, addresses, client, &recording).await;
     recording.finish()?;
     let result = measured.context("the measurement failed")?;
     report::print(&plan, &result, arguments.json)?;

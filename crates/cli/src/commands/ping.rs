@@ -27,7 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   festina ping 127.0.0.1:9899                  against festina listen --echo, until Ctrl-C
   festina ping 127.0.0.1:9899 -c 20 -i 50ms    twenty messages, one every 50 ms
-  festina ping 127.0.0.1:9899 --ack            against any SCTP peer: until the acknowledgement
+  festina ping 127.0.0.1:9899 --ack --plain    against any SCTP peer: until the acknowledgement
 
 Messages are reliable: a lost one is late, not missing, and its time includes the recovery.";
 

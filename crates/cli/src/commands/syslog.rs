@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
+use festina::security::Fingerprint;
 use festina_syslog::collect::RunningCollector;
 use festina_syslog::config::{COLLECTOR_TEMPLATE, CollectorConfig, ConfigError, RELAY_TEMPLATE, RelayConfig};
 use festina_syslog::relay::{Notice, RunningRelay, take_new_identity};
@@ -41,6 +42,9 @@ pub(crate) struct RelayArgs {
     /// Check the configuration and exit
     #[arg(long)]
     check_config: bool,
+    /// Print the fingerprint of the relay's key, which is created if it is missing, and exit
+    #[arg(long, conflicts_with = "check_config")]
+    show_key: bool,
     /// Time limit for acknowledgements when stopped; unacknowledged lines stay in the spool
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = args::any_duration)]
     drain: Duration,
@@ -58,6 +62,9 @@ pub(crate) struct CollectArgs {
     /// Check the configuration and exit
     #[arg(long)]
     check_config: bool,
+    /// Print the fingerprint of the collector's key, which is created if it is missing, and exit
+    #[arg(long, conflicts_with = "check_config")]
+    show_key: bool,
 }
 
 /// The arguments of `festina syslog new`.
@@ -91,6 +98,9 @@ fn read<T>(file: &Path, parse: impl Fn(&str, &str) -> Result<T, ConfigError>) ->
 
 async fn relay(arguments: RelayArgs) -> Result<()> {
     let config = read(&arguments.file, RelayConfig::parse)?;
+    if arguments.show_key {
+        return show_key(config.security.fingerprint(&config.state)?);
+    }
     if arguments.check_config {
         config.check_files()?;
         return output::print(&format!("{} is right", arguments.file.display()));
@@ -124,6 +134,9 @@ async fn relay(arguments: RelayArgs) -> Result<()> {
 
 async fn collect(arguments: CollectArgs) -> Result<()> {
     let config = read(&arguments.file, CollectorConfig::parse)?;
+    if arguments.show_key {
+        return show_key(config.security.fingerprint(&config.state)?);
+    }
     if arguments.check_config {
         config.check_files()?;
         return output::print(&format!("{} is right", arguments.file.display()));
@@ -144,6 +157,11 @@ async fn collect(arguments: CollectArgs) -> Result<()> {
     tell_manager(&[sd_notify::NotifyState::Stopping]);
     collector.stop().await;
     Ok(())
+}
+
+fn show_key(fingerprint: Option<Fingerprint>) -> Result<()> {
+    let fingerprint = fingerprint.context("the file says plain = true: there is no key")?;
+    output::print(&format!("sha256:{fingerprint}"))
 }
 
 /// Notifies systemd, if it has started this process.

@@ -17,17 +17,21 @@ use super::{RecoveryArgs, say_goodbye};
 use crate::address::HostPort;
 use crate::args;
 use crate::dial::Dialer;
+use crate::keys::{AdmissionArgs, ServerTrustArgs};
 
 const EXAMPLES: &str = "\
 Examples:
-  on the server's host:   festina tunnel exit --to 127.0.0.1:7777
+  on the client's host:   festina key
+  on the server's host:   festina tunnel exit --to 127.0.0.1:7777 --allow sha256:...
   on the client's host:   festina tunnel udp --listen 127.0.0.1:7777 --to server.example
                           or, for a server that speaks TCP, tunnel tcp with the same flags
   and then let the client talk to 127.0.0.1:7777
 
+The exit admits only the clients of --allow; `festina key` prints the fingerprint to add.
+
 What helps whom: a thin stream over TCP, on a path that loses packets, gets its lost messages back sooner. Datagrams that would \
 be lost arrive late instead, which helps only programs that do not send them again themselves. Where nothing is lost, and for \
-bulk data, a tunnel only costs. Nothing is encrypted: across the Internet, tunnel encrypted data only, or use a VPN.";
+bulk data, a tunnel only costs.";
 
 /// The ends of tunnels.
 #[derive(Debug, Subcommand)]
@@ -55,6 +59,8 @@ pub(crate) struct EntranceArgs {
     timeout: Duration,
     #[command(flatten)]
     recovery: RecoveryArgs,
+    #[command(flatten)]
+    trust: ServerTrustArgs,
 }
 
 /// Arguments of `festina tunnel udp`.
@@ -81,6 +87,8 @@ pub(crate) struct ExitArgs {
     lifetime: Duration,
     #[command(flatten)]
     recovery: RecoveryArgs,
+    #[command(flatten)]
+    admission: AdmissionArgs,
 }
 
 /// Runs a tunnel until interrupted.
@@ -125,7 +133,8 @@ impl Way {
         let to = arguments.to.clone();
         to.resolve_all().await?;
         let options = ConnectOptions::default().handshake_timeout(arguments.timeout);
-        Ok(Self { dialer: Dialer::new(arguments.recovery.config(), options), to })
+        let client = arguments.trust.client(arguments.recovery.config(), options, &to)?;
+        Ok(Self { dialer: Dialer::new(client), to })
     }
 
     /// Makes an association with the exit, at the first of its addresses that answers, and states its purpose.

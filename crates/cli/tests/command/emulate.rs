@@ -64,14 +64,14 @@ fn a_proxy_tells_programs_what_it_did_and_captures_both_sides() {
     let folder = folder("emulate-udp-capture");
     let packets = folder.join("packets.pcapng");
     let (server, server_address) =
-        Running::start_server(&["listen", "127.0.0.1:0", "--echo"], "listening on ", ", SCTP port");
+        Running::start_server(&["listen", "127.0.0.1:0", "--echo", "--plain"], "listening on ", ", SCTP port");
     let path = packets.display().to_string();
     let (proxy, proxy_address) = Running::start_server(
         &["emulate", "udp", "--listen", "127.0.0.1:0", "--to", &server_address, "--json", "--pcap", &path],
         "",
         " leads to",
     );
-    let ping = run(&["ping", &proxy_address, "-c", "2", "-i", "1ms"]);
+    let ping = run(&["ping", &proxy_address, "-c", "2", "-i", "1ms", "--plain"]);
     assert_eq!(ping.code, Some(0), "{ping:?}");
     proxy.interrupt();
     let ended = proxy.end();

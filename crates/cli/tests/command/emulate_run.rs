@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use festina_netsim::RandomStream;
 use festina_trace::PacketReader;
 
-use crate::harness::{Ended, PATIENCE, Running, festina, folder, run};
+use crate::harness::{Ended, PATIENCE, Running, config_home, festina, folder, run};
 
 /// Runs a shell script as root of a user namespace with its own network; `None` where the system does not permit that.
 pub(crate) fn as_root_of_a_user_namespace(script: &str) -> Option<Running> {
     let unshared = |script: &str| {
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--net", "sh", "-c", script]);
-        command.env("FESTINA", env!("CARGO_BIN_EXE_festina"));
+        command.env("FESTINA", env!("CARGO_BIN_EXE_festina")).env("XDG_CONFIG_HOME", config_home());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     };
@@ -63,8 +63,8 @@ pub(crate) fn assert_that_none_is_left(text: &str) {
 #[test]
 fn a_client_reaches_its_server_through_the_network_and_the_report_says_what_that_did() {
     let Some(ended) = emulate_run(
-        "--delay 10ms --lose 4 --server '\"$FESTINA\" listen 10.77.0.2 --echo' \
-         --client '\"$FESTINA\" ping $FESTINA_SERVER -c 5 -i 20ms'",
+        "--delay 10ms --lose 4 --server '\"$FESTINA\" listen 10.77.0.2 --echo --plain' \
+         --client '\"$FESTINA\" ping $FESTINA_SERVER -c 5 -i 20ms --plain'",
     ) else {
         return;
     };
@@ -82,8 +82,8 @@ fn programs_read_the_report_as_json_and_the_packets_of_both_ends_as_a_capture() 
     let folder = folder("emulate-run-capture");
     let (report, packets) = (folder.join("report.json"), folder.join("packets.pcapng"));
     let Some(ended) = emulate_run(&format!(
-        "--delay 30ms --lose 0 --json --report {} --pcap {} --server '\"$FESTINA\" listen 10.77.0.2 --echo' \
-         --client '\"$FESTINA\" ping $FESTINA_SERVER -c 3 -i 1ms'",
+        "--delay 30ms --lose 0 --json --report {} --pcap {} --server '\"$FESTINA\" listen 10.77.0.2 --echo --plain' \
+         --client '\"$FESTINA\" ping $FESTINA_SERVER -c 3 -i 1ms --plain'",
         report.display(),
         packets.display()
     )) else {

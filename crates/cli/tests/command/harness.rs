@@ -32,10 +32,33 @@ pub(crate) fn folder(test: &str) -> PathBuf {
     folder
 }
 
+/// The configuration folder of all commands without one of their own: with a key, away from the user's.
+pub(crate) fn config_home() -> &'static Path {
+    static HOME: LazyLock<PathBuf> = LazyLock::new(|| {
+        let home = folder("config");
+        let created = Command::new(env!("CARGO_BIN_EXE_festina")).arg("key").env("XDG_CONFIG_HOME", &home).status();
+        assert!(created.is_ok_and(|status| status.success()), "a key can be made");
+        home
+    });
+    &HOME
+}
+
+/// The fingerprint of the key in that folder.
+pub(crate) fn own_key() -> String {
+    run(&["key"]).stdout.trim_end().to_owned()
+}
+
+/// Has all commands know a peer of this address.
+fn know(address: &str, key: &str) {
+    let path = config_home().join("festina/known_peers");
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).expect("it can be written");
+    file.write_all(format!("{address} {key}\n").as_bytes()).expect("it can be written");
+}
+
 /// The command with these arguments, its three streams piped.
 pub(crate) fn festina(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_festina"));
-    command.args(arguments).current_dir(env!("CARGO_TARGET_TMPDIR"));
+    command.args(arguments).current_dir(env!("CARGO_TARGET_TMPDIR")).env("XDG_CONFIG_HOME", config_home());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -107,7 +130,7 @@ impl Running {
         Self { child, stdout, stderr }
     }
 
-    /// Starts a command that says on standard error which address it uses, and returns that too.
+    /// Starts a command that says on standard error which address it uses, and returns that too. If it encrypts, other commands know its key.
     pub(crate) fn start_server(arguments: &[&str], words_before: &str, word_after: &str) -> (Self, String) {
         let mut running = Self::start(festina(arguments));
         let line = running.stderr_line();
@@ -116,6 +139,11 @@ impl Running {
             .and_then(|rest| rest.split_once(word_after))
             .map(|(address, _)| address.to_owned())
             .unwrap_or_else(|| panic!("no address in {line:?}"));
+        if matches!(arguments, ["listen", ..] | ["tunnel", "exit", ..]) && !arguments.contains(&"--plain") {
+            let line = running.stderr_line();
+            let key = line.strip_prefix("encrypted, own key ").unwrap_or_else(|| panic!("no key in {line:?}"));
+            know(&address, key);
+        }
         (running, address)
     }
 

@@ -136,14 +136,14 @@ fn a_listener_that_is_interrupted_before_a_peer_had_sent_everything_fails_and_so
 
 #[test]
 fn a_listener_whose_reader_has_left_before_the_peer_had_sent_everything_fails() {
-    let mut command = festina(&["listen", "127.0.0.1:0", "--once"]);
+    let mut command = festina(&["listen", "127.0.0.1:0", "--once", "--plain"]);
     let (reader, writer) = std::io::pipe().expect("the system has pipes");
     drop(reader);
     command.stdout(writer);
     let mut listener = Running::start(command);
     let line = listener.stderr_line();
     let address = line.strip_prefix("listening on ").and_then(|rest| rest.split_once(", SCTP")).expect("it says so").0;
-    let sender = Running::start(festina(&["send", address]));
+    let sender = Running::start(festina(&["send", address, "--plain"]));
     assert!(listener.stderr_line().ends_with(" connected"));
     let mut sender = sender;
     sender.write("one\n");
@@ -361,8 +361,8 @@ fn a_ping_that_nobody_answers_says_so_and_ends() {
 fn both_ends_record_their_packets_and_say_who_comes_and_goes() {
     let folder = folder("pcap");
     let files = ["near.pcapng", "far.pcapng"].map(|name| folder.join(name).to_str().expect("a path").to_owned());
-    let (listener, address) = listen(&["--once", "-v", "--pcap", &files[1]]);
-    let sent = run_with_input(&["send", &address, "--verbose", "--pcap", &files[0]], "one\n");
+    let (listener, address) = listen(&["--once", "--plain", "-v", "--pcap", &files[1]]);
+    let sent = run_with_input(&["send", &address, "--plain", "--verbose", "--pcap", &files[0]], "one\n");
     assert_eq!(sent.code, Some(0), "{}", sent.stderr);
     assert!(sent.stderr.contains("info: association up association=0 remote=127.0.0.1:"), "{}", sent.stderr);
     assert!(sent.stderr.contains("info: association down association=0"), "{}", sent.stderr);

@@ -6,11 +6,16 @@ use std::time::Duration;
 
 use festina::{Association, Config, Endpoint, Message};
 
-use crate::harness::{PATIENCE, Running, festina, folder, run};
-use crate::messages::listen;
+use crate::harness::{PATIENCE, Running, config_home, festina, folder, run};
+use crate::messages;
 
 const MESSAGE_BYTES: usize = 64 << 10;
 const CLEAR_SCREEN: &[u8] = b"\x1b[2J\x9b31m\r\n";
+
+/// A listener for peers that do not encrypt.
+fn listen(arguments: &[&str]) -> (Running, String) {
+    messages::listen(&[arguments, &["--plain"]].concat())
+}
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
@@ -74,7 +79,7 @@ fn a_peer_that_does_not_take_its_echo_does_not_keep_others_from_theirs() {
             let sent = tokio::time::timeout(PATIENCE, mute.send(Message::new(vec![0; MESSAGE_BYTES]))).await;
             sent.expect("the listener reads until its echo is stuck").expect("it is connected");
         }
-        let pinged = run(&["ping", &address, "-c", "5", "-i", "10ms", "--timeout", "60s"]);
+        let pinged = run(&["ping", &address, "-c", "5", "-i", "10ms", "--timeout", "60s", "--plain"]);
         assert_eq!(pinged.code, Some(0), "{pinged:?}");
         mute.abort("");
     });
@@ -100,7 +105,7 @@ fn a_listener_whose_peer_leaves_before_it_got_all_input_fails() {
 #[test]
 fn associations_that_say_nothing_do_not_keep_others_from_being_measured() {
     const STRANGERS: usize = 1_001;
-    let mut server = Running::start(festina(&["perf", "-s", "-B", "127.0.0.1:0"]));
+    let mut server = Running::start(festina(&["perf", "-s", "-B", "127.0.0.1:0", "--plain"]));
     let line = server.stderr_line();
     let address =
         line.strip_prefix("measuring with any client that connects to ").expect("it says where it is").to_owned();
@@ -111,7 +116,8 @@ fn associations_that_say_nothing_do_not_keep_others_from_being_measured() {
             strangers
                 .push(endpoint.connect(address.parse().expect("an address")).await.expect("silent ones make room"));
         }
-        let arguments = ["perf", "-c", &address, "--idle", "100ms", "-t", "300ms", "-P", "2", "--timeout", "60s"];
+        let arguments =
+            ["perf", "-c", &address, "--idle", "100ms", "-t", "300ms", "-P", "2", "--timeout", "60s", "--plain"];
         let ended = tokio::task::spawn_blocking({
             let arguments = arguments.map(str::to_owned);
             move || run(&arguments.each_ref().map(String::as_str))
@@ -127,7 +133,11 @@ fn in_a_terminal(arguments: &str, stderr: &std::path::Path) -> Command {
     let mut command = Command::new("script");
     let inner = format!("exec \"$FESTINA\" {arguments} 2> \"$STDERR\"");
     command.args(["--quiet", "--return", "--command", &inner, "/dev/null"]);
-    command.env("FESTINA", env!("CARGO_BIN_EXE_festina")).env("STDERR", stderr).env("SHELL", "/bin/sh");
+    command
+        .env("FESTINA", env!("CARGO_BIN_EXE_festina"))
+        .env("STDERR", stderr)
+        .env("XDG_CONFIG_HOME", config_home())
+        .env("SHELL", "/bin/sh");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -169,7 +179,7 @@ fn a_terminal_is_shown_control_characters_and_does_not_obey_them() {
 fn a_pipe_gets_the_bytes_as_they_are() {
     let path = folder("a-pipe").join("bytes");
     std::fs::write(&path, "\x1b[2J\u{9b}31m\r").expect("the file can be written");
-    let (listener, address) = listen(&["--once"]);
+    let (listener, address) = messages::listen(&["--once"]);
     let sent = run(&["send", &address, "--file", path.to_str().expect("the path is text")]);
     assert_eq!(sent.code, Some(0), "{sent:?}");
     assert_eq!(listener.end().stdout, "\x1b[2J\u{9b}31m\r\n");

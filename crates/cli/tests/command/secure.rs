@@ -19,7 +19,7 @@ fn run(home: &Path, arguments: &[&str], input: &str) -> Ended {
 
 /// A listener of this user, its address and the fingerprint that it prints.
 fn listen(home: &Path, address: &str) -> (Running, String, String) {
-    let mut listener = start(home, &["listen", address, "--secure"]);
+    let mut listener = start(home, &["listen", address]);
     let (mut address, mut fingerprint) = (None, None);
     while address.is_none() || fingerprint.is_none() {
         let line = listener.stderr_line();
@@ -37,11 +37,11 @@ fn listen(home: &Path, address: &str) -> (Running, String, String) {
 fn a_new_peer_is_remembered_and_one_with_another_key_is_refused() {
     let (server, impostor, client) = (folder("secure-server"), folder("secure-impostor"), folder("secure-client"));
     let (mut listener, address, fingerprint) = listen(&server, "127.0.0.1:0");
-    let first = run(&client, &["send", &address, "--secure"], "one\n");
+    let first = run(&client, &["send", &address], "one\n");
     assert_eq!(first.code, Some(0), "{first:?}");
     assert!(first.stderr.contains(&format!("for the first time: {fingerprint}")), "{}", first.stderr);
     listener.wait_for_stdout("one\n");
-    let second = run(&client, &["send", &address, "--secure"], "two\n");
+    let second = run(&client, &["send", &address], "two\n");
     assert_eq!((second.code, second.stderr.as_str()), (Some(0), ""), "{second:?}");
     listener.wait_for_stdout("two\n");
     let known = client.join("festina/known_peers");
@@ -49,14 +49,18 @@ fn a_new_peer_is_remembered_and_one_with_another_key_is_refused() {
     drop(listener);
 
     let (mut listener, address, other) = listen(&impostor, &address);
-    let refused = run(&client, &["send", &address, "--secure"], "three\n");
+    let refused = run(&client, &["send", &address], "three\n");
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{refused:?}");
-    for part in ["has changed", &fingerprint, &other, "known_peers"] {
+    let advice = format!("festina key --forget {address}");
+    for part in ["has changed", &fingerprint, &other, &advice] {
         assert!(refused.stderr.contains(part), "{part} is not in {}", refused.stderr);
     }
     // Following the instructions.
-    std::fs::remove_file(known).expect("it can be removed");
-    let again = run(&client, &["send", &address, "--secure"], "four\n");
+    let forgotten = run(&client, &["key", "--forget", &address], "");
+    assert_eq!((forgotten.code, forgotten.stderr.as_str()), (Some(0), &*format!("{address} is forgotten\n")));
+    let unknown = run(&client, &["key", "--forget", &address], "");
+    assert_eq!(unknown.code, Some(1), "{unknown:?}");
+    let again = run(&client, &["send", &address], "four\n");
     assert_eq!(again.code, Some(0), "{again:?}");
     listener.wait_for_stdout("four\n");
     drop(listener);
@@ -67,19 +71,15 @@ fn a_fingerprint_on_the_command_line_replaces_what_is_known() {
     let (server, client) = (folder("pinned-server"), folder("pinned-client"));
     let (listener, address, fingerprint) = listen(&server, "127.0.0.1:0");
     let wrong = format!("sha256:{}", "0".repeat(64));
-    let refused = run(&client, &["send", &address, "--secure", "--fingerprint", &wrong], "one\n");
+    let refused = run(&client, &["send", &address, "--fingerprint", &wrong], "one\n");
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains(&fingerprint) && refused.stderr.contains(&wrong), "{}", refused.stderr);
-    let ponged = run(
-        &client,
-        &["ping", &address, "-c", "3", "-i", "5ms", "--ack", "--secure", "--fingerprint", &fingerprint],
-        "",
-    );
+    let ponged = run(&client, &["ping", &address, "-c", "3", "-i", "5ms", "--ack", "--fingerprint", &fingerprint], "");
     assert_eq!(ponged.code, Some(0), "{ponged:?}");
     assert!(!client.join("festina/known_peers").exists());
-    let malformed = run(&client, &["send", &address, "--secure", "--fingerprint", "abc"], "");
+    let malformed = run(&client, &["send", &address, "--fingerprint", "abc"], "");
     assert_eq!(malformed.code, Some(2), "{malformed:?}");
-    let both = run(&client, &["send", &address, "--secure", "--plain"], "");
+    let both = run(&client, &["send", &address, "--plain", "--fingerprint", &fingerprint], "");
     assert_eq!(both.code, Some(2), "{both:?}");
     drop(listener);
 }
@@ -90,14 +90,132 @@ fn plain_and_secure_commands_name_the_difference() {
     let (listener, address, _) = listen(&server, "127.0.0.1:0");
     let plain = run(&client, &["send", &address, "--plain"], "one\n");
     assert_eq!(plain.code, Some(1), "{plain:?}");
-    assert!(plain.stderr.contains("only encrypted associations"), "{}", plain.stderr);
+    assert!(plain.stderr.contains("only encrypted associations; leave out --plain"), "{}", plain.stderr);
     drop(listener);
     let mut listener = start(&server, &["listen", "127.0.0.1:0", "--plain"]);
     let line = listener.stderr_line();
     let address = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next()).expect("an address");
-    let secure = run(&client, &["send", address, "--secure"], "one\n");
+    let secure = run(&client, &["send", address], "one\n");
     assert_eq!(secure.code, Some(1), "{secure:?}");
-    assert!(secure.stderr.contains("SCTP without encryption"), "{}", secure.stderr);
+    assert!(
+        secure.stderr.contains("SCTP without encryption") && secure.stderr.contains("--plain"),
+        "{}",
+        secure.stderr
+    );
     assert!(!client.join("festina/known_peers").exists(), "no peer was met");
     drop(listener);
+}
+
+/// PEM files of an authority, and of a certificate and a key that it has signed for `localhost`.
+fn certificates(folder: &Path) -> [String; 3] {
+    let root_key = rcgen::KeyPair::generate().expect("a key");
+    let mut root = rcgen::CertificateParams::new(Vec::new()).expect("no name");
+    root.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let root_certificate = root.self_signed(&root_key).expect("it is signed");
+    let issuer = rcgen::Issuer::from_params(&root, &root_key);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let leaf = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name").signed_by(&key, &issuer);
+    let pems = [root_certificate.pem(), leaf.expect("it is signed").pem(), key.serialize_pem()];
+    let names = ["ca.pem", "cert.pem", "key.pem"].map(|name| folder.join(name));
+    for (name, pem) in names.iter().zip(pems) {
+        std::fs::write(name, pem).expect("it can be written");
+    }
+    names.map(|name| name.to_str().expect("a path").to_owned())
+}
+
+#[test]
+fn certificates_of_an_authority_need_no_known_peers_and_no_home() {
+    let (files, client) = (folder("pem-files"), folder("pem-client"));
+    let [ca, cert, key] = certificates(&files);
+    let homeless = |arguments: &[&str]| {
+        let mut command = festina(arguments);
+        command.env_remove("XDG_CONFIG_HOME").env_remove("HOME").env_remove("APPDATA");
+        Running::start(command)
+    };
+    let mut listener = homeless(&["listen", "127.0.0.1:0", "--cert", &cert, "--key", &key]);
+    let line = listener.stderr_line();
+    let address = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next()).expect("an address");
+    let shown = run(&client, &["key", "--of", &cert], "");
+    assert_eq!(listener.stderr_line(), format!("encrypted, own key {}", shown.stdout.trim_end()));
+    let named = address.replace("127.0.0.1", "localhost");
+    for arguments in [&["send", &named, "--ca", &ca][..], &["send", address, "--ca", &ca, "--server-name", "localhost"]]
+    {
+        let mut sender = homeless(arguments);
+        sender.write("one\n");
+        let sent = sender.end();
+        assert_eq!((sent.code, sent.stderr.as_str()), (Some(0), ""), "{sent:?}");
+    }
+    let wrong = run(&client, &["send", address, "--ca", &ca], "one\n");
+    assert_eq!(wrong.code, Some(1), "{wrong:?}");
+    assert!(wrong.stderr.contains("127.0.0.1"), "it names the expected address: {}", wrong.stderr);
+    let unknown = homeless(&["send", address]).end();
+    assert!(unknown.code == Some(1) && unknown.stderr.contains("--fingerprint or --ca"), "{unknown:?}");
+    let keyless = homeless(&["listen", "127.0.0.1:0"]).end();
+    assert!(keyless.code == Some(1) && keyless.stderr.contains("--cert and --key"), "{keyless:?}");
+    let half = run(&client, &["listen", "127.0.0.1:0", "--cert", &cert], "");
+    assert_eq!(half.code, Some(2), "{half:?}");
+    let no_pem = run(&client, &["listen", "127.0.0.1:0", "--cert", &key, "--key", &key], "");
+    assert!(no_pem.code == Some(1) && no_pem.stderr.contains("key.pem"), "{no_pem:?}");
+}
+
+#[test]
+fn perf_measures_an_encrypted_path() {
+    let (server, client) = (folder("perf-server"), folder("perf-client"));
+    let mut serving = start(&server, &["perf", "-s", "-1", "-B", "127.0.0.1:0"]);
+    let address = loop {
+        let line = serving.stderr_line();
+        if let Some(address) = line.strip_prefix("measuring with any client that connects to ") {
+            break address.to_owned();
+        }
+        assert!(!line.is_empty(), "the server has ended");
+    };
+    let flags = ["--idle", "100ms", "-t", "300ms", "-P", "2", "--bidir"];
+    let measured = run(&client, &[&["perf", "-c", &address][..], &flags].concat(), "");
+    assert_eq!(measured.code, Some(0), "{measured:?}");
+    assert_eq!(measured.stderr.matches("for the first time").count(), 1, "{}", measured.stderr);
+    drop(serving);
+}
+
+#[test]
+fn the_exit_of_tunnels_admits_the_clients_that_are_allowed() {
+    let (server, client, stranger) = (folder("exit-server"), folder("exit-client"), folder("exit-stranger"));
+    let target = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    let target = target.to_string();
+    let exit_arguments = ["tunnel", "exit", "--listen", "127.0.0.1:0", "--to", &target];
+    let nameless = run(&server, &exit_arguments, "");
+    assert_eq!(nameless.code, Some(2), "{nameless:?}");
+    assert!(
+        nameless.stderr.contains("--allow SHA256") && nameless.stderr.contains("--allow-any"),
+        "{}",
+        nameless.stderr
+    );
+    let key = run(&client, &["key"], "");
+    let key = key.stdout.trim_end();
+    let strange_key = run(&stranger, &["key"], "").stdout.trim_end().to_owned();
+    let start_exit = |more: &[&str]| {
+        let mut exit = start(&server, &[&exit_arguments[..], more].concat());
+        let address = loop {
+            let line = exit.stderr_line();
+            if let Some(rest) = line.strip_prefix("tunnels to ") {
+                break rest.split(' ').next().expect("a word").to_owned();
+            }
+            assert!(!line.is_empty(), "the exit has ended");
+        };
+        (exit, address)
+    };
+    let enter = |home: &Path, exit: &str| start(home, &["tunnel", "udp", "--listen", "127.0.0.1:0", "--to", exit]);
+    let (mut exit, address) = start_exit(&["--allow", key]);
+    let mut entrance = enter(&client, &address);
+    while !entrance.stderr_line().contains(" leads to ") {}
+    drop(entrance);
+    let refused = enter(&stranger, &address).end();
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains(&format!("add --allow {strange_key}")), "{}", refused.stderr);
+    assert!(!exit.stderr_line().is_empty(), "the own key");
+    let told = exit.stderr_line();
+    assert!(told.contains(&format!("add --allow {strange_key}")), "{told}");
+    drop(exit);
+    let (_exit, address) = start_exit(&["--allow-any"]);
+    let mut entrance = enter(&stranger, &address);
+    while !entrance.stderr_line().contains(" leads to ") {}
 }

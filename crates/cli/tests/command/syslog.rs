@@ -94,13 +94,21 @@ fn lines_go_from_a_program_to_the_file_of_a_collector_also_after_its_rotation() 
     let folder = folder("syslog-way");
     let state = |name: &str| folder.join(name).display().to_string();
     let lines = folder.join("lines.log");
+    let before = format!("state = {:?}\ncollector = \"127.0.0.1:9\"\n[[input]]\nkind = \"stdin\"\n", state("relay"));
+    write(&folder, "before.toml", &before);
+    let key = syslog_in(&folder, &["relay", "before.toml", "--show-key"]);
+    assert_eq!(key.code, Some(0), "{key:?}");
+    let key = key.stdout.trim_end();
     let collect = format!(
-        "state = {:?}\nlisten = \"127.0.0.1:0\"\n[[output]]\nkind = \"file\"\npath = {lines:?}\n",
+        "state = {:?}\nlisten = \"127.0.0.1:0\"\n[[output]]\nkind = \"file\"\npath = {lines:?}\n[security]\n\
+         relays = [{key:?}]\n",
         state("collect")
     );
     write(&folder, "collect.toml", &collect);
     let collect_file = folder.join("collect.toml").display().to_string();
     let mut collector = Running::start(festina(&["syslog", "collect", &collect_file]));
+    let key = collector.stderr_line();
+    assert!(key.starts_with("encrypted, own key sha256:"), "{key}");
     let said = collector.stderr_line();
     let address = said.strip_prefix("the collector listens on ").unwrap_or_else(|| panic!("no address in {said:?}"));
     // A free port of a moment ago: the relay does not say which one it got.

@@ -4,12 +4,12 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 
-use crate::harness::{PATIENCE, Running, festina, run, run_with_input};
+use crate::harness::{PATIENCE, Running, festina, own_key, run, run_with_input};
 
 /// An exit that leads to `server`, an entrance of this kind that leads to it, and the entrance's address.
 fn tunnel(kind: &str, server: &str) -> (Running, Running, String) {
     let (exit, exit_address) = Running::start_server(
-        &["tunnel", "exit", "--listen", "127.0.0.1:0", "--to", server],
+        &["tunnel", "exit", "--listen", "127.0.0.1:0", "--to", server, "--allow", &own_key()],
         "tunnels to ",
         " lead to",
     );

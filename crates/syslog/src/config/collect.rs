@@ -10,8 +10,10 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::collector::FileOutput;
+use crate::keys::{Protection, Relays};
 use crate::tls::TlsClient;
 
+use super::security::RawCollectorSecurity;
 use super::text::{ConfigError, Text};
 use super::{CheckError, Network, check_address, identity, loopback};
 
@@ -28,6 +30,8 @@ pub struct CollectorConfig {
     pub outputs: Vec<OutputConfig>,
     /// Where `/metrics` and `/status` are served.
     pub metrics: Option<SocketAddr>,
+    /// How the associations with relays are protected.
+    pub security: Protection<Relays>,
 }
 
 /// A place for lines.
@@ -112,6 +116,7 @@ struct RawCollector {
     listen: Spanned<String>,
     allow: Option<Vec<Spanned<String>>>,
     metrics: Option<Spanned<String>>,
+    security: Option<Spanned<RawCollectorSecurity>>,
     output: Vec<Spanned<RawOutput>>,
 }
 
@@ -177,6 +182,7 @@ impl CollectorConfig {
                 None => None,
             },
             metrics: raw.metrics.as_ref().map(|address| loopback(&text, address)).transpose()?,
+            security: RawCollectorSecurity::read(&text, raw.security.as_ref())?,
             state: raw.state,
             outputs,
         })
@@ -192,6 +198,7 @@ impl CollectorConfig {
     pub fn check_files(&self) -> Result<(), CheckError> {
         check_address("listen", Some(self.listen))?;
         check_address("metrics", self.metrics)?;
+        self.security.check_files()?;
         self.outputs.iter().try_for_each(|output| match &output.place {
             OutputPlace::Forward(_, Some(client)) => Ok(client.config().map(drop)?),
             OutputPlace::File { path, .. } if Path::new(path).is_dir() => Err(CheckError::NoFile(path.into())),

@@ -197,3 +197,63 @@ fn a_check_refuses_what_is_not_there_and_ports_that_nothing_can_find() {
     let config = CollectorConfig::parse("c.toml", &text).expect("it can be read");
     assert!(config.check_files().expect_err("a folder").to_string().contains("not a regular file"));
 }
+
+#[test]
+fn relays_and_collectors_are_encrypted_unless_the_file_says_otherwise() {
+    use crate::keys::{Collectors, Relays};
+    let collector = "state = \"s\"\nlisten = \"127.0.0.1:1\"\n[[output]]\nkind = \"file\"\npath = \"l\"\n";
+    let (key, other) = ("ab".repeat(32), "00".repeat(32));
+    let fingerprint = key.parse().expect("64 digits");
+    fn encrypted<P>(peers: P) -> Protection<P> {
+        Protection::Encrypted { identity: None, peers }
+    }
+    for (security, expected) in [
+        ("", encrypted(Collectors::FirstUse)),
+        ("[security]\n", encrypted(Collectors::FirstUse)),
+        ("[security]\nplain = true\n", Protection::Plain),
+        (
+            &format!("[security]\ncollectors = [\"sha256:{key}\"]\n"),
+            encrypted(Collectors::Fingerprints(vec![fingerprint])),
+        ),
+        (
+            "[security]\nauthorities = \"ca\"\nname = \"n\"\n",
+            encrypted(Collectors::Authorities("ca".into(), Some("n".to_owned()))),
+        ),
+    ] {
+        let told = RelayConfig::parse("relay.toml", &format!("{SMALLEST}{security}")).expect("it is right");
+        assert_eq!(told.security, expected, "{security}");
+    }
+    for (security, expected) in [
+        ("", encrypted(Relays::Fingerprints(Vec::new()))),
+        ("[security]\nplain = true\n", Protection::Plain),
+        ("[security]\nrelays = \"any\"\n", encrypted(Relays::Any)),
+        (&format!("[security]\nrelays = [\"{key}\"]\n"), encrypted(Relays::Fingerprints(vec![fingerprint]))),
+        ("[security]\nauthorities = \"ca\"\n", encrypted(Relays::Authorities("ca".into()))),
+    ] {
+        let told = CollectorConfig::parse("collect.toml", &format!("{collector}{security}")).expect("it is right");
+        assert_eq!(told.security, expected, "{security}");
+    }
+    for (security, words) in [
+        ("certificate = \"a\"", "belong together"),
+        ("plain = true\ncollectors = [\"x\"]", "64 hexadecimal digits"),
+        (&format!("plain = true\ncollectors = [\"{other}\"]"), "excludes all other settings"),
+        (&format!("authorities = \"ca\"\ncollectors = [\"{other}\"]"), "not both"),
+        ("collectors = []", "no collector would be trusted"),
+        ("name = \"n\"", "name needs authorities"),
+        ("relays = []", "unknown key `relays`"),
+    ] {
+        let problem = refused(&format!("{SMALLEST}[security]\n{security}\n"));
+        assert!(problem.contains(words), "{security}: {problem}");
+    }
+    for (security, words) in [
+        ("relays = \"all\"", "or \"any\""),
+        ("relays = 1", "or \"any\""),
+        ("relays = [\"sha256:12\"]", "64 hexadecimal digits"),
+        ("plain = true\nrelays = \"any\"", "excludes all other settings"),
+        ("collectors = []", "unknown key `collectors`"),
+    ] {
+        let parsed = CollectorConfig::parse("collect.toml", &format!("{collector}[security]\n{security}\n"));
+        let problem = parsed.expect_err("it makes no sense").to_string();
+        assert!(problem.contains(words) && problem.starts_with("collect.toml:"), "{security}: {problem}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Garbage on the port of a collector beside a relay at work.
 
+use festina::security::{Security, Trust};
 use festina::{Config, ConnectOptions, Endpoint, Message};
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -55,10 +56,16 @@ async fn associate(endpoint: &Endpoint, collector: SocketAddr, random: &mut Xosh
 }
 
 /// Sends this much garbage within the time that the lines take. Returns how many associations there were.
-async fn litter(collector: SocketAddr, count: u64) -> u64 {
+async fn litter(mode: Mode, collector: SocketAddr, count: u64) -> u64 {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let socket = UdpSocket::bind(any_address()).expect("a socket");
-    let endpoint = Endpoint::bind(any_address(), Config::plain()).await.expect("a socket");
+    let config = match mode {
+        Mode::Encrypted => {
+            Config::default().with_security(Security::new().with_server_trust(Trust::deciding(|_| true)))
+        }
+        Mode::Plain => Config::plain(),
+    };
+    let endpoint = Endpoint::bind(any_address(), config).await.expect("a socket");
     let (begin, whole) = (Instant::now(), LINE_EVERY * u32::try_from(LINES).expect("small"));
     let mut associations = 0;
     for number in 0..count {
@@ -106,16 +113,27 @@ async fn delays(directory: &Directory, relay: &RunningRelay, begin: Instant) -> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn garbage_on_the_port_of_a_collector_keeps_no_line_from_it() {
+    for mode in MODES {
+        garbage_beside_a_relay(mode).await;
+    }
+}
+
+async fn garbage_beside_a_relay(mode: Mode) {
     let directory = Directory::new();
-    let collector = collector(&directory.0, any_address()).await;
-    let relay = relay(&directory.0, collector.local_addr()).await;
+    let collector = collector_in(mode, &directory.0, any_address()).await;
+    let relay = relay_in(mode, &directory.0, collector.local_addr()).await;
     until("the relay is connected", || relay.snapshot().paths.connected).await;
     let begin = Instant::now();
     let alone = delays(&directory, &relay, begin).await;
     let count = std::env::var("SYSLOG_GARBAGE").map_or(GARBAGE, |count| count.parse().expect("a number"));
-    let (beside, associations) = tokio::join!(delays(&directory, &relay, begin), litter(collector.local_addr(), count));
+    let (beside, associations) =
+        tokio::join!(delays(&directory, &relay, begin), litter(mode, collector.local_addr(), count));
     let p99 = |delays: &[Duration]| delays[delays.len() * 99 / 100];
-    println!("p99 {:?} alone, {:?} beside {count} pieces with {associations} associations", p99(&alone), p99(&beside));
+    println!(
+        "{mode:?}: p99 {:?} alone, {:?} beside {count} pieces with {associations} associations",
+        p99(&alone),
+        p99(&beside)
+    );
     let strangers = collector.snapshot().strangers;
     println!("{strangers:?}");
     assert!(associations * 2 > count / ASSOCIATION_ONE_IN && strangers.refused > 0, "{associations} {strangers:?}");

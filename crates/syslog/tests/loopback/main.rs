@@ -1,6 +1,7 @@
 //! A relay and a collector on real sockets and real files.
 
 mod garbage;
+mod keys;
 mod several;
 mod strangers;
 mod tls;
@@ -46,21 +47,58 @@ fn silent() -> Notice {
     Arc::new(|_: &str| {})
 }
 
+/// How the associations of a test are protected.
+#[derive(Clone, Copy, Debug)]
+enum Mode {
+    Encrypted,
+    Plain,
+}
+
+const MODES: [Mode; 2] = [Mode::Encrypted, Mode::Plain];
+
+impl Mode {
+    /// The last table of a collector's file.
+    fn of_collector(self) -> &'static str {
+        match self {
+            Self::Encrypted => "[security]\nrelays = \"any\"",
+            Self::Plain => "[security]\nplain = true",
+        }
+    }
+
+    /// The last table of a relay's file.
+    fn of_relay(self) -> &'static str {
+        match self {
+            Self::Encrypted => "",
+            Self::Plain => "[security]\nplain = true",
+        }
+    }
+}
+
 async fn collector(directory: &Path, listen: SocketAddr) -> RunningCollector {
+    collector_in(Mode::Encrypted, directory, listen).await
+}
+
+async fn relay(directory: &Path, to: SocketAddr) -> RunningRelay {
+    relay_in(Mode::Encrypted, directory, to).await
+}
+
+async fn collector_in(mode: Mode, directory: &Path, listen: SocketAddr) -> RunningCollector {
     let text = format!(
-        "state = {:?}\nlisten = \"{listen}\"\nmetrics = \"127.0.0.1:0\"\n[[output]]\nkind = \"file\"\npath = {:?}",
+        "state = {:?}\nlisten = \"{listen}\"\nmetrics = \"127.0.0.1:0\"\n[[output]]\nkind = \"file\"\npath = {:?}\n{}",
         directory.join("collect"),
-        directory.join("lines.log")
+        directory.join("lines.log"),
+        mode.of_collector()
     );
     let config = CollectorConfig::parse("collect.toml", &text).expect("the file is right");
     RunningCollector::start(config, silent()).await.expect("it starts")
 }
 
-async fn relay(directory: &Path, to: SocketAddr) -> RunningRelay {
+async fn relay_in(mode: Mode, directory: &Path, to: SocketAddr) -> RunningRelay {
     let text = format!(
         "state = {:?}\ncollector = \"{to}\"\nmetrics = \"127.0.0.1:0\"\n[[input]]\nkind = \"udp\"\nlisten = \"127.0.0.1:0\"\n\
-         [[input]]\nkind = \"tcp\"\nlisten = \"127.0.0.1:0\"\n[[rule]]\napp = \"chatty\"\ndrop = true\n",
-        directory.join("relay")
+         [[input]]\nkind = \"tcp\"\nlisten = \"127.0.0.1:0\"\n[[rule]]\napp = \"chatty\"\ndrop = true\n{}",
+        directory.join("relay"),
+        mode.of_relay()
     );
     let config = RelayConfig::parse("relay.toml", &text).expect("the file is right");
     RunningRelay::start(config, silent()).await.expect("it starts")
@@ -81,9 +119,15 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_of_all_inputs_reach_the_file_once_and_all_are_accounted_for() {
+    for mode in MODES {
+        lines_reach_the_file(mode).await;
+    }
+}
+
+async fn lines_reach_the_file(mode: Mode) {
     let directory = Directory::new();
-    let collector = collector(&directory.0, any_address()).await;
-    let relay = relay(&directory.0, collector.local_addr()).await;
+    let collector = collector_in(mode, &directory.0, any_address()).await;
+    let relay = relay_in(mode, &directory.0, collector.local_addr()).await;
     let (udp, tcp) = (relay.inputs()[0].expect("an address"), relay.inputs()[1].expect("an address"));
 
     let socket = UdpSocket::bind(any_address()).expect("a socket");
@@ -117,13 +161,19 @@ async fn lines_of_all_inputs_reach_the_file_once_and_all_are_accounted_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn important_lines_wait_on_disk_for_a_collector_and_outlive_the_relay() {
+    for mode in MODES {
+        important_lines_wait(mode).await;
+    }
+}
+
+async fn important_lines_wait(mode: Mode) {
     let directory = Directory::new();
-    let first_collector = collector(&directory.0, any_address()).await;
+    let first_collector = collector_in(mode, &directory.0, any_address()).await;
     let address = first_collector.local_addr();
     first_collector.stop().await;
 
     let lines = 3_000;
-    let first_relay = relay(&directory.0, address).await;
+    let first_relay = relay_in(mode, &directory.0, address).await;
     let mut stream = TcpStream::connect(first_relay.inputs()[1].expect("an address")).expect("it listens");
     for number in 0..lines {
         writeln!(stream, "<11>number {number}").expect("it is sent");
@@ -133,8 +183,8 @@ async fn important_lines_wait_on_disk_for_a_collector_and_outlive_the_relay() {
     let last = first_relay.stop(Duration::ZERO).await;
     assert!(last.adds_up() && last.spooled == lines, "{last:?}");
 
-    let second_relay = relay(&directory.0, address).await;
-    let second_collector = collector(&directory.0, address).await;
+    let second_relay = relay_in(mode, &directory.0, address).await;
+    let second_collector = collector_in(mode, &directory.0, address).await;
     until("all lines arrive", || second_relay.snapshot().delivered == lines).await;
     let last = second_relay.stop(PATIENCE).await;
     assert!(last.adds_up() && last.found == lines && last.spooled == 0, "{last:?}");

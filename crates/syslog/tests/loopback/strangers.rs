@@ -9,11 +9,12 @@ use super::*;
 /// The SCTP port of collectors.
 const PORT: u16 = 6_514;
 
-async fn collector_for(directory: &Path, allow: &str) -> RunningCollector {
+async fn collector_for(mode: Mode, directory: &Path, allow: &str) -> RunningCollector {
     let text = format!(
-        "state = {:?}\nlisten = \"127.0.0.1:0\"\nallow = [{allow:?}]\n[[output]]\nkind = \"file\"\npath = {:?}",
+        "state = {:?}\nlisten = \"127.0.0.1:0\"\nallow = [{allow:?}]\n[[output]]\nkind = \"file\"\npath = {:?}\n{}",
         directory.join("collect"),
-        directory.join("lines.log")
+        directory.join("lines.log"),
+        mode.of_collector()
     );
     let config = CollectorConfig::parse("collect.toml", &text).expect("the file is right");
     RunningCollector::start(config, silent()).await.expect("it starts")
@@ -28,9 +29,15 @@ async fn send_line(relay: &RunningRelay, line: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn relays_of_addresses_that_are_not_allowed_are_counted_and_not_answered() {
+    for mode in MODES {
+        a_relay_is_not_answered(mode).await;
+    }
+}
+
+async fn a_relay_is_not_answered(mode: Mode) {
     let directory = Directory::new();
-    let collector = collector_for(&directory.0, "192.0.2.0/24").await;
-    let relay = relay(&directory.0, collector.local_addr()).await;
+    let collector = collector_for(mode, &directory.0, "192.0.2.0/24").await;
+    let relay = relay_in(mode, &directory.0, collector.local_addr()).await;
     until("a handshake is counted", || collector.snapshot().strangers.not_allowed > 0).await;
     assert!(!relay.snapshot().paths.connected);
     let text = collector.snapshot().prometheus();
@@ -43,7 +50,7 @@ async fn relays_of_addresses_that_are_not_allowed_are_counted_and_not_answered()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_associations_shut_out_no_relay_of_their_address() {
     let directory = Directory::new();
-    let collector = collector_for(&directory.0, "127.0.0.1").await;
+    let collector = collector_for(Mode::Plain, &directory.0, "127.0.0.1").await;
     let endpoint = Endpoint::bind(any_address(), Config::plain()).await.expect("a socket");
     let options = ConnectOptions::default().peer_port(PORT);
     let mut silent = Vec::new();
@@ -52,7 +59,7 @@ async fn silent_associations_shut_out_no_relay_of_their_address() {
     }
     until("the oldest are ended", || collector.snapshot().strangers.replaced > 3_500).await;
     assert!(collector.snapshot().strangers.silent <= 256, "{:?}", collector.snapshot());
-    let relay = relay(&directory.0, collector.local_addr()).await;
+    let relay = relay_in(Mode::Plain, &directory.0, collector.local_addr()).await;
     send_line(&relay, "<11>an important line").await;
     assert_eq!(directory.output(), "<11>an important line\n");
     relay.stop(PATIENCE).await;

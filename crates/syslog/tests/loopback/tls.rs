@@ -15,7 +15,7 @@ use rustls::{ClientConnection, ServerConnection, StreamOwned};
 use super::{Directory, PATIENCE, any_address, collector, silent, until};
 
 /// Writes `ca.pem`, and a certificate with key for each name.
-fn certificates(directory: &Path, names: &[&str]) -> PathBuf {
+pub(crate) fn certificates(directory: &Path, names: &[&str]) -> PathBuf {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().expect("a key")).expect("an authority");
@@ -107,7 +107,8 @@ async fn lines_are_forwarded_over_tls_to_a_peer_that_is_believed() {
     });
     let text = format!(
         "state = {:?}\nlisten = \"127.0.0.1:0\"\n[[output]]\nkind = \"file\"\npath = {:?}\n[[output]]\nkind = \"forward\"\n\
-         to = \"{forwarded_to}\"\nauthorities = {authorities:?}\nname = \"logs.example\"\ncertificate = {:?}\nkey = {:?}\n",
+         to = \"{forwarded_to}\"\nauthorities = {authorities:?}\nname = \"logs.example\"\ncertificate = {:?}\nkey = {:?}\n\
+         [security]\nrelays = \"any\"\n",
         directory.0.join("collect"),
         directory.0.join("lines.log"),
         directory.0.join("collect.example.pem"),

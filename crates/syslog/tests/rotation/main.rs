@@ -35,7 +35,7 @@ fn a_process_of_the_other_test_is_a_relay_a_collector_or_a_writer() {
 fn configure(directory: &Path, output: &Path) -> std::net::SocketAddr {
     let (transport, metrics) = (free_address(), free_address());
     let collect = format!(
-        "state = {:?}\nlisten = \"{transport}\"\n[[output]]\nkind = \"file\"\npath = {output:?}",
+        "state = {:?}\nlisten = \"{transport}\"\n[[output]]\nkind = \"file\"\npath = {output:?}\n[security]\nrelays = \"any\"",
         directory.join("collect-state")
     );
     let relay = format!(

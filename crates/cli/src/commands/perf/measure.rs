@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use festina::{Association, Config, ConnectOptions, Endpoint, Message};
+use festina::{Association, Endpoint, Message};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -16,7 +16,7 @@ use super::tally::{Phase, Stream, Tally};
 use crate::commands::recording::Recording;
 use crate::commands::{next_message, say_goodbye};
 use crate::dial::Dialer;
-use crate::{output, signal};
+use crate::{keys, output, signal};
 
 /// The thin stream: a message of this size, this often.
 pub(super) const THIN_BYTES: usize = 100;
@@ -64,12 +64,11 @@ pub(super) struct Measured {
 pub(super) async fn run(
     plan: &Plan,
     addresses: Vec<SocketAddr>,
-    config: Config,
-    options: ConnectOptions,
+    client: keys::Client,
     recording: &Recording,
 ) -> Result<Measured> {
     let tally = Arc::new(Tally::default());
-    let ways = Ways { addresses, config, options, recording, endpoints: Vec::new() };
+    let ways = Ways { addresses, client, recording, endpoints: Vec::new() };
     let mut client = Client { plan, ways, tally, load: [Vec::new(), Vec::new()], tasks: JoinSet::new() };
     let mut began_at = None;
     let ended = tokio::select! {
@@ -97,15 +96,14 @@ pub(super) async fn run(
 struct Ways<'a> {
     /// The server's; from the first association on the one that has answered.
     addresses: Vec<SocketAddr>,
-    config: Config,
-    options: ConnectOptions,
+    client: keys::Client,
     recording: &'a Recording,
     endpoints: Vec<Endpoint>,
 }
 
 impl Ways<'_> {
     async fn connect(&mut self) -> Result<Association> {
-        let dialer = Dialer::new(self.config.clone(), self.options.clone());
+        let dialer = Dialer::new(self.client.clone());
         let dialled = dialer.connect(&self.addresses, |endpoint| self.recording.watch(endpoint)).await;
         self.endpoints.extend(dialer.endpoints().cloned());
         let (_, association) = dialled?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
+use festina::security::Fingerprint;
 use festina::{Association, Config, Message};
 use tokio::time::{Instant, interval, timeout};
 
@@ -12,7 +13,7 @@ use crate::address::{self, HostPort};
 use crate::commands::reception::Reception;
 use crate::commands::recording::Recording;
 use crate::commands::{next_message, say_goodbye};
-use crate::{output, signal};
+use crate::{keys, output, signal};
 
 /// How associations are received. A client makes all its associations before it loads any. More at the same time are refused: each may ask
 /// for all that this machine can send.
@@ -29,12 +30,18 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Serves until interrupted, or once until the first client has left.
-pub(super) async fn run(listen: &HostPort, config: Config, once: bool, recording: &Recording) -> Result<()> {
+pub(super) async fn run(
+    listen: &HostPort,
+    (config, fingerprint): (Config, Option<Fingerprint>),
+    once: bool,
+    recording: &Recording,
+) -> Result<()> {
     let endpoint = address::bind_to_listen(listen, config).await?;
     recording.watch(&endpoint);
     let listener = endpoint.listen(festina::DEFAULT_SCTP_PORT)?;
     let interruption = signal::interruption();
     output::notice(&format!("measuring with any client that connects to {}", endpoint.local_addr()));
+    keys::show(fingerprint);
     tokio::select! {
         () = RECEPTION.attend(&listener, once, serve) => {}
         () = interruption => {}

@@ -14,6 +14,7 @@ use festina_emulate::UdpProxy;
 use festina_netsim::{LinkConfig, LossModel, QueueLimit};
 use festina_syslog::collect::RunningCollector;
 use festina_syslog::config::{CollectorConfig, RelayConfig};
+use festina_syslog::keys::{Collectors, Protection};
 use festina_syslog::line::Severity;
 use festina_syslog::relay::RunningRelay;
 use festina_syslog::snapshot::RelaySnapshot;
@@ -136,8 +137,10 @@ fn any_address() -> SocketAddr {
 }
 
 async fn start_collector(directory: &Path) -> Result<RunningCollector> {
+    let key = Protection::<Collectors>::default().fingerprint(&directory.join("relay"))?.context("there is a key")?;
     let text = format!(
-        "state = {:?}\nlisten = \"127.0.0.1:0\"\n[[output]]\nkind = \"file\"\nformat = \"json\"\npath = {:?}",
+        "state = {:?}\nlisten = \"127.0.0.1:0\"\n[[output]]\nkind = \"file\"\nformat = \"json\"\npath = {:?}\n\
+         [security]\nrelays = [\"{key}\"]",
         directory.join("collect"),
         directory.join("lines.log")
     );

@@ -10,7 +10,7 @@ use super::{ExitArgs, Kind, tcp, udp};
 use crate::address::{self, HostPort};
 use crate::commands::reception::Reception;
 use crate::commands::say_goodbye;
-use crate::{output, signal};
+use crate::{keys, output, signal};
 
 /// How associations are received.
 const RECEPTION: Reception<Kind> = Reception {
@@ -25,10 +25,12 @@ const RECEPTION: Reception<Kind> = Reception {
 pub(super) async fn run(arguments: ExitArgs) -> Result<()> {
     // An unknown name is better reported now than to the first client.
     arguments.to.resolve_all().await?;
-    let endpoint = address::bind_to_listen(&arguments.listen, arguments.recovery.config()).await?;
+    let (config, fingerprint) = arguments.admission.of_server(arguments.recovery.config())?;
+    let endpoint = address::bind_to_listen(&arguments.listen, config).await?;
     let listener = endpoint.listen(festina::DEFAULT_SCTP_PORT)?;
     let interruption = signal::interruption();
     output::notice(&format!("tunnels to {} lead to {}", endpoint.local_addr(), arguments.to));
+    keys::show(fingerprint);
     let (server, lifetime) = (Arc::new(arguments.to), arguments.lifetime);
     let serve = |association, kind| take_out(association, kind, server.clone(), lifetime);
     tokio::select! {
