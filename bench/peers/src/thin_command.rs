@@ -52,8 +52,8 @@ pub(crate) fn run(arguments: &ThinArguments) -> io::Result<()> {
         Some(folder) if arguments.render => fs::read_to_string(file(folder, "csv"))?,
         Some(folder) if !arguments.only.is_empty() && file(folder, "csv").exists() => {
             let old = record::from_csv(&fs::read_to_string(file(folder, "csv"))?).map_err(io::Error::other)?;
-            let all = record::merge(old, &measured(arguments), &contender::all()).map_err(io::Error::other)?;
-            record::to_csv(&all)
+            record::check_scale(&old, scale(arguments)).map_err(io::Error::other)?;
+            record::to_csv(&record::merge(old, &measured(arguments), &contender::all()))
         }
         _ => record::to_csv(&measured(arguments)),
     };
@@ -85,12 +85,15 @@ fn measured(arguments: &ThinArguments) -> Vec<Record> {
     let tasks = |interval| arguments.loss.iter().map(move |&loss_percent| task(interval, loss_percent));
     let intervals = arguments.iat.iter().map(|&interval_ms| Some(Duration::from_millis(interval_ms)));
     let tasks: Vec<Task> = intervals.chain([None]).flat_map(tasks).collect();
-    let scale = match (arguments.quick, arguments.long) {
+    let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = arguments.threads.unwrap_or_else(cores);
+    measure(&contenders, &tasks, scale(arguments), threads)
+}
+
+fn scale(arguments: &ThinArguments) -> Scale {
+    match (arguments.quick, arguments.long) {
         (true, _) => Scale { connections: 2, messages: 200, first_messages: 200 },
         (false, false) => Scale { connections: 20, messages: 1_000, first_messages: 12_000 },
         (false, true) => Scale { connections: 100, messages: 1_000, first_messages: 60_000 },
-    };
-    let cores = || thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = arguments.threads.unwrap_or_else(cores);
-    measure(&contenders, &tasks, scale, threads)
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::contender::Contender;
 use super::delays::Percentile;
-use super::run::{Outcome, Task};
+use super::run::{Outcome, Scale, Task};
 
 /// What one contender made of one task.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,22 +160,33 @@ pub fn from_csv(text: &str) -> Result<Vec<Record>, String> {
     lines.map(|line| Record::read(line).ok_or_else(|| format!("no record: {line}"))).collect()
 }
 
-/// Replaces those of the old records that have been measured again, and adds the others.
+/// Checks that records were measured at this scale, so that rows measured now may stand beside them. A contender whose connections failed has fewer
+/// messages than the others.
 ///
 /// # Errors
-/// The old records are of another number of messages.
-pub fn merge(old: Vec<Record>, new: &[Record], contenders: &[Contender]) -> Result<Vec<Record>, String> {
-    let is_first = |record: &Record| record.task.interval.is_none();
-    let differs = |new: &&Record| old.iter().any(|old| old.messages != new.messages && is_first(old) == is_first(new));
-    if let Some(record) = new.iter().find(differs) {
-        return Err(format!("the file's rows are not of {} messages: measure all of them, or none", record.messages));
+/// The scale of the records.
+pub fn check_scale(records: &[Record], scale: Scale) -> Result<(), String> {
+    for (is_first, messages) in [(false, scale.connections * scale.messages), (true, scale.first_messages)] {
+        let of_task = records.iter().filter(|record| record.task.interval.is_none() == is_first);
+        let most = of_task.map(|record| record.messages).max();
+        if let Some(most) = most.filter(|&most| most != messages) {
+            return Err(format!(
+                "the file's rows are of {most} messages, not of {messages}: measure all of them, or none"
+            ));
+        }
     }
+    Ok(())
+}
+
+/// Replaces those of the old records that have been measured again, and adds the others.
+#[must_use]
+pub fn merge(old: Vec<Record>, new: &[Record], contenders: &[Contender]) -> Vec<Record> {
     let is_new = |old: &Record| new.iter().any(|new| (&new.contender, new.task) == (&old.contender, old.task));
     let mut records: Vec<Record> = old.into_iter().filter(|old| !is_new(old)).collect();
     records.extend(new.iter().cloned());
     let place = |record: &Record| contenders.iter().position(|contender| contender.name == record.contender);
-    records.sort_by_key(|record| (is_first(record), record.task, place(record)));
-    Ok(records)
+    records.sort_by_key(|record| (record.task.interval.is_none(), record.task, place(record)));
+    records
 }
 
 #[cfg(test)]
@@ -220,9 +231,27 @@ mod tests {
         let new = vec![record(2, Some(10), 2.0), record(1, Some(10), 2.0)];
         let merged = merge(old.clone(), &new, &contenders);
         let [first, replaced, last] = <[Record; 3]>::try_from(old.clone()).expect("there are three");
-        assert_eq!(merged, Ok(vec![first, new[1].clone(), new[0].clone(), last]));
+        assert_eq!(merged, [first, new[1].clone(), new[0].clone(), last]);
         assert_ne!(replaced, new[0]);
-        let longer = [Record { messages: 20, ..new[0].clone() }];
-        assert!(merge(old, &longer, &contenders).is_err());
+    }
+
+    #[test]
+    fn rows_of_another_number_of_messages_are_refused_before_anything_is_measured_but_not_those_of_failed_connections()
+    {
+        let record = |interval, messages, failures: &str| Record {
+            contender: "a-stack".to_owned(),
+            task: Task { round_trip: Duration::from_millis(100), interval, loss_percent: 5 },
+            messages,
+            delivered: messages,
+            delay: Delay::default(),
+            cost: Cost::default(),
+            failures: failures.to_owned(),
+        };
+        let interval = Some(Duration::from_millis(10));
+        let old = [record(interval, 20, ""), record(interval, 17, "1 connections: it ended"), record(None, 30, "")];
+        let scale = Scale { connections: 2, messages: 10, first_messages: 30 };
+        assert_eq!(check_scale(&old, scale), Ok(()));
+        assert!(check_scale(&old, Scale { messages: 11, ..scale }).is_err_and(|error| error.contains("20 messages")));
+        assert!(check_scale(&old, Scale { first_messages: 20, ..scale }).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! §6.3: RTT, RTO and T3-rtx, seen through the times of retransmissions.
 
-use festina_sctp::{Event, Message};
+use festina_sctp::{ClosedReason, Event, Message};
 use festina_units::Duration;
 
 use super::packet::cookie_echo;
@@ -227,6 +227,28 @@ fn s6_3_3_e2_each_timeout_doubles_the_rto_up_to_rto_max() {
         assert_eq!(peer.take_tsns(), [[1]]);
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60, 60]);
+}
+
+/// ETSI TS 102 369, RT 11-3, has two addresses, whose RTOs double apart; with one, one RTO doubles, and the tenth retransmission is the last.
+#[test]
+fn s6_3_3_e2_etsi_rt_i_11_3_with_one_address_doubles_to_the_end() {
+    let mut settings = config();
+    (settings.timers.rto_initial, settings.timers.rto_max) = (ms(100), ms(800));
+    (settings.mechanisms.normal.rto_min, settings.mechanisms.thin.rto_min) = (ms(100), ms(100));
+    settings.retries.unreachable_after_min = Duration::ZERO;
+    let mut peer = Peer::serving(settings, &init_ack());
+    peer.send("1");
+    peer.take();
+    for pause_ms in [100, 200, 400, 800, 800, 800, 800, 800, 800, 800] {
+        assert_eq!(peer.wait_for_packet(), ms(pause_ms));
+        assert_eq!(peer.take_tsns(), [[1]]);
+    }
+    peer.wait(ms(799));
+    assert_eq!(peer.closed(), None);
+    peer.wait(ms(1));
+    assert_eq!(peer.closed(), Some(&ClosedReason::PeerUnreachable));
+    peer.wait(Duration::from_secs(600));
+    peer.nothing_sent();
 }
 
 #[test]
