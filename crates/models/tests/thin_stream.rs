@@ -122,7 +122,7 @@ fn the_truth_adds_up_to_what_the_core_counts() {
     for &profile in Profile::all() {
         for delay_ms in [0, 200] {
             let every_packets = if delay_ms == 0 { 1 } else { 2 };
-            let sack = SackPolicy { delay: Duration::from_millis(delay_ms), every_packets };
+            let sack = SackPolicy { delay: Duration::from_millis(delay_ms), every_packets, ..SackPolicy::default() };
             let records = Scenario { sack, seconds: 30, ..Scenario::compare(profile) }.run();
             for record in &records {
                 assert_adds_up(record);
@@ -163,7 +163,7 @@ fn assert_adds_up(record: &AssociationRecord) {
 #[test]
 fn without_loss_and_sack_delay_nothing_is_sent_again_and_every_message_takes_the_way_only() {
     for &profile in Profile::all() {
-        let sack = SackPolicy { delay: Duration::ZERO, every_packets: 1 };
+        let sack = SackPolicy { delay: Duration::ZERO, every_packets: 1, ..SackPolicy::default() };
         let records = Scenario { sack, loss: LossModel::None, associations: 3, ..Scenario::compare(profile) }.run();
         assert!(delays_ms(&records).iter().all(|&delay| delay == 50), "{}", profile.name());
         assert!(

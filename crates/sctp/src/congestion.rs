@@ -1,31 +1,39 @@
-//! Congestion control: the congestion window and pacing.
+//! Congestion control: the congestion window and pacing, and the trait by which a program brings a controller of its own.
 //!
 //! All quantities are bytes of DATA chunks, including header and padding (RFC 9260 §7.2). A controller receives bytes, times and round-trip times; it
 //! knows nothing of TSNs, timers or packets.
 //!
+//! The public part is unstable until a second user has implemented it: minor versions may change it.
+//!
 //! | module | responsibility |
 //! |---|---|
-//! | [`rfc9260`] | the standard's window (RFC 9260 §7.2) |
-//! | [`cubic`] | CUBIC (RFC 9438), and window validation |
-//! | [`curve`] | CUBIC's growth between two reductions |
-//! | [`hystart`] | end of the first slow start before a loss (RFC 9406) |
-//! | [`reduction`] | the transition to a smaller window |
-//! | [`pacer`] | when the next packet may be sent |
+//! | `rfc9260` | the standard's window (RFC 9260 §7.2) |
+//! | `cubic` | CUBIC (RFC 9438), and window validation |
+//! | `curve` | CUBIC's growth between two reductions |
+//! | `hystart` | end of the first slow start before a loss (RFC 9406) |
+//! | `reduction` | the transition to a smaller window |
+//! | `pacer` | when the next packet may be sent |
+//! | `custom` | controllers from outside this crate |
 
 mod cubic;
 mod curve;
+mod custom;
 mod hystart;
 mod pacer;
 mod reduction;
 mod rfc9260;
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use festina_units::{Duration, Instant};
 
 use crate::config::CongestionControl;
 pub(crate) use cubic::Cubic;
-use pacer::{Pacer, PacingRate};
+use custom::Custom;
+pub use custom::{CustomController, NewPath};
+use pacer::Pacer;
+pub use pacer::PacingRate;
 pub(crate) use rfc9260::Rfc9260;
 
 /// Congestion control of one path. One variant per algorithm, so that a path owns it without an allocation.
@@ -35,6 +43,8 @@ pub(crate) enum Congestion {
     Rfc9260(Rfc9260),
     /// RFC 9438, paced.
     Cubic(Cubic),
+    /// From outside this crate.
+    Custom(Box<Custom>),
 }
 
 impl Congestion {
@@ -45,12 +55,11 @@ impl Congestion {
             CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(pmdcs, initial_window_bytes)),
             CongestionControl::Rfc4960 => Self::Rfc9260(Rfc9260::of_2007(pmdcs, initial_window_bytes)),
             CongestionControl::Cubic => Self::Cubic(Cubic::new(pmdcs)),
+            CongestionControl::Custom(controller) => {
+                let path = NewPath { packet_bytes: pmdcs, initial_window_bytes };
+                Self::Custom(Box::new(Custom::new(controller, path)))
+            }
         }
-    }
-
-    /// Returns whether packets are paced, so that no limit on bursts is needed.
-    pub(crate) fn is_paced(&self) -> bool {
-        matches!(self, Self::Cubic(_))
     }
 
     /// A packet with `bytes` more of DATA was sent; `in_flight` is the new total.
@@ -80,17 +89,11 @@ impl Congestion {
         }
     }
 
-    /// The association is idle: releases memory that is not worth keeping.
-    pub(crate) fn give_back_memory(&mut self) {
-        if let Self::Cubic(controller) = self {
-            controller.give_back_memory();
-        }
-    }
-
     fn pacer(&self) -> Option<&Pacer> {
         match self {
             Self::Rfc9260(_) => None,
             Self::Cubic(controller) => controller.pacer(),
+            Self::Custom(custom) => Some(custom.pacer()),
         }
     }
 
@@ -98,6 +101,7 @@ impl Congestion {
         match self {
             Self::Rfc9260(_) => None,
             Self::Cubic(controller) => controller.pacer_mut(),
+            Self::Custom(custom) => Some(custom.pacer_mut()),
         }
     }
 }
@@ -109,6 +113,7 @@ impl Deref for Congestion {
         match self {
             Self::Rfc9260(controller) => controller,
             Self::Cubic(controller) => controller,
+            Self::Custom(custom) => custom.controller(),
         }
     }
 }
@@ -118,6 +123,7 @@ impl DerefMut for Congestion {
         match self {
             Self::Rfc9260(controller) => controller,
             Self::Cubic(controller) => controller,
+            Self::Custom(custom) => custom.controller_mut(),
         }
     }
 }
@@ -127,72 +133,100 @@ pub(crate) fn small(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// The interface of congestion controllers.
-pub(crate) trait Controller {
-    /// The congestion window.
+/// A congestion controller of one path.
+///
+/// The core calls [`on_sent`](Self::on_sent), [`on_ack`](Self::on_ack) and the other events in the order in which they happen, and asks
+/// [`allows`](Self::allows) before each packet with DATA. The packet that a loss or a timeout calls for, retransmissions on a thin stream and probes
+/// are sent without asking.
+///
+/// `allows(0)` must be true, or nothing is sent.
+///
+/// Unstable until a second user has implemented it: minor versions may change it.
+pub trait Controller: fmt::Debug + Send + Sync {
+    /// Returns the congestion window in bytes.
     fn cwnd(&self) -> usize;
 
-    /// The slow-start threshold; `usize::MAX` before the first reduction.
+    /// Returns the slow-start threshold in bytes; `usize::MAX` before the first reduction.
     fn ssthresh(&self) -> usize;
 
-    /// Returns whether a packet may leave now. A packet that may leave may also be filled up, so the flight ends below
-    /// cwnd + PMDCS (RFC 9260 §6.1 rule B).
+    /// Returns whether a packet may be sent while `in_flight` bytes are outstanding and not known to be lost. It may also be filled up, so the flight
+    /// ends below cwnd + PMDCS (RFC 9260 §6.1 rule B).
     fn allows(&self, in_flight: usize) -> bool;
 
-    /// How fast packets may leave, with this smoothed round-trip time. `None`: without pacing.
-    fn pacing_rate(&self, srtt: Duration) -> Option<PacingRate>;
+    /// Returns whether packets are paced. If not, the default, `Limits::burst_packets_max` limits the packets that one acknowledgement releases (RFC
+    /// 9260 §6.1 rule D). The answer must not change.
+    fn is_paced(&self) -> bool {
+        false
+    }
+
+    /// Returns the rate at which packets may be sent, given the smoothed round-trip time. `None`, the default, sets no limit.
+    fn pacing_rate(&self, srtt: Duration) -> Option<PacingRate> {
+        let _ = srtt;
+        None
+    }
 
     /// A packet with `bytes` more of DATA was sent; `in_flight` is the new total.
-    fn on_sent(&mut self, bytes: usize, in_flight: usize);
+    fn on_sent(&mut self, bytes: usize, in_flight: usize) {
+        let _ = (bytes, in_flight);
+    }
 
-    /// A SACK acknowledged something, or nothing. Heard before a loss that the same SACK reveals (RFC 9260 §7.2.4).
+    /// A SACK was processed; it may have acknowledged nothing new. Called before [`on_congestion`](Self::on_congestion) for a loss that the same SACK
+    /// reveals (RFC 9260 §7.2.4).
     fn on_ack(&mut self, ack: &Ack);
 
     /// The path is congested.
     fn on_congestion(&mut self, sign: CongestionSign);
 
     /// Fast recovery ended.
-    fn on_recovered(&mut self);
+    fn on_recovered(&mut self) {}
 
-    /// The last reduction had no cause: the window and its threshold are these again.
+    /// The last reduction was spurious: `cwnd` and `ssthresh` are the values before it, in bytes.
     fn undo(&mut self, cwnd: usize, ssthresh: usize);
 
-    /// New data follows after nothing was in flight for `idle`, while the retransmission timeout is `rto`.
-    fn on_idle(&mut self, now: Instant, idle: Duration, rto: Duration);
+    /// New data follows after nothing was in flight for `idle`, while the retransmission timeout is `rto` (RFC 9260 §7.2.1).
+    fn on_idle(&mut self, now: Instant, idle: Duration, rto: Duration) {
+        let _ = (now, idle, rto);
+    }
+
+    /// The association is idle: releases memory that is not worth keeping.
+    fn give_back_memory(&mut self) {}
 }
 
-/// Newly acknowledged data of a SACK.
+/// A processed SACK.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ack {
-    pub(crate) now: Instant,
-    /// Acknowledged for the first time, by the cumulative TSN or by a gap ack block.
-    pub(crate) bytes: usize,
-    /// In flight before the SACK, which shows whether cwnd or the application limited the sender.
-    pub(crate) in_flight_before: usize,
-    /// When the newest of the newly acknowledged chunks was sent.
-    pub(crate) sent_at: Option<Instant>,
+#[non_exhaustive]
+pub struct Ack {
+    /// When it was received.
+    pub now: Instant,
+    /// Bytes acknowledged for the first time, by the cumulative TSN or by a gap ack block.
+    pub bytes: usize,
+    /// Bytes in flight before the SACK, which show whether cwnd or the application limited the sender.
+    pub in_flight_before: usize,
+    /// When the newest of the newly acknowledged chunks was last sent.
+    pub sent_at: Option<Instant>,
     /// RTT sample of a chunk sent once.
-    pub(crate) rtt: Option<Duration>,
+    pub rtt: Option<Duration>,
     /// The smoothed round-trip time.
-    pub(crate) srtt: Option<Duration>,
-    /// Whether the sender was in fast recovery before the SACK came.
-    pub(crate) in_fast_recovery: bool,
+    pub srtt: Option<Duration>,
+    /// Whether the sender was in fast recovery before the SACK was received.
+    pub in_fast_recovery: bool,
     /// Whether the Cumulative TSN Ack Point moved.
-    pub(crate) cumulative_advanced: bool,
-    /// Whether nothing is outstanding any more.
-    pub(crate) all_acked: bool,
+    pub cumulative_advanced: bool,
+    /// Whether everything is acknowledged.
+    pub all_acked: bool,
 }
 
-/// Why the window is to become smaller.
+/// Why the window must shrink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CongestionSign {
+#[non_exhaustive]
+pub enum CongestionSign {
     /// A loss, the first of a fast recovery (RFC 9260 §7.2.4).
     Loss,
     /// T3-rtx expired (RFC 9260 §7.2.3).
     Timeout {
-        /// Nothing but the retransmission may leave until something is acknowledged.
+        /// Only the retransmission may be sent until something is acknowledged.
         one_packet: bool,
-        /// Fast recovery lasted: the window was reduced for the same losses before.
+        /// The sender was in fast recovery: the window was reduced for the same losses before.
         in_fast_recovery: bool,
     },
     /// The network marked a packet (RFC 3168), once per round trip.

@@ -7,7 +7,7 @@
 //! | [`wire`] | encoding and decoding of packets, chunks, parameters and error causes |
 //! | `send` | messages to chunks: buffer, scheduler, fragments, timers, packets |
 //! | `outstanding` | outstanding chunks by TSN, and the effects of acknowledgements on them |
-//! | `congestion` | the congestion window |
+//! | [`congestion`] | the congestion window, and the trait for controllers from outside |
 //! | `receive` | chunks to messages: TSNs, reassembly, order, SACK |
 //!
 //! Two endpoints connected by a loop:
@@ -60,7 +60,7 @@
 mod association;
 mod bounds;
 mod config;
-mod congestion;
+pub mod congestion;
 mod error;
 mod event;
 mod message;

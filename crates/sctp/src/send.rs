@@ -72,7 +72,7 @@ pub(crate) struct Sender {
     streams: OutboundStreams,
     ledger: Ledger,
     window: PeerWindow,
-    partial: Partial,
+    partial: Option<Box<Partial>>,
     /// The peer supports FORWARD-TSN, or I-FORWARD-TSN with I-DATA.
     forwards: bool,
     /// The peer passes over abandoned chunks that lie apart, too.
@@ -134,7 +134,7 @@ impl Sender {
             streams: OutboundStreams::new(outbound_streams),
             ledger: new_ledger(first_tsn),
             window: PeerWindow::new(peer_a_rwnd),
-            partial: Partial::default(),
+            partial: None,
             forwards: false,
             apart: false,
             framing: Framing::Data,
@@ -245,13 +245,14 @@ impl Sender {
 
     /// Abandoned messages of one stream, by policy.
     pub(crate) fn abandoned_on(&self, stream: StreamId) -> AbandonedStats {
-        self.partial.abandoned_on(stream)
+        self.partial.as_ref().map_or_else(Default::default, |partial| partial.abandoned_on(stream))
     }
 
     /// The streams: their number, the scheduler's values, and resets.
     pub(crate) fn streams(&mut self) -> Streams<'_> {
-        let Self { streams, buffer, ledger, partial, framing, .. } = self;
-        Streams { outbound: streams, buffer, ledger, forwarded: partial.forwarded(), framing: *framing }
+        let forwarded = self.partial.as_ref().map_or(0, |partial| partial.forwarded());
+        let Self { streams, buffer, ledger, framing, .. } = self;
+        Streams { outbound: streams, buffer, ledger, forwarded, framing: *framing }
     }
 
     /// Nothing queued and nothing outstanding: SHUTDOWN may go.
@@ -285,7 +286,7 @@ impl Sender {
             chunks_lost,
             spurious,
             timeouts,
-            forward_tsns: self.partial.forward_tsns(),
+            forward_tsns: self.partial.as_ref().map_or(0, |partial| partial.forward_tsns()),
             ..stats.sent.clone()
         };
         let in_flight = self.ledger.in_flight();
@@ -303,7 +304,7 @@ impl Sender {
         gauges.send_buffer_bytes = self.buffer.used_bytes() as u64;
         gauges.messages_pending = self.buffer.pending_messages().into();
         gauges.thin = repair.is_thin();
-        stats.abandoned = self.partial.abandoned();
+        stats.abandoned = self.partial.as_ref().map_or_else(Default::default, |partial| partial.abandoned());
     }
 
     /// The association has ended: abandons every unacknowledged message. The caller [stops](SendPath::stop) the paths.
@@ -331,7 +332,9 @@ impl Sender {
         for (id, reason) in failed {
             events.push_abandoned(id, reason, reason == AbandonReason::UnacknowledgedAtEnd);
         }
-        self.partial.clear();
+        if let Some(partial) = &mut self.partial {
+            partial.clear();
+        }
         self.streams.forget_resets();
         self.window.opened();
     }
@@ -366,7 +369,7 @@ impl Sender {
     /// Returns whether the message in front must not be sent any more.
     #[inline]
     fn front_is_stale(&self, now: Instant) -> bool {
-        let may_be_stale = self.partial.is_used() || self.streams.may_refuse();
+        let may_be_stale = !self.buffer.is_empty() && (self.partial.is_some() || self.streams.may_refuse());
         may_be_stale && self.buffer.front_stale(now, self.streams.count()).is_some()
     }
 
@@ -401,14 +404,16 @@ impl Sender {
     /// Abandons messages whose lifetime has ended, and those that would exceed their retransmissions. Returns whether there were any.
     #[inline]
     fn abandon_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
-        let may_be_over = self.partial.is_used() || self.ledger.lost().chunks > 0;
+        let may_be_over = self.partial.is_some() || self.ledger.lost().chunks > 0;
         may_be_over && self.abandoning().give_up_what_is_over(now, path, events)
     }
 
     /// Messages were abandoned: reports the free space, and decides whether a FORWARD-TSN is needed.
     fn gave_up(&mut self, now: Instant, path: &SendPath, events: &mut Events) {
         self.report_room(events);
-        self.partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), false);
+        if let Some(partial) = &mut self.partial {
+            partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), false);
+        }
     }
 
     /// Messages were abandoned: reports the free space.

@@ -5,6 +5,7 @@
 //! - [`ratchet`]: limits, and the listed exceptions that may only shrink;
 //! - [`source`]: what a Rust file must and must not contain;
 //! - [`structure`]: the structure of the sender in figures;
+//! - [`passage`]: which functions a message and its acknowledgement enter, in a copy of the core that reports it;
 //! - [`text`]: words that no file may contain;
 //! - [`prose`]: phrases that make English sound translated;
 //! - [`links`]: relative links of Markdown files and their anchors;
@@ -26,6 +27,7 @@ pub mod dependencies;
 pub mod links;
 pub mod measure;
 pub mod metadata;
+pub mod passage;
 pub mod prose;
 pub mod ratchet;
 pub mod source;

@@ -14,6 +14,19 @@ pub struct Measures {
     pub functions: BTreeMap<String, usize>,
     /// Number of fields by the path of the struct in the file.
     pub structs: BTreeMap<String, usize>,
+    /// Where the bodies of functions begin, but for those that may run while the program is compiled.
+    pub bodies: Vec<Body>,
+}
+
+/// The body of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body {
+    /// The line of its opening brace, from 1.
+    pub line: usize,
+    /// The characters in front of that in its line.
+    pub column: usize,
+    /// The path of the function in the file.
+    pub name: String,
 }
 
 /// Measures the text of a Rust file.
@@ -85,6 +98,10 @@ impl Walk {
     fn function(&mut self, signature: &syn::Signature, block: &syn::Block) {
         let first = signature.fn_token.span.start().line;
         let last = block.brace_token.span.close().end().line;
+        if signature.constness.is_none() {
+            let LineColumn { line, column } = block.brace_token.span.open().start();
+            self.measures.bodies.push(Body { line, column, name: self.name(&signature.ident) });
+        }
         let lines = self.measures.functions.entry(self.name(&signature.ident)).or_default();
         *lines = (*lines).max(last + 1 - first);
     }

@@ -21,7 +21,7 @@ const SENDER: &str = "crates/sctp/src/send";
 const OWNERS: [&str; 3] = ["Association", "Repair", "Sender"];
 
 /// The methods of a controller that change it and not the window.
-const LEAVE_THE_WINDOW: [&str; 1] = ["on_sent"];
+const LEAVE_THE_WINDOW: [&str; 2] = ["give_back_memory", "on_sent"];
 
 /// What is counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,11 @@
 //! Applies the rules of the house to the repository.
 
+use std::path::Path;
 use std::sync::LazyLock;
 
 use festina_tidy::measure::{Measures, measure};
 use festina_tidy::metadata::Graph;
+use festina_tidy::passage::{Passage, passages};
 use festina_tidy::ratchet::{Limit, Sizes, check, exceptions};
 use festina_tidy::structure::{Owner, Structure};
 use festina_tidy::tree::{File, files, root};
@@ -146,6 +148,21 @@ fn who_shares_private_fields_only_becomes_fewer() {
         |count: fn(&Owner) -> usize| owners.iter().map(|(name, owner)| ((*name).to_owned(), count(owner))).collect();
     hold("files with functions of it", 0, "impl_files", &sizes(|owner| owner.functions.len()));
     hold("functions", 0, "impl_functions", &sizes(|owner| owner.functions.values().sum()));
+}
+
+#[test]
+fn a_message_and_its_acknowledgement_pass_ever_fewer_files() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("passage");
+    let passages = passages(&FILES, include_str!("passage/walk.rs"), &folder).expect("the core runs");
+    for (event, passage) in &passages {
+        println!("{event}: {:#?}, again {:?}", passage.files("crates/sctp/src/"), passage.entered_again("Sender"));
+    }
+    let sizes = |count: fn(&Passage) -> usize| {
+        passages.iter().map(|(event, passage)| (event.clone(), count(passage))).collect()
+    };
+    hold("files passed", 0, "files_passed", &sizes(|passage| passage.files("crates/sctp/src/").len()));
+    let again = |passage: &Passage| passage.entered_again("Sender").len();
+    hold("functions of the sender entered again", 0, "entered_again", &sizes(again));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use festina_units::{Duration, Instant};
 use super::control::{Due, Reply};
 use super::cookie::{Bearer, Cookie, CookieVerdict, PROLONGED_MAX, PeerParameters, Tags, TieTags, first_tsn};
 use super::negotiation::{AddressFilter, Extensions, InitFault, InitKind, PeerInit, new_addresses};
+use super::output::header_to;
 use super::retry::RetryTimer;
 use super::state::State;
 use super::{Association, Context, Ports, Purpose};
@@ -237,7 +238,7 @@ impl Association {
         self.tags.peer = peer_tag;
         let PeerParameters { extensions, addresses, .. } = *parameters;
         let (first_tsn, buffer_bytes) = (parameters.first_tsn.0, parameters.a_rwnd);
-        self.peer = PeerTraits { extensions, addresses, first_tsn, buffer_bytes, ..self.peer };
+        self.peer = PeerTraits { extensions, agreed, addresses, first_tsn, buffer_bytes, ..self.peer };
         self.streams = Streams { outbound, inbound };
         self.sender.agree(framing, agreed.forwards(), agreed.forwards_apart());
         let path = &mut self.paths.pick_mut().sending;
@@ -350,6 +351,8 @@ pub(super) struct Streams {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PeerTraits {
     pub(super) extensions: Extensions,
+    /// The extensions that both sides have announced; none before the handshake.
+    pub(super) agreed: Extensions,
     pub(super) addresses: AddressFilter,
     /// A handshake with it was completed.
     pub(super) answered: bool,
@@ -394,11 +397,6 @@ fn negotiated_streams(limits: &Limits, peer: &PeerParameters) -> (u16, u16) {
 /// The longest cookie that can be echoed: COOKIE ECHO must be the first chunk of its packet (RFC 9260 §5.1).
 pub(super) fn cookie_bytes_max(limits: &Limits) -> usize {
     (limits.packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES) & !3).saturating_sub(CHUNK_HEADER_BYTES)
-}
-
-/// The header of a packet to the peer.
-pub(super) fn header_to(ports: Ports, verification_tag: u32) -> CommonHeader {
-    CommonHeader { source_port: ports.local, destination_port: ports.peer, verification_tag }
 }
 
 fn own_init<'a>(config: &Config, tag: u32, first_tsn: Tsn, parameters: &'a [Parameter<'a>]) -> InitOut<'a> {

@@ -8,8 +8,9 @@ use festina_units::{EcnCodepoint, Instant};
 use super::Association;
 use super::cause_info;
 use super::control::{ECHO_BYTES_MAX, Reply};
-use super::handshake::{header_to, lone_packet};
+use super::handshake::lone_packet;
 use super::negotiation::Extensions;
+use super::output::header_to;
 use super::state::State;
 use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
 use crate::event::Event;
@@ -139,7 +140,9 @@ impl Association {
     fn check_source(&self, source: IpAddr, first: &Chunk<'_>) -> Result<(), PacketDropped> {
         let is_open =
             matches!(self.state, State::CookieWait { .. }) || matches!(first, Chunk::Init(_) | Chunk::CookieEcho(_));
-        if is_open || self.peer.addresses.contains(source) { Ok(()) } else { Err(PacketDropped::WrongAddress) }
+        // Most packets come from where this side sends to.
+        let is_known = || self.paths.pick().remote.ip() == source || self.peer.addresses.contains(source);
+        if is_open || is_known() { Ok(()) } else { Err(PacketDropped::WrongAddress) }
     }
 
     /// The rules of RFC 9260 §8.5 and §8.5.1, which depend on the first chunk.
@@ -208,7 +211,7 @@ impl Association {
             Chunk::ForwardTsn(forward) => return Ok(self.handle_forward_tsn(arrival, Skip::Plain(forward))),
             Chunk::IForwardTsn(forward) => return Ok(self.handle_forward_tsn(arrival, Skip::Interleaved(forward))),
             Chunk::EnhancedForwardTsn(forward) => return Ok(self.handle_forward_tsn(arrival, Skip::Enhanced(forward))),
-            Chunk::NrSack(sack) if !self.agreed().contains(Extensions::NR_SACK) => {
+            Chunk::NrSack(sack) if !self.peer.agreed.contains(Extensions::NR_SACK) => {
                 return Ok(self.handle_unknown(&sack.as_unknown()));
             }
             Chunk::NrSack(sack) => {
@@ -219,7 +222,7 @@ impl Association {
                     self.acknowledge(now, Acknowledgement { non_renegable, ..Acknowledgement::sack(&merged) });
                 }
             }
-            Chunk::ReConfig(chunk) if !self.agreed().contains(Extensions::RE_CONFIG) => {
+            Chunk::ReConfig(chunk) if !self.peer.agreed.contains(Extensions::RE_CONFIG) => {
                 return Ok(self.handle_unknown(&chunk.as_unknown()));
             }
             Chunk::ReConfig(chunk) => {
@@ -228,7 +231,7 @@ impl Association {
                 }
             }
             // Without agreement on ECN these chunks are of unknown type, which ends the packet (RFC 9260 §3.2).
-            Chunk::Ecne(_) | Chunk::Cwr(_) if !self.agreed().contains(Extensions::ECN) => return Ok(Rest::Skip),
+            Chunk::Ecne(_) | Chunk::Cwr(_) if !self.peer.agreed.contains(Extensions::ECN) => return Ok(Rest::Skip),
             Chunk::Ecne(tsn) => self.handle_ecne(arrival, *tsn),
             Chunk::Cwr(tsn) => self.handle_cwr(*tsn),
             Chunk::Unknown(unknown) => return Ok(self.handle_unknown(unknown)),
@@ -249,7 +252,7 @@ impl Association {
     }
 
     fn handle_i_data(&mut self, arrival: &mut Arrival<'_>, data: &IData<'_>) -> Rest {
-        if self.agreed().framing() != Framing::IData {
+        if self.peer.agreed.framing() != Framing::IData {
             return self.handle_unknown(&data.as_unknown());
         }
         let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) else {
@@ -263,7 +266,7 @@ impl Association {
     /// is also accepted from a peer that has announced FORWARD-TSN alone: Linux sends it without listing it, and abandoned messages would
     /// otherwise block their streams.
     fn handle_forward_tsn(&mut self, arrival: &mut Arrival<'_>, skip: Skip<'_>) -> Rest {
-        let agreed = self.agreed();
+        let agreed = self.peer.agreed;
         let interleaves = agreed.framing() == Framing::IData;
         let has_agreed = match skip {
             Skip::Plain(_) => agreed.contains(Extensions::FORWARD_TSN),
@@ -289,11 +292,6 @@ impl Association {
             }
         }
         Rest::Continue
-    }
-
-    /// The extensions that both sides have announced; none before the handshake.
-    pub(super) fn agreed(&self) -> Extensions {
-        Extensions::own(self.context.config()).common(self.peer.extensions)
     }
 
     /// Applies the outcome of a DATA or I-DATA chunk.
@@ -330,8 +328,12 @@ impl Association {
         if path.is_some_and(|path| path.answered(now)) {
             events.push(Event::PathReachable(true));
         }
-        self.advance_shutdown(now);
-        self.advance_reconfiguration(now);
+        if self.state.drains() {
+            self.advance_shutdown(now);
+        }
+        if self.control.reconfiguration.is_some() {
+            self.advance_reconfiguration(now);
+        }
     }
 
     fn violated(&mut self, ProtocolViolation(text): ProtocolViolation) {
@@ -390,7 +392,9 @@ impl Association {
             }
         }
         self.paths.of_source_mut(arrival.from).heard(arrival.now, arrival.from);
-        self.hear_while_shutting_down(arrival.now, arrival.had_data);
+        if matches!(self.state, State::ShutdownSent { .. }) {
+            self.hear_while_shutting_down(arrival.now, arrival.had_data);
+        }
     }
 }
 

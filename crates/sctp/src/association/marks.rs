@@ -28,7 +28,7 @@ pub(super) struct Marks {
 impl Association {
     /// The handshake is complete: if both ends support ECN, routers may mark data from the next packet on.
     pub(super) fn begin_marking(&mut self) {
-        if self.agreed().contains(Extensions::ECN) {
+        if self.peer.agreed.contains(Extensions::ECN) {
             self.paths.pick_mut().sending.begin_marking();
         }
     }
@@ -36,7 +36,7 @@ impl Association {
     /// A packet with data came. Whether it bears the network's mark is looked at here.
     #[inline]
     pub(super) fn note_mark(&mut self, arrival: &Arrival<'_>) {
-        if arrival.ecn == EcnCodepoint::CongestionExperienced && self.agreed().contains(Extensions::ECN) {
+        if arrival.ecn == EcnCodepoint::CongestionExperienced && self.peer.agreed.contains(Extensions::ECN) {
             self.marked_packet_came(arrival);
         }
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use festina_units::Duration;
 
 use super::cookie::PeerParameters;
-use crate::config::{Config, CongestionControl};
+use crate::config::Config;
 use crate::wire::{Cause, Framing, Init, Parameter, TypeList, UnknownParameter, chunk_type};
 
 /// Smallest receive window that an INIT or INIT ACK may offer.
@@ -60,8 +60,8 @@ impl Extensions {
     /// Partial reliability with I-DATA: I-FORWARD-TSN (RFC 8260).
     pub const I_FORWARD_TSN: Self = Self(64);
 
-    /// A private extension: this side paces its packets and counts acknowledged bytes, so one SACK may answer a batch of packets. A sender with a
-    /// burst limit (RFC 9260 §6.1 rule D) would slow down and does not announce it.
+    /// A private extension ([`SackPolicy::peer_batches`](crate::SackPolicy::peer_batches)): this side paces its packets and counts acknowledged bytes,
+    /// so one SACK may answer a batch of packets.
     pub const SPARSE_SACK: Self = Self(128);
 
     /// Festina's own: abandoned chunks that may lie apart are passed over together (E-FORWARD-TSN).
@@ -89,15 +89,12 @@ impl Extensions {
     /// Extensions that this side supports and announces.
     pub(crate) const fn own(config: &Config) -> Self {
         let interleaving = if config.interleaving { Self::I_DATA.0 | Self::I_FORWARD_TSN.0 } else { 0 };
-        let pacing = match config.congestion {
-            CongestionControl::Cubic => Self::SPARSE_SACK.0,
-            CongestionControl::Rfc9260 | CongestionControl::Rfc4960 => 0,
-        };
+        let sparse = if config.sack.peer_batches { Self::SPARSE_SACK.0 } else { 0 };
         let nr_sack = if config.partial_reliability.nr_sack { Self::NR_SACK.0 } else { 0 };
         let enhanced = if config.partial_reliability.enhanced_forward_tsn { Self::ENHANCED_FORWARD_TSN.0 } else { 0 };
         let checksum = if config.carrier.protected_by_dtls { Self::ZERO_CHECKSUM.0 } else { 0 };
         let ecn = if config.carrier.ecn { Self::ECN.0 } else { 0 };
-        Self(ecn | checksum | Self::FORWARD_TSN.0 | Self::RE_CONFIG.0 | nr_sack | enhanced | interleaving | pacing)
+        Self(ecn | checksum | Self::FORWARD_TSN.0 | Self::RE_CONFIG.0 | nr_sack | enhanced | interleaving | sparse)
     }
 
     /// What both sides support, and may use.
@@ -431,13 +428,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_sender_that_paces_announces_that_one_sack_may_answer_a_batch() {
-        let announces = |congestion| {
-            let config = Config { congestion, ..Config::default() };
-            Extensions::own(&config).contains(Extensions::SPARSE_SACK)
-        };
-        assert!(announces(CongestionControl::Cubic));
-        assert!(!announces(CongestionControl::Rfc9260));
+    fn no_private_extension_is_announced_unless_it_is_asked_for() {
+        let private = [Extensions::SPARSE_SACK, Extensions::ENHANCED_FORWARD_TSN];
+        let mut config = Config::default();
+        let announced = |config: &Config| private.map(|extension| Extensions::own(config).contains(extension));
+        assert_eq!(announced(&config), [false, false]);
+        config.sack.peer_batches = true;
+        assert_eq!(announced(&config), [true, false]);
     }
 
     #[test]

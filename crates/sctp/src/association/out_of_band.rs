@@ -16,8 +16,9 @@ use festina_units::{Duration, Instant};
 
 use super::control::Due;
 use super::cookie::{PeerParameters, Tags};
-use super::handshake::{fresh_tag, header_to, write_init};
+use super::handshake::{fresh_tag, write_init};
 use super::negotiation::{InitKind, PeerInit};
+use super::output::header_to;
 use super::retry::RetryTimer;
 use super::state::State;
 use super::{Association, Context, Ports, cookie};

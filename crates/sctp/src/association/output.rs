@@ -3,13 +3,18 @@
 use festina_units::{EcnCodepoint, Instant};
 
 use super::control::{Due, write_shutdown};
-use super::handshake::{header_to, write_init};
+use super::handshake::write_init;
 use super::negotiation::Extensions;
 use super::state::State;
-use super::{Association, Transmit};
+use super::{Association, Ports, Transmit};
 use crate::event::Event;
 use crate::send::Errand;
-use crate::wire::{ChunkOut, PacketBuilder};
+use crate::wire::{ChunkOut, CommonHeader, PacketBuilder};
+
+/// The header of a packet to the peer.
+pub(super) fn header_to(ports: Ports, verification_tag: u32) -> CommonHeader {
+    CommonHeader { source_port: ports.local, destination_port: ports.peer, verification_tag }
+}
 
 impl Association {
     /// Appends the next packet to `buffer`, if there is one to send now.
@@ -95,7 +100,7 @@ impl Association {
             let is_opening = self.control.is_set(Due::COOKIE_ECHO);
             let ecn = self.write_chunks(now, errand, &mut packet);
             let is_unchecked =
-                self.peer.out_of_band || !is_opening && self.agreed().contains(Extensions::ZERO_CHECKSUM);
+                self.peer.out_of_band || !is_opening && self.peer.agreed.contains(Extensions::ZERO_CHECKSUM);
             (if is_unchecked { packet.finish_unchecked() } else { packet.finish() }, ecn)
         }
     }
@@ -117,7 +122,9 @@ impl Association {
         if self.control.has_replies() {
             self.control.write_replies(packet);
         }
-        self.write_reconfiguration(now, packet);
+        if self.control.is_set(Due::RE_CONFIG) {
+            self.write_reconfiguration(now, packet);
+        }
         if let Some(marks) = self.control.marks() {
             marks.write_cwr(packet);
         }
@@ -133,8 +140,7 @@ impl Association {
             if let Some(marks) = self.control.marks() {
                 marks.write_ecne(packet);
             }
-            let agreed = Extensions::own(self.context.config()).common(self.peer.extensions);
-            receiver.write_sack(agreed.contains(Extensions::NR_SACK), packet);
+            receiver.write_sack(self.peer.agreed.contains(Extensions::NR_SACK), packet);
         }
         let mut ecn = EcnCodepoint::NotCapable;
         if data_may_follow {
@@ -150,11 +156,15 @@ impl Association {
             ecn = filled.ecn;
         }
         // The last message that SHUTDOWN or a reset waited for may just have expired unsent. Control chunks stand in front of DATA.
-        self.advance_reconfiguration(now);
-        if packet.is_empty() {
-            self.write_reconfiguration(now, packet);
+        if self.control.reconfiguration.is_some() {
+            self.advance_reconfiguration(now);
+            if packet.is_empty() && self.control.is_set(Due::RE_CONFIG) {
+                self.write_reconfiguration(now, packet);
+            }
         }
-        self.advance_shutdown(now);
+        if self.state.drains() {
+            self.advance_shutdown(now);
+        }
         self.write_shutdown_chunks(now, packet);
         if ends_handshake {
             // Marking starts after COOKIE ACK, so that a path that drops ECN-capable packets does not drop COOKIE ACK.

@@ -219,7 +219,7 @@ impl Association {
         if !matches!(self.state, State::Established) {
             return Err(ReconfigureError::NotEstablished);
         }
-        if !self.agreed().contains(Extensions::RE_CONFIG) {
+        if !self.peer.agreed.contains(Extensions::RE_CONFIG) {
             return Err(ReconfigureError::NotSupported);
         }
         match streams.iter().find(|stream| stream.0 >= count) {
@@ -274,11 +274,8 @@ impl Association {
         }
     }
 
-    /// Writes the request under way, if it is due.
+    /// Writes the request under way, which is due.
     pub(super) fn write_reconfiguration(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) {
-        if !self.control.is_set(Due::RE_CONFIG) {
-            return;
-        }
         let pending = self.control.reconfiguration.as_ref().and_then(|state| state.pending.as_ref());
         match pending.filter(|_| matches!(self.state, State::Established)) {
             Some(pending) if pending.request.write(pending.number, packet) => self.paths.pick_mut().asked(now),

@@ -4,7 +4,8 @@ use festina_units::{Duration, Instant};
 
 use super::Association;
 use super::control::Due;
-use super::handshake::{abort_packet, header_to, lone_packet};
+use super::handshake::{abort_packet, lone_packet};
+use super::output::header_to;
 use super::path::question_pause_max;
 use super::retry::RetryTimer;
 use super::state::{Drain, State};
@@ -116,11 +117,7 @@ impl Association {
 
     /// The peer is alive while SHUTDOWN is outstanding: restarts T2 (RFC 9260 §9.2). DATA is answered with SHUTDOWN and a SACK, which reports gaps
     /// and duplicates.
-    #[inline]
     pub(super) fn hear_while_shutting_down(&mut self, now: Instant, had_data: bool) {
-        if !matches!(self.state, State::ShutdownSent { .. }) {
-            return;
-        }
         let t2_anew = self.new_t2(now);
         if let State::ShutdownSent { t2, .. } = &mut self.state {
             *t2 = t2.restarted(t2_anew);

@@ -78,6 +78,12 @@ impl State {
         matches!(self, Self::Established | Self::ShutdownPending { .. } | Self::ShutdownReceived { .. })
     }
 
+    /// All data is to be acknowledged before SHUTDOWN or SHUTDOWN ACK (RFC 9260 §9.2).
+    #[inline]
+    pub(crate) fn drains(&self) -> bool {
+        matches!(self, Self::ShutdownPending { .. } | Self::ShutdownReceived { .. })
+    }
+
     /// DATA that comes is taken (RFC 9260 §6).
     #[inline]
     pub(crate) fn takes_data(&self) -> bool {

@@ -5,6 +5,8 @@ use core::str::FromStr;
 
 use thiserror::Error;
 
+use crate::congestion::CustomController;
+
 /// The congestion controller, which limits the bytes in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -16,10 +18,12 @@ pub enum CongestionControl {
     Rfc4960,
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406), paced, and with an initial window of ten packets (RFC 6928).
     Cubic,
+    /// A controller from outside this crate.
+    Custom(CustomController),
 }
 
 impl CongestionControl {
-    /// Returns all controllers, the standard first.
+    /// Returns all controllers of this crate, the standard first.
     pub fn all() -> &'static [Self] {
         &[Self::Rfc9260, Self::Rfc4960, Self::Cubic]
     }
@@ -30,6 +34,7 @@ impl CongestionControl {
             Self::Rfc9260 => "rfc9260",
             Self::Rfc4960 => "rfc4960",
             Self::Cubic => "cubic",
+            Self::Custom(controller) => controller.name(),
         }
     }
 }
@@ -49,7 +54,7 @@ impl FromStr for CongestionControl {
     }
 }
 
-/// Caller: the text names no [`CongestionControl`].
+/// Caller: the text names no [`CongestionControl`] of this crate.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown congestion control {text:?}, expected one of: {}", names())]
 pub struct UnknownCongestionControl {

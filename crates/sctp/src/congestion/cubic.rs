@@ -127,16 +127,6 @@ impl Cubic {
         Some(&mut self.history.as_mut()?.pacer)
     }
 
-    /// The association is idle: what only serves a running transfer is given back.
-    pub(super) fn give_back_memory(&mut self) {
-        let is_initial = self.cwnd() <= initial_window(self.pmdcs());
-        self.history.take_if(|history| is_initial && !history.curve.is_used());
-        if let Some(history) = &mut self.history {
-            history.before = None;
-            history.curve.end_epoch();
-        }
-    }
-
     fn pmdcs(&self) -> usize {
         self.pmdcs.into()
     }
@@ -247,6 +237,10 @@ impl Controller for Cubic {
         in_flight < self.cwnd() || self.reduction().is_some_and(|reduction| reduction.allows())
     }
 
+    fn is_paced(&self) -> bool {
+        true
+    }
+
     fn pacing_rate(&self, srtt: Duration) -> Option<PacingRate> {
         let gain = if self.cwnd < self.ssthresh { SLOW_START_GAIN } else { AVOIDANCE_GAIN };
         let per = srtt.saturating_mul(GAIN_DIVISOR);
@@ -334,6 +328,15 @@ impl Controller for Cubic {
             self.usage.forget();
             self.expire(now);
             self.cwnd = self.cwnd.max(small(self.floor()));
+        }
+    }
+
+    fn give_back_memory(&mut self) {
+        let is_initial = self.cwnd() <= initial_window(self.pmdcs());
+        self.history.take_if(|history| is_initial && !history.curve.is_used());
+        if let Some(history) = &mut self.history {
+            history.before = None;
+            history.curve.end_epoch();
         }
     }
 }

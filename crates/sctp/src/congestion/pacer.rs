@@ -15,13 +15,15 @@ const BURST_TIME: Duration = Duration::from_millis(2);
 /// Data sent per timer at high rates, as time at the rate. Linux's TCP sends as much (`sk_pacing_shift`).
 const QUANTUM: Duration = Duration::from_millis(1);
 
-/// Bytes per time.
+/// The rate at which packets may be sent: `bytes` in each `per`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PacingRate {
-    pub(crate) bytes: u64,
-    pub(crate) per: Duration,
-    /// The bytes of a full packet.
-    pub(crate) packet_bytes: usize,
+pub struct PacingRate {
+    /// Bytes of DATA chunks; 0 counts as 1.
+    pub bytes: u64,
+    /// The time that they take.
+    pub per: Duration,
+    /// Bytes of a full packet; up to ten packets may be sent at once.
+    pub packet_bytes: usize,
 }
 
 impl PacingRate {

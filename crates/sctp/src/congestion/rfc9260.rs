@@ -3,7 +3,6 @@
 use festina_recovery::early_fast_retransmit::window_after;
 use festina_units::{Duration, Instant};
 
-use super::pacer::PacingRate;
 use super::{Ack, CongestionSign, Controller, small};
 
 /// Max.Burst (RFC 4960 §15).
@@ -94,12 +93,6 @@ impl Controller for Rfc9260 {
         if self.one_packet { in_flight == 0 } else { in_flight < self.cwnd }
     }
 
-    fn pacing_rate(&self, _srtt: Duration) -> Option<PacingRate> {
-        None
-    }
-
-    fn on_sent(&mut self, _bytes: usize, _in_flight: usize) {}
-
     fn on_ack(&mut self, acked: &Ack) {
         if acked.bytes > 0 {
             self.one_packet = false;
@@ -139,8 +132,6 @@ impl Controller for Rfc9260 {
             }
         }
     }
-
-    fn on_recovered(&mut self) {}
 
     fn undo(&mut self, cwnd: usize, ssthresh: usize) {
         (self.cwnd, self.ssthresh) = (cwnd, ssthresh);

@@ -59,7 +59,9 @@ impl Sender {
             self.window.told(sack.a_rwnd);
         }
         self.window.handle_sack(self.ledger.first_tsn());
-        path.marking.acked(self.ledger.first_tsn());
+        if let Some(marking) = &mut path.marking {
+            marking.acked(self.ledger.first_tsn());
+        }
         let newest = digest.highest_acked;
         let of_window_probe = || Some(self.ledger.get(self.window.probe()?)?.path);
         let answered = newest.map(|newest| newest.path).or_else(of_window_probe);
@@ -94,7 +96,9 @@ impl Sender {
             self.gave_up(now, path, events);
             self.settle(now, path);
         }
-        self.partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), true);
+        if let Some(partial) = &mut self.partial {
+            partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), true);
+        }
         self.update_window(now, path);
         Ok(SackOutcome { answered })
     }
@@ -108,14 +112,14 @@ impl Sender {
         digest: &mut Digest,
         events: &mut Events,
     ) -> Result<bool, ProtocolViolation> {
-        let forwarded = self.partial.forwarded();
+        let forwarded = self.partial.as_ref().map_or(0, |partial| partial.forwarded());
         let (repair, view) = path.split(&self.buffer, &self.window);
         let terms = SackTerms { told_apart: self.apart.then_some(forwarded), ..repair.terms(now, &self.ledger, &view) };
         let Self { ledger, buffer, partial, counters, .. } = self;
         if !ledger.apply(acknowledgement.cumulative_tsn, digest)? {
             return Ok(false);
         }
-        let mut settling = Settling { now, buffer, partial, counters, events };
+        let mut settling = Settling { now, buffer, partial: partial.as_deref_mut(), counters, events };
         while let Some(piece) = ledger.settle_next(forwarded, digest) {
             settling.settle(piece);
         }
@@ -144,7 +148,7 @@ impl Sender {
 struct Settling<'s> {
     now: Instant,
     buffer: &'s mut SendBuffer,
-    partial: &'s mut Partial,
+    partial: Option<&'s mut Partial>,
     counters: &'s mut Counters,
     events: &'s mut Events,
 }
@@ -156,7 +160,7 @@ impl Settling<'_> {
         let Some(Left { id, fate }) = self.buffer.release(message, payload_bytes) else { return };
         let confirm = match fate {
             Fate::Plain => false,
-            Fate::Tracked => self.partial.forget(message),
+            Fate::Tracked => self.partial.as_mut().is_some_and(|partial| partial.forget(message)),
             Fate::Abandoned => return,
         };
         self.counters.messages_acked += 1;

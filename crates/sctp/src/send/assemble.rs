@@ -70,7 +70,8 @@ impl Sender {
         // A side that only receives is asked after each packet.
         let has_nothing = self.buffer.front().is_none() && self.ledger.lost().chunks == 0 && !path.repair.owes_packet();
         let order = if has_nothing { None } else { self.order(now, path) };
-        let is_due = order.is_some() || !has_nothing && self.front_is_stale(now) || self.partial.is_forward_due(now);
+        let forward_is_due = || self.partial.as_ref().is_some_and(|partial| partial.is_forward_due(now));
+        let is_due = order.is_some() || !has_nothing && self.front_is_stale(now) || forward_is_due();
         Errand { order, is_due }
     }
 
@@ -90,18 +91,21 @@ impl Sender {
         if self.abandon_before_packet(now, path, events) {
             errand.order = self.order(now, path);
         }
-        let mut forwarded =
-            self.partial.write_forward(now, path, (&self.buffer, &self.ledger, (self.framing, self.apart)), packet);
+        let agreed = (self.framing, self.apart);
+        let write_forward = |sender: &mut Self, path: &SendPath, packet: &mut PacketBuilder<'_>| {
+            let stock = (&sender.buffer, &sender.ledger, agreed);
+            sender.partial.as_mut().is_some_and(|partial| partial.write_forward(now, path, stock, packet))
+        };
+        let mut forwarded = write_forward(self, path, packet);
         let mut filled = self.fill_data(now, path, errand, packet, events);
         if filled.chunks == 0 && !forwarded {
             // A retransmission may turn out to be abandoned: then the packet carries the FORWARD-TSN instead.
             self.abandon_before_packet(now, path, events);
-            forwarded =
-                self.partial.write_forward(now, path, (&self.buffer, &self.ledger, (self.framing, self.apart)), packet);
+            forwarded = write_forward(self, path, packet);
         }
-        if forwarded {
+        if let Some(partial) = self.partial.as_ref().filter(|_| forwarded) {
             let again = if filled.has_new_data { Again::BesideNewData } else { Again::Alone };
-            path.repair.on_forward_left(now, |tsn| self.partial.has_told(tsn, self.apart), again);
+            path.repair.on_forward_left(now, |tsn| partial.has_told(tsn, self.apart), again);
         }
         filled.forwarded = forwarded;
         filled
@@ -156,7 +160,9 @@ impl Sender {
         );
         let mut ecn = EcnCodepoint::NotCapable;
         if loaded.chunks > 0 {
-            ecn = path.marking.packet_leaves(loaded.tsn_highest, loaded.new_chunks == loaded.chunks);
+            let is_new = loaded.new_chunks == loaded.chunks;
+            let marking = path.marking.as_mut();
+            ecn = marking.map_or(ecn, |marking| marking.packet_leaves(loaded.tsn_highest, is_new));
             loaded.same_instant = path.last_sent_at == now;
             self.packet_left(now, path, order, &loaded);
             if loaded.new_chunks > 0 && self.buffer.follows_window() {
@@ -234,7 +240,9 @@ impl Sender {
                 (_, Again::BesideNewData) => loaded.piggyback_bytes += chunk_bytes,
                 (_, Again::Alone) => {}
             }
-            path.marking.resent(tsn);
+            if let Some(marking) = &mut path.marking {
+                marking.resent(tsn);
+            }
             let restarts_timer = path.repair.on_resent(now, tsn, sent_as, cause, again);
             self.counters.note_retransmission(cause);
             events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, at: now });

@@ -13,10 +13,10 @@ use crate::wire::Tsn;
 /// of 160,000 cases.
 const TRIES: u8 = 4;
 
-/// What one path does with packets that are capable of ECN.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The ECN-capable packets of one path whose ends have both agreed to ECN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Marking {
-    /// Packets that may yet try. None before both ends have agreed.
+    /// Packets that may yet try.
     tries: u8,
     is_proven: bool,
     /// The last TSN in the latest packet that tried.
@@ -27,8 +27,8 @@ pub(super) struct Marking {
 
 impl Marking {
     /// Both ends support ECN, and the handshake is complete.
-    pub(super) fn begin(&mut self) {
-        *self = Self { tries: TRIES, ..Self::default() };
+    pub(super) fn begin() -> Self {
+        Self { tries: TRIES, is_proven: false, tried: 0, is_open: false }
     }
 
     /// A packet with data leaves, up to this TSN; `is_new`: none of its chunks has left before.
@@ -62,7 +62,7 @@ impl Marking {
     /// T3-rtx expired.
     pub(super) fn timed_out(&mut self) {
         if self.is_proven {
-            self.begin();
+            *self = Self::begin();
         }
     }
 }
@@ -76,24 +76,9 @@ fn wrapped(tsn: u64) -> u32 {
 mod tests {
     use super::*;
 
-    fn begun() -> Marking {
-        let mut marking = Marking::default();
-        marking.begin();
-        marking
-    }
-
-    #[test]
-    fn nothing_is_capable_before_both_ends_have_agreed() {
-        let mut marking = Marking::default();
-        assert_eq!(marking.packet_leaves(1, true), EcnCodepoint::NotCapable);
-        marking.acked(2);
-        marking.timed_out();
-        assert_eq!(marking.packet_leaves(2, true), EcnCodepoint::NotCapable);
-    }
-
     #[test]
     fn a_path_that_delivers_such_a_packet_is_used_for_all_from_then_on() {
-        let mut marking = begun();
+        let mut marking = Marking::begin();
         assert_eq!(marking.packet_leaves(u64::from(u32::MAX), true), EcnCodepoint::Capable);
         marking.acked(u64::from(u32::MAX));
         assert_eq!(marking.packet_leaves(7, false), EcnCodepoint::NotCapable, "it is not acknowledged yet");
@@ -103,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_path_that_drops_such_packets_costs_four_of_them() {
-        let mut marking = begun();
+        let mut marking = Marking::begin();
         for tsn in 1..10 {
             let expected = if tsn <= 4 { EcnCodepoint::Capable } else { EcnCodepoint::NotCapable };
             assert_eq!(marking.packet_leaves(tsn, true), expected);
@@ -116,7 +101,7 @@ mod tests {
 
     #[test]
     fn after_a_timeout_the_path_has_to_prove_itself_anew() {
-        let mut marking = begun();
+        let mut marking = Marking::begin();
         marking.packet_leaves(1, true);
         marking.acked(2);
         marking.timed_out();

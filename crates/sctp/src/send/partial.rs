@@ -23,16 +23,13 @@ use crate::event::{AbandonReason, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
 use crate::outstanding::{Chunk, ChunkState, Form, Ledger, MessageSlot, PathId, SentAs};
 use crate::stats::AbandonedStats;
-use crate::wire::{Framing, PacketBuilder, StreamId, Tsn};
+use crate::wire::{Framing, StreamId, Tsn};
 use forward::Forward;
 use tracked::{Marks, Tracked};
 
-/// What partial reliability remembers, if any message was not wholly reliable. On the heap: most associations send reliable messages only.
+/// The memory of partial reliability. It exists once a message was not wholly reliable: most associations send reliable messages only.
 #[derive(Debug, Default)]
-pub(super) struct Partial(Option<Box<Memory>>);
-
-#[derive(Debug, Default)]
-struct Memory {
+pub(super) struct Partial {
     tracked: Tracked,
     forward: Forward,
     counts: AbandonedCounts,
@@ -75,68 +72,54 @@ fn patience(path: &SendPath) -> Duration {
 }
 
 impl Partial {
-    /// Returns whether any message was not wholly reliable.
-    #[inline]
-    pub(super) fn is_used(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// Nothing is queued or outstanding any more. The counts stay.
     pub(super) fn clear(&mut self) {
-        if let Some(memory) = &mut self.0 {
-            memory.tracked.clear();
-            memory.forward.clear();
-        }
+        self.tracked.clear();
+        self.forward.clear();
     }
 
     /// A message is settled or abandoned. Returns whether to report its delivery.
     #[cold]
     pub(super) fn forget(&mut self, slot: MessageSlot) -> bool {
-        self.0.as_mut().is_some_and(|memory| memory.tracked.remove(slot))
+        self.tracked.remove(slot)
     }
 
     /// Abandoned messages, by policy.
     pub(super) fn abandoned(&self) -> AbandonedStats {
-        self.0.as_ref().map_or_else(AbandonedStats::default, |memory| memory.counts.all)
+        self.counts.all
     }
 
     /// As [`abandoned`](Self::abandoned), of one stream.
     pub(super) fn abandoned_on(&self, stream: StreamId) -> AbandonedStats {
-        let counts = self.0.as_ref().and_then(|memory| memory.counts.streams.get(&stream));
-        counts.copied().unwrap_or_default()
+        self.counts.streams.get(&stream).copied().unwrap_or_default()
     }
 
     /// Returns whether FORWARD-TSN is reason enough for a packet.
-    #[inline]
     pub(super) fn is_forward_due(&self, now: Instant) -> bool {
-        self.0.as_ref().is_some_and(|memory| memory.forward.is_due(now))
+        self.forward.is_due(now)
     }
 
-    /// The highest TSN skipped by a FORWARD-TSN.
-    #[inline]
+    /// The highest TSN skipped by a FORWARD-TSN; 0 if none was.
     pub(super) fn forwarded(&self) -> u64 {
-        self.0.as_ref().map_or(0, |memory| memory.forward.told)
+        self.forward.told
     }
 
     /// Returns whether this TSN was named to the peer, by E-FORWARD-TSN if `apart`.
     pub(super) fn has_told(&self, tsn: u64, apart: bool) -> bool {
-        self.0.as_ref().is_some_and(|memory| memory.forward.has_told(tsn, apart))
+        self.forward.has_told(tsn, apart)
     }
 
     /// Number of FORWARD-TSNs sent.
     pub(super) fn forward_tsns(&self) -> u64 {
-        self.0.as_ref().map_or(0, |memory| memory.forward.count)
+        self.forward.count
     }
 
     /// When a lifetime ends or FORWARD-TSN is due.
-    #[inline]
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let memory = self.0.as_ref()?;
-        Instant::earliest([memory.tracked.expires_at(), memory.forward.due_at])
+        Instant::earliest([self.tracked.expires_at(), self.forward.due_at])
     }
 
     /// The ledger changed: decides how far the peer is to be moved, and when FORWARD-TSN is sent.
-    #[inline(always)]
     pub(super) fn judge_forward(
         &mut self,
         now: Instant,
@@ -145,35 +128,17 @@ impl Partial {
         agreed: (Framing, bool),
         by_ack: bool,
     ) {
-        if let Some(Memory { forward, .. }) = self.0.as_deref_mut() {
-            forward.look(now, path, ledger, agreed, by_ack);
-        }
+        self.forward.look(now, path, ledger, agreed, by_ack);
     }
 
     /// Handles timers. If T3-rtx has expired (`t3`), the last FORWARD-TSN may be lost (C5).
-    #[inline]
     pub(super) fn handle_forward_timeout(&mut self, now: Instant, t3: bool) {
-        if let Some(Memory { forward, .. }) = self.0.as_deref_mut() {
-            forward.handle_timeout(now, t3);
-        }
-    }
-
-    /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that is sent by `path`. Returns whether it did.
-    #[inline]
-    pub(super) fn write_forward(
-        &mut self,
-        now: Instant,
-        path: &SendPath,
-        stock: (&SendBuffer, &Ledger, (Framing, bool)),
-        packet: &mut PacketBuilder<'_>,
-    ) -> bool {
-        self.0.as_mut().is_some_and(|memory| memory.write_forward(now, path, stock, packet))
+        self.forward.handle_timeout(now, t3);
     }
 
     fn count(&mut self, stream: StreamId, reason: AbandonReason, sent: bool) {
-        let counts = &mut self.0.get_or_insert_default().counts;
-        counts.all.count(reason, sent);
-        counts.streams.entry(stream).or_default().count(reason, sent);
+        self.counts.all.count(reason, sent);
+        self.counts.streams.entry(stream).or_default().count(reason, sent);
     }
 }
 
@@ -184,7 +149,7 @@ pub(super) struct Abandoning<'s> {
     pub(super) buffer: &'s mut SendBuffer,
     pub(super) ledger: &'s mut Ledger,
     pub(super) streams: &'s mut OutboundStreams,
-    pub(super) partial: &'s mut Partial,
+    pub(super) partial: &'s mut Option<Box<Partial>>,
     /// Counts them.
     pub(super) messages_abandoned: &'s mut u64,
     pub(super) framing: Framing,
@@ -207,7 +172,7 @@ impl Abandoning<'_> {
         id: MessageId,
         events: &mut Events,
     ) -> Result<(), SendError> {
-        let tracked = self.partial.0.as_ref().map(|memory| &memory.tracked);
+        let tracked = self.partial.as_ref().map(|partial| &partial.tracked);
         let replaced = message.key.and_then(|key| tracked?.by_key(message.stream, key));
         let replaced = replaced.filter(|&slot| self.may_give_up(slot));
         let freed = replaced.map(|slot| self.room_of(slot)).unwrap_or_default();
@@ -234,7 +199,7 @@ impl Abandoning<'_> {
             }
         };
         if let Some(given_up_at) = self.buffer.message(slot).map(OutboundMessage::given_up_at) {
-            self.partial.0.get_or_insert_default().tracked.insert(slot, given_up_at, id, marks);
+            self.partial.get_or_insert_default().tracked.insert(slot, given_up_at, id, marks);
         }
         Ok(())
     }
@@ -279,8 +244,8 @@ impl Abandoning<'_> {
         let mut victims = Vec::new();
         let mut lower = message
             .priority
-            .zip(self.partial.0.as_ref())
-            .map(|(priority, memory)| memory.tracked.below_priority(priority).filter(|&slot| Some(slot) != replaced));
+            .zip(self.partial.as_ref())
+            .map(|(priority, partial)| partial.tracked.below_priority(priority).filter(|&slot| Some(slot) != replaced));
         while !self.buffer.has_room(bytes, freed) {
             let slot = lower.as_mut()?.next()?;
             let room = self.room_of(slot);
@@ -320,7 +285,7 @@ impl Abandoning<'_> {
     /// Abandons a message without any TSN and without unsent data.
     fn give_up_unsent(&mut self, slot: MessageSlot, reason: AbandonReason, events: &mut Events) {
         if let Some(message) = self.buffer.message(slot).copied() {
-            self.partial.forget(slot);
+            self.forget(slot);
             self.buffer.release(slot, 0);
             self.count_abandoned(&message, reason, false, events);
         }
@@ -329,7 +294,7 @@ impl Abandoning<'_> {
     /// Abandons a partly sent message; `unsent` is the rest.
     fn give_up_sent(&mut self, slot: MessageSlot, unsent: Option<&Unsent>, reason: AbandonReason, events: &mut Events) {
         let Some(message) = self.buffer.message(slot).copied() else { return };
-        self.partial.forget(slot);
+        self.forget(slot);
         let payload_bytes = self.tsns_of(slot).into_iter().map(|tsn| self.ledger.abandon(tsn)).sum();
         self.buffer.abandon(slot, payload_bytes);
         if let Some(&Unsent { fragment, .. }) = unsent {
@@ -339,9 +304,15 @@ impl Abandoning<'_> {
         self.count_abandoned(&message, reason, true, events);
     }
 
+    fn forget(&mut self, slot: MessageSlot) {
+        if let Some(partial) = self.partial {
+            partial.forget(slot);
+        }
+    }
+
     fn count_abandoned(&mut self, message: &OutboundMessage, reason: AbandonReason, sent: bool, events: &mut Events) {
         *self.messages_abandoned += 1;
-        self.partial.count(message.stream, reason, sent);
+        self.partial.get_or_insert_default().count(message.stream, reason, sent);
         events.push_abandoned(message.id, reason, sent);
     }
 
@@ -369,7 +340,7 @@ impl Abandoning<'_> {
     #[inline(never)]
     pub(super) fn give_up_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
         let mut any = false;
-        while let Some(slot) = self.partial.0.as_mut().and_then(|memory| memory.tracked.take_expired(now)) {
+        while let Some(slot) = self.partial.as_mut().and_then(|partial| partial.tracked.take_expired(now)) {
             if !self.may_give_up(slot) {
                 continue;
             }
@@ -381,8 +352,8 @@ impl Abandoning<'_> {
             if overdue_at <= now {
                 self.give_up(slot, AbandonReason::Expired, events);
                 any = true;
-            } else if let Some(memory) = &mut self.partial.0 {
-                memory.tracked.postpone(slot, overdue_at);
+            } else if let Some(partial) = self.partial {
+                partial.tracked.postpone(slot, overdue_at);
             }
         }
         self.give_up_lost(now, path.sizes.chunks(), events) || any

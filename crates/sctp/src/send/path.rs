@@ -29,7 +29,8 @@ pub(crate) struct SendPath {
     pub(super) congestion: Congestion,
     pub(super) burst: Burst,
     pub(super) sizes: PacketSizes,
-    pub(super) marking: Marking,
+    /// Once both ends have agreed to ECN.
+    pub(super) marking: Option<Marking>,
     /// When DATA last left; the start, if it never did.
     pub(super) last_sent_at: Instant,
 }
@@ -133,7 +134,7 @@ impl SendPath {
             burst: Burst::new(config, &congestion),
             congestion,
             sizes,
-            marking: Marking::default(),
+            marking: None,
             last_sent_at: now,
         }
     }
@@ -143,7 +144,7 @@ impl SendPath {
         self.repair.reset(config);
         self.congestion = Congestion::new(config.congestion, self.sizes.chunks(), self.sizes.initial_window.into());
         self.burst.restart();
-        self.marking = Marking::default();
+        self.marking = None;
         self.last_sent_at = now;
     }
 
@@ -166,7 +167,7 @@ impl SendPath {
 
     /// Both ends support ECN, and the handshake is complete: packets become ECN-capable.
     pub(crate) fn begin_marking(&mut self) {
-        self.marking.begin();
+        self.marking = Some(Marking::begin());
     }
 
     /// Nothing will be repaired any more.

@@ -24,7 +24,8 @@ impl Sender {
     pub(crate) fn deadline(&self, path: &SendPath) -> Option<Instant> {
         let (ledger, view) = (&self.ledger, path.view(&self.buffer, &self.window));
         let (loss, paced_until) = (path.repair.deadline(ledger, &view), path.repair.paced_until(ledger, &view));
-        Instant::earliest([self.window.deadline(), loss, paced_until, self.partial.deadline()])
+        let partial = self.partial.as_ref().and_then(|partial| partial.deadline());
+        Instant::earliest([self.window.deadline(), loss, paced_until, partial])
     }
 
     /// Handles all expired timers, including those of `path`.
@@ -49,8 +50,10 @@ impl Sender {
             verdict
         });
         self.counters.note(verdict);
-        if matches!(expiry, Some(TimerExpiry::Timeout { .. })) {
-            path.marking.timed_out();
+        if matches!(expiry, Some(TimerExpiry::Timeout { .. }))
+            && let Some(marking) = &mut path.marking
+        {
+            marking.timed_out();
         }
         match expiry {
             Some(TimerExpiry::Timeout { counts: true }) => self.counters.timeouts += 1,
@@ -60,8 +63,10 @@ impl Sender {
         if self.abandon_what_is_over(now, path, events) || expired {
             self.gave_up(now, path, events);
         }
-        self.partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), false);
-        self.partial.handle_forward_timeout(now, matches!(expiry, Some(TimerExpiry::Timeout { .. })));
+        if let Some(partial) = &mut self.partial {
+            partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), false);
+            partial.handle_forward_timeout(now, matches!(expiry, Some(TimerExpiry::Timeout { .. })));
+        }
         self.settle(now, path);
         expiry
     }

@@ -9,7 +9,7 @@ use crate::send::messages::OutboundMessage;
 use crate::send::queue::SendBuffer;
 use crate::wire::{self, ChunkOut, Framing, Mid, PacketBuilder, Ssn, Tsn};
 
-use super::Memory;
+use super::Partial;
 use super::apart::{Apart, Written};
 
 /// The longest wait for a packet that leaves anyway (RFC 3758 §3.5 F3).
@@ -167,10 +167,11 @@ fn moment(now: Instant, path: &SendPath, ledger: &Ledger) -> Moment {
     Moment { now, round_trip: round_trip(path), is_lost }
 }
 
-impl Memory {
+impl Partial {
+    /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that is sent by `path`. Returns whether it did.
     #[cold]
     #[inline(never)]
-    pub(super) fn write_forward(
+    pub(in crate::send) fn write_forward(
         &mut self,
         now: Instant,
         path: &SendPath,
