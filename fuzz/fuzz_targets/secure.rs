@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use arbitrary::Arbitrary;
+use bytes::BytesMut;
 use festina_sctp::{Config, Context, Message, Ports};
 use festina_secure::record::{LongKeys, initial_keys};
 use festina_secure::wire::{ConnectionId, Header, Level, destination_id, read_header};
@@ -190,22 +191,23 @@ impl World {
         assert!(self.bytes[1] <= 3 * self.bytes[0], "{:?}", self.bytes);
     }
 
-    fn arrive(&mut self, to_server: bool, mut datagram: Vec<u8>) {
+    fn arrive(&mut self, to_server: bool, datagram: Vec<u8>) {
+        let datagram = BytesMut::from(&datagram[..]);
         let (now, from) = (self.now, address(!to_server));
         if !to_server {
-            let _dropped = self.client.handle_datagram(now, from, EcnCodepoint::NotCapable, &mut datagram);
+            let _dropped = self.client.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram);
             return self.drain();
         }
         self.bytes[0] += datagram.len();
         let id = destination_id(&datagram).ok();
         let known = self.servers.iter_mut().find(|server| id.is_some_and(|id| server.ids().any(|own| own == id)));
         if let Some(server) = known {
-            let _dropped = server.handle_datagram(now, from, EcnCodepoint::NotCapable, &mut datagram);
+            let _dropped = server.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram);
             return self.drain();
         }
         let mut reply = Vec::new();
         let half_open = if self.is_loaded { 64 } else { 0 };
-        match self.listener.handle_datagram(now, from, &mut datagram, half_open, &mut reply) {
+        match self.listener.handle_datagram(now, from, datagram, half_open, &mut reply) {
             Incoming::Reply => {
                 self.bytes[1] += reply.len();
                 self.ways[0].push_back(reply);

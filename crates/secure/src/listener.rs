@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use festina_sctp::Context;
 use festina_units::{EcnCodepoint, Instant};
 use rustls::{ServerConfig, Side};
@@ -80,16 +81,16 @@ impl Listener {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        datagram: &mut [u8],
+        datagram: BytesMut,
         half_open: usize,
         reply: &mut Vec<u8>,
     ) -> Incoming {
-        let header = match read_header(datagram) {
+        let header = match read_header(&datagram) {
             Ok(Header::Long(header)) if header.level == Level::Initial => header,
             Ok(_) => return Incoming::Ignored(DatagramDropped::Unexpected),
             Err(error @ HeaderError::Version(_)) => {
                 let mut answer = Vec::new();
-                let is_answered = write_versions(datagram, &mut answer) && answer.len() <= datagram.len();
+                let is_answered = write_versions(&datagram, &mut answer) && answer.len() <= datagram.len();
                 reply.extend_from_slice(if is_answered { &answer } else { &[] });
                 return if is_answered { Incoming::Reply } else { Incoming::Ignored(error.into()) };
             }
@@ -102,7 +103,7 @@ impl Listener {
         let is_loaded =
             half_open >= self.limits.unproved_max || self.hellos_in_second(now) >= self.limits.unproved_per_second_max;
         if is_loaded {
-            match self.check_proof(now, from, &header, datagram) {
+            match self.check_proof(now, from, &header, &datagram) {
                 Ok(true) => {}
                 Ok(false) => return self.retry(now, from, &header, datagram.len(), reply),
                 Err(dropped) => return Incoming::Ignored(dropped),
@@ -168,7 +169,7 @@ impl Listener {
         Incoming::Ignored(DatagramDropped::Unexpected)
     }
 
-    fn begin(&mut self, now: Instant, from: SocketAddr, original: ConnectionId, datagram: &mut [u8]) -> Incoming {
+    fn begin(&mut self, now: Instant, from: SocketAddr, original: ConnectionId, datagram: BytesMut) -> Incoming {
         self.accepted += 1;
         let local = self.proofs.connection_id(self.accepted, original);
         let nonce = u64::from_be_bytes(local.0);

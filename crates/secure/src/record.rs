@@ -8,7 +8,7 @@ use rustls::{CipherSuite, Side, SupportedCipherSuite, Tls13CipherSuite};
 
 use crate::wire::{
     ConnectionId, FirstByte, LONG_HEADER_BYTES, LONG_PAYLOAD_BYTES_MAX, Level, NUMBER_BYTES, SHORT_HEADER_BYTES,
-    TAG_BYTES, write_long_header, write_short_header,
+    TAG_BYTES, WIDE_NUMBER_BYTES, write_long_header, write_short_header,
 };
 use window::ReplayWindow;
 
@@ -281,30 +281,42 @@ impl Traffic {
         })
     }
 
-    /// Appends a packet with these chunks.
+    /// Leaves room for the header of the next packet at the end of `buffer`, behind which its chunks are to be written. [`seal`](Self::seal) follows.
+    pub fn reserve(&self, buffer: &mut Vec<u8>) {
+        buffer.resize(buffer.len() + SHORT_HEADER_BYTES + self.number_bytes(), 0);
+    }
+
+    fn number_bytes(&self) -> usize {
+        let Numbers { next, at_last_heard } = self.numbers;
+        if next - at_last_heard > NARROW_NUMBERS_MAX { WIDE_NUMBER_BYTES } else { NUMBER_BYTES }
+    }
+
+    /// Makes a packet of everything in `buffer` from `start` on, in place: the room that was [reserved](Self::reserve) there, and chunks.
     ///
     /// # Errors
-    /// The key is used up, or the chunks are too short or too long for a packet. The buffer is unchanged then.
-    pub fn seal(&mut self, buffer: &mut Vec<u8>, destination: ConnectionId, chunks: &[u8]) -> Result<(), SealError> {
-        let limit = self.current.local.confidentiality_limit();
-        let used = self.numbers.next - self.phase.first_sent;
-        if used >= UPDATE_AFTER_PACKETS.min(limit / 2) && !self.update_keys() && used >= limit {
-            return Err(SealError::KeyExhausted);
-        }
-        let Numbers { next: number, at_last_heard } = self.numbers;
-        let is_wide = number - at_last_heard > NARROW_NUMBERS_MAX;
-        let start = buffer.len();
-        write_short_header(buffer, destination, self.phase.bit, number, is_wide);
-        let payload_at = buffer.len();
-        buffer.extend_from_slice(chunks);
-        let keys = (&*self.current.local, &*self.local_header);
-        let sealed = protect(keys, number, buffer, (start, payload_at, if is_wide { 4 } else { NUMBER_BYTES }));
+    /// The key is used up, or the chunks are too short or too long for a packet. The buffer ends at `start` then.
+    pub fn seal(&mut self, buffer: &mut Vec<u8>, start: usize, destination: ConnectionId) -> Result<(), SealError> {
+        let sealed = self.try_seal(buffer, start, destination);
         match sealed {
             Ok(()) => self.numbers.next += 1,
             // No packet was sent with this number, so the next one may have it.
             Err(_) => buffer.truncate(start),
         }
         sealed
+    }
+
+    fn try_seal(&mut self, buffer: &mut Vec<u8>, start: usize, destination: ConnectionId) -> Result<(), SealError> {
+        let limit = self.current.local.confidentiality_limit();
+        let used = self.numbers.next - self.phase.first_sent;
+        if used >= UPDATE_AFTER_PACKETS.min(limit / 2) && !self.update_keys() && used >= limit {
+            return Err(SealError::KeyExhausted);
+        }
+        let (number, number_bytes) = (self.numbers.next, self.number_bytes());
+        let payload_at = start + SHORT_HEADER_BYTES + number_bytes;
+        let header = buffer.get_mut(start..payload_at).ok_or(SealError::TooShort)?;
+        write_short_header(header, destination, self.phase.bit, number);
+        let keys = (&*self.current.local, &*self.local_header);
+        protect(keys, number, buffer, (start, payload_at, number_bytes))
     }
 
     /// Decrypts a packet with a short header in place.

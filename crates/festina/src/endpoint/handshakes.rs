@@ -52,7 +52,6 @@ pub(super) struct Handshakes {
     allowance: Allowance,
     /// The rest of the limits of a turn: packets for which TLS runs, and packets.
     left: (usize, usize),
-    scratch: Vec<u8>,
 }
 
 /// A handshake that has begun.
@@ -81,7 +80,6 @@ impl Handshakes {
             strangers: VecDeque::new(),
             allowance: Allowance::new((strays_per_second_max / STRAYS_PER_HANDSHAKE).max(1)),
             left: (TLS_PER_TURN, HANDLED_PER_TURN),
-            scratch: Vec::new(),
         }
     }
 
@@ -156,11 +154,9 @@ impl Handshakes {
             answers.push(&transmit, source, shared.socket.segments_max());
             true
         };
-        self.scratch.clear();
-        self.scratch.extend_from_slice(&packet);
         if let Some(id) = self.id_of(&packet) {
             let Some(mut half_open) = self.half_open.remove(&id) else { return false };
-            let result = half_open.association.handle_datagram(now, from, ecn, &mut self.scratch);
+            let result = half_open.association.handle_datagram(now, from, ecn, packet);
             // A forgery costs no more than its decryption.
             let is_authentic = result.is_ok() || half_open.association.failure().is_some();
             self.left.0 -= usize::from(is_authentic);
@@ -177,7 +173,7 @@ impl Handshakes {
         let network = network(from.ip());
         let has_room = self.by_network.get(&network).is_none_or(|count| *count < HALF_OPEN_PER_NETWORK_MAX);
         let half_open = if has_room && self.allowance.is_left(now) { self.half_open.len() } else { usize::MAX };
-        match listener.handle_datagram(now, from, &mut self.scratch, half_open, answers.buffer()) {
+        match listener.handle_datagram(now, from, packet, half_open, answers.buffer()) {
             Incoming::HalfOpen(association) => {
                 self.left.0 -= 1;
                 self.allowance.take(now);

@@ -117,12 +117,23 @@ impl Channel {
         LONG_OVERHEAD_BYTES + FRAGMENT_HEADER_BYTES + self.tls.outgoing(Space::Handshake).len()
     }
 
-    /// Appends a packet with chunks.
-    pub(crate) fn seal_chunks(&mut self, datagram: &mut Vec<u8>, chunks: &[u8]) -> Result<(), SealError> {
-        match (&mut self.keys.traffic, self.ids.peer) {
-            (Some(traffic), Some(to)) => traffic.seal(datagram, to, chunks),
-            _ => Err(SealError::KeyExhausted),
+    /// Appends a packet with chunks, which `write` appends to the buffer it is given. Without chunks there is no packet.
+    pub(crate) fn seal<R>(
+        &mut self,
+        datagram: &mut Vec<u8>,
+        write: impl FnOnce(&mut Vec<u8>) -> Option<R>,
+    ) -> Option<R> {
+        let (Some(traffic), Some(to)) = (&mut self.keys.traffic, self.ids.peer) else { return None };
+        let start = datagram.len();
+        traffic.reserve(datagram);
+        let written = write(datagram);
+        if written.is_none() {
+            datagram.truncate(start);
+            return None;
         }
+        // A key that is used up is an error that the next received packet cannot cure: the association times out.
+        let _not_sent = traffic.seal(datagram, start, to);
+        written
     }
 
     /// Queues a close frame, with the keys of the highest level that the peer is sure to have.

@@ -24,9 +24,16 @@ fn traffic() -> [Traffic; 2] {
     key_changes().map(|change| Traffic::new(change).unwrap())
 }
 
+fn try_seal(from: &mut Traffic, packet: &mut Vec<u8>, chunks: &[u8]) -> Result<(), SealError> {
+    let start = packet.len();
+    from.reserve(packet);
+    packet.extend_from_slice(chunks);
+    from.seal(packet, start, TO)
+}
+
 fn seal(from: &mut Traffic, chunks: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
-    from.seal(&mut packet, TO, chunks).unwrap();
+    try_seal(from, &mut packet, chunks).unwrap();
     packet
 }
 
@@ -63,11 +70,11 @@ fn short_packets_are_those_in_the_format_document() {
     let keys = initial_keys(Side::Client);
     let mut lines = String::new();
     for (number, phase, is_wide) in [(0x1_2345, false, false), (0x1_2346, true, true)] {
-        let mut packet = Vec::new();
-        write_short_header(&mut packet, FROM, phase, number, is_wide);
+        let number_bytes = if is_wide { 4 } else { 2 };
+        let mut packet = vec![0; SHORT_HEADER_BYTES + number_bytes];
+        write_short_header(&mut packet, FROM, phase, number);
         let payload_at = packet.len();
         packet.extend_from_slice(CHUNKS);
-        let number_bytes = if is_wide { 4 } else { 2 };
         let both = (&*keys.local.packet, &*keys.local.header);
         protect(both, number, &mut packet, (0, payload_at, number_bytes)).unwrap();
         lines.push_str(&hex(&packet));
@@ -107,7 +114,7 @@ fn each_changed_bit_and_each_cut_is_found() {
 fn a_packet_without_a_whole_chunk_is_refused_and_uses_no_number() {
     let [mut client, mut server] = traffic();
     let mut packet = vec![7];
-    assert_eq!(client.seal(&mut packet, TO, &[1]), Err(SealError::TooShort));
+    assert_eq!(try_seal(&mut client, &mut packet, &[1]), Err(SealError::TooShort));
     assert_eq!((packet, client.numbers.next), (vec![7], 0));
     let packet = seal(&mut client, CHUNKS);
     open(&mut server, &packet).unwrap();
@@ -119,7 +126,7 @@ fn numbers_are_unwrapped_over_reordering_and_an_outage_of_any_length() {
     let mut lost = Vec::new();
     for _ in 0..200_000 {
         lost.clear();
-        client.seal(&mut lost, TO, CHUNKS).unwrap();
+        try_seal(&mut client, &mut lost, CHUNKS).unwrap();
     }
     assert_eq!(lost.len(), CHUNKS.len() + SHORT_OVERHEAD_BYTES + 2, "numbers are wide when the peer is not heard");
     open(&mut server, &lost).unwrap();
@@ -174,8 +181,8 @@ fn rfc9001_6_2_a_flood_of_key_updates_ends_the_connection() {
 #[test]
 fn reserved_bits_are_refused() {
     let [client, mut server] = traffic();
-    let mut packet = Vec::new();
-    write_short_header(&mut packet, TO, false, 0, false);
+    let mut packet = vec![0; SHORT_HEADER_BYTES + NUMBER_BYTES];
+    write_short_header(&mut packet, TO, false, 0);
     packet[0] |= 0b1_0000;
     let payload_at = packet.len();
     packet.extend_from_slice(CHUNKS);
@@ -226,7 +233,7 @@ fn rfc9001_6_6_keys_are_updated_at_half_of_their_limit_and_never_used_beyond_it(
         let packet = seal(&mut client, CHUNKS);
         open(&mut server, &packet).unwrap();
     }
-    assert_eq!(client.seal(&mut Vec::new(), TO, CHUNKS), Err(SealError::KeyExhausted), "the peer is silent");
+    assert_eq!(try_seal(&mut client, &mut Vec::new(), CHUNKS), Err(SealError::KeyExhausted), "the peer is silent");
     let answer = seal(&mut server, CHUNKS);
     open(&mut client, &answer).unwrap();
     let packet = seal(&mut client, CHUNKS);

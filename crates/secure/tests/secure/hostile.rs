@@ -1,5 +1,6 @@
 //! Datagrams of attackers: forged, changed, cut, repeated and out of order.
 
+use bytes::BytesMut;
 use festina_netsim::RandomStream;
 use festina_sctp::AssociationState;
 use festina_units::Duration;
@@ -151,9 +152,9 @@ fn packets_from_another_address_are_read_but_not_followed() {
     let mut world = established(4);
     world.send(b"from elsewhere");
     world.drain();
-    let mut datagram = world.sent[0].last().unwrap().clone();
+    let datagram = BytesMut::from(&world.sent[0].last().unwrap()[..]);
     let elsewhere = "198.51.100.9:9".parse().unwrap();
     let (now, server) = (world.now, &mut world.served[0].association);
-    server.handle_datagram(now, elsewhere, festina_units::EcnCodepoint::NotCapable, &mut datagram).unwrap();
+    server.handle_datagram(now, elsewhere, festina_units::EcnCodepoint::NotCapable, datagram).unwrap();
     assert_eq!(server.remote(), crate::world::address(0));
 }
