@@ -73,7 +73,6 @@ struct HalfOpen {
     /// Time of the answer, if it was sent only once.
     answered_at: Option<Instant>,
     answers: u32,
-    is_address_proved: bool,
     hello: Option<(Hello, OutOfBandInit)>,
     is_admitted: bool,
 }
@@ -162,7 +161,6 @@ impl SecureAssociation {
             started_at: now,
             answered_at: None,
             answers: 0,
-            is_address_proved: false,
             hello: None,
             is_admitted: false,
         };
@@ -201,6 +199,16 @@ impl SecureAssociation {
         let ids = self.channel.ids();
         let original = (self.channel.side() == rustls::Side::Server).then_some(ids.original);
         core::iter::once(ids.local).chain(original)
+    }
+
+    /// Returns whether a server's client has shown that it receives at its address: with a token, or by completing the handshake.
+    pub fn is_address_proved(&self) -> bool {
+        self.channel.is_address_verified()
+    }
+
+    /// The listener has checked the client's token.
+    pub(crate) fn prove_address(&mut self) {
+        self.channel.verify_address();
     }
 
     /// The client's request that waits to be admitted or refused, on a server.

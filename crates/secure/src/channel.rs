@@ -203,6 +203,10 @@ impl Channel {
         self.budget.is_verified = true;
     }
 
+    pub(crate) fn is_address_verified(&self) -> bool {
+        self.budget.is_verified
+    }
+
     /// Returns whether a server asks for another hello.
     pub(crate) fn has_hello_retry(&self) -> bool {
         !self.has_read_hello() && !self.tls.outgoing(Space::Initial).is_empty()

@@ -114,7 +114,7 @@ impl Listener {
         } else {
             self.recent.1 += 1;
         }
-        self.begin(now, from, header.destination, datagram)
+        self.begin(now, from, (header.destination, is_loaded), datagram)
     }
 
     fn hellos_in_second(&mut self, now: Instant) -> u32 {
@@ -169,7 +169,13 @@ impl Listener {
         Incoming::Ignored(DatagramDropped::Unexpected)
     }
 
-    fn begin(&mut self, now: Instant, from: SocketAddr, original: ConnectionId, datagram: BytesMut) -> Incoming {
+    fn begin(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        (original, is_address_proved): (ConnectionId, bool),
+        datagram: BytesMut,
+    ) -> Incoming {
         self.accepted += 1;
         let local = self.proofs.connection_id(self.accepted, original);
         let nonce = u64::from_be_bytes(local.0);
@@ -185,6 +191,9 @@ impl Listener {
             return Incoming::Ignored(DatagramDropped::Failed);
         };
         let mut association = SecureAssociation::half_open(now, &self.context, channel, from, (nonce, &self.proofs));
+        if is_address_proved {
+            association.prove_address();
+        }
         match association.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram) {
             Err(dropped) if association.failure().is_none() => Incoming::Ignored(dropped),
             // A failed one reports the reason to its peer.

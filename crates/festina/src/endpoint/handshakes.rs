@@ -199,15 +199,14 @@ impl Handshakes {
         if let Some(original) = original {
             self.by_original.insert(original, id);
         }
-        // Others can be blamed for hellos without a proof, whose number the listener limits in all.
-        let network = network(association.remote().ip());
-        let is_proved = association.hello().is_some_and(|hello| hello.is_address_proved);
-        let network = is_proved.then_some(network);
-        if let Some(network) = network {
-            *self.by_network.entry(network).or_default() += 1;
-        }
-        let half_open =
-            HalfOpen { association, source, network, request: None, early: VecDeque::new(), deadline: Instant::MAX };
+        let half_open = HalfOpen {
+            association,
+            source,
+            network: None,
+            request: None,
+            early: VecDeque::new(),
+            deadline: Instant::MAX,
+        };
         self.advance(now, id, half_open, shared, answers);
     }
 
@@ -220,6 +219,12 @@ impl Handshakes {
         shared: &Arc<Shared>,
         answers: &mut Outbox,
     ) {
+        // Others can be blamed for hellos without a proof, whose number the listener limits in all.
+        if half_open.network.is_none() && half_open.association.is_address_proved() {
+            let network = network(half_open.association.remote().ip());
+            half_open.network = Some(network);
+            *self.by_network.entry(network).or_default() += 1;
+        }
         let is_wanted = half_open.decide(now, shared);
         while let Some(transmit) = half_open.association.poll_transmit(now, answers.buffer()) {
             answers.push(&transmit, half_open.source, shared.socket.segments_max());
@@ -292,3 +297,6 @@ impl HalfOpen {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -124,7 +124,6 @@ impl SecureAssociation {
         if let Some(token) = &input.token
             && half_open.proofs.is_valid(now, self.remote, self.channel.ids().original, token)
         {
-            half_open.is_address_proved = true;
             self.channel.verify_address();
         }
         if self.channel.is_complete() {
@@ -160,7 +159,7 @@ impl SecureAssociation {
             ports: Ports { local: server, peer: client },
             server_name,
             alpn: connection.alpn_protocol().map(<[u8]>::to_vec),
-            is_address_proved: self.half_open.as_ref().is_some_and(|half_open| half_open.is_address_proved),
+            is_address_proved: self.is_address_proved(),
         };
         Ok((hello, init))
     }
