@@ -1,9 +1,8 @@
 //! Handshakes of strangers with an encrypted endpoint.
 //!
 //! TLS costs a server about 100 µs per client, so the endpoint runs few handshakes in one turn of the driver, between which packets of associations
-//! are received, and a bounded number per second. No lock is held meanwhile. Packets of handshakes that have begun come first: only their clients
-//! know the connection IDs. Hellos wait in a short queue. Beyond the limits the listener answers them by a retry without state, so that
-//! clients prove their addresses.
+//! are received, and a bounded number per second. No lock is held meanwhile. Packets of handshakes that have begun and hellos wait in two short
+//! queues, which take turns. Beyond the limits the listener answers hellos by a retry without state, so that clients prove their addresses.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -31,6 +30,9 @@ const HANDLED_PER_TURN: usize = 64;
 const WAITING_MAX: usize = 256;
 /// Half-open associations of one IPv4 address or IPv6 /64 network that have proved their address, so that few hosts cannot take all places.
 const HALF_OPEN_PER_NETWORK_MAX: usize = 64;
+/// Datagrams handled for one half-open association, which is then forgotten: an attacker's cost little each, but without end. A client with a
+/// certificate chain of 32 KiB needs 28, and sends them at most seven times within [`HALF_OPEN_LIFETIME`](festina_secure::HALF_OPEN_LIFETIME).
+const DATAGRAMS_PER_HALF_OPEN_MAX: u16 = 256;
 /// How many other strays are admitted for each handshake.
 const STRAYS_PER_HANDSHAKE: u32 = 20;
 
@@ -49,6 +51,8 @@ pub(super) struct Handshakes {
     deadlines: BTreeSet<(Instant, ConnectionId)>,
     known: VecDeque<Datagram>,
     strangers: VecDeque<Datagram>,
+    /// The next packet is taken from `strangers`, if one waits there.
+    is_strangers_turn: bool,
     allowance: Allowance,
     /// The rest of the limits of a turn: packets for which TLS runs, and packets.
     left: (usize, usize),
@@ -66,6 +70,8 @@ struct HalfOpen {
     request: Option<(Box<Request>, u16)>,
     early: VecDeque<Message>,
     deadline: Instant,
+    /// Datagrams handled.
+    datagrams: u16,
 }
 
 impl Handshakes {
@@ -78,6 +84,7 @@ impl Handshakes {
             deadlines: BTreeSet::new(),
             known: VecDeque::new(),
             strangers: VecDeque::new(),
+            is_strangers_turn: false,
             allowance: Allowance::new((strays_per_second_max / STRAYS_PER_HANDSHAKE).max(1)),
             left: (TLS_PER_TURN, HANDLED_PER_TURN),
         }
@@ -95,7 +102,7 @@ impl Handshakes {
         self.half_open.contains_key(&id).then_some(id)
     }
 
-    /// Whether the packet belongs to a handshake that has begun, and is handled before those of strangers.
+    /// Whether the packet belongs to a handshake that has begun, and may wait.
     pub(super) fn knows(&self, packet: &[u8]) -> bool {
         self.known.len() < WAITING_MAX && self.id_of(packet).is_some()
     }
@@ -123,11 +130,21 @@ impl Handshakes {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
+    /// The next packet to handle: neither queue can hold up the other.
+    fn pop(&mut self) -> Option<Datagram> {
+        let (first, second) = match self.is_strangers_turn {
+            true => (&mut self.strangers, &mut self.known),
+            false => (&mut self.known, &mut self.strangers),
+        };
+        self.is_strangers_turn = !self.is_strangers_turn;
+        first.pop_front().or_else(|| second.pop_front())
+    }
+
     /// Handles packets that wait, as far as the turn allows. Returns the number of packets that had no effect.
     pub(super) fn handle(&mut self, now: Instant, shared: &Arc<Shared>, answers: &mut Outbox) -> usize {
         let mut dropped = 0;
         while self.left.0 > 0 && self.left.1 > 0 {
-            let Some(datagram) = self.known.pop_front().or_else(|| self.strangers.pop_front()) else { break };
+            let Some(datagram) = self.pop() else { break };
             self.left.1 -= 1;
             // A packet before it may have completed the handshake, or it answers this side's hello in another protocol.
             let by_remote =
@@ -156,10 +173,10 @@ impl Handshakes {
         };
         if let Some(id) = self.id_of(&packet) {
             let Some(mut half_open) = self.half_open.remove(&id) else { return false };
+            let before = half_open.association.handshake_bytes_read();
             let result = half_open.association.handle_datagram(now, from, ecn, packet);
-            // A forgery costs no more than its decryption.
-            let is_authentic = result.is_ok() || half_open.association.failure().is_some();
-            self.left.0 -= usize::from(is_authentic);
+            self.left.0 -= usize::from(half_open.association.handshake_bytes_read() > before);
+            half_open.datagrams += 1;
             self.advance(now, id, half_open, shared, answers);
             return result.is_ok();
         }
@@ -206,6 +223,7 @@ impl Handshakes {
             request: None,
             early: VecDeque::new(),
             deadline: Instant::MAX,
+            datagrams: 1,
         };
         self.advance(now, id, half_open, shared, answers);
     }
@@ -225,7 +243,7 @@ impl Handshakes {
             half_open.network = Some(network);
             *self.by_network.entry(network).or_default() += 1;
         }
-        let is_wanted = half_open.decide(now, shared);
+        let is_wanted = half_open.datagrams <= DATAGRAMS_PER_HALF_OPEN_MAX && half_open.decide(now, shared);
         while let Some(transmit) = half_open.association.poll_transmit(now, answers.buffer()) {
             answers.push(&transmit, half_open.source, shared.socket.segments_max());
         }

@@ -149,3 +149,53 @@ fn one_network_gets_few_places_whatever_its_packets_hold() {
         assert!(world.client_connects(100, |_| {}));
     }
 }
+
+/// Packets that change nothing do not keep a stranger waiting.
+fn assert_strangers_are_heard(first: &[u8], next: impl Fn(u64) -> Vec<u8>) {
+    let mut world = World::new();
+    world.push(ATTACKER, &initial(id(0), first));
+    world.turn();
+    let attacked = world.handshakes.id_of(&next(0)).unwrap();
+    let mut number = 0;
+    let connected = world.client_connects(10, |world| {
+        for _ in 0..8 * TLS_PER_TURN {
+            number += 1;
+            world.push(ATTACKER, &next(number));
+        }
+    });
+    assert!(connected, "after {number} packets");
+    for _ in 0..2 * u64::from(DATAGRAMS_PER_HALF_OPEN_MAX) {
+        number += 1;
+        world.push(ATTACKER, &next(number));
+        world.turn();
+    }
+    assert!(!world.handshakes.half_open.contains_key(&attacked), "a half-open is forgotten after many packets");
+}
+
+/// A packet with this number.
+fn numbered(number: u64, frames: &[u8]) -> Vec<u8> {
+    let mut keys = LongKeys::new(Level::Initial, initial_keys(&provider(), id(0), Side::Client).unwrap());
+    let mut packet = Vec::new();
+    for _ in 0..=number {
+        packet.clear();
+        keys.seal(&mut packet, id(0), ConnectionId([9; 8]), frames).unwrap();
+    }
+    packet
+}
+
+#[test]
+fn padding_for_a_half_open_does_not_keep_strangers_waiting() {
+    assert_strangers_are_heard(&[0; 40], |number| numbered(number, &[0; 40]));
+}
+
+#[test]
+fn garbage_for_a_failed_handshake_does_not_keep_strangers_waiting() {
+    let mut broken = Vec::new();
+    Frame::Fragment { offset: 0, bytes: &[99; 40] }.write(&mut broken);
+    let garbage = |_| {
+        let mut packet = numbered(0, &[0; 40]);
+        *packet.last_mut().unwrap() ^= 1;
+        packet
+    };
+    assert_strangers_are_heard(&broken, garbage);
+}
