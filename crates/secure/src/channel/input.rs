@@ -165,11 +165,10 @@ impl Channel {
                 input.token = Some(token.to_vec());
                 Ok(())
             }
-            (Frame::Close { code }, Level::Handshake, _) | (Frame::Close { code }, Level::Initial, Side::Client) => {
-                // A confirmed channel is closed by chunks only.
-                self.error = Some(HandshakeError::of_close(code));
-                self.outbox.clear();
-                Err(DatagramDropped::Failed)
+            (Frame::Close { code }, Level::Handshake, _) => self.note_close(code),
+            // Anyone on the path can write Initial packets, so they have no say once better keys exist (RFC 9001 §4.9.1).
+            (Frame::Close { code }, Level::Initial, Side::Client) if self.keys.handshake.is_none() => {
+                self.note_close(code)
             }
             (Frame::Message { stream, ppid, bytes }, Level::Early, Side::Server) => {
                 if input.early.len() < usize::from(u8::MAX) {
@@ -185,6 +184,13 @@ impl Channel {
             // Frames of other levels and sides are ignored.
             _ => Err(DatagramDropped::Unexpected),
         }
+    }
+
+    /// The peer has closed the channel, which it does by chunks once it is confirmed.
+    fn note_close(&mut self, code: u16) -> Result<(), DatagramDropped> {
+        self.error = Some(HandshakeError::of_close(code));
+        self.outbox.clear();
+        Err(DatagramDropped::Failed)
     }
 
     /// Returns whether this side has sent its answer to the handshake bytes of a level.

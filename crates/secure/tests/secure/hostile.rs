@@ -3,10 +3,13 @@
 use bytes::BytesMut;
 use festina_netsim::RandomStream;
 use festina_sctp::AssociationState;
+use festina_secure::record::{LongKeys, initial_keys};
+use festina_secure::wire::{Frame, Header, Level, LongHeader, read_header};
 use festina_units::Duration;
+use rustls::Side;
 
 use crate::handshake::link;
-use crate::world::{Setup, World, tls};
+use crate::world::{Setup, World, provider, tls};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -157,4 +160,50 @@ fn packets_from_another_address_are_read_but_not_followed() {
     let (now, server) = (world.now, &mut world.served[0].association);
     server.handle_datagram(now, elsewhere, festina_units::EcnCodepoint::NotCapable, datagram).unwrap();
     assert_eq!(server.remote(), crate::world::address(0));
+}
+
+fn long_header(datagram: &[u8]) -> LongHeader {
+    match read_header(datagram).unwrap() {
+        Header::Long(header) => header,
+        Header::Short(_) => panic!("a packet of the handshake begins with a long header"),
+    }
+}
+
+/// An Initial packet that an attacker on the path writes in the name of the server (`side` 0) or of the client, to the other one.
+fn forged_initial(world: &World, side: usize, frames: &[u8]) -> Vec<u8> {
+    let hello = long_header(&world.sent[0][0]);
+    let answer = long_header(&world.sent[1][0]);
+    let (sender, to, from) = match side {
+        0 => (Side::Server, answer.destination, answer.source),
+        _ => (Side::Client, answer.source, hello.source),
+    };
+    let keys = initial_keys(&provider(), hello.destination, sender).unwrap();
+    let (mut keys, mut packet) = (LongKeys::stateless(Level::Initial, keys), Vec::new());
+    keys.seal(&mut packet, to, from, frames).unwrap();
+    packet
+}
+
+#[test]
+fn rfc9001_4_9_1_a_forged_close_cannot_end_a_client_that_has_handshake_keys() {
+    let mut close = Vec::new();
+    Frame::Close { code: 0x128 }.write(&mut close);
+    // The server is authenticated, but the client is not yet confirmed.
+    let tls = tls();
+    let mut world = World::new(Setup::new(&tls, link(&[]), 5));
+    world.send(b"hello");
+    assert!(world.run_until(MINUTE, |world| world.client.is_established()).0);
+    assert_ne!(world.core().state(), AssociationState::Established);
+    world.deliver(0, forged_initial(&world, 0, &close));
+    assert!(world.run_until(MINUTE, |world| world.messages() == 1).0, "{:?}", world.client.failure());
+    // A part of the answer was received.
+    let tls = crate::identity::long_chain();
+    let mut world = World::new(Setup::new(&tls, link(&[]), 1));
+    world.send(b"hello");
+    // A retry, then the answer.
+    world.run_until(MINUTE, |world| world.sent[1].len() > 2);
+    let first = world.sent[1][1].clone();
+    world.deliver(0, first);
+    assert!(!world.client.is_established());
+    world.deliver(0, forged_initial(&world, 0, &close));
+    assert!(world.run_until(MINUTE, |world| world.messages() == 1).0, "{:?}", world.client.failure());
 }
