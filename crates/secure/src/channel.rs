@@ -90,6 +90,8 @@ pub(crate) struct Channel {
     early_delivered: Option<u8>,
     error: Option<HandshakeError>,
     is_complete: bool,
+    /// The peer has shown that it has the keys of Handshake packets.
+    has_opened_handshake: bool,
 }
 
 impl Channel {
@@ -133,6 +135,7 @@ impl Channel {
             early_delivered: None,
             error: None,
             is_complete: false,
+            has_opened_handshake: false,
         })
     }
 

@@ -120,8 +120,11 @@ impl Channel {
             Err(error) => return Err(self.note(error)),
         };
         self.budget.received = self.budget.received.saturating_add(core::mem::take(&mut input.uncounted_bytes));
-        if is_server && header.level == Level::Handshake {
-            self.verify_address();
+        if header.level == Level::Handshake {
+            self.has_opened_handshake = true;
+            if is_server {
+                self.verify_address();
+            }
         }
         if self.error.is_some() {
             // The peer repeats itself because it does not know that the handshake failed.

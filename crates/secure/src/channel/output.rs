@@ -142,7 +142,7 @@ impl Channel {
         let mut frames = Vec::new();
         Frame::Close { code }.write(&mut frames);
         let (local, to) = (self.ids.local, self.ids.peer);
-        let has_handshake = self.side() == Side::Client || self.is_complete || self.budget.is_verified;
+        let has_handshake = self.side() == Side::Client || self.has_opened_handshake;
         let keys = match &mut self.keys.handshake {
             Some(keys) if has_handshake => Some(keys),
             _ => self.keys.initial.as_mut(),
