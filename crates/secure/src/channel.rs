@@ -152,6 +152,10 @@ impl Channel {
                 Side::Client => true,
                 Side::Server => !self.tls.is_handshaking(),
             };
+        if self.is_complete {
+            // Anyone can write packets with these keys, and nobody needs them now (RFC 9001 §4.9.1).
+            self.keys.initial = None;
+        }
     }
 
     /// Returns whether the peer is authenticated and chunks may be exchanged.

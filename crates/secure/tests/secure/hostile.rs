@@ -207,3 +207,17 @@ fn rfc9001_4_9_1_a_forged_close_cannot_end_a_client_that_has_handshake_keys() {
     world.deliver(0, forged_initial(&world, 0, &close));
     assert!(world.run_until(MINUTE, |world| world.messages() == 1).0, "{:?}", world.client.failure());
 }
+
+#[test]
+fn rfc9001_4_9_1_packets_with_public_keys_have_no_effect_on_authenticated_sides() {
+    let tls = tls();
+    let mut world = World::new(Setup::new(&tls, link(&[]), 6));
+    world.send(b"hello");
+    assert!(world.run_until(MINUTE, |world| world.messages() == 1).0);
+    assert!(world.client.is_established() && world.served[0].association.is_established());
+    for side in 0..2 {
+        let before = world.dropped[side].len();
+        world.deliver(side, forged_initial(&world, side, &[0; 40]));
+        assert_eq!(world.dropped[side].len() - before, 1);
+    }
+}
