@@ -329,13 +329,8 @@ impl Traffic {
         }
         let unmasked = unmask(&*self.remote_header, &self.window, packet, SHORT_HEADER_BYTES)?;
         let is_current = unmasked.first.key_phase() == self.phase.bit;
-        let is_late = self.phase.lowest_received.is_none_or(|lowest| unmasked.number < lowest);
-        let (key, is_update) = match (is_current, is_late, &self.previous) {
-            (true, ..) => (&self.current.remote, false),
-            (false, true, Some(previous)) => (previous, false),
-            (false, ..) => (&self.next.remote, true),
-        };
-        let bytes = decrypt(&**key, &unmasked, packet).inspect_err(|_| self.failures += 1)?;
+        let (bytes, is_update) =
+            self.decrypt(&unmasked, is_current, packet).inspect_err(|_| self.failures += 1)?;
         if is_update && self.numbers.next == self.phase.first_sent {
             return Err(OpenError::KeyUpdateTooSoon);
         }
@@ -348,6 +343,32 @@ impl Traffic {
         }
         self.numbers.at_last_heard = self.numbers.next;
         Ok(Opened { start: unmasked.header_bytes, bytes })
+    }
+
+    /// Decrypts a packet with the key of its phase. Returns the number of its bytes, and whether the peer has begun the next phase.
+    fn decrypt(
+        &self,
+        unmasked: &Unmasked,
+        is_current: bool,
+        packet: &mut [u8],
+    ) -> Result<(usize, bool), OpenError> {
+        let open = |key: &dyn PacketKey, packet: &mut [u8]| decrypt(key, unmasked, packet);
+        match (is_current, self.phase.lowest_received, &self.previous) {
+            (true, ..) => open(&*self.current.remote, packet).map(|bytes| (bytes, false)),
+            (false, Some(lowest), Some(previous)) if unmasked.number < lowest => {
+                open(&**previous, packet).map(|bytes| (bytes, false))
+            }
+            (false, None, Some(previous)) => {
+                // The last phase has the same bit as the next, which the peer may have begun although nothing of the current one was received.
+                let mut copy = packet.to_vec();
+                if let Ok(bytes) = open(&**previous, &mut copy) {
+                    packet.copy_from_slice(&copy);
+                    return Ok((bytes, false));
+                }
+                open(&*self.next.remote, packet).map(|bytes| (bytes, true))
+            }
+            (false, ..) => open(&*self.next.remote, packet).map(|bytes| (bytes, true)),
+        }
     }
 
     /// Begins the next key phase. Returns `false`, without effect, if the peer has not confirmed the current one (RFC 9001 §6.1).

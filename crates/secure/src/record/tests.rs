@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use rustls::quic::Tag;
 
 use super::*;
@@ -160,6 +161,69 @@ fn rfc9001_6_keys_are_updated_and_late_packets_of_the_last_phase_still_open() {
     let again = seal(&mut client, CHUNKS);
     open(&mut server, &again).unwrap();
     assert!(!server.phase_bit());
+}
+
+#[test]
+fn a_second_update_opens_although_the_answer_to_the_first_is_lost() {
+    let [mut client, mut server] = traffic();
+    let hello = seal(&mut server, CHUNKS);
+    open(&mut client, &hello).unwrap();
+    let late = seal(&mut server, CHUNKS);
+    assert!(client.update_keys());
+    let updated = seal(&mut client, CHUNKS);
+    open(&mut server, &updated).unwrap();
+    let _lost = seal(&mut server, CHUNKS);
+    assert!(server.update_keys(), "the client has the phase that it began");
+    let second = seal(&mut server, CHUNKS);
+    open(&mut client, &late).unwrap();
+    let mut forged = second.clone();
+    *forged.last_mut().unwrap() ^= 1;
+    assert_eq!(open(&mut client, &forged), Err(OpenError::NotAuthentic));
+    assert_eq!(client.failures, 1);
+    assert_eq!(open(&mut client, &second).unwrap(), CHUNKS);
+    let answer = seal(&mut client, CHUNKS);
+    assert_eq!(open(&mut server, &answer).unwrap(), CHUNKS);
+}
+
+#[test]
+fn simultaneous_updates_and_second_ones_keep_both_sides_together() {
+    let [mut client, mut server] = traffic();
+    for _ in 0..3 {
+        let hellos = (seal(&mut client, CHUNKS), seal(&mut server, CHUNKS));
+        open(&mut server, &hellos.0).unwrap();
+        open(&mut client, &hellos.1).unwrap();
+        assert!(client.update_keys() && server.update_keys());
+        assert!(!client.update_keys() && !server.update_keys(), "neither has heard the other");
+        let crossing = (seal(&mut client, CHUNKS), seal(&mut server, CHUNKS));
+        open(&mut server, &crossing.0).unwrap();
+        assert!(server.update_keys());
+        let second = seal(&mut server, CHUNKS);
+        // The first of them is lost.
+        open(&mut client, &second).unwrap();
+        let answer = seal(&mut client, CHUNKS);
+        open(&mut server, &answer).unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_order_of_updates_and_losses_locks_the_sides_out(steps in prop::collection::vec((0..2_usize, 0..4_u8), 1..60)) {
+        let mut sides = traffic();
+        for (from, step) in steps {
+            if step == 0 {
+                sides[from].update_keys();
+                continue;
+            }
+            let packet = seal(&mut sides[from], CHUNKS);
+            if step == 1 {
+                // It is lost.
+                continue;
+            }
+            prop_assert_eq!(open(&mut sides[1 - from], &packet), Ok(CHUNKS.to_vec()));
+        }
+    }
 }
 
 #[test]
