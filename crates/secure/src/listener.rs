@@ -125,7 +125,7 @@ impl Listener {
         self.recent.1
     }
 
-    /// Returns whether a hello carries a proof of its address. The datagram is left as it is.
+    /// Returns whether the first token of a hello proves its address; others would each cost an HMAC. The datagram is left as it is.
     fn check_proof(
         &self,
         now: Instant,
@@ -137,10 +137,11 @@ impl Listener {
         let packet = datagram.get(..LONG_HEADER_BYTES + header.length).ok_or(HeaderError::Truncated)?;
         let mut packet = packet.to_vec();
         let frames = keys.open(&mut packet)?;
-        Ok(Frames(frames).any(|frame| match frame {
-            Ok(Frame::Token(token)) => self.proofs.is_valid(now, from, header.destination, token),
-            _ => false,
-        }))
+        let first = Frames(frames).find_map(|frame| match frame {
+            Ok(Frame::Token(token)) => Some(token),
+            _ => None,
+        });
+        Ok(first.is_some_and(|token| self.proofs.is_valid(now, from, header.destination, token)))
     }
 
     fn initial_keys(&self, original: ConnectionId) -> Result<LongKeys, DatagramDropped> {

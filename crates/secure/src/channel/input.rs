@@ -18,7 +18,7 @@ pub(crate) struct Input {
     pub(crate) chunks: Option<Range<usize>>,
     /// The peer sent handshake bytes that were answered before: the answer was lost, or is late.
     pub(crate) is_repeated: bool,
-    /// The token of a retry.
+    /// The first token of a retry.
     pub(crate) token: Option<Vec<u8>>,
     /// Messages of the client's packet with early keys.
     pub(crate) early: Vec<Message>,
@@ -165,7 +165,7 @@ impl Channel {
                 Ok(())
             }
             (Frame::Token(token), Level::Initial, Side::Server) => {
-                input.token = Some(token.to_vec());
+                input.token.get_or_insert_with(|| token.to_vec());
                 Ok(())
             }
             (Frame::Close { code }, Level::Handshake, _) => self.note_close(code),

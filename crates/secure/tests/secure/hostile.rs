@@ -3,8 +3,9 @@
 use bytes::BytesMut;
 use festina_netsim::RandomStream;
 use festina_sctp::AssociationState;
+use festina_secure::Incoming;
 use festina_secure::record::{LongKeys, initial_keys};
-use festina_secure::wire::{Frame, Header, Level, LongHeader, read_header};
+use festina_secure::wire::{Frame, Frames, Header, Level, LongHeader, read_header};
 use festina_units::Duration;
 use rustls::Side;
 
@@ -219,5 +220,31 @@ fn rfc9001_4_9_1_packets_with_public_keys_have_no_effect_on_authenticated_sides(
         let before = world.dropped[side].len();
         world.deliver(side, forged_initial(&world, side, &[0; 40]));
         assert_eq!(world.dropped[side].len() - before, 1);
+    }
+}
+
+#[test]
+fn only_the_first_token_of_a_packet_is_checked() {
+    let tls = tls();
+    let mut world = World::new(Setup::new(&tls, link(&[]), 7));
+    world.other_half_open = 64;
+    world.run_until(MINUTE, |world| !world.sent[1].is_empty());
+    let (hello, mut retry) = (long_header(&world.sent[0][0]), world.sent[1][0].clone());
+    let keys = |side| LongKeys::new(Level::Initial, initial_keys(&provider(), hello.destination, side).unwrap());
+    let frames = keys(Side::Client).open(&mut retry).unwrap();
+    let Some(Ok(Frame::Retry(token))) = Frames(frames).next() else { panic!("it holds a token") };
+    let mut wrong = token.to_vec();
+    *wrong.last_mut().unwrap() ^= 1;
+    for (wrong_tokens, is_accepted) in [(0, true), (75, false)] {
+        let (mut frames, mut packet, mut reply) = (Vec::new(), Vec::new(), Vec::new());
+        (0..wrong_tokens).for_each(|_| Frame::Token(&wrong).write(&mut frames));
+        Frame::Token(token).write(&mut frames);
+        keys(Side::Client).seal(&mut packet, hello.destination, hello.source, &frames).unwrap();
+        let (from, packet) = (crate::world::address(0), BytesMut::from(&packet[..]));
+        match world.listener.handle_datagram(world.now, from, packet, 64, &mut reply) {
+            Incoming::HalfOpen(_) => assert!(is_accepted),
+            Incoming::Reply => assert!(!is_accepted),
+            other => panic!("{other:?}"),
+        }
     }
 }
