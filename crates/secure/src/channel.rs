@@ -142,7 +142,10 @@ impl Channel {
     fn install(&mut self, keys: Vec<NewKeys>) {
         for keys in keys {
             match keys {
-                NewKeys::Early(keys) => self.keys.early = Some(LongKeys::new(Level::Early, keys)),
+                // TLS returns them again while it waits for the rest of a ServerHello. Packet numbers must not restart with the same keys.
+                NewKeys::Early(keys) => {
+                    self.keys.early.get_or_insert_with(|| LongKeys::new(Level::Early, keys));
+                }
                 NewKeys::Handshake(keys) => self.keys.handshake = Some(LongKeys::new(Level::Handshake, keys)),
                 NewKeys::Traffic(change) => self.keys.traffic = Traffic::new(change),
             }

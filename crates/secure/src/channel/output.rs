@@ -58,6 +58,7 @@ impl Channel {
         let early = self.keys.early.as_mut().filter(|_| !self.opening.early_frames.is_empty());
         if sealed.is_ok()
             && let (Some(early), Some(datagram)) = (early, datagrams.last_mut())
+            && datagram.len() + LONG_OVERHEAD_BYTES + self.opening.early_frames.len() <= self.datagram_bytes_max
         {
             // Without the packet, the messages are sent once the handshake is complete.
             let _left_out = early.seal(datagram, to, self.ids.local, &self.opening.early_frames);
