@@ -85,6 +85,10 @@ impl Listener {
         half_open: usize,
         reply: &mut Vec<u8>,
     ) -> Incoming {
+        let ip = from.ip();
+        if ip.is_multicast() || ip.is_unspecified() || from.port() == 0 {
+            return Incoming::Ignored(DatagramDropped::Unexpected);
+        }
         let header = match read_header(&datagram) {
             Ok(Header::Long(header)) if header.level == Level::Initial => header,
             Ok(_) => return Incoming::Ignored(DatagramDropped::Unexpected),
@@ -96,10 +100,6 @@ impl Listener {
             }
             Err(error) => return Incoming::Ignored(error.into()),
         };
-        let ip = from.ip();
-        if ip.is_multicast() || ip.is_unspecified() || from.port() == 0 {
-            return Incoming::Ignored(DatagramDropped::Unexpected);
-        }
         let is_loaded =
             half_open >= self.limits.unproved_max || self.hellos_in_second(now) >= self.limits.unproved_per_second_max;
         if is_loaded {
@@ -133,7 +133,7 @@ impl Listener {
         header: &LongHeader,
         datagram: &[u8],
     ) -> Result<bool, DatagramDropped> {
-        let mut keys = self.initial_keys(header.destination)?;
+        let mut keys = self.initial_keys(header.destination, 0)?;
         let packet = datagram.get(..LONG_HEADER_BYTES + header.length).ok_or(HeaderError::Truncated)?;
         let mut packet = packet.to_vec();
         let frames = keys.open(&mut packet)?;
@@ -144,9 +144,9 @@ impl Listener {
         Ok(first.is_some_and(|token| self.proofs.is_valid(now, from, header.destination, token)))
     }
 
-    fn initial_keys(&self, original: ConnectionId) -> Result<LongKeys, DatagramDropped> {
+    fn initial_keys(&self, original: ConnectionId, salt: u8) -> Result<LongKeys, DatagramDropped> {
         let keys = initial_keys(self.tls.crypto_provider(), original, Side::Server);
-        keys.map(|keys| LongKeys::stateless(Level::Initial, keys)).ok_or(DatagramDropped::Unexpected)
+        keys.map(|keys| LongKeys::stateless(Level::Initial, keys, salt)).ok_or(DatagramDropped::Unexpected)
     }
 
     fn retry(
@@ -158,10 +158,11 @@ impl Listener {
         reply: &mut Vec<u8>,
     ) -> Incoming {
         let original = header.destination;
+        // It begins with the low byte of its epoch, so that a client does not take a newer retry for a copy of the last one.
         let token = self.proofs.token(now, from, original);
         let start = reply.len();
         let sealed = self
-            .initial_keys(original)
+            .initial_keys(original, token[0])
             .is_ok_and(|mut keys| seal_retry(&mut keys, reply, (header.source, original), &token).is_ok());
         if sealed && reply.len() - start <= datagram_bytes.saturating_mul(AMPLIFICATION_MAX) {
             return Incoming::Reply;

@@ -164,10 +164,10 @@ impl LongKeys {
     }
 
     /// The same for a side that keeps no state of the packets it sends. Their numbers start in the middle of the peer's window, so that they do not
-    /// collide with those of a side that does.
+    /// collide with those of a side that does. `salt` is added, so that packets of different times have different numbers.
     #[must_use]
-    pub fn stateless(level: Level, keys: Keys) -> Self {
-        Self { next_number: window::WINDOW_NUMBERS / 2, ..Self::new(level, keys) }
+    pub fn stateless(level: Level, keys: Keys, salt: u8) -> Self {
+        Self { next_number: window::WINDOW_NUMBERS / 2 + u64::from(salt), ..Self::new(level, keys) }
     }
 
     /// Appends a packet with these frames.

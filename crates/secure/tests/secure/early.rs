@@ -133,7 +133,7 @@ fn tickets_arrive_over_a_link_that_loses_the_first_of_them() {
 fn initial_to_client(world: &World, frame: &Frame<'_>) -> Vec<u8> {
     let Header::Long(hello) = read_header(&world.sent[0][0]).unwrap() else { panic!("it is a hello") };
     let keys = initial_keys(&provider(), hello.destination, Side::Server).unwrap();
-    let (mut keys, mut packet, mut frames) = (LongKeys::stateless(Level::Initial, keys), Vec::new(), Vec::new());
+    let (mut keys, mut packet, mut frames) = (LongKeys::stateless(Level::Initial, keys, 0), Vec::new(), Vec::new());
     frame.write(&mut frames);
     keys.seal(&mut packet, hello.source, hello.destination, &frames).unwrap();
     packet

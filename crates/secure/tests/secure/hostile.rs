@@ -179,7 +179,7 @@ fn forged_initial(world: &World, side: usize, frames: &[u8]) -> Vec<u8> {
         _ => (Side::Client, answer.source, hello.source),
     };
     let keys = initial_keys(&provider(), hello.destination, sender).unwrap();
-    let (mut keys, mut packet) = (LongKeys::stateless(Level::Initial, keys), Vec::new());
+    let (mut keys, mut packet) = (LongKeys::stateless(Level::Initial, keys, 0), Vec::new());
     keys.seal(&mut packet, to, from, frames).unwrap();
     packet
 }
@@ -245,6 +245,39 @@ fn only_the_first_token_of_a_packet_is_checked() {
             Incoming::HalfOpen(_) => assert!(is_accepted),
             Incoming::Reply => assert!(!is_accepted),
             other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_client_follows_a_second_retry_without_state() {
+    let tls = tls();
+    let mut world = World::new(Setup::new(&tls, link(&[]), 8));
+    world.drain();
+    let hello = BytesMut::from(&world.sent[0][0][..]);
+    // The token of the first retry expires before the second.
+    for seconds in [0, 64] {
+        let (mut reply, at) = (Vec::new(), world.now + Duration::from_secs(seconds));
+        world.listener.handle_datagram(at, crate::world::address(0), hello.clone(), 64, &mut reply);
+        let sent = world.sent[0].len();
+        world.deliver(0, reply);
+        assert_eq!((world.dropped[0].len(), world.sent[0].len()), (0, sent + 1), "after {seconds} s");
+    }
+}
+
+#[test]
+fn nothing_is_sent_to_an_address_that_no_host_has() {
+    let tls = tls();
+    let mut world = World::new(Setup::new(&tls, link(&[]), 9));
+    world.drain();
+    let hello = world.sent[0][0].clone();
+    let mut newer = hello.clone();
+    newer[4] += 1;
+    for (from, answers) in [("192.0.2.1:9", true), ("224.0.0.1:9", false), ("0.0.0.0:9", false), ("192.0.2.1:0", false)] {
+        for datagram in [&hello, &newer] {
+            let (from, datagram, mut reply) = (from.parse().unwrap(), BytesMut::from(&datagram[..]), Vec::new());
+            let incoming = world.listener.handle_datagram(world.now, from, datagram, 64, &mut reply);
+            assert_eq!((matches!(incoming, Incoming::Reply), !reply.is_empty()), (answers, answers), "{from}");
         }
     }
 }
