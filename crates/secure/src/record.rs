@@ -329,8 +329,7 @@ impl Traffic {
         }
         let unmasked = unmask(&*self.remote_header, &self.window, packet, SHORT_HEADER_BYTES)?;
         let is_current = unmasked.first.key_phase() == self.phase.bit;
-        let (bytes, is_update) =
-            self.decrypt(&unmasked, is_current, packet).inspect_err(|_| self.failures += 1)?;
+        let (bytes, is_update) = self.decrypt(&unmasked, is_current, packet).inspect_err(|_| self.failures += 1)?;
         if is_update && self.numbers.next == self.phase.first_sent {
             return Err(OpenError::KeyUpdateTooSoon);
         }
@@ -346,12 +345,7 @@ impl Traffic {
     }
 
     /// Decrypts a packet with the key of its phase. Returns the number of its bytes, and whether the peer has begun the next phase.
-    fn decrypt(
-        &self,
-        unmasked: &Unmasked,
-        is_current: bool,
-        packet: &mut [u8],
-    ) -> Result<(usize, bool), OpenError> {
+    fn decrypt(&self, unmasked: &Unmasked, is_current: bool, packet: &mut [u8]) -> Result<(usize, bool), OpenError> {
         let open = |key: &dyn PacketKey, packet: &mut [u8]| decrypt(key, unmasked, packet);
         match (is_current, self.phase.lowest_received, &self.previous) {
             (true, ..) => open(&*self.current.remote, packet).map(|bytes| (bytes, false)),

@@ -51,7 +51,7 @@ pub(super) struct Handshakes {
     deadlines: BTreeSet<(Instant, ConnectionId)>,
     known: VecDeque<Datagram>,
     strangers: VecDeque<Datagram>,
-    /// The next packet is taken from `strangers`, if one waits there.
+    /// The next packet is taken from `strangers` if one waits there, the one after it from `known`.
     is_strangers_turn: bool,
     allowance: Allowance,
     /// The rest of the limits of a turn: packets for which TLS runs, and packets.
@@ -132,11 +132,11 @@ impl Handshakes {
 
     /// The next packet to handle: neither queue can hold up the other.
     fn pop(&mut self) -> Option<Datagram> {
-        let (first, second) = match self.is_strangers_turn {
-            true => (&mut self.strangers, &mut self.known),
-            false => (&mut self.known, &mut self.strangers),
-        };
         self.is_strangers_turn = !self.is_strangers_turn;
+        let (mut first, mut second) = (&mut self.strangers, &mut self.known);
+        if self.is_strangers_turn {
+            core::mem::swap(&mut first, &mut second);
+        }
         first.pop_front().or_else(|| second.pop_front())
     }
 

@@ -129,8 +129,8 @@ fn initial(id: ConnectionId, frames: &[u8]) -> Vec<u8> {
     packet
 }
 
-#[test]
-fn one_network_gets_few_places_whatever_its_packets_hold() {
+#[tokio::test]
+async fn one_network_gets_few_places_whatever_its_packets_hold() {
     let no_hello: fn(&mut Vec<u8>) = |_| {};
     // TLS ends a handshake that begins with an unknown message.
     let broken_hello: fn(&mut Vec<u8>) = |frames| Frame::Fragment { offset: 0, bytes: &[99; 40] }.write(frames);
@@ -183,13 +183,13 @@ fn numbered(number: u64, frames: &[u8]) -> Vec<u8> {
     packet
 }
 
-#[test]
-fn padding_for_a_half_open_does_not_keep_strangers_waiting() {
+#[tokio::test]
+async fn padding_for_a_half_open_does_not_keep_strangers_waiting() {
     assert_strangers_are_heard(&[0; 40], |number| numbered(number, &[0; 40]));
 }
 
-#[test]
-fn garbage_for_a_failed_handshake_does_not_keep_strangers_waiting() {
+#[tokio::test]
+async fn garbage_for_a_failed_handshake_does_not_keep_strangers_waiting() {
     let mut broken = Vec::new();
     Frame::Fragment { offset: 0, bytes: &[99; 40] }.write(&mut broken);
     let garbage = |_| {
