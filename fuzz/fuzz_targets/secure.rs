@@ -3,7 +3,8 @@
 //!
 //! For any input: nothing panics, each call releases a bounded number of datagrams of bounded size, answers to an
 //! unproved address are at most three times as long as the datagrams received from it, no timer that was handled is
-//! still due, and a server delivers only messages that its client sent, each once.
+//! still due, and a server delivers only messages that its client sent, each once. Once both sides are authenticated and
+//! nothing more is lost, all messages arrive.
 
 #![no_main]
 
@@ -12,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use arbitrary::Arbitrary;
+use bytes::BytesMut;
 use festina_sctp::{Config, Context, Message, Ports};
 use festina_secure::record::{LongKeys, initial_keys};
 use festina_secure::wire::{ConnectionId, Header, Level, destination_id, read_header};
@@ -25,6 +27,8 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig, Side};
 const DATAGRAM_BYTES_MAX: usize = 1_232;
 /// Datagrams that one call may release.
 const BURST_MAX: usize = 200;
+/// Time after which a side that hears nothing may give up.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Operations of one input.
 const OPERATIONS_MAX: usize = 200;
 
@@ -76,7 +80,9 @@ enum Operation {
         bytes: u16,
     },
     Answer,
-    UpdateKeys,
+    UpdateKeys {
+        by_server: bool,
+    },
     Shutdown,
 }
 
@@ -98,6 +104,8 @@ struct World {
     original: ConnectionId,
     is_loaded: bool,
     sent: u16,
+    is_ending: bool,
+    waited: Duration,
     delivered: Vec<u16>,
     /// Bytes to the listener, and from associations that are not established.
     bytes: [usize; 2],
@@ -151,6 +159,8 @@ impl World {
             original: ConnectionId([9; 8]),
             is_loaded,
             sent: 0,
+            is_ending: false,
+            waited: Duration::ZERO,
             delivered: Vec::new(),
             bytes: [0, 0],
         }
@@ -190,22 +200,23 @@ impl World {
         assert!(self.bytes[1] <= 3 * self.bytes[0], "{:?}", self.bytes);
     }
 
-    fn arrive(&mut self, to_server: bool, mut datagram: Vec<u8>) {
+    fn arrive(&mut self, to_server: bool, datagram: Vec<u8>) {
+        let datagram = BytesMut::from(&datagram[..]);
         let (now, from) = (self.now, address(!to_server));
         if !to_server {
-            let _dropped = self.client.handle_datagram(now, from, EcnCodepoint::NotCapable, &mut datagram);
+            let _dropped = self.client.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram);
             return self.drain();
         }
         self.bytes[0] += datagram.len();
         let id = destination_id(&datagram).ok();
         let known = self.servers.iter_mut().find(|server| id.is_some_and(|id| server.ids().any(|own| own == id)));
         if let Some(server) = known {
-            let _dropped = server.handle_datagram(now, from, EcnCodepoint::NotCapable, &mut datagram);
+            let _dropped = server.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram);
             return self.drain();
         }
         let mut reply = Vec::new();
         let half_open = if self.is_loaded { 64 } else { 0 };
-        match self.listener.handle_datagram(now, from, &mut datagram, half_open, &mut reply) {
+        match self.listener.handle_datagram(now, from, datagram, half_open, &mut reply) {
             Incoming::Reply => {
                 self.bytes[1] += reply.len();
                 self.ways[0].push_back(reply);
@@ -217,6 +228,7 @@ impl World {
     }
 
     fn wait(&mut self, time: Duration) {
+        self.waited = self.waited + time;
         let limit = self.now + time;
         for _ in 0..100 {
             let deadlines = self.servers.iter().chain([&self.client]).filter_map(SecureAssociation::poll_deadline);
@@ -237,7 +249,7 @@ impl World {
         let provider = tls().1.crypto_provider();
         let side = if to_server { Side::Client } else { Side::Server };
         let Some(keys) = initial_keys(provider, self.original, side) else { return };
-        let mut keys = LongKeys::stateless(Level::Initial, keys);
+        let mut keys = LongKeys::stateless(Level::Initial, keys, 0);
         // The source that the other side uses, if it was seen.
         let seen = match read_header(&self.last[usize::from(to_server)]) {
             Ok(Header::Long(header)) => Some((header.destination, header.source)),
@@ -301,15 +313,52 @@ impl World {
                     let _refused = server.send(self.now, Message::new("answer"));
                 }
             }
-            Operation::UpdateKeys => {
-                let _refused = self.client.update_keys();
+            Operation::UpdateKeys { by_server } => {
+                let associations: &mut [SecureAssociation] =
+                    if *by_server { &mut self.servers } else { std::slice::from_mut(&mut self.client) };
+                for association in associations {
+                    let _refused = association.update_keys();
+                }
             }
-            Operation::Shutdown => self.client.shutdown(self.now),
+            Operation::Shutdown => {
+                self.is_ending = true;
+                self.client.shutdown(self.now);
+            }
         }
         self.drain();
     }
 
+    /// Both sides are authenticated and have not waited so long that one could have given up.
+    fn is_open(&self) -> bool {
+        let mut servers = self.servers.iter().filter_map(SecureAssociation::association);
+        let is_open = |core: &festina_sctp::Association| !core.is_closed();
+        self.client.is_established()
+            && self.client.association().is_some_and(is_open)
+            && servers.any(is_open)
+            && !self.is_ending
+            && self.waited < PATIENCE
+    }
+
+    /// Nothing is lost any more, so everything is delivered.
+    fn heal(&mut self) {
+        for _ in 0..120 {
+            while self.ways.iter().any(|way| !way.is_empty()) {
+                for to_server in [false, true] {
+                    self.act(&Operation::Deliver { to_server });
+                }
+            }
+            if self.delivered.len() == usize::from(self.sent) {
+                return;
+            }
+            self.wait(Duration::from_secs(1));
+        }
+        panic!("{} of {} messages arrived: {:#?}", self.delivered.len(), self.sent, self.client);
+    }
+
     fn finish(&mut self) {
+        if self.is_open() {
+            self.heal();
+        }
         let mut delivered = self.delivered.clone();
         delivered.sort_unstable();
         assert!(delivered.windows(2).all(|pair| pair[0] != pair[1]), "delivered twice: {:?}", self.delivered);

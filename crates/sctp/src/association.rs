@@ -42,11 +42,12 @@ use crate::outstanding::PathId;
 use crate::receive::Receiver;
 use crate::send::{FirstFlightAgain, SendPath, Sender, TimerExpiry};
 use crate::stats::{AbandonedStats, Stats};
-use crate::wire::{Cause, StreamId, Tsn};
+use crate::wire::{Cause, Packet, StreamId, Tsn};
 use context::Purpose;
 use control::{Control, Due};
 use cookie::{Cookie, Tags};
 use handshake::{PeerTraits, Streams};
+use input::parse_protected;
 use path::{Path, PathVerdict, initial_window_bytes};
 use paths::Paths;
 use retry::Repeat;
@@ -104,6 +105,19 @@ struct Counters {
     bytes_received: u64,
     packets_dropped: u64,
     messages_taken: u64,
+}
+
+impl Counters {
+    fn note_received(&mut self, bytes: usize, result: Result<(), PacketDropped>) -> Result<(), PacketDropped> {
+        match result {
+            Ok(()) => {
+                self.packets_received += 1;
+                self.bytes_received += bytes as u64;
+            }
+            Err(_) => self.packets_dropped += 1,
+        }
+        result
+    }
 }
 
 impl Association {
@@ -181,15 +195,13 @@ impl Association {
         ecn: EcnCodepoint,
         packet: &Bytes,
     ) -> Result<(), PacketDropped> {
-        let result = self.receive(now, from, ecn, packet);
-        match result {
-            Ok(()) => {
-                self.counters.packets_received += 1;
-                self.counters.bytes_received += packet.len() as u64;
-            }
-            Err(_) => self.counters.packets_dropped += 1,
-        }
-        result
+        let is_protected = self.peer.out_of_band || self.context.config().carrier.protected_by_dtls;
+        let parsed = if is_protected { parse_protected(packet, self.peer.out_of_band) } else { Packet::parse(packet) };
+        let result = match parsed {
+            Ok(parsed) => self.receive(now, (from, ecn), packet, &parsed),
+            Err(error) => Err(error.into()),
+        };
+        self.counters.note_received(packet.len(), result)
     }
 
     /// Runs all timers that have expired by `now`. An early call does nothing.
@@ -234,11 +246,6 @@ impl Association {
         Ok(id)
     }
 
-    /// Shuts down gracefully: queued messages are delivered first, and new ones are refused (RFC 9260 §9.2).
-    pub fn shutdown(&mut self, now: Instant) {
-        self.request_shutdown(now);
-    }
-
     /// Aborts the association and sends up to 64 bytes of `reason` to the peer (RFC 9260 §9.1).
     pub fn abort(&mut self, reason: &[u8]) {
         let reason = reason.get(..CAUSE_INFO_BYTES_MAX).unwrap_or(reason);
@@ -258,7 +265,7 @@ impl Association {
 
     /// Appends the next packet to `buffer`, if one may leave now.
     pub fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
-        self.write_packet(now, buffer)
+        self.write_packet(now, true, buffer)
     }
 
     /// The next thing that happened.

@@ -29,8 +29,8 @@ pub const HALF_OPEN_LIFETIME: Duration = Duration::from_secs(30);
 /// How long a closed association answers a peer that has missed the end.
 pub const LINGER: Duration = Duration::from_secs(10);
 
-/// A client's settings for one connection.
-#[derive(Clone, Debug)]
+/// A client's settings for one connection. Its debug output has only the length of the token, which is often a secret.
+#[derive(Clone)]
 pub struct Connect<'a> {
     /// TLS settings: trusted roots or a verifier, the client's certificate, ALPN, session storage. TLS 1.3 is used.
     pub tls: &'a Arc<ClientConfig>,
@@ -49,8 +49,9 @@ pub struct Connect<'a> {
     pub known: Option<&'a PathKnowledge>,
 }
 
-/// A client's request, as the acceptor sees it. Nothing in it is authentic until the association is established.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A client's request, as the acceptor sees it. Nothing in it is authentic until the association is established. Its debug output has only the length
+/// of the token.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Hello {
     /// The client's bytes for the acceptor.
     pub token: Vec<u8>,
@@ -64,6 +65,24 @@ pub struct Hello {
     pub is_address_proved: bool,
 }
 
+impl core::fmt::Debug for Connect<'_> {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { tls, server_name, remote, ports, token, random: _, known } = self;
+        let mut fields = formatter.debug_struct("Connect");
+        fields.field("tls", tls).field("server_name", server_name).field("remote", remote).field("ports", ports);
+        fields.field("token_bytes", &token.len()).field("known", known).finish_non_exhaustive()
+    }
+}
+
+impl core::fmt::Debug for Hello {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { token, ports, server_name, alpn, is_address_proved } = self;
+        let mut fields = formatter.debug_struct("Hello");
+        fields.field("token_bytes", &token.len()).field("ports", ports).field("server_name", server_name);
+        fields.field("alpn", alpn).field("is_address_proved", is_address_proved).finish()
+    }
+}
+
 /// A server's handshake until the client's Finished was received.
 #[derive(Debug)]
 struct HalfOpen {
@@ -73,7 +92,6 @@ struct HalfOpen {
     /// Time of the answer, if it was sent only once.
     answered_at: Option<Instant>,
     answers: u32,
-    is_address_proved: bool,
     hello: Option<(Hello, OutOfBandInit)>,
     is_admitted: bool,
 }
@@ -162,7 +180,6 @@ impl SecureAssociation {
             started_at: now,
             answered_at: None,
             answers: 0,
-            is_address_proved: false,
             hello: None,
             is_admitted: false,
         };
@@ -201,6 +218,21 @@ impl SecureAssociation {
         let ids = self.channel.ids();
         let original = (self.channel.side() == rustls::Side::Server).then_some(ids.original);
         core::iter::once(ids.local).chain(original)
+    }
+
+    /// Returns whether a server's client has shown that it receives at its address: with a token, or by completing the handshake.
+    pub fn is_address_proved(&self) -> bool {
+        self.channel.is_address_verified()
+    }
+
+    /// Returns the number of handshake bytes that TLS has processed. A datagram that does not change it has cost little CPU time.
+    pub fn handshake_bytes_read(&self) -> usize {
+        self.channel.tls().read_bytes()
+    }
+
+    /// The listener has checked the client's token.
+    pub(crate) fn prove_address(&mut self) {
+        self.channel.verify_address();
     }
 
     /// The client's request that waits to be admitted or refused, on a server.

@@ -90,6 +90,8 @@ pub(crate) struct Channel {
     early_delivered: Option<u8>,
     error: Option<HandshakeError>,
     is_complete: bool,
+    /// The peer has shown that it has the keys of Handshake packets.
+    has_opened_handshake: bool,
 }
 
 impl Channel {
@@ -133,13 +135,17 @@ impl Channel {
             early_delivered: None,
             error: None,
             is_complete: false,
+            has_opened_handshake: false,
         })
     }
 
     fn install(&mut self, keys: Vec<NewKeys>) {
         for keys in keys {
             match keys {
-                NewKeys::Early(keys) => self.keys.early = Some(LongKeys::new(Level::Early, keys)),
+                // TLS returns them again while it waits for the rest of a ServerHello. Packet numbers must not restart with the same keys.
+                NewKeys::Early(keys) => {
+                    self.keys.early.get_or_insert_with(|| LongKeys::new(Level::Early, keys));
+                }
                 NewKeys::Handshake(keys) => self.keys.handshake = Some(LongKeys::new(Level::Handshake, keys)),
                 NewKeys::Traffic(change) => self.keys.traffic = Traffic::new(change),
             }
@@ -149,6 +155,10 @@ impl Channel {
                 Side::Client => true,
                 Side::Server => !self.tls.is_handshaking(),
             };
+        if self.is_complete {
+            // Anyone can write packets with these keys, and nobody needs them now (RFC 9001 §4.9.1).
+            self.keys.initial = None;
+        }
     }
 
     /// Returns whether the peer is authenticated and chunks may be exchanged.
@@ -201,6 +211,10 @@ impl Channel {
     /// The peer has shown that it receives at its address.
     pub(crate) fn verify_address(&mut self) {
         self.budget.is_verified = true;
+    }
+
+    pub(crate) fn is_address_verified(&self) -> bool {
+        self.budget.is_verified
     }
 
     /// Returns whether a server asks for another hello.

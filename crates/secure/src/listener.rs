@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use festina_sctp::Context;
 use festina_units::{EcnCodepoint, Instant};
 use rustls::{ServerConfig, Side};
@@ -80,29 +81,29 @@ impl Listener {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        datagram: &mut [u8],
+        datagram: BytesMut,
         half_open: usize,
         reply: &mut Vec<u8>,
     ) -> Incoming {
-        let header = match read_header(datagram) {
+        let ip = from.ip();
+        if ip.is_multicast() || ip.is_unspecified() || from.port() == 0 {
+            return Incoming::Ignored(DatagramDropped::Unexpected);
+        }
+        let header = match read_header(&datagram) {
             Ok(Header::Long(header)) if header.level == Level::Initial => header,
             Ok(_) => return Incoming::Ignored(DatagramDropped::Unexpected),
             Err(error @ HeaderError::Version(_)) => {
                 let mut answer = Vec::new();
-                let is_answered = write_versions(datagram, &mut answer) && answer.len() <= datagram.len();
+                let is_answered = write_versions(&datagram, &mut answer) && answer.len() <= datagram.len();
                 reply.extend_from_slice(if is_answered { &answer } else { &[] });
                 return if is_answered { Incoming::Reply } else { Incoming::Ignored(error.into()) };
             }
             Err(error) => return Incoming::Ignored(error.into()),
         };
-        let ip = from.ip();
-        if ip.is_multicast() || ip.is_unspecified() || from.port() == 0 {
-            return Incoming::Ignored(DatagramDropped::Unexpected);
-        }
         let is_loaded =
             half_open >= self.limits.unproved_max || self.hellos_in_second(now) >= self.limits.unproved_per_second_max;
         if is_loaded {
-            match self.check_proof(now, from, &header, datagram) {
+            match self.check_proof(now, from, &header, &datagram) {
                 Ok(true) => {}
                 Ok(false) => return self.retry(now, from, &header, datagram.len(), reply),
                 Err(dropped) => return Incoming::Ignored(dropped),
@@ -113,7 +114,7 @@ impl Listener {
         } else {
             self.recent.1 += 1;
         }
-        self.begin(now, from, header.destination, datagram)
+        self.begin(now, from, (header.destination, is_loaded), datagram)
     }
 
     fn hellos_in_second(&mut self, now: Instant) -> u32 {
@@ -124,7 +125,7 @@ impl Listener {
         self.recent.1
     }
 
-    /// Returns whether a hello carries a proof of its address. The datagram is left as it is.
+    /// Returns whether the first token of a hello proves its address; others would each cost an HMAC. The datagram is left as it is.
     fn check_proof(
         &self,
         now: Instant,
@@ -132,19 +133,20 @@ impl Listener {
         header: &LongHeader,
         datagram: &[u8],
     ) -> Result<bool, DatagramDropped> {
-        let mut keys = self.initial_keys(header.destination)?;
+        let mut keys = self.initial_keys(header.destination, 0)?;
         let packet = datagram.get(..LONG_HEADER_BYTES + header.length).ok_or(HeaderError::Truncated)?;
         let mut packet = packet.to_vec();
         let frames = keys.open(&mut packet)?;
-        Ok(Frames(frames).any(|frame| match frame {
-            Ok(Frame::Token(token)) => self.proofs.is_valid(now, from, header.destination, token),
-            _ => false,
-        }))
+        let first = Frames(frames).find_map(|frame| match frame {
+            Ok(Frame::Token(token)) => Some(token),
+            _ => None,
+        });
+        Ok(first.is_some_and(|token| self.proofs.is_valid(now, from, header.destination, token)))
     }
 
-    fn initial_keys(&self, original: ConnectionId) -> Result<LongKeys, DatagramDropped> {
+    fn initial_keys(&self, original: ConnectionId, salt: u8) -> Result<LongKeys, DatagramDropped> {
         let keys = initial_keys(self.tls.crypto_provider(), original, Side::Server);
-        keys.map(|keys| LongKeys::stateless(Level::Initial, keys)).ok_or(DatagramDropped::Unexpected)
+        keys.map(|keys| LongKeys::stateless(Level::Initial, keys, salt)).ok_or(DatagramDropped::Unexpected)
     }
 
     fn retry(
@@ -156,10 +158,11 @@ impl Listener {
         reply: &mut Vec<u8>,
     ) -> Incoming {
         let original = header.destination;
+        // It begins with the low byte of its epoch, so that a client does not take a newer retry for a copy of the last one.
         let token = self.proofs.token(now, from, original);
         let start = reply.len();
         let sealed = self
-            .initial_keys(original)
+            .initial_keys(original, token[0])
             .is_ok_and(|mut keys| seal_retry(&mut keys, reply, (header.source, original), &token).is_ok());
         if sealed && reply.len() - start <= datagram_bytes.saturating_mul(AMPLIFICATION_MAX) {
             return Incoming::Reply;
@@ -168,7 +171,13 @@ impl Listener {
         Incoming::Ignored(DatagramDropped::Unexpected)
     }
 
-    fn begin(&mut self, now: Instant, from: SocketAddr, original: ConnectionId, datagram: &mut [u8]) -> Incoming {
+    fn begin(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        (original, is_address_proved): (ConnectionId, bool),
+        datagram: BytesMut,
+    ) -> Incoming {
         self.accepted += 1;
         let local = self.proofs.connection_id(self.accepted, original);
         let nonce = u64::from_be_bytes(local.0);
@@ -184,6 +193,9 @@ impl Listener {
             return Incoming::Ignored(DatagramDropped::Failed);
         };
         let mut association = SecureAssociation::half_open(now, &self.context, channel, from, (nonce, &self.proofs));
+        if is_address_proved {
+            association.prove_address();
+        }
         match association.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram) {
             Err(dropped) if association.failure().is_none() => Incoming::Ignored(dropped),
             // A failed one reports the reason to its peer.

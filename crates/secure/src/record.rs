@@ -8,7 +8,7 @@ use rustls::{CipherSuite, Side, SupportedCipherSuite, Tls13CipherSuite};
 
 use crate::wire::{
     ConnectionId, FirstByte, LONG_HEADER_BYTES, LONG_PAYLOAD_BYTES_MAX, Level, NUMBER_BYTES, SHORT_HEADER_BYTES,
-    TAG_BYTES, write_long_header, write_short_header,
+    TAG_BYTES, WIDE_NUMBER_BYTES, write_long_header, write_short_header,
 };
 use window::ReplayWindow;
 
@@ -164,10 +164,10 @@ impl LongKeys {
     }
 
     /// The same for a side that keeps no state of the packets it sends. Their numbers start in the middle of the peer's window, so that they do not
-    /// collide with those of a side that does.
+    /// collide with those of a side that does. `salt` is added, so that packets of different times have different numbers.
     #[must_use]
-    pub fn stateless(level: Level, keys: Keys) -> Self {
-        Self { next_number: window::WINDOW_NUMBERS / 2, ..Self::new(level, keys) }
+    pub fn stateless(level: Level, keys: Keys, salt: u8) -> Self {
+        Self { next_number: window::WINDOW_NUMBERS / 2 + u64::from(salt), ..Self::new(level, keys) }
     }
 
     /// Appends a packet with these frames.
@@ -281,30 +281,42 @@ impl Traffic {
         })
     }
 
-    /// Appends a packet with these chunks.
+    /// Leaves room for the header of the next packet at the end of `buffer`, behind which its chunks are to be written. [`seal`](Self::seal) follows.
+    pub fn reserve(&self, buffer: &mut Vec<u8>) {
+        buffer.resize(buffer.len() + SHORT_HEADER_BYTES + self.number_bytes(), 0);
+    }
+
+    fn number_bytes(&self) -> usize {
+        let Numbers { next, at_last_heard } = self.numbers;
+        if next - at_last_heard > NARROW_NUMBERS_MAX { WIDE_NUMBER_BYTES } else { NUMBER_BYTES }
+    }
+
+    /// Makes a packet of everything in `buffer` from `start` on, in place: the room that was [reserved](Self::reserve) there, and chunks.
     ///
     /// # Errors
-    /// The key is used up, or the chunks are too short or too long for a packet. The buffer is unchanged then.
-    pub fn seal(&mut self, buffer: &mut Vec<u8>, destination: ConnectionId, chunks: &[u8]) -> Result<(), SealError> {
-        let limit = self.current.local.confidentiality_limit();
-        let used = self.numbers.next - self.phase.first_sent;
-        if used >= UPDATE_AFTER_PACKETS.min(limit / 2) && !self.update_keys() && used >= limit {
-            return Err(SealError::KeyExhausted);
-        }
-        let Numbers { next: number, at_last_heard } = self.numbers;
-        let is_wide = number - at_last_heard > NARROW_NUMBERS_MAX;
-        let start = buffer.len();
-        write_short_header(buffer, destination, self.phase.bit, number, is_wide);
-        let payload_at = buffer.len();
-        buffer.extend_from_slice(chunks);
-        let keys = (&*self.current.local, &*self.local_header);
-        let sealed = protect(keys, number, buffer, (start, payload_at, if is_wide { 4 } else { NUMBER_BYTES }));
+    /// The key is used up, or the chunks are too short or too long for a packet. The buffer ends at `start` then.
+    pub fn seal(&mut self, buffer: &mut Vec<u8>, start: usize, destination: ConnectionId) -> Result<(), SealError> {
+        let sealed = self.try_seal(buffer, start, destination);
         match sealed {
             Ok(()) => self.numbers.next += 1,
             // No packet was sent with this number, so the next one may have it.
             Err(_) => buffer.truncate(start),
         }
         sealed
+    }
+
+    fn try_seal(&mut self, buffer: &mut Vec<u8>, start: usize, destination: ConnectionId) -> Result<(), SealError> {
+        let limit = self.current.local.confidentiality_limit();
+        let used = self.numbers.next - self.phase.first_sent;
+        if used >= UPDATE_AFTER_PACKETS.min(limit / 2) && !self.update_keys() && used >= limit {
+            return Err(SealError::KeyExhausted);
+        }
+        let (number, number_bytes) = (self.numbers.next, self.number_bytes());
+        let payload_at = start + SHORT_HEADER_BYTES + number_bytes;
+        let header = buffer.get_mut(start..payload_at).ok_or(SealError::TooShort)?;
+        write_short_header(header, destination, self.phase.bit, number);
+        let keys = (&*self.current.local, &*self.local_header);
+        protect(keys, number, buffer, (start, payload_at, number_bytes))
     }
 
     /// Decrypts a packet with a short header in place.
@@ -317,13 +329,7 @@ impl Traffic {
         }
         let unmasked = unmask(&*self.remote_header, &self.window, packet, SHORT_HEADER_BYTES)?;
         let is_current = unmasked.first.key_phase() == self.phase.bit;
-        let is_late = self.phase.lowest_received.is_none_or(|lowest| unmasked.number < lowest);
-        let (key, is_update) = match (is_current, is_late, &self.previous) {
-            (true, ..) => (&self.current.remote, false),
-            (false, true, Some(previous)) => (previous, false),
-            (false, ..) => (&self.next.remote, true),
-        };
-        let bytes = decrypt(&**key, &unmasked, packet).inspect_err(|_| self.failures += 1)?;
+        let (bytes, is_update) = self.decrypt(&unmasked, is_current, packet).inspect_err(|_| self.failures += 1)?;
         if is_update && self.numbers.next == self.phase.first_sent {
             return Err(OpenError::KeyUpdateTooSoon);
         }
@@ -336,6 +342,27 @@ impl Traffic {
         }
         self.numbers.at_last_heard = self.numbers.next;
         Ok(Opened { start: unmasked.header_bytes, bytes })
+    }
+
+    /// Decrypts a packet with the key of its phase. Returns the number of its bytes, and whether the peer has begun the next phase.
+    fn decrypt(&self, unmasked: &Unmasked, is_current: bool, packet: &mut [u8]) -> Result<(usize, bool), OpenError> {
+        let open = |key: &dyn PacketKey, packet: &mut [u8]| decrypt(key, unmasked, packet);
+        match (is_current, self.phase.lowest_received, &self.previous) {
+            (true, ..) => open(&*self.current.remote, packet).map(|bytes| (bytes, false)),
+            (false, Some(lowest), Some(previous)) if unmasked.number < lowest => {
+                open(&**previous, packet).map(|bytes| (bytes, false))
+            }
+            (false, None, Some(previous)) => {
+                // The last phase has the same bit as the next, which the peer may have begun although nothing of the current one was received.
+                let mut copy = packet.to_vec();
+                if let Ok(bytes) = open(&**previous, &mut copy) {
+                    packet.copy_from_slice(&copy);
+                    return Ok((bytes, false));
+                }
+                open(&*self.next.remote, packet).map(|bytes| (bytes, true))
+            }
+            (false, ..) => open(&*self.next.remote, packet).map(|bytes| (bytes, true)),
+        }
     }
 
     /// Begins the next key phase. Returns `false`, without effect, if the peer has not confirmed the current one (RFC 9001 §6.1).

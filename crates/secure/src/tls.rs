@@ -36,6 +36,8 @@ pub(crate) struct Tls {
     space: Space,
     outgoing: [Vec<u8>; 3],
     incoming: [Reassembly; 3],
+    /// Handshake bytes that TLS has processed.
+    read_bytes: usize,
 }
 
 impl Tls {
@@ -58,7 +60,7 @@ impl Tls {
 
     fn new(connection: quic::Connection) -> Self {
         let incoming = LEVEL_BYTES_MAX.map(Reassembly::new);
-        Self { connection, space: Space::Initial, outgoing: [const { Vec::new() }; 3], incoming }
+        Self { connection, space: Space::Initial, outgoing: [const { Vec::new() }; 3], incoming, read_bytes: 0 }
     }
 
     pub(crate) fn side(&self) -> Side {
@@ -84,6 +86,7 @@ impl Tls {
             if ready.is_empty() || (self.space == Space::Traffic && self.connection.is_handshaking()) {
                 return Ok(keys);
             }
+            self.read_bytes += ready.len();
             if let Err(error) = self.connection.read_hs(ready) {
                 return Err(HandshakeError::Tls { alert: self.connection.alert().map(u8::from), error });
             }
@@ -132,6 +135,11 @@ impl Tls {
     /// Handshake bytes to send at a level, from the first one on.
     pub(crate) fn outgoing(&self, space: Space) -> &[u8] {
         &self.outgoing[space as usize]
+    }
+
+    /// Number of handshake bytes that TLS has processed, of all levels.
+    pub(crate) fn read_bytes(&self) -> usize {
+        self.read_bytes
     }
 
     /// Number of handshake bytes of a level that were received in order.

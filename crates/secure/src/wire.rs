@@ -17,6 +17,8 @@ pub const LONG_HEADER_BYTES: usize = 1 + 4 + 2 * (1 + CONNECTION_ID_BYTES) + LEN
 pub const SHORT_HEADER_BYTES: usize = 1 + CONNECTION_ID_BYTES;
 /// Length of a packet number in a long header, and of most in short ones.
 pub const NUMBER_BYTES: usize = 2;
+/// Length of the packet number in the other short headers.
+pub const WIDE_NUMBER_BYTES: usize = 4;
 /// Bytes that a packet with a long header has in addition to its frames.
 pub const LONG_OVERHEAD_BYTES: usize = LONG_HEADER_BYTES + NUMBER_BYTES + TAG_BYTES;
 /// Bytes of a fragment frame before the handshake bytes.
@@ -188,20 +190,22 @@ pub fn write_long_header(
     buffer.extend_from_slice(&[high, low]);
 }
 
-/// Appends a short header with a packet number of two or, if `is_wide`, four bytes.
-pub fn write_short_header(
-    buffer: &mut Vec<u8>,
-    destination: ConnectionId,
-    key_phase: bool,
-    number: u64,
-    is_wide: bool,
-) {
-    let number_bytes = if is_wide { 4 } else { NUMBER_BYTES };
-    let length_bits = if is_wide { 3 } else { 1 };
-    buffer.push(SHORT | if key_phase { KEY_PHASE } else { 0 } | length_bits);
-    buffer.extend_from_slice(&destination.0);
-    let number = number.to_be_bytes();
-    buffer.extend_from_slice(number.get(8 - number_bytes..).unwrap_or_default());
+/// Writes a short header of [`SHORT_HEADER_BYTES`] and a packet number, which takes the rest of `header`: 1 to 4 bytes. Other lengths leave
+/// `header` as it is.
+pub fn write_short_header(header: &mut [u8], destination: ConnectionId, key_phase: bool, number: u64) {
+    let Some(([first, id @ ..], truncated)) = header.split_first_chunk_mut::<SHORT_HEADER_BYTES>() else { return };
+    let length_bits = match truncated.len() {
+        1 => 0,
+        2 => 1,
+        3 => 2,
+        4 => 3,
+        _ => return,
+    };
+    *first = SHORT | if key_phase { KEY_PHASE } else { 0 } | length_bits;
+    *id = destination.0;
+    for (byte, value) in truncated.iter_mut().rev().zip(number.to_le_bytes()) {
+        *byte = value;
+    }
 }
 
 /// The first byte of a header whose protection was removed.
@@ -380,8 +384,8 @@ mod tests {
 
     #[test]
     fn protected_first_bytes_lie_outside_of_the_ranges_of_rfc_7983() {
-        let (mut short, mut long) = (Vec::new(), Vec::new());
-        write_short_header(&mut short, TO, true, 0, true);
+        let (mut short, mut long) = ([0; SHORT_HEADER_BYTES + WIDE_NUMBER_BYTES], Vec::new());
+        write_short_header(&mut short, TO, true, 0);
         write_long_header(&mut long, Level::Handshake, TO, FROM, 0, 20);
         for mask in 0..32 {
             let (short, long) = (short[0] ^ mask, long[0] ^ mask & 0x0f);

@@ -24,6 +24,7 @@ use festina_sctp::{AbandonedStats, ReceivedMessage, SendError, Stats, StreamId, 
 use festina_sctp::{AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
 use festina_units::Instant;
 
+use self::core::Handled;
 pub(crate) use self::core::{Core, Secure};
 use self::rush::Rush;
 pub(crate) use self::sorted::Source;
@@ -193,14 +194,14 @@ impl Inner {
     /// Feeds packets that came one after the other. Answers are put in the tray, which the driver empties; the number of packets that had
     /// no effect.
     pub(crate) fn handle_packets(self: &Arc<Self>, now: Instant, packets: impl Iterator<Item = Datagram>) -> usize {
-        let (mut dropped, mut scratch) = (0, Vec::new());
+        let mut dropped = 0;
         let mut state = self.succeed();
         let now = state.advance(now);
         for Datagram { from, source, ecn, packet } in packets {
-            let accepted = state.core.handle_packet(now, from, ecn, &packet, &mut scratch);
-            dropped += usize::from(!accepted);
+            let handled = state.core.handle_packet(now, from, ecn, packet);
+            dropped += usize::from(handled == Handled::Dropped);
             // Only a packet that proves to be the peer's may choose the address that the answers leave from.
-            if accepted && source.is_some() && source != state.source && state.core.is_proof(&packet) {
+            if handled == Handled::Proof && source.is_some() && source != state.source {
                 state.source = source;
             }
             // What there is no room for now stays in the core, which is asked again below.

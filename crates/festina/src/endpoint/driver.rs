@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::alarm::Bell;
@@ -220,7 +220,8 @@ pub(crate) struct Datagram {
     /// The address that answers come from.
     pub(crate) source: Option<IpAddr>,
     pub(crate) ecn: EcnCodepoint,
-    pub(crate) packet: Bytes,
+    /// Encrypted packets are decrypted in place.
+    pub(crate) packet: BytesMut,
 }
 
 /// The time that has come for timers, while there is more to receive than what had come by `emptied_at`.

@@ -1,9 +1,8 @@
 //! Handshakes of strangers with an encrypted endpoint.
 //!
 //! TLS costs a server about 100 µs per client, so the endpoint runs few handshakes in one turn of the driver, between which packets of associations
-//! are received, and a bounded number per second. No lock is held meanwhile. Packets of handshakes that have begun come first: only their clients
-//! know the connection IDs. Hellos wait in a short queue. Beyond the limits the listener answers them by a retry without state, so that
-//! clients prove their addresses.
+//! are received, and a bounded number per second. No lock is held meanwhile. Packets of handshakes that have begun and hellos wait in two short
+//! queues, which take turns. Beyond the limits the listener answers hellos by a retry without state, so that clients prove their addresses.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -32,6 +31,9 @@ const HANDLED_PER_TURN: usize = 64;
 const WAITING_MAX: usize = 256;
 /// Half-open associations of one IPv4 address or IPv6 /64 network that have proved their address, so that few hosts cannot take all places.
 const HALF_OPEN_PER_NETWORK_MAX: usize = 64;
+/// Datagrams handled for one half-open association, which is then forgotten: an attacker's cost little each, but without end. A client with a
+/// certificate chain of 32 KiB needs 28, and sends them at most seven times within [`HALF_OPEN_LIFETIME`](festina_secure::HALF_OPEN_LIFETIME).
+const DATAGRAMS_PER_HALF_OPEN_MAX: u16 = 256;
 /// How many other strays are admitted for each handshake.
 const STRAYS_PER_HANDSHAKE: u32 = 20;
 
@@ -52,10 +54,11 @@ pub(super) struct Handshakes {
     strangers: VecDeque<Datagram>,
     /// Handshakes whose requests the application has decided on.
     decided: VecDeque<ConnectionId>,
+    /// The next packet is taken from `strangers` if one waits there, the one after it from `known`.
+    is_strangers_turn: bool,
     allowance: Allowance,
     /// The rest of the limits of a turn: packets for which TLS runs, and packets.
     left: (usize, usize),
-    scratch: Vec<u8>,
 }
 
 /// A handshake that has begun.
@@ -72,6 +75,8 @@ struct HalfOpen {
     request: Option<(Box<Request>, u16)>,
     early: VecDeque<Message>,
     deadline: Instant,
+    /// Datagrams handled.
+    datagrams: u16,
 }
 
 impl Handshakes {
@@ -85,9 +90,9 @@ impl Handshakes {
             known: VecDeque::new(),
             strangers: VecDeque::new(),
             decided: VecDeque::new(),
+            is_strangers_turn: false,
             allowance: Allowance::new((strays_per_second_max / STRAYS_PER_HANDSHAKE).max(1)),
             left: (TLS_PER_TURN, HANDLED_PER_TURN),
-            scratch: Vec::new(),
         }
     }
 
@@ -103,7 +108,7 @@ impl Handshakes {
         self.half_open.contains_key(&id).then_some(id)
     }
 
-    /// Whether the packet belongs to a handshake that has begun, and is handled before those of strangers.
+    /// Whether the packet belongs to a handshake that has begun, and may wait.
     pub(super) fn knows(&self, packet: &[u8]) -> bool {
         self.known.len() < WAITING_MAX && self.id_of(packet).is_some()
     }
@@ -131,6 +136,16 @@ impl Handshakes {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
+    /// The next packet to handle: neither queue can hold up the other.
+    fn pop(&mut self) -> Option<Datagram> {
+        self.is_strangers_turn = !self.is_strangers_turn;
+        let (mut first, mut second) = (&mut self.strangers, &mut self.known);
+        if self.is_strangers_turn {
+            core::mem::swap(&mut first, &mut second);
+        }
+        first.pop_front().or_else(|| second.pop_front())
+    }
+
     /// Handles packets that wait, as far as the turn allows. Returns the number of packets that had no effect.
     pub(super) fn handle(&mut self, now: Instant, shared: &Arc<Shared>, answers: &mut Outbox) -> usize {
         let mut dropped = 0;
@@ -146,7 +161,7 @@ impl Handshakes {
             }
         }
         while self.left.0 > 0 && self.left.1 > 0 {
-            let Some(datagram) = self.known.pop_front().or_else(|| self.strangers.pop_front()) else { break };
+            let Some(datagram) = self.pop() else { break };
             self.left.1 -= 1;
             // A packet before it may have completed the handshake, or it answers this side's hello in another protocol.
             let by_remote =
@@ -173,14 +188,12 @@ impl Handshakes {
             answers.push(&transmit, source, shared.socket.segments_max());
             true
         };
-        self.scratch.clear();
-        self.scratch.extend_from_slice(&packet);
         if let Some(id) = self.id_of(&packet) {
             let Some(mut half_open) = self.half_open.remove(&id) else { return false };
-            let result = half_open.association.handle_datagram(now, from, ecn, &mut self.scratch);
-            // A forgery costs no more than its decryption.
-            let is_authentic = result.is_ok() || half_open.association.failure().is_some();
-            self.left.0 -= usize::from(is_authentic);
+            let before = half_open.association.handshake_bytes_read();
+            let result = half_open.association.handle_datagram(now, from, ecn, packet);
+            self.left.0 -= usize::from(half_open.association.handshake_bytes_read() > before);
+            half_open.datagrams += 1;
             self.advance(now, id, half_open, shared, answers);
             return result.is_ok();
         }
@@ -194,7 +207,7 @@ impl Handshakes {
         let network = network(from.ip());
         let has_room = self.by_network.get(&network).is_none_or(|count| *count < HALF_OPEN_PER_NETWORK_MAX);
         let half_open = if has_room && self.allowance.is_left(now) { self.half_open.len() } else { usize::MAX };
-        match listener.handle_datagram(now, from, &mut self.scratch, half_open, answers.buffer()) {
+        match listener.handle_datagram(now, from, packet, half_open, answers.buffer()) {
             Incoming::HalfOpen(association) => {
                 self.left.0 -= 1;
                 self.allowance.take(now);
@@ -220,15 +233,16 @@ impl Handshakes {
         if let Some(original) = original {
             self.by_original.insert(original, id);
         }
-        // Others can be blamed for hellos without a proof, whose number the listener limits in all.
-        let network = network(association.remote().ip());
-        let is_proved = association.hello().is_some_and(|hello| hello.is_address_proved);
-        let network = is_proved.then_some(network);
-        if let Some(network) = network {
-            *self.by_network.entry(network).or_default() += 1;
-        }
-        let (held, request, early, deadline) = (None, None, VecDeque::new(), Instant::MAX);
-        let half_open = HalfOpen { association, source, network, held, request, early, deadline };
+        let half_open = HalfOpen {
+            association,
+            source,
+            network: None,
+            held: None,
+            request: None,
+            early: VecDeque::new(),
+            deadline: Instant::MAX,
+            datagrams: 1,
+        };
         self.advance(now, id, half_open, shared, answers);
     }
 
@@ -241,7 +255,13 @@ impl Handshakes {
         shared: &Arc<Shared>,
         answers: &mut Outbox,
     ) {
-        let is_wanted = half_open.decide(now, id, shared);
+        // Others can be blamed for hellos without a proof, whose number the listener limits in all.
+        if half_open.network.is_none() && half_open.association.is_address_proved() {
+            let network = network(half_open.association.remote().ip());
+            half_open.network = Some(network);
+            *self.by_network.entry(network).or_default() += 1;
+        }
+        let is_wanted = half_open.datagrams <= DATAGRAMS_PER_HALF_OPEN_MAX && half_open.decide(now, id, shared);
         while let Some(transmit) = half_open.association.poll_transmit(now, answers.buffer()) {
             answers.push(&transmit, half_open.source, shared.socket.segments_max());
         }
@@ -321,3 +341,6 @@ impl HalfOpen {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

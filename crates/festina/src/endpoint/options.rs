@@ -10,7 +10,7 @@ use festina_units::Duration;
 use crate::DEFAULT_SCTP_PORT;
 
 /// Options for one association.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[must_use]
 pub struct ConnectOptions {
     pub(super) peer_port: u16,
@@ -20,6 +20,17 @@ pub struct ConnectOptions {
     pub(super) server_name: Option<String>,
     pub(super) token: Vec<u8>,
     pub(super) early: Vec<Message>,
+}
+
+/// Shows only the length of the token, which is often a secret.
+impl fmt::Debug for ConnectOptions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { peer_port, local_port, profile, handshake_timeout, server_name, token, early } = self;
+        let mut fields = formatter.debug_struct("ConnectOptions");
+        fields.field("peer_port", peer_port).field("local_port", local_port).field("profile", profile);
+        fields.field("handshake_timeout", handshake_timeout).field("server_name", server_name);
+        fields.field("token_bytes", &token.len()).field("early", early).finish()
+    }
 }
 
 impl Default for ConnectOptions {
@@ -95,7 +106,7 @@ impl ConnectOptions {
 }
 
 /// A client's request for an encrypted association. Nothing in it is authentic before the association is established.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request {
     /// The client's address.
@@ -108,6 +119,16 @@ pub struct Request {
     pub alpn: Option<Vec<u8>>,
     /// Whether the client has shown that it receives at its address.
     pub is_address_proved: bool,
+}
+
+/// Shows only the length of the token, which is often a secret.
+impl fmt::Debug for Request {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { remote, token, server_name, alpn, is_address_proved } = self;
+        let mut fields = formatter.debug_struct("Request");
+        fields.field("remote", remote).field("token_bytes", &token.len()).field("server_name", server_name);
+        fields.field("alpn", alpn).field("is_address_proved", is_address_proved).finish()
+    }
 }
 
 /// The answer to a peer that requests an association.
@@ -257,4 +278,27 @@ pub struct EndpointStats {
     pub strays_shed: u64,
     /// Failures to receive; the endpoint tries again after a pause.
     pub receive_errors: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_has_no_token() {
+        let token = b"ticket".to_vec();
+        let options = ConnectOptions::default().token(token.clone());
+        let remote = SocketAddr::from(([192, 0, 2, 1], 9_899));
+        let request = Request { remote, token: token.clone(), server_name: None, alpn: None, is_address_proved: true };
+        let hello = festina_secure::Hello {
+            token: token.clone(),
+            ports: festina_sctp::Ports { local: 1, peer: 2 },
+            server_name: None,
+            alpn: None,
+            is_address_proved: true,
+        };
+        for text in [format!("{options:?}"), format!("{request:?}"), format!("{hello:?}")] {
+            assert!(text.contains("token_bytes: 6") && !text.contains("116, 105"), "{text}");
+        }
+    }
 }

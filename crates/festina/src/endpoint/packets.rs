@@ -1,6 +1,6 @@
 //! Buffers of received packets: one for each packet, so that a stored message keeps one packet in memory and not its neighbours.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 /// Buffers differ by this much in size, so a buffer is never larger than its packet by as much.
 const STEP_BYTES: usize = 64;
@@ -30,27 +30,27 @@ struct Buffers {
 
 impl Packets {
     /// Copies a packet to a buffer that stays valid as long as it is referenced.
-    pub(super) fn keep(&mut self, packet: &[u8]) -> Bytes {
+    pub(super) fn keep(&mut self, packet: &[u8]) -> BytesMut {
         let size = packet.len().div_ceil(STEP_BYTES);
         match size.checked_sub(1).and_then(|index| self.sizes.get_mut(index)) {
             Some(buffers) => buffers.keep(packet, size * STEP_BYTES),
-            None => Bytes::copy_from_slice(packet),
+            None => BytesMut::from(packet),
         }
     }
 }
 
 impl Buffers {
     #[inline]
-    fn keep(&mut self, packet: &[u8], buffer_bytes: usize) -> Bytes {
+    fn keep(&mut self, packet: &[u8], buffer_bytes: usize) -> BytesMut {
         let is_free = self.buffers.get_mut(self.next).is_some_and(|buffer| buffer.try_reclaim(packet.len()));
         if !is_free {
             self.renew(buffer_bytes);
         }
         let next = self.next;
         self.next = if next + 1 < self.buffers.len() { next + 1 } else { 0 };
-        let Some(buffer) = self.buffers.get_mut(next) else { return Bytes::copy_from_slice(packet) };
+        let Some(buffer) = self.buffers.get_mut(next) else { return BytesMut::from(packet) };
         buffer.extend_from_slice(packet);
-        buffer.split().freeze()
+        buffer.split()
     }
 
     /// The packet of the next buffer is held: puts a new buffer before it, or in its place if there are enough.
@@ -88,8 +88,8 @@ mod tests {
         let mut packets = Packets::default();
         for len in [1, 28, 64, 65, 600, 1_232, 1_536, 1_537, 9_000, 60_000] {
             let neighbours: Vec<_> = (0..500).map(|_| packets.keep(&vec![7; len])).collect();
-            let held = neighbours.last().unwrap().clone();
-            drop((neighbours, std::mem::take(&mut packets)));
+            let held = neighbours.into_iter().next_back().unwrap().freeze();
+            drop(std::mem::take(&mut packets));
             let buffer = held.try_into_mut().expect("the only reference");
             assert!(buffer.capacity() < len + STEP_BYTES, "{} bytes for {len}", buffer.capacity());
         }

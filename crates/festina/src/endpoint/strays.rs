@@ -97,7 +97,7 @@ impl Strays {
             if self.answers.is_full() {
                 send(&mut self.answers, &shared.socket);
             }
-            shared.handle_stray(now, from, source, &packet, &mut self.answers);
+            shared.handle_stray(now, from, source, &packet.freeze(), &mut self.answers);
         }
         dropped
     }

@@ -66,7 +66,8 @@ impl Security {
         self
     }
 
-    /// Application protocols (ALPN, RFC 7301) of 1 to 255 bytes, the preferred one first. If one side has some, both must have one in common.
+    /// Application protocols (ALPN, RFC 7301) of 1 to 255 bytes, the preferred one first. If either side has some, both must have one in common:
+    /// otherwise the handshake fails.
     pub fn with_alpn(mut self, protocols: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
         self.alpn = protocols.into_iter().map(Into::into).collect();
         self

@@ -344,3 +344,47 @@ async fn a_lost_last_packet_of_the_end_is_answered_again() {
     })
     .await;
 }
+
+/// The server's answers leave from the address that its peer writes to, which nobody else can change.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_forged_packet_does_not_choose_the_address_that_answers_leave_from() {
+    use festina_secure::record::{LongKeys, initial_keys};
+    use festina_secure::wire::{Header, Level, read_header};
+
+    let (client, server) = configs();
+    let server = Endpoint::bind("0.0.0.0:0".parse().unwrap(), server).await.unwrap();
+    let port = server.local_addr().port();
+    let client = endpoint_with(client).await;
+    let seen: Arc<Mutex<Vec<(Direction, SocketAddr, Vec<u8>)>>> = Arc::default();
+    let tap = seen.clone();
+    client.observe(move |packet| tap.lock().unwrap().push((packet.direction, packet.remote, packet.bytes.to_vec())));
+    let pair = in_time(pair_between(client, server, SocketAddr::from(([127, 0, 0, 1], port)))).await;
+    in_time(exchange(&pair.client, &pair.server, 1)).await;
+    let header = |direction| {
+        let seen = seen.lock().unwrap();
+        let (_, _, bytes) = seen.iter().find(|(at, ..)| *at == direction).unwrap();
+        match read_header(bytes).unwrap() {
+            Header::Long(header) => header,
+            Header::Short(_) => panic!("a packet of the handshake begins with a long header"),
+        }
+    };
+    let (hello, answer) = (header(Direction::Outbound), header(Direction::Inbound));
+    let provider = rustls::crypto::ring::default_provider();
+    let keys = initial_keys(&provider, hello.destination, rustls::Side::Client).unwrap();
+    let (mut keys, mut forged) = (LongKeys::stateless(Level::Initial, keys, 0), Vec::new());
+    keys.seal(&mut forged, answer.source, hello.source, &[0; 40]).unwrap();
+    let received = pair.server_endpoint.stats().packets_received;
+    let attacker = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    attacker.send_to(&forged, SocketAddr::from(([127, 0, 0, 2], port))).await.unwrap();
+    until("the forged packet was received", || pair.server_endpoint.stats().packets_received > received).await;
+    seen.lock().unwrap().clear();
+    in_time(async {
+        pair.server.send("from where?").await.unwrap();
+        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload, "from where?");
+    })
+    .await;
+    let seen = seen.lock().unwrap();
+    let mut sources = seen.iter().filter(|(direction, ..)| *direction == Direction::Inbound);
+    assert!(sources.all(|(_, remote, _)| remote.ip() == std::net::Ipv4Addr::LOCALHOST), "{seen:?}");
+}

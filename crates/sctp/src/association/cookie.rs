@@ -131,6 +131,14 @@ pub(crate) struct Tags {
     pub(crate) peer: u32,
 }
 
+impl Tags {
+    /// Whether ABORT or SHUTDOWN COMPLETE carries the right tag, wherever it stands in the packet: the own one, or with the T bit the peer's
+    /// (RFC 9260 §8.5.1 B, C).
+    pub(crate) fn fit_end(self, tag: u32, tag_reflected: bool) -> bool {
+        if tag_reflected { tag == self.peer && tag != 0 } else { tag == self.local }
+    }
+}
+
 /// The parameters of the peer's INIT or INIT ACK, apart from its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PeerParameters {

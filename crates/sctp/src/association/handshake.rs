@@ -271,7 +271,7 @@ impl Association {
         let Streams { outbound, inbound } = self.streams;
         self.events.push(Event::Established { outbound_streams: outbound, inbound_streams: inbound });
         if self.ending.requested {
-            self.request_shutdown(now);
+            self.shutdown(now);
         }
     }
 

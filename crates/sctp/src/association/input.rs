@@ -36,7 +36,7 @@ pub(super) struct Arrival<'p> {
 
 /// Parses a packet whose integrity the layer below protects.
 #[inline(never)]
-fn parse_protected(bytes: &[u8], is_unchecked: bool) -> Result<Packet<'_>, PacketError> {
+pub(super) fn parse_protected(bytes: &[u8], is_unchecked: bool) -> Result<Packet<'_>, PacketError> {
     if is_unchecked { Packet::parse_unverified(bytes) } else { Packet::parse_protected(bytes) }
 }
 
@@ -66,19 +66,17 @@ enum Rest {
 }
 
 impl Association {
-    /// One packet from the network.
+    /// One packet from the network. Its chunks lie in `bytes`.
     pub(super) fn receive(
         &mut self,
         now: Instant,
-        from: SocketAddr,
-        ecn: EcnCodepoint,
+        (from, ecn): (SocketAddr, EcnCodepoint),
         bytes: &Bytes,
+        packet: &Packet<'_>,
     ) -> Result<(), PacketDropped> {
         if matches!(self.state, State::Closed) {
             return Err(PacketDropped::Closed);
         }
-        let is_protected = self.peer.out_of_band || self.context.config().carrier.protected_by_dtls;
-        let packet = if is_protected { parse_protected(bytes, self.peer.out_of_band)? } else { Packet::parse(bytes)? };
         let header = packet.header;
         if header.source_port != self.ports.peer || header.destination_port != self.ports.local {
             return Err(PacketDropped::WrongPorts);
@@ -108,10 +106,10 @@ impl Association {
             Chunk::ShutdownComplete { .. } => return self.handle_shutdown_complete(),
             Chunk::CookieEcho(cookie) => {
                 self.handle_cookie_echo(now, from, &header, cookie)?;
-                self.handle_chunks(&mut arrival, chunks)
+                self.walk_chunks(&mut arrival, chunks)
             }
             first => match self.handle_chunk(&mut arrival, &first) {
-                Ok(Rest::Continue) => self.handle_chunks(&mut arrival, chunks),
+                Ok(Rest::Continue) => self.walk_chunks(&mut arrival, chunks),
                 result => result.map(drop),
             },
         };
@@ -119,7 +117,7 @@ impl Association {
         result
     }
 
-    fn handle_chunks(&mut self, arrival: &mut Arrival<'_>, mut chunks: Chunks<'_>) -> Result<(), PacketDropped> {
+    fn walk_chunks(&mut self, arrival: &mut Arrival<'_>, mut chunks: Chunks<'_>) -> Result<(), PacketDropped> {
         loop {
             let rest = match chunks.next_data() {
                 Some(data) => self.handle_data(arrival, &data),
@@ -153,7 +151,7 @@ impl Association {
             // The cookie itself says for which tag it was made.
             Chunk::CookieEcho(_) => true,
             Chunk::Abort(Abort { tag_reflected, .. }) | Chunk::ShutdownComplete { tag_reflected } => {
-                self.ending_tag_fits(tag, *tag_reflected)
+                self.tags.fit_end(tag, *tag_reflected)
             }
             Chunk::ShutdownAck if matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) => {
                 // Of an association that is no more: answered as out of the blue (RFC 9260 §8.5.1 E, §9.2).
@@ -164,12 +162,6 @@ impl Association {
             _ => tag == self.tags.local,
         };
         if accepted { Ok(()) } else { Err(PacketDropped::WrongTag) }
-    }
-
-    /// The tag that ABORT and SHUTDOWN COMPLETE need, wherever they stand in the packet: the own one, or with the T bit the peer's
-    /// (RFC 9260 §8.5.1 B, C).
-    fn ending_tag_fits(&self, tag: u32, tag_reflected: bool) -> bool {
-        if tag_reflected { tag == self.tags.peer && tag != 0 } else { tag == self.tags.local }
     }
 
     fn handle_chunk(&mut self, arrival: &mut Arrival<'_>, chunk: &Chunk<'_>) -> Result<Rest, PacketDropped> {
@@ -190,7 +182,7 @@ impl Association {
             }
             Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(now, heartbeat.info),
             Chunk::Abort(abort) => {
-                if !self.ending_tag_fits(arrival.tag, abort.tag_reflected) {
+                if !self.tags.fit_end(arrival.tag, abort.tag_reflected) {
                     return Err(PacketDropped::WrongTag);
                 }
                 self.handle_abort(abort);

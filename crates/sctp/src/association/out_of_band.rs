@@ -11,8 +11,9 @@
 use core::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use festina_recovery::rtt::AssumedRoundTrip;
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::control::Due;
 use super::cookie::{PeerParameters, Tags};
@@ -21,9 +22,9 @@ use super::negotiation::{InitKind, PeerInit};
 use super::output::header_to;
 use super::retry::RetryTimer;
 use super::state::State;
-use super::{Association, Context, Ports, cookie};
+use super::{Association, Context, Ports, Transmit, cookie};
 use crate::error::PacketDropped;
-use crate::wire::{COMMON_HEADER_BYTES, Chunk, Packet, PacketBuilder};
+use crate::wire::{COMMON_HEADER_BYTES, Chunk, CommonHeader, Packet, PacketBuilder};
 
 /// Longest chunk that is read.
 const INIT_BYTES_MAX: usize = 1_024;
@@ -137,6 +138,33 @@ impl Association {
             *t1 = t1.restarted(RetryTimer::start(now, rto).with_copies(sending.control_pace()));
             self.control.set(Due::INIT);
         }
+    }
+
+    /// As [`handle_packet`](Self::handle_packet), for the chunks of a packet without the common header. The layer below has found the association and
+    /// knows that the packet is the peer's.
+    ///
+    /// # Errors
+    /// As [`handle_packet`](Self::handle_packet). INITs have to be exchanged out of band, and before.
+    pub fn handle_chunks(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        ecn: EcnCodepoint,
+        chunks: &Bytes,
+    ) -> Result<(), PacketDropped> {
+        let Ports { local: destination_port, peer: source_port } = self.ports;
+        let header = CommonHeader { source_port, destination_port, verification_tag: self.tags.local };
+        let result = if self.peer.out_of_band {
+            self.receive(now, (from, ecn), chunks, &Packet::of_chunks(header, chunks))
+        } else {
+            Err(PacketDropped::Unexpected("chunks without a header before a handshake out of band"))
+        };
+        self.counters.note_received(COMMON_HEADER_BYTES + chunks.len(), result)
+    }
+
+    /// As [`poll_transmit`](Self::poll_transmit), but appends the chunks alone, without the common header.
+    pub fn poll_chunks(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        self.write_packet(now, false, buffer)
     }
 
     /// Confirms a proof that was received again.

@@ -9,7 +9,7 @@ use super::state::State;
 use super::{Association, Ports, Transmit};
 use crate::event::Event;
 use crate::send::Errand;
-use crate::wire::{ChunkOut, CommonHeader, PacketBuilder};
+use crate::wire::{COMMON_HEADER_BYTES, ChunkOut, CommonHeader, PacketBuilder};
 
 /// The header of a packet to the peer.
 pub(super) fn header_to(ports: Ports, verification_tag: u32) -> CommonHeader {
@@ -17,14 +17,15 @@ pub(super) fn header_to(ports: Ports, verification_tag: u32) -> CommonHeader {
 }
 
 impl Association {
-    /// Appends the next packet to `buffer`, if there is one to send now.
+    /// Appends the next packet to `buffer`, with or without its common header, if there is one to send now.
     #[inline]
-    pub(super) fn write_packet(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+    pub(super) fn write_packet(&mut self, now: Instant, has_header: bool, buffer: &mut Vec<u8>) -> Option<Transmit> {
         let (len, ecn) = if let Some(packet) = self.control.pop_packet() {
-            buffer.extend_from_slice(&packet);
-            (packet.len(), EcnCodepoint::NotCapable)
+            let bytes = packet.get(if has_header { 0 } else { COMMON_HEADER_BYTES }..).unwrap_or_default();
+            buffer.extend_from_slice(bytes);
+            (bytes.len(), EcnCodepoint::NotCapable)
         } else if let Some(errand) = self.reason_to_write(now) {
-            self.build_packet(now, errand, buffer)
+            self.build_packet(now, errand, has_header, buffer)
         } else {
             (0, EcnCodepoint::NotCapable)
         };
@@ -85,12 +86,22 @@ impl Association {
 
     /// Returns the length of the packet, or 0 if nothing came of it, and whether routers may mark it.
     #[inline(never)]
-    fn build_packet(&mut self, now: Instant, errand: Errand, buffer: &mut Vec<u8>) -> (usize, EcnCodepoint) {
+    fn build_packet(
+        &mut self,
+        now: Instant,
+        errand: Errand,
+        has_header: bool,
+        buffer: &mut Vec<u8>,
+    ) -> (usize, EcnCodepoint) {
         let packet_bytes_max = self.paths.pick().sending.packet_bytes_max();
         // With an INIT waiting, the peer's tag is not known yet (RFC 9260 §8.5.1 A).
         let is_init = matches!(self.state, State::CookieWait { .. });
         let header = header_to(self.ports, if is_init { 0 } else { self.tags.peer });
-        let mut packet = PacketBuilder::new(buffer, header, packet_bytes_max);
+        let mut packet = if has_header {
+            PacketBuilder::new(buffer, header, packet_bytes_max)
+        } else {
+            PacketBuilder::without_header(buffer, packet_bytes_max)
+        };
         if is_init {
             self.control.unset(Due::INIT);
             write_init(&mut packet, self.context.config(), self.tags.local, self.first_tsn);

@@ -25,8 +25,8 @@ pub(super) struct Ending {
 }
 
 impl Association {
-    /// The application wants an orderly end (RFC 9260 §9.2).
-    pub(super) fn request_shutdown(&mut self, now: Instant) {
+    /// Shuts down gracefully: queued messages are delivered first, and new ones are refused (RFC 9260 §9.2).
+    pub fn shutdown(&mut self, now: Instant) {
         self.ending.requested = true;
         match self.state {
             State::CookieWait { .. } if self.sender.is_drained() => self.close(ClosedReason::Shutdown),

@@ -23,6 +23,8 @@ use super::tlv::padding;
 pub struct PacketBuilder<'b> {
     buffer: &'b mut Vec<u8>,
     start: usize,
+    /// Length of the common header, or 0 if the layer below has one of its own.
+    header_bytes: usize,
     packet_bytes_max: usize,
 }
 
@@ -115,19 +117,26 @@ impl<'b> PacketBuilder<'b> {
     pub fn new(buffer: &'b mut Vec<u8>, header: CommonHeader, packet_bytes_max: usize) -> Self {
         let start = buffer.len();
         buffer.extend_from_slice(&header.to_bytes());
-        Self { buffer, start, packet_bytes_max }
+        Self { buffer, start, header_bytes: COMMON_HEADER_BYTES, packet_bytes_max }
+    }
+
+    /// As [`new`](Self::new), but without the common header, which is counted all the same. [`finish_unchecked`](Self::finish_unchecked) ends it.
+    #[inline]
+    pub(crate) fn without_header(buffer: &'b mut Vec<u8>, packet_bytes_max: usize) -> Self {
+        let (start, packet_bytes_max) = (buffer.len(), packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES));
+        Self { buffer, start, header_bytes: 0, packet_bytes_max }
     }
 
     /// Whether no chunk has been written yet.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.packet_bytes() == COMMON_HEADER_BYTES
+        self.packet_bytes() == self.header_bytes
     }
 
     /// Removes all chunks again.
     pub(crate) fn clear(&mut self) {
-        self.buffer.truncate(self.start + COMMON_HEADER_BYTES);
+        self.buffer.truncate(self.start + self.header_bytes);
     }
 
     /// Reserves room for a chunk of this many bytes, padding included, even beyond the packet's limit.

@@ -123,6 +123,12 @@ impl<'a> Packet<'a> {
         }
     }
 
+    /// A packet whose header the layer below has read.
+    #[inline]
+    pub(crate) fn of_chunks(header: CommonHeader, chunks: &'a [u8]) -> Self {
+        Self { header, chunks }
+    }
+
     /// Walks the chunks in order. The walk ends after the first chunk that cannot be read.
     #[inline]
     #[must_use]

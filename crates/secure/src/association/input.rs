@@ -1,10 +1,8 @@
 //! Processes datagrams, and advances the handshake.
 
 use core::net::SocketAddr;
-use core::ops::Range;
 
-use bytes::Bytes;
-use festina_sctp::wire::COMMON_HEADER_BYTES;
+use bytes::{Buf, Bytes, BytesMut};
 use festina_sctp::{Association, AssociationState, OutOfBandInit, PacketDropped, Ports};
 use festina_units::{Duration, EcnCodepoint, Instant};
 use rustls::Side;
@@ -25,7 +23,8 @@ const SHUTDOWN_ACK: u8 = 8;
 const SHUTDOWN_COMPLETE: u8 = 14;
 
 impl SecureAssociation {
-    /// Processes a datagram that arrived with this ECN field, and decrypts it in place.
+    /// Processes a datagram that arrived with this ECN field, and decrypts it in place. Messages are kept by reference, so `datagram` should own little
+    /// more than its bytes.
     ///
     /// # Errors
     /// The reason why the datagram, or the rest of it, had no effect. If that ended the association, [`failure`](Self::failure) has details.
@@ -34,11 +33,11 @@ impl SecureAssociation {
         now: Instant,
         from: SocketAddr,
         ecn: EcnCodepoint,
-        datagram: &mut [u8],
+        mut datagram: BytesMut,
     ) -> Result<(), DatagramDropped> {
-        let result = self.channel.handle_datagram(datagram);
+        let result = self.channel.handle_datagram(&mut datagram);
         if self.channel.side() == Side::Client && !self.is_adopted {
-            self.look_for_foreign(&result, datagram);
+            self.look_for_foreign(&result, &datagram);
         }
         let input = result.inspect_err(|_| self.note_failure(now))?;
         match self.channel.side() {
@@ -51,7 +50,11 @@ impl SecureAssociation {
         }
         self.early.received.extend(input.early);
         match input.chunks {
-            Some(range) => self.deliver(now, from, ecn, datagram, range),
+            Some(range) => {
+                datagram.truncate(range.end);
+                datagram.advance(range.start);
+                self.deliver(now, from, ecn, datagram.freeze())
+            }
             None => Ok(()),
         }
     }
@@ -121,7 +124,6 @@ impl SecureAssociation {
         if let Some(token) = &input.token
             && half_open.proofs.is_valid(now, self.remote, self.channel.ids().original, token)
         {
-            half_open.is_address_proved = true;
             self.channel.verify_address();
         }
         if self.channel.is_complete() {
@@ -157,7 +159,7 @@ impl SecureAssociation {
             ports: Ports { local: server, peer: client },
             server_name,
             alpn: connection.alpn_protocol().map(<[u8]>::to_vec),
-            is_address_proved: self.half_open.as_ref().is_some_and(|half_open| half_open.is_address_proved),
+            is_address_proved: self.is_address_proved(),
         };
         Ok((hello, init))
     }
@@ -205,27 +207,18 @@ impl SecureAssociation {
         now: Instant,
         from: SocketAddr,
         ecn: EcnCodepoint,
-        datagram: &[u8],
-        range: Range<usize>,
+        mut chunks: Bytes,
     ) -> Result<(), DatagramDropped> {
-        let chunks = datagram.get(range).unwrap_or_default();
-        let late = self.channel.take_late(chunks).inspect_err(|_| self.note_failure(now))?;
-        let chunks = chunks.get(late..).unwrap_or_default();
+        let late = self.channel.take_late(&chunks).inspect_err(|_| self.note_failure(now))?;
+        chunks.advance(late);
         let Some(core) = self.core.as_mut().filter(|_| self.is_adopted && !chunks.is_empty()) else { return Ok(()) };
         if core.is_closed() {
-            self.answer_late(chunks);
+            self.answer_late(&chunks);
             return Err(DatagramDropped::Chunks(PacketDropped::Closed));
         }
-        let Ports { local, peer } = core.ports();
-        let mut packet = Vec::with_capacity(COMMON_HEADER_BYTES + chunks.len());
-        packet.extend_from_slice(&peer.to_be_bytes());
-        packet.extend_from_slice(&local.to_be_bytes());
-        packet.extend_from_slice(&core.local_tag().to_be_bytes());
-        packet.extend_from_slice(&[0; 4]);
-        packet.extend_from_slice(chunks);
         // The channel authenticates the sender. A new port is attributed to a NAT; a new address is not followed.
         let source = if from.ip() == core.remote().ip() { from } else { core.remote() };
-        core.handle_packet(now, source, ecn, &Bytes::from(packet))?;
+        core.handle_chunks(now, source, ecn, &chunks)?;
         if self.channel.side() == Side::Client && !self.is_confirmed {
             // The server has this side's last handshake bytes, since it has sent chunks.
             self.is_confirmed = core.state() != AssociationState::CookieEchoed;

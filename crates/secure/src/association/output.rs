@@ -1,11 +1,11 @@
 //! Writes datagrams: turns the core's packets into protected ones.
 
 use festina_sctp::wire::COMMON_HEADER_BYTES;
-use festina_sctp::{AssociationState, Transmit};
+use festina_sctp::{Association, AssociationState, Transmit};
 use festina_units::{EcnCodepoint, Instant};
 use rustls::Side;
 
-use super::{SecureAssociation, datagram_bytes_max};
+use super::{LINGER, SecureAssociation, datagram_bytes_max};
 use crate::wire::SHORT_OVERHEAD_BYTES;
 
 /// Chunk types (RFC 9260 §3.2).
@@ -22,9 +22,13 @@ impl SecureAssociation {
             }
             if let Some(chunk) = self.late_answer.take() {
                 let start = buffer.len();
-                if self.channel.seal_chunks(buffer, &[chunk, 0, 0, 4]).is_ok() {
+                self.seal(now, &[chunk, 0, 0, 4], buffer);
+                if buffer.len() > start {
                     return Some(self.transmit(buffer.len() - start, EcnCodepoint::NotCapable));
                 }
+            }
+            if self.writes_in_place(now) {
+                return self.write_in_place(now, buffer);
             }
             let mut packet = core::mem::take(&mut self.scratch);
             packet.clear();
@@ -45,6 +49,28 @@ impl SecureAssociation {
             }
             if transmit.is_none() && !self.channel.has_datagram() {
                 return None;
+            }
+        }
+    }
+
+    /// Whether the core's next packet leaves as it is: it holds no handshake chunks, and nothing is added to it.
+    fn writes_in_place(&self, now: Instant) -> bool {
+        let is_open = |core: &Association| !core.is_closed() && core.state() != AssociationState::CookieEchoed;
+        self.is_adopted && !self.channel.has_late(now) && self.core.as_deref().is_some_and(is_open)
+    }
+
+    /// Has the core write its chunks behind the protected header, and seals them there.
+    fn write_in_place(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        let core = self.core.as_deref_mut()?;
+        let start = buffer.len();
+        loop {
+            let transmit = self.channel.seal(buffer, |buffer| core.poll_chunks(now, buffer));
+            if core.is_closed() && !self.has_ended {
+                self.ends_at.get_or_insert(now + LINGER);
+            }
+            let Transmit { destination, ecn, .. } = transmit?;
+            if buffer.len() > start {
+                return Some(Transmit { destination, len: buffer.len() - start, ecn });
             }
         }
     }
@@ -91,11 +117,10 @@ impl SecureAssociation {
             self.channel.write_late(now, &mut late, room);
         }
         // If a key is used up, later packets cannot help: the association times out.
-        let _not_sent = if late.is_empty() {
-            self.channel.seal_chunks(buffer, chunks)
-        } else {
-            late.extend_from_slice(chunks);
-            self.channel.seal_chunks(buffer, &late)
-        };
+        self.channel.seal(buffer, |buffer| {
+            buffer.extend_from_slice(&late);
+            buffer.extend_from_slice(chunks);
+            Some(())
+        });
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Input {
     pub(crate) chunks: Option<Range<usize>>,
     /// The peer sent handshake bytes that were answered before: the answer was lost, or is late.
     pub(crate) is_repeated: bool,
-    /// The token of a retry.
+    /// The first token of a retry.
     pub(crate) token: Option<Vec<u8>>,
     /// Messages of the client's packet with early keys.
     pub(crate) early: Vec<Message>,
@@ -120,8 +120,11 @@ impl Channel {
             Err(error) => return Err(self.note(error)),
         };
         self.budget.received = self.budget.received.saturating_add(core::mem::take(&mut input.uncounted_bytes));
-        if is_server && header.level == Level::Handshake {
-            self.verify_address();
+        if header.level == Level::Handshake {
+            self.has_opened_handshake = true;
+            if is_server {
+                self.verify_address();
+            }
         }
         if self.error.is_some() {
             // The peer repeats itself because it does not know that the handshake failed.
@@ -162,14 +165,13 @@ impl Channel {
                 Ok(())
             }
             (Frame::Token(token), Level::Initial, Side::Server) => {
-                input.token = Some(token.to_vec());
+                input.token.get_or_insert_with(|| token.to_vec());
                 Ok(())
             }
-            (Frame::Close { code }, Level::Handshake, _) | (Frame::Close { code }, Level::Initial, Side::Client) => {
-                // A confirmed channel is closed by chunks only.
-                self.error = Some(HandshakeError::of_close(code));
-                self.outbox.clear();
-                Err(DatagramDropped::Failed)
+            (Frame::Close { code }, Level::Handshake, _) => self.note_close(code),
+            // Anyone on the path can write Initial packets, so they have no say once better keys exist (RFC 9001 §4.9.1).
+            (Frame::Close { code }, Level::Initial, Side::Client) if self.keys.handshake.is_none() => {
+                self.note_close(code)
             }
             (Frame::Message { stream, ppid, bytes }, Level::Early, Side::Server) => {
                 if input.early.len() < usize::from(u8::MAX) {
@@ -185,6 +187,13 @@ impl Channel {
             // Frames of other levels and sides are ignored.
             _ => Err(DatagramDropped::Unexpected),
         }
+    }
+
+    /// The peer has closed the channel, which it does by chunks once it is confirmed.
+    fn note_close(&mut self, code: u16) -> Result<(), DatagramDropped> {
+        self.error = Some(HandshakeError::of_close(code));
+        self.outbox.clear();
+        Err(DatagramDropped::Failed)
     }
 
     /// Returns whether this side has sent its answer to the handshake bytes of a level.

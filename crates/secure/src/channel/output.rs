@@ -58,6 +58,7 @@ impl Channel {
         let early = self.keys.early.as_mut().filter(|_| !self.opening.early_frames.is_empty());
         if sealed.is_ok()
             && let (Some(early), Some(datagram)) = (early, datagrams.last_mut())
+            && datagram.len() + LONG_OVERHEAD_BYTES + self.opening.early_frames.len() <= self.datagram_bytes_max
         {
             // Without the packet, the messages are sent once the handshake is complete.
             let _left_out = early.seal(datagram, to, self.ids.local, &self.opening.early_frames);
@@ -117,12 +118,23 @@ impl Channel {
         LONG_OVERHEAD_BYTES + FRAGMENT_HEADER_BYTES + self.tls.outgoing(Space::Handshake).len()
     }
 
-    /// Appends a packet with chunks.
-    pub(crate) fn seal_chunks(&mut self, datagram: &mut Vec<u8>, chunks: &[u8]) -> Result<(), SealError> {
-        match (&mut self.keys.traffic, self.ids.peer) {
-            (Some(traffic), Some(to)) => traffic.seal(datagram, to, chunks),
-            _ => Err(SealError::KeyExhausted),
+    /// Appends a packet with chunks, which `write` appends to the buffer it is given. Without chunks there is no packet.
+    pub(crate) fn seal<R>(
+        &mut self,
+        datagram: &mut Vec<u8>,
+        write: impl FnOnce(&mut Vec<u8>) -> Option<R>,
+    ) -> Option<R> {
+        let (Some(traffic), Some(to)) = (&mut self.keys.traffic, self.ids.peer) else { return None };
+        let start = datagram.len();
+        traffic.reserve(datagram);
+        let written = write(datagram);
+        if written.is_none() {
+            datagram.truncate(start);
+            return None;
         }
+        // A key that is used up is an error that the next received packet cannot cure: the association times out.
+        let _not_sent = traffic.seal(datagram, start, to);
+        written
     }
 
     /// Queues a close frame, with the keys of the highest level that the peer is sure to have.
@@ -131,7 +143,7 @@ impl Channel {
         let mut frames = Vec::new();
         Frame::Close { code }.write(&mut frames);
         let (local, to) = (self.ids.local, self.ids.peer);
-        let has_handshake = self.side() == Side::Client || self.is_complete || self.budget.is_verified;
+        let has_handshake = self.side() == Side::Client || self.has_opened_handshake;
         let keys = match &mut self.keys.handshake {
             Some(keys) if has_handshake => Some(keys),
             _ => self.keys.initial.as_mut(),

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use rustls::quic::Tag;
 
 use super::*;
@@ -24,9 +25,16 @@ fn traffic() -> [Traffic; 2] {
     key_changes().map(|change| Traffic::new(change).unwrap())
 }
 
+fn try_seal(from: &mut Traffic, packet: &mut Vec<u8>, chunks: &[u8]) -> Result<(), SealError> {
+    let start = packet.len();
+    from.reserve(packet);
+    packet.extend_from_slice(chunks);
+    from.seal(packet, start, TO)
+}
+
 fn seal(from: &mut Traffic, chunks: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
-    from.seal(&mut packet, TO, chunks).unwrap();
+    try_seal(from, &mut packet, chunks).unwrap();
     packet
 }
 
@@ -63,11 +71,11 @@ fn short_packets_are_those_in_the_format_document() {
     let keys = initial_keys(Side::Client);
     let mut lines = String::new();
     for (number, phase, is_wide) in [(0x1_2345, false, false), (0x1_2346, true, true)] {
-        let mut packet = Vec::new();
-        write_short_header(&mut packet, FROM, phase, number, is_wide);
+        let number_bytes = if is_wide { 4 } else { 2 };
+        let mut packet = vec![0; SHORT_HEADER_BYTES + number_bytes];
+        write_short_header(&mut packet, FROM, phase, number);
         let payload_at = packet.len();
         packet.extend_from_slice(CHUNKS);
-        let number_bytes = if is_wide { 4 } else { 2 };
         let both = (&*keys.local.packet, &*keys.local.header);
         protect(both, number, &mut packet, (0, payload_at, number_bytes)).unwrap();
         lines.push_str(&hex(&packet));
@@ -107,7 +115,7 @@ fn each_changed_bit_and_each_cut_is_found() {
 fn a_packet_without_a_whole_chunk_is_refused_and_uses_no_number() {
     let [mut client, mut server] = traffic();
     let mut packet = vec![7];
-    assert_eq!(client.seal(&mut packet, TO, &[1]), Err(SealError::TooShort));
+    assert_eq!(try_seal(&mut client, &mut packet, &[1]), Err(SealError::TooShort));
     assert_eq!((packet, client.numbers.next), (vec![7], 0));
     let packet = seal(&mut client, CHUNKS);
     open(&mut server, &packet).unwrap();
@@ -119,7 +127,7 @@ fn numbers_are_unwrapped_over_reordering_and_an_outage_of_any_length() {
     let mut lost = Vec::new();
     for _ in 0..200_000 {
         lost.clear();
-        client.seal(&mut lost, TO, CHUNKS).unwrap();
+        try_seal(&mut client, &mut lost, CHUNKS).unwrap();
     }
     assert_eq!(lost.len(), CHUNKS.len() + SHORT_OVERHEAD_BYTES + 2, "numbers are wide when the peer is not heard");
     open(&mut server, &lost).unwrap();
@@ -156,6 +164,69 @@ fn rfc9001_6_keys_are_updated_and_late_packets_of_the_last_phase_still_open() {
 }
 
 #[test]
+fn a_second_update_opens_although_the_answer_to_the_first_is_lost() {
+    let [mut client, mut server] = traffic();
+    let hello = seal(&mut server, CHUNKS);
+    open(&mut client, &hello).unwrap();
+    let late = seal(&mut server, CHUNKS);
+    assert!(client.update_keys());
+    let updated = seal(&mut client, CHUNKS);
+    open(&mut server, &updated).unwrap();
+    let _lost = seal(&mut server, CHUNKS);
+    assert!(server.update_keys(), "the client has the phase that it began");
+    let second = seal(&mut server, CHUNKS);
+    open(&mut client, &late).unwrap();
+    let mut forged = second.clone();
+    *forged.last_mut().unwrap() ^= 1;
+    assert_eq!(open(&mut client, &forged), Err(OpenError::NotAuthentic));
+    assert_eq!(client.failures, 1);
+    assert_eq!(open(&mut client, &second).unwrap(), CHUNKS);
+    let answer = seal(&mut client, CHUNKS);
+    assert_eq!(open(&mut server, &answer).unwrap(), CHUNKS);
+}
+
+#[test]
+fn simultaneous_updates_and_second_ones_keep_both_sides_together() {
+    let [mut client, mut server] = traffic();
+    for _ in 0..3 {
+        let hellos = (seal(&mut client, CHUNKS), seal(&mut server, CHUNKS));
+        open(&mut server, &hellos.0).unwrap();
+        open(&mut client, &hellos.1).unwrap();
+        assert!(client.update_keys() && server.update_keys());
+        assert!(!client.update_keys() && !server.update_keys(), "neither has heard the other");
+        let crossing = (seal(&mut client, CHUNKS), seal(&mut server, CHUNKS));
+        open(&mut server, &crossing.0).unwrap();
+        assert!(server.update_keys());
+        let second = seal(&mut server, CHUNKS);
+        // The first of them is lost.
+        open(&mut client, &second).unwrap();
+        let answer = seal(&mut client, CHUNKS);
+        open(&mut server, &answer).unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_order_of_updates_and_losses_locks_the_sides_out(steps in prop::collection::vec((0..2_usize, 0..4_u8), 1..60)) {
+        let mut sides = traffic();
+        for (from, step) in steps {
+            if step == 0 {
+                sides[from].update_keys();
+                continue;
+            }
+            let packet = seal(&mut sides[from], CHUNKS);
+            if step == 1 {
+                // It is lost.
+                continue;
+            }
+            prop_assert_eq!(open(&mut sides[1 - from], &packet), Ok(CHUNKS.to_vec()));
+        }
+    }
+}
+
+#[test]
 fn rfc9001_6_2_a_flood_of_key_updates_ends_the_connection() {
     let [mut client, mut server] = traffic();
     let hello = seal(&mut server, CHUNKS);
@@ -174,8 +245,8 @@ fn rfc9001_6_2_a_flood_of_key_updates_ends_the_connection() {
 #[test]
 fn reserved_bits_are_refused() {
     let [client, mut server] = traffic();
-    let mut packet = Vec::new();
-    write_short_header(&mut packet, TO, false, 0, false);
+    let mut packet = vec![0; SHORT_HEADER_BYTES + NUMBER_BYTES];
+    write_short_header(&mut packet, TO, false, 0);
     packet[0] |= 0b1_0000;
     let payload_at = packet.len();
     packet.extend_from_slice(CHUNKS);
@@ -226,7 +297,7 @@ fn rfc9001_6_6_keys_are_updated_at_half_of_their_limit_and_never_used_beyond_it(
         let packet = seal(&mut client, CHUNKS);
         open(&mut server, &packet).unwrap();
     }
-    assert_eq!(client.seal(&mut Vec::new(), TO, CHUNKS), Err(SealError::KeyExhausted), "the peer is silent");
+    assert_eq!(try_seal(&mut client, &mut Vec::new(), CHUNKS), Err(SealError::KeyExhausted), "the peer is silent");
     let answer = seal(&mut server, CHUNKS);
     open(&mut client, &answer).unwrap();
     let packet = seal(&mut client, CHUNKS);

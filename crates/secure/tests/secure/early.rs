@@ -2,10 +2,13 @@
 
 use festina_netsim::{LinkConfig, LossModel};
 use festina_sctp::Message;
+use festina_secure::record::{LongKeys, initial_keys};
+use festina_secure::wire::{Frame, Header, LONG_HEADER_BYTES, Level, read_header};
 use festina_units::Duration;
+use rustls::Side;
 
 use crate::handshake::link;
-use crate::world::{Setup, World, tls, tls_early};
+use crate::world::{Setup, World, provider, tls, tls_early};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -124,4 +127,60 @@ fn tickets_arrive_over_a_link_that_loses_the_first_of_them() {
         again.run_for(Duration::from_secs(2));
         assert!(again.client.is_resumed(), "datagram {lost} lost");
     }
+}
+
+/// An Initial packet in the name of the server, in answer to the client's first datagram.
+fn initial_to_client(world: &World, frame: &Frame<'_>) -> Vec<u8> {
+    let Header::Long(hello) = read_header(&world.sent[0][0]).unwrap() else { panic!("it is a hello") };
+    let keys = initial_keys(&provider(), hello.destination, Side::Server).unwrap();
+    let (mut keys, mut packet, mut frames) = (LongKeys::stateless(Level::Initial, keys, 0), Vec::new(), Vec::new());
+    frame.write(&mut frames);
+    keys.seal(&mut packet, hello.source, hello.destination, &frames).unwrap();
+    packet
+}
+
+/// The packets with early keys in a datagram.
+fn early_packets(mut datagram: &[u8]) -> Vec<Vec<u8>> {
+    let mut packets = Vec::new();
+    while let Ok(Header::Long(header)) = read_header(datagram) {
+        let (packet, rest) = datagram.split_at(LONG_HEADER_BYTES + header.length);
+        if header.level == Level::Early {
+            packets.push(packet.to_vec());
+        }
+        datagram = rest;
+    }
+    packets
+}
+
+#[test]
+fn early_keys_never_protect_two_packets_with_one_number() {
+    let tls = tls_early();
+    warm(&tls, 1);
+    let mut world = resume(&tls, [link(&[0, 1, 2, 3]), link(&[])], 2);
+    world.drain();
+    // The front of a ServerHello: TLS waits for the rest, and returns the early keys again.
+    let part = initial_to_client(&world, &Frame::Fragment { offset: 0, bytes: &[2, 0] });
+    world.deliver(0, part);
+    assert!(world.run_until(MINUTE, |world| world.sent[0].len() >= 3).0);
+    let packets: Vec<_> = world.sent[0].iter().flat_map(|datagram| early_packets(datagram)).collect();
+    assert!(packets.len() >= 3);
+    // Numbers are protected, but the contents are the same, so that packets are equal if and only if their numbers are.
+    let distinct: std::collections::BTreeSet<_> = packets.iter().collect();
+    assert_eq!(distinct.len(), packets.len());
+}
+
+#[test]
+fn a_forged_token_of_any_length_leaves_datagrams_within_their_limit() {
+    let tls = tls_early();
+    warm(&tls, 1);
+    let mut world = World::new(Setup::new(&tls, link(&[]), 2));
+    let fits = |world: &mut World, bytes| world.client.send_early(Message::new(vec![1; bytes])).is_ok();
+    let longest = (1..1_200).rev().find(|bytes| fits(&mut world, *bytes)).unwrap();
+    world.drain();
+    let retry = initial_to_client(&world, &Frame::Retry(&[7; 255]));
+    world.deliver(0, retry);
+    let (delivered, _) = world.run_until(MINUTE, |world| early(world) + world.messages() == 1);
+    assert!(delivered && world.sent[0].len() > 2);
+    let largest = world.sent[0].iter().map(Vec::len).max().unwrap();
+    assert!(largest <= 1_232, "{largest} bytes, with an early message of {longest}");
 }

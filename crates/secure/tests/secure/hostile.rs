@@ -1,11 +1,16 @@
 //! Datagrams of attackers: forged, changed, cut, repeated and out of order.
 
+use bytes::BytesMut;
 use festina_netsim::RandomStream;
 use festina_sctp::AssociationState;
+use festina_secure::Incoming;
+use festina_secure::record::{LongKeys, initial_keys};
+use festina_secure::wire::{Frame, Frames, Header, Level, LongHeader, read_header};
 use festina_units::Duration;
+use rustls::Side;
 
 use crate::handshake::link;
-use crate::world::{Setup, World, tls};
+use crate::world::{Setup, World, provider, tls};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -151,9 +156,129 @@ fn packets_from_another_address_are_read_but_not_followed() {
     let mut world = established(4);
     world.send(b"from elsewhere");
     world.drain();
-    let mut datagram = world.sent[0].last().unwrap().clone();
+    let datagram = BytesMut::from(&world.sent[0].last().unwrap()[..]);
     let elsewhere = "198.51.100.9:9".parse().unwrap();
     let (now, server) = (world.now, &mut world.served[0].association);
-    server.handle_datagram(now, elsewhere, festina_units::EcnCodepoint::NotCapable, &mut datagram).unwrap();
+    server.handle_datagram(now, elsewhere, festina_units::EcnCodepoint::NotCapable, datagram).unwrap();
     assert_eq!(server.remote(), crate::world::address(0));
+}
+
+fn long_header(datagram: &[u8]) -> LongHeader {
+    match read_header(datagram).unwrap() {
+        Header::Long(header) => header,
+        Header::Short(_) => panic!("a packet of the handshake begins with a long header"),
+    }
+}
+
+/// An Initial packet that an attacker on the path writes in the name of the server (`side` 0) or of the client, to the other one.
+fn forged_initial(world: &World, side: usize, frames: &[u8]) -> Vec<u8> {
+    let hello = long_header(&world.sent[0][0]);
+    let answer = long_header(&world.sent[1][0]);
+    let (sender, to, from) = match side {
+        0 => (Side::Server, answer.destination, answer.source),
+        _ => (Side::Client, answer.source, hello.source),
+    };
+    let keys = initial_keys(&provider(), hello.destination, sender).unwrap();
+    let (mut keys, mut packet) = (LongKeys::stateless(Level::Initial, keys, 0), Vec::new());
+    keys.seal(&mut packet, to, from, frames).unwrap();
+    packet
+}
+
+#[test]
+fn rfc9001_4_9_1_a_forged_close_cannot_end_a_client_that_has_handshake_keys() {
+    let mut close = Vec::new();
+    Frame::Close { code: 0x128 }.write(&mut close);
+    // The server is authenticated, but the client is not yet confirmed.
+    let tls = tls();
+    let mut world = World::new(Setup::new(&tls, link(&[]), 5));
+    world.send(b"hello");
+    assert!(world.run_until(MINUTE, |world| world.client.is_established()).0);
+    assert_ne!(world.core().state(), AssociationState::Established);
+    world.deliver(0, forged_initial(&world, 0, &close));
+    assert!(world.run_until(MINUTE, |world| world.messages() == 1).0, "{:?}", world.client.failure());
+    // A part of the answer was received.
+    let tls = crate::identity::long_chain();
+    let mut world = World::new(Setup::new(&tls, link(&[]), 1));
+    world.send(b"hello");
+    // A retry, then the answer.
+    world.run_until(MINUTE, |world| world.sent[1].len() > 2);
+    let first = world.sent[1][1].clone();
+    world.deliver(0, first);
+    assert!(!world.client.is_established());
+    world.deliver(0, forged_initial(&world, 0, &close));
+    assert!(world.run_until(MINUTE, |world| world.messages() == 1).0, "{:?}", world.client.failure());
+}
+
+#[test]
+fn rfc9001_4_9_1_packets_with_public_keys_have_no_effect_on_authenticated_sides() {
+    let tls = tls();
+    let mut world = World::new(Setup::new(&tls, link(&[]), 6));
+    world.send(b"hello");
+    assert!(world.run_until(MINUTE, |world| world.messages() == 1).0);
+    assert!(world.client.is_established() && world.served[0].association.is_established());
+    for side in 0..2 {
+        let before = world.dropped[side].len();
+        world.deliver(side, forged_initial(&world, side, &[0; 40]));
+        assert_eq!(world.dropped[side].len() - before, 1);
+    }
+}
+
+#[test]
+fn only_the_first_token_of_a_packet_is_checked() {
+    let tls = tls();
+    let mut world = World::new(Setup::new(&tls, link(&[]), 7));
+    world.other_half_open = 64;
+    world.run_until(MINUTE, |world| !world.sent[1].is_empty());
+    let (hello, mut retry) = (long_header(&world.sent[0][0]), world.sent[1][0].clone());
+    let keys = |side| LongKeys::new(Level::Initial, initial_keys(&provider(), hello.destination, side).unwrap());
+    let frames = keys(Side::Client).open(&mut retry).unwrap();
+    let Some(Ok(Frame::Retry(token))) = Frames(frames).next() else { panic!("it holds a token") };
+    let mut wrong = token.to_vec();
+    *wrong.last_mut().unwrap() ^= 1;
+    for (wrong_tokens, is_accepted) in [(0, true), (75, false)] {
+        let (mut frames, mut packet, mut reply) = (Vec::new(), Vec::new(), Vec::new());
+        (0..wrong_tokens).for_each(|_| Frame::Token(&wrong).write(&mut frames));
+        Frame::Token(token).write(&mut frames);
+        keys(Side::Client).seal(&mut packet, hello.destination, hello.source, &frames).unwrap();
+        let (from, packet) = (crate::world::address(0), BytesMut::from(&packet[..]));
+        match world.listener.handle_datagram(world.now, from, packet, 64, &mut reply) {
+            Incoming::HalfOpen(_) => assert!(is_accepted),
+            Incoming::Reply => assert!(!is_accepted),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_client_follows_a_second_retry_without_state() {
+    let tls = tls();
+    let mut world = World::new(Setup::new(&tls, link(&[]), 8));
+    world.drain();
+    let hello = BytesMut::from(&world.sent[0][0][..]);
+    // The token of the first retry expires before the second.
+    for seconds in [0, 64] {
+        let (mut reply, at) = (Vec::new(), world.now + Duration::from_secs(seconds));
+        world.listener.handle_datagram(at, crate::world::address(0), hello.clone(), 64, &mut reply);
+        let sent = world.sent[0].len();
+        world.deliver(0, reply);
+        assert_eq!((world.dropped[0].len(), world.sent[0].len()), (0, sent + 1), "after {seconds} s");
+    }
+}
+
+#[test]
+fn nothing_is_sent_to_an_address_that_no_host_has() {
+    let tls = tls();
+    let mut world = World::new(Setup::new(&tls, link(&[]), 9));
+    world.drain();
+    let hello = world.sent[0][0].clone();
+    let mut newer = hello.clone();
+    newer[4] += 1;
+    for (from, answers) in [("192.0.2.1:9", true), ("224.0.0.1:9", false), ("0.0.0.0:9", false), ("192.0.2.1:0", false)]
+    {
+        for datagram in [&hello, &newer] {
+            let (from, datagram, mut reply) = (from.parse().unwrap(), BytesMut::from(&datagram[..]), Vec::new());
+            let incoming = world.listener.handle_datagram(world.now, from, datagram, 64, &mut reply);
+            assert_eq!((matches!(incoming, Incoming::Reply), !reply.is_empty()), (answers, answers), "{from}");
+        }
+    }
 }

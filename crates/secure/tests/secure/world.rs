@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use festina_netsim::{Link, LinkConfig, LinkPacket};
 use festina_sctp::{Association, Config, Context, Event, Message, PathKnowledge, Ports, ReceivedMessage};
 use festina_secure::wire::destination_id;
@@ -209,10 +210,11 @@ impl World {
         }
     }
 
-    pub(crate) fn deliver(&mut self, side: usize, mut datagram: Vec<u8>) {
+    pub(crate) fn deliver(&mut self, side: usize, datagram: Vec<u8>) {
+        let datagram = BytesMut::from(&datagram[..]);
         let (now, from) = (self.now, address(1 - side));
         let result = if side == 0 {
-            self.client.handle_datagram(now, from, EcnCodepoint::NotCapable, &mut datagram)
+            self.client.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram)
         } else {
             let id = destination_id(&datagram).ok();
             let known = self
@@ -220,22 +222,22 @@ impl World {
                 .iter_mut()
                 .find(|served| id.is_some_and(|id| served.association.ids().any(|own| own == id)));
             match known {
-                Some(served) => served.association.handle_datagram(now, from, EcnCodepoint::NotCapable, &mut datagram),
-                None => self.listen(from, &mut datagram),
+                Some(served) => served.association.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram),
+                None => self.listen(from, datagram),
             }
         };
         self.dropped[side].extend(result.err());
         self.drain();
     }
 
-    fn listen(&mut self, from: SocketAddr, datagram: &mut [u8]) -> Result<(), DatagramDropped> {
+    fn listen(&mut self, from: SocketAddr, datagram: BytesMut) -> Result<(), DatagramDropped> {
         let half_open = self.served.iter().filter(|served| !served.association.is_established()).count();
         let mut reply = Vec::new();
-        let half_open = half_open + self.other_half_open;
+        let (half_open, bytes) = (half_open + self.other_half_open, datagram.len());
         match self.listener.handle_datagram(self.now, from, datagram, half_open, &mut reply) {
             Incoming::Ignored(dropped) => return Err(dropped),
             Incoming::Reply => {
-                assert!(reply.len() <= 3 * datagram.len());
+                assert!(reply.len() <= 3 * bytes);
                 self.buffer = reply;
                 self.put(1);
             }

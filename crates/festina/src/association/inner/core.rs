@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use festina_sctp::wire::Packet;
 use festina_sctp::{self as sctp, Event, Message, ReceivedMessage, Transmit};
 use festina_secure::wire::ConnectionId;
@@ -19,6 +19,17 @@ use crate::endpoint::{Key, Request};
 pub(crate) enum Core {
     Plain(sctp::Association),
     Secure(Box<Secure>),
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handled {
+    /// It had no effect.
+    Dropped,
+    /// It had an effect, but anybody may have sent it, as an INIT.
+    Unproved,
+    /// Its sender is the peer.
+    Proof,
 }
 
 /// A protected association that is past its half-open state.
@@ -116,31 +127,30 @@ impl Core {
         }
     }
 
-    /// Returns whether the packet had an effect. `scratch` is for packets that have to be decrypted.
+    /// Returns what became of a packet.
     #[inline]
     pub(crate) fn handle_packet(
         &mut self,
         now: Instant,
         from: SocketAddr,
         ecn: EcnCodepoint,
-        packet: &Bytes,
-        scratch: &mut Vec<u8>,
-    ) -> bool {
-        match self {
-            Self::Plain(core) => core.handle_packet(now, from, ecn, packet).is_ok(),
-            Self::Secure(secure) => {
-                scratch.clear();
-                scratch.extend_from_slice(packet);
-                secure.association.handle_datagram(now, from, ecn, scratch).is_ok()
+        packet: BytesMut,
+    ) -> Handled {
+        let (is_handled, is_proof) = match self {
+            Self::Plain(core) => {
+                let packet = packet.freeze();
+                let is_handled = core.handle_packet(now, from, ecn, &packet).is_ok();
+                (is_handled, Packet::peek(&packet).is_ok_and(|header| header.verification_tag != 0))
             }
-        }
-    }
-
-    /// Whether a packet that had an effect proves that its sender is the peer; an INIT does not.
-    pub(crate) fn is_proof(&self, packet: &[u8]) -> bool {
-        match self {
-            Self::Plain(_) => Packet::peek(packet).is_ok_and(|header| header.verification_tag != 0),
-            Self::Secure(secure) => secure.association.is_established(),
+            Self::Secure(secure) => {
+                let is_handled = secure.association.handle_datagram(now, from, ecn, packet).is_ok();
+                (is_handled, secure.association.is_established())
+            }
+        };
+        match (is_handled, is_proof) {
+            (false, _) => Handled::Dropped,
+            (true, false) => Handled::Unproved,
+            (true, true) => Handled::Proof,
         }
     }
 

@@ -1,0 +1,216 @@
+//! Limits of half-open handshakes, without a driver.
+
+use std::net::SocketAddr;
+
+use bytes::BytesMut;
+use festina_secure::record::{LongKeys, initial_keys};
+use festina_secure::wire::{Frame, Frames, Level};
+use festina_units::Duration;
+use rustls::Side;
+
+use super::*;
+use crate::endpoint::options::ListenOptions;
+use crate::endpoint::socket::Socket;
+use crate::security::{Identity, Security, Trust};
+use crate::{Config, DEFAULT_SCTP_PORT, MemoryNetwork};
+
+const SERVER: &str = "10.0.0.1:9899";
+const ATTACKER: &str = "10.0.0.66:9899";
+const CLIENT: &str = "10.0.0.2:9899";
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+fn shared(network: &MemoryNetwork, at: &str, security: Security) -> Arc<Shared> {
+    let socket = Socket::new(Box::new(network.bind(address(at)).unwrap()));
+    Shared::new(socket, Config::default().with_security(security)).unwrap().0
+}
+
+/// A server's handshakes, and a client at another address than the attacker's.
+struct World {
+    now: Instant,
+    shared: Arc<Shared>,
+    handshakes: Handshakes,
+    answers: Outbox,
+    client: SecureAssociation,
+}
+
+impl World {
+    fn new() -> Self {
+        let network = MemoryNetwork::new();
+        let identity = Identity::self_signed("server.test").unwrap();
+        let trust = Trust::fingerprints([identity.fingerprint()]);
+        let server = shared(&network, SERVER, Security::new().with_identity(identity));
+        server.listen(DEFAULT_SCTP_PORT, ListenOptions::default()).unwrap();
+        let security = Security::new().with_server_trust(trust);
+        let tls = security.build().unwrap().client.unwrap();
+        let now = Instant::from_secs(3_600);
+        let context = sctp::Context::new(Config::default().with_security(security).into_core(), [1; 16]).unwrap();
+        let request = festina_secure::Connect {
+            tls: &tls,
+            server_name: "server.test".try_into().unwrap(),
+            remote: address(SERVER),
+            ports: sctp::Ports { local: 5_001, peer: DEFAULT_SCTP_PORT },
+            token: &[],
+            random: [7; 16],
+            known: None,
+        };
+        let client = SecureAssociation::connect(now, &context, request).unwrap();
+        let listener = server.secure.as_ref().unwrap().take_listener();
+        let handshakes = Handshakes::new(listener, 20_000);
+        Self { now, shared: server, handshakes, answers: Outbox::default(), client }
+    }
+
+    fn push(&mut self, from: &str, packet: &[u8]) {
+        let packet = BytesMut::from(packet);
+        let datagram = Datagram { from: address(from), source: None, ecn: EcnCodepoint::NotCapable, packet };
+        self.handshakes.push(datagram);
+    }
+
+    /// One turn of the driver. Returns the bytes of all answers.
+    fn turn(&mut self) -> Vec<u8> {
+        self.now += Duration::from_millis(1);
+        self.handshakes.begin_turn();
+        self.handshakes.handle(self.now, &self.shared, &mut self.answers);
+        let bytes = std::mem::take(self.answers.buffer());
+        self.answers.clear();
+        bytes
+    }
+
+    /// Runs the client's handshake while `attack` fills the queues before each turn. Returns whether it completes within this many turns.
+    fn client_connects(&mut self, turns: usize, mut attack: impl FnMut(&mut Self)) -> bool {
+        for _ in 0..turns {
+            attack(self);
+            self.client.handle_timeout(self.now);
+            let mut packet = Vec::new();
+            while self.client.poll_transmit(self.now, &mut packet).is_some() {
+                self.push(CLIENT, &std::mem::take(&mut packet));
+            }
+            // Long headers tell their length, so several datagrams can be handed over as one.
+            let answer = self.turn();
+            let (now, ecn) = (self.now, EcnCodepoint::NotCapable);
+            let _dropped = self.client.handle_datagram(now, address(SERVER), ecn, BytesMut::from(&answer[..]));
+            if self.client.is_established() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The token for a connection ID of the attacker's choice.
+    fn token(&mut self, id: ConnectionId) -> Vec<u8> {
+        let mut reply = Vec::new();
+        let hello = BytesMut::from(&initial(id, &[0; 200])[..]);
+        let listener = self.handshakes.listener.as_mut().unwrap();
+        let incoming = listener.handle_datagram(self.now, address(ATTACKER), hello, usize::MAX, &mut reply);
+        assert!(matches!(incoming, Incoming::Reply));
+        let mut keys = LongKeys::new(Level::Initial, initial_keys(&provider(), id, Side::Client).unwrap());
+        let frames = keys.open(&mut reply).unwrap();
+        match Frames(frames).next() {
+            Some(Ok(Frame::Retry(token))) => token.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn provider() -> rustls::crypto::CryptoProvider {
+    rustls::crypto::ring::default_provider()
+}
+
+fn id(number: u64) -> ConnectionId {
+    ConnectionId((number + 1).to_be_bytes())
+}
+
+fn initial(id: ConnectionId, frames: &[u8]) -> Vec<u8> {
+    let mut keys = LongKeys::new(Level::Initial, initial_keys(&provider(), id, Side::Client).unwrap());
+    let mut packet = Vec::new();
+    keys.seal(&mut packet, id, ConnectionId([9; 8]), frames).unwrap();
+    packet
+}
+
+#[tokio::test]
+async fn one_network_gets_few_places_whatever_its_packets_hold() {
+    let no_hello: fn(&mut Vec<u8>) = |_| {};
+    // TLS ends a handshake that begins with an unknown message.
+    let broken_hello: fn(&mut Vec<u8>) = |frames| Frame::Fragment { offset: 0, bytes: &[99; 40] }.write(frames);
+    let cut_hello: fn(&mut Vec<u8>) = |frames| Frame::Fragment { offset: 0, bytes: &[1, 0, 2, 0, 3, 3] }.write(frames);
+    for add_frames in [no_hello, broken_hello, cut_hello] {
+        let mut world = World::new();
+        for number in 0..200 {
+            let mut frames = Vec::new();
+            Frame::Token(&world.token(id(number))).write(&mut frames);
+            add_frames(&mut frames);
+            world.push(ATTACKER, &initial(id(number), &frames));
+            world.turn();
+        }
+        let half_open = world.handshakes.half_open.len();
+        assert!(half_open >= HALF_OPEN_PER_NETWORK_MAX && half_open <= 2 * HALF_OPEN_PER_NETWORK_MAX, "{half_open}");
+        assert!(world.client_connects(100, |_| {}));
+    }
+}
+
+/// Packets that change nothing do not keep a stranger waiting.
+fn assert_strangers_are_heard(first: &[u8], next: impl Fn(u64) -> Vec<u8>) {
+    let mut world = World::new();
+    world.push(ATTACKER, &initial(id(0), first));
+    world.turn();
+    let attacked = world.handshakes.id_of(&next(0)).unwrap();
+    let mut number = 0;
+    let connected = world.client_connects(10, |world| {
+        for _ in 0..8 * TLS_PER_TURN {
+            number += 1;
+            world.push(ATTACKER, &next(number));
+        }
+    });
+    assert!(connected, "after {number} packets");
+    for _ in 0..2 * u64::from(DATAGRAMS_PER_HALF_OPEN_MAX) {
+        number += 1;
+        world.push(ATTACKER, &next(number));
+        world.turn();
+    }
+    assert!(!world.handshakes.half_open.contains_key(&attacked), "a half-open is forgotten after many packets");
+}
+
+/// A packet with this number.
+fn numbered(number: u64, frames: &[u8]) -> Vec<u8> {
+    let mut keys = LongKeys::new(Level::Initial, initial_keys(&provider(), id(0), Side::Client).unwrap());
+    let mut packet = Vec::new();
+    for _ in 0..=number {
+        packet.clear();
+        keys.seal(&mut packet, id(0), ConnectionId([9; 8]), frames).unwrap();
+    }
+    packet
+}
+
+#[tokio::test]
+async fn padding_for_a_half_open_does_not_keep_strangers_waiting() {
+    assert_strangers_are_heard(&[0; 40], |number| numbered(number, &[0; 40]));
+}
+
+#[tokio::test]
+async fn garbage_for_a_failed_handshake_does_not_keep_strangers_waiting() {
+    let mut broken = Vec::new();
+    Frame::Fragment { offset: 0, bytes: &[99; 40] }.write(&mut broken);
+    let garbage = |_| {
+        let mut packet = numbered(0, &[0; 40]);
+        *packet.last_mut().unwrap() ^= 1;
+        packet
+    };
+    assert_strangers_are_heard(&broken, garbage);
+}
+
+#[tokio::test]
+async fn hellos_begin_at_most_a_twentieth_as_many_handshakes_as_strays_are_admitted() {
+    let mut world = World::new();
+    world.handshakes = Handshakes::new(world.handshakes.listener.take(), 10 * STRAYS_PER_HANDSHAKE);
+    // A second of hellos from as many networks.
+    let mut retries = 0;
+    for number in 0..1_000 {
+        world.push(&format!("10.1.{}.{}:9", number / 250, number % 250 + 1), &initial(id(number), &[0; 40]));
+        retries += usize::from(!world.turn().is_empty());
+    }
+    let begun = world.handshakes.half_open.len();
+    assert!((9..=11).contains(&begun), "{begun} in a second");
+    assert_eq!(retries, 1_000 - begun, "the others are to prove their addresses");
+}
