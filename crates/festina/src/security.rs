@@ -188,7 +188,7 @@ pub struct Trust(TrustKind);
 #[derive(Clone)]
 enum TrustKind {
     Roots(Vec<CertificateDer<'static>>),
-    Fingerprints(Decision),
+    Fingerprints { is_trusted: Decision, may_change: bool },
 }
 
 impl Trust {
@@ -213,14 +213,19 @@ impl Trust {
     /// Trusts certificates with these fingerprints. Names, dates and issuers are not checked.
     pub fn fingerprints(fingerprints: impl IntoIterator<Item = Fingerprint>) -> Self {
         let fingerprints: Vec<_> = fingerprints.into_iter().collect();
-        Self::deciding(move |seen| fingerprints.contains(seen))
+        Self::by_fingerprint(false, move |seen| fingerprints.contains(seen))
     }
 
     /// Trusts certificates for whose fingerprint `is_trusted` returns true, such as those of a list that changes, or unknown ones at their
     /// first use. The peer has to prove that it holds the private key in any case. The function runs in the middle of a handshake and should be
-    /// quick. It is not asked about a server whose session is resumed: that server was trusted by the same endpoint before.
+    /// quick. It is asked at every connection, so no session is resumed, and early messages leave with the handshake's end.
     pub fn deciding(is_trusted: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static) -> Self {
-        Self(TrustKind::Fingerprints(Arc::new(move |hash| is_trusted(&Fingerprint(*hash)))))
+        Self::by_fingerprint(true, is_trusted)
+    }
+
+    fn by_fingerprint(may_change: bool, is_trusted: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static) -> Self {
+        let is_trusted: Decision = Arc::new(move |hash| is_trusted(&Fingerprint(*hash)));
+        Self(TrustKind::Fingerprints { is_trusted, may_change })
     }
 }
 
@@ -228,7 +233,7 @@ impl fmt::Debug for Trust {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match &self.0 {
             TrustKind::Roots(roots) => format!("{} roots", roots.len()),
-            TrustKind::Fingerprints(_) => "fingerprints".to_owned(),
+            TrustKind::Fingerprints { .. } => "fingerprints".to_owned(),
         };
         formatter.debug_tuple("Trust").field(&kind).finish()
     }
