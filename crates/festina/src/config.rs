@@ -240,7 +240,8 @@ impl Config {
 /// Buffer and message sizes.
 impl Config {
     /// Sets the maximum size of SCTP packets in bytes, with the common header but without IP and UDP headers: from 384 to 65,480. The default, 1,232,
-    /// fits into IPv6's minimum MTU with UDP encapsulation.
+    /// fits into IPv6's minimum MTU with UDP encapsulation. An encrypted endpoint counts its overhead of 15 bytes as part of the packet, and bound to
+    /// an IPv4 address takes the default as 1,252, which fits into as many bytes.
     pub fn with_packet_bytes_max(mut self, bytes: usize) -> Self {
         self.0.limits.packet_bytes_max = bytes;
         self

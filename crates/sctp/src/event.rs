@@ -1,5 +1,6 @@
 //! Events of an association, returned by [`Association::poll_event`](crate::Association::poll_event).
 
+use core::net::SocketAddr;
 use std::collections::VecDeque;
 
 use bytes::Bytes;
@@ -35,6 +36,11 @@ pub enum Event {
     Closed(ClosedReason),
     /// The path stopped answering (`false`) or answers again (`true`) (NETWORK STATUS CHANGE, RFC 9260 §11.2.3).
     PathReachable(bool),
+    /// The peer of an encrypted association was found at another address, which it has proved. Packets are sent there from now on.
+    PeerMoved {
+        /// The new address.
+        remote: SocketAddr,
+    },
     /// The system refused a packet as too large for the path, so later ones are smaller.
     PacketSizeLimited {
         /// The new maximum size of SCTP packets in bytes.

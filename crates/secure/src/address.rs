@@ -21,6 +21,7 @@ pub(crate) const TOKEN_BYTES: usize = 1 + MAC_BYTES;
 enum Purpose {
     Token = 1,
     ConnectionId = 2,
+    Challenge = 3,
 }
 
 /// Makes and checks the tokens of one endpoint, and derives its connection IDs.
@@ -61,6 +62,12 @@ impl Proofs {
         let mut id = [0; CONNECTION_ID_BYTES];
         id.copy_from_slice(&mac[..CONNECTION_ID_BYTES]);
         ConnectionId(id)
+    }
+
+    /// An unpredictable nonce, which the peer has to return from a new address.
+    pub(crate) fn challenge(&self, counter: u64, local: ConnectionId) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.mac(Purpose::Challenge, &[&counter.to_be_bytes(), &local.0]);
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
     }
 
     fn token_of(&self, epoch: u64, from: SocketAddr, original: ConnectionId) -> [u8; TOKEN_BYTES] {

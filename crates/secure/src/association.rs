@@ -1,6 +1,7 @@
 //! An SCTP association over a protected channel, with the interface of [`festina_sctp::Association`].
 
 mod input;
+mod moving;
 mod output;
 
 use core::net::SocketAddr;
@@ -17,15 +18,18 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, HandshakeKind};
 
 use crate::address::Proofs;
-use crate::channel::{Channel, Ids};
+use crate::channel::{CHALLENGE_BYTES, Channel, Ids};
 use crate::error::{Foreign, HandshakeError, REFUSED};
 use crate::parameters::{Parameters, TOKEN_BYTES_MAX};
 use crate::wire::{ConnectionId, SHORT_OVERHEAD_BYTES};
+use moving::Moves;
 
 /// Bytes by which a datagram may exceed `Limits::packet_bytes_max` of the core's settings.
 pub const OVERHEAD_BYTES: usize = SHORT_OVERHEAD_BYTES - COMMON_HEADER_BYTES;
 /// How long a server keeps a handshake that the client does not complete.
 pub const HALF_OPEN_LIFETIME: Duration = Duration::from_secs(30);
+/// Length of a datagram that challenges an address, with a long packet number.
+const CHALLENGE_DATAGRAM_BYTES: usize = SHORT_OVERHEAD_BYTES + 2 + CHALLENGE_BYTES;
 /// How long a closed association answers a peer that has missed the end.
 pub const LINGER: Duration = Duration::from_secs(10);
 
@@ -134,7 +138,8 @@ pub struct SecureAssociation {
     is_confirmed: bool,
     /// The type of the chunk that answers a peer that has missed the end.
     late_answer: Option<u8>,
-    scratch: Vec<u8>,
+    /// On a server, once its client is authenticated.
+    moves: Option<Box<Moves>>,
 }
 
 impl SecureAssociation {
@@ -209,7 +214,7 @@ impl SecureAssociation {
             handshake_ends_at: None,
             is_confirmed: false,
             late_answer: None,
-            scratch: Vec::new(),
+            moves: None,
         }
     }
 
@@ -256,6 +261,8 @@ impl SecureAssociation {
         if self.hello().is_some() {
             self.early = Early::default();
             self.channel.fail(HandshakeError::RefusedLocally(code.max(REFUSED)));
+            // A client that misses the close frame repeats its hello, and is refused once more.
+            self.has_ended = true;
         }
     }
 
@@ -394,7 +401,8 @@ impl SecureAssociation {
     pub fn poll_deadline(&self) -> Option<Instant> {
         let core = self.core.as_ref().and_then(|core| core.poll_deadline());
         let late = self.channel.late_deadline().filter(|_| !self.is_closed());
-        let deadlines = [core, late, self.ends_at, self.handshake_ends_at, self.half_open_ends_at()];
+        let moves = self.moves.as_ref().and_then(|moves| moves.deadline()).filter(|_| !self.is_closed());
+        let deadlines = [core, late, moves, self.ends_at, self.handshake_ends_at, self.half_open_ends_at()];
         Instant::earliest(deadlines)
     }
 
@@ -402,6 +410,9 @@ impl SecureAssociation {
     pub fn handle_timeout(&mut self, now: Instant) {
         if let Some(core) = &mut self.core {
             core.handle_timeout(now);
+        }
+        if let Some(moves) = &mut self.moves {
+            moves.handle_timeout(now, CHALLENGE_DATAGRAM_BYTES);
         }
         if self.ends_at.is_some_and(|at| now >= at) {
             self.ends_at = None;

@@ -18,6 +18,7 @@ use crate::tls::{NewKeys, Space, Tls};
 use crate::wire::{ConnectionId, Level};
 
 pub(crate) use input::Input;
+pub(crate) use late::CHALLENGE_BYTES;
 use late::Late;
 pub(crate) use output::seal_retry;
 

@@ -1,7 +1,7 @@
 //! Packet protection for SCTP below TLS 1.3, without a clock or a socket.
 //!
-//! **Unstable**: the interface and the bytes may change with any version. Connection migration is still missing: a peer may change its UDP port,
-//! but not its address. Applications use the crate `festina`.
+//! **Unstable**: the interface and the bytes may change with any version. A client may change its address, a server may not.
+//! Applications use the crate `festina`.
 //!
 //! rustls derives all keys by the rules of QUIC (RFC 9001); this crate contains no cryptography. `docs/secure-format.md` shows every bit.
 //!

@@ -259,6 +259,8 @@ pub struct Opened {
     pub start: usize,
     /// Its length.
     pub bytes: usize,
+    /// The packet was sent later than all that were opened before.
+    pub is_newest: bool,
 }
 
 impl Traffic {
@@ -333,6 +335,7 @@ impl Traffic {
         if is_update && self.numbers.next == self.phase.first_sent {
             return Err(OpenError::KeyUpdateTooSoon);
         }
+        let is_newest = self.window.is_newest(unmasked.number);
         admit(&mut self.window, &unmasked)?;
         if is_update {
             self.rotate(Some(unmasked.number));
@@ -341,7 +344,7 @@ impl Traffic {
             self.phase.lowest_received = Some(lowest);
         }
         self.numbers.at_last_heard = self.numbers.next;
-        Ok(Opened { start: unmasked.header_bytes, bytes })
+        Ok(Opened { start: unmasked.header_bytes, bytes, is_newest })
     }
 
     /// Decrypts a packet with the key of its phase. Returns the number of its bytes, and whether the peer has begun the next phase.

@@ -177,12 +177,16 @@ impl Demux {
     }
 
     /// Follows an association whose own tag changed, as a restart by the peer makes it (RFC 9260 §5.2.4), or whose peer came
-    /// to another UDP port (RFC 6951 §5.4). A path that another association has by now stays that one's; packets are found
+    /// to another UDP port (RFC 6951 §5.4) or, if it is encrypted, another address. A path that another association has by now stays that one's; packets are found
     /// by their tag all the same.
     pub(crate) fn rekey(&mut self, old: Key, new: Key) {
         if let Some(entry) = self.by_name.remove(&old.name) {
-            let is_over = entry.side == Side::Over;
+            let (is_over, is_accepted) = (entry.side == Side::Over, entry.side == Side::Peer);
             self.by_name.insert(new.name, entry);
+            if is_accepted && network(old.remote.ip()) != network(new.remote.ip()) {
+                self.forget_accepted(old.remote.ip());
+                *self.accepted.entry(network(new.remote.ip())).or_default() += 1;
+            }
             self.remove_path(old);
             if !is_over {
                 self.name_by_path.entry((new.remote, new.ports)).or_insert(new.name);
@@ -236,7 +240,6 @@ impl Demux {
         true
     }
 
-    /// An association's peer keeps its IP address for life, so that it leaves the count that it entered.
     fn forget_accepted(&mut self, peer: IpAddr) {
         let network = network(peer);
         if let Some(count) = self.accepted.get_mut(&network) {

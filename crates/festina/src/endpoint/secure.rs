@@ -25,6 +25,10 @@ use crate::security::{SecurityError, SecurityFailure, TlsSettings, platform};
 
 /// The smallest packet limit of the core.
 const PACKET_BYTES_MIN: usize = 384;
+/// The default packet limit: what fits into 1,280 bytes, the minimum MTU of IPv6, with its header and that of UDP.
+const DEFAULT_BYTES_MAX: usize = 1_232;
+/// The same with the header of IPv4.
+const DEFAULT_BYTES_MAX_IPV4: usize = 1_252;
 
 /// The TLS settings of an encrypted endpoint.
 #[derive(Debug)]
@@ -50,13 +54,17 @@ pub(super) enum Verdict {
     Hold,
 }
 
-/// The settings of the core: room is left for the overhead of protected packets.
-pub(super) fn core_config(config: Config) -> sctp::Config {
+/// The settings of the core for an endpoint at this address: room is left for the overhead of protected packets.
+pub(super) fn core_config(config: Config, local: SocketAddr) -> sctp::Config {
     let is_encrypted = config.security().is_some();
     let mut core = config.into_core();
-    if is_encrypted && core.limits.packet_bytes_max >= PACKET_BYTES_MIN {
-        let bytes = core.limits.packet_bytes_max - OVERHEAD_BYTES;
-        core.limits.packet_bytes_max = bytes.max(PACKET_BYTES_MIN);
+    let bytes_max = match core.limits.packet_bytes_max {
+        // All peers have IPv4 addresses, whose header is shorter: a message of 1,200 bytes still fits into one packet.
+        DEFAULT_BYTES_MAX if local.is_ipv4() => DEFAULT_BYTES_MAX_IPV4,
+        bytes => bytes,
+    };
+    if is_encrypted && bytes_max >= PACKET_BYTES_MIN {
+        core.limits.packet_bytes_max = (bytes_max - OVERHEAD_BYTES).max(PACKET_BYTES_MIN);
     }
     core
 }

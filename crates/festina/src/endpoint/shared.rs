@@ -94,7 +94,7 @@ impl Shared {
         getrandom::fill(&mut secret).map_err(no_randomness)?;
         getrandom::fill(&mut first_nonce).map_err(no_randomness)?;
         let tls = config.security().map(Security::build).transpose()?;
-        let context = sctp::Context::new(core_config(config), secret)?;
+        let context = sctp::Context::new(core_config(config, socket.local_addr()), secret)?;
         let secure = match tls {
             Some(tls) => {
                 getrandom::fill(&mut proof_secret).map_err(no_randomness)?;

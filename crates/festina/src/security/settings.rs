@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use festina_secure::pinned::Pinned;
+use rustls::client::Resumption;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoClientAuth, NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
@@ -123,9 +124,9 @@ impl Security {
         let builder = match &trust.0 {
             TrustKind::Platform => builder.dangerous().with_custom_certificate_verifier(Arc::new(PlatformRoots)),
             TrustKind::Roots(roots) => builder.with_root_certificates(store(roots)?),
-            TrustKind::Fingerprints(decision) => {
+            TrustKind::Fingerprints { is_trusted, .. } => {
                 let verifier: Arc<dyn ServerCertVerifier> =
-                    Arc::new(Pinned::deciding(provider(), Arc::clone(decision)));
+                    Arc::new(Pinned::deciding(provider(), Arc::clone(is_trusted)));
                 builder.dangerous().with_custom_certificate_verifier(verifier)
             }
         };
@@ -137,6 +138,10 @@ impl Security {
         };
         config.alpn_protocols.clone_from(&self.alpn);
         config.enable_early_data = true;
+        if matches!(trust.0, TrustKind::Fingerprints { may_change: true, .. }) {
+            // The server of a resumed session shows no certificate, so the function could not change its mind.
+            config.resumption = Resumption::disabled();
+        }
         if self.key_log {
             config.key_log = Arc::new(rustls::KeyLogFile::new());
         }
@@ -151,7 +156,9 @@ impl Security {
             None => Arc::new(NoClientAuth),
             Some(TrustKind::Platform) => signed_clients(platform::roots().map_err(SecurityError::Settings)?)?,
             Some(TrustKind::Roots(roots)) => signed_clients(Arc::new(store(roots)?))?,
-            Some(TrustKind::Fingerprints(decision)) => Arc::new(Pinned::deciding(provider(), Arc::clone(decision))),
+            Some(TrustKind::Fingerprints { is_trusted, .. }) => {
+                Arc::new(Pinned::deciding(provider(), Arc::clone(is_trusted)))
+            }
         };
         let Identity { chain, key } = identity;
         let mut config = builder

@@ -322,3 +322,48 @@ async fn by_default_an_endpoint_is_encrypted_and_says_what_it_lacks() {
     let failed = failure(in_time(endpoint.connect(server.local_addr())).await.map(|_| ()));
     assert!(matches!(failed, SecurityFailure::Untrusted(_) | SecurityFailure::Settings(_)), "{failed}");
 }
+
+#[tokio::test]
+async fn refused_clients_take_no_place_from_those_that_follow() {
+    let (server_settings, fingerprint) = server_settings();
+    let (server, client) =
+        (endpoint_with(with(server_settings)).await, endpoint_with(with(trusting(fingerprint))).await);
+    let by_token = ListenOptions::default().decide_request(|request| match &request.token[..] {
+        b"in" => Answer::Accept,
+        _ => Answer::Refuse,
+    });
+    let _listener = server.listen_with(DEFAULT_SCTP_PORT, by_token).unwrap();
+    // More than the half-open handshakes that one address may have, with and without a proof of it.
+    for number in 0..160 {
+        let refused = in_time(client.connect(server.local_addr())).await;
+        assert!(matches!(refused, Err(ConnectError::Security { .. })), "{number}: {refused:?}");
+    }
+    in_time(client.connect_with(server.local_addr(), ConnectOptions::default().token(b"in"))).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_function_that_decides_on_servers_is_asked_at_every_connection() {
+    let (server, fingerprint) = server_settings();
+    let is_trusted = Arc::new(AtomicBool::new(true));
+    let decision = is_trusted.clone();
+    let trust = Trust::deciding(move |seen| *seen == fingerprint && decision.load(Ordering::Relaxed));
+    let client = endpoint_with(with(Security::new().with_server_trust(trust))).await;
+    let server = endpoint_with(with(server)).await;
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    in_time(async {
+        for _ in 0..3 {
+            let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+            let (near, far) = (near.unwrap(), far.unwrap());
+            assert!(!near.is_resumed());
+            // By the time that an answer has come, a ticket would have.
+            near.send("one").await.unwrap();
+            far.recv().await.unwrap();
+            far.send("two").await.unwrap();
+            near.recv().await.unwrap();
+        }
+        is_trusted.store(false, Ordering::Relaxed);
+        let refused = failure(client.connect(server.local_addr()).await.map(|_| ()));
+        assert_eq!(refused, SecurityFailure::Untrusted("its fingerprint is not a trusted one".to_owned()));
+    })
+    .await;
+}

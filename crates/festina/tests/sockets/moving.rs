@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
-use festina::{ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Message};
+use festina::{ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Event, Message};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 
-use crate::support::{endpoint, in_time, until};
+use crate::encrypted::configs;
+use crate::support::{endpoint, endpoint_with, in_time, until};
 
 /// Passes datagrams between one client and a server. A socket that is sent to it takes the place of the one that the server
 /// sees.
@@ -86,4 +87,33 @@ async fn an_association_follows_its_peer_to_another_udp_port_and_leaves_the_old_
     in_time(first.shutdown()).await.unwrap();
     in_time(second.shutdown()).await.unwrap();
     until("both are gone", || server.stats().associations == 0).await;
+}
+
+/// The second address is another loopback address where the system has more than one.
+#[tokio::test]
+async fn an_encrypted_association_follows_its_client_to_another_address_and_reports_it() {
+    let (client_config, server_config) = configs();
+    let server = endpoint_with(server_config).await;
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let nat = Nat::new(server.local_addr(), socket_at("127.0.0.1:0").await).await;
+    let client = endpoint_with(client_config).await;
+    let at_client = connect(&client, &nat).await;
+    let at_server = in_time(listener.accept()).await.unwrap();
+    for new in [if cfg!(target_os = "linux") { "127.0.0.2:0" } else { "127.0.0.1:0" }, "127.0.0.1:0"] {
+        let new = socket_at(new).await;
+        let new_address = new.local_addr().unwrap();
+        nat.outside.send(new).await.unwrap();
+        in_time(at_client.send(Message::new("from elsewhere"))).await.unwrap();
+        assert_eq!(in_time(at_server.recv()).await.unwrap().payload, "from elsewhere");
+        loop {
+            if in_time(at_server.event()).await == Some(Event::PeerMoved { remote: new_address }) {
+                break;
+            }
+        }
+        assert_eq!(at_server.remote_addr(), new_address);
+        in_time(at_server.send(Message::new("to there"))).await.unwrap();
+        assert_eq!(in_time(at_client.recv()).await.unwrap().payload, "to there");
+    }
+    in_time(at_client.shutdown()).await.unwrap();
+    until("it is gone", || server.stats().associations == 0).await;
 }

@@ -76,7 +76,7 @@ impl Association {
             Identity { ports, local_tag: tag, first_tsn: self.first_tsn, tie_tags }
         } else {
             let fresh = fresh_tag(&self.context, &[u64::from(tag), now.as_nanos(), u64::from(peer.tag)]);
-            Identity::new(&self.context, ports, fresh, Some(self.tie_tags()))
+            Identity::new(&self.context, ports, fresh, Some(TieTags::of(&self.context, self.tags)))
         };
         self.answer_init(init, init_ack(&self.context, now, from.ip(), &identity, &peer));
     }
@@ -167,7 +167,7 @@ impl Association {
     fn cookie_action(&self, cookie: &Cookie) -> CookieAction {
         let local_matches = cookie.tags.local == self.tags.local;
         let peer_matches = cookie.tags.peer == self.tags.peer;
-        let tie_matches = cookie.tie_tags == Some(self.tie_tags());
+        let tie_matches = cookie.tie_tags == Some(TieTags::of(&self.context, self.tags));
         match (local_matches, peer_matches, &self.state) {
             (true, true, _) => CookieAction::Confirm,
             (false, false, _) if tie_matches => CookieAction::Restart,
@@ -302,10 +302,6 @@ impl Association {
         self.state = State::CookieWait { t1: RetryTimer::start(now, self.context.config().timers.rto_initial) };
         self.enter_established(now, None);
         Ok(())
-    }
-
-    fn tie_tags(&self) -> TieTags {
-        TieTags::of(&self.context, self.tags)
     }
 
     fn refuse_init(&mut self, init: &Init<'_>, cause: &Cause<'_>) {

@@ -18,12 +18,13 @@ use festina_units::{Duration, EcnCodepoint, Instant};
 use super::control::Due;
 use super::cookie::{PeerParameters, Tags};
 use super::handshake::{fresh_tag, write_init};
-use super::negotiation::{InitKind, PeerInit};
+use super::negotiation::{AddressFilter, InitKind, PeerInit};
 use super::output::header_to;
 use super::retry::RetryTimer;
 use super::state::State;
 use super::{Association, Context, Ports, Transmit, cookie};
 use crate::error::PacketDropped;
+use crate::event::Event;
 use crate::wire::{COMMON_HEADER_BYTES, Chunk, CommonHeader, Packet, PacketBuilder};
 
 /// Longest chunk that is read.
@@ -162,9 +163,27 @@ impl Association {
         self.counters.note_received(COMMON_HEADER_BYTES + chunks.len(), result)
     }
 
-    /// As [`poll_transmit`](Self::poll_transmit), but appends the chunks alone, without the common header.
+    /// As [`poll_transmit`](Self::poll_transmit), but appends the chunks alone, without the common header. `None` before INITs were exchanged out of
+    /// band.
     pub fn poll_chunks(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
-        self.write_packet(now, false, buffer)
+        if self.peer.out_of_band { self.write_packet(now, false, buffer) } else { None }
+    }
+
+    /// Sends to another address of the peer from now on, which the layer below has validated in `round_trip`. Another IP address is another path: its
+    /// round trip, window and loss are unknown. Chunks in flight stay so, and are repaired by their timers. Reported as [`Event::PeerMoved`].
+    pub fn move_to(&mut self, now: Instant, remote: SocketAddr, round_trip: Duration) {
+        if self.is_closed() || !self.peer.out_of_band {
+            return;
+        }
+        let path = self.paths.pick_mut();
+        path.move_to(remote, self.context.config(), round_trip);
+        let is_back = path.answered(now);
+        self.peer.addresses = AddressFilter::default();
+        self.peer.addresses.insert(remote.ip());
+        self.events.push(Event::PeerMoved { remote });
+        if is_back {
+            self.events.push(Event::PathReachable(true));
+        }
     }
 
     /// Confirms a proof that was received again.

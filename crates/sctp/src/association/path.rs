@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 
+use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, Instant, OptionalInstant};
 
 use super::context::{Context, Purpose};
@@ -95,6 +96,14 @@ impl Path {
         if source.ip() == self.remote.ip() {
             self.remote.set_port(source.port());
         }
+    }
+
+    /// The peer was found at another address.
+    pub(crate) fn move_to(&mut self, remote: SocketAddr, config: &Config, round_trip: Duration) {
+        if remote.ip() != self.remote.ip() {
+            self.sending.forget_path(config, initial_window_bytes(remote), AssumedRoundTrip::once(round_trip));
+        }
+        self.remote = remote;
     }
 
     /// Something leaves that a living peer answers.

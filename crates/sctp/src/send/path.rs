@@ -148,6 +148,14 @@ impl SendPath {
         self.last_sent_at = now;
     }
 
+    /// The peer moved to another address: discards all measurements. Timers of what is in flight go on.
+    pub(crate) fn forget_path(&mut self, config: &Config, initial_window_bytes: u16, assumed: AssumedRoundTrip) {
+        self.repair.forget_path(config, assumed);
+        self.sizes.initial_window = initial_window_bytes;
+        self.congestion = Congestion::new(config.congestion, self.sizes.chunks(), initial_window_bytes.into());
+        self.burst.restart();
+    }
+
     /// Returns the largest packet that new messages are cut to.
     pub(crate) fn packet_bytes_max(&self) -> usize {
         self.sizes.packet()

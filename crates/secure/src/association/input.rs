@@ -8,6 +8,7 @@ use festina_units::{Duration, EcnCodepoint, Instant};
 use rustls::Side;
 use rustls::quic::Connection;
 
+use super::moving::Moves;
 use super::{Hello, SecureAssociation};
 use crate::channel::Input;
 use crate::error::{DatagramDropped, Foreign, HandshakeError};
@@ -51,9 +52,10 @@ impl SecureAssociation {
         self.early.received.extend(input.early);
         match input.chunks {
             Some(range) => {
+                self.look_for_move(now, from, datagram.len(), input.is_newest);
                 datagram.truncate(range.end);
                 datagram.advance(range.start);
-                self.deliver(now, from, ecn, datagram.freeze())
+                self.deliver(now, ecn, datagram.freeze())
             }
             None => Ok(()),
         }
@@ -78,6 +80,8 @@ impl SecureAssociation {
         if let Some(core) = self.core.as_mut().filter(|core| !core.is_closed()) {
             core.abort(b"the protected channel failed");
         }
+        // As for a client that was refused.
+        self.has_ended |= self.half_open.as_ref().is_some_and(|half_open| half_open.answered_at.is_none());
         self.linger(now);
     }
 
@@ -197,28 +201,43 @@ impl SecureAssociation {
         let to = (self.remote, hello.ports);
         let core = Association::accept_init(now, &self.context, to, half_open.nonce, &init, round_trip);
         self.core = Some(Box::new(core));
+        self.moves = Some(Box::new(Moves::new(half_open.proofs, self.channel.ids().local)));
         self.is_adopted = true;
         self.handshake_ends_at = Some(now + HANDSHAKE_KEYS_LIFETIME);
     }
 
+    /// An authentic datagram may come from another address than those before.
+    fn look_for_move(&mut self, now: Instant, from: SocketAddr, bytes: usize, is_newest: bool) {
+        if let (Some(core), Some(moves)) = (&self.core, &mut self.moves)
+            && from != core.remote()
+            && !core.is_closed()
+        {
+            moves.heard(now, from, bytes, is_newest);
+        }
+    }
+
+    /// Sends to the client's new address from now on, if the client has just proved it.
+    fn follow_move(&mut self, now: Instant) {
+        if let Some(nonce) = self.channel.take_answer()
+            && let (Some(core), Some(moves)) = (&mut self.core, &mut self.moves)
+            && let Some((remote, round_trip)) = moves.answered(now, nonce)
+        {
+            core.move_to(now, remote, round_trip);
+        }
+    }
+
     /// Gives the chunks of an authentic packet to the association.
-    fn deliver(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        ecn: EcnCodepoint,
-        mut chunks: Bytes,
-    ) -> Result<(), DatagramDropped> {
+    fn deliver(&mut self, now: Instant, ecn: EcnCodepoint, mut chunks: Bytes) -> Result<(), DatagramDropped> {
         let late = self.channel.take_late(&chunks).inspect_err(|_| self.note_failure(now))?;
         chunks.advance(late);
+        self.follow_move(now);
         let Some(core) = self.core.as_mut().filter(|_| self.is_adopted && !chunks.is_empty()) else { return Ok(()) };
         if core.is_closed() {
             self.answer_late(&chunks);
             return Err(DatagramDropped::Chunks(PacketDropped::Closed));
         }
-        // The channel authenticates the sender. A new port is attributed to a NAT; a new address is not followed.
-        let source = if from.ip() == core.remote().ip() { from } else { core.remote() };
-        core.handle_chunks(now, source, ecn, &chunks)?;
+        // The channel authenticates the sender, whatever its address.
+        core.handle_chunks(now, core.remote(), ecn, &chunks)?;
         if self.channel.side() == Side::Client && !self.is_confirmed {
             // The server has this side's last handshake bytes, since it has sent chunks.
             self.is_confirmed = core.state() != AssociationState::CookieEchoed;

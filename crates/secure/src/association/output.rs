@@ -5,7 +5,7 @@ use festina_sctp::{Association, AssociationState, Transmit};
 use festina_units::{EcnCodepoint, Instant};
 use rustls::Side;
 
-use super::{LINGER, SecureAssociation, datagram_bytes_max};
+use super::{CHALLENGE_DATAGRAM_BYTES, LINGER, SecureAssociation, datagram_bytes_max};
 use crate::wire::SHORT_OVERHEAD_BYTES;
 
 /// Chunk types (RFC 9260 §3.2).
@@ -15,6 +15,38 @@ const COOKIE_ECHO: u8 = 10;
 impl SecureAssociation {
     /// Appends the next datagram to `buffer`, if one may be sent now.
     pub fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(transmit) = self.poll_for_candidates(now, buffer) {
+            return Some(transmit);
+        }
+        let start = buffer.len();
+        let transmit = self.poll_for_peer(now, buffer)?;
+        if let (Some(moves), Some(datagram)) = (&mut self.moves, buffer.get(start..)) {
+            moves.copy(datagram);
+        }
+        Some(transmit)
+    }
+
+    /// Appends a datagram for an address that may be the client's.
+    fn poll_for_candidates(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        let moves = self.moves.as_deref_mut()?;
+        let start = buffer.len();
+        let destination = match moves.pop_copy() {
+            Some((destination, datagram)) => {
+                buffer.extend_from_slice(&datagram);
+                destination
+            }
+            None if self.core.as_ref().is_some_and(|core| core.is_closed()) => return None,
+            None => {
+                let (destination, nonce) = moves.poll_challenge(now, CHALLENGE_DATAGRAM_BYTES)?;
+                self.channel.write_challenge(buffer, nonce);
+                destination
+            }
+        };
+        let len = buffer.len() - start;
+        (len > 0).then_some(Transmit { destination, len, ecn: EcnCodepoint::NotCapable })
+    }
+
+    fn poll_for_peer(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
         loop {
             if let Some(datagram) = self.channel.pop_datagram() {
                 buffer.extend_from_slice(&datagram);
@@ -30,8 +62,7 @@ impl SecureAssociation {
             if self.writes_in_place(now) {
                 return self.write_in_place(now, buffer);
             }
-            let mut packet = core::mem::take(&mut self.scratch);
-            packet.clear();
+            let mut packet = Vec::new();
             let transmit = self.core.as_mut().and_then(|core| core.poll_transmit(now, &mut packet));
             if self.is_closed() {
                 self.linger(now);
@@ -42,7 +73,6 @@ impl SecureAssociation {
                 None if self.channel.has_late(now) && !self.is_closed() => self.seal(now, &[], buffer),
                 None => {}
             }
-            self.scratch = packet;
             let ecn = transmit.map_or(EcnCodepoint::NotCapable, |transmit| transmit.ecn);
             if buffer.len() > start {
                 return Some(self.transmit(buffer.len() - start, ecn));

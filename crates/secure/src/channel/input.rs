@@ -7,7 +7,7 @@ use rustls::Side;
 
 use super::{Channel, RETRIES_MAX};
 use crate::error::{DatagramDropped, HandshakeError};
-use crate::record::OpenError;
+use crate::record::{OpenError, Opened};
 use crate::tls::Space;
 use crate::wire::{Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, LongHeader, read_header};
 
@@ -16,6 +16,8 @@ use crate::wire::{Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, 
 pub(crate) struct Input {
     /// The place of the decrypted chunks in the datagram.
     pub(crate) chunks: Option<Range<usize>>,
+    /// They were sent later than all chunks that were received before.
+    pub(crate) is_newest: bool,
     /// The peer sent handshake bytes that were answered before: the answer was lost, or is late.
     pub(crate) is_repeated: bool,
     /// The first token of a retry.
@@ -46,7 +48,11 @@ impl Channel {
                 Ok(Header::Short(id)) => {
                     let result =
                         if id == self.ids.local { self.open_short(rest) } else { Err(DatagramDropped::Unexpected) };
-                    let chunks = result.map(|range| input.chunks = Some(at + range.start..at + range.end));
+                    let chunks = result.map(|opened| {
+                        let start = at + opened.start;
+                        input.chunks = Some(start..start + opened.bytes);
+                        input.is_newest = opened.is_newest;
+                    });
                     at = usize::MAX;
                     chunks
                 }
@@ -75,17 +81,14 @@ impl Channel {
         }
     }
 
-    fn open_short(&mut self, packet: &mut [u8]) -> Result<Range<usize>, DatagramDropped> {
+    fn open_short(&mut self, packet: &mut [u8]) -> Result<Opened, DatagramDropped> {
         let Some(traffic) = self.keys.traffic.as_mut().filter(|_| self.is_complete) else {
             return Err(DatagramDropped::Unexpected);
         };
         if self.error.is_some() {
             return Err(DatagramDropped::Closed);
         }
-        match traffic.open(packet) {
-            Ok(opened) => Ok(opened.start..opened.start + opened.bytes),
-            Err(error) => Err(self.note(error)),
-        }
+        traffic.open(packet).map_err(|error| self.note(error))
     }
 
     /// Ends the channel if the error is fatal.

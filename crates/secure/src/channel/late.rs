@@ -1,5 +1,5 @@
 //! Handshake bytes after the handshake: session tickets (RFC 8446 §4.6.1). They are sent in separate chunks in front of
-//! SCTP's, until the client has acknowledged them.
+//! SCTP's, until the client has acknowledged them. So are the challenge of a client's new address and its answer.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -13,6 +13,11 @@
 //! +---------------+---------------+-------------------------------+
 //! |   bytes received in order     |           padding 0           |
 //! +-------------------------------+-------------------------------+
+//!
+//! +---------------+---------------+-------------------------------+
+//! |  0xbe or 0xbf |   flags 0     |           length 12           |
+//! +---------------+---------------+-------------------------------+
+//! |                    nonce of 8 bytes ...                       |
 //! ```
 
 use festina_units::{Duration, Instant};
@@ -24,6 +29,10 @@ use crate::tls::Space;
 
 const FRAGMENT: u8 = 0xbc;
 const ACKNOWLEDGEMENT: u8 = 0xbd;
+const CHALLENGE: u8 = 0xbe;
+const ANSWER: u8 = 0xbf;
+/// Length of a challenge and of its answer.
+pub(crate) const CHALLENGE_BYTES: usize = 12;
 /// Chunk header and offset.
 const FRAGMENT_HEADER_BYTES: usize = 6;
 /// Bytes of tickets in one packet.
@@ -43,12 +52,16 @@ pub(super) struct Late {
     attempts: u8,
     /// The client owes an acknowledgement.
     acknowledges: bool,
+    /// The nonce of the server's latest challenge, which the client has to return.
+    challenge: Option<u64>,
+    /// A nonce that the client has returned.
+    answer: Option<u64>,
 }
 
 impl Channel {
     /// Returns whether a chunk is to be sent.
     pub(crate) fn has_late(&self, now: Instant) -> bool {
-        self.is_complete() && (self.late.acknowledges || self.has_tickets(now))
+        self.is_complete() && (self.late.acknowledges || self.late.challenge.is_some() || self.has_tickets(now))
     }
 
     fn has_tickets(&self, now: Instant) -> bool {
@@ -65,7 +78,11 @@ impl Channel {
 
     /// Appends the chunks that are due and fit.
     pub(crate) fn write_late(&mut self, now: Instant, chunks: &mut Vec<u8>, room: usize) {
-        if self.late.acknowledges && room >= 8 {
+        if let Some(nonce) = self.late.challenge.filter(|_| room >= CHALLENGE_BYTES) {
+            self.late.challenge = None;
+            chunks.extend_from_slice(&nonce_chunk(ANSWER, nonce));
+        }
+        if self.late.acknowledges && room >= chunks.len() + 8 {
             self.late.acknowledges = false;
             let [high, low] = self.tls.received(Space::Traffic).to_be_bytes();
             chunks.extend_from_slice(&[ACKNOWLEDGEMENT, 0, 0, 6, high, low, 0, 0]);
@@ -82,7 +99,7 @@ impl Channel {
         let (Ok(offset), Ok(wire_length)) = (u16::try_from(from), u16::try_from(FRAGMENT_HEADER_BYTES + length)) else {
             return;
         };
-        if padded + 8 > room {
+        if padded + CHALLENGE_BYTES + 8 > room {
             return;
         }
         chunks.extend_from_slice(&[FRAGMENT, 0]);
@@ -97,20 +114,36 @@ impl Channel {
         }
     }
 
+    /// The nonce that the client has returned.
+    pub(crate) fn take_answer(&mut self) -> Option<u64> {
+        self.late.answer.take()
+    }
+
+    /// Appends a packet that challenges an address.
+    pub(crate) fn write_challenge(&mut self, buffer: &mut Vec<u8>, nonce: u64) {
+        self.seal(buffer, |buffer| {
+            buffer.extend_from_slice(&nonce_chunk(CHALLENGE, nonce));
+            Some(())
+        });
+    }
+
     /// Takes such chunks from the front of a packet's chunks. Returns the number of their bytes.
     ///
     /// # Errors
     /// A chunk is malformed.
     pub(crate) fn take_late(&mut self, chunks: &[u8]) -> Result<usize, DatagramDropped> {
         let mut at = 0;
-        while let Some(&[kind @ (FRAGMENT | ACKNOWLEDGEMENT), _, high, low]) =
+        while let Some(&[kind @ (FRAGMENT | ACKNOWLEDGEMENT | CHALLENGE | ANSWER), _, high, low]) =
             chunks.get(at..).and_then(<[u8]>::first_chunk)
         {
             let length = usize::from(u16::from_be_bytes([high, low]));
             let value = chunks.get(at + 4..at + length).ok_or(DatagramDropped::Frames)?;
+            let nonce = value.try_into().map(u64::from_be_bytes);
             let (number, bytes) = value.split_first_chunk().ok_or(DatagramDropped::Frames)?;
             let number = u16::from_be_bytes(*number);
             match (kind, self.side()) {
+                (CHALLENGE, Side::Client) => self.late.challenge = Some(nonce.map_err(|_| DatagramDropped::Frames)?),
+                (ANSWER, Side::Server) => self.late.answer = Some(nonce.map_err(|_| DatagramDropped::Frames)?),
                 (FRAGMENT, Side::Client) => {
                     self.late.acknowledges = true;
                     // If this fails, the server has violated TLS, and the channel ends.
@@ -123,11 +156,16 @@ impl Channel {
                     let number = usize::from(number).min(self.tls.outgoing(Space::Traffic).len());
                     self.late.acknowledged = self.late.acknowledged.max(number);
                 }
-                // Clients send no tickets, and servers acknowledge none.
+                // Clients send no tickets and no challenges, and servers answer neither.
                 _ => {}
             }
             at += length.next_multiple_of(4);
         }
         Ok(at.min(chunks.len()))
     }
+}
+
+fn nonce_chunk(kind: u8, nonce: u64) -> [u8; CHALLENGE_BYTES] {
+    let [a, b, c, d, e, f, g, h] = nonce.to_be_bytes();
+    [kind, 0, 0, 12, a, b, c, d, e, f, g, h]
 }

@@ -30,6 +30,11 @@ impl ReplayWindow {
         }
     }
 
+    /// Returns whether a number is larger than all that were recorded.
+    pub(crate) fn is_newest(&self, number: u64) -> bool {
+        number >= self.next
+    }
+
     /// Records a number. Returns `false` for one that was received before, or that is too old to decide.
     pub(crate) fn insert(&mut self, number: u64) -> bool {
         if number >= self.next {

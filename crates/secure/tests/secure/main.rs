@@ -6,4 +6,5 @@ mod first_message;
 mod handshake;
 mod hostile;
 mod identity;
+mod moving;
 mod world;

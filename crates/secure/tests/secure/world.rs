@@ -16,8 +16,9 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 pub(crate) const NAME: &str = "server.test";
 pub(crate) const PORTS: Ports = Ports { local: 5_001, peer: 5_000 };
 
+/// A datagram, where it comes from and where it goes.
 #[derive(Clone, Debug)]
-pub(crate) struct Datagram(pub(crate) Vec<u8>);
+pub(crate) struct Datagram(pub(crate) Vec<u8>, SocketAddr, SocketAddr);
 
 impl LinkPacket for Datagram {
     fn size(&self) -> ByteCount {
@@ -87,6 +88,9 @@ pub(crate) struct World {
     pub(crate) client_received: Vec<ReceivedMessage>,
     pub(crate) listener: Listener,
     pub(crate) served: Vec<Served>,
+    /// Where the client is, and the events of the server's associations.
+    pub(crate) client_address: SocketAddr,
+    pub(crate) server_events: Vec<Event>,
     /// `links[0]` carries the client's datagrams.
     pub(crate) links: [Link<Datagram>; 2],
     /// Datagrams that each side sent.
@@ -155,6 +159,8 @@ impl World {
             client,
             client_events: Vec::new(),
             client_received: Vec::new(),
+            client_address: address(0),
+            server_events: Vec::new(),
             listener,
             served: Vec::new(),
             links: [Link::new(there, seed, "there"), Link::new(back, seed, "back")],
@@ -174,16 +180,16 @@ impl World {
         self.client.association().unwrap()
     }
 
-    fn put(&mut self, side: usize) {
-        let datagram = std::mem::take(&mut self.buffer);
+    fn put(&mut self, side: usize, to: SocketAddr) {
+        let (datagram, from) = (std::mem::take(&mut self.buffer), [self.client_address, address(1)][side]);
         self.sent[side].push(datagram.clone());
-        self.links[side].send(self.now, Datagram(datagram));
+        self.links[side].send(self.now, Datagram(datagram, from, to));
     }
 
     pub(crate) fn drain(&mut self) {
         while let Some(transmit) = self.client.poll_transmit(self.now, &mut self.buffer) {
             assert_eq!((transmit.len, transmit.destination), (self.buffer.len(), address(1)));
-            self.put(0);
+            self.put(0, address(1));
         }
         while let Some(message) = self.client.poll_message() {
             self.client_received.push(message);
@@ -201,18 +207,20 @@ impl World {
                 }
                 early.extend(std::iter::from_fn(|| association.poll_early()));
                 received.extend(std::iter::from_fn(|| association.poll_message()));
-                while association.poll_event().is_some() {}
-                if association.poll_transmit(self.now, &mut self.buffer).is_none() {
-                    break;
-                }
-                self.put(1);
+                self.server_events.extend(std::iter::from_fn(|| association.poll_event()));
+                let Some(transmit) = association.poll_transmit(self.now, &mut self.buffer) else { break };
+                assert_eq!(transmit.len, self.buffer.len());
+                self.put(1, transmit.destination);
             }
         }
     }
 
     pub(crate) fn deliver(&mut self, side: usize, datagram: Vec<u8>) {
-        let datagram = BytesMut::from(&datagram[..]);
-        let (now, from) = (self.now, address(1 - side));
+        self.deliver_from([address(1), self.client_address][side], side, &datagram);
+    }
+
+    pub(crate) fn deliver_from(&mut self, from: SocketAddr, side: usize, datagram: &[u8]) {
+        let (now, datagram) = (self.now, BytesMut::from(datagram));
         let result = if side == 0 {
             self.client.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram)
         } else {
@@ -239,7 +247,7 @@ impl World {
             Incoming::Reply => {
                 assert!(reply.len() <= 3 * bytes);
                 self.buffer = reply;
-                self.put(1);
+                self.put(1, from);
             }
             Incoming::HalfOpen(association) => self.served.push(Served {
                 association: *association,
@@ -267,8 +275,11 @@ impl World {
         };
         self.now = self.now.max(next);
         for side in 0..2 {
-            while let Some(Datagram(datagram)) = self.links[side].poll_delivery(self.now) {
-                self.deliver(1 - side, datagram);
+            while let Some(Datagram(datagram, from, to)) = self.links[side].poll_delivery(self.now) {
+                // Datagrams to an address that the client has left are lost.
+                if side == 0 || to == self.client_address {
+                    self.deliver_from(from, 1 - side, &datagram);
+                }
             }
         }
         self.client.handle_timeout(self.now);

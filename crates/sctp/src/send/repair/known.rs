@@ -3,10 +3,12 @@
 use festina_recovery::Mechanisms;
 use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::profile::LossDetection;
-use festina_recovery::rtt::AssumedRoundTrip;
+use festina_recovery::rtt::{AssumedRoundTrip, RttEstimator};
 use festina_units::{Duration, Instant};
 
 use super::Repair;
+use super::round_trip::RoundTrip;
+use crate::config::Config;
 
 impl Repair {
     /// Takes a round trip for granted until one is measured.
@@ -17,6 +19,15 @@ impl Repair {
     /// The round trip is one of several, and the longest is taken for granted until one is measured.
     pub(in crate::send) fn assume_round_trip_one_of(&mut self, shortest: Duration, longest: Duration) {
         self.rtt.assume_one_of(shortest, longest);
+    }
+
+    /// The path is another one: discards its measurements, but not what is known of the chunks in flight.
+    pub(in crate::send) fn forget_path(&mut self, config: &Config, assumed: AssumedRoundTrip) {
+        self.rtt = RttEstimator::new(config.timers.rto_initial);
+        self.rtt.assume(assumed);
+        self.round_trip = RoundTrip::default();
+        self.book.known_loss = KnownLoss::default();
+        (self.copies, self.reordering) = (None, None);
     }
 
     /// Returns the estimated loss of the path.
