@@ -222,6 +222,10 @@ impl Client {
                     return anyhow!("{name} has the key sha256:{seen}, not sha256:{known} as --fingerprint says");
                 }
             }
+            // The reason in the ABORT of an encrypted endpoint.
+            ServerTrust::Plain if error.to_string().contains("speaks only encrypted associations") => {
+                return anyhow!("{error}; leave out --plain");
+            }
             ServerTrust::Plain | ServerTrust::Authorities => {}
         }
         let Some(ConnectError::Security { failure, .. }) = error.downcast_ref() else { return error };
@@ -232,7 +236,6 @@ impl Client {
             (SecurityFailure::Alert { code: 116, .. }, _, None) => {
                 anyhow!("{error}: give a key with --cert and --key, or set HOME or XDG_CONFIG_HOME")
             }
-            (SecurityFailure::OtherProtocol(_), ServerTrust::Plain, _) => anyhow!("{error}; leave out --plain"),
             (SecurityFailure::OtherProtocol(_), ..) => anyhow!("{error}; --plain speaks SCTP without encryption"),
             _ => error,
         }

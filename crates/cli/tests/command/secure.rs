@@ -90,7 +90,7 @@ fn plain_and_secure_commands_name_the_difference() {
     let (listener, address, _) = listen(&server, "127.0.0.1:0");
     let plain = run(&client, &["send", &address, "--plain"], "one\n");
     assert_eq!(plain.code, Some(1), "{plain:?}");
-    assert!(plain.stderr.contains("only encrypted associations; leave out --plain"), "{}", plain.stderr);
+    assert!(plain.stderr.ends_with("only encrypted associations\"; leave out --plain\n"), "{}", plain.stderr);
     drop(listener);
     let mut listener = start(&server, &["listen", "127.0.0.1:0", "--plain"]);
     let line = listener.stderr_line();
