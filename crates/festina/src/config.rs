@@ -124,8 +124,8 @@ impl Config {
 
 /// Loss recovery and congestion control.
 impl Config {
-    /// Sets everything that a loss-recovery profile decides: the mechanisms, the congestion controller, the peer timeout and ECN. What was set of
-    /// these before is lost.
+    /// Sets everything that a loss-recovery profile decides: the mechanisms, the congestion controller, the peer timeout and ECN. Their earlier
+    /// settings are lost.
     pub fn with_profile(mut self, profile: Profile) -> Self {
         let sctp::Config { mechanisms, congestion, peer_timeout, .. } = sctp::Config::with_profile(profile);
         (self.0.mechanisms, self.0.congestion, self.0.peer_timeout) = (mechanisms, congestion, peer_timeout);
