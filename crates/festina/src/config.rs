@@ -157,7 +157,8 @@ impl Config {
 /// Encryption.
 impl Config {
     /// Sets the identity of this side, the peers that it trusts, and what else concerns encryption. The endpoint speaks nothing but encrypted
-    /// associations: [`security`](crate::security). By default, it trusts the roots of the operating system to connect, and has no identity, so that it cannot listen.
+    /// associations: [`security`](crate::security). By default, it trusts the roots of the operating system to connect, and has no identity, so that it
+    /// cannot listen.
     pub fn with_security(mut self, security: Security) -> Self {
         self.1 = Some(Arc::new(security));
         self
