@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use festina_sctp::{ClosedReason, Config, Context, Event, Message as Outgoing, Ports, SendError as Refusal, StreamId};
 use festina_secure::{Connect, HalfOpenLimits, Incoming, Listener, OVERHEAD_BYTES, SecureAssociation};
 use festina_units::{EcnCodepoint, Instant};
@@ -109,16 +109,17 @@ impl SecurePeer {
 
 impl Peer for SecurePeer {
     fn handle_packet(&mut self, now: Duration, packet: Bytes) {
-        let mut packet = Vec::from(packet);
+        // The simulation keeps no other handle of it.
+        let packet = packet.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
         let at = Instant::ZERO + now;
         match &mut self.association {
             Some(association) => {
                 // The core and the channel count dropped packets themselves.
-                let _ = association.handle_datagram(at, ADDRESS, EcnCodepoint::NotCapable, &mut packet);
+                let _ = association.handle_datagram(at, ADDRESS, EcnCodepoint::NotCapable, packet);
             }
             None => {
                 let mut reply = Vec::new();
-                match self.listener.borrow_mut().handle_datagram(at, ADDRESS, &mut packet, 0, &mut reply) {
+                match self.listener.borrow_mut().handle_datagram(at, ADDRESS, packet, 0, &mut reply) {
                     Incoming::Reply => self.replies.push_back(Bytes::from(reply)),
                     Incoming::HalfOpen(association) => self.association = Some(association),
                     _ => {}

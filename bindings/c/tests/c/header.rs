@@ -149,21 +149,23 @@ fn layouts(file: &mut String) {
     layout!(file, PathStats, "festina_path_stats", messages_pending, in_fast_recovery, ssthresh_bytes);
 }
 
+/// The statuses and their names.
+const STATUSES: [(&str, Status); 12] = [
+    ("OK", Status::Ok),
+    ("TIMEOUT", Status::Timeout),
+    ("CLOSED", Status::Closed),
+    ("INVALID", Status::Invalid),
+    ("REFUSED", Status::Refused),
+    ("UNREACHABLE", Status::Unreachable),
+    ("SYSTEM", Status::System),
+    ("LIMIT", Status::Limit),
+    ("BUG", Status::Bug),
+    ("FULL", Status::Full),
+    ("UNTRUSTED", Status::Untrusted),
+    ("PROTOCOL", Status::Protocol),
+];
+
 fn constants(file: &mut String) {
-    let statuses = [
-        ("OK", Status::Ok),
-        ("TIMEOUT", Status::Timeout),
-        ("CLOSED", Status::Closed),
-        ("INVALID", Status::Invalid),
-        ("REFUSED", Status::Refused),
-        ("UNREACHABLE", Status::Unreachable),
-        ("SYSTEM", Status::System),
-        ("LIMIT", Status::Limit),
-        ("BUG", Status::Bug),
-        ("FULL", Status::Full),
-        ("UNTRUSTED", Status::Untrusted),
-        ("PROTOCOL", Status::Protocol),
-    ];
     let kinds = [
         ("OTHER", Kind::Other),
         ("DELIVERED", Kind::Delivered),
@@ -209,7 +211,7 @@ fn constants(file: &mut String) {
         ("CONFIRM", options::CONFIRM),
         ("REPLACE", options::REPLACE),
     ];
-    let all = statuses.map(|(name, value)| (name.to_owned(), value as u32)).into_iter();
+    let all = STATUSES.map(|(name, value)| (name.to_owned(), value as u32)).into_iter();
     let all = all.chain(kinds.map(|(name, value)| (format!("EVENT_{name}"), value as u32)));
     let all = all.chain(reasons.map(|(name, value)| (format!("ABANDON_{name}"), value as u32)));
     let all = all.chain(readiness.map(|(name, value)| (format!("READY_{name}"), value as u32)));

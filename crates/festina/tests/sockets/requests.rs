@@ -45,7 +45,7 @@ async fn a_client_waits_for_the_decision_on_its_token() {
         let far = listener.accept().await.unwrap();
         assert_eq!(far.request().unwrap().token, b"good");
         near.send("in").await.unwrap();
-        assert_eq!(far.recv().await.unwrap().payload, "in");
+        assert_eq!(far.recv().await.unwrap().unwrap().payload, "in");
 
         let bad = connect("bad");
         listener.request().await.unwrap().refuse();
