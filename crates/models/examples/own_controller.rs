@@ -127,7 +127,7 @@ pub(crate) struct Transfer {
     pub(crate) stats: Stats,
 }
 
-/// Sends as much as it can for 20 s over 10 Mbit/s with 40 ms of propagation and a queue of 200 packets, of which a share is lost.
+/// Sends as much as it can for 20 s over 10 Mbit/s with 40 ms of propagation and a queue of 200 packets. The path loses a share of the packets.
 pub(crate) fn transfer(congestion: CongestionControl, loss: Probability) -> Transfer {
     let back = LinkConfig {
         rate: Some("10Mbit/s".parse().expect("a rate")),

@@ -240,9 +240,7 @@ impl Sender {
                 (_, Again::BesideNewData) => loaded.piggyback_bytes += chunk_bytes,
                 (_, Again::Alone) => {}
             }
-            if let Some(marking) = &mut path.marking {
-                marking.resent(tsn);
-            }
+            path.marking.iter_mut().for_each(|marking| marking.resent(tsn));
             let restarts_timer = path.repair.on_resent(now, tsn, sent_as, cause, again);
             self.counters.note_retransmission(cause);
             events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, at: now });

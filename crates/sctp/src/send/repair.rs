@@ -575,6 +575,7 @@ impl Repair {
     }
 
     /// When early fast retransmit checks for overdue chunks, and after which delay.
+    #[inline(always)]
     fn overdue_at(&self, ledger: &Ledger, view: &View<'_>) -> Option<(Instant, Duration)> {
         let delay = overdue::delay(&self.rtt, self.rules().early_fast_retransmit?);
         let at = self.detectors.as_ref()?.overdue.at(delay, ledger, view.congestion.cwnd() as u64)?;
