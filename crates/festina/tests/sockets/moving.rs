@@ -104,7 +104,7 @@ async fn an_encrypted_association_follows_its_client_to_another_address_and_repo
         let new_address = new.local_addr().unwrap();
         nat.outside.send(new).await.unwrap();
         in_time(at_client.send(Message::new("from elsewhere"))).await.unwrap();
-        assert_eq!(in_time(at_server.recv()).await.unwrap().payload, "from elsewhere");
+        assert_eq!(in_time(at_server.recv()).await.unwrap().unwrap().payload, "from elsewhere");
         loop {
             if in_time(at_server.event()).await == Some(Event::PeerMoved { remote: new_address }) {
                 break;
@@ -112,7 +112,7 @@ async fn an_encrypted_association_follows_its_client_to_another_address_and_repo
         }
         assert_eq!(at_server.remote_addr(), new_address);
         in_time(at_server.send(Message::new("to there"))).await.unwrap();
-        assert_eq!(in_time(at_client.recv()).await.unwrap().payload, "to there");
+        assert_eq!(in_time(at_client.recv()).await.unwrap().unwrap().payload, "to there");
     }
     in_time(at_client.shutdown()).await.unwrap();
     until("it is gone", || server.stats().associations == 0).await;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
-use festina::Endpoint;
+use festina::{ClosedReason, Endpoint};
 use festina_recovery::probe::Probe;
 
 use super::*;
@@ -119,7 +119,7 @@ async fn a_collector_that_answers_for_no_line_for_30_s_is_left_and_told_so() {
     assert!(pair.is_here(130 * SECOND_US));
     assert!(!pair.is_here(130 * SECOND_US + 1));
     // Messages received before the end can still be read; then reading fails.
-    while pair.collector.recv().await.is_ok() {}
+    while let Ok(Some(_)) = pair.collector.recv().await {}
     let reason = pair.collector.closed().await;
     assert!(matches!(reason, ClosedReason::AbortedByPeer { .. }), "{reason:?}");
     // Its line waits for it.
