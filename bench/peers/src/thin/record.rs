@@ -230,7 +230,7 @@ mod tests {
         let old = vec![record(0, Some(10), 1.0), record(2, Some(10), 1.0), record(0, None, 1.0)];
         let new = vec![record(2, Some(10), 2.0), record(1, Some(10), 2.0)];
         let merged = merge(old.clone(), &new, &contenders);
-        let [first, replaced, last] = <[Record; 3]>::try_from(old.clone()).expect("there are three");
+        let [first, replaced, last] = <[Record; 3]>::try_from(old).expect("there are three");
         assert_eq!(merged, [first, new[1].clone(), new[0].clone(), last]);
         assert_ne!(replaced, new[0]);
     }
