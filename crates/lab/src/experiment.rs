@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use festina_units::ByteCount;
+
 use crate::assumption::Assumption;
 use crate::capture::Capture;
 use crate::figure::{DelayDistribution, Figure};
+use crate::memory;
 use crate::plan::{Parameter, Plan, Point, Table};
 use crate::samples::Samples;
 use crate::scoreboard::Entry;
@@ -41,6 +44,12 @@ pub trait Experiment: Sync {
     /// Returns a conflict between the values of a point that are valid one by one; the plan is then refused.
     fn objection(&self, _point: &Point) -> Option<Objection> {
         None
+    }
+
+    /// Estimates the memory that one run of a point takes, from its parameters alone. Plans above [`MEMORY_MAX`](crate::memory::MEMORY_MAX) are
+    /// refused. By default a record for each message that parameters such as `messages`, `duration` and `interval` imply.
+    fn memory(&self, point: &Point) -> ByteCount {
+        memory::of_parameters(point)
     }
 
     /// Where the values of the plan come from: stated in the publication, chosen, or fitted to a result.

@@ -51,6 +51,7 @@ pub mod experiment;
 pub mod experiments;
 pub mod figure;
 pub mod ledger;
+pub mod memory;
 pub mod page;
 pub mod plan;
 pub mod png;

@@ -57,6 +57,7 @@ use festina_netsim::RandomStream;
 use toml::Spanned;
 
 use crate::experiment::Experiment;
+use crate::memory;
 use error::Source;
 use raw::{RawPlan, Setting, Settings};
 use tables::flattened;
@@ -303,13 +304,28 @@ impl PlanFile {
     /// Reports an objection of the experiment at the place where the parameter is set.
     fn check_sense(&self, experiment: &dyn Experiment, plan: &Plan) -> Result<(), PlanError> {
         let Some(objection) = plan.points().iter().find_map(|point| experiment.objection(point)) else {
-            return Ok(());
+            return self.check_memory(experiment, plan);
         };
         let (quick, full) = (flattened(self.raw.quick.tables()), flattened(self.raw.tables()));
         let settings = [&self.raw.quick.parameters, &quick, &self.raw.parameters, &full];
         let mut set = settings.into_iter().flatten().filter(|(key, _)| *key.get_ref() == objection.parameter);
         let place = set.next().map_or(self.raw.experiment.span(), |(_, setting)| setting.span());
         Err(self.source.error(&place, format!("{}: {}", objection.parameter, objection.problem)))
+    }
+
+    /// A plan with a run that no usual machine has the memory for is refused.
+    fn check_memory(&self, experiment: &dyn Experiment, plan: &Plan) -> Result<(), PlanError> {
+        match memory::largest(experiment, plan) {
+            Some((point, memory)) if memory > memory::MEMORY_MAX => {
+                let (memory, max) = (memory::display(memory), memory::display(memory::MEMORY_MAX));
+                let problem = format!(
+                    "a run of {} would take about {memory} of memory; expected at most {max}: fewer messages, flows or smaller buffers",
+                    plan.label(&point)
+                );
+                Err(self.source.error(&self.raw.experiment.span(), problem))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A sweep that would never end is refused where its longest list is.

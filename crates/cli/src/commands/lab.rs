@@ -381,6 +381,7 @@ impl Job {
 
     /// Runs the plan. Returns no report if other parts are missing, after saying so.
     fn run(&self) -> Result<Option<Report<'static>>> {
+        memory::announce(self.experiment, &self.plan, self.options.jobs);
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} runs, {elapsed}, {eta} left") {
             bar.set_style(style.progress_chars("=> "));

@@ -307,3 +307,32 @@ fn a_bad_trace_is_refused_with_its_line_by_plans_and_by_the_emulator() {
     assert_eq!(emulated.code, Some(2));
     assert!(emulated.stderr.contains(problem), "{}", emulated.stderr);
 }
+
+#[test]
+fn a_plan_that_may_take_much_memory_is_announced_and_one_that_no_machine_could_hold_is_refused_before_it_starts() {
+    let folder = folder("lab-memory");
+    let plan = |duration: &str| {
+        format!(
+            "experiment = \"p10-fig8a\"\nrepetitions = 1\n[parameters]\nduration = \"{duration}\"\ninterval = \"1ms\"\n"
+        )
+    };
+    write(&folder, "large.toml", &plan("2200s"));
+    let mut command = festina(&["lab", "run", "large.toml", "--jobs", "1", "--shard", "1000/1000"]);
+    command.current_dir(&*folder);
+    let announced = Running::start(command).end();
+    let warning = announced.stderr.lines().next().unwrap_or_default();
+    assert!(
+        warning.starts_with("warning: this plan may take about 1.1 GB of memory: 1.1 GB for a run of "),
+        "{announced:?}"
+    );
+    write(&folder, "short.toml", SHORT);
+    assert!(!lab_in(&folder, &["run", "short.toml", "--jobs", "1"]).stderr.contains("memory"));
+    let text = "experiment = \"scenario\"\n[parameters]\nduration = \"86400s\"\n[links.wire]\n[flows.a]\ncount = 1000\ninterval = \"1ms\"\n";
+    write(&folder, "boundless.toml", text);
+    let refused = lab_in(&folder, &["run", "boundless.toml"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(
+        refused.stderr.contains("would take about") && refused.stderr.contains("of memory; expected at most 69 GB"),
+        "{refused:?}"
+    );
+}

@@ -6,7 +6,7 @@ mod flow;
 mod keys;
 mod network;
 
-use festina_units::Duration;
+use festina_units::{ByteCount, Duration};
 
 use crate::experiment::{Check, Comparison, Experiment, Objection};
 use crate::figure::Figure;
@@ -82,6 +82,10 @@ impl Experiment for Scenario {
 
     fn objection(&self, point: &Point) -> Option<Objection> {
         Layout::of(point).err().or_else(|| figures::objection(point))
+    }
+
+    fn memory(&self, point: &Point) -> ByteCount {
+        Layout::of(point).map_or(ByteCount::ZERO, |layout| layout.memory())
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

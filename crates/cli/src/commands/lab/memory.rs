@@ -1,12 +1,15 @@
-//! A warning about plans that take much memory.
-//!
-//! A legal plan may queue or keep gigabytes, and no check of its numbers foresees how much. So the process is measured while it runs.
+//! Warnings about plans that take much memory: one before the start, by an estimate from the plan's numbers, and one while it runs, by measuring the
+//! process, for plans that the estimate misses.
 
 use std::fs;
+use std::num::NonZero;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
+use festina_lab::experiment::Experiment;
+use festina_lab::memory;
+use festina_lab::plan::Plan;
 use festina_units::ByteCount;
 
 use crate::output;
@@ -15,6 +18,24 @@ use crate::output;
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The warning comes at this much memory, or at half of the available memory if that is less.
 const WARNING_BYTES: u64 = 2 << 30;
+
+/// The warning before the start comes from this estimate on.
+const ANNOUNCED_BYTES: u64 = 1 << 30;
+
+/// Warns of a plan that may take much memory when `jobs` runs, or one per processor, are under way.
+pub(super) fn announce(experiment: &dyn Experiment, plan: &Plan, jobs: Option<usize>) {
+    let Some((point, one)) = memory::largest(experiment, plan) else { return };
+    let runs = plan.points().len() * plan.repetitions_of(&point) as usize;
+    let together = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get)).min(runs);
+    let all = ByteCount::from_bytes(one.bytes().saturating_mul(together as u64));
+    if all.bytes() > ANNOUNCED_BYTES {
+        let [all, one] = [all, one].map(memory::display);
+        let label = plan.label(&point);
+        output::notice(&format!(
+            "warning: this plan may take about {all} of memory: {one} for a run of {label}, {together} at a time (--jobs)"
+        ));
+    }
+}
 
 /// Warns once as long as it lives.
 pub(super) struct Watch {

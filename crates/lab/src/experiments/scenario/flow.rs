@@ -108,6 +108,33 @@ impl Group {
         }
     }
 
+    /// Packets whose messages all flows of the group note, at most; greedy flows note none.
+    pub(super) fn noted_packets(&self) -> u64 {
+        let nanos = duration::saturating_nanos;
+        let writing = nanos(self.stop.saturating_sub(self.start));
+        let (messages, size) = match &self.workload {
+            Workload::Periodic(Periodic { interval, size }) => (writing / nanos(*interval).max(1), size),
+            Workload::OnOff(OnOff { on_mean, off_mean, interval, size }) => {
+                let [on, all] = [nanos(*on_mean), nanos(*on_mean + *off_mean)].map(u128::from);
+                let bursting = u128::from(writing) * on / all.max(1);
+                (u64::try_from(bursting).unwrap_or(u64::MAX) / nanos(*interval).max(1), size)
+            }
+            _ => return 0,
+        };
+        let packets = size.bytes().div_ceil(bulk::MESSAGE_BYTES.into()).max(1);
+        messages.saturating_mul(packets).saturating_mul(self.count.into())
+    }
+
+    /// The sum of the flows' buffers at one end.
+    pub(super) fn buffer_bytes(&self) -> u64 {
+        let buffer = match &self.transport {
+            Transport::Sctp(config) => config.limits.send_buffer_bytes as u64,
+            Transport::Tcp(config) => config.receive_buffer_bytes,
+            Transport::Udp => 0,
+        };
+        buffer.saturating_mul(self.count.into())
+    }
+
     fn latest_start(&self) -> Duration {
         self.start + self.stagger * (self.count - 1) + self.spread
     }

@@ -165,3 +165,28 @@ fn a_plan_that_is_printed_runs_the_same_again() {
     let again = PlanFile::parse("again.toml", &printed).and_then(|file| file.plan(&Scenario, Scale::Full));
     assert_eq!(again.expect("it is a plan").points(), first.points(), "{printed}");
 }
+
+#[test]
+fn the_estimate_of_memory_grows_with_messages_flows_and_buffers_and_a_plan_beyond_any_machine_is_refused() {
+    let memory = |text: &str| Scenario.memory(&plan(text).points()[0]).bytes();
+    let thin = |count: u32, duration: &str| {
+        format!(
+            "[parameters]\nduration = \"{duration}\"\n[links.wire]\n[flows.a]\ninterval = \"1ms\"\ncount = {count}\n"
+        )
+    };
+    let [little, much] = [memory(&thin(1, "10s")), memory(&thin(100, "100s"))];
+    assert!(little < 30_000_000, "{little}");
+    assert!((5_000_000_000..8_000_000_000).contains(&much), "10 million messages: {much}");
+    let greedy = |rate: &str, queue: u32, buffer: &str| {
+        format!(
+            "[links.wire]\nqueue = {queue}\n{rate}[flows.a]\nworkload = \"greedy\"\nbuffer = \"{buffer}\"\ncount = 10\n"
+        )
+    };
+    let slow = "rate = \"10Mbit/s\"\n";
+    assert!(memory(&greedy(slow, 100, "1MiB")) < 30_000_000);
+    assert!(memory(&greedy(slow, 1_000_000, "1MiB")) < 30_000_000, "the buffers do not fill the queue");
+    assert!(memory(&greedy(slow, 1_000_000, "1GiB")) > 4_000_000_000);
+    assert!(memory(&greedy("", 100, "1GiB")) > 10_000_000_000, "no link limits it");
+    let problem = refused(&thin(1_000, "86400s"));
+    assert!(problem.contains("memory; expected at most 69 GB"), "{problem}");
+}
