@@ -103,8 +103,8 @@ impl Reception {
                 _ => Ok(receiving.await),
             };
             match received {
+                Ok(Ok(0) | Err(_)) => break,
                 Ok(Ok(_)) => {}
-                Ok(Err(_)) => break,
                 Err(_) => {
                     self.silent_ended.fetch_add(1, Ordering::Relaxed);
                     association.abort("the peer has said nothing");

@@ -236,7 +236,10 @@ pub(super) async fn receive(
     messages: &mut Vec<ReceivedMessage>,
 ) -> Result<usize, ClosedReason> {
     match association {
-        Some(association) => association.recv_many(messages, MESSAGES_AT_ONCE).await,
+        Some(association) => match association.recv_many(messages, MESSAGES_AT_ONCE).await? {
+            0 => Err(ClosedReason::Shutdown),
+            count => Ok(count),
+        },
         None => std::future::pending().await,
     }
 }
