@@ -137,7 +137,7 @@ fn a_flood_of_hellos_without_proofs_makes_few_half_open_associations() {
         hellos.push(client.sent[0][0].clone());
     }
     for hello in &hellos {
-        world.deliver(1, &hello);
+        world.deliver(1, hello);
     }
     assert_eq!(world.served.len(), 4);
     assert!(world.bytes_sent(1) <= 3 * hellos.iter().map(Vec::len).sum::<usize>());

@@ -73,7 +73,7 @@ fn repeated_datagrams_of_the_whole_past_have_no_effect() {
     let past = world.sent.clone();
     for (side, datagrams) in past.iter().enumerate() {
         for datagram in datagrams {
-            world.deliver(1 - side, &datagram);
+            world.deliver(1 - side, datagram);
         }
     }
     assert_eq!(state(&world), before);
@@ -115,7 +115,7 @@ fn fragments_of_a_long_answer_arrive_in_any_order_and_twice() {
     let answer = world.sent[1][1..].to_vec();
     assert!(answer.len() >= 2);
     for datagram in answer.iter().rev().chain(&answer) {
-        world.deliver(0, &datagram);
+        world.deliver(0, datagram);
     }
     assert!(world.client.is_established());
     assert!(world.run_until(MINUTE, |world| world.messages() == 1).0);
