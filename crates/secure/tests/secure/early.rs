@@ -83,12 +83,12 @@ fn a_replayed_hello_delivers_no_early_message_again() {
     world.run_until(MINUTE, |world| early(world) == 1);
     let hello = world.sent[0][0].clone();
     for _ in 0..3 {
-        world.deliver(1, hello.clone());
+        world.deliver(1, &hello);
     }
     assert_eq!(early(&world), 1);
     // To a server that has forgotten the association, the ticket was used before.
     world.served.clear();
-    world.deliver(1, hello);
+    world.deliver(1, &hello);
     world.run_for(MINUTE);
     assert_eq!(early(&world), 0);
     assert!(world.established().is_none());

@@ -49,7 +49,7 @@ fn no_forged_packet_is_accepted() {
             // The first byte alone has bits that are not protected.
             _ => datagram.truncate(usize::try_from(random.below(datagram.len() as u64)).unwrap()),
         }
-        world.deliver(side, datagram);
+        world.deliver(side, &datagram);
         assert!(world.dropped[side].pop().is_some(), "forgery {number}");
     }
     assert_eq!(state(&world), before);
@@ -69,7 +69,7 @@ fn repeated_datagrams_of_the_whole_past_have_no_effect() {
     let past = world.sent.clone();
     for (side, datagrams) in past.iter().enumerate() {
         for datagram in datagrams {
-            world.deliver(1 - side, datagram.clone());
+            world.deliver(1 - side, datagram);
         }
     }
     assert_eq!(state(&world), before);
@@ -90,8 +90,8 @@ fn a_handshake_survives_every_cut_and_every_flipped_byte_of_its_datagrams() {
                 let mut changed = genuine.clone();
                 let at = at.min(genuine.len() - 1);
                 changed[at] ^= 0x10;
-                world.deliver(1 - side, changed);
-                world.deliver(1 - side, genuine[..at].to_vec());
+                world.deliver(1 - side, &changed);
+                world.deliver(1 - side, &genuine[..at]);
                 let (delivered, _) = world.run_until(MINUTE, |world| world.messages() >= 1);
                 assert!(delivered, "side {side}, datagram {number}, byte {at}: {:?}", world.client.failure());
                 world.run_for(MINUTE);
@@ -111,7 +111,7 @@ fn fragments_of_a_long_answer_arrive_in_any_order_and_twice() {
     let answer = world.sent[1][1..].to_vec();
     assert!(answer.len() >= 2);
     for datagram in answer.iter().rev().chain(&answer) {
-        world.deliver(0, datagram.clone());
+        world.deliver(0, datagram);
     }
     assert!(world.client.is_established());
     assert!(world.run_until(MINUTE, |world| world.messages() == 1).0);
@@ -129,7 +129,7 @@ fn a_datagram_to_a_client_from_another_handshake_is_dropped() {
         world.run_until(MINUTE, |world| !world.sent[1].is_empty());
     }
     let foreign = other.sent[1][0].clone();
-    one.deliver(0, foreign);
+    one.deliver(0, &foreign);
     assert_eq!(one.dropped[0].len(), 1);
     assert!(one.run_until(MINUTE, |world| world.messages() == 1).0);
 }

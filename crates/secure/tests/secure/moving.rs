@@ -18,7 +18,9 @@ fn established(seed: u64) -> World {
     world.send(b"hello");
     world.run_for(Duration::from_secs(3));
     assert!(world.established().is_some());
-    (world.served[0].received.clear(), world.client_received.clear(), world.server_events.clear());
+    world.served[0].received.clear();
+    world.client_received.clear();
+    world.server_events.clear();
     world
 }
 
@@ -97,7 +99,8 @@ fn a_new_address_has_fresh_path_state_and_a_new_port_keeps_it() {
         // The round trip of 100 ms counts as 140 for a path that has queued.
         world.links = [0, 1].map(|side| festina_netsim::Link::new(link_of(70), side, "slow"));
         stream(&mut world, |_, _| {});
-        (world.served[0].received.clear(), world.client_received.clear());
+        world.served[0].received.clear();
+        world.client_received.clear();
         let before = srtt(&world).unwrap();
         assert!(before > Duration::from_millis(130), "{before:?}");
         world.links = [0, 1].map(|side| festina_netsim::Link::new(link_of(20), side, "quick"));

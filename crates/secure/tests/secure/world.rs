@@ -215,8 +215,8 @@ impl World {
         }
     }
 
-    pub(crate) fn deliver(&mut self, side: usize, datagram: Vec<u8>) {
-        self.deliver_from([address(1), self.client_address][side], side, &datagram);
+    pub(crate) fn deliver(&mut self, side: usize, datagram: &[u8]) {
+        self.deliver_from([address(1), self.client_address][side], side, datagram);
     }
 
     pub(crate) fn deliver_from(&mut self, from: SocketAddr, side: usize, datagram: &[u8]) {
