@@ -38,7 +38,7 @@ impl PartialEq for Config {
     }
 }
 
-/// The settings of an encrypted endpoint to which nobody has given an identity or a trust yet.
+/// The settings of an encrypted endpoint without an identity or a trust.
 static NO_IDENTITY: LazyLock<Arc<Security>> = LazyLock::new(Arc::default);
 
 impl Default for Config {

@@ -25,7 +25,7 @@ use crate::security::{SecurityError, SecurityFailure, TlsSettings};
 /// The smallest packet limit of the core.
 const PACKET_BYTES_MIN: usize = 384;
 
-/// Advice for those who have set nothing.
+/// Advice for an endpoint without a trust.
 const NO_TRUST: &str = "no trust in servers is set (Security::with_server_trust); plain SCTP begins with Config::plain";
 
 /// The TLS settings of an encrypted endpoint.

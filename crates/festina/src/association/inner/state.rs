@@ -66,7 +66,7 @@ pub(super) struct State {
     /// Outbound and inbound streams.
     pub(super) streams: (u16, u16),
     pub(super) established: bool,
-    /// No handle is left: nobody will read.
+    /// No handle is left, so messages are read no more.
     detached: bool,
     pub(super) place: Place,
     pub(super) spared: Spared,
@@ -423,7 +423,7 @@ impl State {
         self.sorted.get_or_insert_default().take_stream(stream)
     }
 
-    /// Nobody reads the stream by itself any more. Returns whom to wake.
+    /// Ends the separate reading of the stream. Returns the tasks to wake.
     pub(super) fn give_stream_back(&mut self, stream: StreamId) -> Wakes {
         let mut wakes = Wakes::default();
         if let Some(sorted) = &mut self.sorted {
