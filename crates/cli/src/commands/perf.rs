@@ -86,6 +86,13 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
     #[command(flatten)]
+    endpoint: EndpointArgs,
+}
+
+/// Settings of the endpoints of either role.
+#[derive(Debug, Args)]
+struct EndpointArgs {
+    #[command(flatten)]
     recovery: RecoveryArgs,
     #[command(flatten)]
     trust: ServerTrustArgs,
@@ -95,17 +102,17 @@ pub(crate) struct PerfArgs {
 
 /// Serves until interrupted, or measures and prints the result.
 pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
-    let config = arguments.recovery.config();
+    let config = arguments.endpoint.recovery.config();
     let Some(host) = &arguments.client else {
-        let security = arguments.trust.identity().of_server(config)?;
-        let recording = arguments.pcap.begin()?;
+        let security = arguments.endpoint.trust.identity().of_server(config)?;
+        let recording = arguments.endpoint.pcap.begin()?;
         let served = serve::run(&arguments.bind, security, arguments.one_off, &recording).await;
         recording.finish()?;
         return served;
     };
     let addresses = host.resolve_all().await?;
     let options = ConnectOptions::default().handshake_timeout(arguments.timeout);
-    let client = arguments.trust.client(config, options, host)?;
+    let client = arguments.endpoint.trust.client(config, options, host)?;
     let plan = measure::Plan {
         patience: arguments.timeout,
         upload: !arguments.reverse,
@@ -116,7 +123,7 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
         time: arguments.time,
         interval: arguments.interval,
     };
-    let recording = arguments.pcap.begin()?;
+    let recording = arguments.endpoint.pcap.begin()?;
     let measured = measure::run(&plan, addresses, client, &recording).await;
     recording.finish()?;
     let result = measured.context("the measurement failed")?;
