@@ -141,14 +141,14 @@ impl SendPath {
 
     /// The peer restarted: discards all measurements (RFC 9260 §5.2.4.1).
     pub(crate) fn reset_for_restart(&mut self, now: Instant, config: &Config) {
-        self.repair.reset(config);
+        self.repair = Repair::new(config, Arc::new(*self.repair.mechanisms()));
         self.congestion = Congestion::new(config.congestion, self.sizes.chunks(), self.sizes.initial_window.into());
         self.burst.restart();
         self.marking = None;
         self.last_sent_at = now;
     }
 
-    /// The peer moved to another address: discards all measurements. Timers of what is in flight go on.
+    /// The peer moved to another address: discards all measurements. Timers of chunks in flight continue.
     pub(crate) fn forget_path(&mut self, config: &Config, initial_window_bytes: u16, assumed: AssumedRoundTrip) {
         self.repair.forget_path(config, assumed);
         self.sizes.initial_window = initial_window_bytes;

@@ -150,11 +150,6 @@ impl Repair {
         }
     }
 
-    /// Discards all measurements (RFC 9260 §5.2.4.1).
-    pub(super) fn reset(&mut self, config: &Config) {
-        *self = Self::new(config, Arc::new(*self.mechanisms()));
-    }
-
     /// Nothing will be repaired any more.
     pub(super) fn stop(&mut self) {
         self.timers.stop();

@@ -21,7 +21,7 @@ impl Repair {
         self.rtt.assume_one_of(shortest, longest);
     }
 
-    /// The path is another one: discards its measurements, but not what is known of the chunks in flight.
+    /// Discards all measurements of the path, which is another one now. Timers of chunks in flight continue.
     pub(in crate::send) fn forget_path(&mut self, config: &Config, assumed: AssumedRoundTrip) {
         self.rtt = RttEstimator::new(config.timers.rto_initial);
         self.rtt.assume(assumed);
