@@ -199,3 +199,18 @@ async fn garbage_for_a_failed_handshake_does_not_keep_strangers_waiting() {
     };
     assert_strangers_are_heard(&broken, garbage);
 }
+
+#[tokio::test]
+async fn hellos_begin_at_most_a_twentieth_as_many_handshakes_as_strays_are_admitted() {
+    let mut world = World::new();
+    world.handshakes = Handshakes::new(world.handshakes.listener.take(), 10 * STRAYS_PER_HANDSHAKE);
+    // A second of hellos from as many networks.
+    let mut retries = 0;
+    for number in 0..1_000 {
+        world.push(&format!("10.1.{}.{}:9", number / 250, number % 250 + 1), &initial(id(number), &[0; 40]));
+        retries += usize::from(!world.turn().is_empty());
+    }
+    let begun = world.handshakes.half_open.len();
+    assert!((9..=11).contains(&begun), "{begun} in a second");
+    assert_eq!(retries, 1_000 - begun, "the others are to prove their addresses");
+}
