@@ -278,7 +278,7 @@ mod tests {
         let remote = SocketAddr::from(([192, 0, 2, 1], 9_899));
         let request = Request { remote, token: token.clone(), server_name: None, alpn: None, is_address_proved: true };
         let hello = festina_secure::Hello {
-            token: token.clone(),
+            token,
             ports: festina_sctp::Ports { local: 1, peer: 2 },
             server_name: None,
             alpn: None,

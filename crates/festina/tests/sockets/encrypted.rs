@@ -345,7 +345,7 @@ async fn a_lost_last_packet_of_the_end_is_answered_again() {
     .await;
 }
 
-/// The server's answers leave from the address that its peer writes to, which nobody else can change.
+/// The server sends from the address that its peer writes to. Other hosts cannot change it.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_forged_packet_does_not_choose_the_address_that_answers_leave_from() {
@@ -356,7 +356,7 @@ async fn a_forged_packet_does_not_choose_the_address_that_answers_leave_from() {
     let server = Endpoint::bind("0.0.0.0:0".parse().unwrap(), server).await.unwrap();
     let port = server.local_addr().port();
     let client = endpoint_with(client).await;
-    let seen: Arc<Mutex<Vec<(Direction, SocketAddr, Vec<u8>)>>> = Arc::default();
+    let seen = Arc::new(Mutex::new(Vec::<(Direction, SocketAddr, Vec<u8>)>::new()));
     let tap = seen.clone();
     client.observe(move |packet| tap.lock().unwrap().push((packet.direction, packet.remote, packet.bytes.to_vec())));
     let pair = in_time(pair_between(client, server, SocketAddr::from(([127, 0, 0, 1], port)))).await;

@@ -86,12 +86,12 @@ fn a_replayed_hello_delivers_no_early_message_again() {
     world.run_until(MINUTE, |world| early(world) == 1);
     let hello = world.sent[0][0].clone();
     for _ in 0..3 {
-        world.deliver(1, hello.clone());
+        world.deliver(1, &hello);
     }
     assert_eq!(early(&world), 1);
     // To a server that has forgotten the association, the ticket was used before.
     world.served.clear();
-    world.deliver(1, hello);
+    world.deliver(1, &hello);
     world.run_for(MINUTE);
     assert_eq!(early(&world), 0);
     assert!(world.established().is_none());
@@ -160,7 +160,7 @@ fn early_keys_never_protect_two_packets_with_one_number() {
     world.drain();
     // The front of a ServerHello: TLS waits for the rest, and returns the early keys again.
     let part = initial_to_client(&world, &Frame::Fragment { offset: 0, bytes: &[2, 0] });
-    world.deliver(0, part);
+    world.deliver(0, &part);
     assert!(world.run_until(MINUTE, |world| world.sent[0].len() >= 3).0);
     let packets: Vec<_> = world.sent[0].iter().flat_map(|datagram| early_packets(datagram)).collect();
     assert!(packets.len() >= 3);
@@ -178,7 +178,7 @@ fn a_forged_token_of_any_length_leaves_datagrams_within_their_limit() {
     let longest = (1..1_200).rev().find(|bytes| fits(&mut world, *bytes)).unwrap();
     world.drain();
     let retry = initial_to_client(&world, &Frame::Retry(&[7; 255]));
-    world.deliver(0, retry);
+    world.deliver(0, &retry);
     world.run_for(MINUTE);
     assert_eq!(early(&world) + world.messages(), 1);
     assert!(world.sent[0].len() > 2);

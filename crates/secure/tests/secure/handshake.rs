@@ -137,7 +137,7 @@ fn a_flood_of_hellos_without_proofs_makes_few_half_open_associations() {
         hellos.push(client.sent[0][0].clone());
     }
     for hello in &hellos {
-        world.deliver(1, hello.clone());
+        world.deliver(1, hello);
     }
     assert_eq!(world.served.len(), 4);
     assert!(world.bytes_sent(1) <= 3 * hellos.iter().map(Vec::len).sum::<usize>());
@@ -171,7 +171,7 @@ fn a_client_without_an_answer_gives_up_and_says_what_it_heard() {
         config.retries.init_max = 2;
         let mut world = World::new(Setup { config, ..Setup::new(&tls, link(&(0..100).collect::<Vec<_>>()), 1) });
         if let Some(foreign) = foreign {
-            world.deliver(0, foreign);
+            world.deliver(0, &foreign);
         }
         let (ended, _) = world.run_until(MINUTE * 10, |world| world.client.failure().is_some());
         assert!(ended);
@@ -187,7 +187,7 @@ fn a_server_of_another_version_is_named() {
     world.drain();
     let hello = world.sent[0][0].clone();
     let answer = [&[0xc0, 0, 0, 0, 0, 8][..], &hello[15..23], &[8], &hello[6..14], &[0, 0, 0, 1]].concat();
-    world.deliver(0, answer);
+    world.deliver(0, &answer);
     assert!(matches!(world.client.failure(), Some(HandshakeError::Version(_))));
     assert_eq!(
         world.client.failure().unwrap().to_string(),
@@ -197,7 +197,7 @@ fn a_server_of_another_version_is_named() {
     let mut unknown = hello;
     unknown[4] = 9;
     let before = world.sent[1].len();
-    world.deliver(1, unknown);
+    world.deliver(1, &unknown);
     assert_eq!(world.sent[1].len(), before + 1);
     assert!(world.sent[1][before].ends_with(b"FST\x01"));
 }

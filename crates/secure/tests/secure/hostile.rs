@@ -52,7 +52,7 @@ fn no_forged_packet_is_accepted() {
             // The first byte alone has bits that are not protected.
             _ => datagram.truncate(usize::try_from(random.below(datagram.len() as u64)).unwrap()),
         }
-        world.deliver(side, datagram);
+        world.deliver(side, &datagram);
         forged += 1;
     }
     assert_eq!(state(&world), before, "{forged} forgeries");
@@ -72,7 +72,7 @@ fn repeated_datagrams_of_the_whole_past_have_no_effect() {
     let past = world.sent.clone();
     for (side, datagrams) in past.iter().enumerate() {
         for datagram in datagrams {
-            world.deliver(1 - side, datagram.clone());
+            world.deliver(1 - side, datagram);
         }
     }
     assert_eq!(state(&world), before);
@@ -93,8 +93,8 @@ fn a_handshake_survives_every_cut_and_every_flipped_byte_of_its_datagrams() {
                 let mut changed = genuine.clone();
                 let at = at.min(genuine.len() - 1);
                 changed[at] ^= 0x10;
-                world.deliver(1 - side, changed);
-                world.deliver(1 - side, genuine[..at].to_vec());
+                world.deliver(1 - side, &changed);
+                world.deliver(1 - side, &genuine[..at]);
                 let (delivered, _) = world.run_until(MINUTE, |world| world.messages() >= 1);
                 assert!(delivered, "side {side}, datagram {number}, byte {at}: {:?}", world.client.failure());
                 world.run_for(MINUTE);
@@ -114,7 +114,7 @@ fn fragments_of_a_long_answer_arrive_in_any_order_and_twice() {
     let answer = world.sent[1][1..].to_vec();
     assert!(answer.len() >= 2);
     for datagram in answer.iter().rev().chain(&answer) {
-        world.deliver(0, datagram.clone());
+        world.deliver(0, datagram);
     }
     assert!(world.client.is_established());
     assert!(world.run_until(MINUTE, |world| world.messages() == 1).0);
@@ -132,7 +132,7 @@ fn a_datagram_to_a_client_from_another_handshake_is_dropped() {
         world.run_until(MINUTE, |world| !world.sent[1].is_empty());
     }
     let foreign = other.sent[1][0].clone();
-    one.deliver(0, foreign);
+    one.deliver(0, &foreign);
     assert_eq!(one.dropped[0].len(), 1);
     assert!(one.run_until(MINUTE, |world| world.messages() == 1).0);
 }
@@ -194,7 +194,7 @@ fn rfc9001_4_9_1_a_forged_close_cannot_end_a_client_that_has_handshake_keys() {
     world.send(b"hello");
     assert!(world.run_until(MINUTE, |world| world.client.is_established()).0);
     assert_ne!(world.core().state(), AssociationState::Established);
-    world.deliver(0, forged_initial(&world, 0, &close));
+    world.deliver(0, &forged_initial(&world, 0, &close));
     assert!(world.run_until(MINUTE, |world| world.messages() == 1).0, "{:?}", world.client.failure());
     // A part of the answer was received.
     let tls = crate::identity::long_chain();
@@ -203,9 +203,9 @@ fn rfc9001_4_9_1_a_forged_close_cannot_end_a_client_that_has_handshake_keys() {
     // A retry, then the answer.
     world.run_until(MINUTE, |world| world.sent[1].len() > 2);
     let first = world.sent[1][1].clone();
-    world.deliver(0, first);
+    world.deliver(0, &first);
     assert!(!world.client.is_established());
-    world.deliver(0, forged_initial(&world, 0, &close));
+    world.deliver(0, &forged_initial(&world, 0, &close));
     assert!(world.run_until(MINUTE, |world| world.messages() == 1).0, "{:?}", world.client.failure());
 }
 
@@ -218,7 +218,7 @@ fn rfc9001_4_9_1_packets_with_public_keys_have_no_effect_on_authenticated_sides(
     assert!(world.client.is_established() && world.served[0].association.is_established());
     for side in 0..2 {
         let before = world.dropped[side].len();
-        world.deliver(side, forged_initial(&world, side, &[0; 40]));
+        world.deliver(side, &forged_initial(&world, side, &[0; 40]));
         assert_eq!(world.dropped[side].len() - before, 1);
     }
 }
@@ -260,7 +260,7 @@ fn a_client_follows_a_second_retry_without_state() {
         let (mut reply, at) = (Vec::new(), world.now + Duration::from_secs(seconds));
         world.listener.handle_datagram(at, crate::world::address(0), hello.clone(), 64, &mut reply);
         let sent = world.sent[0].len();
-        world.deliver(0, reply);
+        world.deliver(0, &reply);
         assert_eq!((world.dropped[0].len(), world.sent[0].len()), (0, sent + 1), "after {seconds} s");
     }
 }

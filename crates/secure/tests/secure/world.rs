@@ -210,8 +210,8 @@ impl World {
         }
     }
 
-    pub(crate) fn deliver(&mut self, side: usize, datagram: Vec<u8>) {
-        let datagram = BytesMut::from(&datagram[..]);
+    pub(crate) fn deliver(&mut self, side: usize, datagram: &[u8]) {
+        let datagram = BytesMut::from(datagram);
         let (now, from) = (self.now, address(1 - side));
         let result = if side == 0 {
             self.client.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram)
@@ -268,7 +268,7 @@ impl World {
         self.now = self.now.max(next);
         for side in 0..2 {
             while let Some(Datagram(datagram)) = self.links[side].poll_delivery(self.now) {
-                self.deliver(1 - side, datagram);
+                self.deliver(1 - side, &datagram);
             }
         }
         self.client.handle_timeout(self.now);
