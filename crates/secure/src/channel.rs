@@ -157,7 +157,7 @@ impl Channel {
                 Side::Server => !self.tls.is_handshaking(),
             };
         if self.is_complete {
-            // Anyone can write packets with these keys, and nobody needs them now (RFC 9001 §4.9.1).
+            // Anyone can write packets with these keys, and they are not needed any more (RFC 9001 §4.9.1).
             self.keys.initial = None;
         }
     }

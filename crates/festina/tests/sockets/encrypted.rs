@@ -345,7 +345,7 @@ async fn a_lost_last_packet_of_the_end_is_answered_again() {
     .await;
 }
 
-/// The server's answers leave from the address that its peer writes to, which nobody else can change.
+/// The server sends from the address that its peer writes to. Other hosts cannot change it.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_forged_packet_does_not_choose_the_address_that_answers_leave_from() {
