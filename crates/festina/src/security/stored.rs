@@ -346,7 +346,7 @@ mod tests {
         std::fs::write(&path, "no key").unwrap();
         let error = Identity::from_file_or_new(&path, "a.test").unwrap_err();
         assert!(matches!(error, StoredError::Identity { .. }), "{error}");
-        std::fs::write(&path, vec![b' '; FILE_BYTES_MAX as usize + 1]).unwrap();
+        std::fs::write(&path, " ".repeat((1 << 20) + 1)).unwrap();
         let error = Identity::from_file_or_new(&path, "a.test").unwrap_err();
         assert!(matches!(error, StoredError::Read { .. }), "{error}");
         std::fs::remove_dir_all(folder).unwrap();
