@@ -19,7 +19,10 @@ const CASES: [&str; 3] = ["whole messages in order", "messages in four fragments
 
 /// A receiver, and the TSN that its peer begins with.
 fn receiver(now: Instant, address: SocketAddr) -> (Association, u32) {
-    let context = |secret| Context::new(Config::default(), [secret; 16]).unwrap();
+    // All packets are received at one instant: with this setting one SACK answers up to 16 of them.
+    let mut config = Config::default();
+    config.sack.peer_batches = true;
+    let context = |secret| Context::new(config.clone(), [secret; 16]).unwrap();
     let mut listener = Listener::new(&context(1));
     listener.listen(PORTS.local);
     let ports = Ports { local: PORTS.peer, peer: PORTS.local };
