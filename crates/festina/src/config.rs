@@ -124,13 +124,15 @@ impl Config {
 
 /// Loss recovery and congestion control.
 impl Config {
-    /// Sets the mechanisms, the congestion controller, the peer timeout and ECN as a loss-recovery profile has them. Earlier calls that set one of
-    /// these have no effect.
+    /// Sets the mechanisms, the congestion controller, the peer timeout, ECN and batched acknowledgements as a loss-recovery profile has
+    /// them. Earlier calls that set one of these have no effect.
     pub fn with_profile(mut self, profile: Profile) -> Self {
         let sctp::Config { mechanisms, congestion, peer_timeout, .. } = sctp::Config::with_profile(profile);
         (self.0.mechanisms, self.0.congestion, self.0.peer_timeout) = (mechanisms, congestion, peer_timeout);
         // The core turns ECN off, since it cannot know whether its caller sees the IP header. This crate does.
         self.0.carrier.ecn = profile == Profile::Festina;
+        // The peer of an encrypted association knows the extension, and nobody else sees it. CUBIC paces.
+        self.0.sack.peer_batches = profile == Profile::Festina && self.1.is_some();
         self
     }
 
@@ -376,8 +378,9 @@ impl Config {
         self
     }
 
-    /// Sets whether the peer is asked to answer packets that it receives at the same instant with one acknowledgement for up to 16, false by default. A
-    /// private extension, which only Festina knows. It saves CPU time of bulk transfers on fast paths, and needs a congestion controller that paces.
+    /// Sets whether the peer is asked to answer packets that it receives at the same instant with one acknowledgement for up to 16. A private
+    /// extension, which only Festina knows. It saves CPU time of bulk transfers on fast paths, and needs a congestion controller that paces. On by
+    /// default on encrypted endpoints with the profile `festina`, off with [`plain`](Self::plain), which announces nothing private.
     pub fn with_sack_peer_batches(mut self, batches: bool) -> Self {
         self.0.sack.peer_batches = batches;
         self

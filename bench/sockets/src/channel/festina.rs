@@ -20,7 +20,9 @@ impl Transport for Festina {
     async fn connect(_: usize) -> Result<[End<Self>; 2], Failure> {
         let end =
             |(association, endpoint): Held| End { sender: (association.clone(), endpoint), receiver: association };
-        Ok(connected(Config::plain(), Config::plain()).await?.map(end))
+        // As QUIC does, the receiver answers many packets at once.
+        let config = Config::plain().with_sack_peer_batches(true);
+        Ok(connected(config.clone(), config).await?.map(end))
     }
 
     async fn send((association, _): &Held, message: Bytes) -> Result<(), Failure> {

@@ -346,11 +346,7 @@ mod tests {
         std::fs::write(&path, "no key").unwrap();
         let error = Identity::from_file_or_new(&path, "a.test").unwrap_err();
         assert!(matches!(error, StoredError::Identity { .. }), "{error}");
-<<<<<<< HEAD
         std::fs::write(&path, vec![b' '; usize::try_from(FILE_BYTES_MAX).unwrap() + 1]).unwrap();
-=======
-        std::fs::write(&path, " ".repeat((1 << 20) + 1)).unwrap();
->>>>>>> w-c
         let error = Identity::from_file_or_new(&path, "a.test").unwrap_err();
         assert!(matches!(error, StoredError::Read { .. }), "{error}");
         std::fs::remove_dir_all(folder).unwrap();

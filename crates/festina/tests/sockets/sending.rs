@@ -284,7 +284,7 @@ async fn the_peer_hears_of_a_reopened_window_from_whoever_takes_the_messages() {
 #[tokio::test]
 async fn packets_that_come_together_are_acknowledged_together_whatever_chunk_carries_the_messages() {
     for interleaving in [false, true] {
-        let config = Config::plain().with_interleaving(interleaving);
+        let config = Config::plain().with_interleaving(interleaving).with_sack_peer_batches(true);
         let pair = pair_with(config.clone(), config).await;
         in_time(async {
             let mut received = Vec::new();
