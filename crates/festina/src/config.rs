@@ -131,7 +131,7 @@ impl Config {
         (self.0.mechanisms, self.0.congestion, self.0.peer_timeout) = (mechanisms, congestion, peer_timeout);
         // The core turns ECN off, since it cannot know whether its caller sees the IP header. This crate does.
         self.0.carrier.ecn = profile == Profile::Festina;
-        // The peer of an encrypted association knows the extension, and nobody else sees it. CUBIC paces.
+        // Encrypted peers know the extension, and others cannot read it. CUBIC paces.
         self.0.sack.peer_batches = profile == Profile::Festina && self.1.is_some();
         self
     }

@@ -261,7 +261,7 @@ impl SecureAssociation {
         if self.hello().is_some() {
             self.early = Early::default();
             self.channel.fail(HandshakeError::RefusedLocally(code.max(REFUSED)));
-            // A client that misses the close frame repeats its hello, and is refused once more.
+            // A client that misses the close frame repeats its hello, and is refused again.
             self.has_ended = true;
         }
     }

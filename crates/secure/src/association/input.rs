@@ -236,7 +236,7 @@ impl SecureAssociation {
             self.answer_late(&chunks);
             return Err(DatagramDropped::Chunks(PacketDropped::Closed));
         }
-        // The channel authenticates the sender, whatever its address.
+        // The channel authenticates the sender at any address.
         core.handle_chunks(now, core.remote(), ecn, &chunks)?;
         if self.channel.side() == Side::Client && !self.is_confirmed {
             // The server has this side's last handshake bytes, since it has sent chunks.
