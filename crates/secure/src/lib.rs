@@ -14,6 +14,7 @@
 //! | [`record`] | protects and opens packets, finds duplicates, updates keys |
 //! | [`reassembly`] | puts handshake bytes in order, in bounded memory |
 //! | [`pinned`] | peers known by the fingerprint of their key |
+//! | [`reading`] | opens the packets of captures with the secrets of a key log |
 //! | [`parameters`] | the blob that each side adds to its TLS handshake |
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ mod error;
 mod listener;
 pub mod parameters;
 pub mod pinned;
+pub mod reading;
 pub mod reassembly;
 pub mod record;
 mod tls;

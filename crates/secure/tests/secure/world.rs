@@ -51,13 +51,17 @@ pub(crate) fn tls() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
 }
 
 pub(crate) fn tls_settings() -> (ClientConfig, ServerConfig) {
+    tls_settings_with(&provider())
+}
+
+pub(crate) fn tls_settings_with(provider: &Arc<CryptoProvider>) -> (ClientConfig, ServerConfig) {
     let (certificate, key) = certificate(NAME);
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).unwrap();
     let versions = &[&rustls::version::TLS13];
-    let client = ClientConfig::builder_with_provider(provider()).with_protocol_versions(versions).unwrap();
+    let client = ClientConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions).unwrap();
     let mut client = client.with_root_certificates(roots).with_no_client_auth();
-    let server = ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions).unwrap();
+    let server = ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions).unwrap();
     let mut server = server.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
     client.alpn_protocols = vec![b"festina-test".to_vec()];
     server.alpn_protocols = vec![b"festina-test".to_vec()];
