@@ -16,7 +16,7 @@ use crate::limit::limit;
 use crate::message::Message;
 use crate::options::{Outgoing, SendOptions};
 use crate::stats::Stats;
-use crate::status::{Failure, Status, behind, guard, guard_value};
+use crate::status::{Failure, Status, behind, free, guard, guard_value, required};
 
 /// A connection with one peer.
 pub type Association = ForkGuard<blocking::Association>;
@@ -192,10 +192,7 @@ pub extern "C" fn festina_abort(association: Option<&Association>, reason: *cons
 /// Frees the handle of an association.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_association_free(association: Option<Box<Association>>) -> Status {
-    guard(|| {
-        drop(association);
-        Ok(())
-    })
+    free(association)
 }
 
 /// Returns why an association has ended.
@@ -256,7 +253,7 @@ pub extern "C" fn festina_get_profile(association: Option<&Association>) -> *con
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_set_profile(association: Option<&Association>, profile_name: *const c_char) -> Status {
     guard(|| {
-        let profile = profile(profile_name)?.ok_or_else(|| Failure::null("profile_name"))?;
+        let profile = required("profile_name", profile(profile_name)?)?;
         here(association)?.set_profile(profile);
         Ok(())
     })

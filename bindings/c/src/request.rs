@@ -12,7 +12,7 @@ use crate::boundary::{descriptor, write_bytes, write_text};
 use crate::endpoint::{Endpoint, Listener};
 use crate::limit::limit;
 use crate::options::port_or_default;
-use crate::status::{Failure, Status, behind, guard, guard_value};
+use crate::status::{Failure, Status, behind, free, guard, guard_value, hand_over};
 
 /// A request.
 pub type Request = ForkGuard<Undecided>;
@@ -46,12 +46,9 @@ pub extern "C" fn festina_endpoint_listen_on_request(
     sctp_port: u16,
     listener: Option<&mut MaybeUninit<Box<Listener>>>,
 ) -> Status {
-    guard(|| {
-        let endpoint = behind("endpoint", endpoint)?;
-        let slot = listener.ok_or_else(|| Failure::null("listener"))?;
-        let listener = endpoint.listen_with(port_or_default(sctp_port), ListenOptions::default().hold_requests())?;
-        slot.write(Box::new(ForkGuard::new(listener)));
-        Ok(())
+    hand_over("listener", listener, || {
+        let options = ListenOptions::default().hold_requests();
+        Ok(ForkGuard::new(behind("endpoint", endpoint)?.listen_with(port_or_default(sctp_port), options)?))
     })
 }
 
@@ -62,15 +59,13 @@ pub extern "C" fn festina_listener_request(
     timeout_ms: c_int,
     request: Option<&mut MaybeUninit<Box<Request>>>,
 ) -> Status {
-    guard(|| {
+    hand_over("request", request, || {
         let listener = behind("listener", listener)?;
-        let slot = request.ok_or_else(|| Failure::null("request"))?;
         if !listener.holds_requests() {
             return Err(Failure::invalid("requests need no decision: listen with festina_endpoint_listen_on_request"));
         }
         let pending = listener.request(limit(timeout_ms)?).map_err(|_| Failure::timeout("no client has asked"))?;
-        slot.write(Box::new(ForkGuard::new(Undecided::new(pending.ok_or(ConnectError::EndpointClosed)?))));
-        Ok(())
+        Ok(ForkGuard::new(Undecided::new(pending.ok_or(ConnectError::EndpointClosed)?)))
     })
 }
 
@@ -141,8 +136,5 @@ pub extern "C" fn festina_request_refuse(request: Option<&Request>) -> Status {
 /// Frees a request. The client of an undecided one is not answered.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_request_free(request: Option<Box<Request>>) -> Status {
-    guard(|| {
-        drop(request);
-        Ok(())
-    })
+    free(request)
 }
