@@ -107,7 +107,7 @@ pub extern "C" fn festina_send_many(
     let status = guard(|| {
         let association = here(association)?;
         let limit = limit(timeout_ms)?;
-        let all = outgoing(messages, count)?.iter();
+        let all = outgoing("messages", messages, count)?.iter();
         let mut queue: VecDeque<Outbound> =
             all.map(|each| each.message(association.message_bytes_max())).collect::<Result<_, _>>()?;
         let result = association.send_many(&mut queue, limit);

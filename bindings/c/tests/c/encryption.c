@@ -245,7 +245,15 @@ static void the_token_is_seen_before_the_client_is_accepted(void)
 
     options.token_length = 1025;
     EXPECT(festina_endpoint_connect_with(client, address, &options, 60000, &near) == FESTINA_INVALID);
-    EXPECT(strstr(festina_last_error(), "token_length is 1025") != NULL);
+    EXPECT(strstr(festina_last_error(), "token has 1025 bytes, but at most 1024 are allowed") != NULL);
+    options.token = NULL;
+    options.token_length = 3;
+    EXPECT(festina_endpoint_connect_with(client, address, &options, 60000, &near) == FESTINA_INVALID);
+    EXPECT(strcmp(festina_last_error(), "token is NULL") == 0);
+    options.token_length = 0;
+    options.early_count = 1;
+    EXPECT(festina_endpoint_connect_with(client, address, &options, 60000, &near) == FESTINA_INVALID);
+    EXPECT(strcmp(festina_last_error(), "early is NULL") == 0 && near == NULL);
     OK(festina_endpoint_listen(server, 7, &open));
     EXPECT(festina_listener_request(open, FESTINA_NOW, &request) == FESTINA_INVALID);
     EXPECT(festina_listener_request_fd(open) == -1);
