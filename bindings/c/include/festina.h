@@ -162,7 +162,8 @@ festina_status festina_endpoint_bind(const char *address, const festina_config *
 festina_status festina_endpoint_close(const festina_endpoint *endpoint, int timeout_ms);
 /* Frees the handle. Without an earlier festina_endpoint_close, the shutdown continues in the background as long as the program runs. */
 festina_status festina_endpoint_free(festina_endpoint *endpoint);
-/* Writes the socket's address. Returns its length as snprintf does: it is truncated if the length is not less than the capacity. */
+/* Writes the socket's address. Returns its length as snprintf does: it is truncated if the length is not less than the capacity.
+ * On failure the text is empty and the length 0. */
 size_t festina_endpoint_address(const festina_endpoint *endpoint, char *buffer, size_t capacity);
 
 /* Listens on an SCTP port; 0 selects the usual one, 5000. */

@@ -9,7 +9,7 @@ use std::ptr::null;
 use festina::blocking::{self, ForkGuard};
 use festina::{ClosedReason, Message as Outbound, SendError};
 
-use crate::boundary::{Slot, descriptor, outgoing, text, write_text};
+use crate::boundary::{Slot, descriptor, guard_text, outgoing, text};
 use crate::config::{name_of, profile};
 use crate::event::Event;
 use crate::limit::limit;
@@ -211,12 +211,12 @@ pub extern "C" fn festina_get_close_text(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    guard_value(0, || {
+    guard_text(buffer, capacity, || {
         let said = match here(association)?.close_reason() {
             Some(ClosedReason::AbortedByPeer { info, .. }) => String::from_utf8_lossy(&info).replace('\0', ""),
             _ => String::new(),
         };
-        Ok(write_text(&said, buffer, capacity))
+        Ok(said)
     })
 }
 
@@ -227,10 +227,7 @@ pub extern "C" fn festina_get_peer_address(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    guard_value(0, || {
-        let address = here(association)?.remote_addr().to_string();
-        Ok(write_text(&address, buffer, capacity))
-    })
+    guard_text(buffer, capacity, || Ok(here(association)?.remote_addr().to_string()))
 }
 
 /// Takes a snapshot of counters and gauges.

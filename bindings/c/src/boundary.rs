@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::message::Message;
 use crate::options::{ConnectOptions, Outgoing, SendOptions};
 use crate::stats::{Path, Stats};
-use crate::status::{Failure, Status};
+use crate::status::{Failure, Status, guard_value};
 
 /// A plain-data struct whose first field is its size as the program was compiled, a `usize`. Any bytes are valid, and new fields are only
 /// appended.
@@ -80,7 +80,7 @@ pub(crate) fn text<'a>(name: &str, text: *const c_char) -> Result<Option<&'a str
 }
 
 /// Writes a text and a zero byte, as much of it as fits. Returns the length of the whole text, as snprintf does.
-pub(crate) fn write_text(text: &str, buffer: *mut c_char, capacity: usize) -> usize {
+fn write_text(text: &str, buffer: *mut c_char, capacity: usize) -> usize {
     let room = capacity.saturating_sub(1);
     let mut length = text.len().min(room);
     while !text.is_char_boundary(length) {
@@ -95,6 +95,18 @@ pub(crate) fn write_text(text: &str, buffer: *mut c_char, capacity: usize) -> us
         }
     }
     text.len()
+}
+
+/// As [`guard_value`], for a function that writes a text. On failure the text is empty, because programs may print the buffer anyway.
+pub(crate) fn guard_text<T: AsRef<str>>(
+    buffer: *mut c_char,
+    capacity: usize,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> usize {
+    guard_value(0, || {
+        write_text("", buffer, capacity);
+        Ok(write_text(work()?.as_ref(), buffer, capacity))
+    })
 }
 
 /// Writes bytes, as many of them as fit. Returns the number of all of them.

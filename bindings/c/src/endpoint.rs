@@ -9,7 +9,7 @@ use festina::blocking::{self, ForkGuard, WaitError};
 use festina::{ConnectError, Instant};
 
 use crate::association::Association;
-use crate::boundary::{descriptor, read, text, write_text};
+use crate::boundary::{descriptor, guard_text, read, text};
 use crate::config::Config;
 use crate::limit::limit;
 use crate::options::{ConnectOptions, port_or_default};
@@ -57,10 +57,7 @@ pub extern "C" fn festina_endpoint_free(endpoint: Option<Box<Endpoint>>) -> Stat
 /// Writes the address of the socket as text.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_endpoint_address(endpoint: Option<&Endpoint>, buffer: *mut c_char, capacity: usize) -> usize {
-    guard_value(0, || {
-        let endpoint = behind("endpoint", endpoint)?;
-        Ok(write_text(&endpoint.local_addr().to_string(), buffer, capacity))
-    })
+    guard_text(buffer, capacity, || Ok(behind("endpoint", endpoint)?.local_addr().to_string()))
 }
 
 /// Accepts associations with an SCTP port from now on.

@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 
 use festina::security::{self, Fingerprint, SecurityError};
 
-use crate::boundary::{text, write_text, zero_terminated};
-use crate::status::{Status, free, guard_value, hand_over, required};
+use crate::boundary::{guard_text, text, zero_terminated};
+use crate::status::{Status, free, hand_over, required};
 
 /// A certificate chain and its private key.
 #[derive(Debug)]
@@ -50,19 +50,13 @@ pub extern "C" fn festina_identity_fingerprint(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    guard_value(0, || {
-        let Identity(identity) = required("identity", identity)?;
-        Ok(write_text(&identity.fingerprint().to_string(), buffer, capacity))
-    })
+    guard_text(buffer, capacity, || Ok(required("identity", identity)?.0.fingerprint().to_string()))
 }
 
 /// Writes the chain and the private key as PEM.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_identity_pem(identity: Option<&Identity>, buffer: *mut c_char, capacity: usize) -> usize {
-    guard_value(0, || {
-        let Identity(identity) = required("identity", identity)?;
-        Ok(write_text(&identity.to_pem(), buffer, capacity))
-    })
+    guard_text(buffer, capacity, || Ok(required("identity", identity)?.0.to_pem()))
 }
 
 /// Frees an identity.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use festina::blocking::ForkGuard;
 use festina::{ConnectError, ListenOptions, PendingRequest};
 
-use crate::boundary::{descriptor, write_bytes, write_text};
+use crate::boundary::{descriptor, guard_text, write_bytes};
 use crate::endpoint::{Endpoint, Listener};
 use crate::limit::limit;
 use crate::options::port_or_default;
@@ -78,7 +78,7 @@ pub extern "C" fn festina_listener_request_fd(listener: Option<&Listener>) -> c_
 /// Writes the client's address.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_request_address(request: Option<&Request>, buffer: *mut c_char, capacity: usize) -> usize {
-    guard_value(0, || Ok(write_text(&here(request)?.request.remote.to_string(), buffer, capacity)))
+    guard_text(buffer, capacity, || Ok(here(request)?.request.remote.to_string()))
 }
 
 /// Writes the client's token.
@@ -94,18 +94,18 @@ pub extern "C" fn festina_request_server_name(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    guard_value(0, || {
+    guard_text(buffer, capacity, || {
         let name = here(request)?.request.server_name.as_deref().unwrap_or_default();
-        Ok(write_text(name, buffer, capacity))
+        Ok(name)
     })
 }
 
 /// Writes the application protocol that ALPN chose.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_request_alpn(request: Option<&Request>, buffer: *mut c_char, capacity: usize) -> usize {
-    guard_value(0, || {
+    guard_text(buffer, capacity, || {
         let protocol = here(request)?.request.alpn.as_deref().unwrap_or_default();
-        Ok(write_text(&String::from_utf8_lossy(protocol), buffer, capacity))
+        Ok(String::from_utf8_lossy(protocol))
     })
 }
 

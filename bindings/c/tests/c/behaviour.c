@@ -83,9 +83,12 @@ static void mistakes_are_told(void)
     festina_config *config = NULL;
     festina_send_options options = FESTINA_SEND_OPTIONS_INIT;
     festina_message message = FESTINA_MESSAGE_INIT;
-    char address[64];
+    char address[64], text[8];
     size_t count = 0;
 
+    EMPTY(festina_endpoint_address(NULL, text, sizeof text));
+    EMPTY(festina_get_peer_address(NULL, text, sizeof text));
+    EMPTY(festina_get_close_text(NULL, text, sizeof text));
     EXPECT(festina_endpoint_bind(NULL, NULL, &endpoint) == FESTINA_INVALID);
     EXPECT(festina_endpoint_bind("nonsense", NULL, &endpoint) == FESTINA_INVALID);
     EXPECT(strstr(festina_last_error(), "nonsense") != NULL);
@@ -558,8 +561,8 @@ static void a_child_can_do_nothing_with_what_it_inherits(struct pair pair, const
     EXPECT(festina_message_fd(pair.near) == -1 && festina_event_fd(pair.near) == -1);
     EXPECT(festina_listener_fd(pair.listener) == -1 && festina_get_profile(pair.near) == NULL);
     EXPECT(festina_get_close_reason(pair.near) == FESTINA_CLOSE_OTHER);
-    EXPECT(festina_endpoint_address(pair.server, text, sizeof text) == 0);
-    EXPECT(festina_get_peer_address(pair.near, text, sizeof text) == 0);
+    EMPTY(festina_endpoint_address(pair.server, text, sizeof text));
+    EMPTY(festina_get_peer_address(pair.near, text, sizeof text));
 }
 
 static void a_child_frees_what_it_inherits_and_the_parent_goes_on(void)

@@ -399,12 +399,19 @@ static void mistakes_are_reported(void)
     EXPECT(festina_trust_fingerprints("", &trust) == FESTINA_INVALID);
     EXPECT(festina_trust_fingerprints("abc", &trust) == FESTINA_INVALID && trust == NULL);
     EXPECT(strstr(festina_last_error(), "64 hexadecimal digits") != NULL);
-    EXPECT(festina_identity_fingerprint(NULL, text, sizeof text) == 0);
+    EMPTY(festina_identity_fingerprint(NULL, text, sizeof text));
+    EMPTY(festina_identity_pem(NULL, text, sizeof text));
+    EMPTY(festina_get_peer_fingerprint(NULL, text, sizeof text));
+    EMPTY(festina_get_peer_pem(NULL, text, sizeof text));
+    EMPTY(festina_get_alpn(NULL, text, sizeof text));
+    EMPTY(festina_request_address(NULL, text, sizeof text));
+    EMPTY(festina_request_server_name(NULL, text, sizeof text));
+    EMPTY(festina_request_alpn(NULL, text, sizeof text));
     OK(festina_identity_free(NULL));
     OK(festina_trust_free(NULL));
     OK(festina_request_free(NULL));
     EXPECT(festina_request_accept(NULL) == FESTINA_INVALID && festina_request_token(NULL, text, 8) == 0);
-    EXPECT(festina_is_encrypted(NULL) == 0 && festina_get_peer_pem(NULL, text, sizeof text) == 0);
+    EXPECT(festina_is_encrypted(NULL) == 0 && festina_get_peer_pem(NULL, NULL, 0) == 0);
 
     config = settings(NULL);
     EXPECT(festina_config_set_identity(config, NULL) == FESTINA_INVALID);

@@ -23,9 +23,10 @@ const HANDLES: [&str; 8] =
     ["Config", "Endpoint", "Listener", "Association", "Connecting", "Identity", "Trust", "Request"];
 
 /// Calls that let no panic out. The last two are exported functions, which are checked themselves.
-const GUARDS: [&str; 9] = [
+const GUARDS: [&str; 10] = [
     "guard(|",
     "guard_value(",
+    "guard_text(",
     "hand_over(",
     "free(",
     "beginning(",
