@@ -18,7 +18,7 @@
  *
  * fork(). A handle works only in the process that created it. In a child every function returns FESTINA_INVALID for it, and freeing it does
  * not affect the parent; its memory and descriptors are released when the child exits or executes another program. Until then the child
- * keeps the parent's sockets open. A child can open endpoints of its own.
+ * keeps the parent's sockets open. A child can open endpoints of its own. Settings, identities and trusts also work in the child.
  *
  * Structs begin with their size as the program was compiled, so that newer libraries can append fields. Initialise them with *_INIT.
  *
