@@ -191,10 +191,11 @@ static void the_token_is_seen_before_the_client_is_accepted(void)
     OK(festina_endpoint_listen_on_request(server, 0, &listener));
     OK(festina_listener_set_token(listener, 77));
     EXPECT(festina_listener_request(listener, FESTINA_NOW, &request) == FESTINA_TIMEOUT);
-    EXPECT(!readable(festina_listener_request_fd(listener), 0) || festina_listener_request_fd(listener) >= 0);
+    EXPECT(festina_listener_request_fd(listener) >= 0);
     while (festina_listener_accept(listener, FESTINA_NOW, &far) != FESTINA_TIMEOUT
            || festina_listener_request(listener, FESTINA_NOW, &request) != FESTINA_TIMEOUT)
         ;
+    EXPECT(!readable(festina_listener_request_fd(listener), 0));
     while (festina_endpoint_ready(server, ready, 4, FESTINA_NOW, &count) == FESTINA_OK)
         ;
     festina_endpoint_address(server, address, sizeof address);
@@ -212,7 +213,8 @@ static void the_token_is_seen_before_the_client_is_accepted(void)
     EXPECT(festina_request_server_name(request, text, sizeof text) == 11 && strcmp(text, "server.test") == 0);
     EXPECT(festina_request_address(request, text, sizeof text) > 10 && strncmp(text, "127.0.0.1:", 10) == 0);
     EXPECT(festina_request_alpn(request, text, sizeof text) == 0);
-    EXPECT(festina_request_is_address_proved(request) == 0 || festina_request_is_address_proved(request) == 1);
+    /* Only during a flood must clients prove their address before they get here. */
+    EXPECT(festina_request_is_address_proved(request) == 0);
     EXPECT(festina_connecting_finish(good, 300, &near) == FESTINA_TIMEOUT && near == NULL);
     OK(festina_request_accept(request));
     EXPECT(festina_request_refuse(request) == FESTINA_INVALID);
@@ -274,7 +276,7 @@ static void a_resumed_client_sends_with_its_first_packet(void)
     festina_send_options on_stream = FESTINA_SEND_OPTIONS_INIT;
     festina_outgoing early;
     char address[64];
-    int resumed;
+    int resumed = 0, tries;
 
     OK(festina_config_accept_early_messages(config));
     server = bound(config);
@@ -286,7 +288,8 @@ static void a_resumed_client_sends_with_its_first_packet(void)
     early.options = &on_stream;
     options.early = &early;
     options.early_count = 1;
-    do {
+    for (tries = 0; !resumed; tries++) {
+        EXPECT(tries < 20);
         OK(festina_endpoint_connect_with(client, address, &options, 60000, &near));
         OK(festina_listener_accept(listener, 20000, &far));
         resumed = festina_is_resumed(far);
@@ -302,7 +305,7 @@ static void a_resumed_client_sends_with_its_first_packet(void)
         exchange(near, far);
         OK(festina_association_free(near));
         OK(festina_association_free(far));
-    } while (!resumed);
+    }
     festina_listener_free(listener);
     closed(client);
     closed(server);
