@@ -375,7 +375,8 @@ enum festina_event_kind {
     FESTINA_EVENT_PATH_DOWN = 5,      /* the peer stopped answering */
     FESTINA_EVENT_PATH_UP = 6,        /* the peer answers again */
     FESTINA_EVENT_CLOSED = 7,         /* the association has ended */
-    FESTINA_EVENT_PACKET_SIZE_LIMITED = 8 /* the system refused a packet as too large: packet_bytes_max is the new maximum */
+    FESTINA_EVENT_PACKET_SIZE_LIMITED = 8, /* the system refused a packet as too large: packet_bytes_max is the new maximum */
+    FESTINA_EVENT_PEER_MOVED = 9      /* the peer of an encrypted association has another address: festina_get_peer_address */
 };
 
 enum festina_abandon_reason {

@@ -249,6 +249,7 @@ pub(crate) fn happened(event: &Event) -> Happened {
         Event::PeerRestarted => "peer-restarted",
         Event::PathReachable(true) => "path-up",
         Event::PathReachable(false) => "path-down",
+        Event::PeerMoved { .. } => "peer-moved",
         Event::Closed(_) => "closed",
         _ => "other",
     };

@@ -7,7 +7,7 @@ import contextlib
 import os
 import pathlib
 import sys
-from typing import Any, AsyncIterator, Optional
+from typing import Any, AsyncIterator, Callable, Optional
 
 import festina
 import pytest
@@ -199,6 +199,44 @@ async def test_a_resumed_client_sends_with_its_first_packet() -> None:
             pytest.fail("no session was resumed")
         with pytest.raises(festina.InvalidError, match="empty"):
             await client.connect(server.local_address, early=[b""])
+
+
+class Relay(asyncio.DatagramProtocol):
+    """One of the sockets of a relay, which hands each datagram on."""
+
+    def __init__(self) -> None:
+        self.hand_on: Callable[[bytes, Any], None] = lambda data, sender: None
+
+    def datagram_received(self, data: bytes, sender: Any) -> None:
+        self.hand_on(data, sender)
+
+
+async def test_a_peer_at_another_address_is_reported() -> None:
+    loop = asyncio.get_running_loop()
+    async with bound() as (server, client):
+        near_side, near_relay = await loop.create_datagram_endpoint(Relay, ("127.0.0.1", 0))
+        far_side, far_relay = [], []
+        for _ in range(2):
+            transport, relay = await loop.create_datagram_endpoint(Relay, ("127.0.0.1", 0))
+            relay.hand_on = lambda data, _: near_side.sendto(data, client.local_address)
+            far_side.append(transport)
+            far_relay.append(relay)
+        used = 0
+        near_relay.hand_on = lambda data, _: far_side[used].sendto(data, server.local_address)
+        listener = server.listen()
+        near = await client.connect(near_side.get_extra_info("sockname"))
+        far = await listener.accept()
+        await exchange(near, far)
+        assert far.remote_address == far_side[0].get_extra_info("sockname")
+        used = 1
+        event = None
+        while event is None or event.kind != "peer-moved":
+            await near.send(b"from another address")
+            event = await asyncio.wait_for(far.event(), 20)
+        assert far.remote_address == far_side[1].get_extra_info("sockname")
+        await near.shutdown()
+        for transport in (near_side, *far_side):
+            transport.close()
 
 
 async def test_keys_are_logged_on_demand_only(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,6 +190,7 @@ fn constants(file: &mut String) {
         ("PATH_UP", Kind::PathUp),
         ("CLOSED", Kind::Closed),
         ("PACKET_SIZE_LIMITED", Kind::PacketSizeLimited),
+        ("PEER_MOVED", Kind::PeerMoved),
     ];
     let reasons = [
         ("OTHER", Reason::Other),
