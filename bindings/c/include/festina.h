@@ -202,7 +202,8 @@ typedef struct festina_connect_options {
 /*
  * As festina_endpoint_connect, with options, which may be NULL. Early messages are sent with the first packet if an earlier session with the server
  * can be resumed and its listener takes them, and otherwise as soon as the handshake allows. They must be safe to repeat: anyone on the path can
- * copy the packet. The server receives them with festina_recv_early in the first case, and with festina_recv in the second.
+ * copy the packet. The server receives them with festina_recv_early in the first case, and with festina_recv in the second. Early messages are
+ * delivered without order; only stream and ppid are sure to apply. FESTINA_CONFIRM and FESTINA_REPLACE are FESTINA_INVALID.
  */
 festina_status festina_endpoint_connect_with(const festina_endpoint *endpoint, const char *address,
                                              const festina_connect_options *options, int timeout_ms,

@@ -110,7 +110,12 @@ impl ConnectOptions {
         }
         options = options.token(bytes("token", self.token, self.token_length, TOKEN_BYTES_MAX)?);
         for early in outgoing("early", self.early, self.early_count)? {
-            options = options.early_message(early.message(EARLY_BYTES_MAX)?);
+            let message = early.message(EARLY_BYTES_MAX)?;
+            if message.confirm || message.key.is_some() {
+                let problem = "early: FESTINA_CONFIRM and FESTINA_REPLACE are not for early messages";
+                return Err(Failure::invalid(problem));
+            }
+            options = options.early_message(message);
         }
         Ok(options)
     }

@@ -288,6 +288,13 @@ static void a_resumed_client_sends_with_its_first_packet(void)
     early.options = &on_stream;
     options.early = &early;
     options.early_count = 1;
+    for (tries = 0; tries < 2; tries++) {
+        near = NULL;
+        on_stream.flags = tries == 0 ? FESTINA_CONFIRM : FESTINA_REPLACE;
+        EXPECT(festina_endpoint_connect_with(client, address, &options, 60000, &near) == FESTINA_INVALID && near == NULL);
+        EXPECT(strcmp(festina_last_error(), "early: FESTINA_CONFIRM and FESTINA_REPLACE are not for early messages") == 0);
+    }
+    on_stream.flags = 0;
     for (tries = 0; !resumed; tries++) {
         EXPECT(tries < 20);
         OK(festina_endpoint_connect_with(client, address, &options, 60000, &near));
