@@ -256,6 +256,7 @@ async def test_mistakes_are_reported() -> None:
         (lambda: festina.Identity.from_pem(b"no PEM"), "private key"),
         (lambda: festina.Trust.roots("no PEM"), "certificate"),
         (lambda: festina.Trust.fingerprints("abc"), "64 hexadecimal digits"),
+        (lambda: festina.Trust.fingerprints(), "64 hexadecimal digits"),
         (lambda: festina.Config.plain(identity=IDENTITY), "plain SCTP"),  # type: ignore[call-arg]
     ):
         with pytest.raises(festina.InvalidError, match=text):

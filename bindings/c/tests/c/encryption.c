@@ -39,6 +39,25 @@ static festina_endpoint *bound(festina_config *config)
     return endpoint;
 }
 
+/* Settings of a client with this trust, which is freed. */
+static festina_config *trusting(festina_trust *trust)
+{
+    festina_config *config;
+    OK(festina_config_new(NULL, &config));
+    OK(festina_config_set_server_trust(config, trust));
+    OK(festina_trust_free(trust));
+    return config;
+}
+
+/* Listens, and writes the endpoint's address. */
+static festina_listener *listening(festina_endpoint *endpoint, char address[64])
+{
+    festina_listener *listener;
+    OK(festina_endpoint_listen(endpoint, 0, &listener));
+    EXPECT(festina_endpoint_address(endpoint, address, 64) == strlen(address));
+    return listener;
+}
+
 static void closed(festina_endpoint *endpoint)
 {
     OK(festina_endpoint_close(endpoint, 20000));
@@ -86,8 +105,7 @@ static void both_sides_know_each_other(void)
     OK(festina_identity_free(same));
     OK(festina_trust_free(clients));
 
-    OK(festina_endpoint_listen(server, 0, &listener));
-    festina_endpoint_address(server, address, sizeof address);
+    listener = listening(server, address);
     OK(festina_endpoint_connect(client, address, 0, 20000, &near));
     OK(festina_listener_accept(listener, 20000, &far));
     exchange(near, far);
@@ -104,11 +122,9 @@ static void both_sides_know_each_other(void)
     /* A client without a certificate is refused. */
     near = NULL;
     closed(client);
-    OK(festina_config_new(NULL, &config));
-    OK(festina_config_set_alpn(config, "game/1"));
     OK(festina_trust_fingerprints(own_fingerprint, &clients));
-    OK(festina_config_set_server_trust(config, clients));
-    OK(festina_trust_free(clients));
+    config = trusting(clients);
+    OK(festina_config_set_alpn(config, "game/1"));
     client = bound(config);
     EXPECT(festina_endpoint_connect(client, address, 0, 20000, &near) == FESTINA_REFUSED && near == NULL);
     EXPECT(strstr(festina_last_error(), "a certificate is required") != NULL);
@@ -119,7 +135,6 @@ static void both_sides_know_each_other(void)
 
 static void another_key_is_refused(void)
 {
-    festina_config *config;
     festina_trust *trust;
     festina_endpoint *server = bound(settings(NULL)), *client;
     festina_listener *listener;
@@ -128,13 +143,9 @@ static void another_key_is_refused(void)
 
     snprintf(wrong, sizeof wrong, "sha256:%s", own_fingerprint);
     wrong[7] = wrong[7] == '0' ? '1' : '0';
-    OK(festina_config_new(NULL, &config));
     OK(festina_trust_fingerprints(wrong, &trust));
-    OK(festina_config_set_server_trust(config, trust));
-    OK(festina_trust_free(trust));
-    client = bound(config);
-    OK(festina_endpoint_listen(server, 0, &listener));
-    festina_endpoint_address(server, address, sizeof address);
+    client = bound(trusting(trust));
+    listener = listening(server, address);
     EXPECT(festina_endpoint_connect(client, address, 0, 20000, &none) == FESTINA_UNTRUSTED && none == NULL);
     EXPECT(strstr(festina_last_error(), "its certificate is not trusted: its fingerprint is not a trusted one") != NULL);
     festina_listener_free(listener);
@@ -159,12 +170,10 @@ static void plain_and_encrypted_endpoints_say_what_the_other_speaks(void)
     taken_apart(pair);
 
     plain = bound(config);
-    OK(festina_endpoint_listen(plain, 0, &listeners[0]));
-    OK(festina_endpoint_listen(encrypted, 0, &listeners[1]));
-    festina_endpoint_address(plain, address, sizeof address);
+    listeners[0] = listening(plain, address);
     EXPECT(festina_endpoint_connect(encrypted, address, 0, 20000, &none) == FESTINA_PROTOCOL);
     EXPECT(strstr(festina_last_error(), "SCTP without encryption") != NULL);
-    festina_endpoint_address(encrypted, address, sizeof address);
+    listeners[1] = listening(encrypted, address);
     EXPECT(festina_endpoint_connect(plain, address, 0, 20000, &none) == FESTINA_REFUSED);
     EXPECT(strstr(festina_last_error(), "speaks only encrypted associations") != NULL);
     EXPECT(none == NULL);
@@ -280,8 +289,7 @@ static void a_resumed_client_sends_with_its_first_packet(void)
 
     OK(festina_config_accept_early_messages(config));
     server = bound(config);
-    OK(festina_endpoint_listen(server, 0, &listener));
-    festina_endpoint_address(server, address, sizeof address);
+    listener = listening(server, address);
     on_stream.stream = 3;
     early.data = "early";
     early.length = 5;
@@ -334,21 +342,14 @@ static void roots_and_names(const char *root_path, const char *server_path)
     OK(festina_config_set_identity(config, identity));
     OK(festina_identity_free(identity));
     server = bound(config);
-    OK(festina_endpoint_listen(server, 0, &listener));
-    festina_endpoint_address(server, address, sizeof address);
+    listener = listening(server, address);
 
     /* The roots of the operating system are the default. */
     OK(festina_endpoint_bind("127.0.0.1:0", NULL, &clients[0]));
-    OK(festina_config_new(NULL, &config));
     OK(festina_trust_platform_roots(&trust));
-    OK(festina_config_set_server_trust(config, trust));
-    OK(festina_trust_free(trust));
-    clients[1] = bound(config);
-    OK(festina_config_new(NULL, &config));
+    clients[1] = bound(trusting(trust));
     OK(festina_trust_roots_from_pem(contents(root_path), &trust));
-    OK(festina_config_set_server_trust(config, trust));
-    OK(festina_trust_free(trust));
-    clients[2] = bound(config);
+    clients[2] = bound(trusting(trust));
     for (i = 0; i < 3; i++) {
         options.server_name = "server.test";
         OK(festina_endpoint_connect_with(clients[i], address, &options, 20000, &near));
