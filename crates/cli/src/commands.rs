@@ -97,10 +97,10 @@ pub(crate) struct RecoveryArgs {
     /// Maximum time that a message waits in the send buffer before its first transmission, for instance 50ms; unlimited without it
     #[arg(long, alias = "target", value_name = "TIME", value_parser = args::positive_duration)]
     send_delay: Option<Duration>,
-    /// Maximum size of packets sent, without IP and UDP headers, for paths with a smaller or larger MTU: 384 to 65480 bytes
-    #[arg(long, value_name = "SIZE", default_value = "1232")]
-    #[arg(value_parser = args::size(PACKET_BYTES_MIN..=PACKET_BYTES_MAX))]
-    packet_size: usize,
+    /// Maximum size of packets sent, without IP and UDP headers, for paths with a smaller or larger MTU: 384 to 65480 bytes, by default what fits into 1280 with these
+    /// headers
+    #[arg(long, value_name = "SIZE", value_parser = args::size(PACKET_BYTES_MIN..=PACKET_BYTES_MAX))]
+    packet_size: Option<usize>,
 }
 
 fn congestion_help() -> String {
@@ -115,7 +115,10 @@ impl RecoveryArgs {
         let congestion = self.congestion.unwrap_or(config.congestion());
         let config =
             config.with_congestion(congestion).with_send_delay(self.send_delay).with_peer_timeout(PEER_TIMEOUT);
-        config.with_packet_bytes_max(self.packet_size)
+        match self.packet_size {
+            Some(bytes) => config.with_packet_bytes_max(bytes),
+            None => config,
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! The user's key, the peers that the user has met, and the flags that replace them. Encryption is the default of all commands.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use festina::security::{
-    Acquaintance, ChangedKey, Fingerprint, Identity, KnownPeers, Security, SecurityFailure, Trust,
+    Acquaintance, ChangedKey, Fingerprint, Identity, KnownPeers, Security, SecurityFailure, StoredError, Trust,
 };
 use festina::{Association, Config, ConnectError, ConnectOptions};
 
@@ -15,8 +15,6 @@ use crate::usage::UsageError;
 
 /// The name in the certificate. Peers know it by its fingerprint.
 const NAME: &str = "festina";
-/// Longest PEM file that is read.
-const PEM_BYTES_MAX: u64 = 1 << 20;
 
 /// Whether associations are encrypted, and the own key.
 #[derive(Clone, Debug, Args)]
@@ -86,11 +84,7 @@ impl IdentityArgs {
 
     fn read(&self) -> Result<Identity> {
         match (&self.cert, &self.key) {
-            (Some(cert), Some(key)) => {
-                let (chain, private) = (read_pem(cert)?, read_pem(key)?);
-                let cannot = || format!("cannot use {} with {}", cert.display(), key.display());
-                Identity::from_pem(&chain, &private).with_context(cannot)
-            }
+            (Some(cert), Some(key)) => Ok(Identity::from_pem_files(cert, key)?),
             _ => own_identity()
                 .context("there is no key: give one with --cert and --key, or speak plain SCTP with --plain"),
         }
@@ -101,7 +95,7 @@ impl AdmissionArgs {
     /// The settings of a server for the clients that are admitted, and its fingerprint if it encrypts.
     pub(crate) fn of_server(&self, config: Config) -> Result<(Config, Option<Fingerprint>)> {
         let clients = match &self.allow_ca {
-            Some(path) => Some(roots(path)?),
+            Some(path) => Some(Trust::roots_from_file(path)?),
             None if self.identity.plain || self.allow_any => None,
             None if self.allow.is_empty() => return Err(UsageError::new(NO_CLIENTS).into()),
             None => Some(self.allowed()),
@@ -111,14 +105,8 @@ impl AdmissionArgs {
 
     /// Trusts the named clients and reports others.
     fn allowed(&self) -> Trust {
-        let allowed = self.allow.clone();
-        let refusals = festina_syslog::keys::Refusals::default();
-        Trust::deciding(move |seen| {
-            let is_allowed = allowed.contains(seen);
-            if !is_allowed && refusals.is_due(seen) {
-                output::complain(&format!("a client is refused; to admit it, add --allow sha256:{seen}"));
-            }
-            is_allowed
+        Trust::fingerprints_reporting(self.allow.iter().copied(), |seen| {
+            output::complain(&format!("a client is refused; to admit it, add --allow sha256:{seen}"));
         })
     }
 }
@@ -139,7 +127,7 @@ impl ServerTrustArgs {
             return Ok(Client { config, options, name, trust: ServerTrust::Plain, own: None });
         }
         let (trust, server_trust) = match (&self.ca, self.fingerprint) {
-            (Some(path), _) => (roots(path)?, ServerTrust::Authorities),
+            (Some(path), _) => (Trust::roots_from_file(path)?, ServerTrust::Authorities),
             (None, Some(fingerprint)) => {
                 let server = Acquaintance::pinned(&name, fingerprint);
                 (server.trust(), ServerTrust::Pinned(server))
@@ -154,9 +142,11 @@ impl ServerTrustArgs {
             (Some(_), Some(name)) => options.server_name(name.as_str()),
             (Some(_), None) => options.server_name(server.host()),
         };
-        // Few servers ask for it, and where no folder for keys exists, the others are still reached.
-        let is_needed = self.identity.cert.is_some() || folder().is_ok();
-        let identity = is_needed.then(|| self.identity.read()).transpose()?;
+        // Few servers ask for it, and where no key can be stored, the others are still reached.
+        let identity = match self.identity.read() {
+            Err(error) if self.identity.cert.is_none() && is_without_storage(&error) => None,
+            read => Some(read?),
+        };
         let own = identity.as_ref().map(Identity::fingerprint);
         let security = Security::new().with_server_trust(trust);
         let security = match identity {
@@ -200,43 +190,56 @@ impl Client {
             return Ok(());
         };
         let fingerprint = peer.fingerprint();
-        let met = server.met(fingerprint).inspect_err(|_| association.abort("the key is not the known one"));
-        if met? {
-            let (name, file) = (&self.name, known_peers()?);
-            let file = file.path().display();
-            output::notice(&format!("met {name} for the first time: sha256:{fingerprint}, remembered in {file}"));
+        let new = format!("met {} for the first time: sha256:{fingerprint}", self.name);
+        match server.met(fingerprint) {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                output::notice(&format!("{new}, remembered in {}", known_peers()?.path().display()));
+                Ok(())
+            }
+            Err(StoredError::Changed(changed)) => {
+                association.abort("the key is not the known one");
+                Err(self.explain_change(&changed))
+            }
+            Err(error) => {
+                output::complain(&format!("{new}, not remembered: {error}"));
+                Ok(())
+            }
         }
-        Ok(())
+    }
+
+    fn explain_change(&self, changed: &ChangedKey) -> anyhow::Error {
+        anyhow!("{changed}. If you know why it has changed: festina key --forget {}", self.name)
     }
 
     /// Explains why there is no association, and says what to do.
     pub(crate) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
-        match &self.trust {
-            ServerTrust::FirstUse(server) => {
-                if let Some(changed) = server.changed() {
-                    return anyhow!("{changed}. If you know why it has changed: festina key --forget {}", self.name);
-                }
-            }
-            ServerTrust::Pinned(server) => {
-                if let Some(ChangedKey { name, known, seen, .. }) = server.changed() {
-                    return anyhow!("{name} has the key sha256:{seen}, not sha256:{known} as --fingerprint says");
-                }
-            }
-            // The reason in the ABORT of an encrypted endpoint.
-            ServerTrust::Plain if error.to_string().contains("speaks only encrypted associations") => {
-                return anyhow!("{error}; leave out --plain");
-            }
-            ServerTrust::Plain | ServerTrust::Authorities => {}
+        // The reason in the ABORT of an encrypted endpoint.
+        if matches!(self.trust, ServerTrust::Plain) && error.to_string().contains("speaks only encrypted associations")
+        {
+            return anyhow!("{error}; leave out --plain");
         }
         let Some(ConnectError::Security { failure, .. }) = error.downcast_ref() else { return error };
         match (failure, &self.trust, self.own) {
-            (SecurityFailure::Alert { code: 42..=49 | 51 | 116, .. }, _, Some(own)) => {
+            (SecurityFailure::Untrusted(_), ServerTrust::FirstUse(server), _) => match server.changed() {
+                Some(changed) => self.explain_change(&changed),
+                None => error,
+            },
+            (SecurityFailure::Untrusted(_), ServerTrust::Pinned(server), _) => match server.changed() {
+                Some(ChangedKey { name, known, seen, .. }) => {
+                    anyhow!("{name} has the key sha256:{seen}, not sha256:{known} as --fingerprint says")
+                }
+                None => error,
+            },
+            (failure, _, Some(own)) if failure.is_refused_certificate() => {
                 anyhow!("{error}: the server does not admit this key; there, add --allow sha256:{own}")
             }
-            (SecurityFailure::Alert { code: 116, .. }, _, None) => {
+            (failure, _, None) if failure.is_refused_certificate() => {
                 anyhow!("{error}: give a key with --cert and --key, or set HOME or XDG_CONFIG_HOME")
             }
-            (SecurityFailure::OtherProtocol(_), ..) => anyhow!("{error}; --plain speaks SCTP without encryption"),
+            (failure, ..) if failure.is_plain_sctp() => {
+                anyhow!("{error}; --plain speaks SCTP without encryption. Nothing authenticates this answer")
+            }
             _ => error,
         }
     }
@@ -249,25 +252,9 @@ pub(crate) fn show(fingerprint: Option<Fingerprint>) {
     }
 }
 
-/// Trusts the authorities in a file.
-fn roots(path: &Path) -> Result<Trust> {
-    Trust::roots_from_pem(&read_pem(path)?).with_context(|| format!("cannot use {}", path.display()))
-}
-
-/// Reads a PEM file of the user.
-pub(crate) fn read_pem(path: &Path) -> Result<Vec<u8>> {
-    use std::io::Read as _;
-    let cannot = || format!("cannot read {}", path.display());
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .with_context(cannot)?
-        .take(PEM_BYTES_MAX + 1)
-        .read_to_end(&mut bytes)
-        .with_context(cannot)?;
-    if bytes.len() as u64 > PEM_BYTES_MAX {
-        return Err(anyhow!("{} is longer than 1 MiB", path.display()));
-    }
-    Ok(bytes)
+/// Whether the own key is missing because there is no place for it.
+fn is_without_storage(error: &anyhow::Error) -> bool {
+    folder().is_err() || matches!(error.downcast_ref(), Some(StoredError::Write { .. }))
 }
 
 /// The folder of the user's key and known peers.

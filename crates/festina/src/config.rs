@@ -29,12 +29,20 @@ use crate::security::Security;
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Config(sctp::Config, Option<Arc<Security>>);
+pub struct Config(sctp::Config, Option<Arc<Security>>, Chosen);
+
+/// Settings whose default follows from the others and from the endpoint's address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Chosen {
+    peer_batches: Option<bool>,
+    packet_bytes_max: bool,
+}
 
 /// Two configurations with security settings are equal only if these are clones of each other.
 impl PartialEq for Config {
     fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0 && self.1.as_ref().map(Arc::as_ptr) == other.1.as_ref().map(Arc::as_ptr)
+        (&self.0, self.2) == (&other.0, other.2)
+            && self.1.as_ref().map(Arc::as_ptr) == other.1.as_ref().map(Arc::as_ptr)
     }
 }
 
@@ -43,14 +51,14 @@ static ENCRYPTED: LazyLock<Arc<Security>> = LazyLock::new(Arc::default);
 
 impl Default for Config {
     fn default() -> Self {
-        Self(sctp::Config::default(), Some(Arc::clone(&ENCRYPTED))).with_profile(Profile::Festina)
+        Self(sctp::Config::default(), Some(Arc::clone(&ENCRYPTED)), Chosen::default()).with_profile(Profile::Festina)
     }
 }
 
 impl Config {
     /// Returns the default settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated.
     pub fn plain() -> Self {
-        Self(sctp::Config::default(), None).with_profile(Profile::Festina)
+        Self(sctp::Config::default(), None, Chosen::default()).with_profile(Profile::Festina)
     }
 }
 
@@ -110,7 +118,16 @@ impl Config {
     #[doc(hidden)]
     #[must_use]
     pub fn into_core(self) -> sctp::Config {
-        self.0
+        let Self(mut core, security, chosen) = self;
+        // Encrypted peers know the extension, and others cannot read it.
+        let suits = security.is_some() && core.congestion == CongestionControl::Cubic;
+        core.sack.peer_batches = chosen.peer_batches.unwrap_or(suits);
+        core
+    }
+
+    /// Whether the packet size is the default.
+    pub(crate) fn has_default_packet_bytes_max(&self) -> bool {
+        !self.2.packet_bytes_max
     }
 
     /// Checks the range of every setting.
@@ -124,15 +141,13 @@ impl Config {
 
 /// Loss recovery and congestion control.
 impl Config {
-    /// Sets the mechanisms, the congestion controller, the peer timeout, ECN and batched acknowledgements as a loss-recovery profile has
-    /// them. Earlier calls that set one of these have no effect.
+    /// Sets the mechanisms, the congestion controller, the peer timeout and ECN as a loss-recovery profile has them. Earlier calls that set one of
+    /// these have no effect.
     pub fn with_profile(mut self, profile: Profile) -> Self {
         let sctp::Config { mechanisms, congestion, peer_timeout, .. } = sctp::Config::with_profile(profile);
         (self.0.mechanisms, self.0.congestion, self.0.peer_timeout) = (mechanisms, congestion, peer_timeout);
         // The core turns ECN off, since it cannot know whether its caller sees the IP header. This crate does.
         self.0.carrier.ecn = profile == Profile::Festina;
-        // Encrypted peers know the extension, and others cannot read it. CUBIC paces.
-        self.0.sack.peer_batches = profile == Profile::Festina && self.1.is_some();
         self
     }
 
@@ -246,6 +261,7 @@ impl Config {
     /// an IPv4 address takes the default as 1,252, which fits into as many bytes.
     pub fn with_packet_bytes_max(mut self, bytes: usize) -> Self {
         self.0.limits.packet_bytes_max = bytes;
+        self.2.packet_bytes_max = true;
         self
     }
 
@@ -380,9 +396,9 @@ impl Config {
 
     /// Sets whether the peer is asked to answer packets that it receives at the same instant with one acknowledgement for up to 16. A private
     /// extension, which only Festina knows. It saves CPU time of bulk transfers on fast paths, and needs a congestion controller that paces. On by
-    /// default on encrypted endpoints with the profile `festina`, off with [`plain`](Self::plain), which announces nothing private.
+    /// default on encrypted endpoints with CUBIC. Plain ones announce nothing private by default.
     pub fn with_sack_peer_batches(mut self, batches: bool) -> Self {
-        self.0.sack.peer_batches = batches;
+        self.2.peer_batches = Some(batches);
         self
     }
 
@@ -552,6 +568,16 @@ mod tests {
             .with_message_events(true);
         assert_eq!(config.clone().into_core(), changed_by_fields());
         assert_eq!(config.validate(), Ok(()));
+    }
+
+    #[test]
+    fn batched_acknowledgements_follow_encryption_and_the_controller_whatever_the_order_of_the_calls() {
+        let batches = |config: Config| config.into_core().sack.peer_batches;
+        assert!(batches(Config::default()) && batches(Config::plain().with_security(Security::new())));
+        assert!(!batches(Config::plain()) && !batches(Config::default().with_congestion(CongestionControl::Rfc9260)));
+        assert!(!batches(Config::default().with_profile(Profile::Rack)));
+        assert!(batches(Config::plain().with_sack_peer_batches(true)));
+        assert!(!batches(Config::default().with_sack_peer_batches(false)));
     }
 
     #[test]

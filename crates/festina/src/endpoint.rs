@@ -13,6 +13,7 @@ mod options;
 pub(crate) mod outbox;
 mod packets;
 mod pause;
+mod queue;
 pub(crate) mod refusals;
 mod requests;
 mod secure;
@@ -38,6 +39,7 @@ use self::driver::Driver;
 pub use self::lower::{Incoming, LowerLayer, MemoryNetwork, MemorySocket, Outgoing};
 pub use self::observe::SeenPacket;
 pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions, Request};
+pub(crate) use self::queue::Queue;
 pub use self::requests::PendingRequest;
 pub(crate) use self::shared::Shared;
 use self::socket::Socket;
@@ -183,6 +185,10 @@ impl Endpoint {
     }
 
     async fn shake_hands(&self, remote: SocketAddr, options: &ConnectOptions) -> Result<Association, ConnectError> {
+        if self.shared.lacks_platform_roots() {
+            // Not here, where associations may wait for this thread. `connect` reports the error.
+            let _read = tokio::task::spawn_blocking(crate::security::platform::roots).await;
+        }
         let association = self.shared.connect(remote, options)?;
         let begun = tokio::time::Instant::now();
         let result = match tokio::time::timeout(options.handshake_timeout, association.established()).await {

@@ -55,6 +55,9 @@ pub enum ListenError {
         "an encrypted endpoint needs an identity to listen (Security::with_identity); plain SCTP begins with Config::plain"
     )]
     NoIdentity,
+    /// Caller: the endpoint is plain, and the options are about requests or early messages.
+    #[error("requests and early messages need an encrypted endpoint")]
+    Plain,
     /// Caller: the endpoint was closed.
     #[error("the endpoint is closed")]
     EndpointClosed,

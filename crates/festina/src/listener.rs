@@ -4,12 +4,12 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
 use crate::association::Association;
-use crate::endpoint::{AcceptQueue, Endpoint, PendingRequest};
+use crate::endpoint::{AcceptQueue, Endpoint, PendingRequest, Queue};
 
 /// Accepts associations on one SCTP port of an endpoint. Also a [`Stream`] of them.
 ///
@@ -32,13 +32,13 @@ impl Listener {
     ///
     /// Dropping the future before it is ready loses no association.
     pub async fn accept(&self) -> Option<Association> {
-        let mut place = Place { queue: &self.queue, key: None };
-        poll_fn(|context| self.queue.poll_accept(context, &mut place.key)).await
+        let mut place = Place { queue: &self.queue.associations, key: None };
+        poll_fn(|context| place.queue.poll_pop(context, &mut place.key)).await
     }
 
     /// Returns the next association that a peer set up, if one is available. `None` in any other case, and after the endpoint was closed.
     pub fn try_accept(&self) -> Option<Association> {
-        self.queue.try_accept()
+        self.queue.associations.try_pop()
     }
 
     /// Waits for the next request of a client for an encrypted association, which waits for a decision:
@@ -57,16 +57,13 @@ impl Listener {
     /// # }
     /// ```
     pub async fn request(&self) -> Option<PendingRequest> {
-        let mut requests = self.requests();
-        poll_fn(|context| Pin::new(&mut requests).poll_next(context)).await
+        let mut place = Place { queue: &self.queue.requests, key: None };
+        poll_fn(|context| place.queue.poll_request(context, &mut place.key)).await
     }
 
     /// Returns the next request that waits for a decision, if one is available.
     pub fn try_request(&self) -> Option<PendingRequest> {
-        match Pin::new(&mut self.requests()).poll_next(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(request) => request,
-            Poll::Pending => None,
-        }
+        self.queue.requests.try_request()
     }
 
     /// Returns the requests that wait for a decision as a [`Stream`].
@@ -90,7 +87,7 @@ impl Stream for Listener {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Association>> {
         let this = &mut *self;
-        this.queue.poll_accept(context, &mut this.stream_key)
+        this.queue.associations.poll_pop(context, &mut this.stream_key)
     }
 }
 
@@ -131,13 +128,13 @@ impl Drop for Requests {
     }
 }
 
-/// The place of one `accept` among the waiters.
-struct Place<'a> {
-    queue: &'a AcceptQueue,
+/// The place of one `accept` or `request` among the waiters.
+struct Place<'a, T> {
+    queue: &'a Queue<T>,
     key: Option<u64>,
 }
 
-impl Drop for Place<'_> {
+impl<T> Drop for Place<'_, T> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
             self.queue.forget(key);

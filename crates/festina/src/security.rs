@@ -28,12 +28,13 @@
 
 mod failure;
 pub(crate) mod platform;
+mod reports;
 mod settings;
 mod stored;
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pem::{EncodeConfig, LineEnding, Pem};
 use rustls::CipherSuite;
@@ -41,7 +42,11 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::clock;
+use crate::endpoint::lock;
+
 pub use self::failure::{SecurityError, SecurityFailure};
+use self::reports::Reports;
 pub use self::settings::Security;
 pub(crate) use self::settings::TlsSettings;
 pub use self::stored::{Acquaintance, ChangedKey, KnownPeers, StoredError};
@@ -241,6 +246,23 @@ impl Trust {
     pub fn fingerprints(fingerprints: impl IntoIterator<Item = Fingerprint>) -> Self {
         let fingerprints: Vec<_> = fingerprints.into_iter().collect();
         Self::by_fingerprint(false, move |seen| fingerprints.contains(seen))
+    }
+
+    /// As [`fingerprints`](Self::fingerprints), and calls `report` with others, to tell an operator whom to add: at most once a second, and with the
+    /// same one at most once a minute, so that strangers cannot fill a log. It should be quick.
+    pub fn fingerprints_reporting(
+        fingerprints: impl IntoIterator<Item = Fingerprint>,
+        report: impl Fn(&Fingerprint) + Send + Sync + 'static,
+    ) -> Self {
+        let fingerprints: Vec<_> = fingerprints.into_iter().collect();
+        let reports = Mutex::new(Reports::default());
+        Self::by_fingerprint(false, move |seen| {
+            let is_trusted = fingerprints.contains(seen);
+            if !is_trusted && lock(&reports).is_due(seen, clock::now()) {
+                report(seen);
+            }
+            is_trusted
+        })
     }
 
     /// Trusts certificates for whose fingerprint `is_trusted` returns true, such as those of a list that changes, or unknown ones at their

@@ -64,7 +64,7 @@ impl Proofs {
         ConnectionId(id)
     }
 
-    /// An unpredictable nonce, which the peer has to return from a new address.
+    /// An unpredictable nonce for a new address, which the peer has to return.
     pub(crate) fn challenge(&self, counter: u64, local: ConnectionId) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.mac(Purpose::Challenge, &[&counter.to_be_bytes(), &local.0]);
         u64::from_be_bytes([a, b, c, d, e, f, g, h])

@@ -25,7 +25,6 @@ use crate::collector::{self, BrokerOutput, Collector, CollectorCounters, FileOut
 use crate::config::{CollectorConfig, Format, KafkaTopic, OutputConfig, OutputPlace};
 use crate::descriptors;
 use crate::disk::{Disk as _, RealDisk};
-use crate::keys::KeyError;
 use crate::relay::Notice;
 use crate::serve::{self, Pages};
 use crate::snapshot::CollectorSnapshot;
@@ -69,7 +68,7 @@ pub enum CollectorStartError {
     Tls(#[from] TlsError),
     /// The own key, or the certificates of relays, cannot be used.
     #[error(transparent)]
-    Key(#[from] KeyError),
+    Key(#[from] festina::security::StoredError),
     /// This program was built without Kafka.
     #[error("{0}")]
     Kafka(String),

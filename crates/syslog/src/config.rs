@@ -20,7 +20,7 @@ use thiserror::Error;
 use toml::Spanned;
 
 use crate::framing::Framing;
-use crate::keys::{Collectors, KeyError, Protection};
+use crate::keys::{Collectors, Protection};
 use crate::line::Severity;
 use crate::policy::{Matcher, PRIORITIES, Policy, Treatment};
 use crate::tls::{Identity, TlsError, TlsServer};
@@ -240,7 +240,7 @@ pub enum CheckError {
     Tls(#[from] TlsError),
     /// A key or certificate for the associations between relay and collector.
     #[error(transparent)]
-    Key(#[from] KeyError),
+    Key(#[from] festina::security::StoredError),
     /// A port that programs could not find.
     #[error("{key} = \"{address}\": port 0 changes at each start; choose a port")]
     NoPort {

@@ -221,6 +221,11 @@ impl<D: Disk> Positions<D> {
         handle
     }
 
+    /// Whether entries wait for a sync that has not begun.
+    pub(crate) fn is_unsynced(&self) -> bool {
+        self.unsynced
+    }
+
     /// Syncs the written entries now. If that fails twice, the entries of the last sync count after a power cut.
     pub(crate) fn sync(&mut self) {
         if let Some(mut file) = self.begin_sync() {

@@ -32,7 +32,6 @@ use crate::clock;
 use crate::config::{InputKind, RelayConfig};
 use crate::descriptors;
 use crate::disk::RealDisk;
-use crate::keys::KeyError;
 use crate::policy::Policy;
 use crate::positions::{self, Positions};
 use crate::sender::{Sender, SenderLimits, renew_identity};
@@ -84,7 +83,7 @@ pub enum RelayStartError {
     Socket(#[from] BindError),
     /// The own key, or the certificates of collectors, cannot be used.
     #[error(transparent)]
-    Key(#[from] KeyError),
+    Key(#[from] festina::security::StoredError),
     /// The system provides no random numbers.
     #[error("the system provides no random numbers")]
     Random,

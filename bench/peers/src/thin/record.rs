@@ -167,11 +167,12 @@ pub fn from_csv(text: &str) -> Result<Vec<Record>, String> {
 /// The scale of the records.
 pub fn check_scale(records: &[Record], scale: Scale) -> Result<(), String> {
     for (is_first, messages) in [(false, scale.connections * scale.messages), (true, scale.first_messages)] {
-        let of_task = records.iter().filter(|record| record.task.interval.is_none() == is_first);
-        let most = of_task.map(|record| record.messages).max();
-        if let Some(most) = most.filter(|&most| most != messages) {
+        let of_task = |record: &&Record| record.task.interval.is_none() == is_first;
+        let complete = |record: &&Record| record.failures.is_empty() && record.messages != messages;
+        if let Some(other) = records.iter().filter(of_task).find(complete) {
             return Err(format!(
-                "the file's rows are of {most} messages, not of {messages}: measure all of them, or none"
+                "the file has rows of {} messages, not of {messages}: measure all of them, or none",
+                other.messages
             ));
         }
     }
@@ -253,5 +254,8 @@ mod tests {
         assert_eq!(check_scale(&old, scale), Ok(()));
         assert!(check_scale(&old, Scale { messages: 11, ..scale }).is_err_and(|error| error.contains("20 messages")));
         assert!(check_scale(&old, Scale { first_messages: 20, ..scale }).is_err());
+        // A smaller scale does not hide behind a larger one.
+        let mixed = [record(interval, 20, ""), record(interval, 10, "")];
+        assert!(check_scale(&mixed, scale).is_err_and(|error| error.contains("10 messages")));
     }
 }

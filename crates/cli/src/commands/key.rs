@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use festina::security::Fingerprint;
 
@@ -41,9 +41,7 @@ pub(crate) fn run(arguments: &KeyArgs) -> Result<()> {
         return Ok(());
     }
     let fingerprint = match &arguments.of {
-        Some(path) => {
-            Fingerprint::of_pem(&keys::read_pem(path)?).with_context(|| format!("cannot use {}", path.display()))?
-        }
+        Some(path) => Fingerprint::of_file(path)?,
         None => keys::own_identity()?.fingerprint(),
     };
     output::print(&format!("sha256:{fingerprint}"))

@@ -1,15 +1,15 @@
 //! Associations that peers set up, on their way to the application.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
 use festina_sctp as sctp;
 
+use super::ListenOptions;
+use super::queue::Queue;
 use super::requests::RequestQueue;
-use super::{ListenOptions, lock};
-use crate::association::{Association, Waiters};
+use crate::association::Association;
 use crate::error::ListenError;
 
 /// The ports listened on: the core's stateless part and the queues.
@@ -37,8 +37,8 @@ impl Accepting {
             return Err(ListenError::PortInUse(port));
         }
         self.core.listen(port);
-        let (associations_max, requests) = (self.queue_max, RequestQueue::new(self.queue_max));
-        let queue = Arc::new(AcceptQueue { associations_max, options, requests, state: Mutex::default() });
+        let (associations, requests) = (Queue::new(self.queue_max), RequestQueue::new(self.queue_max));
+        let queue = Arc::new(AcceptQueue { options, associations, requests });
         self.queues.insert(port, queue.clone());
         Ok(queue)
     }
@@ -73,79 +73,21 @@ impl fmt::Debug for Accepting {
     }
 }
 
-/// Associations that wait to be accepted on one port.
+/// What comes for the listener of one port.
 #[derive(Debug)]
 pub(crate) struct AcceptQueue {
-    associations_max: usize,
     /// The options of the listener.
     pub(super) options: ListenOptions,
+    /// Associations that wait to be accepted. One that comes after the end is dropped, and thereby shut down.
+    pub(crate) associations: Queue<Association>,
     /// Requests that wait for a decision, if the options say so.
     pub(crate) requests: RequestQueue,
-    state: Mutex<QueueState>,
-}
-
-#[derive(Debug, Default)]
-struct QueueState {
-    associations: VecDeque<Association>,
-    waiters: Waiters,
-    waiter_keys: u64,
-    closed: bool,
 }
 
 impl AcceptQueue {
-    pub(crate) fn is_full(&self) -> bool {
-        lock(&self.state).associations.len() >= self.associations_max
-    }
-
-    /// Adds an association; after the end it is dropped, and thereby shut down.
-    pub(crate) fn push(&self, association: Association) {
-        let mut state = lock(&self.state);
-        if !state.closed {
-            state.associations.push_back(association);
-            let waiters = state.waiters.take();
-            drop(state);
-            waiters.wake();
-        }
-    }
-
-    /// The next association if one waits.
-    pub(crate) fn try_accept(&self) -> Option<Association> {
-        lock(&self.state).associations.pop_front()
-    }
-
-    /// The next association; `None` after the end.
-    pub(crate) fn poll_accept(&self, context: &mut Context<'_>, key: &mut Option<u64>) -> Poll<Option<Association>> {
-        let mut state = lock(&self.state);
-        if let Some(association) = state.associations.pop_front() {
-            return Poll::Ready(Some(association));
-        }
-        if state.closed {
-            return Poll::Ready(None);
-        }
-        let key = *key.get_or_insert_with(|| {
-            state.waiter_keys += 1;
-            state.waiter_keys
-        });
-        let replaced = state.waiters.register(key, context.waker());
-        drop(state);
-        drop(replaced);
-        Poll::Pending
-    }
-
-    /// Removes a waiter.
-    pub(crate) fn forget(&self, key: u64) {
-        let removed = lock(&self.state).waiters.remove(key);
-        drop(removed);
-    }
-
-    /// Closes the queue: drops unaccepted associations and wakes all waiters.
+    /// Drops unaccepted associations, refuses undecided requests, and wakes all waiters. Called without a lock.
     pub(crate) fn close(&self) {
-        let mut state = lock(&self.state);
-        state.closed = true;
-        let (associations, waiters) = (std::mem::take(&mut state.associations), state.waiters.take());
-        drop(state);
-        waiters.wake();
-        self.requests.close();
-        drop(associations);
+        drop(self.associations.close());
+        self.requests.refuse_all();
     }
 }

@@ -321,7 +321,12 @@ impl HalfOpen {
                 alpn: hello.alpn.clone(),
                 is_address_proved: hello.is_address_proved,
             });
-            match held.unwrap_or_else(|| shared.judge(&request, port)) {
+            let verdict = match held {
+                None => shared.judge(&request, port),
+                Some(Verdict::Admit) => shared.judge_accepted(&request, port),
+                Some(verdict) => verdict,
+            };
+            match verdict {
                 Verdict::Admit => {
                     self.request = Some((request, port));
                     self.association.admit(now);

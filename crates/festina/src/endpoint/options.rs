@@ -74,7 +74,7 @@ impl ConnectOptions {
     }
 }
 
-/// Encrypted associations. Plain ones ignore these.
+/// Encrypted associations. A plain endpoint ignores the server's name, and refuses tokens and early messages.
 impl ConnectOptions {
     /// The name that the server's certificate must have: a host name or an IP address. The default is the host that
     /// [`Endpoint::connect_to`](crate::Endpoint::connect_to) was given, or else the IP address. Where fingerprints are trusted, names are not checked.
@@ -96,6 +96,11 @@ impl ConnectOptions {
     pub fn early_message(mut self, message: impl Into<Message>) -> Self {
         self.early.push(message.into());
         self
+    }
+
+    /// Whether plain associations lack something that these options ask for. (The name of a server is also set by `connect_to`.)
+    pub(super) fn needs_encryption(&self) -> bool {
+        !self.token.is_empty() || !self.early.is_empty()
     }
 
     /// The server's name, unless the options name one.
@@ -220,6 +225,11 @@ impl ListenOptions {
             Answer::Accept => self.judge.as_ref().map_or(Answer::Accept, |decide| decide(request)),
             other => other,
         }
+    }
+
+    /// Whether plain associations lack something that these options ask for.
+    pub(super) fn needs_encryption(&self) -> bool {
+        self.judge.is_some() || self.holds || self.early.is_some()
     }
 
     /// Hands an early message to the handler, or returns it if there is none.

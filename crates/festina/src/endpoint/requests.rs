@@ -1,18 +1,17 @@
 //! Requests of clients that wait for the application's decision.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use festina_secure::REFUSED;
 use festina_secure::wire::ConnectionId;
+use festina_secure::{NO_SUCH_PORT, REFUSED};
 
 use super::lock;
 use super::options::Request;
+use super::queue::Queue;
 use super::secure::Verdict;
 use super::shared::Shared;
-use crate::association::Waiters;
 
 /// A client's request for an encrypted association that waits for a decision: see [`ListenOptions::hold_requests`](crate::ListenOptions::hold_requests).
 ///
@@ -21,7 +20,7 @@ pub struct PendingRequest(Arc<Held>);
 
 /// A request, shared by its half-open handshake and the application.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(crate) struct Held {
     id: ConnectionId,
     request: Request,
     verdict: Mutex<Verdict>,
@@ -76,41 +75,30 @@ impl fmt::Debug for PendingRequest {
 }
 
 /// Requests that the application has not taken yet. Handshakes that end meanwhile take their requests with them.
-#[derive(Debug)]
-pub(crate) struct RequestQueue {
-    requests_max: usize,
-    state: Mutex<QueueState>,
-}
-
-#[derive(Debug, Default)]
-struct QueueState {
-    requests: VecDeque<Weak<Held>>,
-    waiters: Waiters,
-    waiter_keys: u64,
-    closed: bool,
-}
+pub(crate) type RequestQueue = Queue<Weak<Held>>;
 
 impl RequestQueue {
-    pub(super) fn new(requests_max: usize) -> Self {
-        Self { requests_max, state: Mutex::default() }
-    }
-
     /// Adds a request, unless the queue is full or closed.
     pub(super) fn hold(&self, id: ConnectionId, request: Request, shared: &Arc<Shared>) -> Option<Arc<Held>> {
-        let mut state = lock(&self.state);
-        if state.requests.len() >= self.requests_max {
-            state.requests.retain(|held| held.strong_count() > 0);
+        if self.is_full() {
+            self.retain(|held| held.strong_count() > 0);
         }
-        if state.closed || state.requests.len() >= self.requests_max {
+        if self.is_full() {
             return None;
         }
         let held = Held { id, request, verdict: Mutex::new(Verdict::Hold), shared: Arc::downgrade(shared) };
         let held = Arc::new(held);
-        state.requests.push_back(Arc::downgrade(&held));
-        let waiters = state.waiters.take();
-        drop(state);
-        waiters.wake();
-        Some(held)
+        self.push(Arc::downgrade(&held)).then_some(held)
+    }
+
+    /// Ends: waiting clients learn that nothing listens.
+    pub(super) fn refuse_all(&self) {
+        self.close().iter().filter_map(Weak::upgrade).for_each(|held| held.decide(Verdict::Refuse(NO_SUCH_PORT)));
+    }
+
+    /// The next request if one waits.
+    pub(crate) fn try_request(&self) -> Option<PendingRequest> {
+        std::iter::from_fn(|| self.try_pop()).find_map(|held| held.upgrade()).map(PendingRequest)
     }
 
     /// The next request; `None` after the end.
@@ -119,37 +107,12 @@ impl RequestQueue {
         context: &mut Context<'_>,
         key: &mut Option<u64>,
     ) -> Poll<Option<PendingRequest>> {
-        let mut state = lock(&self.state);
-        while let Some(held) = state.requests.pop_front() {
-            if let Some(held) = held.upgrade() {
-                return Poll::Ready(Some(PendingRequest(held)));
+        loop {
+            match ready!(self.poll_pop(context, key)).map(|held| held.upgrade()) {
+                Some(None) => {}
+                Some(Some(held)) => return Poll::Ready(Some(PendingRequest(held))),
+                None => return Poll::Ready(None),
             }
         }
-        if state.closed {
-            return Poll::Ready(None);
-        }
-        let key = *key.get_or_insert_with(|| {
-            state.waiter_keys += 1;
-            state.waiter_keys
-        });
-        let replaced = state.waiters.register(key, context.waker());
-        drop(state);
-        drop(replaced);
-        Poll::Pending
-    }
-
-    /// Removes a waiter.
-    pub(crate) fn forget(&self, key: u64) {
-        let removed = lock(&self.state).waiters.remove(key);
-        drop(removed);
-    }
-
-    /// Wakes all waiters, and takes no more requests.
-    pub(super) fn close(&self) {
-        let mut state = lock(&self.state);
-        state.closed = true;
-        let waiters = state.waiters.take();
-        drop(state);
-        waiters.wake();
     }
 }

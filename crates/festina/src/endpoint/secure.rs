@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use festina_sctp::{self as sctp, Message, PathKnowledge, Ports};
+use festina_secure::parameters::TOKEN_BYTES_MAX;
 use festina_secure::wire::{ConnectionId, destination_id, destination_id_of_any_version};
 use festina_secure::{
     Connect, FULL, HalfOpenLimits, HandshakeError, Listener, NO_SUCH_PORT, OVERHEAD_BYTES, REFUSED, SecureAssociation,
@@ -13,6 +14,7 @@ use festina_units::{Duration, Instant};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
+use super::accept::AcceptQueue;
 use super::demux::{Key, Side};
 use super::options::{Answer, ConnectOptions, Request};
 use super::requests::Held;
@@ -25,10 +27,8 @@ use crate::security::{SecurityError, SecurityFailure, TlsSettings, platform};
 
 /// The smallest packet limit of the core.
 const PACKET_BYTES_MIN: usize = 384;
-/// The default packet limit: what fits into 1,280 bytes, the minimum MTU of IPv6, with its header and that of UDP.
-const DEFAULT_BYTES_MAX: usize = 1_232;
-/// The same with the header of IPv4.
-const DEFAULT_BYTES_MAX_IPV4: usize = 1_252;
+/// The difference between the headers of IPv6 and IPv4.
+const IPV4_SPARES_BYTES: usize = 20;
 
 /// The TLS settings of an encrypted endpoint.
 #[derive(Debug)]
@@ -56,15 +56,15 @@ pub(super) enum Verdict {
 
 /// The settings of the core for an endpoint at this address: room is left for the overhead of protected packets.
 pub(super) fn core_config(config: Config, local: SocketAddr) -> sctp::Config {
-    let is_encrypted = config.security().is_some();
+    if config.security().is_none() {
+        return config.into_core();
+    }
+    // All peers have IPv4 addresses, whose header is shorter: a message of 1,200 bytes still fits into one packet by default.
+    let spares = if config.has_default_packet_bytes_max() && local.is_ipv4() { IPV4_SPARES_BYTES } else { 0 };
     let mut core = config.into_core();
-    let bytes_max = match core.limits.packet_bytes_max {
-        // All peers have IPv4 addresses, whose header is shorter: a message of 1,200 bytes still fits into one packet.
-        DEFAULT_BYTES_MAX if local.is_ipv4() => DEFAULT_BYTES_MAX_IPV4,
-        bytes => bytes,
-    };
-    if is_encrypted && bytes_max >= PACKET_BYTES_MIN {
-        core.limits.packet_bytes_max = (bytes_max - OVERHEAD_BYTES).max(PACKET_BYTES_MIN);
+    let bytes_max = core.limits.packet_bytes_max;
+    if bytes_max >= PACKET_BYTES_MIN {
+        core.limits.packet_bytes_max = (bytes_max + spares - OVERHEAD_BYTES).max(PACKET_BYTES_MIN);
     }
     core
 }
@@ -79,6 +79,11 @@ impl SecureSide {
         let listener = listener.transpose().map_err(|error| SecurityError::Settings(error.to_string()))?;
         let can_listen = listener.is_some();
         Ok(Self { client, needs_platform_roots, listener: Mutex::new(listener), can_listen, decided: Mutex::default() })
+    }
+
+    /// Whether the next [`connect`](Self::connect) reads the roots of the operating system.
+    pub(super) fn lacks_platform_roots(&self) -> bool {
+        self.needs_platform_roots && !platform::are_read()
     }
 
     pub(super) fn can_listen(&self) -> bool {
@@ -102,8 +107,13 @@ impl SecureSide {
         let tls =
             self.client.as_ref().ok_or_else(|| unusable("the settings of rustls have none for a client".to_owned()))?;
         if self.needs_platform_roots {
-            // In the caller's thread, so that no handshake has to wait for the files.
             platform::roots().map_err(unusable)?;
+        }
+        if options.token.len() > TOKEN_BYTES_MAX {
+            return Err(unusable(format!(
+                "the token has {} bytes, but at most {TOKEN_BYTES_MAX} are allowed",
+                options.token.len()
+            )));
         }
         let server_name = match &options.server_name {
             Some(name) => ServerName::try_from(name.clone())
@@ -142,6 +152,11 @@ pub(super) fn connect_error(
 }
 
 impl Shared {
+    /// Whether the next connection reads the roots of the operating system.
+    pub(super) fn lacks_platform_roots(&self) -> bool {
+        self.secure.as_ref().is_some_and(|secure| secure.lacks_platform_roots())
+    }
+
     /// Whether the endpoint encrypts all its associations.
     pub(super) fn is_encrypted(&self) -> bool {
         self.secure.is_some()
@@ -160,25 +175,38 @@ impl Shared {
 
     /// Decides on a client's request for an SCTP port. The application's code runs without any lock.
     pub(super) fn judge(&self, request: &Request, port: u16) -> Verdict {
+        let queue = match self.queue_with_room(request.remote.ip(), port) {
+            Ok(queue) => queue,
+            Err(verdict) => return verdict,
+        };
+        match queue.options.answer_request(request) {
+            Answer::Accept if queue.options.holds() => Verdict::Hold,
+            Answer::Accept => Verdict::Admit,
+            Answer::Refuse => Verdict::Refuse(REFUSED),
+            Answer::Ignore => Verdict::Ignore,
+        }
+    }
+
+    /// Decides on a request that the application has accepted: the limits may have been reached while it waited.
+    pub(super) fn judge_accepted(&self, request: &Request, port: u16) -> Verdict {
+        self.queue_with_room(request.remote.ip(), port).map_or_else(|verdict| verdict, |_| Verdict::Admit)
+    }
+
+    fn queue_with_room(&self, peer: IpAddr, port: u16) -> Result<Arc<AcceptQueue>, Verdict> {
         let queue = lock(&self.accepting).queue(port).cloned();
-        let Some(queue) = queue else { return Verdict::Refuse(NO_SUCH_PORT) };
-        if queue.is_full() {
+        let queue = queue.ok_or(Verdict::Refuse(NO_SUCH_PORT))?;
+        if queue.associations.is_full() {
             warn_of(
                 &self.counters.accept_queue_overflows,
                 "the accept queue is full: a handshake is left to be repeated",
             );
-            return Verdict::Ignore;
+            return Err(Verdict::Ignore);
         }
-        match queue.options.answer_request(request) {
-            Answer::Accept => {}
-            Answer::Refuse => return Verdict::Refuse(REFUSED),
-            Answer::Ignore => return Verdict::Ignore,
-        }
-        if !lock(&self.demux).admits(request.remote.ip()) {
+        if !lock(&self.demux).admits(peer) {
             warn_of(&self.counters.associations_refused, "too many associations: a peer is refused");
-            return Verdict::Refuse(FULL);
+            return Err(Verdict::Refuse(FULL));
         }
-        if queue.options.holds() { Verdict::Hold } else { Verdict::Admit }
+        Ok(queue)
     }
 
     /// Leaves a request to the application. `None` if too many wait.
@@ -227,7 +255,7 @@ impl Shared {
             Ok(()) => {
                 let association = Association::new(inner);
                 association.inner().start(None);
-                queue.push(association);
+                queue.associations.push(association);
             }
             Err(_) => inner.abort(b"there is no room for another association"),
         }

@@ -28,7 +28,7 @@ use crate::association::{Association, Core, Inner};
 use crate::clock;
 use crate::config::Config;
 use crate::error::{BindError, ConnectError, ListenError};
-use crate::security::Security;
+use crate::security::{Security, SecurityFailure};
 
 /// Local SCTP ports that [`Shared::connect`] chooses from.
 const FIRST_EPHEMERAL_PORT: u16 = 32_768;
@@ -153,6 +153,10 @@ impl Shared {
         if self.secure.as_ref().is_some_and(|secure| !secure.can_listen()) {
             return Err(ListenError::NoIdentity);
         }
+        // A plain association would be accepted unasked.
+        if self.secure.is_none() && options.needs_encryption() {
+            return Err(ListenError::Plain);
+        }
         lock(&self.accepting).listen(port, options)
     }
 
@@ -178,6 +182,10 @@ impl Shared {
         }
         let address =
             self.socket.peer_address(remote).map_err(|problem| ConnectError::BadAddress { remote, problem })?;
+        if self.secure.is_none() && options.needs_encryption() {
+            let problem = "a token and early messages need an encrypted endpoint";
+            return Err(ConnectError::Security { remote, failure: SecurityFailure::Settings(problem.to_owned()) });
+        }
         if options.peer_port == 0 || options.local_port == Some(0) {
             return Err(ConnectError::BadAddress { remote, problem: "SCTP port 0 names no port" });
         }
@@ -300,7 +308,7 @@ impl Shared {
         };
         let asks = matches!(Packet::first_chunk_type(packet), Some(chunk_type::INIT | chunk_type::COOKIE_ECHO));
         let queue = lock(&self.accepting).queue(header.destination_port).cloned();
-        if asks && queue.as_ref().is_some_and(|queue| queue.is_full()) {
+        if asks && queue.as_ref().is_some_and(|queue| queue.associations.is_full()) {
             warn_of(
                 &self.counters.accept_queue_overflows,
                 "the accept queue is full: a handshake is left to be repeated",
@@ -347,7 +355,7 @@ impl Shared {
         if inserted.is_ok() {
             let association = Association::new(inner);
             association.inner().start(None);
-            queue.push(association);
+            queue.associations.push(association);
         }
     }
 

@@ -60,7 +60,20 @@ impl SecurityError {
     }
 }
 
+/// The name of the protocol that `Config::plain` speaks.
+const PLAIN_SCTP: &str = "SCTP without encryption";
+
 impl SecurityFailure {
+    /// Returns whether the peer does not accept this side's certificate, or lacks it (RFC 8446 §6.2).
+    pub fn is_refused_certificate(&self) -> bool {
+        matches!(self, Self::Alert { code: 42..=49 | 51 | 116, .. })
+    }
+
+    /// Returns whether the answer was that of a peer that speaks plain SCTP. Nothing authenticates the answer.
+    pub fn is_plain_sctp(&self) -> bool {
+        matches!(self, Self::OtherProtocol(name) if name.contains(PLAIN_SCTP))
+    }
+
     /// The failure of a handshake.
     pub(crate) fn of(error: &HandshakeError) -> Self {
         use rustls::{CertificateError, Error};
@@ -82,7 +95,7 @@ impl SecurityFailure {
     /// The failure of a handshake in which the peer answered in another protocol.
     pub(crate) fn of_foreign(foreign: Foreign) -> Self {
         let name = match foreign {
-            Foreign::Sctp => "SCTP without encryption",
+            Foreign::Sctp => PLAIN_SCTP,
             Foreign::Dtls => "DTLS",
             Foreign::Stun => "STUN",
             Foreign::Quic => "QUIC",

@@ -3,7 +3,7 @@
 //! They are read as a list, and rustls checks chains against it. The operating system's own check is not used: it may ask servers for revocation
 //! lists, and a handshake runs on the task that serves all associations of the endpoint.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, OnceLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -12,20 +12,24 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use super::provider;
-use crate::endpoint::lock;
 
 /// The roots, once they were read.
-static ROOTS: Mutex<Option<Arc<RootCertStore>>> = Mutex::new(None);
+static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+
+/// Returns whether the roots were read.
+pub(crate) fn are_read() -> bool {
+    ROOTS.get().is_some()
+}
 
 /// Returns the roots. They are read once per process, at the first successful call.
 ///
 /// # Errors
 /// The operating system has no usable root, for the reasons in the text.
 pub(crate) fn roots() -> Result<Arc<RootCertStore>, String> {
-    let mut known = lock(&ROOTS);
-    if let Some(roots) = &*known {
+    if let Some(roots) = ROOTS.get() {
         return Ok(roots.clone());
     }
+    // No lock is held meanwhile: a process that is forked now would wait for it for ever.
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     // Some systems also list certificates that rustls cannot read.
@@ -37,9 +41,7 @@ pub(crate) fn roots() -> Result<Arc<RootCertStore>, String> {
             "the operating system has no trusted certificate authorities, and no other trust is set{reasons}"
         ));
     }
-    let roots = Arc::new(roots);
-    *known = Some(roots.clone());
-    Ok(roots)
+    Ok(ROOTS.get_or_init(|| Arc::new(roots)).clone())
 }
 
 /// Verifies servers by the roots of the operating system, which are read when the first server is to be verified.

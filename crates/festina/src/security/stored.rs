@@ -33,9 +33,9 @@ pub enum StoredError {
         /// The system's error.
         source: io::Error,
     },
-    /// The file contains no usable certificate and key.
+    /// The file does not contain what it should: certificates, a key, or both.
     #[error("cannot use {}: {source}", path.display())]
-    Identity {
+    Unusable {
         /// The file.
         path: PathBuf,
         /// The problem.
@@ -48,6 +48,12 @@ pub enum StoredError {
         path: PathBuf,
         /// Its number, from 1.
         line: usize,
+    },
+    /// Caller: a peer's name is empty, has white space, or begins with `#`.
+    #[error("a list of known peers cannot hold the name {name:?}")]
+    Name {
+        /// The name.
+        name: String,
     },
     /// A peer has another key than before.
     #[error(transparent)]
@@ -80,13 +86,43 @@ impl Identity {
             Some(pem) => pem,
             None => {
                 create(path, name).map_err(|source| StoredError::Write { path: path.to_owned(), source })?;
-                let vanished = || StoredError::Read { path: path.to_owned(), source: ErrorKind::NotFound.into() };
-                read(path)?.ok_or_else(vanished)?
+                read_present(path)?
             }
         };
-        Self::from_pem(pem.as_bytes(), pem.as_bytes())
-            .map_err(|source| StoredError::Identity { path: path.to_owned(), source })
+        Self::from_pem(&pem, &pem).map_err(unusable(path))
     }
+
+    /// Reads the certificate chain from one PEM file and the key from another: [`from_pem`](Self::from_pem).
+    ///
+    /// # Errors
+    /// A file cannot be read, or holds something else.
+    pub fn from_pem_files(chain: &Path, key: &Path) -> Result<Self, StoredError> {
+        Self::from_pem(&read_present(chain)?, &read_present(key)?).map_err(unusable(chain))
+    }
+}
+
+impl Fingerprint {
+    /// Returns the fingerprint of the first certificate in a PEM file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no certificate.
+    pub fn of_file(path: &Path) -> Result<Self, StoredError> {
+        Self::of_pem(&read_present(path)?).map_err(unusable(path))
+    }
+}
+
+impl Trust {
+    /// Reads roots from a PEM file: [`roots_from_pem`](Self::roots_from_pem).
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no certificate.
+    pub fn roots_from_file(path: &Path) -> Result<Self, StoredError> {
+        Self::roots_from_pem(&read_present(path)?).map_err(unusable(path))
+    }
+}
+
+fn unusable(path: &Path) -> impl FnOnce(SecurityError) -> StoredError {
+    |source| StoredError::Unusable { path: path.to_owned(), source }
 }
 
 /// Creates an identity, unless another process does so at the same time. The file appears whole.
@@ -142,19 +178,24 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 }
 
 /// The contents of a file; `None` if there is none.
-fn read(path: &Path) -> Result<Option<String>, StoredError> {
+fn read(path: &Path) -> Result<Option<Vec<u8>>, StoredError> {
     let failed = |source| StoredError::Read { path: path.to_owned(), source };
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
-    let mut text = String::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(failed(io::Error::other("it is longer than 1 MiB")));
     }
-    Ok(Some(text))
+    Ok(Some(bytes))
+}
+
+/// The contents of a file that has to be there.
+fn read_present(path: &Path) -> Result<Vec<u8>, StoredError> {
+    read(path)?.ok_or_else(|| StoredError::Read { path: path.to_owned(), source: ErrorKind::NotFound.into() })
 }
 
 /// A list of known peers in a text file: in each line the name of a peer, a space and its fingerprint. Lines that begin with `#` are comments. Of
@@ -175,20 +216,15 @@ impl KnownPeers {
         &self.path
     }
 
-    /// Looks a peer up, to be trusted at its first use.
+    /// Looks a peer up, to be trusted at its first use. The name has no white space, and does not begin with `#`.
     ///
     /// # Errors
-    /// The file cannot be read, or the peer's line has no fingerprint.
+    /// The name cannot be stored, the file cannot be read, or the peer's line has no fingerprint.
     pub fn find(&self, name: &str) -> Result<Acquaintance, StoredError> {
-        let text = read(&self.path)?.unwrap_or_default();
-        let mut known = None;
-        for (line, number) in text.lines().zip(1..) {
-            if !is_line_of(line, name) {
-                continue;
-            }
-            let fingerprint = line.split_whitespace().nth(1).and_then(|field| field.parse().ok());
-            known = Some(fingerprint.ok_or_else(|| StoredError::Line { path: self.path.clone(), line: number })?);
+        if name.is_empty() || name.starts_with('#') || name.contains(char::is_whitespace) {
+            return Err(StoredError::Name { name: name.to_owned() });
         }
+        let known = self.key_in(&self.text()?, name)?;
         let state = Arc::new(Mutex::new(Familiarity { known, seen: None }));
         Ok(Acquaintance { name: name.to_owned(), peers: self.clone(), state })
     }
@@ -198,7 +234,11 @@ impl KnownPeers {
     /// # Errors
     /// The file cannot be read or written.
     pub fn forget(&self, name: &str) -> Result<bool, StoredError> {
-        let Some(text) = read(&self.path)? else { return Ok(false) };
+        if !self.path.exists() {
+            return Ok(false);
+        }
+        let _lock = self.lock()?;
+        let text = self.text()?;
         let others: String = text.split_inclusive('\n').filter(|line| !is_line_of(line, name)).collect();
         if others.len() == text.len() {
             return Ok(false);
@@ -209,17 +249,54 @@ impl KnownPeers {
         Ok(true)
     }
 
-    fn add(&self, name: &str, fingerprint: Fingerprint) -> Result<(), StoredError> {
-        let ends_in_line = read(&self.path)?.is_none_or(|text| text.is_empty() || text.ends_with('\n'));
-        let separator = if ends_in_line { "" } else { "\n" };
-        let written = match self.path.parent() {
-            Some(folder) => std::fs::create_dir_all(folder),
-            None => Ok(()),
-        };
-        let written = written
-            .and_then(|()| private(OpenOptions::new().append(true).create(true)).open(&self.path))
-            .and_then(|mut file| file.write_all(format!("{separator}{name} sha256:{fingerprint}\n").as_bytes()));
-        written.map_err(|source| StoredError::Write { path: self.path.clone(), source })
+    /// The whole list.
+    fn text(&self) -> Result<String, StoredError> {
+        String::from_utf8(read(&self.path)?.unwrap_or_default()).map_err(|error| StoredError::Read {
+            path: self.path.clone(),
+            source: io::Error::new(ErrorKind::InvalidData, error),
+        })
+    }
+
+    /// The key of a peer in the text of a list.
+    fn key_in(&self, text: &str, name: &str) -> Result<Option<Fingerprint>, StoredError> {
+        let mut known = None;
+        for (line, number) in text.lines().zip(1..).filter(|(line, _)| is_line_of(line, name)) {
+            let fingerprint = line.split_whitespace().nth(1).and_then(|field| field.parse().ok());
+            known = Some(fingerprint.ok_or_else(|| StoredError::Line { path: self.path.clone(), line: number })?);
+        }
+        Ok(known)
+    }
+
+    /// Adds a peer, unless it was added meanwhile. Returns whether it is new.
+    fn add(&self, name: &str, fingerprint: Fingerprint) -> Result<bool, StoredError> {
+        // Of two processes that meet a peer at the same time, the second one finds what the first one has written.
+        let _lock = self.lock()?;
+        let text = self.text()?;
+        match self.key_in(&text, name)? {
+            Some(known) if known == fingerprint => return Ok(false),
+            Some(known) => return Err(ChangedKey { name: name.to_owned(), known, seen: fingerprint }.into()),
+            None => {}
+        }
+        let separator = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        private(OpenOptions::new().append(true).create(true))
+            .open(&self.path)
+            .and_then(|mut file| file.write_all(format!("{separator}{name} sha256:{fingerprint}\n").as_bytes()))
+            .map_err(|source| StoredError::Write { path: self.path.clone(), source })?;
+        Ok(true)
+    }
+
+    /// Keeps other processes from changing the list until it is dropped. The list itself is replaced when a peer is forgotten, so the lock is on a
+    /// file beside it.
+    fn lock(&self) -> Result<File, StoredError> {
+        let mut path = self.path.as_os_str().to_owned();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        let locked = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| {
+            let file = private(OpenOptions::new().write(true).create(true).truncate(false)).open(&path)?;
+            file.lock()?;
+            Ok(file)
+        });
+        locked.map_err(|source| StoredError::Write { path, source })
     }
 }
 
@@ -301,8 +378,11 @@ impl Acquaintance {
                 None => state.known = Some(fingerprint),
             }
         }
-        self.peers.add(&self.name, fingerprint)?;
-        Ok(true)
+        let added = self.peers.add(&self.name, fingerprint);
+        if let Err(StoredError::Changed(change)) = &added {
+            self.state().known = Some(change.known);
+        }
+        added
     }
 
     /// Returns the change if the key that was shown last is not the known one.
@@ -345,7 +425,7 @@ mod tests {
         }
         std::fs::write(&path, "no key").unwrap();
         let error = Identity::from_file_or_new(&path, "a.test").unwrap_err();
-        assert!(matches!(error, StoredError::Identity { .. }), "{error}");
+        assert!(matches!(error, StoredError::Unusable { .. }), "{error}");
         std::fs::write(&path, vec![b' '; usize::try_from(FILE_BYTES_MAX).unwrap() + 1]).unwrap();
         let error = Identity::from_file_or_new(&path, "a.test").unwrap_err();
         assert!(matches!(error, StoredError::Read { .. }), "{error}");
@@ -371,8 +451,25 @@ mod tests {
         assert!(peers.find("b.test:1").unwrap().met(key).unwrap());
         assert_eq!(known("b.test:1"), Some(key));
         assert_eq!(known("a.test:9899"), Some(key), "the last line had no end");
+        for unusable in ["", "#a", "a b", "a\nb"] {
+            assert!(matches!(peers.find(unusable), Err(StoredError::Name { .. })), "{unusable:?}");
+        }
         assert!(peers.forget("a.test:9899").unwrap());
         assert_eq!((known("a.test:9899"), known("b.test:1")), (None, Some(key)));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_key_that_another_process_has_stored_meanwhile_counts() {
+        let folder = scratch("meanwhile");
+        let peers = KnownPeers::new(folder.join("known_peers"));
+        let (genuine, forged) = (Fingerprint([1; 32]), Fingerprint([2; 32]));
+        let [first, second, third] = [(); 3].map(|()| peers.find("a.test:1").unwrap());
+        assert!(first.met(genuine).unwrap());
+        assert!(matches!(second.met(forged), Err(StoredError::Changed(_))));
+        assert_eq!(second.known(), Some(genuine));
+        assert!(!third.met(genuine).unwrap());
+        assert_eq!(std::fs::read_to_string(peers.path()).unwrap().lines().count(), 1);
         std::fs::remove_dir_all(folder).unwrap();
     }
 

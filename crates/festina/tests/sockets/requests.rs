@@ -81,18 +81,25 @@ async fn the_end_of_a_listener_ends_the_wait_for_requests() {
     let listener = server.listen_with(DEFAULT_SCTP_PORT, holding()).unwrap();
     let mut requests = listener.requests();
     let address = server.local_addr();
-    let connecting = tokio::spawn(async move { client.connect_with(address, with_token("late")).await });
+    let client = std::sync::Arc::new(client);
+    let connect = |token| {
+        let client = client.clone();
+        tokio::spawn(async move { client.connect_with(address, with_token(token)).await.map(|_| ()) })
+    };
+    let connecting = connect("late");
     in_time(async {
         let pending = listener.request().await.unwrap();
+        let undecided = connect("never decided");
+        tokio::time::sleep(Duration::from_millis(300)).await;
         drop(listener);
         let next =
             std::future::poll_fn(|context| futures_core::Stream::poll_next(std::pin::Pin::new(&mut requests), context));
         assert!(next.await.is_none());
         // Too late: no listener is left that could return the association.
         pending.accept();
-        let ended = connecting.await.unwrap();
-        if let Ok(association) = ended {
-            association.closed().await;
+        for connecting in [connecting, undecided] {
+            let refused = connecting.await.unwrap();
+            assert!(matches!(refused, Err(ConnectError::NotListening { .. })), "{refused:?}");
         }
     })
     .await;

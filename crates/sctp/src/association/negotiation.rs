@@ -6,7 +6,7 @@ use bytes::Bytes;
 use festina_units::Duration;
 
 use super::cookie::PeerParameters;
-use crate::config::Config;
+use crate::config::{Config, CongestionControl};
 use crate::wire::{Cause, Framing, Init, Parameter, TypeList, UnknownParameter, chunk_type};
 
 /// Smallest receive window that an INIT or INIT ACK may offer.
@@ -89,7 +89,9 @@ impl Extensions {
     /// Extensions that this side supports and announces.
     pub(crate) const fn own(config: &Config) -> Self {
         let interleaving = if config.interleaving { Self::I_DATA.0 | Self::I_FORWARD_TSN.0 } else { 0 };
-        let sparse = if config.sack.peer_batches { Self::SPARSE_SACK.0 } else { 0 };
+        // One SACK for many packets would leave a controller with a burst limit waiting (RFC 9260 §6.1 rule D).
+        let paces = !matches!(config.congestion, CongestionControl::Rfc9260 | CongestionControl::Rfc4960);
+        let sparse = if config.sack.peer_batches && paces { Self::SPARSE_SACK.0 } else { 0 };
         let nr_sack = if config.partial_reliability.nr_sack { Self::NR_SACK.0 } else { 0 };
         let enhanced = if config.partial_reliability.enhanced_forward_tsn { Self::ENHANCED_FORWARD_TSN.0 } else { 0 };
         let checksum = if config.carrier.protected_by_dtls { Self::ZERO_CHECKSUM.0 } else { 0 };
@@ -435,6 +437,10 @@ mod tests {
         assert_eq!(announced(&config), [false, false]);
         config.sack.peer_batches = true;
         assert_eq!(announced(&config), [true, false]);
+        for unpaced in [CongestionControl::Rfc9260, CongestionControl::Rfc4960] {
+            config.congestion = unpaced;
+            assert_eq!(announced(&config), [false, false], "{unpaced}");
+        }
     }
 
     #[test]

@@ -146,13 +146,8 @@ impl Association {
     ///
     /// # Errors
     /// As [`handle_packet`](Self::handle_packet). INITs have to be exchanged out of band, and before.
-    pub fn handle_chunks(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        ecn: EcnCodepoint,
-        chunks: &Bytes,
-    ) -> Result<(), PacketDropped> {
+    pub fn handle_chunks(&mut self, now: Instant, ecn: EcnCodepoint, chunks: &Bytes) -> Result<(), PacketDropped> {
+        let from = self.remote();
         let Ports { local: destination_port, peer: source_port } = self.ports;
         let header = CommonHeader { source_port, destination_port, verification_tag: self.tags.local };
         let result = if self.peer.out_of_band {
@@ -170,19 +165,22 @@ impl Association {
     }
 
     /// Sends to another address of the peer from now on, which the layer below has validated in `round_trip`. Another IP address is another path: its
-    /// round trip, window and loss are unknown. Chunks in flight stay so, and are repaired by their timers. Reported as [`Event::PeerMoved`].
+    /// round trip, window and loss are unknown. Chunks in flight stay so, and are repaired by timers that are no longer than a fresh timeout. Reported as [`Event::PeerMoved`].
     pub fn move_to(&mut self, now: Instant, remote: SocketAddr, round_trip: Duration) {
         if self.is_closed() || !self.peer.out_of_band {
             return;
         }
-        let path = self.paths.pick_mut();
-        path.move_to(remote, self.context.config(), round_trip);
-        let is_back = path.answered(now);
-        self.peer.addresses = AddressFilter::default();
-        self.peer.addresses.insert(remote.ip());
-        self.events.push(Event::PeerMoved { remote });
-        if is_back {
-            self.events.push(Event::PathReachable(true));
+        let Self { context, sender, paths, events, peer, .. } = self;
+        let path = paths.pick_mut();
+        path.move_to(remote, context.config(), round_trip);
+        peer.addresses = AddressFilter::default();
+        peer.addresses.insert(remote.ip());
+        events.push(Event::PeerMoved { remote });
+        // The peer has just answered, so a timeout that outages have backed off is too long.
+        sender.handle_round_trip(now, &mut path.sending, round_trip, events);
+        path.sending.shorten_timeout(now);
+        if path.answered(now) {
+            events.push(Event::PathReachable(true));
         }
     }
 

@@ -31,7 +31,8 @@ impl Association {
         };
         (len > 0).then(|| {
             self.counters.packets_sent += 1;
-            self.counters.bytes_sent += len as u64;
+            let header_bytes = if has_header { 0 } else { COMMON_HEADER_BYTES };
+            self.counters.bytes_sent += (header_bytes + len) as u64;
             Transmit { destination: self.paths.pick().remote, len, ecn }
         })
     }

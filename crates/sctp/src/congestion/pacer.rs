@@ -53,7 +53,7 @@ impl Pacer {
             self.resumes_at = None;
             return;
         }
-        let burst = rate.time_for(BURST_PACKETS * rate.packet_bytes as u64).max(BURST_TIME);
+        let burst = rate.time_for(BURST_PACKETS.saturating_mul(rate.packet_bytes as u64)).max(BURST_TIME);
         let is_full = ahead.saturating_add(packet) > burst;
         self.resumes_at = is_full.then(|| {
             let wait = ahead.saturating_add(packet.max(QUANTUM)).saturating_sub(burst);

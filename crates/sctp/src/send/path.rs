@@ -150,7 +150,9 @@ impl SendPath {
 
     /// The peer moved to another address: discards all measurements. Timers of chunks in flight continue.
     pub(crate) fn forget_path(&mut self, config: &Config, initial_window_bytes: u16, assumed: AssumedRoundTrip) {
-        self.repair.forget_path(config, assumed);
+        self.repair.forget_path(assumed);
+        // Whether this path passes ECN is unknown.
+        self.marking = self.marking.as_ref().map(|_| Marking::begin());
         self.sizes.initial_window = initial_window_bytes;
         self.congestion = Congestion::new(config.congestion, self.sizes.chunks(), initial_window_bytes.into());
         self.burst.restart();

@@ -125,7 +125,8 @@ impl SecureAssociation {
             }
             return;
         };
-        if let Some(token) = &input.token
+        if !self.channel.is_address_verified()
+            && let Some(token) = &input.token
             && half_open.proofs.is_valid(now, self.remote, self.channel.ids().original, token)
         {
             self.channel.verify_address();
@@ -237,7 +238,7 @@ impl SecureAssociation {
             return Err(DatagramDropped::Chunks(PacketDropped::Closed));
         }
         // The channel authenticates the sender at any address.
-        core.handle_chunks(now, core.remote(), ecn, &chunks)?;
+        core.handle_chunks(now, ecn, &chunks)?;
         if self.channel.side() == Side::Client && !self.is_confirmed {
             // The server has this side's last handshake bytes, since it has sent chunks.
             self.is_confirmed = core.state() != AssociationState::CookieEchoed;

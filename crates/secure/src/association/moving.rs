@@ -1,8 +1,9 @@
-//! A client that comes to another address (RFC 9000 §9): its server follows once the client has returned a nonce from there.
+//! A client that comes to another address (RFC 9000 §9): its server follows once the client has returned a nonce that was sent there.
 //!
 //! An authentic packet that is newer than all before it, from an address that is not the client's, makes a candidate. The server challenges it,
 //! and sends a copy of each of its datagrams there as far as three times the bytes received from it allow. The datagrams themselves go to the
-//! old address until the answer is received. So a candidate that an attacker has made up, by sending on a packet that it saw, takes nothing away.
+//! old address until the answer is received. So a candidate that an attacker has made up, by sending on a packet that it saw, takes nothing away unless the attacker
+//! also sends on the challenge and its answer.
 
 use core::net::SocketAddr;
 use std::collections::VecDeque;
@@ -17,7 +18,7 @@ use crate::wire::ConnectionId;
 /// Addresses that are challenged at the same time. A further one takes the place of the oldest.
 const CANDIDATES_MAX: usize = 4;
 /// Challenges sent to an address, and the pause after the first. Each further pause is twice as long.
-const CHALLENGES_MAX: u32 = 4;
+const CHALLENGES_MAX: usize = 4;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Copies of datagrams that wait, at most.
 const COPIES_MAX: usize = 64;
@@ -38,12 +39,10 @@ pub(super) struct Moves {
 #[derive(Debug)]
 struct Candidate {
     address: SocketAddr,
-    nonce: u64,
     received_bytes: usize,
     sent_bytes: usize,
-    challenges: u32,
-    /// When the latest challenge was sent.
-    challenged_at: Instant,
+    /// The nonce of each challenge, and when it was sent.
+    challenges: Vec<(u64, Instant)>,
     /// When the next challenge is sent, or the candidate forgotten.
     next_at: Instant,
 }
@@ -75,23 +74,23 @@ impl Moves {
         if self.candidates.len() == CANDIDATES_MAX {
             self.candidates.remove(0);
         }
-        let nonce = self.proofs.challenge(self.nonces, self.local);
-        self.nonces += 1;
+        let challenges = Vec::new();
         self.candidates.push(Candidate {
             address: from,
-            nonce,
             received_bytes: bytes,
             sent_bytes: 0,
-            challenges: 0,
-            challenged_at: now,
+            challenges,
             next_at: now,
         });
     }
 
     /// The client has returned a nonce. Returns its new address and the round trip to there.
     pub(super) fn answered(&mut self, now: Instant, nonce: u64) -> Option<(SocketAddr, Duration)> {
-        let found = self.candidates.iter().find(|candidate| candidate.nonce == nonce && candidate.challenges > 0)?;
-        let moved = (found.address, now.saturating_duration_since(found.challenged_at));
+        let sent_at = |candidate: &Candidate| {
+            let (_, sent_at) = candidate.challenges.iter().find(|(sent, _)| *sent == nonce)?;
+            Some((candidate.address, now.saturating_duration_since(*sent_at)))
+        };
+        let moved = self.candidates.iter().find_map(sent_at)?;
         self.candidates.clear();
         self.copies.clear();
         Some(moved)
@@ -99,13 +98,15 @@ impl Moves {
 
     /// The next challenge that is due: where it goes, and its nonce. `bytes` is the length of its datagram.
     pub(super) fn poll_challenge(&mut self, now: Instant, bytes: usize) -> Option<(SocketAddr, u64)> {
-        let is_due = |candidate: &&mut Candidate| candidate.next_at <= now && candidate.challenges < CHALLENGES_MAX;
+        let is_due =
+            |candidate: &&mut Candidate| candidate.next_at <= now && candidate.challenges.len() < CHALLENGES_MAX;
         let candidate = self.candidates.iter_mut().filter(|candidate| candidate.allows(bytes)).find(is_due)?;
-        candidate.next_at = now + PAUSE * (1 << candidate.challenges);
-        candidate.challenges += 1;
-        candidate.challenged_at = now;
+        let nonce = self.proofs.challenge(self.nonces, self.local);
+        self.nonces += 1;
+        candidate.next_at = now + PAUSE * (1 << candidate.challenges.len());
+        candidate.challenges.push((nonce, now));
         candidate.sent_bytes += bytes;
-        Some((candidate.address, candidate.nonce))
+        Some((candidate.address, nonce))
     }
 
     /// Keeps a copy of a datagram for the newest candidate, if it may get as much.
@@ -130,7 +131,7 @@ impl Moves {
     /// Forgets candidates that have not answered in time, or that may get nothing more. A newer packet from there makes another one.
     pub(super) fn handle_timeout(&mut self, now: Instant, bytes: usize) {
         self.candidates.retain_mut(|candidate| {
-            let is_over = candidate.challenges >= CHALLENGES_MAX || !candidate.allows(bytes);
+            let is_over = candidate.challenges.len() >= CHALLENGES_MAX || !candidate.allows(bytes);
             candidate.next_at > now || !is_over
         });
     }

@@ -5,7 +5,7 @@ use festina_sctp::{Association, AssociationState, Transmit};
 use festina_units::{EcnCodepoint, Instant};
 use rustls::Side;
 
-use super::{CHALLENGE_DATAGRAM_BYTES, LINGER, SecureAssociation, datagram_bytes_max};
+use super::{CHALLENGE_DATAGRAM_BYTES, SecureAssociation, datagram_bytes_max};
 use crate::wire::SHORT_OVERHEAD_BYTES;
 
 /// Chunk types (RFC 9260 §3.2).
@@ -93,16 +93,16 @@ impl SecureAssociation {
     fn write_in_place(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
         let core = self.core.as_deref_mut()?;
         let start = buffer.len();
-        loop {
-            let transmit = self.channel.seal(buffer, |buffer| core.poll_chunks(now, buffer));
-            if core.is_closed() && !self.has_ended {
-                self.ends_at.get_or_insert(now + LINGER);
+        let sent = loop {
+            match self.channel.seal(buffer, |buffer| core.poll_chunks(now, buffer)) {
+                Some(_) if buffer.len() == start => {}
+                sent => break sent,
             }
-            let Transmit { destination, ecn, .. } = transmit?;
-            if buffer.len() > start {
-                return Some(Transmit { destination, len: buffer.len() - start, ecn });
-            }
+        };
+        if core.is_closed() {
+            self.linger(now);
         }
+        sent.map(|transmit| Transmit { len: buffer.len() - start, ..transmit })
     }
 
     fn transmit(&self, len: usize, ecn: EcnCodepoint) -> Transmit {

@@ -1,5 +1,6 @@
 //! A client and a server with a link in each direction, in virtual time.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -95,6 +96,8 @@ pub(crate) struct World {
     pub(crate) links: [Link<Datagram>; 2],
     /// Datagrams that each side sent.
     pub(crate) sent: [Vec<Vec<u8>>; 2],
+    /// Bytes sent to each address.
+    pub(crate) sent_to: BTreeMap<SocketAddr, usize>,
     pub(crate) dropped: [Vec<DatagramDropped>; 2],
     /// The code by which the server refuses every hello.
     pub(crate) refuses: Option<u16>,
@@ -165,6 +168,7 @@ impl World {
             served: Vec::new(),
             links: [Link::new(there, seed, "there"), Link::new(back, seed, "back")],
             sent: [Vec::new(), Vec::new()],
+            sent_to: BTreeMap::new(),
             dropped: [Vec::new(), Vec::new()],
             refuses: None,
             other_half_open: 0,
@@ -183,6 +187,7 @@ impl World {
     fn put(&mut self, side: usize, to: SocketAddr) {
         let (datagram, from) = (std::mem::take(&mut self.buffer), [self.client_address, address(1)][side]);
         self.sent[side].push(datagram.clone());
+        *self.sent_to.entry(to).or_default() += datagram.len();
         self.links[side].send(self.now, Datagram(datagram, from, to));
     }
 

@@ -10,7 +10,7 @@ use super::{ConfigError, Text, identity};
 use crate::keys::{Collectors, Protection, Relays};
 use crate::tls::Identity;
 
-/// The part that both files have. Unknown keys are refused by the tables that contain these.
+/// The table of a relay.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawRelaySecurity {
@@ -23,6 +23,7 @@ pub(super) struct RawRelaySecurity {
     collectors: Option<Vec<Spanned<String>>>,
 }
 
+/// The table of a collector.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawCollectorSecurity {

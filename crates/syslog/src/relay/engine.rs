@@ -338,11 +338,12 @@ impl Engine {
     }
 
     fn begin_sync(&mut self) {
-        let positions = self.files.positions.begin_sync();
         let synced = self.files.positions.unsafe_entries();
         match self.sender.begin_sync() {
             Ok(jobs) => {
-                self.unsynced = false;
+                // Not before: if the spool cannot begin, the positions still have to be synced.
+                let positions = self.files.positions.begin_sync();
+                self.unsynced = self.files.positions.is_unsynced();
                 if jobs.is_empty() && positions.is_none() {
                     self.end_sync_of_files(synced);
                     if self.files.unrecorded.is_none() {

@@ -60,7 +60,7 @@ impl Pair {
         );
         let collector = format!(
             "state = {:?}\nlisten = \"{transport}\"\nmetrics = \"{collector_metrics}\"\n[[output]]\nkind = \"file\"\n\
-             path = {:?}\n[[output]]\nkind = \"kafka\"\ntopic = \"{TOPIC}\"\n{kafka}",
+             path = {:?}\n[[output]]\nkind = \"kafka\"\ntopic = \"{TOPIC}\"\n{kafka}[security]\nrelays = \"any\"",
             state("memory"),
             state("lines"),
         );

@@ -3,12 +3,11 @@
 use festina_recovery::Mechanisms;
 use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::profile::LossDetection;
-use festina_recovery::rtt::{AssumedRoundTrip, RttEstimator};
+use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, Instant};
 
 use super::Repair;
 use super::round_trip::RoundTrip;
-use crate::config::Config;
 
 impl Repair {
     /// Takes a round trip for granted until one is measured.
@@ -22,12 +21,11 @@ impl Repair {
     }
 
     /// Discards all measurements of the path, which is another one now. Timers of chunks in flight continue.
-    pub(in crate::send) fn forget_path(&mut self, config: &Config, assumed: AssumedRoundTrip) {
-        self.rtt = RttEstimator::new(config.timers.rto_initial);
-        self.rtt.assume(assumed);
+    pub(in crate::send) fn forget_path(&mut self, assumed: AssumedRoundTrip) {
+        self.assume_round_trip(assumed);
         self.round_trip = RoundTrip::default();
         self.book.known_loss = KnownLoss::default();
-        (self.copies, self.reordering) = (None, None);
+        (self.copies, self.reordering, self.detectors) = (None, None, None);
     }
 
     /// Returns the estimated loss of the path.
