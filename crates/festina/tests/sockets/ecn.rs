@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use festina::{Config, Endpoint, Message, Profile};
+use festina::{Config, Endpoint, Message};
 use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
@@ -116,7 +116,6 @@ async fn nothing_is_capable_unless_both_ends_take_part() {
     for (client, server) in [
         (Config::plain(), off()),
         (off(), Config::plain()),
-        (Config::plain().with_profile(Profile::Rack), Config::plain()),
     ] {
         let (pair, router) = pair_behind_router(client, server, "127.0.0.1:0").await;
         exchange(&pair).await;
