@@ -5,10 +5,11 @@ use std::sync::{Arc, LazyLock};
 use festina_sctp::recovery::Mechanisms;
 use festina_sctp::recovery::redundancy::Redundancy;
 use festina_sctp::{
-    self as sctp, ConfigError, CongestionControl, Expiry, PeerRestart, Profile, SendBufferPolicy, StreamScheduler,
+    self as sctp, ConfigError, CongestionControl, Expiry, PeerRestart, SendBufferPolicy, StreamScheduler,
 };
 use festina_units::Duration;
 
+use crate::recovery::Profile;
 use crate::security::Security;
 
 /// Settings of an endpoint and of its associations. Each method returns the settings with one changed. Ranges are checked by [`Config::validate`] and
@@ -67,11 +68,6 @@ impl Config {
 
 /// Getters.
 impl Config {
-    /// Returns the loss-recovery mechanisms of the sender.
-    pub fn mechanisms(&self) -> Mechanisms {
-        self.0.mechanisms
-    }
-
     /// Returns the congestion controller.
     pub fn congestion(&self) -> CongestionControl {
         self.0.congestion
@@ -149,7 +145,8 @@ impl Config {
         self.with_mechanisms(profile.mechanisms())
     }
 
-    /// Sets the loss-recovery mechanisms of the sender.
+    /// Sets single loss-recovery mechanisms, for Festina's own tools; not part of the stable interface.
+    #[doc(hidden)]
     pub fn with_mechanisms(mut self, mechanisms: Mechanisms) -> Self {
         self.0.mechanisms = mechanisms;
         self

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Listener, Message, Profile};
+use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Listener, Message};
 use festina_emulate::{ProxyCounters, RunningProxy, Tap, UdpProxy};
+use festina_sctp::Profile;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -165,8 +166,12 @@ pub(super) fn server_config(scenario: &Scenario) -> Config {
 
 /// The settings with which a profile was published.
 fn published(profile: Profile) -> Config {
-    let festina_sctp::Config { congestion, peer_timeout, .. } = festina_sctp::Config::published(profile);
-    Config::plain().with_profile(profile).with_congestion(congestion).with_peer_timeout(peer_timeout).with_ecn(false)
+    let festina_sctp::Config { mechanisms, congestion, peer_timeout, .. } = festina_sctp::Config::published(profile);
+    Config::plain()
+        .with_mechanisms(mechanisms)
+        .with_congestion(congestion)
+        .with_peer_timeout(peer_timeout)
+        .with_ecn(false)
 }
 
 /// How a client of the profile behaves.

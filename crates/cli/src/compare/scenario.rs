@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use festina::{CongestionControl, Profile};
+use festina::CongestionControl;
 use festina_netsim::{LinkConfig, QueueLimit};
+use festina_sctp::Profile;
 use festina_units::{Bandwidth, ByteCount, Probability, duration};
 
 use super::recorder::HEADER_BYTES;
