@@ -35,7 +35,7 @@ impl Profile {
         self.core().mechanisms()
     }
 
-    /// Returns the profile with these mechanisms, whatever their redundancy.
+    /// Returns the profile with these mechanisms, with any redundancy.
     pub(crate) fn of(mechanisms: Mechanisms) -> Option<Self> {
         let matches = |profile: &Self| {
             let own = profile.mechanisms();
