@@ -8,4 +8,5 @@ mod hostile;
 mod identity;
 mod moving;
 mod reading;
+mod walk;
 mod world;
