@@ -424,7 +424,8 @@ local function read_pcapng(file)
         if length < 12 or length % 4 ~= 0 then return end
         if not is_section and word(head, 1) == 10 and #head == 16 and word(head, 9) == 0x544c534b then
             local text_bytes = word(head, 13)
-            if text_bytes > KEY_FILE_BYTES_MAX then return end
+            -- 20 bytes around it. Blocks must not overlap, since that would read the same bytes many times.
+            if text_bytes > math.min(length - 20, KEY_FILE_BYTES_MAX) then return end
             read_lines(file:read(text_bytes) or "")
         end
         start = file:seek("set", start + length)

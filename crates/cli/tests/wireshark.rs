@@ -342,3 +342,21 @@ fn damaged_and_hostile_captures_draw_no_error_of_lua() {
     let text = tshark(&capture, &keys, &["-V"]).expect("it is installed");
     assert!(text.contains("The capture has only a part of this packet"), "{text}");
 }
+
+#[test]
+fn secrets_beyond_their_block_are_not_read() {
+    let recorded = record(CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let folder = folder("overlapping");
+    let [capture, keys] = ["capture.pcapng", "keys.pcapng"].map(|file| folder.join(file));
+    std::fs::write(&capture, pcapng(&recorded, "")).expect("it can be written");
+    let mut hostile = pcapng(&recorded, &recorded.key_log);
+    let data = ["-T", "fields", "-e", "data.data"];
+    for is_read in [true, false] {
+        std::fs::write(&keys, &hostile).expect("it can be written");
+        let Some(text) = tshark(&capture, &keys, &data) else { return };
+        assert_eq!(!payloads(&text).is_empty(), is_read);
+        // The length of the block behind the section header.
+        let section_bytes = usize::from(hostile[4]);
+        hostile[section_bytes + 4..][..4].copy_from_slice(&[20, 0, 0, 0]);
+    }
+}
