@@ -523,8 +523,9 @@ local FRAME_NAMES = {
 -- Bytes before the contents, and where in them the length stands.
 local FRAME_HEADERS = {[1] = {5, 3, u16}, [2] = {2, 1, byte}, [3] = {2, 1, byte}, [4] = {3}, [5] = {9, 7, u16}, [6] = {2}}
 
--- Splits a payload into {type, offset, header bytes, content bytes}. Returns nil if it is malformed. One that `is_cut` may end anywhere.
-local function split_frames(payload, is_cut)
+-- Splits a payload, of which the capture may have only the beginning, into {type, offset, header bytes, content bytes}. The last content
+-- may be cut. Returns nil if the frames do not fit into `whole_bytes`.
+local function split_frames(payload, whole_bytes)
     local frames, at = {}, 1
     while at <= #payload do
         local kind = byte(payload, at)
@@ -535,9 +536,10 @@ local function split_frames(payload, is_cut)
         else
             local header = FRAME_HEADERS[kind]
             if not header then return nil end
-            local content = header[2] and header[3](payload, at + header[2]) or (header[2] and -1 or 0)
-            local behind = at + header[1] + content
-            if content < 0 or behind > #payload + 1 then return is_cut and frames or nil end
+            local behind = at + header[1] + (header[2] and header[3](payload, at + header[2]) or 0)
+            if behind > whole_bytes + 1 then return nil end
+            local content = math.min(behind, #payload + 1) - at - header[1]
+            if content < 0 then break end
             frames[#frames + 1] = {kind, at, header[1], content}
             at = behind
         end
@@ -550,15 +552,15 @@ local CHUNK_NAMES = {
     [0xbf] = "answer to a challenge",
 }
 
--- Splits a payload into {type, offset, length, length with padding}. Returns nil if the chunks do not fill it.
-local function split_chunks(payload, is_cut)
+-- As split_frames, into {type, offset, length, length with padding}, both as far as they were captured.
+local function split_chunks(payload, whole_bytes)
     local chunks, at = {}, 1
     while at <= #payload do
         local length = u16(payload, at + 2)
-        if length and length < 4 then return nil end
-        if not length or at + length > #payload + 1 then return is_cut and chunks or nil end
+        if (length or 4) < 4 or at + (length or 4) > whole_bytes + 1 then return nil end
+        if not length then break end
         local padded_bytes = math.min(length + -length % 4, #payload + 1 - at)
-        chunks[#chunks + 1] = {byte(payload, at), at, length, padded_bytes}
+        chunks[#chunks + 1] = {byte(payload, at), at, math.min(length, padded_bytes), padded_bytes}
         at = at + padded_bytes
     end
     return #chunks > 0 and chunks or nil
@@ -864,11 +866,10 @@ local function open_with(found, header, packet)
             local tries = is_short and generations(keys, band(rshift(first, 2), 1), number) or {0}
             for _, generation in ipairs(data ~= "" and tries or {}) do
                 local payload = decrypt(keys, generation, number, data)
-                local parts = split(payload, #data < cipher_bytes)
+                local parts = split(payload, cipher_bytes)
                 if parts then
                     local opened = {
                         keys = keys, generation = generation, number = number, first = first, number_bytes = number_bytes,
-                        is_cut = #data < cipher_bytes,
                     }
                     return opened, payload, parts
                 end
@@ -1013,13 +1014,13 @@ local function show_opened(entry, header, packet, tvb, pinfo, tree, root)
     tree:add(fields.number_bytes, opened.number_bytes):set_generated()
     local number = UInt64.new(opened.number % WORD, floor(opened.number / WORD) % WORD)
     tree:add(fields.number, tvb(header.offset + header.number_at, opened.number_bytes), number)
-    if opened.is_cut then
+    if header.behind > tvb:len() then
         tree:add_proto_expert_info(experts.cut)
     else
         tree:add(fields.tag, tvb(header.behind - TAG_BYTES, TAG_BYTES))
     end
     local plain = ByteArray.new(payload, true):tvb("Decrypted " .. TYPES[header.level])
-    local parts = (is_short and split_chunks or split_frames)(payload, opened.is_cut)
+    local parts = (is_short and split_chunks or split_frames)(payload, cipher_bytes)
     if is_short then
         show_payload(entry, header, payload, parts or {}, pinfo, tree, plain, root)
     else

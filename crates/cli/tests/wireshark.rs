@@ -337,10 +337,40 @@ fn damaged_and_hostile_captures_draw_no_error_of_lua() {
             assert!(captured_max < 60 || text.contains("Festina protected packets, Initial"));
         }
     }
-    // Much of a whole packet is readable without its end.
-    std::fs::write(&capture, pcap(&recorded.packets, 100)).expect("it can be written");
-    let text = tshark(&capture, &keys, &["-V"]).expect("it is installed");
-    assert!(text.contains("The capture has only a part of this packet"), "{text}");
+}
+
+/// A pcap of these packets, each with at most so many bytes.
+fn cut(packets: &[(&Packet, usize)]) -> Vec<u8> {
+    let records =
+        packets.iter().flat_map(|(packet, captured_max)| pcap(&[(*packet).clone()], *captured_max).split_off(24));
+    pcap(&[], 0).into_iter().chain(records).collect()
+}
+
+#[test]
+fn packets_of_which_a_part_was_captured_are_decrypted_as_far_as_they_go() {
+    let recorded = record(CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let folder = folder("cut");
+    let [capture, keys] = ["cut.pcap", "keys.log"].map(|file| folder.join(file));
+    std::fs::write(&keys, &recorded.key_log).expect("it can be written");
+    let (hello, rest) = recorded.packets.split_first().expect("packets");
+
+    // Cut within the tag.
+    let whole = 28 + hello.2.len();
+    let lengths: Vec<_> = (whole - 17..=whole).map(|captured_max| (hello, captured_max)).collect();
+    std::fs::write(&capture, cut(&lengths)).expect("it can be written");
+    let Some(text) = tshark(&capture, &keys, &["-V"]) else { return };
+    assert_eq!(text.matches("Handshake bytes of TLS").count(), 18, "{text}");
+    assert_eq!(text.matches("[The capture has only a part of this packet]").count(), 17, "{text}");
+
+    // Cut within the hello, and within a message.
+    for (hello_max, rest_max) in [(100, 100), (whole, 60)] {
+        let rest = rest.iter().map(|packet| (packet, rest_max));
+        let packets: Vec<_> = [(hello, hello_max)].into_iter().chain(rest).collect();
+        std::fs::write(&capture, cut(&packets)).expect("it can be written");
+        let text = tshark(&capture, &keys, &["-V"]).expect("it is installed");
+        assert!(text.contains("The capture has only a part of this packet"), "{text}");
+        assert!(text.contains("DATA chunk"), "{hello_max}, {rest_max}: {text}");
+    }
 }
 
 #[test]
