@@ -386,6 +386,7 @@ fn record_both_ends(plain: &[&str]) {
         assert!(!told.stdout.contains("decrypted"), "{}", told.stdout);
         let holds_secrets = bytes.windows(24).any(|part| part == b"CLIENT_TRAFFIC_SECRET_0 ");
         assert_eq!(holds_secrets, plain.is_empty(), "{file}");
+        assert!(!bytes.windows(9).any(|part| part == b"EXPORTER_"), "{file}");
         #[cfg(unix)]
         assert_eq!(
             std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&file).expect("it is there")) & 0o777,
