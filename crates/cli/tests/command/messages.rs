@@ -396,6 +396,20 @@ fn record_both_ends(plain: &[&str]) {
 }
 
 #[test]
+fn a_closed_output_does_not_shorten_the_capture() {
+    let (_listener, address) = listen(&["--echo"]);
+    let file = folder("closed-output").join("ping.pcapng");
+    let mut ping = festina(&["ping", &address, "-c", "100", "-i", "20ms", "--pcap", file.to_str().expect("a path")]);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    ping.stdout(writer);
+    let ended = Running::start(ping).ended();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let told = run(&["trace", "thin", file.to_str().expect("a path")]);
+    assert!(told.stdout.contains(" 1 streams with data"), "{}{}", told.stdout, told.stderr);
+}
+
+#[test]
 fn a_capture_that_cannot_be_written_is_named_and_nothing_is_sent() {
     let sent = run(&["ping", "127.0.0.1:9", "-c", "1", "--pcap", "/nowhere/at/all.pcapng"]);
     assert_eq!(sent.code, Some(1));
