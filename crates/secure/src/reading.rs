@@ -80,11 +80,10 @@ impl Handshake {
         Self { pending: Reassembly::new(bytes_max), text: Vec::new() }
     }
 
-    fn insert(&mut self, offset: u16, bytes: &[u8]) -> &[u8] {
+    fn insert(&mut self, offset: u16, bytes: &[u8]) {
         if self.pending.insert(offset.into(), bytes).is_ok() {
             self.text.extend_from_slice(self.pending.read());
         }
-        &self.text
     }
 }
 
@@ -101,35 +100,33 @@ impl Connection {
         }
     }
 
-    /// Reads the frames of a packet.
+    /// Reads the frames of a packet. The first message is parsed once, when it is complete.
     fn frames(&mut self, level: Level, sender: Side, payload: &[u8]) {
+        let place = match (level, sender) {
+            (Level::Initial, Side::Client) => &mut self.hello,
+            (Level::Handshake, Side::Server) => &mut self.answer,
+            _ => return,
+        };
+        let Some(handshake) = place else { return };
         for frame in Frames(payload).map_while(Result::ok) {
-            let Frame::Fragment { offset, bytes } = frame else { continue };
-            let parameters = match (level, sender) {
-                (Level::Initial, Side::Client) => {
-                    let Some(hello) = &mut self.hello else { continue };
-                    let text = hello.insert(offset, bytes);
-                    self.random = self.random.or_else(|| messages::client_random(text));
-                    messages::client_parameters(text)
-                }
-                (Level::Handshake, Side::Server) => {
-                    let Some(answer) = &mut self.answer else { continue };
-                    messages::server_parameters(answer.insert(offset, bytes))
-                }
-                _ => continue,
-            };
-            if let Some(parameters) = parameters {
-                self.learn(sender, parameters);
+            if let Frame::Fragment { offset, bytes } = frame {
+                handshake.insert(offset, bytes);
             }
         }
-    }
-
-    fn learn(&mut self, sender: Side, parameters: Parameters) {
-        match sender {
-            Side::Client => (self.hello, self.ports) = (None, parameters.ports),
-            Side::Server => self.answer = None,
+        let text = &handshake.text;
+        let parameters = match sender {
+            Side::Client => {
+                self.random = self.random.or_else(|| messages::client_random(text));
+                messages::is_complete(text).then(|| messages::client_parameters(text))
+            }
+            Side::Server => messages::is_complete(text).then(|| messages::server_parameters(text)),
+        };
+        let Some(parameters) = parameters else { return };
+        *place = None;
+        if let Some(Parameters { init, ports, .. }) = parameters {
+            self.inits[index(sender)] = init;
+            self.ports = if sender == Side::Client { ports } else { self.ports };
         }
-        self.inits[index(sender)] = parameters.init;
     }
 
     fn ports(&self, sender: Side) -> [u16; 2] {
@@ -295,4 +292,28 @@ fn open(
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complete_message_without_parameters_is_parsed_once() {
+        let mut hello = vec![1, 0, 0, 80, 3, 3];
+        hello.resize(4 + 80, 7);
+        let mut payload = Vec::new();
+        for (offset, bytes) in [(50, &hello[50..]), (0, &hello[..40])] {
+            Frame::Fragment { offset, bytes }.write(&mut payload);
+        }
+        let mut connection = Connection::new();
+        connection.frames(Level::Initial, Side::Client, &payload);
+        assert_eq!((connection.random, connection.hello.is_some()), (Some([7; 32]), true));
+        let (mut last, mut answer) = (Vec::new(), Vec::new());
+        Frame::Fragment { offset: 40, bytes: &hello[40..50] }.write(&mut last);
+        connection.frames(Level::Initial, Side::Client, &last);
+        Frame::Fragment { offset: 0, bytes: &[8, 0, 0, 2, 0, 0] }.write(&mut answer);
+        connection.frames(Level::Handshake, Side::Server, &answer);
+        assert!(connection.hello.is_none() && connection.answer.is_none());
+    }
 }
