@@ -15,7 +15,8 @@ use crate::parameters::Parameters;
 use crate::reassembly::Reassembly;
 use crate::tls::LEVEL_BYTES_MAX;
 use crate::wire::{
-    ConnectionId, Frame, Frames, Header, LONG_HEADER_BYTES, Level, LongHeader, SHORT_HEADER_BYTES, read_header,
+    ConnectionId, Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, LongHeader, SHORT_HEADER_BYTES,
+    read_header,
 };
 use key_log::{Secret, Session};
 use keys::Direction;
@@ -35,7 +36,7 @@ const PACKETS_MAX: usize = 16;
 pub enum Seen {
     /// It does not belong to this format, or to an association whose handshake was not seen.
     Foreign,
-    /// No packet in it could be decrypted, or no secrets of its association are known.
+    /// No packet in it could be decrypted, perhaps because the capture has only a part of it, or no secrets of its association are known.
     Closed,
     /// The side that sent it, and the SCTP ports of sender and receiver, which are zero if the hello did not state them.
     Opened(Side, [u16; 2]),
@@ -160,7 +161,14 @@ impl Reader {
         chunks.clear();
         let (mut rest, mut seen) = (datagram, Seen::Foreign);
         for _ in 0..PACKETS_MAX {
-            let Ok(header) = read_header(rest) else { break };
+            let header = match read_header(rest) {
+                Ok(header) => header,
+                // A long header without all of its packet, of which a capture may keep only the beginning.
+                Err(HeaderError::Truncated) if seen == Seen::Foreign && rest.len() >= LONG_HEADER_BYTES => {
+                    return Seen::Closed;
+                }
+                Err(_) => break,
+            };
             let end = match header {
                 Header::Long(LongHeader { length, .. }) => LONG_HEADER_BYTES + length,
                 Header::Short(_) => rest.len(),
