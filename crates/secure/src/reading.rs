@@ -24,7 +24,7 @@ use keys::Direction;
 pub use key_log::KeyLog;
 pub use keys::Suites;
 
-/// Associations that are followed at a time; of more, the one that began first is forgotten.
+/// Associations that are followed at a time; of more, the one without an authentic packet for the longest is forgotten.
 const CONNECTIONS_MAX: usize = 4_096;
 /// Connection IDs of one association: the client's, the server's and the original one.
 const IDS_MAX: usize = 8;
@@ -47,9 +47,12 @@ pub enum Seen {
 pub struct Reader {
     suites: &'static Suites,
     keys: KeyLog,
-    /// By the order in which they began.
+    /// By the number of their first packet.
     connections: BTreeMap<u64, Connection>,
-    begun: u64,
+    /// The association of each latest packet.
+    latest: BTreeMap<u64, u64>,
+    /// Authentic packets so far.
+    packets: u64,
     /// The association, and the side that receives packets with this ID.
     ids: BTreeMap<ConnectionId, (u64, Side)>,
 }
@@ -58,6 +61,8 @@ pub struct Reader {
 #[derive(Debug)]
 struct Connection {
     ids: Vec<ConnectionId>,
+    /// The number of the latest authentic packet.
+    latest: u64,
     random: Option<[u8; 32]>,
     ports: Option<(u16, u16)>,
     /// Keys of each level and of established associations, for packets of the client and of the server.
@@ -92,6 +97,7 @@ impl Connection {
     fn new() -> Self {
         Self {
             ids: Vec::new(),
+            latest: 0,
             random: None,
             ports: None,
             keys: [const { [const { None }; 4] }; 2],
@@ -148,7 +154,7 @@ impl Reader {
     /// Makes a reader with these secrets.
     #[must_use]
     pub fn new(suites: &'static Suites, keys: KeyLog) -> Self {
-        Self { suites, keys, connections: BTreeMap::new(), begun: 0, ids: BTreeMap::new() }
+        Self { suites, keys, connections: BTreeMap::new(), latest: BTreeMap::new(), packets: 0, ids: BTreeMap::new() }
     }
 
     /// Adds the lines of a key log, as [`KeyLog::add`].
@@ -217,16 +223,17 @@ impl Reader {
         let opened = open(self.suites, None, &mut connection, Side::Client, Header::Long(header), packet);
         let Some(payload) = opened else { return Seen::Closed };
         if self.connections.len() >= CONNECTIONS_MAX
-            && let Some((_, oldest)) = self.connections.pop_first()
+            && let Some((_, silent)) = self.latest.pop_first()
+            && let Some(silent) = self.connections.remove(&silent)
         {
-            for id in &oldest.ids {
+            for id in &silent.ids {
                 self.ids.remove(id);
             }
         }
-        self.begun += 1;
-        self.connections.insert(self.begun, connection);
-        self.know(self.begun, header.destination, Side::Server);
-        self.take(self.begun, Side::Client, Header::Long(header), &payload, chunks)
+        let number = self.packets + 1;
+        self.connections.insert(number, connection);
+        self.know(number, header.destination, Side::Server);
+        self.take(number, Side::Client, Header::Long(header), &payload, chunks)
     }
 
     /// Remembers an ID unless it belongs to another association.
@@ -245,6 +252,10 @@ impl Reader {
             self.know(number, header.source, sender);
         }
         let Some(connection) = self.connections.get_mut(&number) else { return Seen::Foreign };
+        self.packets += 1;
+        self.latest.remove(&connection.latest);
+        self.latest.insert(self.packets, number);
+        connection.latest = self.packets;
         match header {
             Header::Short(_) => chunks.extend_from_slice(payload),
             Header::Long(header) => {
