@@ -13,7 +13,7 @@ local CONNECTIONS_MAX = 16384
 -- Initial packets that open no connection; after these, unknown connection IDs are not tried any more.
 local FAILURES_MAX = 65536
 local IDS_PER_CONNECTION_MAX = 16
-local PACKETS_PER_DATAGRAM_MAX = 16
+local PACKETS_PER_DATAGRAM_MAX = 64
 local ITEMS_SHOWN_MAX = 256
 local PIECES_MAX = 32
 local LEVEL_BYTES_MAX = {initial = 8192, handshake = 32768}
@@ -830,6 +830,15 @@ end
 
 ---------------------------------------------------------------- dissection
 
+-- The offset of the next packet for the same receiver: a datagram that was captured before the system segments it (UDP GSO) holds several.
+local function next_short(raw, offset, id)
+    local at = offset + SHORT_HEADER_BYTES + 1
+    repeat
+        at = raw:find(id, at + 1, true)
+    until not at or band(byte(raw, at - 1), 0xe0) == 0x60
+    return at and at - 2
+end
+
 -- Reads the header of the packet at `offset`. Returns nil if it is none of this format.
 local function read_header(raw, offset, reported)
     local first = byte(raw, offset + 1)
@@ -837,8 +846,9 @@ local function read_header(raw, offset, reported)
     local header = {offset = offset}
     if band(first, 0xe0) == 0x60 then
         if #raw < offset + SHORT_HEADER_BYTES then return nil end
-        header.level, header.number_at, header.behind = "short", SHORT_HEADER_BYTES, reported
+        header.level, header.number_at = "short", SHORT_HEADER_BYTES
         header.receiver_id = raw:sub(offset + 2, offset + 9)
+        header.behind = next_short(raw, offset, header.receiver_id) or reported
         return header
     end
     header.level = ({[0xc0] = "initial", [0xd0] = "early", [0xe0] = "handshake"})[band(first, 0xf0)]

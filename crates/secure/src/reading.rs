@@ -28,8 +28,8 @@ pub use keys::Suites;
 const CONNECTIONS_MAX: usize = 4_096;
 /// Connection IDs of one association: the client's, the server's and the original one.
 const IDS_MAX: usize = 8;
-/// Packets of one datagram that are read.
-const PACKETS_MAX: usize = 16;
+/// Packets of one datagram that are read: Linux segments a datagram into at most as many.
+const PACKETS_MAX: usize = 64;
 
 /// The contents of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -142,6 +142,14 @@ impl Connection {
     }
 }
 
+/// The end of a packet with a short header. A datagram that was captured before the system segments it (UDP GSO) holds several packets for the
+/// same receiver.
+fn short_end(bytes: &[u8], id: ConnectionId) -> usize {
+    let mut behind = bytes.windows(SHORT_HEADER_BYTES).enumerate().skip(SHORT_HEADER_BYTES);
+    let next = behind.find(|(_, header)| header.ends_with(&id.0) && read_header(header).is_ok());
+    next.map_or(bytes.len(), |(at, _)| at)
+}
+
 fn index(side: Side) -> usize {
     usize::from(side == Side::Server)
 }
@@ -177,7 +185,7 @@ impl Reader {
             };
             let end = match header {
                 Header::Long(LongHeader { length, .. }) => LONG_HEADER_BYTES + length,
-                Header::Short(_) => rest.len(),
+                Header::Short(id) => short_end(rest, id),
             };
             let Some((packet, behind)) = rest.split_at_checked(end) else { break };
             rest = behind;
