@@ -271,6 +271,16 @@ fn a_capture_with_its_secrets_is_enough_for_tshark_and_for_trace() {
     assert_eq!(code, Some(0));
     assert!(without.contains(&format!("{count} of {count} packets were not decrypted")), "{without}");
     assert!(without.contains("10.0.0.2:40000 > 10.0.0.1:9899"), "as UDP: {without}");
+    // Without the first handshake, and with only a part of each packet.
+    let begun = &recorded.packets[8..];
+    let first = begun.iter().take_while(|packet| packet.2[0] & 0xe0 == 0x60).count();
+    assert!(first > 0, "short headers only");
+    for (packets, captured_max, closed) in [(begun, 65_535, first), (&recorded.packets, 60, count)] {
+        let cut = folder.join("cut.pcap");
+        std::fs::write(&cut, pcap(packets, captured_max)).expect("it can be written");
+        let (_, text, _) = trace(&[cut.as_os_str(), OsStr::new("--keys"), keys.as_os_str()]);
+        assert!(text.contains(&format!("{closed} of {} packets were not decrypted", packets.len())), "{text}");
+    }
     let (code, _, complaint) = trace(&[plain.as_os_str(), OsStr::new("--keys"), plain.as_os_str()]);
     assert!(code == Some(1) && complaint.contains("bare.pcapng holds no secret"), "{complaint}");
 
@@ -371,6 +381,18 @@ fn packets_of_which_a_part_was_captured_are_decrypted_as_far_as_they_go() {
         assert!(text.contains("The capture has only a part of this packet"), "{text}");
         assert!(text.contains("DATA chunk"), "{hello_max}, {rest_max}: {text}");
     }
+
+    // Captured before the system segments the datagrams of the same direction.
+    let mut joined: Vec<Packet> = Vec::new();
+    for packet in &recorded.packets {
+        match joined.last_mut().filter(|last| last.0 == packet.0 && packet.2[0] & 0xe0 == 0x60) {
+            Some(last) => last.2.extend(&packet.2),
+            None => joined.push(packet.clone()),
+        }
+    }
+    std::fs::write(&capture, pcap(&joined, 65_535)).expect("it can be written");
+    let text = tshark(&capture, &keys, &["-T", "fields", "-e", "data.data"]).expect("it is installed");
+    assert!(payloads(&text).contains(&hex(&[b'x'; LARGE_BYTES])), "{text}");
 }
 
 #[test]
