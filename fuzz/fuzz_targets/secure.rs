@@ -209,7 +209,7 @@ impl World {
         }
         self.bytes[0] += datagram.len();
         let id = destination_id(&datagram).ok();
-        let known = self.servers.iter_mut().find(|server| id.is_some_and(|id| server.ids().any(|own| own == id)));
+        let known = self.servers.iter_mut().find(|server| id.is_some_and(|id| server.takes(id, from)));
         if let Some(server) = known {
             let _dropped = server.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram);
             return self.drain();
