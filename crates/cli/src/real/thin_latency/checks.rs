@@ -1,0 +1,85 @@
+//! Checks of thin streams over real sockets.
+
+use festina_lab::evidence::{Bound, Estimate, Evidence};
+use festina_lab::experiment::Check;
+use festina_lab::summary::{PointSummary, Repeated, Results, SeriesSummary};
+
+use super::super::{beside, lateness};
+use super::{DELIVERY, MISSING, SENDERS, UNEXPECTED, place};
+
+/// How far a measured mean and a measured 99th percentile may lie from the simulated ones, as shares of these.
+const MEAN_MARGIN: f64 = 0.05;
+const P99_MARGIN: f64 = 0.1;
+/// Festina's 99th percentile over that of the kernel's TCP, at most: a goal of ours.
+const GOAL: f64 = 0.75;
+
+const FESTINAS: [&str; 2] = ["festina", "festina-encrypted"];
+
+pub(super) fn checks(results: &Results) -> Vec<Check> {
+    let mut checks = vec![arrival(results)];
+    checks.extend(SENDERS.iter().filter_map(|sender| as_simulated(results, sender)));
+    checks.extend(FESTINAS.iter().filter_map(|festina| sooner(results, festina)));
+    checks
+}
+
+fn of<'a>(results: &'a Results, sender: &str) -> Vec<&'a PointSummary> {
+    results.points().iter().filter(|summary| summary.point().choice("sender") == sender).collect()
+}
+
+/// Whether a message arrived does not depend on the emulator's lateness.
+fn arrival(results: &Results) -> Check {
+    let total = |name: &str| -> f64 {
+        let values = results.points().iter().filter_map(|summary| summary.values().get(name));
+        values.flat_map(Repeated::values).sum()
+    };
+    let [missing, unexpected] = [MISSING, UNEXPECTED].map(total);
+    Check::new(
+        "Every message arrives once.",
+        missing == 0.0 && unexpected == 0.0,
+        format!("{missing} are missing, {unexpected} came twice"),
+    )
+}
+
+fn as_simulated(results: &Results, sender: &str) -> Option<Check> {
+    let points = of(results, sender);
+    let mut evidence = Evidence::new();
+    for summary in &points {
+        let series = |name: &str| summary.series().get(name);
+        let pair = || series(DELIVERY).zip(series(&beside::simulated(DELIVERY)));
+        let mean = pair().map(|(measured, simulated)| (measured.mean_s(), simulated.mean_s()));
+        let p99 = pair().and_then(|(measured, simulated)| p99(measured).zip(p99(simulated)));
+        for (what, pair, margin) in [("mean", mean, MEAN_MARGIN), ("p99", p99, P99_MARGIN)] {
+            let ratio = pair.and_then(|(measured, simulated)| Estimate::ratio(measured, simulated));
+            let what = format!("{what}, measured over simulated, {}:", place(summary));
+            lateness::judge(&mut evidence, &[*summary], what, ratio, Bound::about(1.0, margin));
+        }
+    }
+    let statement = format!(
+        "{sender}: the mean delay is the simulated one within {:.0}%, and the 99th percentile within {:.0}%.",
+        MEAN_MARGIN * 100.0,
+        P99_MARGIN * 100.0
+    );
+    (!points.is_empty()).then(|| evidence.check(statement))
+}
+
+fn p99(series: &SeriesSummary) -> Option<&Repeated> {
+    series.quantile_s(0.99)
+}
+
+fn sooner(results: &Results, festina: &str) -> Option<Check> {
+    let ours = of(results, festina);
+    let mut evidence = Evidence::new();
+    for summary in &ours {
+        let others = results.points().iter().filter(|other| place(other) == place(summary));
+        for other in others.filter(|other| other.point().choice("sender").starts_with("tcp")) {
+            let at = |summary: &&'_ PointSummary| summary.series().get(DELIVERY).and_then(p99).cloned();
+            let ratio = at(summary).zip(at(&other)).and_then(|(ours, theirs)| Estimate::ratio(&ours, &theirs));
+            let what = format!("over {}, {}:", other.point().choice("sender"), place(summary));
+            lateness::judge(&mut evidence, &[*summary, other], what, ratio, Bound::LessThan(GOAL));
+        }
+    }
+    let statement = format!(
+        "{festina}: the 99th percentile is at most {GOAL} of that of the kernel's TCP with each of its settings."
+    );
+    (!ours.is_empty()).then(|| evidence.check(statement))
+}
