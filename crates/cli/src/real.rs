@@ -13,6 +13,8 @@
 
 mod beside;
 mod hosts;
+#[cfg(test)]
+mod judged;
 mod kernel_tcp;
 mod lateness;
 mod log_lines;

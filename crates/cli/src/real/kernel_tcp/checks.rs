@@ -121,23 +121,17 @@ impl<'a> Cell<'a> {
 #[cfg(test)]
 mod tests {
     use festina_lab::experiment::Verdict;
-    use festina_lab::plan::{PlanFile, Scale};
-    use festina_lab::runner::{self, MeasureError, Outcome, RunOptions, Shard};
     use festina_lab::samples::Samples;
 
     use super::*;
+    use crate::real::judged::{checks_of as checks_on, words};
     use crate::real::kernel_tcp::Tables;
     use crate::real::lateness::P99_MS;
 
     /// The checks of one network in which each stream has this mean latency, throughput, share over the target and lateness.
     fn checks_of(test: &str, numbers: impl Fn(&str) -> [f64; 4] + Sync) -> Vec<Check> {
-        let store = std::env::temp_dir().join(format!("festina-kernel-tcp-{}-{test}", std::process::id()));
-        let options =
-            RunOptions { jobs: Some(1), shard: Shard::WHOLE, store: store.clone(), code_version: "1".to_owned() };
-        let text = "experiment = \"g02-tables\"\nrepetitions = 3\n[parameters]\nrate = \"12Mbit/s\"\nrtt = \"50ms\"\n";
-        let plan = PlanFile::parse("one.toml", text).and_then(|file| file.plan(&Tables, Scale::Full));
-        let plan = plan.expect("it makes sense");
-        let measure = |point: &festina_lab::plan::Point, seed: u64| {
+        let plan = "experiment = \"g02-tables\"\nrepetitions = 3\n[parameters]\nrate = \"12Mbit/s\"\nrtt = \"50ms\"\n";
+        checks_on(&format!("tables-{test}"), &Tables, plan, |point, seed| {
             let stream = point.choice("stream");
             let [mean, throughput, over, late] = numbers(stream);
             // A hundredth of chance, another for each stream.
@@ -148,18 +142,8 @@ mod tests {
             samples.set(THROUGHPUT, throughput * chance);
             samples.set(OVER_BUDGET, over * chance);
             samples.set(P99_MS, late);
-            Ok::<_, MeasureError>(samples)
-        };
-        let outcome = runner::run_with(&Tables, &plan, &options, &measure, &|_| {}).expect("nothing fails");
-        std::fs::remove_dir_all(store).expect("it is ours");
-        match outcome {
-            Outcome::Complete(results) => checks(&results),
-            Outcome::Partial { .. } => panic!("it is whole"),
-        }
-    }
-
-    fn words(checks: &[Check]) -> Vec<&'static str> {
-        checks.iter().map(|check| check.verdict.word()).collect()
+            samples
+        })
     }
 
     fn good(stream: &str) -> [f64; 4] {

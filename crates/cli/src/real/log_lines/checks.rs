@@ -71,3 +71,55 @@ fn relay(results: &Results) -> Vec<Check> {
     );
     vec![arrival, evidence.check(statement)]
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use festina_lab::experiment::Verdict;
+    use festina_lab::scenario::LineFate;
+
+    use super::super::LogLines;
+    use super::*;
+    use crate::real::judged::checks_of;
+    use crate::real::lateness::P99_MS;
+
+    /// The checks if every line takes as many ms as its sender's name has letters, and the emulator was so late.
+    fn verdicts(test: &str, lateness: f64) -> Vec<Check> {
+        let plan = "experiment = \"r15-syslog-loss\"\nrepetitions = 3\n[parameters]\nsender = [\"tcp\", \"tcp-thin\", \"festina-syslog\"]\n";
+        checks_of(&format!("lines-{test}"), &LogLines::LOSS, plan, |point, seed| {
+            let letters = point.choice("sender").len() as u64;
+            let delay = Some(Duration::from_micros(letters * 1_000 + seed % 10));
+            let fates = [true, false].map(|is_important| LineFate { is_important, delay });
+            let mut samples = log_lines::samples(&fates);
+            let simulation = samples.clone();
+            beside::add(&mut samples, &simulation, &log_lines::SERIES, &log_lines::LOST);
+            samples.set(P99_MS, lateness);
+            samples
+        })
+    }
+
+    #[test]
+    fn the_simulated_experiment_and_our_own_statements_are_judged_by_measured_lines() {
+        let checks = verdicts("good", 0.5);
+        let word = |start: &str| {
+            let check = checks.iter().find(|check| check.statement.starts_with(start));
+            check.unwrap_or_else(|| panic!("{start}: {checks:?}")).verdict.word()
+        };
+        assert_eq!(word("tcp-thin: the mean delay"), "holds");
+        assert_eq!(word("Relay and collector bring"), "holds");
+        assert_eq!(word("Important lines are in the collector's file sooner"), "broken", "14 ms against 8");
+        assert_eq!(word("PR-SCTP's average delay is shorter than TCP's"), "not tested");
+    }
+
+    #[test]
+    fn a_late_emulator_leaves_only_arrivals_decided() {
+        let decided = |checks: Vec<Check>| {
+            let is_decided = |check: &Check| matches!(check.verdict, Verdict::Holds(_) | Verdict::Broken(_));
+            checks.into_iter().filter(is_decided).map(|check| check.statement).collect::<Vec<_>>()
+        };
+        assert!(decided(verdicts("in-time", 0.5)).len() > 2);
+        let left = decided(verdicts("late", 0.51));
+        assert_eq!(left, ["Relay and collector bring every important line to the file, once."]);
+    }
+}

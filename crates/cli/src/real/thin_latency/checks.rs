@@ -83,3 +83,59 @@ fn sooner(results: &Results, festina: &str) -> Option<Check> {
     );
     (!ours.is_empty()).then(|| evidence.check(statement))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use festina_lab::samples::Samples;
+    use festina_lab::statistics::DelayStatistics;
+
+    use super::super::ThinLatency;
+    use super::*;
+    use crate::real::judged::{checks_of, words};
+    use crate::real::lateness::P99_MS;
+
+    /// A hundred delays, of which two are late, from one run to the next by a little more.
+    fn delays(late_ms: f64, seed: u64) -> DelayStatistics {
+        let mut delays = DelayStatistics::new();
+        let chance = 1.0 + (seed % 100) as f64 / 10_000.0;
+        for delay_ms in [50.0; 98].into_iter().chain([late_ms; 2]) {
+            delays.record(Duration::from_secs_f64(delay_ms * chance / 1e3));
+        }
+        delays
+    }
+
+    /// The verdicts if both senders have these late delays measured and simulated, messages missing and lateness of the emulator.
+    fn verdicts(test: &str, [tcp, festina]: [[f64; 2]; 2], missing: f64, lateness: f64) -> Vec<&'static str> {
+        let plan = "experiment = \"thin-latency\"\nrepetitions = 3\n[parameters]\nsender = [\"tcp\", \"festina\"]\n";
+        let checks = checks_of(&format!("thin-{test}"), &ThinLatency, plan, |point, seed| {
+            let [measured, simulated] = if point.choice("sender") == "tcp" { tcp } else { festina };
+            let mut samples = Samples::new();
+            samples.set_tally(DELIVERY, delays(measured, seed));
+            samples.set_tally(&beside::simulated(DELIVERY), delays(simulated, seed));
+            samples.set(MISSING, missing);
+            samples.set(UNEXPECTED, 0.0);
+            samples.set(P99_MS, lateness);
+            samples
+        });
+        words(&checks)
+    }
+
+    #[test]
+    fn arrival_agreement_and_advantage_are_judged_each_by_its_own_numbers() {
+        let good = [[650.0, 640.0], [155.0, 150.0]];
+        assert_eq!(verdicts("good", good, 0.0, 0.1), ["holds"; 4]);
+        assert_eq!(verdicts("missing", good, 1.0, 0.1), ["broken", "holds", "holds", "holds"]);
+        let other = [[650.0, 640.0], [250.0, 150.0]];
+        assert_eq!(verdicts("other", other, 0.0, 0.1), ["holds", "holds", "broken", "holds"]);
+        let slow = [[650.0, 640.0], [600.0, 590.0]];
+        assert_eq!(verdicts("slow", slow, 0.0, 0.1), ["holds", "holds", "holds", "broken"]);
+    }
+
+    #[test]
+    fn nothing_about_delays_is_decided_if_the_emulator_was_late() {
+        let good = [[650.0, 640.0], [155.0, 150.0]];
+        assert_eq!(verdicts("late", good, 0.0, 0.51), ["holds", "undecided", "undecided", "undecided"]);
+    }
+}
