@@ -2,17 +2,13 @@
 
 use std::time::Duration;
 
-use festina_lab::figure::{Color, DelayDistribution, Figure, Marker, PlotPoint, PointSeries};
+use festina_lab::figure::{DelayDistribution, Figure, Marker, PlotPoint, PointSeries};
 use festina_lab::samples::Samples;
 use festina_lab::statistics::DelayStatistics;
 use festina_lab::summary::PointSummary;
 
 /// Stands before the name of a series or number of the simulator.
 const SIMULATED: &str = "simulated ";
-
-/// The colours of curves, in their order.
-const COLORS: [Color; 7] =
-    [Color::Gray, Color::Orange, Color::Blue, Color::Green, Color::Pink, Color::Vermilion, Color::Sky];
 
 /// Where the simulator's distribution is drawn, from one delay to the next.
 const STEP: f64 = 1.25;
@@ -41,16 +37,13 @@ pub(super) fn figure(title: &str, conditions: &str, series: &str, points: &[&Poi
     let conditions = format!("{conditions}; curves measured, rings simulated");
     let mut distribution = DelayDistribution::new(title, &conditions).to_the_999th_permille();
     let mut rings = Vec::new();
-    let mut colors = COLORS.into_iter();
     for summary in points {
         let Some(measured) = summary.series().get(series).filter(|series| series.all().count() > 0) else { continue };
         let name = summary.point().choice("sender");
         distribution.curve(name, measured.all());
-        let color = colors.next();
         if let Some(simulated) = summary.series().get(&simulated(series)) {
             rings.push(PointSeries {
                 marker: Marker::Ring,
-                color,
                 is_joined: false,
                 ..PointSeries::new(&format!("{name}, simulated"), points_of(simulated.all()))
             });
