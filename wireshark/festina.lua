@@ -432,7 +432,7 @@ local function read_pcapng(file)
     end
 end
 
--- Reads the file anew if it has grown, as one to which a program is still writing, at most once a second.
+-- Reads the file again if it has grown, as one to which a program is still writing, at most once a second.
 local function refresh_keys(path)
     local now = os.time()
     if path == "" or now == key_log.looked_at then return end
@@ -663,7 +663,7 @@ local function split_parameters(blob)
     return parameters
 end
 
--- The parameters in the extensions of a handshake message (RFC 9001 §8.2), of which `at` is the length field.
+-- The parameters in the extensions of a handshake message (RFC 9001 §8.2), whose length stands at `at`.
 local function parameters_at(message, at)
     local total = at and u16(message, at)
     if not total then return nil end

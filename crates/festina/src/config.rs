@@ -113,6 +113,13 @@ impl Config {
         self.1.as_deref()
     }
 
+    /// Creates unencrypted settings from those of the core. For measurements of Festina's own tools; not part of the stable interface.
+    #[doc(hidden)]
+    pub fn from_core(core: sctp::Config) -> Self {
+        let peer_batches = Some(core.sack.peer_batches);
+        Self(core, None, Chosen { peer_batches, packet_bytes_max: true })
+    }
+
     /// Returns the settings of the core. For the simulated hosts of Festina's own tools; not part of the stable interface.
     #[doc(hidden)]
     #[must_use]

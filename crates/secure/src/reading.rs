@@ -13,7 +13,6 @@ use rustls::Side;
 
 use crate::parameters::Parameters;
 use crate::reassembly::Reassembly;
-use crate::tls::LEVEL_BYTES_MAX;
 use crate::wire::{
     ConnectionId, Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, LongHeader, SHORT_HEADER_BYTES,
     read_header,
@@ -28,6 +27,8 @@ pub use keys::Suites;
 const CONNECTIONS_MAX: usize = 4_096;
 /// Connection IDs of one association: the client's, the server's and the original one.
 const IDS_MAX: usize = 8;
+/// Handshake bytes of each side that are kept: a client's hello, or the beginning of a server's answer.
+const HANDSHAKE_BYTES_MAX: usize = 8 << 10;
 /// Packets of one datagram that are read: Linux segments a datagram into at most as many.
 const PACKETS_MAX: usize = 64;
 
@@ -82,8 +83,8 @@ struct Handshake {
 }
 
 impl Handshake {
-    fn new(bytes_max: usize) -> Self {
-        Self { pending: Reassembly::new(bytes_max), text: Vec::new() }
+    fn new() -> Self {
+        Self { pending: Reassembly::new(HANDSHAKE_BYTES_MAX), text: Vec::new() }
     }
 
     fn insert(&mut self, offset: u16, bytes: &[u8]) {
@@ -101,8 +102,8 @@ impl Connection {
             random: None,
             ports: None,
             keys: [const { [const { None }; 4] }; 2],
-            hello: Some(Handshake::new(LEVEL_BYTES_MAX[0])),
-            answer: Some(Handshake::new(LEVEL_BYTES_MAX[1])),
+            hello: Some(Handshake::new()),
+            answer: Some(Handshake::new()),
             inits: [Vec::new(), Vec::new()],
         }
     }

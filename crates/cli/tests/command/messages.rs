@@ -406,7 +406,7 @@ fn a_closed_output_does_not_shorten_the_capture() {
     let ended = Running::start(ping).ended();
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     let told = run(&["trace", "thin", file.to_str().expect("a path")]);
-    assert!(told.stdout.contains(" 1 streams with data"), "{}{}", told.stdout, told.stderr);
+    assert!(told.stdout.contains(" 2 streams with data"), "{}{}", told.stdout, told.stderr);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use rustls::{CipherSuite, Side};
 
 use crate::early::{resume, warm};
 use crate::handshake::link;
-use crate::world::{Setup, World, provider, tls_settings_with};
+use crate::world::{NAME, Setup, World, certificate, provider, tls_settings_with};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const PORTS: [[u16; 2]; 2] = [[5_001, 5_000], [5_000, 5_001]];
@@ -45,7 +45,7 @@ fn logged_tls(suite: CipherSuite) -> (Tls, Arc<Logged>) {
     let log = Arc::new(Logged::default());
     let mut provider = rustls::crypto::ring::default_provider();
     provider.cipher_suites.sort_by_key(|known| known.suite() != suite);
-    let (mut client, mut server) = tls_settings_with(&Arc::new(provider));
+    let (mut client, mut server) = tls_settings_with(&Arc::new(provider), certificate(NAME));
     (client.enable_early_data, client.key_log) = (true, log.clone());
     (server.max_early_data_size, server.ignore_client_order) = (u32::MAX, true);
     ((Arc::new(client), Arc::new(server)), log)
