@@ -523,8 +523,8 @@ local FRAME_NAMES = {
 -- Bytes before the contents, and where in them the length stands.
 local FRAME_HEADERS = {[1] = {5, 3, u16}, [2] = {2, 1, byte}, [3] = {2, 1, byte}, [4] = {3}, [5] = {9, 7, u16}, [6] = {2}}
 
--- Splits a payload, of which the capture may have only the beginning, into {type, offset, header bytes, content bytes}. The last content
--- may be cut. Returns nil if the frames do not fit into `whole_bytes`.
+-- Splits a payload, which may have been captured only in part, into {type, offset, header bytes, content bytes}. The last content may be
+-- cut. Returns nil if the frames do not fit into `whole_bytes`.
 local function split_frames(payload, whole_bytes)
     local frames, at = {}, 1
     while at <= #payload do

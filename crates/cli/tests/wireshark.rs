@@ -349,7 +349,7 @@ fn damaged_and_hostile_captures_draw_no_error_of_lua() {
     }
 }
 
-/// A pcap of these packets, each with at most so many bytes.
+/// A pcap of these packets, each with at most this many bytes.
 fn cut(packets: &[(&Packet, usize)]) -> Vec<u8> {
     let records =
         packets.iter().flat_map(|(packet, captured_max)| pcap(&[(*packet).clone()], *captured_max).split_off(24));

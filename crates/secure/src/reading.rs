@@ -178,7 +178,7 @@ impl Reader {
         for _ in 0..PACKETS_MAX {
             let header = match read_header(rest) {
                 Ok(header) => header,
-                // A long header without all of its packet, of which a capture may keep only the beginning.
+                // A long header without its whole packet: the capture has only the beginning.
                 Err(HeaderError::Truncated) if seen == Seen::Foreign && rest.len() >= LONG_HEADER_BYTES => {
                     return Seen::Closed;
                 }

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_sctp_and_ciphertext_are_told_apart() {
+    fn plain_sctp_and_ciphertext_are_distinguished() {
         let header = CommonHeader { source_port: 0x6123, destination_port: 9, verification_tag: 7 };
         let mut plain = Vec::new();
         let mut builder = PacketBuilder::new(&mut plain, header, 1_200);
