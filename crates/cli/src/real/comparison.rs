@@ -1,4 +1,4 @@
-//! Measured delays beside those of the simulator.
+//! Measured delays compared with those of the simulator.
 
 use std::time::Duration;
 
