@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 
 use festina::security::{self, Fingerprint, SecurityError};
 
-use crate::boundary::{text, write_text, zero_terminated};
-use crate::status::{Failure, Status, guard, guard_value};
+use crate::boundary::{guard_text, text, zero_terminated};
+use crate::status::{Status, free, hand_over, required};
 
 /// A certificate chain and its private key.
 #[derive(Debug)]
@@ -17,21 +17,15 @@ pub struct Identity(pub(crate) security::Identity);
 #[derive(Debug)]
 pub struct Trust(pub(crate) security::Trust);
 
-fn required<'a>(name: &str, found: Option<&'a str>) -> Result<&'a str, Failure> {
-    found.ok_or_else(|| Failure::null(name))
-}
-
 /// Creates a key and a self-signed certificate.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_identity_self_signed(
     name: *const c_char,
     identity: Option<&mut MaybeUninit<Box<Identity>>>,
 ) -> Status {
-    guard(|| {
-        let slot = identity.ok_or_else(|| Failure::null("identity"))?;
+    hand_over("identity", identity, || {
         let name = required("name", text("the name", name)?)?;
-        slot.write(Box::new(Identity(security::Identity::self_signed(name)?)));
-        Ok(())
+        Ok(Identity(security::Identity::self_signed(name)?))
     })
 }
 
@@ -42,12 +36,10 @@ pub extern "C" fn festina_identity_from_pem(
     key_pem: *const c_char,
     identity: Option<&mut MaybeUninit<Box<Identity>>>,
 ) -> Status {
-    guard(|| {
-        let slot = identity.ok_or_else(|| Failure::null("identity"))?;
-        let chain = zero_terminated(chain_pem).ok_or_else(|| Failure::null("chain_pem"))?;
-        let key = zero_terminated(key_pem).ok_or_else(|| Failure::null("key_pem"))?;
-        slot.write(Box::new(Identity(security::Identity::from_pem(chain, key)?)));
-        Ok(())
+    hand_over("identity", identity, || {
+        let chain = required("chain_pem", zero_terminated(chain_pem))?;
+        let key = required("key_pem", zero_terminated(key_pem))?;
+        Ok(Identity(security::Identity::from_pem(chain, key)?))
     })
 }
 
@@ -58,38 +50,25 @@ pub extern "C" fn festina_identity_fingerprint(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    guard_value(0, || {
-        let Identity(identity) = identity.ok_or_else(|| Failure::null("identity"))?;
-        Ok(write_text(&identity.fingerprint().to_string(), buffer, capacity))
-    })
+    guard_text(buffer, capacity, || Ok(required("identity", identity)?.0.fingerprint().to_string()))
 }
 
 /// Writes the chain and the private key as PEM.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_identity_pem(identity: Option<&Identity>, buffer: *mut c_char, capacity: usize) -> usize {
-    guard_value(0, || {
-        let Identity(identity) = identity.ok_or_else(|| Failure::null("identity"))?;
-        Ok(write_text(&identity.to_pem(), buffer, capacity))
-    })
+    guard_text(buffer, capacity, || Ok(required("identity", identity)?.0.to_pem()))
 }
 
 /// Frees an identity.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_identity_free(identity: Option<Box<Identity>>) -> Status {
-    guard(|| {
-        drop(identity);
-        Ok(())
-    })
+    free(identity)
 }
 
 /// Trusts the certificate authorities of the operating system.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_trust_platform_roots(trust: Option<&mut MaybeUninit<Box<Trust>>>) -> Status {
-    guard(|| {
-        let slot = trust.ok_or_else(|| Failure::null("trust"))?;
-        slot.write(Box::new(Trust(security::Trust::platform_roots())));
-        Ok(())
-    })
+    hand_over("trust", trust, || Ok(Trust(security::Trust::platform_roots())))
 }
 
 /// Trusts certificate authorities given as PEM.
@@ -98,11 +77,9 @@ pub extern "C" fn festina_trust_roots_from_pem(
     roots_pem: *const c_char,
     trust: Option<&mut MaybeUninit<Box<Trust>>>,
 ) -> Status {
-    guard(|| {
-        let slot = trust.ok_or_else(|| Failure::null("trust"))?;
-        let roots = zero_terminated(roots_pem).ok_or_else(|| Failure::null("roots_pem"))?;
-        slot.write(Box::new(Trust(security::Trust::roots_from_pem(roots)?)));
-        Ok(())
+    hand_over("trust", trust, || {
+        let roots = required("roots_pem", zero_terminated(roots_pem))?;
+        Ok(Trust(security::Trust::roots_from_pem(roots)?))
     })
 }
 
@@ -112,23 +89,18 @@ pub extern "C" fn festina_trust_fingerprints(
     fingerprints: *const c_char,
     trust: Option<&mut MaybeUninit<Box<Trust>>>,
 ) -> Status {
-    guard(|| {
-        let slot = trust.ok_or_else(|| Failure::null("trust"))?;
+    hand_over("trust", trust, || {
         let words = required("fingerprints", text("the fingerprints", fingerprints)?)?.split_whitespace();
         let fingerprints: Vec<Fingerprint> = words.map(str::parse).collect::<Result<_, SecurityError>>()?;
         if fingerprints.is_empty() {
             return Err(SecurityError::Fingerprint.into());
         }
-        slot.write(Box::new(Trust(security::Trust::fingerprints(fingerprints))));
-        Ok(())
+        Ok(Trust(security::Trust::fingerprints(fingerprints)))
     })
 }
 
 /// Frees a trust.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_trust_free(trust: Option<Box<Trust>>) -> Status {
-    guard(|| {
-        drop(trust);
-        Ok(())
-    })
+    free(trust)
 }

@@ -8,7 +8,6 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use festina::Profile;
 use festina_emulate::TunCounters;
 use festina_emulate::hosts::Hosts;
 use festina_lab::experiment::{Check, Experiment};
@@ -18,6 +17,7 @@ use festina_lab::samples::Samples;
 use festina_lab::statistics::DelayStatistics;
 use festina_lab::summary::{PointSummary, Results};
 use festina_netsim::{LinkConfig, LossModel};
+use festina_sctp::Profile;
 use festina_units::{ByteCount, Probability};
 
 use super::{comparison, hosts, lateness};

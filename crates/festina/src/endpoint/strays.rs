@@ -3,6 +3,7 @@
 //! Any host can send them, from any address, so they get the time that associations leave. Packets beyond the limit are dropped by their first bytes
 //! alone, without a checksum or a copy. Well-behaved peers retransmit dropped ones.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use festina_sctp::Admission;
@@ -57,8 +58,8 @@ impl Strays {
     }
 
     /// Whether a stray is looked at; [`Strays::push`] follows.
-    pub(super) fn admit(&mut self, now: Instant, packet: &[u8]) -> bool {
-        if self.handshakes.as_ref().is_some_and(|handshakes| handshakes.knows(packet)) {
+    pub(super) fn admit(&mut self, now: Instant, from: SocketAddr, packet: &[u8]) -> bool {
+        if self.handshakes.as_ref().is_some_and(|handshakes| handshakes.knows(from, packet)) {
             return true;
         }
         if self.admitted >= STRAYS_PER_TURN || self.handshakes.as_ref().is_some_and(|handshakes| !handshakes.has_room())
@@ -205,7 +206,9 @@ mod tests {
         let (mut strays, now) = (Strays::new(&admission, None), Instant::from_secs(3_600));
         let packet = |chunk_type| [&[0; 12][..], &[chunk_type, 0, 0, 4]].concat();
         let (init, cookie_echo) = (packet(1), packet(10));
-        let admitted = |strays: &mut Strays, packet: &[u8]| (0..1_000).filter(|_| strays.admit(now, packet)).count();
+        let from = SocketAddr::from(([192, 0, 2, 1], 9_899));
+        let admitted =
+            |strays: &mut Strays, packet: &[u8]| (0..1_000).filter(|_| strays.admit(now, from, packet)).count();
         assert_eq!(admitted(&mut strays, &init), 100);
         assert_eq!(admitted(&mut strays, &cookie_echo), STRAYS_PER_TURN - 100);
         strays.begin_turn();

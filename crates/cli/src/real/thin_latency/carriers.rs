@@ -6,9 +6,10 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use bytes::{Bytes, BytesMut};
 use festina::security::{Identity, Security, Trust};
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Listener, Message, Profile};
+use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Listener, Message};
 use festina_emulate::hosts::Hosts;
 use festina_lab::plan::Point;
+use festina_sctp::Profile;
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,7 +20,7 @@ use tokio::time::{Duration, Instant, sleep, sleep_until};
 use super::super::hosts::{on_both, server_address};
 use super::{DRAIN_MAX, LEAD, Measured, Sent, Streams};
 use crate::compare::recorder::{Recorder, WARM_UP};
-use crate::compare::rig::{ATTEMPT_RTO_INITIALS, HANDSHAKE_SPACING, connect_and_warm_up};
+use crate::compare::rig::{ATTEMPT_RTO_INITIALS, HANDSHAKE_SPACING, connect_and_warm_up, published};
 
 /// The port on the receiver's host, which is used by this run alone.
 const PORT: u16 = 9_899;
@@ -115,7 +116,7 @@ fn recorder(streams: Streams) -> Arc<Recorder> {
 
 /// The settings of both ends: the receiver is a standard one.
 fn plain(profile: Profile) -> [Config; 2] {
-    [profile, Profile::Rfc9260].map(|profile| Config::plain().with_profile(profile))
+    [profile, Profile::Rfc9260].map(published)
 }
 
 /// The library's defaults.
