@@ -26,6 +26,7 @@
 //! # }
 //! ```
 
+mod credentials;
 mod failure;
 pub(crate) mod platform;
 mod reports;
@@ -34,10 +35,11 @@ mod stored;
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use pem::{EncodeConfig, LineEnding, Pem};
 use rustls::CipherSuite;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -45,11 +47,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::clock;
 use crate::endpoint::lock;
 
+use self::credentials::Credentials;
 pub use self::failure::{SecurityError, SecurityFailure};
 use self::reports::Reports;
 pub use self::settings::Security;
 pub(crate) use self::settings::TlsSettings;
 pub use self::stored::{Acquaintance, ChangedKey, KnownPeers, StoredError};
+pub use festina_secure::sessions::Sessions;
 
 /// The cryptography in use, unless [`Security::from_rustls`] brings its own.
 fn provider() -> Arc<CryptoProvider> {
@@ -114,6 +118,8 @@ impl FromStr for Fingerprint {
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+    /// Shared by clones.
+    credentials: Arc<OnceLock<Arc<Credentials>>>,
 }
 
 impl Identity {
@@ -163,7 +169,7 @@ impl Identity {
         if chain.is_empty() {
             return Err(SecurityError::Certificate("there is no certificate".to_owned()));
         }
-        Ok(Self { chain, key })
+        Ok(Self { chain, key, credentials: Arc::default() })
     }
 
     /// Returns the fingerprint of the own certificate.
@@ -184,7 +190,8 @@ impl Identity {
 
 impl Clone for Identity {
     fn clone(&self) -> Self {
-        Self { chain: self.chain.clone(), key: self.key.clone_key() }
+        let credentials = Arc::clone(&self.credentials);
+        Self { chain: self.chain.clone(), key: self.key.clone_key(), credentials }
     }
 }
 
@@ -206,13 +213,17 @@ type Decision = Arc<dyn Fn(&[u8; 32]) -> bool + Send + Sync>;
 
 /// Which peers are trusted.
 #[derive(Clone)]
-pub struct Trust(TrustKind);
+pub struct Trust {
+    kind: TrustKind,
+    /// Shared by clones.
+    server_verifier: Arc<OnceLock<Arc<dyn ServerCertVerifier>>>,
+}
 
 #[derive(Clone)]
 enum TrustKind {
     Platform,
     Roots(Vec<CertificateDer<'static>>),
-    Fingerprints { is_trusted: Decision, may_change: bool },
+    Fingerprints(Decision),
 }
 
 impl Trust {
@@ -221,7 +232,8 @@ impl Trust {
     /// the usual files or those that the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name, on macOS and Windows from the
     /// system's store. If there are none, connecting fails with [`SecurityFailure::Settings`].
     pub fn platform_roots() -> Self {
-        Self(TrustKind::Platform)
+        static PLATFORM: LazyLock<Trust> = LazyLock::new(|| Trust::of_kind(TrustKind::Platform));
+        PLATFORM.clone()
     }
 
     /// Trusts certificates that these roots have signed, given as PEM. A server's certificate must also have the name that the client asks for.
@@ -234,18 +246,18 @@ impl Trust {
         if roots.is_empty() {
             return Err(SecurityError::Certificate("there is no certificate".to_owned()));
         }
-        Ok(Self(TrustKind::Roots(roots)))
+        Ok(Self::of_kind(TrustKind::Roots(roots)))
     }
 
     /// As [`roots_from_pem`](Self::roots_from_pem), for DER. Malformed ones are reported when the endpoint is bound.
     pub fn roots_from_der(roots: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        Self(TrustKind::Roots(roots.into_iter().map(CertificateDer::from).collect()))
+        Self::of_kind(TrustKind::Roots(roots.into_iter().map(CertificateDer::from).collect()))
     }
 
     /// Trusts certificates with these fingerprints. Names, dates and issuers are not checked.
     pub fn fingerprints(fingerprints: impl IntoIterator<Item = Fingerprint>) -> Self {
         let fingerprints: Vec<_> = fingerprints.into_iter().collect();
-        Self::by_fingerprint(false, move |seen| fingerprints.contains(seen))
+        Self::deciding(move |seen| fingerprints.contains(seen))
     }
 
     /// As [`fingerprints`](Self::fingerprints), and calls `report` with others, to tell an operator whom to add: at most once a second, and with the
@@ -256,7 +268,7 @@ impl Trust {
     ) -> Self {
         let fingerprints: Vec<_> = fingerprints.into_iter().collect();
         let reports = Mutex::new(Reports::default());
-        Self::by_fingerprint(false, move |seen| {
+        Self::deciding(move |seen| {
             let is_trusted = fingerprints.contains(seen);
             if !is_trusted && lock(&reports).is_due(seen, clock::now()) {
                 report(seen);
@@ -267,23 +279,22 @@ impl Trust {
 
     /// Trusts certificates for whose fingerprint `is_trusted` returns true, such as those of a list that changes, or unknown ones at their
     /// first use. The peer has to prove that it holds the private key in any case. The function runs in the middle of a handshake and should be
-    /// quick. It is asked at every connection, so no session is resumed, and early messages leave with the handshake's end.
+    /// quick. It is asked at every connection, also before a session is resumed.
     pub fn deciding(is_trusted: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static) -> Self {
-        Self::by_fingerprint(true, is_trusted)
+        Self::of_kind(TrustKind::Fingerprints(Arc::new(move |hash| is_trusted(&Fingerprint(*hash)))))
     }
 
-    fn by_fingerprint(may_change: bool, is_trusted: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static) -> Self {
-        let is_trusted: Decision = Arc::new(move |hash| is_trusted(&Fingerprint(*hash)));
-        Self(TrustKind::Fingerprints { is_trusted, may_change })
+    fn of_kind(kind: TrustKind) -> Self {
+        Self { kind, server_verifier: Arc::default() }
     }
 }
 
 impl fmt::Debug for Trust {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match &self.0 {
+        let kind = match &self.kind {
             TrustKind::Platform => "platform roots".to_owned(),
             TrustKind::Roots(roots) => format!("{} roots", roots.len()),
-            TrustKind::Fingerprints { .. } => "fingerprints".to_owned(),
+            TrustKind::Fingerprints(_) => "fingerprints".to_owned(),
         };
         formatter.debug_tuple("Trust").field(&kind).finish()
     }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 use rustls::quic::{self, DirectionalKeys, KeyChange, Keys, Version};
-use rustls::{ClientConfig, ServerConfig, Side};
+use rustls::{ClientConfig, ServerConfig, Side, client};
 
 use crate::error::HandshakeError;
 use crate::reassembly::Reassembly;
+use crate::sessions::Recall;
 
 /// Handshake bytes that a peer may send at one level: a client's hello with a token and post-quantum keys, or a chain of certificates.
 pub(crate) const LEVEL_BYTES_MAX: [usize; 3] = [8 << 10, 32 << 10, 8 << 10];
@@ -38,6 +39,8 @@ pub(crate) struct Tls {
     incoming: [Reassembly; 3],
     /// Handshake bytes that TLS has processed.
     read_bytes: usize,
+    /// The sessions of a client, unless they are left to its settings.
+    recall: Option<Arc<Recall>>,
 }
 
 impl Tls {
@@ -46,9 +49,15 @@ impl Tls {
         config: &Arc<ClientConfig>,
         server_name: ServerName<'static>,
         parameters: Vec<u8>,
+        recall: Option<Recall>,
     ) -> Result<(Self, Vec<NewKeys>), HandshakeError> {
-        let client = quic::ClientConnection::new(Arc::clone(config), Version::V1, server_name, parameters)?;
-        let mut tls = Self::new(quic::Connection::Client(client));
+        let (mut config, recall) = (Arc::clone(config), recall.map(Arc::new));
+        if let Some(recall) = &recall {
+            let store: Arc<Recall> = Arc::clone(recall);
+            Arc::make_mut(&mut config).resumption = client::Resumption::store(store);
+        }
+        let client = quic::ClientConnection::new(config, Version::V1, server_name, parameters)?;
+        let mut tls = Self { recall, ..Self::new(quic::Connection::Client(client)) };
         let keys = tls.write();
         Ok((tls, keys))
     }
@@ -60,7 +69,8 @@ impl Tls {
 
     fn new(connection: quic::Connection) -> Self {
         let incoming = LEVEL_BYTES_MAX.map(Reassembly::new);
-        Self { connection, space: Space::Initial, outgoing: [const { Vec::new() }; 3], incoming, read_bytes: 0 }
+        let outgoing = [const { Vec::new() }; 3];
+        Self { connection, space: Space::Initial, outgoing, incoming, read_bytes: 0, recall: None }
     }
 
     pub(crate) fn side(&self) -> Side {
@@ -87,6 +97,12 @@ impl Tls {
                 return Ok(keys);
             }
             self.read_bytes += ready.len();
+            // These bytes are tickets, of a server that is authenticated.
+            if self.space == Space::Traffic
+                && let (Some(recall), Some(chain)) = (&self.recall, self.connection.peer_certificates())
+            {
+                recall.authenticated(chain);
+            }
             if let Err(error) = self.connection.read_hs(ready) {
                 return Err(HandshakeError::Tls { alert: self.connection.alert().map(u8::from), error });
             }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use festina_sctp::{self as sctp, Message, PathKnowledge, Ports};
 use festina_secure::parameters::TOKEN_BYTES_MAX;
+use festina_secure::sessions::Resumption;
 use festina_secure::wire::{ConnectionId, destination_id, destination_id_of_any_version};
 use festina_secure::{
     Connect, FULL, HalfOpenLimits, HandshakeError, Listener, NO_SUCH_PORT, OVERHEAD_BYTES, REFUSED, SecureAssociation,
@@ -34,6 +35,7 @@ const IPV4_SPARES_BYTES: usize = 20;
 #[derive(Debug)]
 pub(super) struct SecureSide {
     client: Option<Arc<ClientConfig>>,
+    resumption: Option<Resumption>,
     needs_platform_roots: bool,
     /// Taken by the driver, which runs all handshakes of strangers without a lock.
     listener: Mutex<Option<Listener>>,
@@ -72,13 +74,14 @@ pub(super) fn core_config(config: Config, local: SocketAddr) -> sctp::Config {
 impl SecureSide {
     pub(super) fn new(
         context: &Arc<sctp::Context>,
-        TlsSettings { client, server, needs_platform_roots }: TlsSettings,
+        TlsSettings { client, resumption, server, needs_platform_roots }: TlsSettings,
         secret: [u8; 32],
     ) -> Result<Self, BindError> {
         let listener = server.map(|server| Listener::new(context, server, secret, HalfOpenLimits::default()));
         let listener = listener.transpose().map_err(|error| SecurityError::Settings(error.to_string()))?;
         let can_listen = listener.is_some();
-        Ok(Self { client, needs_platform_roots, listener: Mutex::new(listener), can_listen, decided: Mutex::default() })
+        let (listener, decided) = (Mutex::new(listener), Mutex::default());
+        Ok(Self { client, resumption, needs_platform_roots, listener, can_listen, decided })
     }
 
     /// Whether the next [`connect`](Self::connect) reads the roots of the operating system.
@@ -122,7 +125,8 @@ impl SecureSide {
         };
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|error| unusable(format!("there are no random numbers: {error}")))?;
-        let request = Connect { tls, server_name, remote, ports, token: &options.token, random, known };
+        let resumption = self.resumption.as_ref();
+        let request = Connect { tls, resumption, server_name, remote, ports, token: &options.token, random, known };
         let mut association =
             SecureAssociation::connect(now, context, request).map_err(|error| SecurityFailure::of(&error))?;
         for message in &options.early {

@@ -344,18 +344,21 @@ async fn refused_clients_take_no_place_from_those_that_follow() {
 #[tokio::test]
 async fn a_function_that_decides_on_servers_is_asked_at_every_connection() {
     let (server, fingerprint) = server_settings();
-    let is_trusted = Arc::new(AtomicBool::new(true));
-    let decision = is_trusted.clone();
-    let trust = Trust::deciding(move |seen| *seen == fingerprint && decision.load(Ordering::Relaxed));
+    let (is_trusted, asked) = (Arc::new(AtomicBool::new(true)), Arc::<AtomicU32>::default());
+    let (decision, count) = (is_trusted.clone(), asked.clone());
+    let trust = Trust::deciding(move |seen| {
+        count.fetch_add(1, Ordering::Relaxed);
+        *seen == fingerprint && decision.load(Ordering::Relaxed)
+    });
     let client = endpoint_with(with(Security::new().with_server_trust(trust))).await;
     let server = endpoint_with(with(server)).await;
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     in_time(async {
-        for _ in 0..3 {
+        for number in 0..3 {
             let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
             let (near, far) = (near.unwrap(), far.unwrap());
-            assert!(!near.is_resumed());
-            // By the time that an answer has come, a ticket would have.
+            assert_eq!((near.is_resumed(), asked.load(Ordering::Relaxed)), (number > 0, number + 1));
+            // By the time that an answer has come, a ticket has.
             near.send("one").await.unwrap();
             far.recv().await.unwrap();
             far.send("two").await.unwrap();

@@ -21,5 +21,6 @@ mod platform;
 mod raw;
 mod requests;
 mod sending;
+mod sessions;
 mod streams;
 mod support;

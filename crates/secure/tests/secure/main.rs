@@ -7,4 +7,5 @@ mod handshake;
 mod hostile;
 mod identity;
 mod moving;
+mod sessions;
 mod world;

@@ -49,6 +49,7 @@ impl World {
         let context = sctp::Context::new(Config::default().with_security(security).into_core(), [1; 16]).unwrap();
         let request = festina_secure::Connect {
             tls: &tls,
+            resumption: None,
             server_name: "server.test".try_into().unwrap(),
             remote: address(SERVER),
             ports: sctp::Ports { local: 5_001, peer: DEFAULT_SCTP_PORT },
