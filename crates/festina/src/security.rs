@@ -41,13 +41,13 @@ use pem::{EncodeConfig, LineEnding, Pem};
 use rustls::CipherSuite;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::pem::{self as pem_reader, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer};
 
 use crate::clock;
 use crate::endpoint::lock;
 
-use self::credentials::Credentials;
+use self::credentials::{Credentials, is_raw_key, public_key};
 pub use self::failure::{SecurityError, SecurityFailure};
 use self::reports::Reports;
 pub use self::settings::Security;
@@ -63,20 +63,25 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// The SHA-256 hash of a certificate, by which a peer without a certificate authority is known.
+/// The SHA-256 hash of a certificate or of a raw public key, by which a peer without a certificate authority is known.
 ///
 /// It is written and parsed as 64 hexadecimal digits. The parser also takes colons between bytes and the prefix `sha256:`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
-    /// Returns the fingerprint of the first certificate in PEM.
+    /// Returns the fingerprint of the first certificate in PEM. Without one it is that of the first public key.
     ///
     /// # Errors
-    /// The text has no certificate.
+    /// The text has neither.
     pub fn of_pem(pem: &[u8]) -> Result<Self, SecurityError> {
-        let certificate = CertificateDer::from_pem_slice(pem);
-        certificate.map(|it| Self::of(&it)).map_err(|error| SecurityError::Certificate(error.to_string()))
+        let certificate = CertificateDer::from_pem_slice(pem).or_else(|error| {
+            let key = SubjectPublicKeyInfoDer::from_pem_slice(pem).map_err(|_| error)?;
+            Ok(CertificateDer::from(key.as_ref().to_vec()))
+        });
+        let certificate =
+            certificate.map_err(|error: pem_reader::Error| SecurityError::Certificate(error.to_string()))?;
+        Ok(Self::of(&certificate))
     }
 
     fn of(certificate: &CertificateDer<'_>) -> Self {
@@ -114,9 +119,11 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// A certificate chain and its private key.
+/// A private key, with a certificate chain or as a raw public key (RFC 7250).
 pub struct Identity {
+    /// The certificates, or the public key alone.
     chain: Vec<CertificateDer<'static>>,
+    is_raw: bool,
     key: PrivateKeyDer<'static>,
     /// Shared by clones.
     credentials: Arc<OnceLock<Arc<Credentials>>>,
@@ -134,14 +141,16 @@ impl Identity {
         Self::new(chain, key)
     }
 
-    /// Writes the chain and the key as PEM (RFC 7468), as [`from_pem`](Self::from_pem) reads them. Store the text where only its owner can read it.
+    /// Writes the chain and the key as PEM (RFC 7468), as [`from_pem`](Self::from_pem) reads them, or the key alone, as
+    /// [`raw_key_from_pem`](Self::raw_key_from_pem) reads it. Store the text where only its owner can read it.
     pub fn to_pem(&self) -> String {
         let label = match &self.key {
             PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
             PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
             _ => "PRIVATE KEY",
         };
-        write_pem(&self.chain, Some(Pem::new(label, self.key_der())))
+        let chain: &[_] = if self.is_raw { &[] } else { &self.chain };
+        write_pem(chain, Some(Pem::new(label, self.key_der())))
     }
 
     /// Takes DER: the chain, the own certificate first, and the private key (PKCS #8, PKCS #1 or SEC 1).
@@ -165,19 +174,55 @@ impl Identity {
         Self::from_der([certificate.der().to_vec()], key.serialize_der())
     }
 
+    /// Makes a new key (Ed25519), to be shown without a certificate. The handshake is shorter: XXX of YYY bytes. Peers know it by its
+    /// [`fingerprint`](Self::fingerprint), and have to [expect raw public keys](Trust::of_raw_keys).
+    ///
+    /// # Errors
+    /// There are no random numbers.
+    pub fn raw_key() -> Result<Self, SecurityError> {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519);
+        let key = key.map_err(|error| SecurityError::PrivateKey(error.to_string()))?;
+        Self::raw_key_from_der(key.serialize_der())
+    }
+
+    /// Reads the private key from PEM (PKCS #8, PKCS #1 or SEC 1), to be shown without a certificate. Certificates in the text are ignored.
+    ///
+    /// # Errors
+    /// The text has no usable key.
+    pub fn raw_key_from_pem(key: &[u8]) -> Result<Self, SecurityError> {
+        Self::raw(PrivateKeyDer::from_pem_slice(key).map_err(|error| SecurityError::PrivateKey(error.to_string()))?)
+    }
+
+    /// As [`raw_key_from_pem`](Self::raw_key_from_pem), for DER.
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub fn raw_key_from_der(key: Vec<u8>) -> Result<Self, SecurityError> {
+        Self::raw(PrivateKeyDer::try_from(key).map_err(|error| SecurityError::PrivateKey(error.to_owned()))?)
+    }
+
+    fn raw(key: PrivateKeyDer<'static>) -> Result<Self, SecurityError> {
+        Ok(Self { chain: vec![public_key(&key)?], is_raw: true, key, credentials: Arc::default() })
+    }
+
     fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self, SecurityError> {
         if chain.is_empty() {
             return Err(SecurityError::Certificate("there is no certificate".to_owned()));
         }
-        Ok(Self { chain, key, credentials: Arc::default() })
+        Ok(Self { chain, is_raw: false, key, credentials: Arc::default() })
     }
 
-    /// Returns the fingerprint of the own certificate.
+    /// Returns whether peers see a raw public key instead of certificates.
+    pub fn is_raw_key(&self) -> bool {
+        self.is_raw
+    }
+
+    /// Returns the fingerprint of the own certificate or raw public key.
     pub fn fingerprint(&self) -> Fingerprint {
         self.chain.first().map(Fingerprint::of).expect("the chain is never empty")
     }
 
-    /// Returns the certificate chain as DER, the own certificate first.
+    /// Returns the certificate chain as DER, the own certificate first, or the raw public key (SubjectPublicKeyInfo).
     pub fn chain_der(&self) -> impl Iterator<Item = &[u8]> {
         self.chain.iter().map(AsRef::as_ref)
     }
@@ -191,7 +236,7 @@ impl Identity {
 impl Clone for Identity {
     fn clone(&self) -> Self {
         let credentials = Arc::clone(&self.credentials);
-        Self { chain: self.chain.clone(), key: self.key.clone_key(), credentials }
+        Self { chain: self.chain.clone(), is_raw: self.is_raw, key: self.key.clone_key(), credentials }
     }
 }
 
@@ -215,6 +260,8 @@ type Decision = Arc<dyn Fn(&[u8; 32]) -> bool + Send + Sync>;
 #[derive(Clone)]
 pub struct Trust {
     kind: TrustKind,
+    /// Peers have raw public keys instead of certificates.
+    is_raw: bool,
     /// Shared by clones.
     server_verifier: Arc<OnceLock<Arc<dyn ServerCertVerifier>>>,
 }
@@ -284,8 +331,15 @@ impl Trust {
         Self::of_kind(TrustKind::Fingerprints(Arc::new(move |hash| is_trusted(&Fingerprint(*hash)))))
     }
 
+    /// Expects peers with raw public keys (RFC 7250) instead of certificates; the fingerprints are those of the keys. Either side names one
+    /// kind, so a handshake with a peer that has a certificate fails. A trust by roots cannot be changed so: binding an endpoint reports it.
+    #[must_use]
+    pub fn of_raw_keys(self) -> Self {
+        Self { is_raw: true, server_verifier: Arc::default(), ..self }
+    }
+
     fn of_kind(kind: TrustKind) -> Self {
-        Self { kind, server_verifier: Arc::default() }
+        Self { kind, is_raw: false, server_verifier: Arc::default() }
     }
 }
 
@@ -296,11 +350,15 @@ impl fmt::Debug for Trust {
             TrustKind::Roots(roots) => format!("{} roots", roots.len()),
             TrustKind::Fingerprints(_) => "fingerprints".to_owned(),
         };
-        formatter.debug_tuple("Trust").field(&kind).finish()
+        formatter
+            .debug_tuple("Trust")
+            .field(&kind)
+            .field(&if self.is_raw { "raw keys" } else { "certificates" })
+            .finish()
     }
 }
 
-/// The certificates by which a peer has identified itself.
+/// The certificates, or the raw public key, by which a peer has identified itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerIdentity(Vec<CertificateDer<'static>>);
 
@@ -310,17 +368,25 @@ impl PeerIdentity {
         (!chain.is_empty()).then(|| Self(chain.to_vec()))
     }
 
-    /// Returns the fingerprint of the peer's own certificate.
+    /// Returns whether the peer has shown a raw public key instead of certificates.
+    pub fn is_raw_key(&self) -> bool {
+        self.0.first().is_some_and(|own| is_raw_key(own))
+    }
+
+    /// Returns the fingerprint of the peer's own certificate or raw public key.
     pub fn fingerprint(&self) -> Fingerprint {
         self.0.first().map(Fingerprint::of).expect("the chain is never empty")
     }
 
-    /// Writes the certificate chain as PEM (RFC 7468), the peer's own certificate first.
+    /// Writes the certificate chain as PEM (RFC 7468), the peer's own certificate first, or the raw public key.
     pub fn to_pem(&self) -> String {
-        write_pem(&self.0, None)
+        match self.0.first().filter(|_| self.is_raw_key()) {
+            Some(key) => write_pem(&[], Some(Pem::new("PUBLIC KEY", key.as_ref()))),
+            None => write_pem(&self.0, None),
+        }
     }
 
-    /// Returns the certificate chain as DER, the peer's own certificate first.
+    /// Returns the certificate chain as DER, the peer's own certificate first, or the raw public key (SubjectPublicKeyInfo).
     pub fn chain_der(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().map(AsRef::as_ref)
     }
@@ -340,6 +406,26 @@ mod tests {
         for wrong in ["", "sha256:", &text[1..], &text[2..], &format!("{text}0"), &"+f".repeat(32), &"gg".repeat(32)] {
             assert_eq!(wrong.parse::<Fingerprint>(), Err(SecurityError::Fingerprint), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_raw_key_is_told_from_a_certificate_and_written_and_read() {
+        let identity = Identity::raw_key().unwrap();
+        let pem = identity.to_pem();
+        let same = Identity::raw_key_from_pem(pem.as_bytes()).unwrap();
+        assert!(identity.is_raw_key() && !pem.contains("CERTIFICATE"));
+        assert_eq!((same.fingerprint(), same.key_der()), (identity.fingerprint(), identity.key_der()));
+        let peer = PeerIdentity::new(&identity.chain).unwrap();
+        assert!(peer.is_raw_key() && peer.to_pem().contains("BEGIN PUBLIC KEY"));
+        assert_eq!(Fingerprint::of_pem(peer.to_pem().as_bytes()), Ok(identity.fingerprint()));
+        let certified = Identity::self_signed("a.test").unwrap();
+        assert!(!PeerIdentity::new(&certified.chain).unwrap().is_raw_key() && !certified.is_raw_key());
+        let bare = Identity::raw_key_from_pem(certified.to_pem().as_bytes()).unwrap();
+        assert!(PeerIdentity::new(&bare.chain).unwrap().is_raw_key() && bare.fingerprint() != certified.fingerprint());
+        for malformed in [&[][..], &[0x30], &[0x30, 0xff], &[0x30, 0x80, 0x30, 0x81], &[0x30, 0x02, 0x30, 0x00]] {
+            assert!(!is_raw_key(malformed));
+        }
+        assert!(Identity::raw_key_from_pem(b"nothing").is_err() && Identity::raw_key_from_der(vec![1, 2, 3]).is_err());
     }
 
     #[test]

@@ -113,12 +113,12 @@ impl Channel {
 
     /// Creates a server's end, before it has read the client's hello.
     pub(crate) fn server(
-        config: &Arc<ServerConfig>,
+        (config, others): (&Arc<ServerConfig>, &Arc<[Arc<ServerConfig>]>),
         ids: Ids,
         parameters: &Parameters,
         datagram_bytes_max: usize,
     ) -> Result<Self, HandshakeError> {
-        let tls = Tls::server(config, parameters.to_bytes())?;
+        let tls = Tls::server((config, others), parameters.to_bytes())?;
         Self::new(tls, config.crypto_provider(), ids, datagram_bytes_max)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 use rustls::quic::{self, DirectionalKeys, KeyChange, Keys, Version};
-use rustls::{ClientConfig, ServerConfig, Side, client};
+use rustls::{ClientConfig, PeerIncompatible, ServerConfig, Side, client};
 
 use crate::error::HandshakeError;
 use crate::reassembly::Reassembly;
@@ -41,6 +41,26 @@ pub(crate) struct Tls {
     read_bytes: usize,
     /// The sessions of a client, unless they are left to its settings.
     recall: Option<Arc<Recall>>,
+    /// On a server, until its settings suit the hello.
+    others: Option<Box<Others>>,
+}
+
+/// A server's other settings, for clients that want other kinds of keys.
+struct Others {
+    configs: Arc<[Arc<ServerConfig>]>,
+    tried: usize,
+    parameters: Vec<u8>,
+    /// The hello as far as it was received.
+    hello: Vec<u8>,
+}
+
+impl Others {
+    /// The next settings, at the beginning of the handshake.
+    fn next(&mut self) -> Option<quic::Connection> {
+        let config = Arc::clone(self.configs.get(self.tried)?);
+        self.tried += 1;
+        quic::ServerConnection::new(config, Version::V1, self.parameters.clone()).ok().map(quic::Connection::Server)
+    }
 }
 
 impl Tls {
@@ -62,15 +82,21 @@ impl Tls {
         Ok((tls, keys))
     }
 
-    pub(crate) fn server(config: &Arc<ServerConfig>, parameters: Vec<u8>) -> Result<Self, HandshakeError> {
-        let server = quic::ServerConnection::new(Arc::clone(config), Version::V1, parameters)?;
-        Ok(Self::new(quic::Connection::Server(server)))
+    /// A server. `configs` are its settings, and others that are tried in turn if the client wants keys of another kind.
+    pub(crate) fn server(
+        (config, configs): (&Arc<ServerConfig>, &Arc<[Arc<ServerConfig>]>),
+        parameters: Vec<u8>,
+    ) -> Result<Self, HandshakeError> {
+        let server = quic::ServerConnection::new(Arc::clone(config), Version::V1, parameters.clone())?;
+        let others = Others { configs: Arc::clone(configs), tried: 0, parameters, hello: Vec::new() };
+        let others = (!configs.is_empty()).then(|| Box::new(others));
+        Ok(Self { others, ..Self::new(quic::Connection::Server(server)) })
     }
 
     fn new(connection: quic::Connection) -> Self {
         let incoming = LEVEL_BYTES_MAX.map(Reassembly::new);
         let outgoing = [const { Vec::new() }; 3];
-        Self { connection, space: Space::Initial, outgoing, incoming, read_bytes: 0, recall: None }
+        Self { connection, space: Space::Initial, outgoing, incoming, read_bytes: 0, recall: None, others: None }
     }
 
     pub(crate) fn side(&self) -> Side {
@@ -103,7 +129,17 @@ impl Tls {
             {
                 recall.authenticated(chain);
             }
-            if let Err(error) = self.connection.read_hs(ready) {
+            let mut result = self.connection.read_hs(ready);
+            if let Some(others) = &mut self.others {
+                others.hello.extend_from_slice(ready);
+                while result == Err(PeerIncompatible::IncorrectCertificateTypeExtension.into())
+                    && let Some(connection) = others.next()
+                {
+                    self.connection = connection;
+                    result = self.connection.read_hs(&others.hello);
+                }
+            }
+            if let Err(error) = result {
                 return Err(HandshakeError::Tls { alert: self.connection.alert().map(u8::from), error });
             }
             if self.side() == Side::Server && !self.connection.is_handshaking() {
@@ -140,6 +176,9 @@ impl Tls {
                 None if outgoing.len() == before => break,
                 None => {}
             }
+        }
+        if !self.outgoing(Space::Initial).is_empty() {
+            self.others = None;
         }
         keys
     }

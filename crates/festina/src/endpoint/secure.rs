@@ -77,8 +77,13 @@ impl SecureSide {
         TlsSettings { client, resumption, server, needs_platform_roots }: TlsSettings,
         secret: [u8; 32],
     ) -> Result<Self, BindError> {
-        let listener = server.map(|server| Listener::new(context, server, secret, HalfOpenLimits::default()));
-        let listener = listener.transpose().map_err(|error| SecurityError::Settings(error.to_string()))?;
+        let mut servers = server.into_iter();
+        let listener = servers.next().map(|server| {
+            let listener = Listener::new(context, server, secret, HalfOpenLimits::default())?;
+            Ok(listener.with_other_keys(servers))
+        });
+        let listener: Option<_> =
+            listener.transpose().map_err(|error: HandshakeError| SecurityError::Settings(error.to_string()))?;
         let can_listen = listener.is_some();
         let (listener, decided) = (Mutex::new(listener), Mutex::default());
         Ok(Self { client, resumption, needs_platform_roots, listener, can_listen, decided })

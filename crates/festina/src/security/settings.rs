@@ -8,13 +8,13 @@ use festina_secure::sessions::{Resumption, ServerSessions, Sessions};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{NoClientAuth, NoServerSessionStorage, StoresServerSessions, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use super::credentials::NO_CREDENTIALS;
 use super::platform::{self, PlatformRoots};
-use super::{Identity, SecurityError, Trust, TrustKind, provider};
+use super::{Decision, Identity, SecurityError, Trust, TrustKind, provider};
 
 /// Sessions that a server remembers for resumption.
 const SESSIONS_MAX: usize = 4_096;
@@ -44,7 +44,8 @@ pub(crate) struct TlsSettings {
     pub(crate) client: Option<Arc<ClientConfig>>,
     /// The sessions of the client, unless its settings have their own.
     pub(crate) resumption: Option<Resumption>,
-    pub(crate) server: Option<Arc<ServerConfig>>,
+    /// Empty if the endpoint cannot listen. All but the first are for clients that want another kind of keys.
+    pub(crate) server: Vec<Arc<ServerConfig>>,
     /// Connecting needs the roots of the operating system.
     pub(crate) needs_platform_roots: bool,
 }
@@ -106,6 +107,7 @@ impl Security {
     /// Uses settings of rustls 0.23 as they are, such as other verifiers, session stores or cryptography: `client` to connect, `server` to listen.
     /// All other settings are ignored. TLS 1.3 must be among the versions, and `TLS13_AES_128_GCM_SHA256` among the cipher suites.
     pub fn from_rustls(client: Option<Arc<ClientConfig>>, server: Option<Arc<ServerConfig>>) -> Self {
+        let server = server.into_iter().collect();
         let custom = TlsSettings { client, resumption: None, server, needs_platform_roots: false };
         Self { custom: Some(custom), ..Self::default() }
     }
@@ -123,8 +125,8 @@ impl Security {
         let verifier = server_trust.server_verifier()?;
         let client = self.client(&verifier)?;
         let sessions = self.sessions.clone().unwrap_or_else(|| Sessions::new(SERVERS_MAX));
-        let server = self.identity.as_ref().map(|identity| self.server(identity)).transpose()?;
-        if self.client_trust.is_some() && server.is_none() {
+        let server = self.identity.as_ref().map_or(Ok(Vec::new()), |identity| self.servers(identity))?;
+        if self.client_trust.is_some() && server.is_empty() {
             return Err(SecurityError::Settings("clients are to be checked, but there is no identity".to_owned()));
         }
         if self.client_trust.is_some() && self.early_messages {
@@ -134,7 +136,7 @@ impl Security {
         Ok(TlsSettings {
             client: Some(Arc::new(client)),
             resumption: Some(Resumption { sessions, verifier }),
-            server: server.map(Arc::new),
+            server,
             needs_platform_roots,
         })
     }
@@ -156,23 +158,42 @@ impl Security {
         Ok(config)
     }
 
-    fn server(&self, identity: &Identity) -> Result<ServerConfig, SecurityError> {
+    /// The settings for listening. A client with a raw key says so before it is asked for a key, so anonymous clients need two settings.
+    fn servers(&self, identity: &Identity) -> Result<Vec<Arc<ServerConfig>>, SecurityError> {
+        let verifiers: Vec<Arc<dyn ClientCertVerifier>> = match &self.client_trust {
+            None => {
+                let nobody: Decision = Arc::new(|_| false);
+                vec![Arc::new(NoClientAuth), Arc::new(pinned(&nobody, true).with_anonymous_clients())]
+            }
+            Some(trust) => vec![match &trust.kind {
+                TrustKind::Fingerprints(is_trusted) => Arc::new(pinned(is_trusted, trust.is_raw)),
+                _ if trust.is_raw => return Err(raw_keys_have_no_roots()),
+                TrustKind::Platform => signed_clients(platform::roots().map_err(SecurityError::Settings)?)?,
+                TrustKind::Roots(roots) => signed_clients(Arc::new(store(roots)?))?,
+            }],
+        };
+        let sessions: Arc<dyn StoresServerSessions> = match &self.client_trust {
+            None => Arc::new(ServerSessions::new(SESSIONS_MAX)),
+            Some(_) => Arc::new(NoServerSessionStorage {}),
+        };
+        let servers = verifiers.into_iter().map(|verifier| self.server(identity, verifier, &sessions).map(Arc::new));
+        servers.collect()
+    }
+
+    fn server(
+        &self,
+        identity: &Identity,
+        verifier: Arc<dyn ClientCertVerifier>,
+        sessions: &Arc<dyn StoresServerSessions>,
+    ) -> Result<ServerConfig, SecurityError> {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
             .map_err(SecurityError::of_tls)?;
-        let verifier: Arc<dyn ClientCertVerifier> = match self.client_trust.as_ref().map(|trust| &trust.kind) {
-            None => Arc::new(NoClientAuth),
-            Some(TrustKind::Platform) => signed_clients(platform::roots().map_err(SecurityError::Settings)?)?,
-            Some(TrustKind::Roots(roots)) => signed_clients(Arc::new(store(roots)?))?,
-            Some(TrustKind::Fingerprints(is_trusted)) => Arc::new(Pinned::deciding(provider(), Arc::clone(is_trusted))),
-        };
         let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(identity.credentials()?);
         config.alpn_protocols.clone_from(&self.alpn);
+        config.session_storage = Arc::clone(sessions);
         if self.client_trust.is_some() {
-            config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
-        } else {
-            config.session_storage = Arc::new(ServerSessions::new(SESSIONS_MAX));
         }
         if self.early_messages {
             // The only value besides 0 that QUIC's rules allow (RFC 9001 §4.6.1).
@@ -192,15 +213,26 @@ impl Trust {
             return Ok(Arc::clone(verifier));
         }
         let verifier: Arc<dyn ServerCertVerifier> = match &self.kind {
+            TrustKind::Platform | TrustKind::Roots(_) if self.is_raw => return Err(raw_keys_have_no_roots()),
             TrustKind::Platform => Arc::new(PlatformRoots),
             TrustKind::Roots(roots) => {
                 let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store(roots)?), provider());
                 verifier.build().map_err(|error| SecurityError::Settings(error.to_string()))?
             }
-            TrustKind::Fingerprints(is_trusted) => Arc::new(Pinned::deciding(provider(), Arc::clone(is_trusted))),
+            TrustKind::Fingerprints(is_trusted) => Arc::new(pinned(is_trusted, self.is_raw)),
         };
         Ok(Arc::clone(self.server_verifier.get_or_init(|| verifier)))
     }
+}
+
+/// Verifies peers by fingerprints.
+fn pinned(is_trusted: &Decision, is_raw: bool) -> Pinned {
+    let pinned = Pinned::deciding(provider(), Arc::clone(is_trusted));
+    if is_raw { pinned.with_raw_public_keys() } else { pinned }
+}
+
+fn raw_keys_have_no_roots() -> SecurityError {
+    SecurityError::Settings("no authority signs raw public keys: they are trusted by their fingerprints".to_owned())
 }
 
 /// Verifies clients by roots.

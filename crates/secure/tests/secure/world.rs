@@ -133,18 +133,31 @@ pub(crate) struct Setup<'a> {
     pub(crate) limits: HalfOpenLimits,
     pub(crate) config: Config,
     pub(crate) resumption: Option<Resumption>,
+    /// The server's settings for clients that want other keys.
+    pub(crate) others: Vec<Arc<ServerConfig>>,
 }
 
 impl<'a> Setup<'a> {
     pub(crate) fn new(tls: &'a (Arc<ClientConfig>, Arc<ServerConfig>), link: LinkConfig, seed: u64) -> Self {
         let (links, limits) = ([link.clone(), link], HalfOpenLimits::default());
-        Self { tls, links, seed, token: &[], known: None, limits, config: config(), resumption: None }
+        Self {
+            tls,
+            links,
+            seed,
+            token: &[],
+            known: None,
+            limits,
+            config: config(),
+            resumption: None,
+            others: Vec::new(),
+        }
     }
 }
 
 impl World {
     pub(crate) fn new(setup: Setup<'_>) -> Self {
-        let Setup { tls: (client_tls, server_tls), links, seed, token, known, limits, config, resumption } = setup;
+        let Setup { tls: (client_tls, server_tls), links, seed, token, known, limits, config, resumption, others } =
+            setup;
         let now = Instant::from_secs(1);
         let contexts = [1, 2].map(|secret| Context::new(config.clone(), [secret; 16]).unwrap());
         let request = Connect {
@@ -159,6 +172,7 @@ impl World {
         };
         let client = SecureAssociation::connect(now, &contexts[0], request).unwrap();
         let listener = Listener::new(&contexts[1], Arc::clone(server_tls), [3; 32], limits).unwrap();
+        let listener = listener.with_other_keys(others);
         let [there, back] = links;
         Self {
             now,
