@@ -9,13 +9,17 @@ use festina::security::{self, Fingerprint, SecurityError};
 use crate::boundary::{text, write_text, zero_terminated};
 use crate::status::{Failure, Status, guard, guard_value};
 
-/// A certificate chain and its private key.
+/// A private key, with a certificate chain or as a raw public key.
 #[derive(Debug)]
 pub struct Identity(pub(crate) security::Identity);
 
 /// Which peers are trusted.
 #[derive(Debug)]
 pub struct Trust(pub(crate) security::Trust);
+
+/// Sessions that a client resumes.
+#[derive(Debug)]
+pub struct Sessions(pub(crate) security::Sessions);
 
 fn required<'a>(name: &str, found: Option<&'a str>) -> Result<&'a str, Failure> {
     found.ok_or_else(|| Failure::null(name))
@@ -51,7 +55,31 @@ pub extern "C" fn festina_identity_from_pem(
     })
 }
 
-/// Writes the fingerprint of the own certificate.
+/// Creates a key that is shown without a certificate.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_identity_raw_key(identity: Option<&mut MaybeUninit<Box<Identity>>>) -> Status {
+    guard(|| {
+        let slot = identity.ok_or_else(|| Failure::null("identity"))?;
+        slot.write(Box::new(Identity(security::Identity::raw_key()?)));
+        Ok(())
+    })
+}
+
+/// Reads a private key from PEM, to be shown without a certificate.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_identity_raw_key_from_pem(
+    key_pem: *const c_char,
+    identity: Option<&mut MaybeUninit<Box<Identity>>>,
+) -> Status {
+    guard(|| {
+        let slot = identity.ok_or_else(|| Failure::null("identity"))?;
+        let key = zero_terminated(key_pem).ok_or_else(|| Failure::null("key_pem"))?;
+        slot.write(Box::new(Identity(security::Identity::raw_key_from_pem(key)?)));
+        Ok(())
+    })
+}
+
+/// Writes the fingerprint of the own certificate or raw public key.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_identity_fingerprint(
     identity: Option<&Identity>,
@@ -106,7 +134,17 @@ pub extern "C" fn festina_trust_roots_from_pem(
     })
 }
 
-/// Trusts fingerprints.
+/// Trust by fingerprints as text.
+fn by_fingerprint(fingerprints: *const c_char) -> Result<security::Trust, Failure> {
+    let words = required("fingerprints", text("the fingerprints", fingerprints)?)?.split_whitespace();
+    let fingerprints: Vec<Fingerprint> = words.map(str::parse).collect::<Result<_, SecurityError>>()?;
+    if fingerprints.is_empty() {
+        return Err(SecurityError::Fingerprint.into());
+    }
+    Ok(security::Trust::fingerprints(fingerprints))
+}
+
+/// Trusts certificates with these fingerprints.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_trust_fingerprints(
     fingerprints: *const c_char,
@@ -114,12 +152,20 @@ pub extern "C" fn festina_trust_fingerprints(
 ) -> Status {
     guard(|| {
         let slot = trust.ok_or_else(|| Failure::null("trust"))?;
-        let words = required("fingerprints", text("the fingerprints", fingerprints)?)?.split_whitespace();
-        let fingerprints: Vec<Fingerprint> = words.map(str::parse).collect::<Result<_, SecurityError>>()?;
-        if fingerprints.is_empty() {
-            return Err(SecurityError::Fingerprint.into());
-        }
-        slot.write(Box::new(Trust(security::Trust::fingerprints(fingerprints))));
+        slot.write(Box::new(Trust(by_fingerprint(fingerprints)?)));
+        Ok(())
+    })
+}
+
+/// Trusts raw public keys with these fingerprints.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_trust_raw_keys(
+    fingerprints: *const c_char,
+    trust: Option<&mut MaybeUninit<Box<Trust>>>,
+) -> Status {
+    guard(|| {
+        let slot = trust.ok_or_else(|| Failure::null("trust"))?;
+        slot.write(Box::new(Trust(by_fingerprint(fingerprints)?.of_raw_keys())));
         Ok(())
     })
 }
@@ -129,6 +175,47 @@ pub extern "C" fn festina_trust_fingerprints(
 pub extern "C" fn festina_trust_free(trust: Option<Box<Trust>>) -> Status {
     guard(|| {
         drop(trust);
+        Ok(())
+    })
+}
+
+/// Creates an empty store of sessions.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_sessions_new(
+    servers_max: usize,
+    sessions: Option<&mut MaybeUninit<Box<Sessions>>>,
+) -> Status {
+    guard(|| {
+        let slot = sessions.ok_or_else(|| Failure::null("sessions"))?;
+        slot.write(Box::new(Sessions(security::Sessions::new(servers_max))));
+        Ok(())
+    })
+}
+
+/// Forgets all sessions.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_sessions_clear(sessions: Option<&Sessions>) -> Status {
+    guard(|| {
+        let Sessions(sessions) = sessions.ok_or_else(|| Failure::null("sessions"))?;
+        sessions.clear();
+        Ok(())
+    })
+}
+
+/// Forgets the sessions with one server. Returns whether there were any.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_sessions_forget(sessions: Option<&Sessions>, server: *const c_char) -> i32 {
+    guard_value(0, || {
+        let Sessions(sessions) = sessions.ok_or_else(|| Failure::null("sessions"))?;
+        Ok(sessions.forget(required("server", text("the server", server)?)?).into())
+    })
+}
+
+/// Frees the program's handle of sessions.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_sessions_free(sessions: Option<Box<Sessions>>) -> Status {
+    guard(|| {
+        drop(sessions);
         Ok(())
     })
 }

@@ -67,6 +67,25 @@ async def test_another_key_is_refused() -> None:
             assert isinstance(refused.value, ConnectionError)
 
 
+async def test_raw_public_keys_take_the_place_of_certificates() -> None:
+    server_key, me = festina.Identity.raw_key(), festina.Identity.raw_key()
+    assert festina.Identity.raw_key_from_pem(me.to_pem()).fingerprint == me.fingerprint
+    asking = festina.Config(identity=server_key, client_trust=festina.Trust.raw_keys(me.fingerprint))
+    knowing = festina.Config(identity=me, server_trust=festina.Trust.raw_keys(server_key.fingerprint))
+    async with bound(asking, knowing) as (server, client):
+        listener = server.listen()
+        near = await client.connect(server.local_address)
+        far = await listener.accept()
+        await exchange(near, far)
+        assert (near.peer_fingerprint, far.peer_fingerprint) == (server_key.fingerprint, me.fingerprint)
+    async with bound(client=knowing) as (server, client):
+        listener = server.listen()
+        with pytest.raises(festina.Error, match="kind of key"):
+            await client.connect(server.local_address)
+    with pytest.raises(festina.InvalidError, match="private key"):
+        festina.Identity.raw_key_from_pem("no PEM")
+
+
 async def test_by_default_the_roots_of_the_operating_system_are_trusted() -> None:
     async with bound(client=None) as (server, client):
         listener = server.listen()
@@ -150,6 +169,23 @@ async def test_a_resumed_client_sends_with_its_first_packet() -> None:
             await exchange(near, far)
         with pytest.raises(festina.InvalidError, match="empty"):
             await client.connect(server.local_address, early=[b""])
+
+
+async def test_sessions_outlive_endpoints_until_they_are_forgotten() -> None:
+    sessions, resumed = festina.Sessions(4), []
+    config = festina.Config(server_trust=TRUST, sessions=sessions)
+    async with bound() as (server, _):
+        listener = server.listen()
+        for _ in range(3):
+            async with festina.Endpoint.bind("127.0.0.1:0", config) as client:
+                near = await client.connect(server.local_address)
+                # The session's ticket arrives before the answer.
+                await exchange(near, await listener.accept())
+                resumed.append(near.is_resumed)
+            if resumed[-1]:
+                assert not sessions.forget("::1", 1) and sessions.forget(*server.local_address)
+    assert resumed == [False, True, False]
+    sessions.clear()
 
 
 async def test_keys_are_logged_on_demand_only(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
