@@ -30,8 +30,8 @@ impl<K: Clone + Ord, V: Default> Bounded<K, V> {
     }
 
     /// The value of a key, which is added if it is not there. `None` if there may be no key.
-    fn entry(&mut self, key: K) -> Option<&mut V> {
-        if !self.map.contains_key(&key) {
+    fn entry(&mut self, key: &K) -> Option<&mut V> {
+        if !self.map.contains_key(key) {
             if self.max == 0 {
                 return None;
             }
@@ -44,7 +44,7 @@ impl<K: Clone + Ord, V: Default> Bounded<K, V> {
             self.map.insert(key.clone(), (self.next, V::default()));
             self.next += 1;
         }
-        self.map.get_mut(&key).map(|(_, value)| value)
+        self.map.get_mut(key).map(|(_, value)| value)
     }
 
     fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
@@ -177,7 +177,7 @@ impl ClientSessionStore for Recall {
     fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
         let mut clients = self.clients();
         if clients.forgotten == self.forgotten
-            && let Some(server) = clients.servers.entry(self.server.clone())
+            && let Some(server) = clients.servers.entry(&self.server)
         {
             server.group = Some(group);
         }
@@ -199,7 +199,7 @@ impl ClientSessionStore for Recall {
         let Some(chain) = self.chain.get() else { return };
         let mut clients = self.clients();
         if clients.forgotten == self.forgotten
-            && let Some(server) = clients.servers.entry(self.server.clone())
+            && let Some(server) = clients.servers.entry(&self.server)
         {
             if server.sessions.len() == PER_SERVER_MAX {
                 server.sessions.pop_front();
@@ -241,7 +241,7 @@ impl StoresServerSessions for ServerSessions {
         // rustls draws 32 random bytes.
         let Ok(id) = id.try_into() else { return false };
         let mut sessions = lock(&self.0);
-        sessions.entry(id).is_some_and(|stored| {
+        sessions.entry(&id).is_some_and(|stored| {
             *stored = session;
             true
         })

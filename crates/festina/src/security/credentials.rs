@@ -14,7 +14,7 @@ use super::{Identity, SecurityError, provider};
 pub(super) static NO_CREDENTIALS: LazyLock<Arc<Credentials>> =
     LazyLock::new(|| Arc::new(Credentials { key: None, is_raw: false }));
 
-/// What this side shows to its peers, in both roles.
+/// The certificates or the raw public key that this side shows, in both roles, and its private key.
 #[derive(Debug)]
 pub(super) struct Credentials {
     key: Option<Arc<CertifiedKey>>,

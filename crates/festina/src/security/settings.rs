@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use festina_secure::pinned::Pinned;
-use festina_secure::sessions::{Resumption, ServerSessions, Sessions};
+use festina_secure::sessions::{Resumption, ServerSessions};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::server::danger::ClientCertVerifier;
@@ -14,7 +14,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use super::credentials::NO_CREDENTIALS;
 use super::platform::{self, PlatformRoots};
-use super::{Decision, Identity, SecurityError, Trust, TrustKind, provider};
+use super::{Decision, Identity, SecurityError, Sessions, Trust, TrustKind, provider};
 
 /// Sessions that a server remembers for resumption.
 const SESSIONS_MAX: usize = 4_096;
@@ -33,6 +33,7 @@ pub struct Security {
     client_trust: Option<Trust>,
     alpn: Vec<Vec<u8>>,
     early_messages: bool,
+    plain_clients: bool,
     sessions: Option<Sessions>,
     key_log: bool,
     custom: Option<TlsSettings>,
@@ -48,6 +49,8 @@ pub(crate) struct TlsSettings {
     pub(crate) server: Vec<Arc<ServerConfig>>,
     /// Connecting needs the roots of the operating system.
     pub(crate) needs_platform_roots: bool,
+    /// Listeners take plain SCTP as well.
+    pub(crate) plain_clients: bool,
 }
 
 impl Security {
@@ -89,6 +92,14 @@ impl Security {
         self
     }
 
+    /// The listeners accept plain SCTP as well, on the same UDP port: [`is_encrypted`](crate::Association::is_encrypted) tells which one an association
+    /// is. Nothing authenticates plain clients, and others can read and change their messages. A listener whose options decide on tokens, hold
+    /// requests or handle early messages refuses them. Connecting is always encrypted.
+    pub fn with_plain_clients(mut self) -> Self {
+        self.plain_clients = true;
+        self
+    }
+
     /// The sessions that this side resumes when it connects, shared with the other endpoints that use clones of them. The default is
     /// own sessions of the endpoint, with 32 servers. Sessions with a server are resumed by endpoints whose [`Trust`] in servers and whose
     /// [`Identity`] are clones of those of the endpoint that began them.
@@ -108,7 +119,7 @@ impl Security {
     /// All other settings are ignored. TLS 1.3 must be among the versions, and `TLS13_AES_128_GCM_SHA256` among the cipher suites.
     pub fn from_rustls(client: Option<Arc<ClientConfig>>, server: Option<Arc<ServerConfig>>) -> Self {
         let server = server.into_iter().collect();
-        let custom = TlsSettings { client, resumption: None, server, needs_platform_roots: false };
+        let custom = TlsSettings { client, server, ..TlsSettings::default() };
         Self { custom: Some(custom), ..Self::default() }
     }
 
@@ -124,7 +135,7 @@ impl Security {
         let needs_platform_roots = matches!(server_trust.kind, TrustKind::Platform);
         let verifier = server_trust.server_verifier()?;
         let client = self.client(&verifier)?;
-        let sessions = self.sessions.clone().unwrap_or_else(|| Sessions::new(SERVERS_MAX));
+        let Sessions(sessions) = self.sessions.clone().unwrap_or_else(|| Sessions::new(SERVERS_MAX));
         let server = self.identity.as_ref().map_or(Ok(Vec::new()), |identity| self.servers(identity))?;
         if self.client_trust.is_some() && server.is_empty() {
             return Err(SecurityError::Settings("clients are to be checked, but there is no identity".to_owned()));
@@ -133,7 +144,12 @@ impl Security {
             let problem = "early messages need sessions that are resumed, which skips the check of client certificates";
             return Err(SecurityError::Settings(problem.to_owned()));
         }
+        if self.client_trust.is_some() && self.plain_clients {
+            let problem = "clients are to be checked, but plain ones would be accepted unchecked";
+            return Err(SecurityError::Settings(problem.to_owned()));
+        }
         Ok(TlsSettings {
+            plain_clients: self.plain_clients,
             client: Some(Arc::new(client)),
             resumption: Some(Resumption { sessions, verifier }),
             server,
@@ -162,8 +178,8 @@ impl Security {
     fn servers(&self, identity: &Identity) -> Result<Vec<Arc<ServerConfig>>, SecurityError> {
         let verifiers: Vec<Arc<dyn ClientCertVerifier>> = match &self.client_trust {
             None => {
-                let nobody: Decision = Arc::new(|_| false);
-                vec![Arc::new(NoClientAuth), Arc::new(pinned(&nobody, true).with_anonymous_clients())]
+                let no_one: Decision = Arc::new(|_| false);
+                vec![Arc::new(NoClientAuth), Arc::new(pinned(&no_one, true).with_anonymous_clients())]
             }
             Some(trust) => vec![match &trust.kind {
                 TrustKind::Fingerprints(is_trusted) => Arc::new(pinned(is_trusted, trust.is_raw)),
@@ -256,6 +272,7 @@ impl fmt::Debug for Security {
             .field("server_trust", &self.server_trust)
             .field("client_trust", &self.client_trust)
             .field("early_messages", &self.early_messages)
+            .field("plain_clients", &self.plain_clients)
             .finish_non_exhaustive()
     }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod blocking;
+mod both;
 mod crossing;
 #[cfg(target_os = "linux")]
 mod ecn;

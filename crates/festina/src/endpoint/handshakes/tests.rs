@@ -220,3 +220,26 @@ async fn hellos_begin_at_most_a_twentieth_as_many_handshakes_as_strays_are_admit
     assert!((9..=11).contains(&begun), "{begun} in a second");
     assert_eq!(retries, 1_000 - begun, "the others are to prove their addresses");
 }
+
+#[tokio::test]
+async fn only_long_headers_are_found_by_the_connection_ids_that_clients_choose() {
+    // A plain packet whose ports and tag are that ID: anyone may choose it.
+    let plain = [&[0x60][..], &[7; 8], &[0; 40]].concat();
+    let mut world = World::new();
+    let mut hello = Vec::new();
+    world.client.poll_transmit(world.now, &mut hello).unwrap();
+    world.push(CLIENT, &hello);
+    world.turn();
+    assert!(world.handshakes.knows(&hello) && !world.handshakes.knows(&plain));
+    let mut world = World::new();
+    let mut hello = Vec::new();
+    world.client.poll_transmit(world.now, &mut hello).unwrap();
+    world.push(CLIENT, &hello);
+    assert!(world.client_connects(100, |_| {}));
+    let mut last = Vec::new();
+    while world.client.poll_transmit(world.now, &mut last).is_some() {
+        world.push(CLIENT, &std::mem::take(&mut last));
+    }
+    world.turn();
+    assert!(world.shared.find_protected(&hello).is_some() && world.shared.find_protected(&plain).is_none());
+}
