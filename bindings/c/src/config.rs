@@ -246,6 +246,12 @@ pub extern "C" fn festina_config_accept_early_messages(config: Option<&mut Confi
     Config::secure(config, |security| Ok(security.with_early_messages()))
 }
 
+/// Has listeners accept plain SCTP as well.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_accept_plain_clients(config: Option<&mut Config>) -> Status {
+    Config::secure(config, |security| Ok(security.with_plain_clients()))
+}
+
 /// Sets the sessions that are resumed.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_sessions(config: Option<&mut Config>, sessions: Option<&Sessions>) -> Status {

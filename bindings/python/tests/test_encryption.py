@@ -113,6 +113,17 @@ async def test_plain_and_encrypted_endpoints_say_what_the_other_speaks() -> None
             await client.connect(server.local_address)
 
 
+async def test_a_server_accepts_plain_clients_too_if_it_says_so() -> None:
+    config = festina.Config(identity=IDENTITY, plain_clients=True)
+    async with bound(config) as (server, encrypted), bound(client=festina.Config.plain()) as (_, plain):
+        listener = server.listen()
+        for client in (encrypted, plain):
+            near = await client.connect(server.local_address)
+            far = await listener.accept()
+            await exchange(near, far)
+            assert far.is_encrypted == near.is_encrypted == (client is encrypted)
+
+
 async def test_the_token_is_seen_before_the_client_is_accepted() -> None:
     async with bound() as (server, client):
         listener = server.listen(on_request=True)

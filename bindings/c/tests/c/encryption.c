@@ -145,11 +145,12 @@ static void another_key_is_refused(void)
 static void plain_and_encrypted_endpoints_say_what_the_other_speaks(void)
 {
     festina_config *config;
-    festina_endpoint *plain, *encrypted = bound(settings(NULL));
+    festina_endpoint *plain, *both, *encrypted = bound(settings(NULL));
     festina_listener *listeners[2];
     festina_association *none = NULL;
     struct pair pair;
     char address[64], fingerprint[65];
+    int i;
 
     OK(festina_config_plain(NULL, &config));
     pair = connected(config);
@@ -168,10 +169,29 @@ static void plain_and_encrypted_endpoints_say_what_the_other_speaks(void)
     EXPECT(festina_endpoint_connect(plain, address, 0, 20000, &none) == FESTINA_REFUSED);
     EXPECT(strstr(festina_last_error(), "speaks only encrypted associations") != NULL);
     EXPECT(none == NULL);
+    closed(encrypted);
+
+    /* A server that accepts both. */
+    config = settings(NULL);
+    OK(festina_config_accept_plain_clients(config));
+    both = bound(config);
+    festina_listener_free(listeners[1]);
+    OK(festina_endpoint_listen(both, 0, &listeners[1]));
+    festina_endpoint_address(both, address, sizeof address);
+    encrypted = bound(settings(NULL));
+    for (i = 0; i < 2; i++) {
+        OK(festina_endpoint_connect(i ? encrypted : plain, address, 0, 20000, &pair.near));
+        OK(festina_listener_accept(listeners[1], 20000, &pair.far));
+        exchange(pair.near, pair.far);
+        EXPECT(festina_is_encrypted(pair.far) == i && festina_is_encrypted(pair.near) == i);
+        OK(festina_association_free(pair.near));
+        OK(festina_association_free(pair.far));
+    }
     festina_listener_free(listeners[0]);
     festina_listener_free(listeners[1]);
     closed(plain);
     closed(encrypted);
+    closed(both);
 }
 
 static void the_token_is_seen_before_the_client_is_accepted(void)

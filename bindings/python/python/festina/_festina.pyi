@@ -40,6 +40,7 @@ class Config:
         client_trust: Optional[Trust] = None,
         alpn: Optional[Sequence[str]] = None,
         early_messages: Optional[bool] = None,
+        plain_clients: Optional[bool] = None,
         sessions: Optional[Sessions] = None,
         key_log: Optional[bool] = None,
     ) -> Config: ...
