@@ -51,7 +51,7 @@ impl Way {
 
 /// Returns the updates that were sent, and the packets of their sender from then on.
 fn packets(profile: Profile, sender: Sender, delay: Duration, client: u8) -> (u64, u64) {
-    let context = |secret| Context::new(Config::with_profile(profile), [secret; 16]).expect("the profile is sound");
+    let context = |secret| Context::new(Config::published(profile), [secret; 16]).expect("the profile is sound");
     let addresses: [SocketAddr; 2] = [([192, 0, 2, 1], 1).into(), ([192, 0, 2, 2], 2).into()];
     let mut listener = Listener::new(&context(2));
     listener.listen(5000);

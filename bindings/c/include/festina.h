@@ -18,7 +18,7 @@
  *
  * fork(). A handle works only in the process that created it. In a child every function returns FESTINA_INVALID for it, and freeing it does
  * not affect the parent; its memory and descriptors are released when the child exits or executes another program. Until then the child
- * keeps the parent's sockets open. A child can open endpoints of its own.
+ * keeps the parent's sockets open. A child can open endpoints of its own. Settings, identities and trusts also work in the child.
  *
  * Structs begin with their size as the program was compiled, so that newer libraries can append fields. Initialise them with *_INIT.
  *
@@ -124,10 +124,10 @@ festina_status festina_config_free(festina_config *config);
 
 /* Each function changes one setting. For a value out of range it returns FESTINA_INVALID and changes nothing; the error text names the range. */
 
-/* Congestion controller. The default is "cubic" with the profile "festina" and "rfc9260" with the others. */
+/* Congestion controller. The default is "cubic". */
 festina_status festina_config_set_congestion(festina_config *config, const char *name);
-/* Silence after which a peer counts as unreachable, in ms: from 1000 to 86400000, or 0 for the rules of RFC 9260. The default is 60000
- * with the profile "festina" and 0 with the others. */
+/* Silence after which a peer counts as unreachable, in ms: from 1000 to 86400000, or 0 for the rules of RFC 9260. The default is
+ * 60000. */
 festina_status festina_config_set_peer_timeout(festina_config *config, uint32_t timeout_ms);
 /* Heartbeat interval of an idle association, in ms: from 1 to 86400000, default 30000; 0 sends none. */
 festina_status festina_config_set_heartbeat(festina_config *config, uint32_t interval_ms);
@@ -188,7 +188,8 @@ festina_status festina_endpoint_bind(const char *address, const festina_config *
 festina_status festina_endpoint_close(const festina_endpoint *endpoint, int timeout_ms);
 /* Frees the handle. Without an earlier festina_endpoint_close, the shutdown continues in the background as long as the program runs. */
 festina_status festina_endpoint_free(festina_endpoint *endpoint);
-/* Writes the socket's address. Returns its length as snprintf does: it is truncated if the length is not less than the capacity. */
+/* Writes the socket's address. Returns its length as snprintf does: it is truncated if the length is not less than the capacity.
+ * On failure the text is empty and the length 0. */
 size_t festina_endpoint_address(const festina_endpoint *endpoint, char *buffer, size_t capacity);
 
 /* Listens on an SCTP port; 0 selects the usual one, 5000. */
@@ -227,7 +228,8 @@ typedef struct festina_connect_options {
 /*
  * As festina_endpoint_connect, with options, which may be NULL. Early messages are sent with the first packet if an earlier session with the server
  * can be resumed and its listener takes them, and otherwise as soon as the handshake allows. They must be safe to repeat: anyone on the path can
- * copy the packet. The server receives them with festina_recv_early in the first case, and with festina_recv in the second.
+ * copy the packet. The server receives them with festina_recv_early in the first case, and with festina_recv in the second. Early messages are
+ * delivered without order; only stream and ppid are sure to apply. FESTINA_CONFIRM and FESTINA_REPLACE are FESTINA_INVALID.
  */
 festina_status festina_endpoint_connect_with(const festina_endpoint *endpoint, const char *address,
                                              const festina_connect_options *options, int timeout_ms,
@@ -400,7 +402,8 @@ enum festina_event_kind {
     FESTINA_EVENT_PATH_DOWN = 5,      /* the peer stopped answering */
     FESTINA_EVENT_PATH_UP = 6,        /* the peer answers again */
     FESTINA_EVENT_CLOSED = 7,         /* the association has ended */
-    FESTINA_EVENT_PACKET_SIZE_LIMITED = 8 /* the system refused a packet as too large: packet_bytes_max is the new maximum */
+    FESTINA_EVENT_PACKET_SIZE_LIMITED = 8, /* the system refused a packet as too large: packet_bytes_max is the new maximum */
+    FESTINA_EVENT_PEER_MOVED = 9      /* the peer of an encrypted association has another address: festina_get_peer_address */
 };
 
 enum festina_abandon_reason {

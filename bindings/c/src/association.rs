@@ -9,14 +9,14 @@ use std::ptr::null;
 use festina::blocking::{self, ForkGuard};
 use festina::{ClosedReason, Message as Outbound, SendError};
 
-use crate::boundary::{Slot, descriptor, outgoing, text, write_text};
+use crate::boundary::{Slot, descriptor, guard_text, outgoing, text};
 use crate::config::{name_of, profile};
 use crate::event::Event;
 use crate::limit::limit;
 use crate::message::Message;
 use crate::options::{Outgoing, SendOptions};
 use crate::stats::Stats;
-use crate::status::{Failure, Status, behind, guard, guard_value};
+use crate::status::{Failure, Status, behind, free, guard, guard_value, required};
 
 /// A connection with one peer.
 pub type Association = ForkGuard<blocking::Association>;
@@ -107,7 +107,7 @@ pub extern "C" fn festina_send_many(
     let status = guard(|| {
         let association = here(association)?;
         let limit = limit(timeout_ms)?;
-        let all = outgoing(messages, count)?.iter();
+        let all = outgoing("messages", messages, count)?.iter();
         let mut queue: VecDeque<Outbound> =
             all.map(|each| each.message(association.message_bytes_max())).collect::<Result<_, _>>()?;
         let result = association.send_many(&mut queue, limit);
@@ -192,10 +192,7 @@ pub extern "C" fn festina_abort(association: Option<&Association>, reason: *cons
 /// Frees the handle of an association.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_association_free(association: Option<Box<Association>>) -> Status {
-    guard(|| {
-        drop(association);
-        Ok(())
-    })
+    free(association)
 }
 
 /// Returns why an association has ended.
@@ -214,12 +211,12 @@ pub extern "C" fn festina_get_close_text(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    guard_value(0, || {
+    guard_text(buffer, capacity, || {
         let said = match here(association)?.close_reason() {
             Some(ClosedReason::AbortedByPeer { info, .. }) => String::from_utf8_lossy(&info).replace('\0', ""),
             _ => String::new(),
         };
-        Ok(write_text(&said, buffer, capacity))
+        Ok(said)
     })
 }
 
@@ -230,10 +227,7 @@ pub extern "C" fn festina_get_peer_address(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    guard_value(0, || {
-        let address = here(association)?.remote_addr().to_string();
-        Ok(write_text(&address, buffer, capacity))
-    })
+    guard_text(buffer, capacity, || Ok(here(association)?.remote_addr().to_string()))
 }
 
 /// Takes a snapshot of counters and gauges.
@@ -256,7 +250,7 @@ pub extern "C" fn festina_get_profile(association: Option<&Association>) -> *con
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_set_profile(association: Option<&Association>, profile_name: *const c_char) -> Status {
     guard(|| {
-        let profile = profile(profile_name)?.ok_or_else(|| Failure::null("profile_name"))?;
+        let profile = required("profile_name", profile(profile_name)?)?;
         here(association)?.set_profile(profile);
         Ok(())
     })

@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::message::Message;
 use crate::options::{ConnectOptions, Outgoing, SendOptions};
 use crate::stats::{Path, Stats};
-use crate::status::{Failure, Status};
+use crate::status::{Failure, Status, guard_value};
 
 /// A plain-data struct whose first field is its size as the program was compiled, a `usize`. Any bytes are valid, and new fields are only
 /// appended.
@@ -43,16 +43,21 @@ grows_behind! {
     Stats, path: Path;
 }
 
-/// The bytes at `data`: at most `length_max`, so that no length makes a copy of them fail.
-pub(crate) fn bytes<'a>(data: *const c_void, length: usize, length_max: usize) -> Result<&'a [u8], Failure> {
+/// The bytes of the argument `name`: at most `length_max`, so that no length makes a copy of them fail.
+pub(crate) fn bytes<'a>(
+    name: &str,
+    data: *const c_void,
+    length: usize,
+    length_max: usize,
+) -> Result<&'a [u8], Failure> {
     if length == 0 {
         return Ok(&[]);
     }
     if data.is_null() {
-        return Err(Failure::null("data"));
+        return Err(Failure::null(name));
     }
     if length > length_max.min(isize::MAX.cast_unsigned()) {
-        return Err(Failure::invalid(format!("length is {length}, but a message has at most {length_max} bytes")));
+        return Err(Failure::invalid(format_args!("{name} has {length} bytes, but at most {length_max} are allowed")));
     }
     // SAFETY: it is not null, and no longer than an object can be. The caller ensures that `length` bytes can be read there until the
     // function returns.
@@ -75,7 +80,7 @@ pub(crate) fn text<'a>(name: &str, text: *const c_char) -> Result<Option<&'a str
 }
 
 /// Writes a text and a zero byte, as much of it as fits. Returns the length of the whole text, as snprintf does.
-pub(crate) fn write_text(text: &str, buffer: *mut c_char, capacity: usize) -> usize {
+fn write_text(text: &str, buffer: *mut c_char, capacity: usize) -> usize {
     let room = capacity.saturating_sub(1);
     let mut length = text.len().min(room);
     while !text.is_char_boundary(length) {
@@ -90,6 +95,18 @@ pub(crate) fn write_text(text: &str, buffer: *mut c_char, capacity: usize) -> us
         }
     }
     text.len()
+}
+
+/// As [`guard_value`], for a function that writes a text. On failure the text is empty, because programs may print the buffer anyway.
+pub(crate) fn guard_text<T: AsRef<str>>(
+    buffer: *mut c_char,
+    capacity: usize,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> usize {
+    guard_value(0, || {
+        write_text("", buffer, capacity);
+        Ok(write_text(work()?.as_ref(), buffer, capacity))
+    })
 }
 
 /// Writes bytes, as many of them as fit. Returns the number of all of them.
@@ -151,16 +168,16 @@ impl<T: Versioned> Slot<T> {
     }
 }
 
-/// The array of `count` messages at `messages`.
-pub(crate) fn outgoing<'a>(messages: *const Outgoing, count: usize) -> Result<&'a [Outgoing], Failure> {
+/// The array of `count` messages of the argument `name`.
+pub(crate) fn outgoing<'a>(name: &str, messages: *const Outgoing, count: usize) -> Result<&'a [Outgoing], Failure> {
     if count == 0 {
         return Ok(&[]);
     }
     if messages.is_null() {
-        return Err(Failure::null("messages"));
+        return Err(Failure::null(name));
     }
     if count > isize::MAX.cast_unsigned() / size_of::<Outgoing>() {
-        return Err(Failure::invalid(format!("count is {count}, more messages than any array can hold")));
+        return Err(Failure::invalid(format_args!("{name} has {count} messages, more than any array can hold")));
     }
     // SAFETY: it is not null, and no longer than an object can be. That the caller's structs can be read there until the function returns is the
     // caller's duty.

@@ -11,7 +11,7 @@ use festina::{CongestionControl, Duration, Profile};
 
 use crate::boundary::text;
 use crate::identity::{Identity, Sessions, Trust};
-use crate::status::{Failure, Status, guard, guard_value};
+use crate::status::{Failure, Status, free, guard, guard_value, hand_over, required};
 
 /// Settings of an endpoint. The program reads and writes them in one thread at a time.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ impl Config {
     /// Changes a setting of encryption.
     fn secure(config: Option<&mut Self>, change: impl FnOnce(Security) -> Result<Security, Failure>) -> Status {
         guard(|| {
-            let config = config.ok_or_else(|| Failure::null("config"))?;
+            let config = required("config", config)?;
             let plain = || Failure::invalid("these settings are those of plain SCTP, which encrypts nothing");
             let security = config.settings.security().ok_or_else(plain)?;
             config.settings = config.settings.clone().with_security(change(security.clone())?);
@@ -43,7 +43,7 @@ impl Config {
     /// Changes a setting, unless the result is out of range.
     fn set(config: Option<&mut Self>, change: impl FnOnce(festina::Config) -> festina::Config) -> Status {
         guard(|| {
-            let config = config.ok_or_else(|| Failure::null("config"))?;
+            let config = required("config", config)?;
             let changed = change(config.settings.clone());
             changed.validate()?;
             config.settings = changed;
@@ -86,18 +86,25 @@ pub extern "C" fn festina_congestion_name(index: usize) -> *const c_char {
     guard_value(null(), || Ok(CONGESTION.get(index).map_or(null(), |name| name.as_ptr())))
 }
 
+/// Creates settings with a profile, or with the default one.
+fn beginning(
+    settings: festina::Config,
+    profile_name: *const c_char,
+    config: Option<&mut MaybeUninit<Box<Config>>>,
+) -> Status {
+    hand_over("config", config, || {
+        let profile = profile(profile_name)?.unwrap_or_default();
+        Ok(Config { settings: settings.with_profile(profile) })
+    })
+}
+
 /// The default settings with a profile, or with the default one.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_new(
     profile_name: *const c_char,
     config: Option<&mut MaybeUninit<Box<Config>>>,
 ) -> Status {
-    guard(|| {
-        let config = config.ok_or_else(|| Failure::null("config"))?;
-        let profile = profile(profile_name)?.unwrap_or_default();
-        config.write(Box::new(Config { settings: festina::Config::default().with_profile(profile) }));
-        Ok(())
-    })
+    beginning(festina::Config::default(), profile_name, config)
 }
 
 /// The default settings of plain SCTP with a profile, or with the default one.
@@ -106,21 +113,13 @@ pub extern "C" fn festina_config_plain(
     profile_name: *const c_char,
     config: Option<&mut MaybeUninit<Box<Config>>>,
 ) -> Status {
-    guard(|| {
-        let config = config.ok_or_else(|| Failure::null("config"))?;
-        let profile = profile(profile_name)?.unwrap_or_default();
-        config.write(Box::new(Config { settings: festina::Config::plain().with_profile(profile) }));
-        Ok(())
-    })
+    beginning(festina::Config::plain(), profile_name, config)
 }
 
 /// Frees settings.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_free(config: Option<Box<Config>>) -> Status {
-    guard(|| {
-        drop(config);
-        Ok(())
-    })
+    free(config)
 }
 
 /// Chooses the congestion control.
@@ -128,7 +127,7 @@ pub extern "C" fn festina_config_free(config: Option<Box<Config>>) -> Status {
 pub extern "C" fn festina_config_set_congestion(config: Option<&mut Config>, name: *const c_char) -> Status {
     let mut chosen = None;
     let status = guard(|| {
-        let name = text("the congestion control", name)?.ok_or_else(|| Failure::null("name"))?;
+        let name = required("name", text("the congestion control", name)?)?;
         chosen = Some(name.parse::<CongestionControl>().map_err(Failure::invalid)?);
         Ok(())
     });
@@ -207,35 +206,26 @@ pub extern "C" fn festina_config_set_associations_max(config: Option<&mut Config
 /// Sets the own certificate chain and key.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_identity(config: Option<&mut Config>, identity: Option<&Identity>) -> Status {
-    Config::secure(config, |security| {
-        let Identity(identity) = identity.ok_or_else(|| Failure::null("identity"))?;
-        Ok(security.with_identity(identity.clone()))
-    })
+    Config::secure(config, |security| Ok(security.with_identity(required("identity", identity)?.0.clone())))
 }
 
 /// Sets which servers are trusted.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_server_trust(config: Option<&mut Config>, trust: Option<&Trust>) -> Status {
-    Config::secure(config, |security| {
-        let Trust(trust) = trust.ok_or_else(|| Failure::null("trust"))?;
-        Ok(security.with_server_trust(trust.clone()))
-    })
+    Config::secure(config, |security| Ok(security.with_server_trust(required("trust", trust)?.0.clone())))
 }
 
 /// Demands certificates of clients, and sets which are trusted.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_client_trust(config: Option<&mut Config>, trust: Option<&Trust>) -> Status {
-    Config::secure(config, |security| {
-        let Trust(trust) = trust.ok_or_else(|| Failure::null("trust"))?;
-        Ok(security.with_client_trust(trust.clone()))
-    })
+    Config::secure(config, |security| Ok(security.with_client_trust(required("trust", trust)?.0.clone())))
 }
 
 /// Sets the application protocols.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_alpn(config: Option<&mut Config>, protocols: *const c_char) -> Status {
     Config::secure(config, |security| {
-        let protocols = text("the protocols", protocols)?.ok_or_else(|| Failure::null("protocols"))?;
+        let protocols = required("protocols", text("the protocols", protocols)?)?;
         Ok(security.with_alpn(protocols.split_whitespace()))
     })
 }
@@ -256,7 +246,7 @@ pub extern "C" fn festina_config_accept_plain_clients(config: Option<&mut Config
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_sessions(config: Option<&mut Config>, sessions: Option<&Sessions>) -> Status {
     Config::secure(config, |security| {
-        let Sessions(sessions) = sessions.ok_or_else(|| Failure::null("sessions"))?;
+        let Sessions(sessions) = required("sessions", sessions)?;
         Ok(security.with_sessions(sessions.clone()))
     })
 }

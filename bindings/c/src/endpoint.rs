@@ -9,11 +9,11 @@ use festina::blocking::{self, ForkGuard, WaitError};
 use festina::{ConnectError, Instant};
 
 use crate::association::Association;
-use crate::boundary::{descriptor, read, text, write_text};
+use crate::boundary::{descriptor, guard_text, read, text};
 use crate::config::Config;
 use crate::limit::limit;
 use crate::options::{ConnectOptions, port_or_default};
-use crate::status::{Failure, Status, behind, guard, guard_value};
+use crate::status::{Failure, Status, behind, free, guard, guard_value, hand_over, required};
 
 /// One socket and the thread that serves it.
 pub type Endpoint = ForkGuard<blocking::Endpoint>;
@@ -31,11 +31,9 @@ pub extern "C" fn festina_endpoint_bind(
     config: Option<&Config>,
     endpoint: Option<&mut MaybeUninit<Box<Endpoint>>>,
 ) -> Status {
-    guard(|| {
-        let slot = endpoint.ok_or_else(|| Failure::null("endpoint"))?;
+    hand_over("endpoint", endpoint, || {
         let config = config.map(Config::settings).unwrap_or_default();
-        slot.write(Box::new(ForkGuard::new(blocking::Endpoint::bind(address_at(address)?, config)?)));
-        Ok(())
+        Ok(ForkGuard::new(blocking::Endpoint::bind(address_at(address)?, config)?))
     })
 }
 
@@ -53,19 +51,13 @@ pub extern "C" fn festina_endpoint_close(endpoint: Option<&Endpoint>, timeout_ms
 /// Frees the handle of an endpoint.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_endpoint_free(endpoint: Option<Box<Endpoint>>) -> Status {
-    guard(|| {
-        drop(endpoint);
-        Ok(())
-    })
+    free(endpoint)
 }
 
 /// Writes the address of the socket as text.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_endpoint_address(endpoint: Option<&Endpoint>, buffer: *mut c_char, capacity: usize) -> usize {
-    guard_value(0, || {
-        let endpoint = behind("endpoint", endpoint)?;
-        Ok(write_text(&endpoint.local_addr().to_string(), buffer, capacity))
-    })
+    guard_text(buffer, capacity, || Ok(behind("endpoint", endpoint)?.local_addr().to_string()))
 }
 
 /// Accepts associations with an SCTP port from now on.
@@ -75,11 +67,8 @@ pub extern "C" fn festina_endpoint_listen(
     sctp_port: u16,
     listener: Option<&mut MaybeUninit<Box<Listener>>>,
 ) -> Status {
-    guard(|| {
-        let endpoint = behind("endpoint", endpoint)?;
-        let slot = listener.ok_or_else(|| Failure::null("listener"))?;
-        slot.write(Box::new(ForkGuard::new(endpoint.listen(port_or_default(sctp_port))?)));
-        Ok(())
+    hand_over("listener", listener, || {
+        Ok(ForkGuard::new(behind("endpoint", endpoint)?.listen(port_or_default(sctp_port))?))
     })
 }
 
@@ -92,14 +81,8 @@ pub extern "C" fn festina_endpoint_connect(
     timeout_ms: c_int,
     association: Option<&mut MaybeUninit<Box<Association>>>,
 ) -> Status {
-    guard(|| {
-        let endpoint = behind("endpoint", endpoint)?;
-        let slot = association.ok_or_else(|| Failure::null("association"))?;
-        let options = within(ConnectOptions { sctp_port, ..ConnectOptions::DEFAULT }, timeout_ms)?;
-        let connected = endpoint.connect(host_at(address)?, options)?;
-        slot.write(Box::new(ForkGuard::new(connected)));
-        Ok(())
-    })
+    let options = ConnectOptions { sctp_port, ..ConnectOptions::DEFAULT };
+    festina_endpoint_connect_with(endpoint, address, &raw const options, timeout_ms, association)
 }
 
 /// Sets up an association with options.
@@ -111,13 +94,10 @@ pub extern "C" fn festina_endpoint_connect_with(
     timeout_ms: c_int,
     association: Option<&mut MaybeUninit<Box<Association>>>,
 ) -> Status {
-    guard(|| {
+    hand_over("association", association, || {
         let endpoint = behind("endpoint", endpoint)?;
-        let slot = association.ok_or_else(|| Failure::null("association"))?;
         let options = within(read(options, ConnectOptions::DEFAULT)?, timeout_ms)?;
-        let connected = endpoint.connect(host_at(address)?, options)?;
-        slot.write(Box::new(ForkGuard::new(connected)));
-        Ok(())
+        Ok(ForkGuard::new(endpoint.connect(host_at(address)?, options)?))
     })
 }
 
@@ -130,14 +110,8 @@ pub extern "C" fn festina_endpoint_start_connect(
     timeout_ms: c_int,
     connecting: Option<&mut MaybeUninit<Box<Connecting>>>,
 ) -> Status {
-    guard(|| {
-        let endpoint = behind("endpoint", endpoint)?;
-        let slot = connecting.ok_or_else(|| Failure::null("connecting"))?;
-        let options = within(ConnectOptions { sctp_port, ..ConnectOptions::DEFAULT }, timeout_ms)?;
-        let connecting = endpoint.start_connect(host_at(address)?, options);
-        slot.write(Box::new(ForkGuard::new(connecting)));
-        Ok(())
-    })
+    let options = ConnectOptions { sctp_port, ..ConnectOptions::DEFAULT };
+    festina_endpoint_start_connect_with(endpoint, address, &raw const options, timeout_ms, connecting)
 }
 
 /// Starts to set up an association with options.
@@ -149,13 +123,10 @@ pub extern "C" fn festina_endpoint_start_connect_with(
     timeout_ms: c_int,
     connecting: Option<&mut MaybeUninit<Box<Connecting>>>,
 ) -> Status {
-    guard(|| {
+    hand_over("connecting", connecting, || {
         let endpoint = behind("endpoint", endpoint)?;
-        let slot = connecting.ok_or_else(|| Failure::null("connecting"))?;
         let options = within(read(options, ConnectOptions::DEFAULT)?, timeout_ms)?;
-        let connecting = endpoint.start_connect(host_at(address)?, options);
-        slot.write(Box::new(ForkGuard::new(connecting)));
-        Ok(())
+        Ok(ForkGuard::new(endpoint.start_connect(host_at(address)?, options)))
     })
 }
 
@@ -166,17 +137,10 @@ pub extern "C" fn festina_connecting_finish(
     timeout_ms: c_int,
     association: Option<&mut MaybeUninit<Box<Association>>>,
 ) -> Status {
-    guard(|| {
-        let connecting = behind("connecting", connecting)?;
-        let slot = association.ok_or_else(|| Failure::null("association"))?;
-        match connecting.finish(limit(timeout_ms)?) {
-            Ok(connected) => {
-                slot.write(Box::new(ForkGuard::new(connected)));
-                Ok(())
-            }
-            Err(WaitError::TimedOut) => Err(Failure::timeout("the handshake goes on")),
-            Err(WaitError::Failed(error)) => Err(error.into()),
-        }
+    hand_over("association", association, || match behind("connecting", connecting)?.finish(limit(timeout_ms)?) {
+        Ok(connected) => Ok(ForkGuard::new(connected)),
+        Err(WaitError::TimedOut) => Err(Failure::timeout("the handshake goes on")),
+        Err(WaitError::Failed(error)) => Err(error.into()),
     })
 }
 
@@ -189,10 +153,7 @@ pub extern "C" fn festina_connecting_fd(connecting: Option<&Connecting>) -> c_in
 /// Cancels a handshake, unless it has ended, and frees the handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_connecting_free(connecting: Option<Box<Connecting>>) -> Status {
-    guard(|| {
-        drop(connecting);
-        Ok(())
-    })
+    free(connecting)
 }
 
 /// The next association that a peer set up.
@@ -202,12 +163,10 @@ pub extern "C" fn festina_listener_accept(
     timeout_ms: c_int,
     association: Option<&mut MaybeUninit<Box<Association>>>,
 ) -> Status {
-    guard(|| {
-        let listener = behind("listener", listener)?;
-        let slot = association.ok_or_else(|| Failure::null("association"))?;
-        let accepted = listener.accept(limit(timeout_ms)?).map_err(|_| Failure::timeout("no peer has connected"))?;
-        slot.write(Box::new(ForkGuard::new(accepted.ok_or(ConnectError::EndpointClosed)?)));
-        Ok(())
+    hand_over("association", association, || {
+        let accepted = behind("listener", listener)?.accept(limit(timeout_ms)?);
+        let accepted = accepted.map_err(|_| Failure::timeout("no peer has connected"))?;
+        Ok(ForkGuard::new(accepted.ok_or(ConnectError::EndpointClosed)?))
     })
 }
 
@@ -220,10 +179,7 @@ pub extern "C" fn festina_listener_fd(listener: Option<&Listener>) -> c_int {
 /// Stops listening.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_listener_free(listener: Option<Box<Listener>>) -> Status {
-    guard(|| {
-        drop(listener);
-        Ok(())
-    })
+    free(listener)
 }
 
 /// The present, in microseconds, on the clock of deadlines and events.
@@ -246,14 +202,14 @@ fn within(options: ConnectOptions, timeout_ms: c_int) -> Result<festina::Connect
 }
 
 fn address_at(address: *const c_char) -> Result<SocketAddr, Failure> {
-    let address = text("the address", address)?.ok_or_else(|| Failure::null("address"))?;
+    let address = required("address", text("the address", address)?)?;
     let hint = "expected an IP address and a port such as 127.0.0.1:9899 or [::1]:9899";
     address.parse().map_err(|_| Failure::invalid(format_args!("{address:?} is no address: {hint}")))
 }
 
 /// A name or an address, with a port.
 fn host_at<'a>(address: *const c_char) -> Result<&'a str, Failure> {
-    let host = text("the address", address)?.ok_or_else(|| Failure::null("address"))?;
+    let host = required("address", text("the address", address)?)?;
     let is_complete = host.rsplit_once(':').is_some_and(|(name, port)| !name.is_empty() && port.parse::<u16>().is_ok());
     let hint = "expected a host and a port such as localhost:9899, 127.0.0.1:9899 or [::1]:9899";
     is_complete.then_some(host).ok_or_else(|| Failure::invalid(format_args!("{host:?} is no address: {hint}")))

@@ -24,6 +24,8 @@ pub enum Kind {
     Closed = 7,
     /// The system refused a packet as too large, so that later ones are smaller.
     PacketSizeLimited = 8,
+    /// The peer was found at another address.
+    PeerMoved = 9,
 }
 
 /// Why messages were abandoned; see the header.
@@ -106,6 +108,7 @@ impl From<festina::Event> for Event {
             Core::PacketSizeLimited { packet_bytes_max } => {
                 Self { packet_bytes_max: packet_bytes_max as u64, ..Self::new(Kind::PacketSizeLimited) }
             }
+            Core::PeerMoved { .. } => Self::new(Kind::PeerMoved),
             _ => Self::new(Kind::Other),
         }
     }
@@ -122,5 +125,16 @@ impl From<AbandonReason> for Reason {
             AbandonReason::StreamRefused => Self::StreamRefused,
             _ => Self::Other,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moved_peer_is_named() {
+        let remote = "127.0.0.1:9899".parse().unwrap();
+        assert_eq!(Event::from(festina::Event::PeerMoved { remote }).kind, Kind::PeerMoved as u32);
     }
 }

@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 
 use festina::security::{self, Fingerprint, SecurityError};
 
-use crate::boundary::{text, write_text, zero_terminated};
-use crate::status::{Failure, Status, guard, guard_value};
+use crate::boundary::{guard_text, text, zero_terminated};
+use crate::status::{Failure, Status, free, guard, guard_value, hand_over, required};
 
 /// A private key, with a certificate chain or as a raw public key.
 #[derive(Debug)]
@@ -21,21 +21,15 @@ pub struct Trust(pub(crate) security::Trust);
 #[derive(Debug)]
 pub struct Sessions(pub(crate) security::Sessions);
 
-fn required<'a>(name: &str, found: Option<&'a str>) -> Result<&'a str, Failure> {
-    found.ok_or_else(|| Failure::null(name))
-}
-
 /// Creates a key and a self-signed certificate.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_identity_self_signed(
     name: *const c_char,
     identity: Option<&mut MaybeUninit<Box<Identity>>>,
 ) -> Status {
-    guard(|| {
-        let slot = identity.ok_or_else(|| Failure::null("identity"))?;
+    hand_over("identity", identity, || {
         let name = required("name", text("the name", name)?)?;
-        slot.write(Box::new(Identity(security::Identity::self_signed(name)?)));
-        Ok(())
+        Ok(Identity(security::Identity::self_signed(name)?))
     })
 }
 
@@ -46,23 +40,17 @@ pub extern "C" fn festina_identity_from_pem(
     key_pem: *const c_char,
     identity: Option<&mut MaybeUninit<Box<Identity>>>,
 ) -> Status {
-    guard(|| {
-        let slot = identity.ok_or_else(|| Failure::null("identity"))?;
-        let chain = zero_terminated(chain_pem).ok_or_else(|| Failure::null("chain_pem"))?;
-        let key = zero_terminated(key_pem).ok_or_else(|| Failure::null("key_pem"))?;
-        slot.write(Box::new(Identity(security::Identity::from_pem(chain, key)?)));
-        Ok(())
+    hand_over("identity", identity, || {
+        let chain = required("chain_pem", zero_terminated(chain_pem))?;
+        let key = required("key_pem", zero_terminated(key_pem))?;
+        Ok(Identity(security::Identity::from_pem(chain, key)?))
     })
 }
 
 /// Creates a key that is shown without a certificate.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_identity_raw_key(identity: Option<&mut MaybeUninit<Box<Identity>>>) -> Status {
-    guard(|| {
-        let slot = identity.ok_or_else(|| Failure::null("identity"))?;
-        slot.write(Box::new(Identity(security::Identity::raw_key()?)));
-        Ok(())
-    })
+    hand_over("identity", identity, || Ok(Identity(security::Identity::raw_key()?)))
 }
 
 /// Reads a private key from PEM, to be shown without a certificate.
@@ -71,11 +59,9 @@ pub extern "C" fn festina_identity_raw_key_from_pem(
     key_pem: *const c_char,
     identity: Option<&mut MaybeUninit<Box<Identity>>>,
 ) -> Status {
-    guard(|| {
-        let slot = identity.ok_or_else(|| Failure::null("identity"))?;
-        let key = zero_terminated(key_pem).ok_or_else(|| Failure::null("key_pem"))?;
-        slot.write(Box::new(Identity(security::Identity::raw_key_from_pem(key)?)));
-        Ok(())
+    hand_over("identity", identity, || {
+        let key = required("key_pem", zero_terminated(key_pem))?;
+        Ok(Identity(security::Identity::raw_key_from_pem(key)?))
     })
 }
 
@@ -86,38 +72,25 @@ pub extern "C" fn festina_identity_fingerprint(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    guard_value(0, || {
-        let Identity(identity) = identity.ok_or_else(|| Failure::null("identity"))?;
-        Ok(write_text(&identity.fingerprint().to_string(), buffer, capacity))
-    })
+    guard_text(buffer, capacity, || Ok(required("identity", identity)?.0.fingerprint().to_string()))
 }
 
 /// Writes the chain and the private key as PEM.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_identity_pem(identity: Option<&Identity>, buffer: *mut c_char, capacity: usize) -> usize {
-    guard_value(0, || {
-        let Identity(identity) = identity.ok_or_else(|| Failure::null("identity"))?;
-        Ok(write_text(&identity.to_pem(), buffer, capacity))
-    })
+    guard_text(buffer, capacity, || Ok(required("identity", identity)?.0.to_pem()))
 }
 
 /// Frees an identity.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_identity_free(identity: Option<Box<Identity>>) -> Status {
-    guard(|| {
-        drop(identity);
-        Ok(())
-    })
+    free(identity)
 }
 
 /// Trusts the certificate authorities of the operating system.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_trust_platform_roots(trust: Option<&mut MaybeUninit<Box<Trust>>>) -> Status {
-    guard(|| {
-        let slot = trust.ok_or_else(|| Failure::null("trust"))?;
-        slot.write(Box::new(Trust(security::Trust::platform_roots())));
-        Ok(())
-    })
+    hand_over("trust", trust, || Ok(Trust(security::Trust::platform_roots())))
 }
 
 /// Trusts certificate authorities given as PEM.
@@ -126,11 +99,9 @@ pub extern "C" fn festina_trust_roots_from_pem(
     roots_pem: *const c_char,
     trust: Option<&mut MaybeUninit<Box<Trust>>>,
 ) -> Status {
-    guard(|| {
-        let slot = trust.ok_or_else(|| Failure::null("trust"))?;
-        let roots = zero_terminated(roots_pem).ok_or_else(|| Failure::null("roots_pem"))?;
-        slot.write(Box::new(Trust(security::Trust::roots_from_pem(roots)?)));
-        Ok(())
+    hand_over("trust", trust, || {
+        let roots = required("roots_pem", zero_terminated(roots_pem))?;
+        Ok(Trust(security::Trust::roots_from_pem(roots)?))
     })
 }
 
@@ -150,11 +121,7 @@ pub extern "C" fn festina_trust_fingerprints(
     fingerprints: *const c_char,
     trust: Option<&mut MaybeUninit<Box<Trust>>>,
 ) -> Status {
-    guard(|| {
-        let slot = trust.ok_or_else(|| Failure::null("trust"))?;
-        slot.write(Box::new(Trust(by_fingerprint(fingerprints)?)));
-        Ok(())
-    })
+    hand_over("trust", trust, || Ok(Trust(by_fingerprint(fingerprints)?)))
 }
 
 /// Trusts raw public keys with these fingerprints.
@@ -163,20 +130,13 @@ pub extern "C" fn festina_trust_raw_keys(
     fingerprints: *const c_char,
     trust: Option<&mut MaybeUninit<Box<Trust>>>,
 ) -> Status {
-    guard(|| {
-        let slot = trust.ok_or_else(|| Failure::null("trust"))?;
-        slot.write(Box::new(Trust(by_fingerprint(fingerprints)?.of_raw_keys())));
-        Ok(())
-    })
+    hand_over("trust", trust, || Ok(Trust(by_fingerprint(fingerprints)?.of_raw_keys())))
 }
 
 /// Frees a trust.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_trust_free(trust: Option<Box<Trust>>) -> Status {
-    guard(|| {
-        drop(trust);
-        Ok(())
-    })
+    free(trust)
 }
 
 /// Creates an empty store of sessions.
@@ -185,18 +145,14 @@ pub extern "C" fn festina_sessions_new(
     servers_max: usize,
     sessions: Option<&mut MaybeUninit<Box<Sessions>>>,
 ) -> Status {
-    guard(|| {
-        let slot = sessions.ok_or_else(|| Failure::null("sessions"))?;
-        slot.write(Box::new(Sessions(security::Sessions::new(servers_max))));
-        Ok(())
-    })
+    hand_over("sessions", sessions, || Ok(Sessions(security::Sessions::new(servers_max))))
 }
 
 /// Forgets all sessions.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_sessions_clear(sessions: Option<&Sessions>) -> Status {
     guard(|| {
-        let Sessions(sessions) = sessions.ok_or_else(|| Failure::null("sessions"))?;
+        let Sessions(sessions) = required("sessions", sessions)?;
         sessions.clear();
         Ok(())
     })
@@ -206,7 +162,7 @@ pub extern "C" fn festina_sessions_clear(sessions: Option<&Sessions>) -> Status 
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_sessions_forget(sessions: Option<&Sessions>, server: *const c_char) -> i32 {
     guard_value(0, || {
-        let Sessions(sessions) = sessions.ok_or_else(|| Failure::null("sessions"))?;
+        let Sessions(sessions) = required("sessions", sessions)?;
         Ok(sessions.forget(required("server", text("the server", server)?)?).into())
     })
 }
@@ -214,8 +170,5 @@ pub extern "C" fn festina_sessions_forget(sessions: Option<&Sessions>, server: *
 /// Frees the program's handle of sessions.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_sessions_free(sessions: Option<Box<Sessions>>) -> Status {
-    guard(|| {
-        drop(sessions);
-        Ok(())
-    })
+    free(sessions)
 }

@@ -108,14 +108,14 @@ impl ConnectOptions {
         if let Some(name) = text("server_name", self.server_name)? {
             options = options.server_name(name);
         }
-        if self.token_length > TOKEN_BYTES_MAX {
-            let problem =
-                format_args!("token_length is {}, but a token has at most {TOKEN_BYTES_MAX} bytes", self.token_length);
-            return Err(Failure::invalid(problem));
-        }
-        options = options.token(bytes(self.token, self.token_length, TOKEN_BYTES_MAX)?);
-        for early in outgoing(self.early, self.early_count)? {
-            options = options.early_message(early.message(EARLY_BYTES_MAX)?);
+        options = options.token(bytes("token", self.token, self.token_length, TOKEN_BYTES_MAX)?);
+        for early in outgoing("early", self.early, self.early_count)? {
+            let message = early.message(EARLY_BYTES_MAX)?;
+            if message.confirm || message.key.is_some() {
+                let problem = "early: FESTINA_CONFIRM and FESTINA_REPLACE are not for early messages";
+                return Err(Failure::invalid(problem));
+            }
+            options = options.early_message(message);
         }
         Ok(options)
     }
@@ -133,7 +133,7 @@ impl Outgoing {
         if self.length == 0 {
             return Err(Failure::invalid("an empty message cannot be sent"));
         }
-        options.message(bytes(self.data, self.length, bytes_max)?)
+        options.message(bytes("data", self.data, self.length, bytes_max)?)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::association::{Association, here};
-use crate::boundary::{Slot, write_bytes, write_text};
+use crate::boundary::{Slot, guard_text, write_bytes};
 use crate::message::Message;
 use crate::status::{Failure, Status, guard, guard_value};
 
@@ -27,10 +27,10 @@ pub extern "C" fn festina_get_peer_fingerprint(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    guard_value(0, || {
+    guard_text(buffer, capacity, || {
         let peer = here(association)?.peer_identity();
         let fingerprint = peer.map(|peer| peer.fingerprint().to_string()).unwrap_or_default();
-        Ok(write_text(&fingerprint, buffer, capacity))
+        Ok(fingerprint)
     })
 }
 
@@ -41,18 +41,18 @@ pub extern "C" fn festina_get_peer_pem(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    guard_value(0, || {
+    guard_text(buffer, capacity, || {
         let chain = here(association)?.peer_identity().map(|peer| peer.to_pem()).unwrap_or_default();
-        Ok(write_text(&chain, buffer, capacity))
+        Ok(chain)
     })
 }
 
 /// Writes the application protocol that both sides have agreed on.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_get_alpn(association: Option<&Association>, buffer: *mut c_char, capacity: usize) -> usize {
-    guard_value(0, || {
+    guard_text(buffer, capacity, || {
         let protocol = here(association)?.alpn().unwrap_or_default();
-        Ok(write_text(&String::from_utf8_lossy(&protocol), buffer, capacity))
+        Ok(String::from_utf8_lossy(&protocol).into_owned())
     })
 }
 

@@ -10,7 +10,7 @@ use crate::association::Association;
 use crate::boundary::{descriptor, write_all};
 use crate::endpoint::{Connecting, Endpoint, Listener};
 use crate::limit::limit;
-use crate::status::{Failure, Status, behind, guard, guard_value};
+use crate::status::{Failure, Status, behind, guard, guard_value, required};
 
 /// The kind of readiness; see the header.
 #[repr(C)]
@@ -66,7 +66,7 @@ pub extern "C" fn festina_endpoint_ready(
 ) -> Status {
     guard(|| {
         let endpoint = behind("endpoint", endpoint)?;
-        let count = count.ok_or_else(|| Failure::null("count"))?;
+        let count = required("count", count)?;
         if ready.is_null() || capacity == 0 {
             return Err(Failure::invalid("ready is NULL, or capacity is 0"));
         }

@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use festina::blocking::ForkGuard;
 use festina::{ConnectError, ListenOptions, PendingRequest};
 
-use crate::boundary::{descriptor, write_bytes, write_text};
+use crate::boundary::{descriptor, guard_text, write_bytes};
 use crate::endpoint::{Endpoint, Listener};
 use crate::limit::limit;
 use crate::options::port_or_default;
-use crate::status::{Failure, Status, behind, guard, guard_value};
+use crate::status::{Failure, Status, behind, free, guard, guard_value, hand_over};
 
 /// A request.
 pub type Request = ForkGuard<Undecided>;
@@ -46,12 +46,9 @@ pub extern "C" fn festina_endpoint_listen_on_request(
     sctp_port: u16,
     listener: Option<&mut MaybeUninit<Box<Listener>>>,
 ) -> Status {
-    guard(|| {
-        let endpoint = behind("endpoint", endpoint)?;
-        let slot = listener.ok_or_else(|| Failure::null("listener"))?;
-        let listener = endpoint.listen_with(port_or_default(sctp_port), ListenOptions::default().hold_requests())?;
-        slot.write(Box::new(ForkGuard::new(listener)));
-        Ok(())
+    hand_over("listener", listener, || {
+        let options = ListenOptions::default().hold_requests();
+        Ok(ForkGuard::new(behind("endpoint", endpoint)?.listen_with(port_or_default(sctp_port), options)?))
     })
 }
 
@@ -62,15 +59,13 @@ pub extern "C" fn festina_listener_request(
     timeout_ms: c_int,
     request: Option<&mut MaybeUninit<Box<Request>>>,
 ) -> Status {
-    guard(|| {
+    hand_over("request", request, || {
         let listener = behind("listener", listener)?;
-        let slot = request.ok_or_else(|| Failure::null("request"))?;
         if !listener.holds_requests() {
             return Err(Failure::invalid("requests need no decision: listen with festina_endpoint_listen_on_request"));
         }
         let pending = listener.request(limit(timeout_ms)?).map_err(|_| Failure::timeout("no client has asked"))?;
-        slot.write(Box::new(ForkGuard::new(Undecided::new(pending.ok_or(ConnectError::EndpointClosed)?))));
-        Ok(())
+        Ok(ForkGuard::new(Undecided::new(pending.ok_or(ConnectError::EndpointClosed)?)))
     })
 }
 
@@ -83,7 +78,7 @@ pub extern "C" fn festina_listener_request_fd(listener: Option<&Listener>) -> c_
 /// Writes the client's address.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_request_address(request: Option<&Request>, buffer: *mut c_char, capacity: usize) -> usize {
-    guard_value(0, || Ok(write_text(&here(request)?.request.remote.to_string(), buffer, capacity)))
+    guard_text(buffer, capacity, || Ok(here(request)?.request.remote.to_string()))
 }
 
 /// Writes the client's token.
@@ -99,18 +94,18 @@ pub extern "C" fn festina_request_server_name(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    guard_value(0, || {
+    guard_text(buffer, capacity, || {
         let name = here(request)?.request.server_name.as_deref().unwrap_or_default();
-        Ok(write_text(name, buffer, capacity))
+        Ok(name)
     })
 }
 
 /// Writes the application protocol that ALPN chose.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_request_alpn(request: Option<&Request>, buffer: *mut c_char, capacity: usize) -> usize {
-    guard_value(0, || {
+    guard_text(buffer, capacity, || {
         let protocol = here(request)?.request.alpn.as_deref().unwrap_or_default();
-        Ok(write_text(&String::from_utf8_lossy(protocol), buffer, capacity))
+        Ok(String::from_utf8_lossy(protocol))
     })
 }
 
@@ -141,8 +136,5 @@ pub extern "C" fn festina_request_refuse(request: Option<&Request>) -> Status {
 /// Frees a request. The client of an undecided one is not answered.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_request_free(request: Option<Box<Request>>) -> Status {
-    guard(|| {
-        drop(request);
-        Ok(())
-    })
+    free(request)
 }

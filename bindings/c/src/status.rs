@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::fmt::Display;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use festina::blocking::{ForkGuard, Forked, OpenError, WaitError};
@@ -79,7 +80,12 @@ impl Failure {
 
 /// Returns the object of a handle, unless the handle is NULL or was inherited across fork().
 pub(crate) fn behind<'a, T>(what: &str, handle: Option<&'a ForkGuard<T>>) -> Result<&'a T, Failure> {
-    Ok(handle.ok_or_else(|| Failure::null(what))?.get()?)
+    Ok(required(what, handle)?.get()?)
+}
+
+/// Returns an argument, unless it is NULL.
+pub(crate) fn required<T>(name: &str, argument: Option<T>) -> Result<T, Failure> {
+    argument.ok_or_else(|| Failure::null(name))
 }
 
 impl From<Forked> for Failure {
@@ -198,6 +204,27 @@ pub(crate) fn guard_value<T>(otherwise: T, work: impl FnOnce() -> Result<T, Fail
         Ok(())
     });
     value.filter(|_| status == Status::Ok).unwrap_or(otherwise)
+}
+
+/// Creates an object and writes its handle. A NULL slot is refused before anything is created.
+pub(crate) fn hand_over<T>(
+    name: &str,
+    slot: Option<&mut MaybeUninit<Box<T>>>,
+    make: impl FnOnce() -> Result<T, Failure>,
+) -> Status {
+    guard(|| {
+        let slot = required(name, slot)?;
+        slot.write(Box::new(make()?));
+        Ok(())
+    })
+}
+
+/// Frees a handle; NULL does nothing.
+pub(crate) fn free<T>(handle: Option<Box<T>>) -> Status {
+    guard(|| {
+        drop(handle);
+        Ok(())
+    })
 }
 
 /// Describes this thread's last error. Never NULL; valid until the next call from this thread that fails.

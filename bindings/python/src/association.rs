@@ -103,9 +103,6 @@ impl Association {
         let association = &self.open()?.association;
         let mut queue = VecDeque::with_capacity(messages.len());
         for data in messages {
-            if data.is_empty() {
-                return Err(Failure::invalid(&"an empty message cannot be sent").into());
-            }
             queue.push_back(convert::message(&data, options)?);
         }
         let all = queue.len();

@@ -13,9 +13,8 @@ use crate::security::{Identity, Sessions, Trust};
 /// Settings of an endpoint. None keeps the default of a setting. Times are in seconds.
 ///
 /// - profile: the loss-recovery profile, one of `PROFILES`; default "festina".
-/// - congestion: the congestion controller, one of `CONGESTION`; default "cubic" with the profile "festina" and "rfc9260" with the others.
-/// - peer_timeout: silence after which a peer counts as unreachable, from 1 to 86400; 0 applies the rules of RFC 9260. Default 60 with
-///   the profile "festina" and 0 with the others.
+/// - congestion: the congestion controller, one of `CONGESTION`; default "cubic".
+/// - peer_timeout: silence after which a peer counts as unreachable, from 1 to 86400; 0 applies the rules of RFC 9260. Default 60.
 /// - heartbeat_interval: the heartbeat interval of an idle association, from 0.001 to 86400, default 30; 0 sends none.
 /// - sack_delay: the maximum delay of acknowledgements, from 0 to 0.5, default 0.2; 0 acknowledges every packet at once.
 /// - message_bytes_max: the maximum message size, from 1 to 1073741824 and at most receive_buffer_bytes, default 1048576.

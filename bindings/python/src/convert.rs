@@ -1,7 +1,7 @@
 //! Messages, statistics and events as Python objects.
 
 use bytes::Bytes;
-use festina::{AbandonReason, Duration, Event, Outcome, ReceivedMessage, Stats};
+use festina::{AbandonReason, Duration, Event, Outcome, ReceivedMessage, Stats, StreamId};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -29,22 +29,16 @@ impl Message {
 
 impl Message {
     pub(crate) fn new(py: Python<'_>, received: &ReceivedMessage) -> Self {
-        Self {
-            data: PyBytes::new(py, &received.payload).unbind(),
-            stream: received.stream.0,
-            ppid: received.ppid,
-            ordered: !received.unordered,
-        }
+        Self::holding(py, &received.payload, received.stream, received.ppid, received.unordered)
     }
 
     /// A message that came with the client's first packet.
     pub(crate) fn early(py: Python<'_>, message: &festina::Message) -> Self {
-        Self {
-            data: PyBytes::new(py, &message.payload).unbind(),
-            stream: message.stream.0,
-            ppid: message.ppid,
-            ordered: !message.unordered,
-        }
+        Self::holding(py, &message.payload, message.stream, message.ppid, message.unordered)
+    }
+
+    fn holding(py: Python<'_>, payload: &[u8], stream: StreamId, ppid: u32, unordered: bool) -> Self {
+        Self { data: PyBytes::new(py, payload).unbind(), stream: stream.0, ppid, ordered: !unordered }
     }
 }
 
@@ -102,6 +96,9 @@ pub(crate) fn port(value: &Bound<'_, PyAny>) -> PyResult<u16> {
 
 /// The message with these options, or one that is reliable and ordered.
 pub(crate) fn message(data: &[u8], options: Option<Options>) -> Result<festina::Message, Failure> {
+    if data.is_empty() {
+        return Err(Failure::invalid(&"an empty message cannot be sent"));
+    }
     let mut message = festina::Message::new(Bytes::copy_from_slice(data));
     let Some(Options(options)) = options else { return Ok(message) };
     let (stream, ppid, ordered, immediate_ack, lifetime, left, max_retransmissions, priority, key) = options;
@@ -249,6 +246,7 @@ pub(crate) fn happened(event: &Event) -> Happened {
         Event::PeerRestarted => "peer-restarted",
         Event::PathReachable(true) => "path-up",
         Event::PathReachable(false) => "path-down",
+        Event::PeerMoved { .. } => "peer-moved",
         Event::Closed(_) => "closed",
         _ => "other",
     };

@@ -85,9 +85,6 @@ impl Endpoint {
             options = options.server_name(name);
         }
         for data in early {
-            if data.is_empty() {
-                return Err(Failure::invalid(&"an empty message cannot be sent").into());
-            }
             options = options.early_message(convert::message(&data, None)?);
         }
         if let Some(profile) = profile {

@@ -110,7 +110,11 @@ impl Trust {
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
     fn fingerprints(fingerprints: Vec<String>) -> PyResult<Self> {
         let parsed = fingerprints.iter().map(|text| text.parse()).collect::<Result<Vec<Fingerprint>, SecurityError>>();
-        Ok(Self(security::Trust::fingerprints(parsed.map_err(Failure::from)?)))
+        let parsed = parsed.map_err(Failure::from)?;
+        if parsed.is_empty() {
+            return Err(Failure::from(SecurityError::Fingerprint).into());
+        }
+        Ok(Self(security::Trust::fingerprints(parsed)))
     }
 
     /// As `fingerprints`, for raw public keys. A peer with a certificate is refused, and so is a raw public key by the other kinds of trust.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import pathlib
-from typing import Any, AsyncIterator, Optional
+import sys
+from typing import Any, AsyncIterator, Callable, Optional
 
 import festina
 import pytest
@@ -86,12 +88,53 @@ async def test_raw_public_keys_take_the_place_of_certificates() -> None:
         festina.Identity.raw_key_from_pem("no PEM")
 
 
-async def test_by_default_the_roots_of_the_operating_system_are_trusted() -> None:
-    async with bound(client=None) as (server, client):
+ROOTS = """
+import asyncio, sys
+import festina
+
+async def attempt(identity, server_name):
+    config = festina.Config(identity=identity)
+    async with festina.Endpoint.bind("127.0.0.1:0", config) as server, festina.Endpoint.bind("127.0.0.1:0") as client:
         listener = server.listen()
-        # Which of the two depends on whether the machine has roots.
-        with pytest.raises((festina.UntrustedError, festina.InvalidError)):
-            await client.connect(server.local_address, server_name="server.test")
+        async with await client.connect(server.local_address, server_name=server_name) as near:
+            return near.peer_fingerprint
+
+async def main(pem):
+    known = festina.Identity.from_pem(pem)
+    assert await attempt(known, "server.test") == known.fingerprint
+    for identity, server_name in ((festina.Identity.self_signed("server.test"), "server.test"), (known, "other.test")):
+        try:
+            await attempt(identity, server_name)
+            sys.exit("connected with " + server_name)
+        except festina.UntrustedError:
+            pass
+    print("trusted")
+
+asyncio.run(main(sys.stdin.read()))
+"""
+
+
+async def test_by_default_the_roots_of_the_operating_system_are_trusted(tmp_path: pathlib.Path) -> None:
+    # The roots are read once per process. A self-signed certificate is its own root.
+    roots = tmp_path / "roots.pem"
+    roots.write_text(IDENTITY.to_pem())
+    environment = {name: value for name, value in os.environ.items() if name != "SSL_CERT_DIR"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        ROOTS,
+        env={**environment, "SSL_CERT_FILE": str(roots)},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        output, errors = await process.communicate(IDENTITY.to_pem().encode())
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode == 0 and output == b"trusted\n", errors.decode()
+    async with bound(client=None) as (_, client):
         with pytest.raises(festina.InvalidError, match=r"Config\(identity=.*Config.plain"):
             client.listen()
 
@@ -136,7 +179,9 @@ async def test_the_token_is_seen_before_the_client_is_accepted() -> None:
         good = connecting(bytes(1024))
         request = await listener.request()
         assert (request.token, request.server_name, request.alpn) == (bytes(1024), "server.test", None)
-        assert request.remote_address == client.local_address and request.is_address_proved in (True, False)
+        assert request.remote_address == client.local_address
+        # Only during a flood must clients prove their address before they get here.
+        assert request.is_address_proved is False
         await asyncio.sleep(0.1)
         assert not good.done() and listener.accept_nowait() is None
         request.accept()
@@ -168,8 +213,8 @@ async def test_the_token_is_seen_before_the_client_is_accepted() -> None:
 
 async def test_a_resumed_client_sends_with_its_first_packet() -> None:
     async with bound(festina.Config(identity=IDENTITY, early_messages=True)) as (server, client):
-        listener, resumed = server.listen(), False
-        while not resumed:
+        listener = server.listen()
+        for _ in range(20):
             near = await client.connect(server.local_address, early=[b"early"])
             far = await listener.accept()
             resumed = far.is_resumed
@@ -178,6 +223,10 @@ async def test_a_resumed_client_sends_with_its_first_packet() -> None:
             assert message is not None and message.data == b"early" and far.recv_early() is None
             # The session's ticket arrives before the answer.
             await exchange(near, far)
+            if resumed:
+                break
+        else:
+            pytest.fail("no session was resumed")
         with pytest.raises(festina.InvalidError, match="empty"):
             await client.connect(server.local_address, early=[b""])
 
@@ -199,6 +248,44 @@ async def test_sessions_outlive_endpoints_until_they_are_forgotten() -> None:
     sessions.clear()
 
 
+class Relay(asyncio.DatagramProtocol):
+    """One of the sockets of a relay, which hands each datagram on."""
+
+    def __init__(self) -> None:
+        self.hand_on: Callable[[bytes, Any], None] = lambda data, sender: None
+
+    def datagram_received(self, data: bytes, sender: Any) -> None:
+        self.hand_on(data, sender)
+
+
+async def test_a_peer_at_another_address_is_reported() -> None:
+    loop = asyncio.get_running_loop()
+    async with bound() as (server, client):
+        near_side, near_relay = await loop.create_datagram_endpoint(Relay, ("127.0.0.1", 0))
+        far_side, far_relay = [], []
+        for _ in range(2):
+            transport, relay = await loop.create_datagram_endpoint(Relay, ("127.0.0.1", 0))
+            relay.hand_on = lambda data, _: near_side.sendto(data, client.local_address)
+            far_side.append(transport)
+            far_relay.append(relay)
+        used = 0
+        near_relay.hand_on = lambda data, _: far_side[used].sendto(data, server.local_address)
+        listener = server.listen()
+        near = await client.connect(near_side.get_extra_info("sockname"))
+        far = await listener.accept()
+        await exchange(near, far)
+        assert far.remote_address == far_side[0].get_extra_info("sockname")
+        used = 1
+        event = None
+        while event is None or event.kind != "peer-moved":
+            await near.send(b"from another address")
+            event = await asyncio.wait_for(far.event(), 20)
+        assert far.remote_address == far_side[1].get_extra_info("sockname")
+        await near.shutdown()
+        for transport in (near_side, *far_side):
+            transport.close()
+
+
 async def test_keys_are_logged_on_demand_only(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "keys.log"
     monkeypatch.setenv("SSLKEYLOGFILE", str(log))
@@ -216,6 +303,7 @@ async def test_mistakes_are_reported() -> None:
         (lambda: festina.Identity.from_pem(b"no PEM"), "private key"),
         (lambda: festina.Trust.roots("no PEM"), "certificate"),
         (lambda: festina.Trust.fingerprints("abc"), "64 hexadecimal digits"),
+        (lambda: festina.Trust.fingerprints(), "64 hexadecimal digits"),
         (lambda: festina.Config.plain(identity=IDENTITY), "plain SCTP"),  # type: ignore[call-arg]
     ):
         with pytest.raises(festina.InvalidError, match=text):

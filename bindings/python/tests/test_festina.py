@@ -169,16 +169,18 @@ async def test_a_newer_message_takes_the_place_of_an_older_one() -> None:
 
 
 async def test_many_messages_are_sent_with_one_call() -> None:
-    async with connected(usual(send_buffer_bytes=100_000)) as pair:
+    async with connected(usual(send_buffer_bytes=100_000, receive_buffer_bytes=60_000)) as pair:
         assert pair.near.send_many_nowait([b"%d" % number for number in range(300)], stream=3) == 300
         received = [await pair.far.recv() for _ in range(300)]
         assert [int(message.data) for message in received] == list(range(300)) and received[0].stream == 3
+        # More than both buffers hold, however fast the peer acknowledges.
         assert 1 <= pair.near.send_many_nowait([bytes(30_000)] * 10) < 10
         assert pair.near.send_many_nowait([]) == 0
         with pytest.raises(festina.InvalidError, match="empty"):
             pair.near.send_many_nowait([b"x", b""])
         with pytest.raises(festina.InvalidError, match="stream is 65536"):
             pair.near.send_many_nowait([b"x"], stream=65_536)
+        pair.near.abort()
 
 
 async def test_fifty_handshakes_go_on_at_once() -> None:
@@ -461,17 +463,27 @@ async def main(what):
         listener = server.listen()
         near = await client.connect("%s:%d" % server.local_address)
         far = await listener.accept()
+        holding = server.listen(7, on_request=True)
+        asking = asyncio.ensure_future(client.connect(server.local_address, port=7, token=b"held", timeout=50.0))
+        request = await holding.request()
         async with near:
             child = os.fork()
             if child == 0:
                 if what == "use":
-                    for attempt in (lambda: near.send_nowait(b"x"), far.recv_nowait, far.abort, near.stats, listener.close):
+                    for attempt in (
+                        lambda: near.send_nowait(b"x"), far.recv_nowait, far.abort, near.stats, listener.close,
+                        lambda: server.listen(8, on_request=True), holding.request_nowait, far.recv_early,
+                        lambda: far.client_token, lambda: request.token, request.accept, request.refuse,
+                    ):
                         try:
                             attempt()
                             os._exit(3)
                         except festina.ForkedError as error:
                             assert "forked" in str(error), error
-                    for waits in (far.recv(), client.connect(("127.0.0.1", 9)), listener.accept(), server.close()):
+                    for waits in (
+                        far.recv(), client.connect(("127.0.0.1", 9)), listener.accept(), server.close(), holding.request(),
+                        client.connect(("127.0.0.1", 9), server_name="server.test", token=b"t", early=[b"x"]),
+                    ):
                         try:
                             waits.send(None)
                             os._exit(4)
@@ -479,7 +491,7 @@ async def main(what):
                             pass
                     repr(near), repr(server)
                 if what == "own":
-                    del near, far, listener, server, client
+                    del near, far, listener, server, client, holding, request
                 if what == "error":
                     raise ValueError("in the child")
                 sys.exit(0)
@@ -489,6 +501,9 @@ async def main(what):
                 await near.send(b"still here")
                 assert (await asyncio.wait_for(far.recv(), 20)).data == b"still here"
             await near.drained()
+            request.accept()
+            async with await asyncio.wait_for(asking, 20):
+                assert (await asyncio.wait_for(holding.accept(), 20)).client_token == b"held"
             assert near.close_reason is None and far.close_reason is None
         assert near.close_reason == "shutdown"
         print("the parent goes on")

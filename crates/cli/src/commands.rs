@@ -74,7 +74,7 @@ pub(crate) enum Command {
 /// Time limit for the shutdown of a command whose peer no longer answers.
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
 
-/// Silence after which a peer counts as unreachable, with any profile. The six minutes of RFC 9260 are too long for someone at a prompt.
+/// Silence after which a peer counts as unreachable. The six minutes of RFC 9260 are too long for someone at a prompt.
 const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Range of packet sizes, which [`Config`] checks as well.
@@ -92,8 +92,9 @@ pub(crate) struct RecoveryArgs {
     #[arg(long, value_name = "NAME", default_value_t = Profile::default())]
     #[arg(help = format!("How this side recovers from packet loss: {}", args::one_of(Profile::all())))]
     profile: Profile,
-    #[arg(long, value_name = "NAME", help = congestion_help())]
-    congestion: Option<CongestionControl>,
+    #[arg(long, value_name = "NAME", default_value_t = Config::plain().congestion())]
+    #[arg(help = format!("Congestion control: {}", args::one_of(CongestionControl::all())))]
+    congestion: CongestionControl,
     /// Maximum time that a message waits in the send buffer before its first transmission, for instance 50ms; unlimited without it
     #[arg(long, alias = "target", value_name = "TIME", value_parser = args::positive_duration)]
     send_delay: Option<Duration>,
@@ -103,18 +104,13 @@ pub(crate) struct RecoveryArgs {
     packet_size: Option<usize>,
 }
 
-fn congestion_help() -> String {
-    let (choices, profile) = (args::one_of(CongestionControl::all()), Profile::default());
-    let default = Config::plain().with_profile(profile).congestion();
-    format!("Congestion control: {choices}; without it, that of the profile ({default} with {profile})")
-}
-
 impl RecoveryArgs {
     fn config(&self) -> Config {
-        let config = Config::plain().with_profile(self.profile);
-        let congestion = self.congestion.unwrap_or(config.congestion());
-        let config =
-            config.with_congestion(congestion).with_send_delay(self.send_delay).with_peer_timeout(PEER_TIMEOUT);
+        let config = Config::plain()
+            .with_profile(self.profile)
+            .with_congestion(self.congestion)
+            .with_send_delay(self.send_delay)
+            .with_peer_timeout(PEER_TIMEOUT);
         match self.packet_size {
             Some(bytes) => config.with_packet_bytes_max(bytes),
             None => config,

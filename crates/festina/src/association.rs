@@ -14,9 +14,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use festina_sctp::Mechanisms;
+use festina_sctp::recovery::redundancy::Redundancy;
 use festina_sctp::{
-    AbandonedStats, AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports, Profile,
-    ReceivedMessage, ReconfigureError, SendError, Stats, StreamId, StreamScheduler,
+    AbandonedStats, AssociationState, ClosedReason, Event, Message, MessageId, Ports, ReceivedMessage,
+    ReconfigureError, SendError, Stats, StreamId, StreamScheduler,
 };
 
 pub(crate) use self::delivery::Watch;
@@ -26,6 +28,7 @@ pub use self::one_stream::{Stream, StreamReader};
 pub use self::stream::{MessageSink, Messages};
 pub(crate) use self::waiters::Waiters;
 use crate::error::TryRecvError;
+use crate::recovery::Profile;
 
 /// A connection with one peer that carries messages both ways.
 ///
@@ -380,25 +383,31 @@ impl Association {
         self.inner.resume_stream(stream.into());
     }
 
-    /// Returns the loss-recovery profile in use, or `None` if the mechanisms match none.
-    pub fn profile(&self) -> Option<Profile> {
-        let mechanisms = self.mechanisms();
-        Profile::all().iter().copied().find(|profile| profile.mechanisms() == mechanisms)
-    }
-
-    /// Switches to the loss recovery of a profile.
-    pub fn set_profile(&self, profile: Profile) {
-        self.set_mechanisms(profile.mechanisms());
-    }
-
-    /// Returns the loss-recovery mechanisms in use.
+    /// Returns the loss-recovery mechanisms in use, for Festina's own tools; not part of the stable interface.
+    #[doc(hidden)]
     pub fn mechanisms(&self) -> Mechanisms {
         self.inner.mechanisms()
     }
 
-    /// Sets individual loss-recovery mechanisms.
+    /// Sets single loss-recovery mechanisms, for Festina's own tools; not part of the stable interface.
+    #[doc(hidden)]
     pub fn set_mechanisms(&self, mechanisms: Mechanisms) {
-        self.inner.set_mechanisms(mechanisms);
+        self.inner.change_mechanisms(|_| mechanisms);
+    }
+
+    /// Returns the loss-recovery profile in use, or `None` if Festina's own tools have set mechanisms that match none.
+    pub fn profile(&self) -> Option<Profile> {
+        Profile::of(self.mechanisms())
+    }
+
+    /// Switches to the loss recovery of a profile, with its redundancy.
+    pub fn set_profile(&self, profile: Profile) {
+        self.set_mechanisms(profile.mechanisms());
+    }
+
+    /// Changes the redundancy: copies of messages that are sent before any loss is detected.
+    pub fn set_redundancy(&self, redundancy: Redundancy) {
+        self.inner.change_mechanisms(|mechanisms| Mechanisms { redundancy, ..mechanisms });
     }
 
     /// Returns the association's number, unique within its endpoint; the field `association` in logs.

@@ -5,10 +5,11 @@ use std::sync::{Arc, LazyLock};
 use festina_sctp::recovery::Mechanisms;
 use festina_sctp::recovery::redundancy::Redundancy;
 use festina_sctp::{
-    self as sctp, ConfigError, CongestionControl, Expiry, PeerRestart, Profile, SendBufferPolicy, StreamScheduler,
+    self as sctp, ConfigError, CongestionControl, Expiry, PeerRestart, SendBufferPolicy, StreamScheduler,
 };
 use festina_units::Duration;
 
+use crate::recovery::Profile;
 use crate::security::Security;
 
 /// Settings of an endpoint and of its associations. Each method returns the settings with one changed. Ranges are checked by [`Config::validate`] and
@@ -51,24 +52,22 @@ static ENCRYPTED: LazyLock<Arc<Security>> = LazyLock::new(Arc::default);
 
 impl Default for Config {
     fn default() -> Self {
-        Self(sctp::Config::default(), Some(Arc::clone(&ENCRYPTED)), Chosen::default()).with_profile(Profile::Festina)
+        let Self(core, _, chosen) = Self::plain();
+        Self(core, Some(Arc::clone(&ENCRYPTED)), chosen)
     }
 }
 
 impl Config {
     /// Returns the default settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated.
     pub fn plain() -> Self {
-        Self(sctp::Config::default(), None, Chosen::default()).with_profile(Profile::Festina)
+        // The core turns ECN off, since it cannot know whether its caller sees the IP header. This crate does.
+        let carrier = sctp::Carrier { ecn: true, ..sctp::Carrier::default() };
+        Self(sctp::Config { carrier, ..sctp::Config::default() }, None, Chosen::default())
     }
 }
 
 /// Getters.
 impl Config {
-    /// Returns the loss-recovery mechanisms of the sender.
-    pub fn mechanisms(&self) -> Mechanisms {
-        self.0.mechanisms
-    }
-
     /// Returns the congestion controller.
     pub fn congestion(&self) -> CongestionControl {
         self.0.congestion
@@ -146,17 +145,13 @@ impl Config {
 
 /// Loss recovery and congestion control.
 impl Config {
-    /// Sets the mechanisms, the congestion controller, the peer timeout and ECN as a loss-recovery profile has them. Earlier calls that set one of
-    /// these have no effect.
-    pub fn with_profile(mut self, profile: Profile) -> Self {
-        let sctp::Config { mechanisms, congestion, peer_timeout, .. } = sctp::Config::with_profile(profile);
-        (self.0.mechanisms, self.0.congestion, self.0.peer_timeout) = (mechanisms, congestion, peer_timeout);
-        // The core turns ECN off, since it cannot know whether its caller sees the IP header. This crate does.
-        self.0.carrier.ecn = profile == Profile::Festina;
-        self
+    /// Sets the loss-recovery mechanisms of the sender to those of a profile, [`Profile::Festina`] by default. Nothing else depends on the profile.
+    pub fn with_profile(self, profile: Profile) -> Self {
+        self.with_mechanisms(profile.mechanisms())
     }
 
-    /// Sets the loss-recovery mechanisms of the sender. The default is those of [`Profile::Festina`].
+    /// Sets single loss-recovery mechanisms, for Festina's own tools; not part of the stable interface.
+    #[doc(hidden)]
     pub fn with_mechanisms(mut self, mechanisms: Mechanisms) -> Self {
         self.0.mechanisms = mechanisms;
         self
@@ -169,8 +164,7 @@ impl Config {
         self
     }
 
-    /// Sets the congestion controller. The default is CUBIC with the profile `festina`. With all others it is RFC 9260's, with which they were
-    /// published.
+    /// Sets the congestion controller, CUBIC by default.
     pub fn with_congestion(mut self, congestion: CongestionControl) -> Self {
         self.0.congestion = congestion;
         self
@@ -191,9 +185,8 @@ impl Config {
 /// Timers and retry limits.
 impl Config {
     /// Sets the silence after which a peer counts as gone, from 1 s to a day. The association then ends with
-    /// [`ClosedReason::PeerUnreachable`](crate::ClosedReason::PeerUnreachable), within 1.4 times this time. The default is 60 s with the profile
-    /// `festina`. With `None`, the default of the other profiles, the rules of RFC 9260 §8.1 apply:
-    /// [`with_association_retries`](Self::with_association_retries).
+    /// [`ClosedReason::PeerUnreachable`](crate::ClosedReason::PeerUnreachable), within 1.4 times this time. The default is 60 s.
+    /// With `None` the rules of RFC 9260 §8.1 apply: [`with_association_retries`](Self::with_association_retries).
     pub fn with_peer_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.0.peer_timeout = timeout.into();
         self
@@ -421,8 +414,7 @@ impl Config {
     }
 
     /// Offers explicit congestion notification (RFC 3168) to the peer: routers may then mark packets with data instead of dropping them, so that
-    /// nothing has to be repaired. A path that drops ECN-capable packets is detected, at the cost of at most four packets. On by default with the
-    /// profile `festina`, off with the others, which were published without it.
+    /// nothing has to be repaired. A path that drops ECN-capable packets is detected, at the cost of at most four packets. On by default.
     pub fn with_ecn(mut self, offered: bool) -> Self {
         self.0.carrier.ecn = offered;
         self
@@ -580,7 +572,7 @@ mod tests {
         let batches = |config: Config| config.into_core().sack.peer_batches;
         assert!(batches(Config::default()) && batches(Config::plain().with_security(Security::new())));
         assert!(!batches(Config::plain()) && !batches(Config::default().with_congestion(CongestionControl::Rfc9260)));
-        assert!(!batches(Config::default().with_profile(Profile::Rack)));
+        assert!(batches(Config::default().with_profile(Profile::Rack)));
         assert!(batches(Config::plain().with_sack_peer_batches(true)));
         assert!(!batches(Config::default().with_sack_peer_batches(false)));
     }

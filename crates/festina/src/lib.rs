@@ -83,6 +83,7 @@ mod error;
 mod listener;
 #[cfg(feature = "prometheus")]
 mod metrics;
+mod recovery;
 pub mod security;
 
 pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Stream, StreamReader, Streams};
@@ -96,16 +97,14 @@ pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError}
 pub use listener::{Listener, Requests};
 #[cfg(feature = "prometheus")]
 pub use metrics::{ASSOCIATIONS_SHOWN_MAX, Metrics};
+pub use recovery::{Profile, UnknownProfile};
 
-/// The mechanisms of loss recovery: modules with the types of all fields of [`Mechanisms`].
-pub use festina_sctp::recovery;
-pub use festina_sctp::recovery::profile::Rules;
-pub use festina_sctp::recovery::redundancy::Redundancy;
+pub use festina_sctp::recovery::redundancy::{Budget, Redundancy, Spaced};
 pub use festina_sctp::{
     AbandonReason, Abandoned, AbandonedStats, AssociationState, ClosedReason, ConfigError, CongestionControl,
-    Direction, Event, Expiry, Mechanisms, Message, MessageId, PathStats, PeerRestart, Ports, Profile, ReConfigResult,
-    ReceivedMessage, ReceivedStats, ReconfigureError, RetransmissionCause, RetransmittedStats, SendBufferPolicy,
-    SendError, SentStats, Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
+    Direction, Event, Expiry, Message, MessageId, PathStats, PeerRestart, Ports, ReConfigResult, ReceivedMessage,
+    ReceivedStats, ReconfigureError, RetransmissionCause, RetransmittedStats, SendBufferPolicy, SendError, SentStats,
+    Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
 };
 pub use festina_units::{Duration, EcnCodepoint, Instant};
 

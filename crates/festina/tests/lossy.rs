@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use festina::{Association, Config, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Mechanisms, Message, Profile};
+use festina::{Association, Config, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Message};
 use festina_emulate::{RunningProxy, UdpProxy};
 use festina_netsim::{LinkConfig, LossModel, Reordering};
+use festina_sctp::{Mechanisms, Profile};
 use festina_units::Probability;
 
 /// A minimum RTO, which a loss on a thin stream costs without Festina, that no machine is slow enough to wait for.

@@ -31,7 +31,7 @@
 //! let path = Topology::path(&[Duplex { forward: forth, backward: back }]);
 //!
 //! let seed = 1;
-//! let config = Config { message_events: true, ..Config::with_profile(Profile::Festina) };
+//! let config = Config { message_events: true, ..Config::published(Profile::Festina) };
 //! let thin = Workload::Periodic(Periodic { interval: Duration::from_millis(250), size: ByteCount::from_bytes(100) });
 //! let mut sender = SctpSender::new(path.receiver, thin);
 //! sender.stops_at = Some(Instant::from_secs(5));

@@ -27,7 +27,7 @@ fn run_listed(expiry: Expiry, delivery: Delivery, important: Option<Arc<[bool]>>
     let workload = Workload::Periodic(Periodic { interval: ms(5), size: ByteCount::from_bytes(100) });
     let stops_at = Some(Instant::from_secs(11));
     let sending = SctpSender { stops_at, delivery, important, ..SctpSender::new(path.receiver, workload) };
-    let mut config = Config { message_events: true, ..Config::with_profile(Profile::Rfc9260) };
+    let mut config = Config { message_events: true, ..Config::published(Profile::Rfc9260) };
     config.partial_reliability.expiry = expiry;
     let host = |node| SctpHost::new(node, 7, config.clone()).expect("the settings are within their ranges");
     let hosts = vec![host(path.sender).with_sender(&sending).into(), host(path.receiver).listening().into()];

@@ -94,7 +94,7 @@ impl Scenario {
     fn run_seed(&self, seed: u64, loss: &LossModel) -> Vec<AssociationRecord> {
         let link = LinkConfig { delay: self.rtt / 2, loss: loss.clone(), ..self.link.clone() };
         let Path { topology, sender, receiver, .. } = Topology::path(&[Duplex::symmetric(link)]);
-        let mut config = Config { message_events: true, ..Config::with_profile(self.profile) };
+        let mut config = Config { message_events: true, ..Config::published(self.profile) };
         config.mechanisms.redundancy = self.redundancy;
         let mut server = Config { message_events: true, ..Config::default() };
         if !self.gives_up {

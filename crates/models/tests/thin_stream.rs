@@ -40,7 +40,7 @@ impl Scenario {
     fn simulation(&self) -> (Simulation<Packet, Host>, NodeId, NodeId) {
         let link = LinkConfig { delay: Duration::from_millis(50), loss: self.loss.clone(), ..LinkConfig::default() };
         let Path { topology, sender, receiver, .. } = Topology::path(&[Duplex::symmetric(link)]);
-        let mut config = Config { message_events: true, ..Config::with_profile(self.profile) };
+        let mut config = Config { message_events: true, ..Config::published(self.profile) };
         config.limits.send_buffer_bytes = 64 << 10;
         config.limits.send_low_water_bytes = 32 << 10;
         let mut client = SctpHost::new(sender, self.seed, config.clone()).expect("valid settings");
@@ -196,7 +196,7 @@ fn a_retransmission_of_what_had_arrived_is_told_from_one_that_was_needed() {
             ..LinkConfig::default()
         };
         let path = Topology::path(&[Duplex { forward: link(forth), backward: link(back) }]);
-        let config = Config { message_events: true, ..Config::with_profile(scenario.profile) };
+        let config = Config { message_events: true, ..Config::published(scenario.profile) };
         let mut flow = SctpSender::new(path.receiver, thin());
         flow.stops_at = Some(Instant::from_millis(1_100));
         let client = SctpHost::new(path.sender, 1, config.clone()).expect("valid").with_sender(&flow);

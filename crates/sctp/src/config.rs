@@ -18,8 +18,7 @@ pub(crate) const PACKET_BYTES_MIN: usize = 384;
 pub struct Config {
     /// Loss-recovery mechanisms of the sender.
     pub mechanisms: Mechanisms,
-    /// Congestion controller, fixed for the life of the association. The default is CUBIC with the profile `festina` and RFC 9260's with the others,
-    /// which were published with that.
+    /// Congestion controller, fixed for the life of the association. The default is CUBIC.
     pub congestion: CongestionControl,
     /// Timers.
     pub timers: Timers,
@@ -33,8 +32,7 @@ pub struct Config {
     /// sent in any case, at least eight within this time. A vanished peer is thus detected within 1.4 times this time.
     ///
     /// Replaces `retries.association_max` and `retries.unreachable_after_min`. With `None` these two apply: the rules of RFC 9260 §8.1, which take
-    /// five or six minutes. A handshake has its own limit, `retries.init_max`. The default is 60 s with the profile `festina` and `None` with the
-    /// others, which were published without it.
+    /// five or six minutes. A handshake has its own limit, `retries.init_max`. The default is 60 s.
     pub peer_timeout: Option<Duration>,
     /// Buffer and message sizes.
     pub limits: Limits,
@@ -68,19 +66,12 @@ pub(crate) const TABLE_BYTES_FREE: usize = 16 << 10;
 
 impl Default for Config {
     fn default() -> Self {
-        Self::with_profile(Profile::Festina)
-    }
-}
-
-impl Config {
-    /// Returns the default settings with another loss-recovery profile.
-    pub fn with_profile(profile: Profile) -> Self {
         Self {
-            mechanisms: profile.mechanisms(),
-            congestion: if profile == Profile::Festina { CongestionControl::Cubic } else { CongestionControl::Rfc9260 },
+            mechanisms: Profile::default().mechanisms(),
+            congestion: CongestionControl::Cubic,
             timers: Timers::default(),
             retries: Retries::default(),
-            peer_timeout: (profile == Profile::Festina).then_some(Duration::from_secs(60)),
+            peer_timeout: Some(Duration::from_secs(60)),
             limits: Limits::default(),
             admission: Admission::default(),
             memory: DestinationMemory::default(),
@@ -92,6 +83,18 @@ impl Config {
             carrier: Carrier::default(),
             message_events: false,
         }
+    }
+}
+
+impl Config {
+    /// Returns the settings with which a profile was published, for comparisons: all profiles but `festina` have the congestion control of RFC 9260 and
+    /// no `peer_timeout`. To change loss recovery alone, set `mechanisms`.
+    pub fn published(profile: Profile) -> Self {
+        let mut config = Self { mechanisms: profile.mechanisms(), ..Self::default() };
+        if profile != Profile::Festina {
+            (config.congestion, config.peer_timeout) = (CongestionControl::Rfc9260, None);
+        }
+        config
     }
 
     /// Checks the range of every setting.

@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_collector_draws_no_packets_that_a_relay_need_not_send() {
-        let mechanisms = config_for_collector().mechanisms();
+        let mechanisms = config_for_collector().into_core().mechanisms;
         assert_eq!(mechanisms.redundancy, Redundancy::Off);
         let asks = [mechanisms.thin, mechanisms.normal].map(|rules| rules.immediate_sack);
         assert_eq!(asks, [ImmediateSack::Never; 2]);

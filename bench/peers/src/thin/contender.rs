@@ -147,10 +147,10 @@ fn festina() -> Vec<Contender> {
             })
         },
         reference("festina-rack", "the profile `rack`: RACK-TLP, RFC 8985", At::Both, |_| {
-            with_config(Config::with_profile(Profile::Rack))
+            with_config(Config::published(Profile::Rack))
         }),
         reference("festina-rfc9260", "the profile `rfc9260`: the standard", At::Both, |_| {
-            with_config(Config::with_profile(Profile::Rfc9260))
+            with_config(Config::published(Profile::Rfc9260))
         }),
     ]
 }

@@ -18,6 +18,13 @@
 
 #define OK(call) EXPECT((call) == FESTINA_OK)
 
+/* A function that writes a text fails: the caller's buffer `text` then holds an empty string. */
+#define EMPTY(call)                                                                                                \
+    do {                                                                                                           \
+        memset(text, 'x', sizeof text);                                                                            \
+        EXPECT((call) == 0 && text[0] == '\0');                                                                    \
+    } while (0)
+
 static char own_fingerprint[65];
 
 /* Settings for both roles, of endpoints that know each other. */

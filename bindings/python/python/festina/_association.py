@@ -20,7 +20,8 @@ class Event:
     """An event of an association."""
 
     kind: str
-    """"abandoned", "peer-shutdown", "peer-restarted", "path-down", "path-up", "packet-size-limited", "closed" or "other"."""
+    """"abandoned", "peer-shutdown", "peer-restarted", "peer-moved", "path-down", "path-up", "packet-size-limited", "closed" or "other".
+    After "peer-moved", the new address is `Association.remote_address`."""
     first: Optional[int] = None
     """With "abandoned": the number of the first abandoned message, as returned by `send`."""
     last: Optional[int] = None

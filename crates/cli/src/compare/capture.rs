@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-use festina::Profile;
 use festina_emulate::{Direction, Tap, TapEvent};
+use festina_sctp::Profile;
 use festina_trace::ip;
 use festina_units::EcnCodepoint;
 

@@ -173,7 +173,7 @@ fn command_line(scenario: &Scenario) -> String {
 
 #[cfg(test)]
 mod tests {
-    use festina::Profile;
+    use festina_sctp::Profile;
 
     use super::*;
     use crate::compare::outcome::example;

@@ -205,7 +205,7 @@ fn milliseconds(time: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use festina::Profile;
+    use festina_sctp::Profile;
     use serde_json::Value;
 
     use super::*;

@@ -2,10 +2,11 @@
 
 use std::ops::{AddAssign, Div, Sub};
 
-use festina::{Profile, Stats};
+use festina::Stats;
 use festina_emulate::ProxyCounters;
 use festina_lab::statistics::DelayStatistics;
 use festina_netsim::LinkCounters;
+use festina_sctp::Profile;
 
 use super::simulated::Simulated;
 

@@ -203,7 +203,7 @@ fn share(part: u64, whole: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use festina::Profile;
+    use festina_sctp::Profile;
 
     use super::*;
     use crate::compare::outcome::example;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Listener, Message, Profile};
+use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Listener, Message};
 use festina_emulate::{ProxyCounters, RunningProxy, Tap, UdpProxy};
+use festina_sctp::Profile;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -160,12 +161,22 @@ fn cost(network: &ProxyCounters) -> Cost {
 
 /// How the server behaves: the same for every profile, a standard receiver.
 pub(super) fn server_config(scenario: &Scenario) -> Config {
-    Config::plain().with_profile(Profile::Rfc9260).with_sack_delay(scenario.sack_delay)
+    published(Profile::Rfc9260).with_sack_delay(scenario.sack_delay)
+}
+
+/// The settings with which a profile was published.
+fn published(profile: Profile) -> Config {
+    let festina_sctp::Config { mechanisms, congestion, peer_timeout, .. } = festina_sctp::Config::published(profile);
+    Config::plain()
+        .with_mechanisms(mechanisms)
+        .with_congestion(congestion)
+        .with_peer_timeout(peer_timeout)
+        .with_ecn(false)
 }
 
 /// How a client of the profile behaves.
 pub(super) fn client_config(scenario: &Scenario, profile: Profile) -> Config {
-    let config = Config::plain().with_profile(profile);
+    let config = published(profile);
     let congestion = scenario.congestion.unwrap_or(config.congestion());
     config.with_congestion(congestion).with_rto_initial(scenario.rto_initial()).with_sack_delay(scenario.sack_delay)
 }

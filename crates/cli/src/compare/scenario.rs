@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use festina::{Config, CongestionControl, Profile};
+use festina::CongestionControl;
 use festina_netsim::{LinkConfig, QueueLimit};
+use festina_sctp::Profile;
 use festina_units::{Bandwidth, ByteCount, Probability, duration};
 
 use super::recorder::HEADER_BYTES;
@@ -44,7 +45,7 @@ fn profiles_help() -> String {
 
 fn congestion_help() -> String {
     let (choices, profile) = (args::one_of(CongestionControl::all()), Profile::default());
-    let own = Config::plain().with_profile(profile).congestion();
+    let own = festina_sctp::Config::published(profile).congestion;
     format!(
         "Congestion control of all profiles, {choices}; if left out each has its own, which is {own} with {profile}"
     )

@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use festina::{Config, Instant, Profile};
+use festina::{Config, Instant};
 use festina_lab::statistics::DelayStatistics;
 use festina_models::host::Host;
 use festina_models::packet::{Packet, UDP_HEADER_BYTES};
 use festina_models::sctp_host::{AssociationRecord, SctpHost, SctpSender, observe};
 use festina_models::workload::{Replay, Workload};
 use festina_netsim::{Duplex, LinkId, NodeId, Path, RandomStream, Simulation, Topology};
+use festina_sctp::Profile;
 use festina_units::ByteCount;
 use tokio::task::JoinSet;
 

@@ -8,7 +8,7 @@ mod shown;
 use std::time::Duration;
 
 use anyhow::Result;
-use festina::{Config, Instant, Profile};
+use festina::{Config, Instant, Redundancy};
 use festina_lab::statistics::DelayStatistics;
 use festina_models::host::Host;
 use festina_models::packet::{Packet, UDP_HEADER_BYTES};
@@ -16,6 +16,7 @@ use festina_models::record::MessageRecord;
 use festina_models::sctp_host::{Delivery, SctpHost, SctpSender, observe};
 use festina_models::workload::{Periodic, Workload};
 use festina_netsim::{Duplex, Path, Simulation, Topology};
+use festina_sctp::Profile;
 use festina_units::ByteCount;
 use tokio::task::JoinSet;
 
@@ -69,8 +70,7 @@ impl Policy {
         if self == Self::Redundancy {
             return config;
         }
-        // The standard sends nothing uncalled for.
-        config.with_redundancy(Profile::Rfc9260.mechanisms().redundancy)
+        config.with_redundancy(Redundancy::Off)
     }
 
     /// Reliable updates are ordered, as streams are by default; state that may be abandoned need not wait for older state.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use festina::Profile;
+use festina_sctp::Profile;
 use serde_json::Value;
 
 use crate::harness::{Ended, Running, festina, folder};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use festina::{Config, Duration, Expiry, Message, Profile};
+use festina::{Config, CongestionControl, Duration, Expiry, Message, Profile};
 
 /// Policies of partial reliability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +84,11 @@ pub(crate) fn all() -> Vec<Case> {
 impl Case {
     pub(crate) fn config(&self) -> Config {
         // The limits of RFC 9260 would rightly end some associations that lose 20 %.
+        let congestion =
+            if self.profile == Profile::Festina { CongestionControl::Cubic } else { CongestionControl::Rfc9260 };
         let mut config = Config::plain()
             .with_profile(self.profile)
+            .with_congestion(congestion)
             .with_interleaving(self.interleaving)
             .with_handshake_retries(40)
             .with_association_retries(200, Duration::from_secs(300))

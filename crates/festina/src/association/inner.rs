@@ -534,8 +534,11 @@ impl Inner {
         self.change(|state, _| state.core.abort(reason));
     }
 
-    pub(crate) fn set_mechanisms(self: &Arc<Self>, mechanisms: Mechanisms) {
-        self.change(|state, now| state.core.set_mechanisms(now, mechanisms));
+    pub(crate) fn change_mechanisms(self: &Arc<Self>, changed: impl FnOnce(Mechanisms) -> Mechanisms) {
+        self.change(|state, now| {
+            let mechanisms = changed(*state.core.mechanisms());
+            state.core.set_mechanisms(now, mechanisms);
+        });
     }
 
     pub(crate) fn mechanisms(&self) -> Mechanisms {

@@ -4,10 +4,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use festina_sctp::{Message, Profile};
+use festina_sctp::Message;
 use festina_units::Duration;
 
 use crate::DEFAULT_SCTP_PORT;
+use crate::recovery::Profile;
 
 /// Options for one association.
 #[derive(Clone, PartialEq, Eq)]

@@ -29,6 +29,7 @@ use crate::association::{Association, Core, Inner};
 use crate::clock;
 use crate::config::Config;
 use crate::error::{BindError, ConnectError, ListenError};
+use crate::recovery::Profile;
 use crate::security::{Security, SecurityFailure};
 
 /// Local SCTP ports that [`Shared::connect`] chooses from.
@@ -208,7 +209,7 @@ impl Shared {
             let nonce = self.first_nonce.wrapping_add(id);
             let now = clock::now();
             // Only the profile `festina` uses cached path state.
-            let asks = options.profile.is_none_or(|profile| profile == sctp::Profile::Festina);
+            let asks = options.profile.is_none_or(|profile| profile == Profile::Festina);
             let known = if asks { lock(&self.destinations).recall(now, address) } else { None };
             let known = known.as_ref();
             let core = match &self.secure {
@@ -231,7 +232,7 @@ impl Shared {
             match inserted {
                 Ok(()) => {
                     let association = Association::new(inner);
-                    let mechanisms = options.profile.map(sctp::Profile::mechanisms);
+                    let mechanisms = options.profile.map(Profile::mechanisms);
                     association.inner().start(mechanisms);
                     // `close` may have looked for associations just before this one was added.
                     if self.closing.load(Ordering::Acquire) {

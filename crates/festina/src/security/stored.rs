@@ -33,7 +33,7 @@ pub enum StoredError {
         /// The system's error.
         source: io::Error,
     },
-    /// The file does not contain what it should: certificates, a key, or both.
+    /// The file contains no certificates or no key, although it should.
     #[error("cannot use {}: {source}", path.display())]
     Unusable {
         /// The file.

@@ -240,7 +240,7 @@ pub(super) fn ends(sender: &str) -> [Config; 2] {
     };
     let profile = if is_festina(sender) { Profile::Festina } else { Profile::Rfc9260 };
     [profile, Profile::Rfc9260].map(|profile| {
-        let mut config = Config { partial_reliability, peer_timeout: None, ..Config::with_profile(profile) };
+        let mut config = Config { partial_reliability, peer_timeout: None, ..Config::published(profile) };
         if profile != Profile::Festina {
             config.congestion = CongestionControl::Rfc4960;
         }

@@ -234,7 +234,7 @@ fn lifetimes(sender: &str, lifetime: Duration, are_swapped: bool) -> [Option<Dur
 fn ends(sender: &str) -> [Config; 2] {
     match sender {
         FESTINA => [(), ()].map(|()| {
-            let mut config = Config { peer_timeout: None, ..Config::with_profile(Profile::Festina) };
+            let mut config = Config { peer_timeout: None, ..Config::published(Profile::Festina) };
             r12::limit(&mut config);
             config
         }),

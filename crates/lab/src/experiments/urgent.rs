@@ -201,7 +201,7 @@ impl Scene {
             interleaving: point.choice("framing") == INTERLEAVED,
             scheduler: StreamScheduler::Priority,
             peer_timeout: None,
-            ..Config::with_profile(profile)
+            ..Config::published(profile)
         };
         // Both buffers hold the large message and the urgent ones.
         let bytes = usize::try_from(bulk.bytes()).unwrap_or(usize::MAX);

@@ -157,7 +157,7 @@ mod tests {
 
     fn replay(loss: LossModel) -> GameReplay {
         GameReplay {
-            machines: vec![Config::with_profile(Profile::Rfc9260), Config::with_profile(Profile::Petlund2010)],
+            machines: vec![Config::published(Profile::Rfc9260), Config::published(Profile::Petlund2010)],
             receiver: Config::default(),
             players: 3,
             duration: Duration::from_secs(600),

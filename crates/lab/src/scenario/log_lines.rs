@@ -272,7 +272,7 @@ mod tests {
         let important = Some(sctp_host::Important { share: Probability::ZERO, lifetime: None });
         let lifetime = Some(Duration::from_millis(100));
         let delivery = Delivery { unordered: true, lifetime, important, ..Delivery::default() };
-        let config = Box::new(Config::with_profile(Profile::Festina));
+        let config = Box::new(Config::published(Profile::Festina));
         let sctp = Carrier::Sctp { sender: config.clone(), receiver: config, delivery };
         let run = |carrier| {
             let duration = Duration::from_secs(20);

@@ -147,7 +147,7 @@ fn an_association_that_did_not_come_about_knows_nothing_and_the_published_profil
     pair.run_for(Duration::from_millis(200));
     let now = pair.now;
     assert_eq!(pair.hosts[0].association().path_knowledge(now), None, "COOKIE ACK has not come");
-    let standard = Config::with_profile(festina_sctp::Profile::Rfc9260);
+    let standard = Config::published(festina_sctp::Profile::Rfc9260);
     let mut pair = Pair::new([standard.clone(), standard], [link(100, &[]), link(100, &[])], 1);
     pair.connect_knowing(0, 1, Some(knowledge(100)));
     assert_eq!(pair.hosts[0].association().stats().path.srtt, None);

@@ -12,7 +12,7 @@ const MESSAGE_BYTES: usize = 1_000;
 
 /// How long a transfer takes over 10 Mbit/s and a round trip of 40 ms.
 fn transfer_time(profile: Profile, link: &LinkConfig, seed: u64) -> Duration {
-    let config = Config::with_profile(profile);
+    let config = Config::published(profile);
     let back = LinkConfig { delay: link.delay, ..LinkConfig::default() };
     let mut pair = Pair::new([config.clone(), config], [link.clone(), back], seed);
     pair.connect(0, seed);

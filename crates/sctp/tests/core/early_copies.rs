@@ -79,7 +79,7 @@ fn a_lost_packet_of_the_handshake_costs_210_ms_or_one_and_a_quarter_round_trips(
 #[test]
 fn the_published_profiles_wait_for_t1() {
     for &profile in Profile::all().iter().filter(|&&profile| profile != Profile::Festina) {
-        let mut config = Config::with_profile(profile);
+        let mut config = Config::published(profile);
         config.timers.heartbeat_interval = None;
         for (there, expected) in [(0, 1_150), (1, 1_150)] {
             let first = first_message(config.clone(), 100, &[there], &[]);
@@ -238,7 +238,7 @@ fn copies_of_init_are_the_same_bytes_and_a_second_init_ack_changes_nothing() {
 fn the_mechanisms_decide_about_copies_of_init_even_if_they_change_right_after_connect() {
     let (festina, standard) = (Profile::Festina, Profile::Rfc9260);
     for (begun_with, changed_to, expected) in [(festina, standard, ms(1_000)), (standard, festina, ms(210))] {
-        let mut peer = Peer::connecting(Config::with_profile(begun_with));
+        let mut peer = Peer::connecting(Config::published(begun_with));
         let now = peer.now;
         peer.association().set_mechanisms(now, changed_to.mechanisms());
         peer.take();
@@ -265,7 +265,7 @@ fn a_destination_that_does_not_answer_draws_four_copies_and_is_given_up_when_the
 #[test]
 fn no_timeout_of_data_beside_cookie_echo_counts_as_an_error_of_the_path() {
     for profile in [Profile::Festina, Profile::Rfc9260] {
-        let mut config = Config::with_profile(profile);
+        let mut config = Config::published(profile);
         config.timers.heartbeat_interval = None;
         let mut peer = Peer::connecting(config);
         peer.send("first");

@@ -285,7 +285,7 @@ fn timers_that_could_not_work_are_refused() {
 
 #[test]
 fn a_path_that_answers_a_heartbeat_after_an_outage_is_probed_without_waiting_for_the_timer_of_the_outage() {
-    let mut config = Config::with_profile(Profile::Festina);
+    let mut config = Config::published(Profile::Festina);
     config.timers.heartbeat_interval = Some(ms(500));
     config.retries.association_max = 100;
     let mut peer = Peer::serving(config, &init_ack());
@@ -337,7 +337,7 @@ fn a_peer_may_send_from_every_address_that_it_named() {
 
 #[test]
 fn an_outage_on_the_fastest_path_draws_few_probes_for_three_seconds_and_then_backs_off() {
-    let mut config = Config::with_profile(Profile::Festina);
+    let mut config = Config::published(Profile::Festina);
     config.timers.heartbeat_interval = None;
     config.retries.association_max = 100;
     let mut peer = Peer::serving(config, &init_ack());

@@ -44,7 +44,7 @@ impl Walk {
         let link = LinkConfig { delay, ..LinkConfig::default() };
         let timeout = Duration::from_millis(2_000 + random.below(58_000));
         let profile = pick(&mut random, &[Profile::Festina, Profile::Rfc9260, Profile::Rack]);
-        let mut config = Config { peer_timeout: Some(timeout), ..Config::with_profile(profile) };
+        let mut config = Config { peer_timeout: Some(timeout), ..Config::published(profile) };
         config.congestion = pick(&mut random, CongestionControl::all());
         config.timers.heartbeat_interval = pick(&mut random, &[None, Some(Duration::from_secs(30))]);
         let business = pick(&mut random, &BUSINESSES);

@@ -7,7 +7,7 @@ use crate::pair::Pair;
 
 /// How long 434 messages of 5 bytes take, half of them sent up to twice, over a path of 40 ms without loss into a buffer of this size.
 fn drained_after(profile: Profile, buffer_bytes: usize) -> Duration {
-    let mut config = Config::with_profile(profile);
+    let mut config = Config::published(profile);
     config.limits.receive_buffer_bytes = buffer_bytes;
     config.limits.message_bytes_max = buffer_bytes;
     config.limits.packet_bytes_max = 527;

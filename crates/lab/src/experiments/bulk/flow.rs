@@ -30,7 +30,7 @@ pub(in crate::experiments) fn sctp_names() -> Vec<&'static str> {
     static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         let profiles = Profile::all().iter().map(|profile| profile.name());
         let others = Profile::all().iter().flat_map(|&profile| {
-            let own = Config::with_profile(profile).congestion;
+            let own = Config::published(profile).congestion;
             let others = CongestionControl::all().iter().filter(move |&&congestion| congestion != own);
             others.map(move |congestion| &*format!("{profile}{SEPARATOR}{congestion}").leak())
         });
@@ -45,7 +45,7 @@ pub(in crate::experiments) fn sctp_config(name: &str, buffer_bytes: usize) -> Co
     let (profile, congestion) =
         name.split_once(SEPARATOR).map_or((name, None), |(profile, other)| (profile, Some(other)));
     let profile: Profile = profile.parse().expect("all other names begin with a profile");
-    let mut config = Config::with_profile(profile);
+    let mut config = Config::published(profile);
     if let Some(congestion) = congestion {
         config.congestion = congestion.parse().expect("what follows is a congestion control");
     }

@@ -86,7 +86,7 @@ impl Setup {
     pub(super) fn config(self, readings: &Readings) -> Config {
         let mut config = Config {
             mechanisms: readings.fault.in_mechanisms(self.mechanisms(readings)),
-            ..Config::with_profile(Profile::Rfc9260)
+            ..Config::published(Profile::Rfc9260)
         };
         // RFC 2960 and both systems of that time.
         config.timers.rto_initial = Duration::from_secs(3);

@@ -181,7 +181,7 @@ impl Scene {
             nr_sack: self.nr_sack,
             enhanced_forward_tsn: self.enhanced,
         };
-        let mut config = Config { partial_reliability, ..Config::with_profile(Profile::Rfc9260) };
+        let mut config = Config { partial_reliability, ..Config::published(Profile::Rfc9260) };
         config.timers.heartbeat_interval = None;
         // Each packet is answered at once: a delayed answer would add its delay to the round trips that are counted.
         config.sack.delay = Duration::ZERO;

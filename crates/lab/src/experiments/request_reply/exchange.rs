@@ -150,7 +150,7 @@ mod tests {
 
     fn exchange(pattern: Pattern) -> Exchange {
         Exchange {
-            config: Config::with_profile(Profile::Rfc9260),
+            config: Config::published(Profile::Rfc9260),
             pattern,
             size: 100,
             rtt: Duration::from_millis(100),

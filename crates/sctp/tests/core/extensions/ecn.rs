@@ -334,7 +334,7 @@ fn rfc3168_6_1_2_a_loss_and_a_mark_in_one_window_halve_it_once() {
 #[test]
 fn a_window_that_was_cut_for_nothing_is_not_given_back_once_the_network_has_marked_a_packet() {
     for is_marked in [false, true] {
-        let mut config = Config::with_profile(festina_sctp::Profile::Festina);
+        let mut config = Config::published(festina_sctp::Profile::Festina);
         config.timers.heartbeat_interval = None;
         let (mut peer, acked, last, before) =
             busy(Config { carrier: WITH_ECN, congestion: CongestionControl::Rfc9260, ..config });

@@ -29,7 +29,7 @@ pub(crate) fn ms(milliseconds: u64) -> Duration {
 
 /// The settings of RFC 9260 §16 without heartbeats, which would get in the way of most tests.
 pub(crate) fn config() -> Config {
-    let mut config = Config::with_profile(Profile::Rfc9260);
+    let mut config = Config::published(Profile::Rfc9260);
     config.timers.heartbeat_interval = None;
     config
 }

@@ -15,7 +15,7 @@ const STAYS: usize = 1;
 
 /// Two hosts and a network in which packets wait until they are taken.
 fn scripted() -> Pair {
-    let config = || Config::with_profile(Profile::Rfc9260);
+    let config = || Config::published(Profile::Rfc9260);
     Pair::new([config(), config()], [LinkConfig::default(), LinkConfig::default()], 1)
 }
 
@@ -216,7 +216,7 @@ fn bad_link(random: &mut RandomStream) -> LinkConfig {
 impl Walk {
     fn new(seed: u64) -> Self {
         let mut random = RandomStream::new(seed, "restarts");
-        let mut config = Config::with_profile(Profile::Rfc9260);
+        let mut config = Config::published(Profile::Rfc9260);
         // A half of an association whose other half is gone ends soon.
         config.retries.association_max = 4;
         config.retries.unreachable_after_min = Duration::ZERO;

@@ -229,7 +229,7 @@ fn s8_2_timeouts_make_the_path_inactive_and_an_acknowledgement_makes_it_active_a
 
 /// The settings of a profile with a limit for the silence of a peer.
 fn timed(profile: Profile) -> Config {
-    Config { peer_timeout: Some(Duration::from_secs(60)), ..Config::with_profile(profile) }
+    Config { peer_timeout: Some(Duration::from_secs(60)), ..Config::published(profile) }
 }
 
 /// Lets a peer be silent; how long until the association is over.
@@ -333,7 +333,7 @@ fn s8_1_with_a_peer_timeout_a_timer_that_has_backed_off_does_not_end_a_peer_that
 #[test]
 fn the_peer_timeout_belongs_to_the_profile_festina_and_has_a_range() {
     assert_eq!(Config::default().peer_timeout, Some(Duration::from_secs(60)));
-    assert_eq!(Config::with_profile(Profile::Rfc9260).peer_timeout, None);
+    assert_eq!(Config::published(Profile::Rfc9260).peer_timeout, None);
     for (timeout, valid) in [(ms(999), false), (ms(1_000), true), (Duration::MAX, false)] {
         let config = Config { peer_timeout: Some(timeout), ..Config::default() };
         assert_eq!(config.validate().is_ok(), valid, "{timeout:?}");
