@@ -102,10 +102,10 @@ festina_status festina_trust_free(festina_trust *trust);
 /* Remembers at most this many servers, and eight sessions with each. */
 festina_status festina_sessions_new(size_t servers_max, festina_sessions **sessions);
 /* Forgets all sessions. Associations that have begun add no more. */
-festina_status festina_sessions_clear(festina_sessions *sessions);
+festina_status festina_sessions_clear(const festina_sessions *sessions);
 /* Forgets the sessions with one server, named as for festina_endpoint_connect: "server.example:9899" or "192.0.2.1:9899". Returns 1 if there
  * were any, otherwise 0. Associations that have begun add no more, with any server. */
-int32_t festina_sessions_forget(festina_sessions *sessions, const char *server);
+int32_t festina_sessions_forget(const festina_sessions *sessions, const char *server);
 festina_status festina_sessions_free(festina_sessions *sessions);
 
 /* ---- Settings ---- */
