@@ -102,6 +102,15 @@ fn a_module_says_what_it_is() {
 }
 
 #[test]
+fn a_crate_for_others_has_a_readme() {
+    let has_readme = |folder: &str| FILES.iter().any(|file| file.path == format!("{folder}README.md"));
+    let folders = with_extension("Cargo.toml")
+        .filter(|file| file.text.contains("[package]") && !file.text.contains("publish = false"));
+    let folders = folders.filter_map(|file| file.path.strip_suffix("Cargo.toml"));
+    report(folders.filter(|folder| !has_readme(folder)).map(|folder| format!("{folder}: a README.md is missing")));
+}
+
+#[test]
 fn unsafe_code_is_forbidden_or_explained() {
     report(source::unsafe_code(&FILES));
 }

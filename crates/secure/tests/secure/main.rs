@@ -8,4 +8,5 @@ mod hostile;
 mod identity;
 mod moving;
 mod sessions;
+mod walk;
 mod world;
