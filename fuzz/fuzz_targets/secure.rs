@@ -1,5 +1,5 @@
 //! A client, a listener and an attacker on the path between them: datagrams lost, repeated, reordered, changed, cut and
-//! invented, in every state of the handshake and after it. The attacker has the keys of Initial packets, as anyone has.
+//! invented, in every state of the handshake and after it, while the client comes to other addresses. The attacker has the keys of Initial packets, as anyone has.
 //!
 //! For any input: nothing panics, each call releases a bounded number of datagrams of bounded size, answers to an
 //! unproved address are at most three times as long as the datagrams received from it, no timer that was handled is
@@ -84,6 +84,11 @@ enum Operation {
         by_server: bool,
     },
     Shutdown,
+    /// The client comes to another address.
+    Move {
+        host: u8,
+        port: u16,
+    },
 }
 
 #[derive(Arbitrary, Debug)]
@@ -95,6 +100,7 @@ struct Plan {
 struct World {
     now: Instant,
     client: SecureAssociation,
+    client_address: SocketAddr,
     listener: Listener,
     servers: Vec<SecureAssociation>,
     /// Datagrams in transit to the client and to the server.
@@ -153,6 +159,7 @@ impl World {
         Self {
             now,
             client: SecureAssociation::connect(now, &contexts[0], request).unwrap(),
+            client_address: address(false),
             listener: Listener::new(&contexts[1], Arc::clone(server_tls), [3; 32], HalfOpenLimits::default()).unwrap(),
             servers: Vec::new(),
             ways: [VecDeque::new(), VecDeque::new()],
@@ -203,14 +210,14 @@ impl World {
 
     fn arrive(&mut self, to_server: bool, datagram: Vec<u8>) {
         let datagram = BytesMut::from(&datagram[..]);
-        let (now, from) = (self.now, address(!to_server));
+        let (now, from) = (self.now, if to_server { self.client_address } else { address(true) });
         if !to_server {
             let _dropped = self.client.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram);
             return self.drain();
         }
         self.bytes[0] += datagram.len();
         let id = destination_id(&datagram).ok();
-        let known = self.servers.iter_mut().find(|server| id.is_some_and(|id| server.ids().any(|own| own == id)));
+        let known = self.servers.iter_mut().find(|server| id.is_some_and(|id| server.takes(id, from)));
         if let Some(server) = known {
             let _dropped = server.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram);
             return self.drain();
@@ -324,6 +331,9 @@ impl World {
             Operation::Shutdown => {
                 self.is_ending = true;
                 self.client.shutdown(self.now);
+            }
+            Operation::Move { host, port } => {
+                self.client_address = SocketAddr::from(([198, 51, 100, *host], (*port).max(1)));
             }
         }
         self.drain();

@@ -59,12 +59,12 @@ mod tests;
 
 pub use builder::{ChunkOut, PacketBuilder};
 pub use cause::{Cause, Causes};
-pub(crate) use chunk::gap_ack_block;
 pub use chunk::{
     Abort, Chunk, Data, DataHeader, EnhancedForwardTsn, Errors, ForwardTsn, Heartbeat, IData, IDataHeader, IForwardTsn,
     Init, InitOut, NrSack, ReConfig, ReConfigParameter, ReConfigParameters, ReConfigResult, Sack, Shutdown,
     SkippedMessage, SkippedRun, StreamList, UnknownChunk, chunk_type,
 };
+pub(crate) use chunk::{TAG_REFLECTED, gap_ack_block};
 pub use error::{CauseError, ChunkError, Malformation, PacketError, ParameterError};
 pub use framing::{FragmentHeader, Framing};
 pub use packet::{Chunks, CommonHeader, Packet};

@@ -227,11 +227,22 @@ impl SecureAssociation {
         }
     }
 
-    /// The connection IDs of datagrams for this association. On a server, those of repeated hellos are among them.
-    pub fn ids(&self) -> impl Iterator<Item = ConnectionId> {
-        let ids = self.channel.ids();
-        let original = (self.channel.side() == rustls::Side::Server).then_some(ids.original);
-        core::iter::once(ids.local).chain(original)
+    /// Returns the connection ID of datagrams for this association.
+    pub fn id(&self) -> ConnectionId {
+        self.channel.ids().local
+    }
+
+    /// Returns, on a server, the connection ID in the client's hellos, which the client chose. Before the handshake is complete, a hello with this ID
+    /// belongs here only if it comes from [`remote`](Self::remote): anyone on the path can copy a hello, and a copy that arrives first must not take
+    /// the client's place.
+    pub fn original_id(&self) -> Option<ConnectionId> {
+        (self.channel.side() == rustls::Side::Server).then_some(self.channel.ids().original)
+    }
+
+    /// Returns whether a datagram with this destination ID from this address is for this association.
+    pub fn takes(&self, id: ConnectionId, from: SocketAddr) -> bool {
+        let is_hello = || self.original_id() == Some(id) && (self.half_open.is_none() || from == self.remote);
+        id == self.id() || is_hello()
     }
 
     /// Returns whether a server's client has shown that it receives at its address: with a token, or by completing the handshake.

@@ -147,7 +147,7 @@ fn perf_has_a_port_for_the_thin_stream_and_for_each_association_of_the_load() {
     let packets = folder("perf-ports").join("packets.pcapng");
     let path = packets.to_str().expect("a path");
     let measured =
-        run(&["perf", "-c", &format!("127.0.0.1:{port}"), "--idle", "50ms", "-t", "100ms", "-P", "2", "--pcap", path]);
+        run(&["perf", "-c", &format!("127.0.0.1:{port}"), "--idle", "50ms", "-t", "1s", "-P", "2", "--pcap", path]);
     assert_eq!(measured.code, Some(0), "{measured:?}");
     assert_eq!(server.end().code, Some(0));
 

@@ -281,7 +281,7 @@ impl Receiver {
                     continue;
                 }
                 sifted += self.sieve.note(packet);
-                if self.strays.admit(now, packet) {
+                if self.strays.admit(now, from, packet) {
                     let packet = self.packets.keep(packet);
                     self.strays.push(Datagram { from, source, ecn, packet });
                 } else {

@@ -5,11 +5,11 @@
 //! queues, which take turns. Beyond the limits the listener answers hellos by a retry without state, so that clients prove their addresses.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use festina_sctp::{self as sctp, Message, Transmit};
-use festina_secure::wire::{ConnectionId, Header, destination_id, read_header};
+use festina_secure::wire::{ConnectionId, Header, LongHeader, destination_id, read_header};
 use festina_secure::{Incoming, Listener, SecureAssociation};
 use festina_units::{EcnCodepoint, Instant};
 
@@ -46,7 +46,8 @@ pub(super) struct Handshakes {
     /// `None` if the endpoint only connects.
     listener: Option<Listener>,
     half_open: HashMap<ConnectionId, HalfOpen>,
-    by_original: HashMap<ConnectionId, ConnectionId>,
+    /// By the ID that the client chose, and its address.
+    by_original: HashMap<(ConnectionId, SocketAddr), ConnectionId>,
     /// Half-open associations by the client's network, without those that have not proved their address.
     by_network: HashMap<IpAddr, usize>,
     deadlines: BTreeSet<(Instant, ConnectionId)>,
@@ -67,6 +68,8 @@ struct HalfOpen {
     association: SecureAssociation,
     /// The own address that the client wrote to.
     source: Option<IpAddr>,
+    /// The ID that the client chose, and its address.
+    original: Option<(ConnectionId, SocketAddr)>,
     /// The client's network, if the client has proved its address.
     network: Option<IpAddr>,
     /// The request that waits for the application's decision.
@@ -102,17 +105,19 @@ impl Handshakes {
     }
 
     /// The handshake that a packet belongs to.
-    fn id_of(&self, packet: &[u8]) -> Option<ConnectionId> {
+    fn id_of(&self, from: SocketAddr, packet: &[u8]) -> Option<ConnectionId> {
         let id = match read_header(packet).ok()? {
-            Header::Long(header) => self.by_original.get(&header.destination).copied().unwrap_or(header.destination),
+            Header::Long(LongHeader { destination: id, .. }) => {
+                self.by_original.get(&(id, from)).copied().unwrap_or(id)
+            }
             Header::Short(id) => id,
         };
         self.half_open.contains_key(&id).then_some(id)
     }
 
     /// Whether the packet belongs to a handshake that has begun, and may wait.
-    pub(super) fn knows(&self, packet: &[u8]) -> bool {
-        self.known.len() < WAITING_MAX && self.id_of(packet).is_some()
+    pub(super) fn knows(&self, from: SocketAddr, packet: &[u8]) -> bool {
+        self.known.len() < WAITING_MAX && self.id_of(from, packet).is_some()
     }
 
     /// Whether a packet of a stranger may wait.
@@ -121,7 +126,7 @@ impl Handshakes {
     }
 
     pub(super) fn push(&mut self, datagram: Datagram) {
-        if self.knows(&datagram.packet) {
+        if self.knows(datagram.from, &datagram.packet) {
             self.known.push_back(datagram);
         } else if self.has_room() {
             self.strangers.push_back(datagram);
@@ -190,7 +195,7 @@ impl Handshakes {
             answers.push(&transmit, source, shared.socket.segments_max());
             true
         };
-        if let Some(id) = self.id_of(&packet) {
+        if let Some(id) = self.id_of(from, &packet) {
             let Some(mut half_open) = self.half_open.remove(&id) else { return false };
             let before = half_open.association.handshake_bytes_read();
             let result = half_open.association.handle_datagram(now, from, ecn, packet);
@@ -229,15 +234,15 @@ impl Handshakes {
         shared: &Arc<Shared>,
         answers: &mut Outbox,
     ) {
-        let mut ids = association.ids();
-        let (Some(id), original) = (ids.next(), ids.next()) else { return };
-        drop(ids);
+        let id = association.id();
+        let original = association.original_id().map(|original| (original, association.remote()));
         if let Some(original) = original {
             self.by_original.insert(original, id);
         }
         let half_open = HalfOpen {
             association,
             source,
+            original,
             network: None,
             held: None,
             request: None,
@@ -275,7 +280,7 @@ impl Handshakes {
             self.half_open.insert(id, half_open);
             return;
         }
-        for original in half_open.association.ids().skip(1) {
+        if let Some(original) = half_open.original {
             self.by_original.remove(&original);
         }
         if let Some(network) = half_open.network

@@ -3,6 +3,7 @@
 //! Any host can send them, from any address, so they get the time that associations leave. Packets beyond the limit are dropped by their first bytes
 //! alone, without a checksum or a copy. Well-behaved peers retransmit dropped ones.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use festina_sctp::Admission;
@@ -71,8 +72,8 @@ impl Strays {
     }
 
     /// Whether a stray is looked at; [`Strays::push`] follows.
-    pub(super) fn admit(&mut self, now: Instant, packet: &[u8]) -> bool {
-        if self.handshakes.as_ref().is_some_and(|handshakes| handshakes.knows(packet)) {
+    pub(super) fn admit(&mut self, now: Instant, from: SocketAddr, packet: &[u8]) -> bool {
+        if self.handshakes.as_ref().is_some_and(|handshakes| handshakes.knows(from, packet)) {
             return true;
         }
         let is_protected = self.protocols.expects_handshake(packet);
@@ -93,7 +94,8 @@ impl Strays {
     pub(super) fn push(&mut self, datagram: Datagram) {
         match &mut self.handshakes {
             Some(handshakes)
-                if self.protocols.expects_handshake(&datagram.packet) || handshakes.knows(&datagram.packet) =>
+                if self.protocols.expects_handshake(&datagram.packet)
+                    || handshakes.knows(datagram.from, &datagram.packet) =>
             {
                 handshakes.push(datagram);
             }
@@ -230,13 +232,13 @@ mod tests {
     #[test]
     fn a_flood_in_one_protocol_takes_nothing_from_the_other() {
         let admission = Admission { strays_per_second_max: 1_000, ..Admission::default() };
-        let now = Instant::from_secs(3_600);
+        let (now, from) = (Instant::from_secs(3_600), SocketAddr::from(([192, 0, 2, 1], 9_899)));
         let init = [&[0xc0, 1, 2, 3, 0, 0, 0, 0, 9, 9, 9, 9, chunk_type::INIT, 0, 0, 4][..], &[0; 40]].concat();
         let hello = [&[0xc0][..], b"FST\x01", &[8; 9], &[8; 9], &[0, 30], &[0; 40]].concat();
         for (first, second) in [(&init, &hello), (&hello, &init)] {
             let handshakes = Some(Box::new(Handshakes::new(None, 1_000)));
             let mut strays = Strays::new(&admission, Protocols::Both, handshakes);
-            let mut admitted = |packet: &[u8]| (0..1_000).filter(|_| strays.admit(now, packet)).count();
+            let mut admitted = |packet: &[u8]| (0..1_000).filter(|_| strays.admit(now, from, packet)).count();
             assert_eq!([admitted(first), admitted(second), admitted(first)], [100, 100, 0]);
         }
     }
@@ -247,7 +249,9 @@ mod tests {
         let (mut strays, now) = (Strays::new(&admission, Protocols::Plain, None), Instant::from_secs(3_600));
         let packet = |chunk_type| [&[0; 12][..], &[chunk_type, 0, 0, 4]].concat();
         let (init, cookie_echo) = (packet(1), packet(10));
-        let admitted = |strays: &mut Strays, packet: &[u8]| (0..1_000).filter(|_| strays.admit(now, packet)).count();
+        let from = SocketAddr::from(([192, 0, 2, 1], 9_899));
+        let admitted =
+            |strays: &mut Strays, packet: &[u8]| (0..1_000).filter(|_| strays.admit(now, from, packet)).count();
         assert_eq!(admitted(&mut strays, &init), 100);
         assert_eq!(admitted(&mut strays, &cookie_echo), STRAYS_PER_TURN - 100);
         strays.begin_turn();

@@ -399,7 +399,7 @@ async fn a_forged_packet_does_not_choose_the_address_that_answers_leave_from() {
     let (mut keys, mut forged) = (LongKeys::stateless(Level::Initial, keys, 0), Vec::new());
     keys.seal(&mut forged, answer.source, hello.source, &[0; 40]).unwrap();
     let received = pair.server_endpoint.stats().packets_received;
-    let attacker = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let attacker = loopback_socket().await;
     attacker.send_to(&forged, SocketAddr::from(([127, 0, 0, 2], port))).await.unwrap();
     until("the forged packet was received", || pair.server_endpoint.stats().packets_received > received).await;
     seen.lock().unwrap().clear();
@@ -411,4 +411,43 @@ async fn a_forged_packet_does_not_choose_the_address_that_answers_leave_from() {
     let seen = seen.lock().unwrap();
     let mut sources = seen.iter().filter(|(direction, ..)| *direction == Direction::Inbound);
     assert!(sources.all(|(_, remote, _)| remote.ip() == std::net::Ipv4Addr::LOCALHOST), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_copied_hello_that_arrives_first_does_not_take_the_clients_place() {
+    let (client_config, server_config) = configs();
+    let server = endpoint_with(server_config).await;
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let client = endpoint_with(client_config).await;
+    let (relay, attacker) = (loopback_socket().await, loopback_socket().await);
+    let (to, at) = (server.local_addr(), relay.local_addr().unwrap());
+    let (attack, relayed) = (Arc::new(attacker), Arc::new(relay));
+    let passing = tokio::spawn(async move {
+        let (mut buffer, mut client) = ([0; 2_048], None);
+        loop {
+            let (len, from) = relayed.recv_from(&mut buffer).await.unwrap();
+            if from == to {
+                relayed.send_to(&buffer[..len], client.unwrap()).await.unwrap();
+                continue;
+            }
+            if client.is_none() {
+                attack.send_to(&buffer[..len], to).await.unwrap();
+                let mut answer = [0; 2_048];
+                attack.recv_from(&mut answer).await.unwrap();
+            }
+            client = Some(from);
+            relayed.send_to(&buffer[..len], to).await.unwrap();
+        }
+    });
+    in_time(async {
+        let association = client.connect(at).await.unwrap();
+        association.send("genuine").await.unwrap();
+        assert_eq!(listener.accept().await.unwrap().recv().await.unwrap().unwrap().payload, "genuine");
+    })
+    .await;
+    passing.abort();
+}
+
+async fn loopback_socket() -> tokio::net::UdpSocket {
+    tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap()
 }

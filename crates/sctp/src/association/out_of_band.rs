@@ -25,7 +25,7 @@ use super::state::State;
 use super::{Association, Context, Ports, Transmit, cookie};
 use crate::error::PacketDropped;
 use crate::event::Event;
-use crate::wire::{COMMON_HEADER_BYTES, Chunk, CommonHeader, Packet, PacketBuilder};
+use crate::wire::{COMMON_HEADER_BYTES, Chunk, CommonHeader, Packet, PacketBuilder, TAG_REFLECTED, chunk_type};
 
 /// Longest chunk that is read.
 const INIT_BYTES_MAX: usize = 1_024;
@@ -149,7 +149,10 @@ impl Association {
     pub fn handle_chunks(&mut self, now: Instant, ecn: EcnCodepoint, chunks: &Bytes) -> Result<(), PacketDropped> {
         let from = self.remote();
         let Ports { local: destination_port, peer: source_port } = self.ports;
-        let header = CommonHeader { source_port, destination_port, verification_tag: self.tags.local };
+        // A peer without an association any more reflects the tag of this side's packets (RFC 9260 §8.5.1).
+        let is_reflected = matches!(chunks[..], [chunk_type::ABORT | chunk_type::SHUTDOWN_COMPLETE, TAG_REFLECTED, ..]);
+        let verification_tag = if is_reflected { self.tags.peer } else { self.tags.local };
+        let header = CommonHeader { source_port, destination_port, verification_tag };
         let result = if self.peer.out_of_band {
             self.receive(now, (from, ecn), chunks, &Packet::of_chunks(header, chunks))
         } else {

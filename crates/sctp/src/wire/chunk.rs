@@ -39,9 +39,9 @@ pub use sack::Sack;
 pub use shutdown::Shutdown;
 pub use unknown::UnknownChunk;
 
+pub(crate) use abort::TAG_REFLECTED;
 pub(crate) use sack::gap_ack_block;
 
-pub(super) use abort::TAG_REFLECTED;
 pub(super) use enhanced_forward_tsn::write_enhanced_forward_tsn;
 pub(super) use forward_tsn::{write_forward_tsn, write_i_forward_tsn};
 pub(super) use nr_sack::write_nr_sack;

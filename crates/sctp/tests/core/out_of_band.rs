@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use festina_netsim::{Link, LinkConfig, LossModel};
-use festina_sctp::{Association, AssociationState, Config, Context, Message, OutOfBandError, OutOfBandInit, Ports};
+use festina_sctp::{
+    Association, AssociationState, ClosedReason, Config, Context, Event, Message, OutOfBandError, OutOfBandInit, Ports,
+};
 use festina_units::{Duration, EcnCodepoint, Instant};
 
 use crate::early_copies::LOSSES;
@@ -219,4 +221,28 @@ fn bytes_that_are_no_usable_init_are_refused() {
     no_tag[4..8].fill(0);
     assert_eq!(OutOfBandInit::read(&no_tag, address(0)), Err(OutOfBandError::Unusable));
     assert_eq!(OutOfBandInit::read(&[1; 2_000], address(0)), Err(OutOfBandError::NotAnInit));
+}
+
+#[test]
+fn a_peer_that_has_forgotten_the_association_ends_a_shutdown_with_a_reflected_tag() {
+    const SHUTDOWN: [u8; 8] = [7, 0, 0, 8, 0, 0, 0, 0];
+    for (end, reason) in [
+        ([14, 1, 0, 4], ClosedReason::Shutdown),
+        ([6, 1, 0, 4], ClosedReason::Shutdown),
+        ([6, 0, 0, 4], ClosedReason::AbortedByPeer { code: 0, info: Bytes::new() }),
+    ] {
+        let mut below = Below::new(&Config::default(), [&[], &[]]);
+        let now = below.now;
+        let init = OutOfBandInit::read(&below.contexts[1].init_chunk(9), address(1)).unwrap();
+        let client = below.client();
+        assert!(client.adopt_init(now, &init, None));
+        let mut arrive = |chunk: &[u8]| {
+            client.handle_chunks(now, EcnCodepoint::NotCapable, &Bytes::copy_from_slice(chunk)).unwrap();
+            client.poll_chunks(now, &mut Vec::new());
+        };
+        arrive(&SHUTDOWN);
+        arrive(&end);
+        let closed = std::iter::from_fn(|| client.poll_event()).last();
+        assert_eq!(closed, Some(Event::Closed(reason)), "{end:?}");
+    }
 }

@@ -22,6 +22,8 @@ const ANSWERS_MAX: u32 = 32;
 const ABORT: u8 = 6;
 const SHUTDOWN_ACK: u8 = 8;
 const SHUTDOWN_COMPLETE: u8 = 14;
+/// The T bit of ABORT and SHUTDOWN COMPLETE (RFC 9260 §3.3.7, §3.3.13): the sender has no association any more.
+pub(super) const TAG_REFLECTED: u8 = 1;
 
 impl SecureAssociation {
     /// Processes a datagram that arrived with this ECN field, and decrypts it in place. Messages are kept by reference, so `datagram` should own little

@@ -5,6 +5,7 @@ use festina_sctp::{Association, AssociationState, Transmit};
 use festina_units::{EcnCodepoint, Instant};
 use rustls::Side;
 
+use super::input::TAG_REFLECTED;
 use super::{CHALLENGE_DATAGRAM_BYTES, SecureAssociation, datagram_bytes_max};
 use crate::wire::SHORT_OVERHEAD_BYTES;
 
@@ -54,7 +55,7 @@ impl SecureAssociation {
             }
             if let Some(chunk) = self.late_answer.take() {
                 let start = buffer.len();
-                self.seal(now, &[chunk, 0, 0, 4], buffer);
+                self.seal(now, &[chunk, TAG_REFLECTED, 0, 4], buffer);
                 if buffer.len() > start {
                     return Some(self.transmit(buffer.len() - start, EcnCodepoint::NotCapable));
                 }

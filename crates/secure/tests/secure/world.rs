@@ -39,8 +39,14 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 }
 
 /// A self-signed certificate with its key.
-pub(crate) fn certificate(name: &str) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
-    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+pub(crate) fn certificate(name: &str) -> Certificate {
+    certificate_with(name, &rcgen::PKCS_ECDSA_P256_SHA256)
+}
+
+type Certificate = (CertificateDer<'static>, PrivateKeyDer<'static>);
+
+fn certificate_with(name: &str, algorithm: &'static rcgen::SignatureAlgorithm) -> Certificate {
+    let key = rcgen::KeyPair::generate_for(algorithm).unwrap();
     let certificate = rcgen::CertificateParams::new([name.to_owned()]).unwrap().self_signed(&key).unwrap();
     (certificate.der().clone(), key.serialize_der().try_into().unwrap())
 }
@@ -51,8 +57,17 @@ pub(crate) fn tls() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
     (Arc::new(client), Arc::new(server))
 }
 
+/// The same with signatures of constant length, so that runs differ in no packet's size.
+pub(crate) fn tls_of_constant_length() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
+    let (client, server) = tls_settings_with(certificate_with(NAME, &rcgen::PKCS_ED25519));
+    (Arc::new(client), Arc::new(server))
+}
+
 pub(crate) fn tls_settings() -> (ClientConfig, ServerConfig) {
-    let (certificate, key) = certificate(NAME);
+    tls_settings_with(certificate(NAME))
+}
+
+fn tls_settings_with((certificate, key): Certificate) -> (ClientConfig, ServerConfig) {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).unwrap();
     let versions = &[&rustls::version::TLS13];
@@ -247,10 +262,7 @@ impl World {
             self.client.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram)
         } else {
             let id = destination_id(&datagram).ok();
-            let known = self
-                .served
-                .iter_mut()
-                .find(|served| id.is_some_and(|id| served.association.ids().any(|own| own == id)));
+            let known = self.served.iter_mut().find(|served| id.is_some_and(|id| served.association.takes(id, from)));
             match known {
                 Some(served) => served.association.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram),
                 None => self.listen(from, datagram),
@@ -309,7 +321,9 @@ impl World {
             served.association.handle_timeout(self.now);
         }
         self.drain();
-        let (client, now) = (self.client.poll_deadline(), self.now);
+        let now = self.now;
+        self.served.retain(|served| served.association.is_established() || !served.association.is_finished(now));
+        let client = self.client.poll_deadline();
         assert!(client.is_none_or(|at| at > now), "a timer that was handled is still due: {:#?}", self.client);
         true
     }

@@ -73,13 +73,6 @@ impl Secure {
     fn core(&self) -> &sctp::Association {
         self.association.association().expect("half-open associations are kept elsewhere")
     }
-
-    /// Its connection ID, and the one that the client chose for it, on a server.
-    fn ids(&self) -> (ConnectionId, Option<ConnectionId>) {
-        let mut ids = self.association.ids();
-        let local = ids.next().expect("an association has a connection ID");
-        (local, ids.next())
-    }
 }
 
 impl Core {
@@ -87,14 +80,14 @@ impl Core {
     pub(crate) fn key(&self) -> Key {
         let name = match self {
             Self::Plain(core) => core.local_tag().into(),
-            Self::Secure(secure) => u64::from_be_bytes(secure.ids().0.0),
+            Self::Secure(secure) => u64::from_be_bytes(secure.association.id().0),
         };
         Key { remote: self.remote(), ports: self.ports(), name }
     }
 
     /// The connection ID that a client chose for this side.
     pub(crate) fn original_id(&self) -> Option<ConnectionId> {
-        self.secure().and_then(|secure| secure.ids().1)
+        self.secure().and_then(|secure| secure.association.original_id())
     }
 
     pub(crate) fn secure(&self) -> Option<&Secure> {

@@ -13,7 +13,7 @@ use crate::wire::cause::Causes;
 use crate::wire::tlv::Frame;
 
 /// The T bit of ABORT and SHUTDOWN COMPLETE: the packet's verification tag is that of the packet it answers.
-pub(in crate::wire) const TAG_REFLECTED: u8 = 1;
+pub(crate) const TAG_REFLECTED: u8 = 1;
 
 /// An ABORT, as read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
