@@ -13,6 +13,7 @@
 //! | [`versions`] | version negotiation |
 //! | [`record`] | protects and opens packets, finds duplicates, updates keys |
 //! | [`reassembly`] | puts handshake bytes in order, in bounded memory |
+//! | [`sessions`] | sessions for resumption, in bounded number |
 //! | [`pinned`] | peers known by the fingerprint of their key |
 //! | [`parameters`] | the blob that each side adds to its TLS handshake |
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod parameters;
 pub mod pinned;
 pub mod reassembly;
 pub mod record;
+pub mod sessions;
 mod tls;
 pub mod versions;
 pub mod wire;

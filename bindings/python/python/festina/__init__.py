@@ -43,6 +43,7 @@ from ._festina import (
     Identity,
     Message,
     Request,
+    Sessions,
     Trust,
     __version__,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "RefusedError",
     "Request",
     "SentStats",
+    "Sessions",
     "Stats",
     "Trust",
     "UnreachableError",

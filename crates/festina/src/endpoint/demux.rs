@@ -93,20 +93,27 @@ impl Demux {
         self.by_name.get(&header.verification_tag.into()).map(|entry| &entry.association)
     }
 
-    /// The association that gets the packet. Its verification tag tells, unless it is the peer's own (T bit) or none (INIT).
+    /// The plain association that gets the packet. Its verification tag tells, unless it is the peer's own (T bit) or none (INIT).
     pub(crate) fn find(&self, from: SocketAddr, header: &CommonHeader, packet: &[u8]) -> Option<&Arc<Inner>> {
         self.find_by_tag(header, packet).or_else(|| {
             let ports = Ports { local: header.destination_port, peer: header.source_port };
-            let entry = self.by_name.get(self.name_by_path.get(&(from, ports))?)?;
+            // Names of plain associations are tags. Protected ones may use the same ports.
+            let name = self.name_by_path.get(&(from, ports)).filter(|name| u32::try_from(**name).is_ok())?;
+            self.by_name.get(name).map(|entry| &entry.association)
+        })
+    }
+
+    /// The association that has this connection ID, or whose client has chosen it.
+    pub(crate) fn find_by_id(&self, id: ConnectionId) -> Option<&Arc<Inner>> {
+        self.find_by_own_id(id).or_else(|| {
+            let entry = self.by_name.get(self.name_by_original.get(&id)?)?;
             Some(&entry.association)
         })
     }
 
-    /// The association that has this connection ID.
-    pub(crate) fn find_by_id(&self, id: ConnectionId) -> Option<&Arc<Inner>> {
-        let name = u64::from_be_bytes(id.0);
-        let entry = self.by_name.get(&name).or_else(|| self.by_name.get(self.name_by_original.get(&id)?))?;
-        Some(&entry.association)
+    /// The association that has this connection ID, which this side drew at random.
+    pub(crate) fn find_by_own_id(&self, id: ConnectionId) -> Option<&Arc<Inner>> {
+        self.by_name.get(&u64::from_be_bytes(id.0)).map(|entry| &entry.association)
     }
 
     /// The latest protected association that this side has begun with a peer there.

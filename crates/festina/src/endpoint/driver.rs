@@ -15,6 +15,7 @@ use super::handshakes::Handshakes;
 use super::lower::Incoming;
 use super::packets::Packets;
 use super::pause::Pause;
+use super::secure::Protocols;
 use super::shared::Shared;
 use super::sieve::Sieve;
 use super::socket::count;
@@ -209,8 +210,7 @@ struct Receiver {
     packets: Packets,
     /// Answers have to name their own address.
     wildcard: bool,
-    /// All associations are protected.
-    encrypted: bool,
+    protocols: Protocols,
 }
 
 /// A received datagram and where it came from.
@@ -244,11 +244,11 @@ impl Receiver {
             buffers: vec![0; BATCH_MAX * BUFFER_BYTES],
             metas: [Incoming::default(); BATCH_MAX],
             datagrams: Vec::new(),
-            strays: Strays::new(shared.admission(), handshakes(shared)),
+            strays: Strays::new(shared.admission(), shared.protocols(), handshakes(shared)),
             sieve: Sieve::new(shared.admission().strays_per_second_max),
             packets: Packets::default(),
             wildcard: shared.socket.is_wildcard(),
-            encrypted: shared.is_encrypted(),
+            protocols: shared.protocols(),
         }
     }
 
@@ -261,7 +261,7 @@ impl Receiver {
         let filled = shared.socket.receive(&mut slices, &mut self.metas)?;
         let now = clock::now();
         let (mut packets, mut bytes, mut marked, mut shed, mut sifted) = (0, 0, 0, 0, 0);
-        let (mut expected, encrypted) = (None, self.encrypted);
+        let mut expected = None;
         for (meta, buffer) in self.metas.iter().zip(self.buffers.chunks_exact(BUFFER_BYTES)).take(filled) {
             let train = buffer.get(meta.header_bytes..meta.bytes).unwrap_or_default();
             let (from, ecn) = (meta.from, meta.ecn);
@@ -271,6 +271,7 @@ impl Receiver {
                 marked += usize::from(ecn == EcnCodepoint::CongestionExperienced);
                 bytes += packet.len();
                 shared.socket.observation.received(from, packet);
+                let encrypted = self.protocols.expects_protected(packet);
                 let tag = tag_bytes(packet, encrypted).filter(|_| is_ordinary(packet, encrypted));
                 let is_expected = (tag.is_some() && tag == expected) || shared.is_expected(packet);
                 if is_expected {
@@ -305,7 +306,7 @@ impl Receiver {
 
     /// Gives the received packets to their associations, neighbours for the same one together, and then looks at the strays.
     fn distribute(&mut self, now: Instant, shared: &Arc<Shared>) {
-        let (mut dropped, encrypted) = (0, self.encrypted);
+        let mut dropped = 0;
         let mut datagrams = self.datagrams.drain(..).peekable();
         while let Some(datagram) = datagrams.next() {
             let Some(association) = shared.find(datagram.from, &datagram.packet) else {
@@ -313,9 +314,13 @@ impl Receiver {
                 self.strays.push(datagram);
                 continue;
             };
-            let (from, tag) = (datagram.from, tag_bytes(&datagram.packet, encrypted));
+            let (from, encrypted) = (datagram.from, self.protocols.expects_protected(&datagram.packet));
+            let tag = tag_bytes(&datagram.packet, encrypted);
             let same = |Datagram { from: next, packet, .. }: &Datagram| {
-                *next == from && is_ordinary(packet, encrypted) && tag_bytes(packet, encrypted) == tag
+                *next == from
+                    && self.protocols.expects_protected(packet) == encrypted
+                    && is_ordinary(packet, encrypted)
+                    && tag_bytes(packet, encrypted) == tag
             };
             let rest = std::iter::from_fn(|| datagrams.next_if(same));
             dropped += association.handle_packets(now, std::iter::once(datagram).chain(rest));

@@ -7,5 +7,6 @@ mod handshake;
 mod hostile;
 mod identity;
 mod moving;
+mod sessions;
 mod walk;
 mod world;

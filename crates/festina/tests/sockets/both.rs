@@ -1,0 +1,86 @@
+//! Encrypted and plain clients on one UDP port.
+
+use std::net::SocketAddr;
+
+use festina::security::{Security, SecurityError, SecurityFailure, Trust};
+use festina::{
+    Answer, Association, BindError, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions,
+    Listener,
+};
+
+use crate::encrypted::{server_settings, trusting, with};
+use crate::support::{endpoint, endpoint_with, in_time};
+
+/// A server of both kinds, and settings of an encrypted client.
+async fn both() -> (Endpoint, Config) {
+    let (server, fingerprint) = server_settings();
+    (endpoint_with(with(server.with_plain_clients())).await, with(trusting(fingerprint)))
+}
+
+async fn exchange(near: &Association, far: &Association) {
+    for (from, to, text) in [(near, far, "there"), (far, near, "and back")] {
+        from.send(text).await.unwrap();
+        assert_eq!(to.recv().await.unwrap().unwrap().payload, text);
+    }
+}
+
+async fn connected(client: &Endpoint, to: SocketAddr, listener: &Listener, port: u16) -> (Association, Association) {
+    let options = ConnectOptions::default().local_port(port);
+    let (near, far) = tokio::join!(client.connect_with(to, options), listener.accept());
+    let (near, far) = (near.unwrap(), far.unwrap());
+    exchange(&near, &far).await;
+    (near, far)
+}
+
+#[tokio::test]
+async fn one_port_serves_encrypted_and_plain_clients_side_by_side() {
+    let (server, config) = both().await;
+    let (encrypted, plain) = (endpoint_with(config).await, endpoint().await);
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let to = server.local_addr();
+    in_time(async {
+        let mut alive = Vec::new();
+        // The first byte of a plain packet is that of the client's SCTP port: here those of each kind of protected packets.
+        for port in [5_001, 24_576, 32_767, 49_152, 53_248, 57_344, 61_439, 65_535] {
+            alive.push((connected(&plain, to, &listener, port).await, false));
+            alive.push((connected(&encrypted, to, &listener, port).await, true));
+        }
+        for ((near, far), is_encrypted) in &alive {
+            exchange(near, far).await;
+            assert_eq!((near.is_encrypted(), far.is_encrypted()), (*is_encrypted, *is_encrypted));
+            assert_eq!(far.request().is_some(), *is_encrypted);
+        }
+        for ((near, far), _) in alive {
+            let (ended, _) = tokio::join!(near.shutdown(), far.closed());
+            ended.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_fallback_follows_from_accepting_plain_clients() {
+    let (server, config) = both().await;
+    let (plain_server, encrypted) = (endpoint().await, endpoint_with(config.clone()).await);
+    let _listener = plain_server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let refused = in_time(server.connect(plain_server.local_addr())).await.map(|_| ());
+    let is_other = |failure: &SecurityFailure| matches!(failure, SecurityFailure::OtherProtocol(_));
+    assert!(matches!(&refused, Err(ConnectError::Security { failure, .. }) if is_other(failure)), "{refused:?}");
+    // A listener that decides by tokens takes no client that cannot show one.
+    let by_token = ListenOptions::default().decide_request(|_| Answer::Accept);
+    let listener = server.listen_with(DEFAULT_SCTP_PORT, by_token).unwrap();
+    in_time(async {
+        let refused = plain_server.connect(server.local_addr()).await.unwrap_err();
+        assert!(refused.to_string().contains("speaks only encrypted associations"), "{refused}");
+        connected(&encrypted, server.local_addr(), &listener, 5_001).await;
+    })
+    .await;
+    let (server, _) = server_settings();
+    let address = "127.0.0.1:0".parse().unwrap();
+    let checking = server.with_plain_clients().with_client_trust(Trust::fingerprints([]));
+    let bound = Endpoint::bind(address, with(checking)).await;
+    assert!(matches!(&bound, Err(BindError::Security(SecurityError::Settings(_)))), "{bound:?}");
+    // Without an identity there is nothing to listen with, also for plain clients.
+    let nameless = endpoint_with(with(Security::new().with_plain_clients())).await;
+    assert!(nameless.listen(DEFAULT_SCTP_PORT).is_err());
+}
