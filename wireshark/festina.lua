@@ -13,7 +13,7 @@ local CONNECTIONS_MAX = 16384
 -- Initial packets that open no connection; after these, unknown connection IDs are not tried any more.
 local FAILURES_MAX = 65536
 local IDS_PER_CONNECTION_MAX = 16
-local PACKETS_PER_DATAGRAM_MAX = 16
+local PACKETS_PER_DATAGRAM_MAX = 64
 local ITEMS_SHOWN_MAX = 256
 local PIECES_MAX = 32
 local LEVEL_BYTES_MAX = {initial = 8192, handshake = 32768}
@@ -424,7 +424,8 @@ local function read_pcapng(file)
         if length < 12 or length % 4 ~= 0 then return end
         if not is_section and word(head, 1) == 10 and #head == 16 and word(head, 9) == 0x544c534b then
             local text_bytes = word(head, 13)
-            if text_bytes > KEY_FILE_BYTES_MAX then return end
+            -- 20 bytes around it. Blocks must not overlap, since that would read the same bytes many times.
+            if text_bytes > math.min(length - 20, KEY_FILE_BYTES_MAX) then return end
             read_lines(file:read(text_bytes) or "")
         end
         start = file:seek("set", start + length)
@@ -522,8 +523,9 @@ local FRAME_NAMES = {
 -- Bytes before the contents, and where in them the length stands.
 local FRAME_HEADERS = {[1] = {5, 3, u16}, [2] = {2, 1, byte}, [3] = {2, 1, byte}, [4] = {3}, [5] = {9, 7, u16}, [6] = {2}}
 
--- Splits a payload into {type, offset, header bytes, content bytes}. Returns nil if it is malformed. One that `is_cut` may end anywhere.
-local function split_frames(payload, is_cut)
+-- Splits a payload, of which the capture may have only the beginning, into {type, offset, header bytes, content bytes}. The last content
+-- may be cut. Returns nil if the frames do not fit into `whole_bytes`.
+local function split_frames(payload, whole_bytes)
     local frames, at = {}, 1
     while at <= #payload do
         local kind = byte(payload, at)
@@ -534,9 +536,10 @@ local function split_frames(payload, is_cut)
         else
             local header = FRAME_HEADERS[kind]
             if not header then return nil end
-            local content = header[2] and header[3](payload, at + header[2]) or (header[2] and -1 or 0)
-            local behind = at + header[1] + content
-            if content < 0 or behind > #payload + 1 then return is_cut and frames or nil end
+            local behind = at + header[1] + (header[2] and header[3](payload, at + header[2]) or 0)
+            if behind > whole_bytes + 1 then return nil end
+            local content = math.min(behind, #payload + 1) - at - header[1]
+            if content < 0 then break end
             frames[#frames + 1] = {kind, at, header[1], content}
             at = behind
         end
@@ -549,15 +552,15 @@ local CHUNK_NAMES = {
     [0xbf] = "answer to a challenge",
 }
 
--- Splits a payload into {type, offset, length, length with padding}. Returns nil if the chunks do not fill it.
-local function split_chunks(payload, is_cut)
+-- As split_frames, into {type, offset, length, length with padding}, both as far as they were captured.
+local function split_chunks(payload, whole_bytes)
     local chunks, at = {}, 1
     while at <= #payload do
         local length = u16(payload, at + 2)
-        if length and length < 4 then return nil end
-        if not length or at + length > #payload + 1 then return is_cut and chunks or nil end
+        if (length or 4) < 4 or at + (length or 4) > whole_bytes + 1 then return nil end
+        if not length then break end
         local padded_bytes = math.min(length + -length % 4, #payload + 1 - at)
-        chunks[#chunks + 1] = {byte(payload, at), at, length, padded_bytes}
+        chunks[#chunks + 1] = {byte(payload, at), at, math.min(length, padded_bytes), padded_bytes}
         at = at + padded_bytes
     end
     return #chunks > 0 and chunks or nil
@@ -827,6 +830,15 @@ end
 
 ---------------------------------------------------------------- dissection
 
+-- The offset of the next packet for the same receiver: a datagram that was captured before the system segments it (UDP GSO) holds several.
+local function next_short(raw, offset, id)
+    local at = offset + SHORT_HEADER_BYTES + 1
+    repeat
+        at = raw:find(id, at + 1, true)
+    until not at or band(byte(raw, at - 1), 0xe0) == 0x60
+    return at and at - 2
+end
+
 -- Reads the header of the packet at `offset`. Returns nil if it is none of this format.
 local function read_header(raw, offset, reported)
     local first = byte(raw, offset + 1)
@@ -834,8 +846,9 @@ local function read_header(raw, offset, reported)
     local header = {offset = offset}
     if band(first, 0xe0) == 0x60 then
         if #raw < offset + SHORT_HEADER_BYTES then return nil end
-        header.level, header.number_at, header.behind = "short", SHORT_HEADER_BYTES, reported
+        header.level, header.number_at = "short", SHORT_HEADER_BYTES
         header.receiver_id = raw:sub(offset + 2, offset + 9)
+        header.behind = next_short(raw, offset, header.receiver_id) or reported
         return header
     end
     header.level = ({[0xc0] = "initial", [0xd0] = "early", [0xe0] = "handshake"})[band(first, 0xf0)]
@@ -863,11 +876,10 @@ local function open_with(found, header, packet)
             local tries = is_short and generations(keys, band(rshift(first, 2), 1), number) or {0}
             for _, generation in ipairs(data ~= "" and tries or {}) do
                 local payload = decrypt(keys, generation, number, data)
-                local parts = split(payload, #data < cipher_bytes)
+                local parts = split(payload, cipher_bytes)
                 if parts then
                     local opened = {
                         keys = keys, generation = generation, number = number, first = first, number_bytes = number_bytes,
-                        is_cut = #data < cipher_bytes,
                     }
                     return opened, payload, parts
                 end
@@ -1012,13 +1024,13 @@ local function show_opened(entry, header, packet, tvb, pinfo, tree, root)
     tree:add(fields.number_bytes, opened.number_bytes):set_generated()
     local number = UInt64.new(opened.number % WORD, floor(opened.number / WORD) % WORD)
     tree:add(fields.number, tvb(header.offset + header.number_at, opened.number_bytes), number)
-    if opened.is_cut then
+    if header.behind > tvb:len() then
         tree:add_proto_expert_info(experts.cut)
     else
         tree:add(fields.tag, tvb(header.behind - TAG_BYTES, TAG_BYTES))
     end
     local plain = ByteArray.new(payload, true):tvb("Decrypted " .. TYPES[header.level])
-    local parts = (is_short and split_chunks or split_frames)(payload, opened.is_cut)
+    local parts = (is_short and split_chunks or split_frames)(payload, cipher_bytes)
     if is_short then
         show_payload(entry, header, payload, parts or {}, pinfo, tree, plain, root)
     else

@@ -60,6 +60,13 @@ impl Writing {
     }
 }
 
+/// Commands that fail, as with a closed standard output, do not call [`CaptureFile::finish`].
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.release(0);
+    }
+}
+
 impl CaptureFile {
     /// Begins a capture with interfaces of these names.
     pub(crate) fn begin(file: File, names: &[&str]) -> io::Result<Self> {

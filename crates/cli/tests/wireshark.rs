@@ -271,6 +271,16 @@ fn a_capture_with_its_secrets_is_enough_for_tshark_and_for_trace() {
     assert_eq!(code, Some(0));
     assert!(without.contains(&format!("{count} of {count} packets were not decrypted")), "{without}");
     assert!(without.contains("10.0.0.2:40000 > 10.0.0.1:9899"), "as UDP: {without}");
+    // Without the first handshake, and with only a part of each packet.
+    let begun = &recorded.packets[8..];
+    let first = begun.iter().take_while(|packet| packet.2[0] & 0xe0 == 0x60).count();
+    assert!(first > 0, "short headers only");
+    for (packets, captured_max, closed) in [(begun, 65_535, first), (&recorded.packets, 60, count)] {
+        let cut = folder.join("cut.pcap");
+        std::fs::write(&cut, pcap(packets, captured_max)).expect("it can be written");
+        let (_, text, _) = trace(&[cut.as_os_str(), OsStr::new("--keys"), keys.as_os_str()]);
+        assert!(text.contains(&format!("{closed} of {} packets were not decrypted", packets.len())), "{text}");
+    }
     let (code, _, complaint) = trace(&[plain.as_os_str(), OsStr::new("--keys"), plain.as_os_str()]);
     assert!(code == Some(1) && complaint.contains("bare.pcapng holds no secret"), "{complaint}");
 
@@ -337,8 +347,68 @@ fn damaged_and_hostile_captures_draw_no_error_of_lua() {
             assert!(captured_max < 60 || text.contains("Festina protected packets, Initial"));
         }
     }
-    // Much of a whole packet is readable without its end.
-    std::fs::write(&capture, pcap(&recorded.packets, 100)).expect("it can be written");
-    let text = tshark(&capture, &keys, &["-V"]).expect("it is installed");
-    assert!(text.contains("The capture has only a part of this packet"), "{text}");
+}
+
+/// A pcap of these packets, each with at most so many bytes.
+fn cut(packets: &[(&Packet, usize)]) -> Vec<u8> {
+    let records =
+        packets.iter().flat_map(|(packet, captured_max)| pcap(&[(*packet).clone()], *captured_max).split_off(24));
+    pcap(&[], 0).into_iter().chain(records).collect()
+}
+
+#[test]
+fn packets_of_which_a_part_was_captured_are_decrypted_as_far_as_they_go() {
+    let recorded = record(CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let folder = folder("cut");
+    let [capture, keys] = ["cut.pcap", "keys.log"].map(|file| folder.join(file));
+    std::fs::write(&keys, &recorded.key_log).expect("it can be written");
+    let (hello, rest) = recorded.packets.split_first().expect("packets");
+
+    // Cut within the tag.
+    let whole = 28 + hello.2.len();
+    let lengths: Vec<_> = (whole - 17..=whole).map(|captured_max| (hello, captured_max)).collect();
+    std::fs::write(&capture, cut(&lengths)).expect("it can be written");
+    let Some(text) = tshark(&capture, &keys, &["-V"]) else { return };
+    assert_eq!(text.matches("Handshake bytes of TLS").count(), 18, "{text}");
+    assert_eq!(text.matches("[The capture has only a part of this packet]").count(), 17, "{text}");
+
+    // Cut within the hello, and within a message.
+    for (hello_max, rest_max) in [(100, 100), (whole, 60)] {
+        let rest = rest.iter().map(|packet| (packet, rest_max));
+        let packets: Vec<_> = [(hello, hello_max)].into_iter().chain(rest).collect();
+        std::fs::write(&capture, cut(&packets)).expect("it can be written");
+        let text = tshark(&capture, &keys, &["-V"]).expect("it is installed");
+        assert!(text.contains("The capture has only a part of this packet"), "{text}");
+        assert!(text.contains("DATA chunk"), "{hello_max}, {rest_max}: {text}");
+    }
+
+    // Captured before the system segments the datagrams of the same direction.
+    let mut joined: Vec<Packet> = Vec::new();
+    for packet in &recorded.packets {
+        match joined.last_mut().filter(|last| last.0 == packet.0 && packet.2[0] & 0xe0 == 0x60) {
+            Some(last) => last.2.extend(&packet.2),
+            None => joined.push(packet.clone()),
+        }
+    }
+    std::fs::write(&capture, pcap(&joined, 65_535)).expect("it can be written");
+    let text = tshark(&capture, &keys, &["-T", "fields", "-e", "data.data"]).expect("it is installed");
+    assert!(payloads(&text).contains(&hex(&[b'x'; LARGE_BYTES])), "{text}");
+}
+
+#[test]
+fn secrets_beyond_their_block_are_not_read() {
+    let recorded = record(CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let folder = folder("overlapping");
+    let [capture, keys] = ["capture.pcapng", "keys.pcapng"].map(|file| folder.join(file));
+    std::fs::write(&capture, pcapng(&recorded, "")).expect("it can be written");
+    let mut hostile = pcapng(&recorded, &recorded.key_log);
+    let data = ["-T", "fields", "-e", "data.data"];
+    for is_read in [true, false] {
+        std::fs::write(&keys, &hostile).expect("it can be written");
+        let Some(text) = tshark(&capture, &keys, &data) else { return };
+        assert_eq!(!payloads(&text).is_empty(), is_read);
+        // The length of the block behind the section header.
+        let section_bytes = usize::from(hostile[4]);
+        hostile[section_bytes + 4..][..4].copy_from_slice(&[20, 0, 0, 0]);
+    }
 }

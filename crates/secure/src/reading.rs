@@ -14,7 +14,8 @@ use rustls::Side;
 use crate::parameters::Parameters;
 use crate::reassembly::Reassembly;
 use crate::wire::{
-    ConnectionId, Frame, Frames, Header, LONG_HEADER_BYTES, Level, LongHeader, SHORT_HEADER_BYTES, read_header,
+    ConnectionId, Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, LongHeader, SHORT_HEADER_BYTES,
+    read_header,
 };
 use key_log::{Secret, Session};
 use keys::Direction;
@@ -22,21 +23,21 @@ use keys::Direction;
 pub use key_log::KeyLog;
 pub use keys::Suites;
 
-/// Associations that are followed at a time; of more, the one that began first is forgotten.
+/// Associations that are followed at a time; of more, the one without an authentic packet for the longest is forgotten.
 const CONNECTIONS_MAX: usize = 4_096;
 /// Connection IDs of one association: the client's, the server's and the original one.
 const IDS_MAX: usize = 8;
 /// Handshake bytes of each side that are kept: a client's hello, or the beginning of a server's answer.
 const HANDSHAKE_BYTES_MAX: usize = 8 << 10;
-/// Packets of one datagram that are read.
-const PACKETS_MAX: usize = 16;
+/// Packets of one datagram that are read: Linux segments a datagram into at most as many.
+const PACKETS_MAX: usize = 64;
 
 /// The contents of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Seen {
     /// It does not belong to this format, or to an association whose handshake was not seen.
     Foreign,
-    /// No packet in it could be decrypted, or no secrets of its association are known.
+    /// No packet in it could be decrypted, perhaps because the capture has only a part of it, or no secrets of its association are known.
     Closed,
     /// The side that sent it, and the SCTP ports of sender and receiver, which are zero if the hello did not state them.
     Opened(Side, [u16; 2]),
@@ -47,9 +48,12 @@ pub enum Seen {
 pub struct Reader {
     suites: &'static Suites,
     keys: KeyLog,
-    /// By the order in which they began.
+    /// By the number of their first packet.
     connections: BTreeMap<u64, Connection>,
-    begun: u64,
+    /// The association of each latest packet.
+    latest: BTreeMap<u64, u64>,
+    /// Authentic packets so far.
+    packets: u64,
     /// The association, and the side that receives packets with this ID.
     ids: BTreeMap<ConnectionId, (u64, Side)>,
 }
@@ -58,6 +62,8 @@ pub struct Reader {
 #[derive(Debug)]
 struct Connection {
     ids: Vec<ConnectionId>,
+    /// The number of the latest authentic packet.
+    latest: u64,
     random: Option<[u8; 32]>,
     ports: Option<(u16, u16)>,
     /// Keys of each level and of established associations, for packets of the client and of the server.
@@ -81,11 +87,10 @@ impl Handshake {
         Self { pending: Reassembly::new(HANDSHAKE_BYTES_MAX), text: Vec::new() }
     }
 
-    fn insert(&mut self, offset: u16, bytes: &[u8]) -> &[u8] {
+    fn insert(&mut self, offset: u16, bytes: &[u8]) {
         if self.pending.insert(offset.into(), bytes).is_ok() {
             self.text.extend_from_slice(self.pending.read());
         }
-        &self.text
     }
 }
 
@@ -93,6 +98,7 @@ impl Connection {
     fn new() -> Self {
         Self {
             ids: Vec::new(),
+            latest: 0,
             random: None,
             ports: None,
             keys: [const { [const { None }; 4] }; 2],
@@ -102,41 +108,47 @@ impl Connection {
         }
     }
 
-    /// Reads the frames of a packet.
+    /// Reads the frames of a packet. The first message is parsed once, when it is complete.
     fn frames(&mut self, level: Level, sender: Side, payload: &[u8]) {
+        let place = match (level, sender) {
+            (Level::Initial, Side::Client) => &mut self.hello,
+            (Level::Handshake, Side::Server) => &mut self.answer,
+            _ => return,
+        };
+        let Some(handshake) = place else { return };
         for frame in Frames(payload).map_while(Result::ok) {
-            let Frame::Fragment { offset, bytes } = frame else { continue };
-            let parameters = match (level, sender) {
-                (Level::Initial, Side::Client) => {
-                    let Some(hello) = &mut self.hello else { continue };
-                    let text = hello.insert(offset, bytes);
-                    self.random = self.random.or_else(|| messages::client_random(text));
-                    messages::client_parameters(text)
-                }
-                (Level::Handshake, Side::Server) => {
-                    let Some(answer) = &mut self.answer else { continue };
-                    messages::server_parameters(answer.insert(offset, bytes))
-                }
-                _ => continue,
-            };
-            if let Some(parameters) = parameters {
-                self.learn(sender, parameters);
+            if let Frame::Fragment { offset, bytes } = frame {
+                handshake.insert(offset, bytes);
             }
         }
-    }
-
-    fn learn(&mut self, sender: Side, parameters: Parameters) {
-        match sender {
-            Side::Client => (self.hello, self.ports) = (None, parameters.ports),
-            Side::Server => self.answer = None,
+        let text = &handshake.text;
+        let parameters = match sender {
+            Side::Client => {
+                self.random = self.random.or_else(|| messages::client_random(text));
+                messages::is_complete(text).then(|| messages::client_parameters(text))
+            }
+            Side::Server => messages::is_complete(text).then(|| messages::server_parameters(text)),
+        };
+        let Some(parameters) = parameters else { return };
+        *place = None;
+        if let Some(Parameters { init, ports, .. }) = parameters {
+            self.inits[index(sender)] = init;
+            self.ports = if sender == Side::Client { ports } else { self.ports };
         }
-        self.inits[index(sender)] = parameters.init;
     }
 
     fn ports(&self, sender: Side) -> [u16; 2] {
         let (client, server) = self.ports.unwrap_or_default();
         if sender == Side::Client { [client, server] } else { [server, client] }
     }
+}
+
+/// The end of a packet with a short header. A datagram that was captured before the system segments it (UDP GSO) holds several packets for the
+/// same receiver.
+fn short_end(bytes: &[u8], id: ConnectionId) -> usize {
+    let mut behind = bytes.windows(SHORT_HEADER_BYTES).enumerate().skip(SHORT_HEADER_BYTES);
+    let next = behind.find(|(_, header)| header.ends_with(&id.0) && read_header(header).is_ok());
+    next.map_or(bytes.len(), |(at, _)| at)
 }
 
 fn index(side: Side) -> usize {
@@ -151,7 +163,7 @@ impl Reader {
     /// Makes a reader with these secrets.
     #[must_use]
     pub fn new(suites: &'static Suites, keys: KeyLog) -> Self {
-        Self { suites, keys, connections: BTreeMap::new(), begun: 0, ids: BTreeMap::new() }
+        Self { suites, keys, connections: BTreeMap::new(), latest: BTreeMap::new(), packets: 0, ids: BTreeMap::new() }
     }
 
     /// Adds the lines of a key log, as [`KeyLog::add`].
@@ -164,10 +176,17 @@ impl Reader {
         chunks.clear();
         let (mut rest, mut seen) = (datagram, Seen::Foreign);
         for _ in 0..PACKETS_MAX {
-            let Ok(header) = read_header(rest) else { break };
+            let header = match read_header(rest) {
+                Ok(header) => header,
+                // A long header without all of its packet, of which a capture may keep only the beginning.
+                Err(HeaderError::Truncated) if seen == Seen::Foreign && rest.len() >= LONG_HEADER_BYTES => {
+                    return Seen::Closed;
+                }
+                Err(_) => break,
+            };
             let end = match header {
                 Header::Long(LongHeader { length, .. }) => LONG_HEADER_BYTES + length,
-                Header::Short(_) => rest.len(),
+                Header::Short(id) => short_end(rest, id),
             };
             let Some((packet, behind)) = rest.split_at_checked(end) else { break };
             rest = behind;
@@ -213,16 +232,17 @@ impl Reader {
         let opened = open(self.suites, None, &mut connection, Side::Client, Header::Long(header), packet);
         let Some(payload) = opened else { return Seen::Closed };
         if self.connections.len() >= CONNECTIONS_MAX
-            && let Some((_, oldest)) = self.connections.pop_first()
+            && let Some((_, silent)) = self.latest.pop_first()
+            && let Some(silent) = self.connections.remove(&silent)
         {
-            for id in &oldest.ids {
+            for id in &silent.ids {
                 self.ids.remove(id);
             }
         }
-        self.begun += 1;
-        self.connections.insert(self.begun, connection);
-        self.know(self.begun, header.destination, Side::Server);
-        self.take(self.begun, Side::Client, Header::Long(header), &payload, chunks)
+        let number = self.packets + 1;
+        self.connections.insert(number, connection);
+        self.know(number, header.destination, Side::Server);
+        self.take(number, Side::Client, Header::Long(header), &payload, chunks)
     }
 
     /// Remembers an ID unless it belongs to another association.
@@ -241,6 +261,10 @@ impl Reader {
             self.know(number, header.source, sender);
         }
         let Some(connection) = self.connections.get_mut(&number) else { return Seen::Foreign };
+        self.packets += 1;
+        self.latest.remove(&connection.latest);
+        self.latest.insert(self.packets, number);
+        connection.latest = self.packets;
         match header {
             Header::Short(_) => chunks.extend_from_slice(payload),
             Header::Long(header) => {
@@ -296,4 +320,28 @@ fn open(
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complete_message_without_parameters_is_parsed_once() {
+        let mut hello = vec![1, 0, 0, 80, 3, 3];
+        hello.resize(4 + 80, 7);
+        let mut payload = Vec::new();
+        for (offset, bytes) in [(50, &hello[50..]), (0, &hello[..40])] {
+            Frame::Fragment { offset, bytes }.write(&mut payload);
+        }
+        let mut connection = Connection::new();
+        connection.frames(Level::Initial, Side::Client, &payload);
+        assert_eq!((connection.random, connection.hello.is_some()), (Some([7; 32]), true));
+        let (mut last, mut answer) = (Vec::new(), Vec::new());
+        Frame::Fragment { offset: 40, bytes: &hello[40..50] }.write(&mut last);
+        connection.frames(Level::Initial, Side::Client, &last);
+        Frame::Fragment { offset: 0, bytes: &[8, 0, 0, 2, 0, 0] }.write(&mut answer);
+        connection.frames(Level::Handshake, Side::Server, &answer);
+        assert!(connection.hello.is_none() && connection.answer.is_none());
+    }
 }

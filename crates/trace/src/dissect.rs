@@ -5,8 +5,8 @@ mod fragments;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub(crate) use decryption::Encryption;
 use decryption::{Decrypter, decrypted};
+pub(crate) use decryption::{Encryption, SCTP_OVER_UDP_PORT};
 use fragments::{Added, Fragment, Fragments, Key};
 
 pub use decryption::Decryption;

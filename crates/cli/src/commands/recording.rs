@@ -51,7 +51,12 @@ impl Recording {
     pub(crate) fn with_secrets(&self, config: Config) -> Config {
         let (Some(file), Some(security)) = (self.file.clone(), config.security().cloned()) else { return config };
         file.expect_secrets();
-        config.with_security(security.with_key_log(move |line| file.write_secrets(line)))
+        config.with_security(security.with_key_log(move |line| {
+            // It derives keys for other purposes (RFC 8446 §7.5).
+            if !line.starts_with("EXPORTER_SECRET ") {
+                file.write_secrets(line);
+            }
+        }))
     }
 
     /// Records the endpoint's packets from now on.

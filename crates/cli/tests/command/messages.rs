@@ -386,12 +386,27 @@ fn record_both_ends(plain: &[&str]) {
         assert!(!told.stdout.contains("decrypted"), "{}", told.stdout);
         let holds_secrets = bytes.windows(24).any(|part| part == b"CLIENT_TRAFFIC_SECRET_0 ");
         assert_eq!(holds_secrets, plain.is_empty(), "{file}");
+        assert!(!bytes.windows(9).any(|part| part == b"EXPORTER_"), "{file}");
         #[cfg(unix)]
         assert_eq!(
             std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&file).expect("it is there")) & 0o777,
             0o600
         );
     }
+}
+
+#[test]
+fn a_closed_output_does_not_shorten_the_capture() {
+    let (_listener, address) = listen(&["--echo"]);
+    let file = folder("closed-output").join("ping.pcapng");
+    let mut ping = festina(&["ping", &address, "-c", "100", "-i", "20ms", "--pcap", file.to_str().expect("a path")]);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    ping.stdout(writer);
+    let ended = Running::start(ping).ended();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let told = run(&["trace", "thin", file.to_str().expect("a path")]);
+    assert!(told.stdout.contains(" 2 streams with data"), "{}{}", told.stdout, told.stderr);
 }
 
 #[test]

@@ -113,6 +113,9 @@ impl HkdfExpander for Fixed {
     }
 }
 
+/// A capture may lack this many times 65,536 packets of a direction in a row, as the two bytes of packet numbers count.
+const GAPS_MAX: u64 = 8;
+
 /// Keys of one direction at one level.
 pub(super) struct Direction {
     header: Box<dyn HeaderProtectionKey>,
@@ -169,10 +172,21 @@ impl Direction {
     /// Decrypts a packet whose number stands at `number_at`; `None` if it is not authentic. It may have been opened before.
     pub(super) fn open(&mut self, packet: &[u8], number_at: usize) -> Option<Vec<u8>> {
         let mut packet = packet.to_vec();
-        let unmasked = unmask(&*self.header, &self.window, &mut packet, number_at).ok()?;
-        let plain = |key: &dyn PacketKey| plain(key, &unmasked, &packet);
+        let mut unmasked = unmask(&*self.header, &self.window, &mut packet, number_at).ok()?;
         let is_short = number_at == SHORT_HEADER_BYTES;
-        let payload = match &mut self.updates {
+        let (nearest, bits) = (unmasked.number, 8 * (unmasked.header_bytes - number_at));
+        let payload = (0..=if is_short { GAPS_MAX } else { 0 }).find_map(|gap| {
+            unmasked.number = nearest.saturating_add(gap << bits);
+            self.payload(&unmasked, &packet, is_short)
+        })?;
+        self.window.insert(unmasked.number);
+        unmasked.first.reserved_bits_are_zero().then_some(payload)
+    }
+
+    /// Decrypts a packet with a key of the phase that it may belong to.
+    fn payload(&mut self, unmasked: &Unmasked, packet: &[u8], is_short: bool) -> Option<Vec<u8>> {
+        let plain = |key: &dyn PacketKey| plain(key, unmasked, packet);
+        Some(match &mut self.updates {
             Some(updates) if is_short && unmasked.first.key_phase() != updates.bit => {
                 let late = updates.previous.as_deref().filter(|_| unmasked.number < updates.lowest);
                 match late.and_then(plain) {
@@ -190,9 +204,7 @@ impl Direction {
                 payload
             }
             None => plain(&*self.current)?,
-        };
-        self.window.insert(unmasked.number);
-        unmasked.first.reserved_bits_are_zero().then_some(payload)
+        })
     }
 }
 

@@ -15,7 +15,12 @@ pub(super) fn client_random(text: &[u8]) -> Option<[u8; 32]> {
     text.get(RANDOM_AT..)?.first_chunk().copied()
 }
 
-/// Returns the client's parameters once its hello is complete.
+/// Returns whether the first message is complete.
+pub(super) fn is_complete(text: &[u8]) -> bool {
+    text.split_first().is_some_and(|(_, mut rest)| vector(&mut rest, 3).is_some())
+}
+
+/// Returns the parameters in the client's hello.
 pub(super) fn client_parameters(text: &[u8]) -> Option<Parameters> {
     let mut hello = message(text, CLIENT_HELLO)?.get(2 + 32..)?;
     let [_session, _suites, _compression, extensions] =
@@ -23,7 +28,7 @@ pub(super) fn client_parameters(text: &[u8]) -> Option<Parameters> {
     parameters(extensions)
 }
 
-/// Returns the server's parameters once they are complete.
+/// Returns the parameters in the server's answer.
 pub(super) fn server_parameters(text: &[u8]) -> Option<Parameters> {
     parameters(vector(&mut message(text, ENCRYPTED_EXTENSIONS)?, 2)?)
 }

@@ -97,7 +97,11 @@ fn every_packet_of_each_cipher_suite_is_read_in_both_directions_and_through_key_
         assert_eq!([client[0], server[0]], [1, 1], "{suite:?}");
         // A capture may hold packets twice. Those of the last two key phases are still read.
         let late = &datagrams[datagrams.len() - 2..];
-        read_all(&mut reader, late);
+        let [client, _] = read_all(&mut reader, late);
+        // They were one datagram before the system segmented it.
+        let (joined, mut chunks) = ([late[0].1.as_slice(), &late[1].1].concat(), Vec::new());
+        assert_eq!(reader.read(&joined, &mut chunks), Seen::Opened(Side::Client, PORTS[0]));
+        assert_eq!(chunks, client, "{suite:?}");
 
         warm(&tls, 2);
         let mut resumed = resume(&tls, [link(&[]), link(&[])], 3);
@@ -122,6 +126,8 @@ fn without_its_secrets_or_its_handshake_nothing_of_an_association_is_read() {
     for (_, datagram) in &datagrams {
         assert_eq!((reader.read(datagram, &mut chunks), chunks.len()), (Seen::Closed, 0));
     }
+    // A capture may have only a part of them.
+    assert_eq!(reader.read(&datagrams[0].1[..60], &mut chunks), Seen::Closed);
     // They may be found later in the capture.
     reader.add_keys(log.0.lock().unwrap().as_bytes());
     let (sender, last) = datagrams.last().unwrap();
@@ -143,7 +149,7 @@ fn initial(number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn of_too_many_associations_the_first_one_is_forgotten() {
+fn of_too_many_associations_the_one_silent_for_the_longest_is_forgotten() {
     let (tls, log) = logged_tls(CipherSuite::TLS13_AES_128_GCM_SHA256);
     let mut world = World::new(Setup::new(&tls, link(&[]), 1));
     world.send(b"one");
@@ -151,13 +157,31 @@ fn of_too_many_associations_the_first_one_is_forgotten() {
     let (datagrams, mut chunks) = (captured(&world), Vec::new());
     let mut reader = Reader::new(&SUITES, log.keys());
     read_all(&mut reader, &datagrams);
-    for (others, expected_last) in [(0..4_095, true), (4_095..4_096, false)] {
+    for (others, expected_last) in [(0..4_095, true), (4_095..8_190, true), (8_190..12_286, false)] {
         for number in others {
             assert_eq!(reader.read(&initial(number), &mut chunks), Seen::Closed);
         }
         let seen = reader.read(&datagrams.last().unwrap().1, &mut chunks);
         assert_eq!(matches!(seen, Seen::Opened(..)), expected_last, "{seen:?}");
     }
+}
+
+#[test]
+fn packets_behind_a_long_gap_in_the_capture_are_read() {
+    let (tls, log) = logged_tls(CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let mut world = World::new(Setup::new(&tls, link(&[]), 1));
+    for _ in 0..33_000 {
+        world.send(&[b'x'; 1_000]);
+        world.run_for(Duration::from_millis(1));
+    }
+    let datagrams = captured(&world);
+    let begin = datagrams.iter().position(|(_, datagram)| datagram[0] & 0xe0 == 0x60).unwrap();
+    let client: Vec<_> = datagrams[begin..].iter().filter(|(sender, _)| *sender == Side::Client).cloned().collect();
+    assert!(client.len() > 0x8000, "half of the numbers of two bytes: {}", client.len());
+    let mut reader = Reader::new(&SUITES, log.keys());
+    read_all(&mut reader, &datagrams[..begin]);
+    read_all(&mut reader, &client[..1]);
+    read_all(&mut reader, &client[client.len() - 3..]);
 }
 
 proptest! {

@@ -7,11 +7,9 @@ use festina_sctp::wire::Packet;
 
 use super::headers::{Sctp, Tcp};
 use crate::bytes::u16_at;
-use crate::dissect::{Encryption, Transport};
+use crate::dissect::{Encryption, SCTP_OVER_UDP_PORT, Transport};
 use crate::flow::Protocol;
 
-/// At this UDP port SCTP is assumed without further proof (RFC 6951 §6).
-const SCTP_OVER_UDP_PORT: u16 = 9899;
 const UDP_HEADER_BYTES: usize = 8;
 
 /// One end of a conversation.
