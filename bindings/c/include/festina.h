@@ -126,8 +126,7 @@ festina_status festina_config_free(festina_config *config);
 
 /* Congestion controller. The default is "cubic". */
 festina_status festina_config_set_congestion(festina_config *config, const char *name);
-/* Silence after which a peer counts as unreachable, in ms: from 1000 to 86400000, or 0 for the rules of RFC 9260. The default is
- * 60000. */
+/* Silence after which a peer counts as unreachable, in ms: from 1000 to 86400000, default 60000; 0 applies the rules of RFC 9260. */
 festina_status festina_config_set_peer_timeout(festina_config *config, uint32_t timeout_ms);
 /* Heartbeat interval of an idle association, in ms: from 1 to 86400000, default 30000; 0 sends none. */
 festina_status festina_config_set_heartbeat(festina_config *config, uint32_t interval_ms);

@@ -140,7 +140,7 @@ static void mistakes_are_told(void)
     EXPECT(strstr(festina_last_error(), "festina") != NULL);
     while (festina_profile_name(count) != NULL)
         OK(festina_config_new(festina_profile_name(count++), &config) || festina_config_free(config));
-    EXPECT(count > 5);
+    EXPECT(count == 3);
     OK(festina_config_new(NULL, &config));
     for (count = 0; festina_congestion_name(count) != NULL; count++)
         OK(festina_config_set_congestion(config, festina_congestion_name(count)));
