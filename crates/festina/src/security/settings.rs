@@ -147,7 +147,7 @@ impl Security {
     }
 
     /// Calls `log` with each secret of all associations, as a line of a key log in the format of NSS that ends with a line feed, before the keys
-    /// are used. Everyone who has the lines can decrypt recorded associations. The function runs in the middle of a handshake and should be quick.
+    /// are used. With the lines anyone can decrypt recorded associations. The function runs in the middle of a handshake and should be quick.
     /// Of this and [`with_key_log_from_env`](Self::with_key_log_from_env) the last call counts.
     pub fn with_key_log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.key_log = Some(KeyLogging::Lines(Arc::new(Lines(log))));

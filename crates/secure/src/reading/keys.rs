@@ -96,7 +96,7 @@ impl Hkdf for Given {
     }
 }
 
-/// Returns a secret, whatever is asked for.
+/// Returns the same secret for every label.
 struct Fixed(OkmBlock);
 
 impl HkdfExpander for Fixed {
