@@ -8,11 +8,13 @@ use festina_secure::sessions::{Resumption, ServerSessions};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoClientAuth, NoServerSessionStorage, StoresServerSessions, WebPkiClientVerifier};
+use rustls::server::{
+    NoClientAuth, NoServerSessionStorage, ResolvesServerCert, StoresServerSessions, WebPkiClientVerifier,
+};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use super::credentials::NO_CREDENTIALS;
+use super::credentials::{NO_CREDENTIALS, ShownTo};
 use super::platform::{self, PlatformRoots};
 use super::{Decision, Identity, SecurityError, Sessions, Trust, TrustKind, provider};
 
@@ -205,7 +207,12 @@ impl Security {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
             .map_err(SecurityError::of_tls)?;
-        let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(identity.credentials()?);
+        let (credentials, raw_clients) = (identity.credentials()?, verifier.requires_raw_public_keys());
+        let shown: Arc<dyn ResolvesServerCert> = match &self.client_trust {
+            None => Arc::new(ShownTo { credentials, raw_clients }),
+            Some(_) => credentials,
+        };
+        let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(shown);
         config.alpn_protocols.clone_from(&self.alpn);
         config.session_storage = Arc::clone(sessions);
         if self.client_trust.is_some() {
