@@ -18,7 +18,8 @@
  *
  * fork(). A handle works only in the process that created it. In a child every function returns FESTINA_INVALID for it, and freeing it does
  * not affect the parent; its memory and descriptors are released when the child exits or executes another program. Until then the child
- * keeps the parent's sockets open. A child can open endpoints of its own. Settings, identities and trusts also work in the child.
+ * keeps the parent's sockets open. A child can open endpoints of its own. Settings, identities and trusts also work in the child; settings
+ * with a festina_sessions resume none there.
  *
  * Structs begin with their size as the program was compiled, so that newer libraries can append fields. Initialise them with *_INIT.
  *
@@ -103,8 +104,8 @@ festina_status festina_trust_free(festina_trust *trust);
 festina_status festina_sessions_new(size_t servers_max, festina_sessions **sessions);
 /* Forgets all sessions. Associations that have begun add no more. */
 festina_status festina_sessions_clear(const festina_sessions *sessions);
-/* Forgets the sessions with one server, named as for festina_endpoint_connect: "server.example:9899" or "192.0.2.1:9899". Returns 1 if there
- * were any, otherwise 0. Associations that have begun add no more, with any server. */
+/* Forgets the sessions with one server, named as for festina_endpoint_connect: "server.example:9899" or "192.0.2.1:9899"; or by the server name, if
+ * the connect options set one. Returns 1 if there were any, otherwise 0. Associations that have begun add no more, with any server. */
 int32_t festina_sessions_forget(const festina_sessions *sessions, const char *server);
 festina_status festina_sessions_free(festina_sessions *sessions);
 

@@ -112,7 +112,7 @@ fn trust(value: &Bound<'_, PyAny>) -> PyResult<festina::security::Trust> {
 }
 
 fn sessions(value: &Bound<'_, PyAny>) -> PyResult<festina::security::Sessions> {
-    Ok(value.extract::<PyRef<'_, Sessions>>()?.0.clone())
+    Ok(value.extract::<PyRef<'_, Sessions>>()?.get()?.clone())
 }
 
 /// Makes a change if the value is true.

@@ -61,7 +61,8 @@ async fn sessions_outlive_endpoints_until_they_are_forgotten() {
         assert!(server.resumes(&client()).await);
         let own = Security::new().with_server_trust(trust.clone());
         assert!(!server.resumes(&own).await, "an endpoint's own sessions are no one else's");
-        assert!(!sessions.forget("127.0.0.1:1") && sessions.forget(&server.name()));
+        assert!(!sessions.forget("127.0.0.1:1"));
+        assert!(sessions.forget(&server.name().replace("127.0.0.1", "[::FFFF:7f00:1]")), "however it is written");
         assert!(!server.resumes(&client()).await);
         assert!(server.resumes(&client()).await);
         sessions.clear();
