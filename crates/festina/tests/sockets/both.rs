@@ -1,14 +1,16 @@
 //! Encrypted and plain clients on one UDP port.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use festina::security::{Security, SecurityError, SecurityFailure, Trust};
 use festina::{
     Answer, Association, BindError, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions,
-    Listener,
+    Listener, MemoryNetwork,
 };
 
-use crate::encrypted::{server_settings, trusting, with};
+use crate::encrypted::{CLIENT, SERVER, server_settings, trusting, with};
 use crate::support::{endpoint, endpoint_with, in_time};
 
 /// A server of both kinds, and settings of an encrypted client.
@@ -83,4 +85,31 @@ async fn no_fallback_follows_from_accepting_plain_clients() {
     // Without an identity there is nothing to listen with, also for plain clients.
     let nameless = endpoint_with(with(Security::new().with_plain_clients())).await;
     assert!(nameless.listen(DEFAULT_SCTP_PORT).is_err());
+}
+
+#[tokio::test]
+async fn a_plain_client_takes_the_address_and_ports_of_an_encrypted_one_that_is_gone() {
+    let is_cut = Arc::<AtomicBool>::default();
+    let cut = is_cut.clone();
+    let network = MemoryNetwork::with_filter(move |_, _, _| !cut.load(Ordering::Relaxed));
+    let bind = async |address: &str, config| {
+        Endpoint::bind_on(network.bind(address.parse().unwrap()).unwrap(), config).await.unwrap()
+    };
+    let (server, fingerprint) = server_settings();
+    let server = bind(SERVER, with(server.with_plain_clients())).await;
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    in_time(async {
+        let encrypted = bind(CLIENT, with(trusting(fingerprint))).await;
+        let (near, _far) = connected(&encrypted, server.local_addr(), &listener, 5_001).await;
+        is_cut.store(true, Ordering::Relaxed);
+        near.abort("");
+        drop(near);
+        encrypted.close().await;
+        drop(encrypted);
+        is_cut.store(false, Ordering::Relaxed);
+        let plain = bind(CLIENT, Config::plain()).await;
+        let (_, far) = connected(&plain, server.local_addr(), &listener, 5_001).await;
+        assert!(!far.is_encrypted() && server.stats().associations == 2);
+    })
+    .await;
 }
