@@ -168,7 +168,7 @@ festina_status festina_config_set_alpn(festina_config *config, const char *proto
 festina_status festina_config_accept_early_messages(festina_config *config);
 /* Listeners accept plain SCTP as well, on the same UDP port: festina_is_encrypted tells which one an association is. Nothing authenticates plain
  * clients, and others can read and change their messages. A listener on request refuses them. Not together with
- * festina_config_set_client_trust. Connecting is always encrypted. */
+ * festina_config_set_client_trust or festina_config_set_alpn. Connecting is always encrypted. */
 festina_status festina_config_accept_plain_clients(festina_config *config);
 /* Sessions that are resumed, by all endpoints with the same festina_sessions, festina_trust and festina_identity. By default each endpoint has
  * its own, with 32 servers. */

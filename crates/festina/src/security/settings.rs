@@ -96,7 +96,8 @@ impl Security {
 
     /// The listeners accept plain SCTP as well, on the same UDP port: [`is_encrypted`](crate::Association::is_encrypted) tells which one an association
     /// is. Nothing authenticates plain clients, and others can read and change their messages. A listener whose options decide on tokens, hold
-    /// requests or handle early messages refuses them. Connecting is always encrypted.
+    /// requests or handle early messages refuses them. Connecting is always encrypted. Cannot be combined with
+    /// [`with_client_trust`](Self::with_client_trust) or [`with_alpn`](Self::with_alpn).
     pub fn with_plain_clients(mut self) -> Self {
         self.plain_clients = true;
         self
@@ -148,6 +149,10 @@ impl Security {
         }
         if self.client_trust.is_some() && self.plain_clients {
             let problem = "clients are to be checked, but plain ones would be accepted unchecked";
+            return Err(SecurityError::Settings(problem.to_owned()));
+        }
+        if !self.alpn.is_empty() && self.plain_clients {
+            let problem = "clients are to agree on an application protocol, but plain ones have none";
             return Err(SecurityError::Settings(problem.to_owned()));
         }
         Ok(TlsSettings {

@@ -92,6 +92,10 @@ async fn a_plain_client_takes_the_address_and_ports_of_an_encrypted_one_that_is_
     let is_cut = Arc::<AtomicBool>::default();
     let cut = is_cut.clone();
     let network = MemoryNetwork::with_filter(move |_, _, _| !cut.load(Ordering::Relaxed));
+    // Plain clients agree on no application protocol.
+    let agreeing = server_settings().0.with_plain_clients().with_alpn(["game/1"]);
+    let bound = Endpoint::bind(address, with(agreeing)).await;
+    assert!(matches!(&bound, Err(BindError::Security(SecurityError::Settings(_)))), "{bound:?}");
     let bind = async |address: &str, config| {
         Endpoint::bind_on(network.bind(address.parse().unwrap()).unwrap(), config).await.unwrap()
     };
