@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use festina::security::{Security, SecurityError, SecurityFailure, Trust};
 use festina::{
     Answer, Association, BindError, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions,
     Listener, MemoryNetwork,
 };
+use tokio::net::UdpSocket;
 
 use crate::encrypted::{CLIENT, SERVER, server_settings, trusting, with};
 use crate::support::{endpoint, endpoint_with, in_time};
@@ -116,4 +118,23 @@ async fn a_plain_client_takes_the_address_and_ports_of_an_encrypted_one_that_is_
         assert!(!far.is_encrypted() && server.stats().associations == 2);
     })
     .await;
+}
+
+#[tokio::test]
+async fn an_answer_in_another_protocol_is_named() {
+    let (client, _) = both().await;
+    let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let options = ConnectOptions::default().handshake_timeout(Duration::from_millis(500));
+    let answering = async {
+        let (_, from) = server.recv_from(&mut [0; 2_048]).await.unwrap();
+        // An alert of DTLS 1.2.
+        server.send_to(&[21, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 70], from).await.unwrap();
+    };
+    let connecting = client.connect_with(server.local_addr().unwrap(), options);
+    let (refused, ()) = in_time(async { tokio::join!(connecting, answering) }).await;
+    let failure = match refused {
+        Err(ConnectError::Security { failure, .. }) => failure,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(failure, SecurityFailure::OtherProtocol("DTLS".to_owned()));
 }
