@@ -25,7 +25,8 @@
  *
  * Encryption. Associations are encrypted. A server needs an identity. A client trusts servers that a certificate authority of the operating
  * system has signed, unless it names others: festina_config_set_server_trust. festina_config_plain speaks plain SCTP, for other peers: nothing
- * is encrypted then, and no peer is authenticated. An endpoint does one or the other, and never falls back.
+ * is encrypted then, and no peer is authenticated. An endpoint does one or the other, unless festina_config_accept_plain_clients lets its
+ * listeners do both, and never falls back.
  */
 #ifndef FESTINA_H
 #define FESTINA_H

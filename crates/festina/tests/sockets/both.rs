@@ -70,6 +70,14 @@ async fn no_fallback_follows_from_accepting_plain_clients() {
     let refused = in_time(server.connect(plain_server.local_addr())).await.map(|_| ());
     let is_other = |failure: &SecurityFailure| matches!(failure, SecurityFailure::OtherProtocol(_));
     assert!(matches!(&refused, Err(ConnectError::Security { failure, .. }) if is_other(failure)), "{refused:?}");
+    // Nor do listeners that decide on requests, or that take early messages, take clients that have neither.
+    let (holding, early) = (ListenOptions::default().hold_requests(), ListenOptions::default().on_early(|_, _| {}));
+    for (port, options) in [(1, holding), (2, early)] {
+        let _listener = server.listen_with(port, options).unwrap();
+        let options = ConnectOptions::default().peer_port(port);
+        let refused = in_time(plain_server.connect_with(server.local_addr(), options)).await.unwrap_err();
+        assert!(refused.to_string().contains("speaks only encrypted associations"), "{refused}");
+    }
     // A listener that decides by tokens takes no client that cannot show one.
     let by_token = ListenOptions::default().decide_request(|_| Answer::Accept);
     let listener = server.listen_with(DEFAULT_SCTP_PORT, by_token).unwrap();
@@ -84,6 +92,10 @@ async fn no_fallback_follows_from_accepting_plain_clients() {
     let checking = server.with_plain_clients().with_client_trust(Trust::fingerprints([]));
     let bound = Endpoint::bind(address, with(checking)).await;
     assert!(matches!(&bound, Err(BindError::Security(SecurityError::Settings(_)))), "{bound:?}");
+    // Plain clients agree on no application protocol.
+    let agreeing = server_settings().0.with_plain_clients().with_alpn(["game/1"]);
+    let bound = Endpoint::bind(address, with(agreeing)).await;
+    assert!(matches!(&bound, Err(BindError::Security(SecurityError::Settings(_)))), "{bound:?}");
     // Without an identity there is nothing to listen with, also for plain clients.
     let nameless = endpoint_with(with(Security::new().with_plain_clients())).await;
     assert!(nameless.listen(DEFAULT_SCTP_PORT).is_err());
@@ -94,10 +106,6 @@ async fn a_plain_client_takes_the_address_and_ports_of_an_encrypted_one_that_is_
     let is_cut = Arc::<AtomicBool>::default();
     let cut = is_cut.clone();
     let network = MemoryNetwork::with_filter(move |_, _, _| !cut.load(Ordering::Relaxed));
-    // Plain clients agree on no application protocol.
-    let agreeing = server_settings().0.with_plain_clients().with_alpn(["game/1"]);
-    let bound = Endpoint::bind(address, with(agreeing)).await;
-    assert!(matches!(&bound, Err(BindError::Security(SecurityError::Settings(_)))), "{bound:?}");
     let bind = async |address: &str, config| {
         Endpoint::bind_on(network.bind(address.parse().unwrap()).unwrap(), config).await.unwrap()
     };
