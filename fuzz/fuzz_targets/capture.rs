@@ -1,13 +1,19 @@
 //! Arbitrary bytes as a capture: reading, dissecting and analysing never panics in any format, and a truncated capture
-//! is analysed up to its end.
+//! is analysed up to its end. Encrypted associations are decrypted if the capture holds their secrets.
 //!
 //! The first byte selects the beginning of the capture, so that the fuzzer need not find magic numbers: pcap, pcapng,
 //! gzip, zstd, or none.
 
 #![no_main]
 
-use festina_trace::{Analyser, AnalyserOptions, ReceiverSide, analyse, read_flows};
+use std::sync::LazyLock;
+
+use festina_secure::reading::{KeyLog, Suites};
+use festina_trace::{Analyser, AnalyserOptions, Decryption, ReceiverSide, analyse, read_flows};
 use libfuzzer_sys::fuzz_target;
+
+static SUITES: LazyLock<Suites> =
+    LazyLock::new(|| Suites::of(&rustls::crypto::ring::default_provider()).expect("ring has the suite"));
 
 const PCAP: [u8; 24] = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 101, 0, 0, 0];
 const PCAPNG: [u8; 28] = [
@@ -48,9 +54,11 @@ fn packets(mut rest: &[u8]) {
 fn all(file: &[u8]) {
     let flows = read_flows(file);
     let options = AnalyserOptions { details: true, ..AnalyserOptions::default() };
-    let mut side = ReceiverSide::read(file).unwrap_or_default();
+    let decryption = Decryption { suites: &SUITES, keys: KeyLog::default() };
+    let mut side = ReceiverSide::read_decrypting(file, decryption.clone()).unwrap_or_default();
     let aligned = side.align(file);
-    let (summary, result) = analyse(file, Analyser::new(options).with_receiver(side), |_| {});
+    let (summary, result) =
+        analyse(file, Analyser::new(options).with_decryption(decryption).with_receiver(side), |_| {});
     assert_eq!(result.is_ok(), aligned.is_ok());
     assert!(flows.is_err() || result.is_ok());
     assert!(summary.conversations >= summary.conversations_without_data);

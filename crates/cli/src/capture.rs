@@ -1,5 +1,6 @@
 //! A capture file that packets are written to from other threads.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
@@ -13,6 +14,9 @@ use festina_units::Instant;
 /// Packets are written in large pieces, so that callers rarely wait for the disk.
 const BUFFER_BYTES: usize = 1 << 20;
 
+/// Packets that wait for the secrets of their association, which are known only after its first packets were seen.
+const HELD_PACKETS_MAX: usize = 1_024;
+
 /// A capture file in the making. Clones write to the same file.
 #[derive(Clone)]
 pub(crate) struct CaptureFile {
@@ -24,6 +28,43 @@ pub(crate) struct CaptureFile {
 struct Writing {
     file: Option<PcapngWriter<BufWriter<File>>>,
     failure: Option<io::Error>,
+    /// The latest packets, if there may be secrets.
+    held: Option<VecDeque<Held>>,
+}
+
+/// A packet that is not written yet.
+struct Held {
+    interface: InterfaceId,
+    at: Instant,
+    packet: Vec<u8>,
+    comment: Option<String>,
+}
+
+impl Writing {
+    /// Writes something. After a failure nothing more is written, for a capture with holes would mislead.
+    fn write(&mut self, write: impl FnOnce(&mut PcapngWriter<BufWriter<File>>) -> io::Result<()>) {
+        let Some(file) = &mut self.file else { return };
+        if let Err(failure) = write(file) {
+            self.failure = Some(failure);
+            self.file = None;
+        }
+    }
+
+    /// Writes the oldest packets until at most `held_max` are held.
+    fn release(&mut self, held_max: usize) {
+        while let Some(held) = self.held.as_mut().filter(|held| held.len() > held_max)
+            && let Some(Held { interface, at, packet, comment }) = held.pop_front()
+        {
+            self.write(|file| file.write_packet(interface, at, &packet, comment.as_deref()));
+        }
+    }
+}
+
+/// Commands that fail, as with a closed standard output, do not call [`CaptureFile::finish`].
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.release(0);
+    }
 }
 
 impl CaptureFile {
@@ -31,20 +72,42 @@ impl CaptureFile {
     pub(crate) fn begin(file: File, names: &[&str]) -> io::Result<Self> {
         let mut writer = PcapngWriter::new(BufWriter::with_capacity(BUFFER_BYTES, file))?;
         let interfaces = names.iter().map(|name| writer.add_interface(name)).collect::<io::Result<_>>()?;
-        let writing = Writing { file: Some(writer), failure: None };
+        let writing = Writing { file: Some(writer), failure: None, held: None };
         Ok(Self { interfaces, shared: Arc::new(Mutex::new(writing)) })
     }
 
     /// Begins a capture in a new file, if one is wanted.
     pub(crate) fn create(path: Option<&Path>, names: &[&str]) -> Result<Option<Self>> {
-        path.map(|path| {
-            File::create(path).and_then(|file| Self::begin(file, names)).with_context(|| cannot_write(path))
-        })
-        .transpose()
+        Self::create_by(|path| File::create(path), path, names)
     }
 
-    /// Writes the packet that was seen on the interface of this index. After a failure nothing more is written, for a capture
-    /// with holes would mislead.
+    /// As [`create`](Self::create), and only the file's owner can read it, even if it was there before.
+    pub(crate) fn create_private(path: Option<&Path>, names: &[&str]) -> Result<Option<Self>> {
+        Self::create_by(private, path, names)
+    }
+
+    fn create_by(
+        create: impl FnOnce(&Path) -> io::Result<File>,
+        path: Option<&Path>,
+        names: &[&str],
+    ) -> Result<Option<Self>> {
+        let begin = |path| create(path).and_then(|file| Self::begin(file, names)).with_context(|| cannot_write(path));
+        path.map(begin).transpose()
+    }
+
+    /// Makes packets wait for a moment, so that secrets stand before them in the file.
+    pub(crate) fn expect_secrets(&self) {
+        let mut writing = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        writing.held.get_or_insert_default();
+    }
+
+    /// Writes secrets, as lines of a key log, before the packets that wait.
+    pub(crate) fn write_secrets(&self, key_log: &str) {
+        let mut writing = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        writing.write(|file| file.write_secrets(key_log));
+    }
+
+    /// Writes the packet that was seen on the interface of this index.
     pub(crate) fn write(
         &self,
         interface: usize,
@@ -53,19 +116,23 @@ impl CaptureFile {
         comment: Option<&str>,
     ) {
         let mut writing = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Some(file), Some(interface)) = (&mut writing.file, self.interfaces.get(interface)) else {
+        let Some(&interface) = self.interfaces.get(interface) else { return };
+        if writing.file.is_none() {
             return;
-        };
-        let written = packet().and_then(|packet| file.write_packet(*interface, at, &packet, comment));
-        if let Err(failure) = written {
-            writing.failure = Some(failure);
-            writing.file = None;
+        }
+        match (packet(), &mut writing.held) {
+            (Ok(packet), Some(held)) => {
+                held.push_back(Held { interface, at, packet, comment: comment.map(str::to_owned) });
+                writing.release(HELD_PACKETS_MAX);
+            }
+            (packet, _) => writing.write(|file| file.write_packet(interface, at, &packet?, comment)),
         }
     }
 
     /// Ends the capture. Later packets are ignored.
     pub(crate) fn finish(self) -> io::Result<()> {
         let mut writing = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        writing.release(0);
         if let Some(failure) = writing.failure.take() {
             return Err(failure);
         }
@@ -74,6 +141,21 @@ impl CaptureFile {
             None => Ok(()),
         }
     }
+}
+
+/// Creates or empties a file that only its owner can read.
+fn private(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    // A device or a pipe is not ours to change.
+    #[cfg(unix)]
+    if file.metadata()?.is_file() {
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    }
+    Ok(file)
 }
 
 /// Ends the capture that was begun in this file, if there is one.

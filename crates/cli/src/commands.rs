@@ -192,7 +192,9 @@ impl PeerArgs {
         let addresses = self.address.resolve_all().await?;
         let config = self.recovery.config().with_message_events(message_events);
         let options = ConnectOptions::default().peer_port(self.port).handshake_timeout(self.timeout);
-        let dialer = Dialer::new(self.trust.client(config, options, &self.address)?);
+        let mut client = self.trust.client(config, options, &self.address)?;
+        client.config = recording.with_secrets(client.config);
+        let dialer = Dialer::new(client);
         let dialled = dialer.connect(&addresses, |endpoint| recording.watch(endpoint)).await;
         match dialled {
             Ok((endpoint, association)) => Ok((endpoint, association, recording)),

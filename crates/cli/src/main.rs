@@ -3,10 +3,10 @@
 //! - [`command_line`] reads the command line; bad flags get one line and exit code 2
 //! - [`commands`] holds one file per subcommand
 //! - [`compare`] is the machinery of `festina compare`
-//! - `kernel_tcp` is the machinery of `festina lab run --real`
 //! - [`link`] reads what an emulated link is like
 //! - [`capture`]: packets into a file
 //! - [`log`]: what the library reports, with `-v`
+//! - `real` is the machinery of `festina lab run --real`
 //! - [`recent`]: a bounded table that strangers may fill
 //! - [`keys`]: the user's key, and known peers
 //! - [`dial`]: associations with a host that may have several addresses
@@ -22,12 +22,12 @@ mod commands;
 mod compare;
 mod dial;
 mod input;
-#[cfg(target_os = "linux")]
-mod kernel_tcp;
 mod keys;
 mod link;
 mod log;
 mod output;
+#[cfg(target_os = "linux")]
+mod real;
 mod recent;
 mod signal;
 mod usage;

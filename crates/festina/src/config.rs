@@ -118,6 +118,13 @@ impl Config {
         Self(self.0.clone(), None, self.2)
     }
 
+    /// Creates unencrypted settings from those of the core. For measurements of Festina's own tools; not part of the stable interface.
+    #[doc(hidden)]
+    pub fn from_core(core: sctp::Config) -> Self {
+        let peer_batches = Some(core.sack.peer_batches);
+        Self(core, None, Chosen { peer_batches, packet_bytes_max: true })
+    }
+
     /// Returns the settings of the core. For the simulated hosts of Festina's own tools; not part of the stable interface.
     #[doc(hidden)]
     #[must_use]

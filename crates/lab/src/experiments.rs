@@ -82,6 +82,7 @@ pub use r15_classes::R15Classes;
 pub use r15_congestion::R15Congestion;
 pub use r15_parking_lot::R15ParkingLot;
 pub use r15_slow_start::R15SlowStart;
+pub use r15_syslog::real as log_lines;
 pub use r15_syslog_congestion::R15SyslogCongestion;
 pub use r15_syslog_loss::R15SyslogLoss;
 pub use r15_syslog_trace::R15SyslogTrace;

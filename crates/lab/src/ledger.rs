@@ -4,6 +4,7 @@
 
 mod g02;
 mod kept;
+mod measured;
 mod p06;
 mod p10;
 mod r12;
@@ -313,7 +314,9 @@ pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
          statement is tested by several numbers or cells, it is broken if one of them is. Their intervals are wider the more there are, since \
          one in twenty intervals misses the truth (Bonferroni's correction). Numbers to which a parameter was fitted are not scored. If the \
          paper's text leaves readings open, a statement holds or is broken only if that is so under each reading. A broken row names a cause only \
-         if a run that varies it changed the verdict; otherwise the cause is unknown. An experiment that was not run as its plan says has a note; \
+         if a run that varies it changed the verdict; otherwise the cause is unknown. The last column has the verdict of a \
+         recorded run [over real sockets](lab.md#measure-over-real-sockets), judged by the same checks; it has one \
+         bottleneck and fewer cells. An experiment that was not run as its plan says has a note; \
          quick runs decide little.\n\n",
     );
     let _ = writeln!(text, "This page was written by `{command}`.\n");
@@ -321,7 +324,7 @@ pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
     for paper in Paper::ALL {
         let _ = writeln!(
             text,
-            "\n## {}\n\n| section | the paper | tested by | verdict | ours | cause |\n|---|---|---|---|---|---|",
+            "\n## {}\n\n| section | the paper | tested by | verdict | ours | cause | over real sockets |\n|---|---|---|---|---|---|---|",
             paper.title()
         );
         for Row { statement, by, finding } in rows.iter().filter(|row| row.statement.paper == paper) {
@@ -329,7 +332,8 @@ pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
             let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ").trim().to_owned();
             let seen = shortened(seen);
             let (section, says) = (cell(statement.section), cell(statement.says));
-            let _ = writeln!(text, "| {section} | {says} | {by} | **{verdict}** | {} | {} |", cell(&seen), cell(cause));
+            let (seen, cause, real) = (cell(&seen), cell(cause), measured::cell(statement));
+            let _ = writeln!(text, "| {section} | {says} | {by} | **{verdict}** | {seen} | {cause} | {real} |");
         }
     }
     text

@@ -36,6 +36,7 @@ pub use fairness::{Competition, Competitor, Outcome, Share};
 pub(crate) use flaw::CaptureFlaw;
 pub use game::{GameReplay, MachineRun};
 pub use kernel::{Fault, Readings, Version};
+pub use log_lines::{Line, LineFate};
 pub use media::{CrossTraffic, Media, MediaProfile, MediaRun, Split};
 pub use petlund::{Group, TimerFix};
 pub use retransmissions::{

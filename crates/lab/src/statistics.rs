@@ -122,6 +122,13 @@ impl DelayStatistics {
         Some(delay.clamp(min, max))
     }
 
+    /// The share of all delays that are longer than `than`, from 0 to 1; 1 without delays.
+    pub fn share_later(&self, than: Duration) -> f64 {
+        let shares = self.shares_later();
+        let below = shares.partition_point(|share| share.delay <= than);
+        below.checked_sub(1).and_then(|index| shares.get(index)).map_or(1.0, |share| share.share)
+    }
+
     /// The complementary cumulative distribution: for each delay that occurred, rising, the share of all delays that
     /// are longer. The last point's share is zero.
     pub fn shares_later(&self) -> Vec<ShareLater> {

@@ -1,5 +1,7 @@
 //! What a document shows of an experiment is what the experiment draws and counts today.
 
+mod scratch;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,25 +20,17 @@ use festina_recovery::rto_restart::TimerRestart;
 use festina_recovery::{Mechanisms, Profile};
 use festina_sctp::CongestionControl;
 use festina_units::{ByteCount, Probability};
+use scratch::Scratch;
 
 fn document(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(path)
 }
 
-/// A folder of this name for temporary files, empty.
-fn scratch(name: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    if folder.exists() {
-        fs::remove_dir_all(&folder).expect("the folder for temporary files can be emptied");
-    }
-    fs::create_dir_all(&folder).expect("the folder for temporary files can be written to");
-    folder
-}
-
 /// All runs of `recovery-sequences`, kept below `store` for as long as the test runs.
 fn sequences(store: &str) -> Results {
+    let store = Scratch::new(store);
     let options =
-        RunOptions { jobs: None, shard: Shard::WHOLE, store: scratch(store), code_version: "test".to_owned() };
+        RunOptions { jobs: None, shard: Shard::WHOLE, store: store.to_owned(), code_version: "test".to_owned() };
     let plan = Plan::own(&RecoverySequences, Scale::Full);
     match runner::run(&RecoverySequences, &plan, &options, &|_| {}).expect("the store can be used") {
         Outcome::Complete(results) => *results,
@@ -92,7 +86,7 @@ fn the_figures_in_the_document_on_recovery_are_those_that_the_experiment_draws()
     let results = sequences("documents-figures");
     let figures = RecoverySequences.figures(&results);
     assert_eq!(figures.len(), results.points().len(), "each point has one");
-    let drawn = scratch("documents-drawn");
+    let drawn = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents-drawn");
     let mut shown = 0;
     let mut outdated = Vec::new();
     for (summary, figure) in results.points().iter().zip(figures) {
@@ -102,6 +96,7 @@ fn the_figures_in_the_document_on_recovery_are_those_that_the_experiment_draws()
         shown += 1;
         let svg = figure.to_svg().expect("it can be drawn");
         if svg != in_document {
+            fs::create_dir_all(&drawn).expect("the folder for temporary files can be written to");
             fs::write(drawn.join(&name), svg).expect("the folder for temporary files can be written to");
             outdated.push(name);
         }
@@ -229,8 +224,9 @@ fn the_scenario_in_the_document_is_at_most_40_lines_and_gives_its_figure_and_its
     assert!(plan.lines().count() <= 40, "{} lines", plan.lines().count());
     let plan = PlanFile::parse("lte.toml", plan).and_then(|file| file.plan(&Scenario, Scale::Full));
     let plan = plan.expect("the plan makes sense");
-    let store = scratch("documents-scenario");
-    let options = RunOptions { jobs: None, shard: Shard::WHOLE, store: store.clone(), code_version: "test".to_owned() };
+    let store = Scratch::new("documents-scenario");
+    let options =
+        RunOptions { jobs: None, shard: Shard::WHOLE, store: store.to_owned(), code_version: "test".to_owned() };
     let results = match runner::run(&Scenario, &plan, &options, &|_| {}).expect("the store can be used") {
         Outcome::Complete(results) => *results,
         Outcome::Partial { missing, .. } => panic!("{missing} runs are missing"),
@@ -249,8 +245,10 @@ fn the_scenario_in_the_document_is_at_most_40_lines_and_gives_its_figure_and_its
     let figures = Scenario.figures(&results);
     assert_eq!(figures.len(), 2, "one for each probe");
     let svg = figures[0].to_svg().expect("it can be drawn");
-    let new = store.join("scenario-lte.svg");
-    fs::write(&new, &svg).expect("the folder for temporary files can be written to");
     let in_document = fs::read_to_string(document("scenario-lte.svg")).expect("the figure is there");
-    assert!(svg == in_document, "look at the new one in {} and copy it", new.display());
+    if svg != in_document {
+        let new = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenario-lte.svg");
+        fs::write(&new, &svg).expect("the folder for temporary files can be written to");
+        panic!("look at the new one in {} and copy it", new.display());
+    }
 }

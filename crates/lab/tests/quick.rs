@@ -1,7 +1,6 @@
 //! Every experiment at quick scale: what our own requirements say holds, and what the papers say is as the list below has it.
 
-use std::fs;
-use std::path::PathBuf;
+mod scratch;
 
 use festina_lab::experiment::{Experiment, Verdict};
 use festina_lab::experiments;
@@ -10,6 +9,7 @@ use festina_lab::plan::{Plan, Scale};
 use festina_lab::report::Report;
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_lab::summary::Results;
+use scratch::Scratch;
 
 /// Requirements of Festina's own that it does not meet. The list gets longer only with a set-up that a paper states and that was not run before.
 const KNOWN_BROKEN: &[&str] = &[
@@ -50,12 +50,9 @@ const CONTRADICTED: &[&str] = &[
 ];
 
 fn results(experiment: &dyn Experiment) -> Results {
-    let store = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("quick-{}", experiment.name()));
-    // What an earlier test left may be of other code.
-    if store.exists() {
-        fs::remove_dir_all(&store).expect("the folder for temporary files can be emptied");
-    }
-    let options = RunOptions { jobs: None, shard: Shard::WHOLE, store, code_version: "test".to_owned() };
+    let store = Scratch::new(&format!("quick-{}", experiment.name()));
+    let options =
+        RunOptions { jobs: None, shard: Shard::WHOLE, store: store.to_owned(), code_version: "test".to_owned() };
     let plan = Plan::own(experiment, Scale::Quick);
     match runner::run(experiment, &plan, &options, &|_| {}).expect("the store can be used") {
         Outcome::Complete(results) => *results,

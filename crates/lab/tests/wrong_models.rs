@@ -1,15 +1,16 @@
 //! The checks of the papers' experiments notice a wrong model: with a doubled or too low RTO, without fast retransmission, with the senders
 //! mistaken for each other, or with one that repeats everything, a check that holds otherwise is broken or undecided.
 
+mod scratch;
+
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
 
 use festina_lab::experiment::{Check, Verdict};
 use festina_lab::experiments;
 use festina_lab::plan::{PlanFile, Scale};
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_lab::scenario::Fault;
+use scratch::Scratch;
 
 /// Experiments, and what makes their plans as small as still shows a fault.
 const EXPERIMENTS: [(&str, &str); 20] = [
@@ -68,11 +69,9 @@ fn checks(name: &str, settings: &str, fault: &str) -> Vec<Check> {
     let text = format!("experiment = \"{name}\"\n[quick]\nparameters.fault = \"{fault}\"\n{settings}\n");
     let plan = PlanFile::parse("wrong.toml", &text).and_then(|file| file.plan(experiment, Scale::Quick));
     let plan = plan.unwrap_or_else(|error| panic!("{error}"));
-    let store = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("wrong-{name}-{fault}"));
-    if store.exists() {
-        fs::remove_dir_all(&store).expect("the folder for temporary files can be emptied");
-    }
-    let options = RunOptions { jobs: None, shard: Shard::WHOLE, store, code_version: "test".to_owned() };
+    let store = Scratch::new(&format!("wrong-{name}-{fault}"));
+    let options =
+        RunOptions { jobs: None, shard: Shard::WHOLE, store: store.to_owned(), code_version: "test".to_owned() };
     match runner::run(experiment, &plan, &options, &|_| {}).expect("the store can be used") {
         Outcome::Complete(results) => experiment.checks(&results),
         Outcome::Partial { missing, .. } => panic!("{name}: {missing} runs are missing"),

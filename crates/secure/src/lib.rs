@@ -15,6 +15,7 @@
 //! | [`reassembly`] | puts handshake bytes in order, in bounded memory |
 //! | [`sessions`] | sessions for resumption, in bounded number |
 //! | [`pinned`] | peers known by the fingerprint of their key |
+//! | [`reading`] | opens the packets of captures with the secrets of a key log |
 //! | [`parameters`] | the blob that each side adds to its TLS handshake |
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ mod error;
 mod listener;
 pub mod parameters;
 pub mod pinned;
+pub mod reading;
 pub mod reassembly;
 pub mod record;
 pub mod sessions;

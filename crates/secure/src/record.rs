@@ -1,6 +1,6 @@
 //! Packet protection (RFC 9001 §5) with the keys that rustls derives, and key update (RFC 9001 §6).
 
-mod window;
+pub(crate) mod window;
 
 use rustls::crypto::CryptoProvider;
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, KeyChange, Keys, PacketKey, PacketKeySet, Secrets, Version};
@@ -79,11 +79,11 @@ impl OpenError {
 }
 
 /// The header of a packet after its protection was removed.
-struct Unmasked {
-    first: FirstByte,
-    number: u64,
+pub(crate) struct Unmasked {
+    pub(crate) first: FirstByte,
+    pub(crate) number: u64,
     /// Length of the header with its packet number.
-    header_bytes: usize,
+    pub(crate) header_bytes: usize,
 }
 
 /// Encrypts the payload of the packet at `start`, appends the tag and protects the header (RFC 9001 §5.3, §5.4). The packet number takes
@@ -112,7 +112,7 @@ fn protect(
 }
 
 /// Removes the header protection of a packet whose number stands at `number_at` (RFC 9001 §5.4.1).
-fn unmask(
+pub(crate) fn unmask(
     header_key: &dyn HeaderProtectionKey,
     window: &ReplayWindow,
     packet: &mut [u8],
@@ -130,7 +130,7 @@ fn unmask(
 }
 
 /// Decrypts a packet whose header is already unprotected. On success the payload starts behind the header.
-fn decrypt(key: &dyn PacketKey, unmasked: &Unmasked, packet: &mut [u8]) -> Result<usize, OpenError> {
+pub(crate) fn decrypt(key: &dyn PacketKey, unmasked: &Unmasked, packet: &mut [u8]) -> Result<usize, OpenError> {
     let (header, payload) = packet.split_at_mut_checked(unmasked.header_bytes).ok_or(OpenError::TooShort)?;
     if payload.len() < TAG_BYTES {
         return Err(OpenError::TooShort);

@@ -11,7 +11,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("festina-minbuf", &["festina-recovery", "festina-units"]),
     ("festina-sctp", &["festina-recovery", "festina-units"]),
     ("festina-secure", &["festina-sctp", "festina-units"]),
-    ("festina-trace", &["festina-sctp", "festina-units"]),
+    ("festina-trace", &["festina-sctp", "festina-secure", "festina-units"]),
     ("festina-emulate", &["festina-netsim", "festina-units"]),
     ("festina-models", &["festina-netsim", "festina-recovery", "festina-sctp", "festina-units"]),
     (

@@ -45,7 +45,7 @@ use packet::{Content, Parsed, parse};
 use stream::{Ack, Sent, Stream};
 use table::{Conversation, Heard, Slot, Table};
 
-use crate::dissect::{Dissected, Dissector};
+use crate::dissect::{Decryption, Dissected, Dissector};
 use crate::flow::Protocol;
 use crate::read::{CapturedPacket, PacketReader, ReadError};
 
@@ -89,6 +89,8 @@ pub struct Summary {
     pub packets_other: u64,
     /// Duplicate packets of TCP and SCTP: the same number in IPv4, the same transport header. They are ignored.
     pub packets_again: u64,
+    /// Packets of encrypted associations that could not be decrypted. They count as UDP.
+    pub packets_encrypted: u64,
     /// Conversations that began.
     pub conversations: u64,
     /// Conversations without a byte of data.
@@ -197,6 +199,13 @@ impl Analyser {
         self
     }
 
+    /// Decrypts associations. Their bytes count as on the link.
+    #[must_use]
+    pub fn with_decryption(mut self, decryption: Decryption) -> Self {
+        self.dissector = Dissector::with_decryption(Some(decryption));
+        self
+    }
+
     /// Analyses the next packet of the capture.
     ///
     /// # Errors
@@ -245,7 +254,8 @@ impl Analyser {
     /// Returns the counts of packets read so far.
     pub fn summary(&self) -> Summary {
         let packets_other = self.summary.packets_other + self.dissector.given_up();
-        Summary { conversations: self.table.begun(), packets_other, ..self.summary }
+        let packets_encrypted = self.dissector.closed();
+        Summary { conversations: self.table.begun(), packets_other, packets_encrypted, ..self.summary }
     }
 
     /// Ends conversations that were silent for too long, and makes room.

@@ -1,10 +1,15 @@
 //! From a captured packet to its transport: link, IP with its fragments, and tunnels of IP in IP, GRE, VXLAN, Geneve and GTP.
 
+mod decryption;
 mod fragments;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use decryption::{Decrypter, decrypted};
+pub(crate) use decryption::{Encryption, SCTP_OVER_UDP_PORT};
 use fragments::{Added, Fragment, Fragments, Key};
+
+pub use decryption::Decryption;
 
 use crate::bytes::{u16_at, u32_at};
 use crate::read::{CapturedPacket, ReadError};
@@ -20,6 +25,7 @@ pub(crate) struct Transport<'a> {
     pub(crate) bytes: &'a [u8],
     /// How long header and payload were on the link.
     pub(crate) len: usize,
+    pub(crate) encryption: Encryption,
     /// IPv4's identification; `None` if it is zero, as in packets with the flag DF, or in IPv6.
     pub(crate) identification: Option<u16>,
     /// The place of the data in its packet, if it is a fragment.
@@ -65,17 +71,28 @@ pub(crate) struct Dissector {
     fragments: Fragments,
     /// The packet that the latest fragment completed.
     whole: Vec<u8>,
+    decrypter: Option<Decrypter>,
 }
 
 impl Dissector {
+    /// Decrypts associations as well.
+    pub(crate) fn with_decryption(decryption: Option<Decryption>) -> Self {
+        Self { decrypter: decryption.map(Decrypter::new), ..Self::default() }
+    }
+
     /// Returns the payload of a packet.
     pub(crate) fn dissect<'a>(&'a mut self, packet: &CapturedPacket<'a>) -> Result<Dissected<'a>, ReadError> {
         let missing = usize::try_from(packet.original_bytes).unwrap_or(usize::MAX).saturating_sub(packet.data.len());
+        if let Some(decrypter) = &mut self.decrypter {
+            decrypter.add_keys(packet.secrets);
+        }
         let Some(found) = network(packet)?.and_then(|ip| ip_packet(ip, missing)).map(|ip| innermost(ip, missing))
         else {
             return Ok(Dissected::Other);
         };
-        let Some(fragment) = found.fragment else { return Ok(Dissected::Transport(found)) };
+        let Some(fragment) = found.fragment else {
+            return Ok(Dissected::Transport(decrypted(&mut self.decrypter, found)));
+        };
         let Transport { source, destination, protocol, .. } = found;
         let key = Key { source, destination, protocol, identification: fragment.identification };
         let len = match self.fragments.add(key, fragment, found.len, found.bytes, packet.at) {
@@ -89,8 +106,10 @@ impl Dissector {
         let whole = Transport { bytes: &self.whole, len, fragment: None, ..found };
         let whole = if source.is_ipv6() { behind_extensions(whole) } else { Some(whole) };
         // Fragments of fragments are ignored.
-        let whole = whole.map(|whole| innermost(whole, 0)).filter(|whole| whole.fragment.is_none());
-        Ok(whole.map_or(Dissected::Other, Dissected::Transport))
+        let Some(whole) = whole.map(|whole| innermost(whole, 0)).filter(|whole| whole.fragment.is_none()) else {
+            return Ok(Dissected::Other);
+        };
+        Ok(Dissected::Transport(decrypted(&mut self.decrypter, whole)))
     }
 
     /// The capture has ended: fragments whose packets are incomplete are given up.
@@ -101,6 +120,11 @@ impl Dissector {
     /// Fragments that were given up so far.
     pub(crate) fn given_up(&self) -> u64 {
         self.fragments.given_up()
+    }
+
+    /// Packets of encrypted associations that could not be decrypted so far.
+    pub(crate) fn closed(&self) -> u64 {
+        self.decrypter.as_ref().map_or(0, Decrypter::closed)
     }
 }
 
@@ -303,7 +327,16 @@ fn ipv4(ip: &[u8], missing: usize) -> Option<Transport<'_>> {
     let bytes = ip.get(header_len..)?;
     let bytes = bytes.get(..len).unwrap_or(bytes);
     let identification = Some(number).filter(|number| *number != 0);
-    Some(Transport { source, destination, protocol: header[9], bytes, len, identification, fragment })
+    Some(Transport {
+        source,
+        destination,
+        protocol: header[9],
+        bytes,
+        len,
+        encryption: Encryption::None,
+        identification,
+        fragment,
+    })
 }
 
 /// `missing` bytes were not captured.
@@ -318,8 +351,16 @@ fn ipv6(ip: &[u8], missing: usize) -> Option<Transport<'_>> {
         len => usize::from(len),
     };
     let bytes = rest.get(..len).unwrap_or(rest);
-    let found =
-        Transport { source, destination, protocol: header[6], bytes, len, identification: None, fragment: None };
+    let found = Transport {
+        source,
+        destination,
+        protocol: header[6],
+        bytes,
+        len,
+        encryption: Encryption::None,
+        identification: None,
+        fragment: None,
+    };
     behind_extensions(found)
 }
 
@@ -366,7 +407,7 @@ mod tests {
 
     fn packet(link_type: u16, data: &[u8]) -> CapturedPacket<'_> {
         let original_bytes = u32::try_from(data.len()).expect("short");
-        CapturedPacket { number: 1, offset: 24, at: Instant::ZERO, link_type, data, original_bytes }
+        CapturedPacket { number: 1, offset: 24, at: Instant::ZERO, link_type, data, original_bytes, secrets: &[] }
     }
 
     fn transport<'a>(packet: &CapturedPacket<'a>) -> Result<Option<Transport<'a>>, ReadError> {

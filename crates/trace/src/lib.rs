@@ -9,7 +9,7 @@
 //! Reading, from tcpdump, Wireshark and others:
 //!
 //! - [`read`]: the packets of a pcap or pcapng file
-//! - `dissect`: the data behind link and IP headers
+//! - `dissect`: the data behind link and IP headers, and the SCTP packets of encrypted associations
 //! - [`flow`]: times and sizes of each flow's writes, for a replay
 //! - [`analysis`]: the streams of a capture: thinness, losses, repair, delays
 //!
@@ -45,6 +45,7 @@ pub mod tcp;
 pub use analysis::{
     Analyser, AnalyserOptions, Cause, Confidence, Finding, LiveStream, ReceiverSide, StreamReport, analyse,
 };
+pub use dissect::Decryption;
 pub use flow::{Flow, FlowWrite, Protocol, read_flows};
 pub use histogram::Histogram;
 pub use ip::EncapsulationError;

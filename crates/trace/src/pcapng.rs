@@ -1,4 +1,4 @@
-//! Writing pcapng (draft-ietf-opsawg-pcapng): one section, any number of interfaces, then packets.
+//! Writing pcapng (draft-ietf-opsawg-pcapng): one section, any number of interfaces, then packets and secrets.
 //!
 //! Every interface carries bare IP packets (LINKTYPE_RAW) and counts time in nanoseconds since the
 //! Unix epoch.
@@ -88,6 +88,21 @@ impl<W: Write> PcapngWriter<W> {
         self.write_block(block_type::ENHANCED_PACKET)
     }
 
+    /// Adds secrets of TLS as lines of a key log in the format of NSS, with which readers decrypt the packets that follow (Decryption
+    /// Secrets Block, §4.7).
+    ///
+    /// # Errors
+    /// If the sink fails, or with [`ErrorKind::InvalidInput`] if the text does not fit into a block.
+    pub fn write_secrets(&mut self, key_log: &str) -> io::Result<()> {
+        let len = u32::try_from(key_log.len()).map_err(|_| invalid("the secrets are too long"))?;
+        self.begin();
+        self.block.extend(SECRETS_TLS_KEY_LOG.to_le_bytes());
+        self.block.extend(len.to_le_bytes());
+        self.block.extend(key_log.as_bytes());
+        self.pad();
+        self.write_block(block_type::DECRYPTION_SECRETS)
+    }
+
     /// Flushes the sink and returns it.
     ///
     /// # Errors
@@ -152,10 +167,14 @@ const BLOCK_HEADER_BYTES: usize = 8;
 /// The total length again.
 const BLOCK_TRAILER_BYTES: usize = 4;
 
+/// The kind of secrets of a Decryption Secrets Block that holds a key log: TLSK.
+pub(crate) const SECRETS_TLS_KEY_LOG: u32 = 0x544c_534b;
+
 mod block_type {
     pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
     pub(super) const INTERFACE_DESCRIPTION: u32 = 1;
     pub(super) const ENHANCED_PACKET: u32 = 6;
+    pub(super) const DECRYPTION_SECRETS: u32 = 10;
 }
 
 mod option {
@@ -254,6 +273,18 @@ mod tests {
             capture.write_packet(interface, Instant::ZERO, &[1, 2, 3, 4], None).expect("written");
         });
         assert_eq!(blocks[2].1.len(), 5 * 4 + 4);
+    }
+
+    #[test]
+    fn secrets_have_their_kind_and_their_length_without_padding() {
+        let blocks = capture(|capture| capture.write_secrets("A 01\n").expect("written"));
+        let (block_type, body) = &blocks[1];
+        assert_eq!(*block_type, 10);
+        #[rustfmt::skip]
+        assert_eq!(body[..], [
+            b'K', b'S', b'L', b'T', 5, 0, 0, 0,
+            b'A', b' ', b'0', b'1', b'\n', 0, 0, 0,
+        ]);
     }
 
     #[test]

@@ -11,11 +11,15 @@ use source::Source;
 
 use festina_units::Instant;
 
+use crate::pcapng::SECRETS_TLS_KEY_LOG;
+
 /// Maximum size of a packet and of a block.
 const PACKET_BYTES_MAX: u32 = 1 << 20;
 const BLOCK_BYTES_MAX: u32 = 1 << 22;
 /// Maximum number of interfaces of one section of a pcapng file.
 const INTERFACES_MAX: usize = 65_536;
+/// Maximum number of bytes of secrets between two packets.
+const SECRETS_BYTES_MAX: usize = 1 << 24;
 
 /// The reason why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +85,8 @@ pub struct CapturedPacket<'a> {
     pub data: &'a [u8],
     /// How many bytes it had on the link.
     pub original_bytes: u32,
+    /// Key logs of TLS in the format of NSS that the file holds between this packet and the one before (Decryption Secrets Blocks).
+    pub secrets: &'a [u8],
 }
 
 /// Reads the packets of a capture one by one, a quarter of a megabyte at a time.
@@ -89,6 +95,8 @@ pub struct PacketReader<R: Read> {
     source: Source<R>,
     format: Format,
     packets: u64,
+    /// Secrets since the last packet.
+    secrets: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -132,7 +140,7 @@ impl<R: Read> PacketReader<R> {
             [0x0a, 0x0d, 0x0d, 0x0a] => Format::Pcapng { order: section(&mut source)?, interfaces: Vec::new() },
             _ => return Err(ReadError::NotACapture),
         };
-        Ok(Self { source, format, packets: 0 })
+        Ok(Self { source, format, packets: 0, secrets: Vec::new() })
     }
 
     /// Returns the next packet, or `None` at the end.
@@ -140,10 +148,11 @@ impl<R: Read> PacketReader<R> {
     /// # Errors
     /// If the source fails, or the file is damaged or ends within a packet.
     pub fn next_packet(&mut self) -> Result<Option<CapturedPacket<'_>>, ReadError> {
-        let Self { source, format, packets } = self;
+        let Self { source, format, packets, secrets } = self;
+        secrets.clear();
         let is_there = match format {
             Format::Pcap { .. } => source.begin()?,
-            Format::Pcapng { order, interfaces } => find_packet(source, order, interfaces)?,
+            Format::Pcapng { order, interfaces } => find_packet(source, order, interfaces, secrets)?,
         };
         if !is_there {
             return Ok(None);
@@ -154,7 +163,7 @@ impl<R: Read> PacketReader<R> {
             Format::Pcap { order, units_per_s, link_type } => record(source, *order, *units_per_s, *link_type)?,
             Format::Pcapng { order, interfaces } => packet(source, *order, interfaces)?,
         };
-        Ok(Some(CapturedPacket { number, offset, at, link_type, data, original_bytes }))
+        Ok(Some(CapturedPacket { number, offset, at, link_type, data, original_bytes, secrets }))
     }
 }
 
@@ -192,6 +201,7 @@ mod block {
     pub(super) const OLD_PACKET: u32 = 2;
     pub(super) const SIMPLE_PACKET: u32 = 3;
     pub(super) const PACKET: u32 = 6;
+    pub(super) const SECRETS: u32 = 10;
     /// Type, length, and length again.
     pub(super) const FRAME_BYTES: u32 = 12;
 }
@@ -215,6 +225,7 @@ fn find_packet<R: Read>(
     source: &mut Source<R>,
     order: &mut Order,
     interfaces: &mut Vec<Interface>,
+    secrets: &mut Vec<u8>,
 ) -> Result<bool, ReadError> {
     while source.begin()? {
         let block_type = source.take(4)?.first_chunk::<4>().copied().unwrap_or_default();
@@ -234,6 +245,7 @@ fn find_packet<R: Read>(
                 return Err(ReadError::TooMuch { what: "interfaces", max: INTERFACES_MAX });
             }
             block::INTERFACE => interfaces.push(interface(source, *order, usize::try_from(len).unwrap_or(0))?),
+            block::SECRETS => take_secrets(source, *order, usize::try_from(len).unwrap_or(0), secrets)?,
             block::SIMPLE_PACKET => return Err(source.damaged("packets without times, which cannot be replayed")),
             _ => {}
         }
@@ -241,15 +253,38 @@ fn find_packet<R: Read>(
     Ok(false)
 }
 
+/// Takes a key log out of a block of `len` bytes with secrets (§4.7). Secrets of other protocols are passed over.
+fn take_secrets<R: Read>(source: &Source<R>, order: Order, len: usize, secrets: &mut Vec<u8>) -> Result<(), ReadError> {
+    const DATA_START: usize = 8;
+    let body = block_body(source, len);
+    if order.u32_at(body, 0) != SECRETS_TLS_KEY_LOG {
+        return Ok(());
+    }
+    let end = usize::try_from(order.u32_at(body, 4)).ok().and_then(|len| DATA_START.checked_add(len));
+    let key_log = end.and_then(|end| body.get(DATA_START..end));
+    let key_log = key_log.ok_or_else(|| source.damaged("secrets that are longer than their block"))?;
+    if secrets.len() + key_log.len() > SECRETS_BYTES_MAX {
+        return Err(ReadError::TooMuch { what: "bytes of secrets before a packet", max: SECRETS_BYTES_MAX });
+    }
+    secrets.extend_from_slice(key_log);
+    secrets.push(b'\n');
+    Ok(())
+}
+
+/// Returns the body of a block of `len` bytes that was just read.
+fn block_body<R: Read>(source: &Source<R>, len: usize) -> &[u8] {
+    const LENGTH_BYTES: usize = 4;
+    let body = source.taken(len.saturating_sub(2 * LENGTH_BYTES));
+    body.get(..body.len().saturating_sub(LENGTH_BYTES)).unwrap_or_default()
+}
+
 /// Parses an interface description of `len` bytes.
 fn interface<R: Read>(source: &Source<R>, order: Order, len: usize) -> Result<Interface, ReadError> {
     const OPTIONS_START: usize = 8;
-    const LENGTH_BYTES: usize = 4;
     const TSRESOL: u16 = 9;
     const TSOFFSET: u16 = 14;
 
-    let body = source.taken(len.saturating_sub(2 * LENGTH_BYTES));
-    let body = body.get(..body.len().saturating_sub(LENGTH_BYTES)).unwrap_or_default();
+    let body = block_body(source, len);
     let mut interface = Interface { link_type: order.u16_at(body, 0), units_per_s: MICROSECONDS, offset_s: 0 };
     let mut options = body.get(OPTIONS_START..).unwrap_or_default();
     while let Some((head, rest)) = options.split_at_checked(4) {

@@ -391,6 +391,7 @@ fn a_scan_leaves_no_more_conversations_alive_than_have_room() {
             link_type: 101,
             data: &packet,
             original_bytes: 40,
+            secrets: &[],
         };
         analyser.handle_packet(&captured).expect("a known link");
     }

@@ -23,9 +23,9 @@ use festina_units::ByteCount;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args;
-#[cfg(target_os = "linux")]
-use crate::kernel_tcp;
 use crate::output;
+#[cfg(target_os = "linux")]
+use crate::real;
 use crate::usage::UsageError;
 
 const RUN_EXAMPLES: &str = "\
@@ -36,7 +36,7 @@ Examples:
   festina lab run md1 --json | jq .checks  the summary for programs
   festina lab run md1 --shard 1/4          the first of four parts, for example on one of four machines
   festina lab run replay --quick --capture packets      and packets/replay-quick-*.pcapng for Wireshark
-  festina lab run g02-table1 --real        with the kernel's TCP, through an emulated network
+  festina lab run thin-latency --real      with sockets and the kernel's TCP, through an emulated network
 
 An interrupted run continues where it stopped. To merge parts, copy the files of their `runs` folders into one and run the \
 same command again without --shard.";
@@ -136,7 +136,8 @@ pub(crate) struct PlanArgs {
     /// Number of threads; one per processor if left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Measure the kernel's own TCP through an emulated network instead of simulating; the tables of G02 can. Needs root
+    /// Measure with real sockets through an emulated network instead of simulating: thin-latency, the experiments on log lines, the tables of G02.
+    /// Needs root
     #[cfg(target_os = "linux")]
     #[arg(long)]
     real: bool,
@@ -168,7 +169,7 @@ impl Ground {
         match self {
             Self::Simulator => experiments::ALL,
             #[cfg(target_os = "linux")]
-            Self::Kernel => kernel_tcp::ALL,
+            Self::Kernel => real::ALL,
         }
     }
 
@@ -177,8 +178,8 @@ impl Ground {
         match self {
             Self::Simulator => named(name),
             #[cfg(target_os = "linux")]
-            Self::Kernel => kernel_tcp::find(name).ok_or_else(|| {
-                let known = kernel_tcp::NAMES.join(", ");
+            Self::Kernel => real::find(name).ok_or_else(|| {
+                let known = real::names().join(", ");
                 UsageError::new(format!(
                     "\"{name}\" cannot be run with --real; there are {known}, or a plan in a file FILE.toml"
                 ))
@@ -395,7 +396,7 @@ impl Job {
             Ground::Simulator => runner::run(self.experiment, &self.plan, &self.options, &told),
             #[cfg(target_os = "linux")]
             Ground::Kernel => {
-                let measure = |point: &Point, seed| kernel_tcp::measure(point, seed).map_err(Into::into);
+                let measure = |point: &Point, seed| real::measure(self.experiment, point, seed).map_err(Into::into);
                 runner::run_with(self.experiment, &self.plan, &self.options, &measure, &told)
             }
         };

@@ -111,7 +111,7 @@ enum Action {
 pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
     let recording = arguments.pcap.begin()?;
     let (config, fingerprint) = arguments.identity.of_server(arguments.recovery.config())?;
-    let endpoint = address::bind_to_listen(&arguments.address, config).await?;
+    let endpoint = address::bind_to_listen(&arguments.address, recording.with_secrets(config)).await?;
     recording.watch(&endpoint);
     let typed = arguments.typed()?;
     let listener = endpoint.listen(arguments.port)?;

@@ -73,9 +73,10 @@ pub(crate) async fn run(arguments: PingArgs) -> Result<()> {
         () = signal::interrupted() => Ok(false),
     };
     let stats = association.stats();
-    output::print(&if ping.arguments.json { ping.json(&stats)? } else { ping.summary(&stats) })?;
+    let printed = output::print(&if ping.arguments.json { ping.json(&stats)? } else { ping.summary(&stats) });
     say_goodbye(&endpoint).await;
     recording.finish()?;
+    printed?;
     let given_up = ended?;
     let answer = if ping.arguments.ack { "acknowledgement" } else { "echo" };
     if ping.times.count() == 0 {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 use clap::Args;
-use festina::{Direction, Endpoint, SeenPacket};
+use festina::{Config, Direction, Endpoint, SeenPacket};
 use festina_trace::ip;
 
 use crate::address;
@@ -23,7 +23,8 @@ const PEERS_MAX: usize = 1_024;
 /// Whether packets are recorded.
 #[derive(Debug, Args)]
 pub(crate) struct PcapArgs {
-    /// Record every packet of this endpoint in this file, as pcapng
+    /// Record every packet of this endpoint in this file, as pcapng. The file also holds the secrets of its associations, so that Wireshark and festina trace
+    /// can decrypt it: only its owner can read it, and everyone to whom it is given can read all messages
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 }
@@ -34,7 +35,7 @@ impl PcapArgs {
     /// # Errors
     /// If it cannot be written.
     pub(crate) fn begin(&self) -> Result<Recording> {
-        let file = CaptureFile::create(self.pcap.as_deref(), &[INTERFACE])?;
+        let file = CaptureFile::create_private(self.pcap.as_deref(), &[INTERFACE])?;
         Ok(Recording { file, path: self.pcap.clone() })
     }
 }
@@ -46,6 +47,18 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
+    /// Returns the settings of an endpoint whose secrets are recorded as well.
+    pub(crate) fn with_secrets(&self, config: Config) -> Config {
+        let (Some(file), Some(security)) = (self.file.clone(), config.security().cloned()) else { return config };
+        file.expect_secrets();
+        config.with_security(security.with_key_log(move |line| {
+            // It derives keys for other purposes (RFC 8446 §7.5).
+            if !line.starts_with("EXPORTER_SECRET ") {
+                file.write_secrets(line);
+            }
+        }))
+    }
+
     /// Records the endpoint's packets from now on.
     pub(crate) fn watch(&self, endpoint: &Endpoint) {
         let Some(file) = self.file.clone() else { return };

@@ -1,6 +1,7 @@
 //! `festina trace`: analyses the streams of packet captures.
 
 mod classify;
+mod keys;
 mod live;
 mod parquet;
 mod slow_start;
@@ -45,7 +46,7 @@ pub(crate) async fn run(command: TraceCommand) -> Result<()> {
 
 /// Reports on standard error packets that were not read, for output that holds no such line.
 fn warn_unread(name: &Path, summary: &Summary) {
-    if let Some(unread) = table::unread(summary) {
+    for unread in table::unread(summary) {
         output::notice(&format!("{}: {unread}", name.display()));
     }
 }

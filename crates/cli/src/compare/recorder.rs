@@ -9,15 +9,15 @@ use festina_lab::statistics::DelayStatistics;
 use tokio::time::Instant;
 
 /// A message begins with its association's number, its sequence number and the time it was sent.
-pub(super) const HEADER_BYTES: usize = 16;
+pub(crate) const HEADER_BYTES: usize = 16;
 
 /// The sequence number of the message that warms an association up. It is not recorded.
-pub(super) const WARM_UP: u32 = u32::MAX;
+pub(crate) const WARM_UP: u32 = u32::MAX;
 
-/// Records the messages that arrive for one profile. Sender and receiver are in one process and read one clock, so that
+/// Records the messages that arrive over associations or connections of one kind. Sender and receiver are in one process and read one clock, so that
 /// the one-way delay is exact.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     /// What the times in messages count from.
     epoch: Instant,
     messages_per_association: u64,
@@ -26,17 +26,17 @@ pub(super) struct Recorder {
 
 /// The messages that have arrived.
 #[derive(Clone, Debug)]
-pub(super) struct Arrivals {
+pub(crate) struct Arrivals {
     /// The delays of all messages that have arrived.
-    pub(super) delays: DelayStatistics,
+    pub(crate) delays: DelayStatistics,
     /// Messages that arrived twice or were never sent; there must be none.
-    pub(super) unexpected: u64,
+    pub(crate) unexpected: u64,
     /// Whether each message has arrived, association by association.
     arrived: Vec<bool>,
 }
 
 impl Recorder {
-    pub(super) fn new(epoch: Instant, associations: u32, messages_per_association: u64) -> Self {
+    pub(crate) fn new(epoch: Instant, associations: u32, messages_per_association: u64) -> Self {
         let messages = u64::from(associations).saturating_mul(messages_per_association);
         let arrived = vec![false; usize::try_from(messages).unwrap_or(usize::MAX)];
         let arrivals = Arrivals { delays: DelayStatistics::new(), unexpected: 0, arrived };
@@ -44,7 +44,7 @@ impl Recorder {
     }
 
     /// A message of `size` bytes that says that it is sent now.
-    pub(super) fn message(&self, association: u32, sequence: u32, size: usize) -> Message {
+    pub(crate) fn message(&self, association: u32, sequence: u32, size: usize) -> Message {
         let mut message = BytesMut::with_capacity(size);
         message.put_u32(association);
         message.put_u32(sequence);
@@ -54,7 +54,7 @@ impl Recorder {
     }
 
     /// Records that a message has arrived now.
-    pub(super) fn record(&self, mut message: Bytes) {
+    pub(crate) fn record(&self, mut message: Bytes) {
         let now_ns = self.now_ns();
         let header = (message.try_get_u32(), message.try_get_u32(), message.try_get_u64());
         let (Ok(association), Ok(sequence), Ok(sent_at_ns)) = header else {
@@ -79,12 +79,12 @@ impl Recorder {
     }
 
     /// How many messages have arrived.
-    pub(super) fn delivered(&self) -> u64 {
+    pub(crate) fn delivered(&self) -> u64 {
         self.lock().delays.count()
     }
 
     /// A copy of all that has been recorded.
-    pub(super) fn arrivals(&self) -> Arrivals {
+    pub(crate) fn arrivals(&self) -> Arrivals {
         self.lock().clone()
     }
 

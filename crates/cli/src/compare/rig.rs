@@ -18,10 +18,10 @@ use super::scenario::Scenario;
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Handshakes start so far apart, so that they do not meet in one burst.
-pub(super) const HANDSHAKE_SPACING: Duration = Duration::from_micros(500);
+pub(crate) const HANDSHAKE_SPACING: Duration = Duration::from_micros(500);
 
 /// An attempt that has taken this many RTO.Initial is given up for a new one, whose timer has not backed off, ...
-const ATTEMPT_RTO_INITIALS: u32 = 8;
+pub(crate) const ATTEMPT_RTO_INITIALS: u32 = 8;
 /// ... as long as no more time has passed than this.
 pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(60);
 
@@ -165,13 +165,8 @@ pub(super) fn server_config(scenario: &Scenario) -> Config {
 }
 
 /// The settings with which a profile was published.
-fn published(profile: Profile) -> Config {
-    let festina_sctp::Config { mechanisms, congestion, peer_timeout, .. } = festina_sctp::Config::published(profile);
-    Config::plain()
-        .with_mechanisms(mechanisms)
-        .with_congestion(congestion)
-        .with_peer_timeout(peer_timeout)
-        .with_ecn(false)
+pub(crate) fn published(profile: Profile) -> Config {
+    Config::from_core(festina_sctp::Config::published(profile))
 }
 
 /// How a client of the profile behaves.
@@ -182,7 +177,7 @@ pub(super) fn client_config(scenario: &Scenario, profile: Profile) -> Config {
 }
 
 /// Makes an association that has delivered the message, in as many attempts as the lossy network takes.
-async fn connect_and_warm_up(
+pub(crate) async fn connect_and_warm_up(
     client: &Endpoint,
     remote: SocketAddr,
     attempt_max: Duration,

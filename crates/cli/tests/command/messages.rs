@@ -359,10 +359,18 @@ fn a_ping_that_nobody_answers_says_so_and_ends() {
 
 #[test]
 fn both_ends_record_their_packets_and_say_who_comes_and_goes() {
+    for plain in [&["--plain"][..], &[]] {
+        record_both_ends(plain);
+    }
+}
+
+fn record_both_ends(plain: &[&str]) {
     let folder = folder("pcap");
     let files = ["near.pcapng", "far.pcapng"].map(|name| folder.join(name).to_str().expect("a path").to_owned());
-    let (listener, address) = listen(&["--once", "--plain", "-v", "--pcap", &files[1]]);
-    let sent = run_with_input(&["send", &address, "--plain", "--verbose", "--pcap", &files[0]], "one\n");
+    // One of the files is there before, open to all.
+    std::fs::write(&files[0], "old").expect("it can be written");
+    let (listener, address) = listen(&[&["--once", "-v", "--pcap", &files[1]], plain].concat());
+    let sent = run_with_input(&[&["send", &address, "--verbose", "--pcap", &files[0]], plain].concat(), "one\n");
     assert_eq!(sent.code, Some(0), "{}", sent.stderr);
     assert!(sent.stderr.contains("info: association up association=0 remote=127.0.0.1:"), "{}", sent.stderr);
     assert!(sent.stderr.contains("info: association down association=0"), "{}", sent.stderr);
@@ -375,7 +383,30 @@ fn both_ends_record_their_packets_and_say_who_comes_and_goes() {
         assert_eq!(told.code, Some(0), "{}", told.stderr);
         assert!(told.stdout.contains(" 1 streams with data"), "{}", told.stdout);
         assert!(told.stdout.contains(" > 127.0.0.1:5000"), "{}", told.stdout);
+        assert!(!told.stdout.contains("decrypted"), "{}", told.stdout);
+        let holds_secrets = bytes.windows(24).any(|part| part == b"CLIENT_TRAFFIC_SECRET_0 ");
+        assert_eq!(holds_secrets, plain.is_empty(), "{file}");
+        assert!(!bytes.windows(9).any(|part| part == b"EXPORTER_"), "{file}");
+        #[cfg(unix)]
+        assert_eq!(
+            std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&file).expect("it is there")) & 0o777,
+            0o600
+        );
     }
+}
+
+#[test]
+fn a_closed_output_does_not_shorten_the_capture() {
+    let (_listener, address) = listen(&["--echo"]);
+    let file = folder("closed-output").join("ping.pcapng");
+    let mut ping = festina(&["ping", &address, "-c", "100", "-i", "20ms", "--pcap", file.to_str().expect("a path")]);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    ping.stdout(writer);
+    let ended = Running::start(ping).ended();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let told = run(&["trace", "thin", file.to_str().expect("a path")]);
+    assert!(told.stdout.contains(" 2 streams with data"), "{}{}", told.stdout, told.stderr);
 }
 
 #[test]

@@ -12,11 +12,11 @@ use rustls::server::{
     NoClientAuth, NoServerSessionStorage, ResolvesServerCert, StoresServerSessions, WebPkiClientVerifier,
 };
 use rustls::version::TLS13;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, KeyLog, KeyLogFile, RootCertStore, ServerConfig};
 
 use super::credentials::{NO_CREDENTIALS, ShownTo};
 use super::platform::{self, PlatformRoots};
-use super::{Decision, Identity, SecurityError, Sessions, Trust, TrustKind, provider};
+use super::{Decision, Hex, Identity, SecurityError, Sessions, Trust, TrustKind, provider};
 
 /// Sessions that a server remembers for resumption.
 const SESSIONS_MAX: usize = 4_096;
@@ -37,8 +37,39 @@ pub struct Security {
     early_messages: bool,
     plain_clients: bool,
     sessions: Option<Sessions>,
-    key_log: bool,
+    key_log: Option<KeyLogging>,
     custom: Option<TlsSettings>,
+}
+
+/// Where secrets are logged.
+#[derive(Clone)]
+enum KeyLogging {
+    Env,
+    Lines(Arc<dyn KeyLog>),
+}
+
+impl KeyLogging {
+    fn open(&self) -> Arc<dyn KeyLog> {
+        match self {
+            Self::Env => Arc::new(KeyLogFile::new()),
+            Self::Lines(lines) => Arc::clone(lines),
+        }
+    }
+}
+
+/// Writes secrets as lines.
+struct Lines<F>(F);
+
+impl<F: Fn(&str) + Send + Sync> KeyLog for Lines<F> {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        (self.0)(&format!("{label} {} {}\n", Hex(client_random), Hex(secret)));
+    }
+}
+
+impl<F> fmt::Debug for Lines<F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Lines")
+    }
 }
 
 /// Settings in the form that rustls takes.
@@ -114,7 +145,15 @@ impl Security {
     /// Appends the secrets of all associations to the file that the environment variable `SSLKEYLOGFILE` names. Everyone who can read the file
     /// can decrypt recorded associations. Without this call the variable has no effect.
     pub fn with_key_log_from_env(mut self) -> Self {
-        self.key_log = true;
+        self.key_log = Some(KeyLogging::Env);
+        self
+    }
+
+    /// Calls `log` with each secret of all associations, as a line of a key log in the format of NSS that ends with a line feed, before the keys
+    /// are used. Everyone who has the lines can decrypt recorded associations. The function runs in the middle of a handshake and should be quick.
+    /// Of this and [`with_key_log_from_env`](Self::with_key_log_from_env) the last call counts.
+    pub fn with_key_log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.key_log = Some(KeyLogging::Lines(Arc::new(Lines(log))));
         self
     }
 
@@ -175,8 +214,8 @@ impl Security {
             .with_client_cert_resolver(identity);
         config.alpn_protocols.clone_from(&self.alpn);
         config.enable_early_data = true;
-        if self.key_log {
-            config.key_log = Arc::new(rustls::KeyLogFile::new());
+        if let Some(key_log) = &self.key_log {
+            config.key_log = key_log.open();
         }
         Ok(config)
     }
@@ -227,8 +266,8 @@ impl Security {
             // The only value besides 0 that QUIC's rules allow (RFC 9001 §4.6.1).
             config.max_early_data_size = u32::MAX;
         }
-        if self.key_log {
-            config.key_log = Arc::new(rustls::KeyLogFile::new());
+        if let Some(key_log) = &self.key_log {
+            config.key_log = key_log.open();
         }
         Ok(config)
     }

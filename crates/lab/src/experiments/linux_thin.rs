@@ -279,7 +279,7 @@ fn compared(results: &Results, summary: &PointSummary, run: &Run) -> Vec<Compari
     };
     for than_ms in LATER_THAN_MS {
         let Some(share) = RECORDED.share_later(run, than_ms).filter(|&share| share >= SHARE_MIN) else { continue };
-        let measured = delays.map(|delays| share_later(delays, than_ms) * 100.0);
+        let measured = delays.map(|delays| delays.share_later(Duration::from_millis(than_ms)) * 100.0);
         add(format!("later than {than_ms} ms"), "%", share * 100.0, measured);
     }
     add("mean".to_owned(), "ms", run.mean_ms, delays.and_then(|delays| Some(delays.mean()?.as_secs_f64() * 1e3)));
@@ -333,14 +333,6 @@ fn per_thousand(summary: &PointSummary, name: &str) -> Option<f64> {
     Some(sum(name)? * 1e3 / sum(DATA_SEGMENTS)?)
 }
 
-/// The share of delays longer than `than_ms`.
-fn share_later(delays: &DelayStatistics, than_ms: u64) -> f64 {
-    let than = Duration::from_millis(than_ms);
-    let shares = delays.shares_later();
-    let below = shares.partition_point(|share| share.delay <= than);
-    below.checked_sub(1).and_then(|index| shares.get(index)).map_or(1.0, |share| share.share)
-}
-
 fn share_check<'a>(
     results: &Results,
     statement: String,
@@ -354,7 +346,7 @@ fn share_check<'a>(
         let (Some(run), Some(series)) = (recorded_run(summary), summary.series().get(DELIVERY)) else { continue };
         let shares = later_than_ms.iter().filter_map(|&than_ms| Some((than_ms, RECORDED.share_later(run, than_ms)?)));
         for (than_ms, recorded) in shares.filter(|&(_, share)| share >= SHARE_MIN) {
-            let deviation = share_later(series.all(), than_ms) / recorded - 1.0;
+            let deviation = series.all().share_later(Duration::from_millis(than_ms)) / recorded - 1.0;
             // Three standard deviations of the number of losses that caused these late messages, in the simulation and in the recording.
             let chance = |messages: u64| MESSAGES_PER_LOSS / (recorded * as_f64(messages));
             let allowed = tolerance + 3.0 * (chance(series.all().count()) + chance(run.messages)).sqrt();

@@ -2,6 +2,7 @@
 
 mod checks;
 mod figures;
+pub mod real;
 
 use festina_models::sctp_host::{Delivery, Important};
 use festina_models::tcp::{Nagle, Switches, TcpConfig};
@@ -280,15 +281,23 @@ pub(super) fn run(point: &Point, seed: u64) -> Samples {
     let lines =
         LogLines { carrier: carrier(point), model: model(point), duration: point.duration("duration"), network };
     let run = lines.run(seed);
+    let mut samples = samples(&run.observed);
+    samples.set(DROPPED, run.dropped * 100.0);
+    samples.set(TCP_RATE, run.tcp_bps / 1e6);
+    samples
+}
+
+/// The delays and losses of lines.
+fn samples(observed: &[LineFate]) -> Samples {
     let mut samples = Samples::new();
-    for fate in &run.observed {
+    for fate in observed {
         if let Some(delay) = fate.delay {
             samples.tally(if fate.is_important { IMPORTANT } else { NORMAL }, delay);
             samples.tally(ALL, delay);
         }
     }
     let mut classes = [(IMPORTANT_LOST, IMPORTANT_LOST_COUNT), (NORMAL_LOST, NORMAL_LOST_COUNT)].map(ClassCount::new);
-    for fate in &run.observed {
+    for fate in observed {
         classes[usize::from(!fate.is_important)].add(fate);
     }
     for ClassCount { lost_share, lost_count, lines, lost } in classes {
@@ -296,10 +305,8 @@ pub(super) fn run(point: &Point, seed: u64) -> Samples {
         samples.set(lost_count, as_f64(lost));
     }
     let lost: u64 = classes.iter().map(|class| class.lost).sum();
-    samples.set(ALL_LOST, as_f64(lost) / as_f64(run.observed.len().max(1)) * 100.0);
-    samples.set(LINES, as_f64(run.observed.len()));
-    samples.set(DROPPED, run.dropped * 100.0);
-    samples.set(TCP_RATE, run.tcp_bps / 1e6);
+    samples.set(ALL_LOST, as_f64(lost) / as_f64(observed.len().max(1)) * 100.0);
+    samples.set(LINES, as_f64(observed.len()));
     samples
 }
 

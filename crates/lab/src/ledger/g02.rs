@@ -36,11 +36,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "The mean latency of MIN_BUF streams varies much less from run to run.",
         Checks("g02-table2", &["steadier"]),
     ),
-    says("Table 3", "Normalized throughput.", Numbers("g02-table3", "normalized throughput")).because(
-        "Standard TCP's 64 KB and wake-ups after 1 ms: with `send_buffer = \"521280B\"` and `wake_up = \"10ms\"`, Linux 2.4's tick (8 runs), (1,0), (1,3) and \
-         (2,0) have 0.73, 0.91 and 1.15 at 30 Mbit/s and 100 ms, and 0.67, 0.90 and 1.02 at 12 Mbit/s and 100 ms. At 25 ms (1,0) and (1,3) have 0.30 to \
-         0.70 then, so that no one value gives all of the table.",
-    ),
+    says("Table 3", "Normalized throughput.", Numbers("g02-table3", "normalized throughput")),
     says(
         "§4.2, Table 3",
         "(1,3) has nine tenths of TCP's throughput or more, (2,0) about all of it.",

@@ -57,7 +57,9 @@ impl Kept {
 
 impl Row {
     fn parse(paper: Paper, line: &str) -> Option<Self> {
-        let cells = cells(line)?;
+        let mut cells = cells(line)?;
+        // What real sockets say is recorded elsewhere; earlier pages did not show it.
+        cells.truncate(6);
         let [section, says, by, verdict, seen, cause] = <[String; 6]>::try_from(cells).ok()?;
         let verdict = VERDICTS.into_iter().find(|known| verdict == format!("**{known}**"))?;
         Some(Self { paper, section, says, by, finding: Finding { verdict, seen, cause } })

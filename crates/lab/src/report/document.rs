@@ -112,6 +112,9 @@ pub(super) struct Compared {
 /// A check and its verdict: `holds`, `broken`, `undecided` or `not tested`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Checked {
+    /// The name by which the ledger finds it; empty if no paper says it.
+    #[serde(default)]
+    pub(super) id: String,
     pub(super) statement: String,
     pub(super) verdict: String,
     pub(super) seen: String,
@@ -220,8 +223,9 @@ impl Compared {
 
 impl Checked {
     pub(super) fn of(check: &Check) -> Self {
-        let Check { statement, verdict, .. } = check;
-        Self { statement: statement.clone(), verdict: verdict.word().to_owned(), seen: verdict.seen().to_owned() }
+        let Check { id, statement, verdict, .. } = check;
+        let (id, statement) = (id.clone(), statement.clone());
+        Self { id, statement, verdict: verdict.word().to_owned(), seen: verdict.seen().to_owned() }
     }
 }
 

@@ -81,7 +81,7 @@ pub(super) fn checks_table(checks: &[Checked]) -> String {
     }
     let rows: Vec<Vec<String>> = checks
         .iter()
-        .map(|Checked { statement, verdict, seen }| vec![word(verdict), escape(statement), escape(seen)])
+        .map(|Checked { statement, verdict, seen, .. }| vec![word(verdict), escape(statement), escape(seen)])
         .collect();
     table(&["", "expected", "observed"].map(str::to_owned), &rows, 3)
 }

@@ -113,12 +113,17 @@ impl Contended {
         }
     }
 
+    /// The link of a bottleneck, without delay.
+    pub(crate) fn bottleneck(&self) -> LinkConfig {
+        let loss = if self.loss == Probability::ZERO { LossModel::None } else { LossModel::Independent(self.loss) };
+        LinkConfig { rate: Some(self.rate), queue: self.queue, loss, ..LinkConfig::default() }
+    }
+
     fn layout(&self) -> Layout {
         let mut topology = Topology::new();
         let names: Vec<String> = (0..=self.hops).map(|number| format!("router{number}")).collect();
         let routers: Vec<NodeId> = names.iter().map(|name| topology.router(name)).collect();
-        let loss = if self.loss == Probability::ZERO { LossModel::None } else { LossModel::Independent(self.loss) };
-        let narrow = LinkConfig { rate: Some(self.rate), queue: self.queue, loss, ..LinkConfig::default() };
+        let narrow = self.bottleneck();
         let mut bottlenecks = Vec::new();
         let mut tcp = Vec::new();
         let source = |topology: &mut Topology, name: &str, router| {

@@ -42,11 +42,13 @@ pub(crate) struct LineBursts {
 
 /// A line that is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
+pub struct Line {
     /// When the application has it, counted from the first possible time.
-    pub(crate) at: Duration,
-    pub(crate) size: ByteCount,
-    pub(crate) is_important: bool,
+    pub at: Duration,
+    /// Its length.
+    pub size: ByteCount,
+    /// Its class.
+    pub is_important: bool,
 }
 
 /// A time of calm or a burst.
@@ -133,10 +135,11 @@ pub(crate) struct LogLines {
 
 /// How a line fared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LineFate {
-    pub(crate) is_important: bool,
+pub struct LineFate {
+    /// Its class.
+    pub is_important: bool,
     /// From when the application had it to its delivery; `None` if it was never delivered.
-    pub(crate) delay: Option<Duration>,
+    pub delay: Option<Duration>,
 }
 
 impl LogLines {

@@ -7,6 +7,7 @@ mod handshake;
 mod hostile;
 mod identity;
 mod moving;
+mod reading;
 mod sessions;
 mod walk;
 mod world;

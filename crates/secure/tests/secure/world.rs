@@ -59,21 +59,24 @@ pub(crate) fn tls() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
 
 /// The same with signatures of constant length, so that runs differ in no packet's size.
 pub(crate) fn tls_of_constant_length() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
-    let (client, server) = tls_settings_with(certificate_with(NAME, &rcgen::PKCS_ED25519));
+    let (client, server) = tls_settings_with(&provider(), certificate_with(NAME, &rcgen::PKCS_ED25519));
     (Arc::new(client), Arc::new(server))
 }
 
 pub(crate) fn tls_settings() -> (ClientConfig, ServerConfig) {
-    tls_settings_with(certificate(NAME))
+    tls_settings_with(&provider(), certificate(NAME))
 }
 
-fn tls_settings_with((certificate, key): Certificate) -> (ClientConfig, ServerConfig) {
+pub(crate) fn tls_settings_with(
+    provider: &Arc<CryptoProvider>,
+    (certificate, key): Certificate,
+) -> (ClientConfig, ServerConfig) {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).unwrap();
     let versions = &[&rustls::version::TLS13];
-    let client = ClientConfig::builder_with_provider(provider()).with_protocol_versions(versions).unwrap();
+    let client = ClientConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions).unwrap();
     let mut client = client.with_root_certificates(roots).with_no_client_auth();
-    let server = ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions).unwrap();
+    let server = ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions).unwrap();
     let mut server = server.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
     client.alpn_protocols = vec![b"festina-test".to_vec()];
     server.alpn_protocols = vec![b"festina-test".to_vec()];

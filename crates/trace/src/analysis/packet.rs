@@ -7,11 +7,9 @@ use festina_sctp::wire::Packet;
 
 use super::headers::{Sctp, Tcp};
 use crate::bytes::u16_at;
-use crate::dissect::Transport;
+use crate::dissect::{Encryption, SCTP_OVER_UDP_PORT, Transport};
 use crate::flow::Protocol;
 
-/// At this UDP port SCTP is assumed without further proof (RFC 6951 §6).
-const SCTP_OVER_UDP_PORT: u16 = 9899;
 const UDP_HEADER_BYTES: usize = 8;
 
 /// One end of a conversation.
@@ -101,7 +99,7 @@ pub(super) fn parse<'s>(transport: &Transport<'s>, scratch: &'s mut Sctp) -> Opt
             scratch.read(transport.bytes, transport.len);
             (Protocol::Sctp, outer, (0, 0), Content::Sctp(scratch))
         }
-        UDP if is_sctp(outer, inner) => {
+        UDP if holds_sctp(transport.encryption, outer, inner) => {
             scratch.read(inner, transport.len.saturating_sub(UDP_HEADER_BYTES));
             (Protocol::Sctp, ports(inner)?, outer, Content::Sctp(scratch))
         }
@@ -111,6 +109,7 @@ pub(super) fn parse<'s>(transport: &Transport<'s>, scratch: &'s mut Sctp) -> Opt
         }
         _ => return None,
     };
+    let hidden_bytes = if let Encryption::Removed { bytes } = transport.encryption { bytes } else { 0 };
     let source = End { address: transport.source, port: ports.0, udp_port: udp_ports.0 };
     let destination = End { address: transport.destination, port: ports.1, udp_port: udp_ports.1 };
     let from = usize::from(source > destination);
@@ -119,10 +118,18 @@ pub(super) fn parse<'s>(transport: &Transport<'s>, scratch: &'s mut Sctp) -> Opt
         key: Key { protocol, ends },
         from,
         content,
-        transport_bytes: transport.len as u64,
+        transport_bytes: (transport.len + hidden_bytes) as u64,
         identification: transport.identification,
         header: transport.bytes,
     })
+}
+
+fn holds_sctp(encryption: Encryption, ports: (u16, u16), payload: &[u8]) -> bool {
+    match encryption {
+        Encryption::Removed { .. } => true,
+        Encryption::Kept => false,
+        Encryption::None => is_sctp(ports, payload),
+    }
 }
 
 /// Returns whether a UDP payload is an SCTP packet: by its port or, at any other port, by a correct checksum and chunks

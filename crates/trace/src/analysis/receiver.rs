@@ -9,7 +9,7 @@ use festina_units::Instant;
 use super::estimate::Unwrap;
 use super::headers::{Sctp, Tcp};
 use super::packet::{Content, Key, parse};
-use crate::dissect::{Dissected, Dissector};
+use crate::dissect::{Decryption, Dissected, Dissector};
 use crate::read::{PacketReader, ReadError};
 
 /// Maximum number of arrivals, of all streams together: about 400 megabytes.
@@ -28,6 +28,7 @@ const ARRIVALS_MAX: usize = 1 << 23;
 /// ```
 #[derive(Debug, Default)]
 pub struct ReceiverSide {
+    decryption: Option<Decryption>,
     streams: HashMap<(Key, usize), Arrivals>,
     arrivals: usize,
 }
@@ -64,9 +65,20 @@ impl ReceiverSide {
     /// # Errors
     /// If the capture cannot be read to its end, or has more than eight million packets with data.
     pub fn read(source: impl Read) -> Result<Self, ReadError> {
-        let mut side = Self::default();
-        walk(source, |at, key, from, content| side.add(at, key, from, content))?;
-        Ok(side)
+        Self::default().read_all(source)
+    }
+
+    /// As [`read`](Self::read), and decrypts associations in both captures.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_decrypting(source: impl Read, decryption: Decryption) -> Result<Self, ReadError> {
+        Self { decryption: Some(decryption), ..Self::default() }.read_all(source)
+    }
+
+    fn read_all(mut self, source: impl Read) -> Result<Self, ReadError> {
+        walk(source, self.decryption.clone(), |at, key, from, content| self.add(at, key, from, content))?;
+        Ok(self)
     }
 
     /// Compares the clocks with those of the capture that was made at the sender: the smallest delays of both
@@ -76,7 +88,7 @@ impl ReceiverSide {
     /// # Errors
     /// If the capture cannot be read to its end.
     pub fn align(&mut self, sender: impl Read) -> Result<(), ReadError> {
-        walk(sender, |at, key, from, content| {
+        walk(sender, self.decryption.clone(), |at, key, from, content| {
             self.compare(at, key, from, content);
             Ok(())
         })
@@ -193,11 +205,12 @@ impl Deliveries {
 /// Gives every packet of a conversation to `each`.
 fn walk(
     source: impl Read,
+    decryption: Option<Decryption>,
     mut each: impl FnMut(Instant, Key, usize, &Content<'_>) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
     let mut reader = PacketReader::new(source)?;
     let mut scratch = Sctp::default();
-    let mut dissector = Dissector::default();
+    let mut dissector = Dissector::with_decryption(decryption);
     while let Some(packet) = reader.next_packet()? {
         if let Dissected::Transport(transport) = dissector.dissect(&packet)?
             && let Some(parsed) = parse(&transport, &mut scratch)

@@ -103,6 +103,32 @@ fn pcapng_knows_resolution_offset_sections_and_blocks_of_other_kinds() {
 }
 
 #[test]
+fn secrets_come_with_the_packet_behind_them_and_are_bounded() {
+    for big in [false, true] {
+        let interface = block(big, 1, if big { &[0, 101, 0, 0, 0, 0, 0, 0] } else { &[101, 0, 0, 0, 0, 0, 0, 0] });
+        let packet = block(big, 6, &words(big, &[0, 0, 1, 0, 0]));
+        let secrets = |kind: u32, len: u32, text: &[u8]| block(big, 10, &[&words(big, &[kind, len]), text].concat());
+        let [one, two] = [b"one\0", b"two!"].map(|text| secrets(0x544c_534b, 3 + u32::from(text[3] == b'!'), text));
+        let other = secrets(0x5353_484b, 4, b"else");
+        let blocks = [section_header(big), interface, one.clone(), other, two, packet.clone(), packet];
+        let mut seen = Vec::new();
+        let file = blocks.concat();
+        let mut reader = PacketReader::new(file.as_slice()).expect("a capture");
+        while let Some(packet) = reader.next_packet().expect("sound blocks") {
+            seen.push(packet.secrets.to_vec());
+        }
+        assert_eq!(seen, [&b"one\ntwo!\n"[..], b""]);
+
+        let beyond = [section_header(big), secrets(0x544c_534b, 5, b"four")].concat();
+        let error = read(&beyond).expect_err("they are longer than their block");
+        assert!(error.to_string().contains("secrets that are longer than their block"), "{error}");
+        let large = secrets(0x544c_534b, 4 << 19, &vec![b'x'; 4 << 19]);
+        let error = read(&[vec![section_header(big)], vec![large; 9]].concat().concat()).expect_err("too many");
+        assert!(matches!(error, ReadError::TooMuch { what: "bytes of secrets before a packet", .. }), "{error}");
+    }
+}
+
+#[test]
 fn what_is_no_capture_is_told() {
     for bytes in [&b""[..], b"abc", b"hello, world, this is no capture"] {
         assert!(matches!(read(bytes), Err(ReadError::NotACapture)), "{bytes:?}");

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use festina_lab::traces::{Classes, FEATURES, Features, ends};
-use festina_trace::{Analyser, AnalyserOptions, Finding, StreamReport, analyse};
+use festina_trace::{AnalyserOptions, Finding, StreamReport, analyse};
 use serde_json::{Map, Value, json};
 
+use super::keys::{Keys, KeysArgs};
 use super::thin::open;
 use crate::output;
 
@@ -40,6 +41,8 @@ pub(crate) struct ClassifyArgs {
     /// How many flows the table shows
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
+    #[command(flatten)]
+    keys: KeysArgs,
 }
 
 /// A flow and its features.
@@ -51,9 +54,10 @@ struct Flow {
 
 /// Clusters the flows of all captures. The readable part of a damaged one counts, and the command fails at the end.
 pub(crate) fn run(arguments: &ClassifyArgs) -> Result<()> {
+    let keys = arguments.keys.read()?;
     let (mut flows, mut short, mut failures) = (Vec::new(), 0u64, Vec::new());
     for path in &arguments.files {
-        if let Err(error) = read(path, &mut flows, &mut short) {
+        if let Err(error) = read(path, &keys, &mut flows, &mut short) {
             failures.push(output::causes(&error));
         }
     }
@@ -81,8 +85,8 @@ pub(crate) fn run(arguments: &ClassifyArgs) -> Result<()> {
     if failures.is_empty() { Ok(()) } else { Err(anyhow!(failures.join("; "))) }
 }
 
-fn read(path: &Path, flows: &mut Vec<Flow>, short: &mut u64) -> Result<()> {
-    let analyser = Analyser::new(AnalyserOptions::default());
+fn read(path: &Path, keys: &Keys, flows: &mut Vec<Flow>, short: &mut u64) -> Result<()> {
+    let analyser = keys.analyser(AnalyserOptions::default());
     let (summary, result) = analyse(open(path)?, analyser, |finding| {
         let Finding::Stream(stream) = finding else { return };
         match Features::of(&stream) {

@@ -7,9 +7,10 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use festina_lab::traces::ends;
 use festina_trace::analysis::{SlowStart, SlowStartExit};
-use festina_trace::{Analyser, AnalyserOptions, Finding, StreamReport, analyse};
+use festina_trace::{AnalyserOptions, Finding, StreamReport, analyse};
 use serde_json::{Value, json};
 
+use super::keys::{Keys, KeysArgs};
 use super::thin::open;
 use crate::output;
 
@@ -38,6 +39,8 @@ pub(crate) struct SlowStartArgs {
     /// How many streams the table shows, those with the most rounds first
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
+    #[command(flatten)]
+    keys: KeysArgs,
 }
 
 /// The data kept for a stream.
@@ -78,10 +81,11 @@ impl Begin {
 
 /// Analyses each capture. The readable part of a damaged one counts, and the command fails at the end.
 pub(crate) fn run(arguments: &SlowStartArgs) -> Result<()> {
+    let keys = arguments.keys.read()?;
     let mut failures = Vec::new();
     for (index, path) in arguments.files.iter().enumerate() {
         let (mut begins, mut other) = (Vec::new(), 0u64);
-        let result = read(path, &mut begins, &mut other);
+        let result = read(path, &keys, &mut begins, &mut other);
         if arguments.json {
             for begin in &begins {
                 output::print(&line(path, begin).to_string())?;
@@ -97,8 +101,8 @@ pub(crate) fn run(arguments: &SlowStartArgs) -> Result<()> {
     if failures.is_empty() { Ok(()) } else { Err(anyhow!(failures.join("; "))) }
 }
 
-fn read(path: &Path, begins: &mut Vec<Begin>, other: &mut u64) -> Result<()> {
-    let analyser = Analyser::new(AnalyserOptions::default());
+fn read(path: &Path, keys: &Keys, begins: &mut Vec<Begin>, other: &mut u64) -> Result<()> {
+    let analyser = keys.analyser(AnalyserOptions::default());
     let (summary, result) = analyse(open(path)?, analyser, |finding| {
         let Finding::Stream(stream) = finding else { return };
         match Begin::of(&stream) {

@@ -37,7 +37,7 @@ fn heading(name: &str, summary: &Summary) -> String {
             "{conversations_without_data} conversations without data, {conversations_retired} given up after silence"
         );
     }
-    if let Some(unread) = unread(summary) {
+    for unread in unread(summary) {
         let _ = writeln!(text, "{unread}");
     }
     if *packets_again > 0 {
@@ -46,11 +46,19 @@ fn heading(name: &str, summary: &Summary) -> String {
     text + "\n"
 }
 
-/// Describes the packets of a capture that were not read, if there are any.
-pub(super) fn unread(summary: &Summary) -> Option<String> {
-    let unread = summary.packets_other;
-    let why = "not TCP, UDP or SCTP, without their headers, or fragments of incomplete packets";
-    (unread > 0).then(|| format!("{unread} of {} packets were not read: {why}", summary.packets))
+/// Describes the packets of a capture that were not read, or not decrypted, if there are any.
+pub(super) fn unread(summary: &Summary) -> impl Iterator<Item = String> {
+    let Summary { packets, packets_other, packets_encrypted, .. } = *summary;
+    [
+        (packets_other, "not read: not TCP, UDP or SCTP, without their headers, or fragments of incomplete packets"),
+        (
+            packets_encrypted,
+            "not decrypted and count as UDP: their secrets are unknown (--keys), or they are incomplete",
+        ),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(move |(count, what)| format!("{count} of {packets} packets were {what}"))
 }
 
 /// A row per application port: the smaller one of both ends.

@@ -10,8 +10,9 @@ use clap::Args;
 use festina_lab::traces::{Life, TracePage};
 use festina_trace::analysis::Summary;
 use festina_trace::analysis::columns::{csv_header, csv_line, json_line};
-use festina_trace::{Analyser, AnalyserOptions, Finding, ReceiverSide, StreamReport, analyse};
+use festina_trace::{AnalyserOptions, Finding, ReceiverSide, StreamReport, analyse};
 
+use super::keys::{Keys, KeysArgs};
 use super::live;
 use super::parquet::ParquetFile;
 use super::table::text;
@@ -26,9 +27,11 @@ Examples:
   festina trace thin sender.pcap --receiver receiver.pcap    delays to delivery too
   tcpdump -w - | festina trace thin - --csv all.csv  every stream as a row
   festina trace thin capture.pcap --json | jq 'select(.delivery_max_ms > 500)'
+  festina trace thin capture.pcap --keys keys.log    the secrets of encrypted associations are in a key log
   festina trace thin --interface eth0                the current traffic, until Ctrl-C
 
-Captures are pcap or pcapng, bare or compressed by gzip or zstd. Delays are best seen in a capture that was made at the sender.";
+Captures are pcap or pcapng, bare or compressed by gzip or zstd. Encrypted associations are decrypted if the capture holds their handshake, \
+whole packets, and their secrets, as those that --pcap writes do. Delays are best seen in a capture that was made at the sender.";
 
 /// Streams that are kept for tables and pages; of more, those with the longest delays.
 const STREAMS_KEPT_MAX: usize = 10_000;
@@ -42,7 +45,7 @@ pub(crate) struct ThinArgs {
     #[arg(value_name = "FILE", required_unless_present = "interface")]
     files: Vec<PathBuf>,
     /// Instead of a capture: the current traffic of a network interface of this machine; needs CAP_NET_RAW
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["files", "receiver"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["files", "receiver", "keys"])]
     pub(super) interface: Option<String>,
     /// With --interface: end after this time instead of on Ctrl-C
     #[arg(long, value_name = "TIME", requires = "interface", value_parser = args::positive_duration)]
@@ -68,6 +71,8 @@ pub(crate) struct ThinArgs {
     /// How many streams the tables show
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(super) top: usize,
+    #[command(flatten)]
+    keys: KeysArgs,
 }
 
 /// Analyses each capture. The readable part of a damaged one counts, and the command fails at the end.
@@ -84,10 +89,11 @@ pub(crate) async fn run(arguments: &ThinArgs) -> Result<()> {
     if arguments.html.is_some() && arguments.files.len() != 1 {
         return Err(UsageError::new("--html shows one capture; run once for each").into());
     }
+    let keys = arguments.keys.read()?;
     let mut rows = Rows::new(arguments)?;
     let mut failures = Vec::new();
     for path in &arguments.files {
-        if let Err(error) = one(arguments, path, &mut rows) {
+        if let Err(error) = one(arguments, path, &keys, &mut rows) {
             if output::is_closed_pipe(&error) {
                 return Err(error);
             }
@@ -98,11 +104,12 @@ pub(crate) async fn run(arguments: &ThinArgs) -> Result<()> {
     if failures.is_empty() { Ok(()) } else { Err(anyhow!(failures.join("; "))) }
 }
 
-fn one(arguments: &ThinArgs, path: &Path, rows: &mut Rows) -> Result<()> {
+fn one(arguments: &ThinArgs, path: &Path, keys: &Keys, rows: &mut Rows) -> Result<()> {
     let name = path.display();
-    let mut analyser = Analyser::new(AnalyserOptions::default());
+    let mut analyser = keys.analyser(AnalyserOptions::default());
     if let Some(receiver) = &arguments.receiver {
-        let mut side = ReceiverSide::read(open(receiver)?).with_context(|| receiver.display().to_string())?;
+        let side = ReceiverSide::read_decrypting(open(receiver)?, keys.0.clone());
+        let mut side = side.with_context(|| receiver.display().to_string())?;
         // Damage of the sender's capture is reported when it is analysed.
         let _ = side.align(open(path)?);
         analyser = analyser.with_receiver(side);
@@ -128,7 +135,7 @@ fn one(arguments: &ThinArgs, path: &Path, rows: &mut Rows) -> Result<()> {
         super::warn_unread(path, &summary);
     }
     if let Some(html) = &arguments.html {
-        page(path, html, summary, &streams, problem.as_deref())?;
+        page((path, keys), html, summary, &streams, problem.as_deref())?;
     }
     result.map_err(anyhow::Error::from).with_context(|| name.to_string())
 }
@@ -160,10 +167,16 @@ pub(super) fn conclude(arguments: &ThinArgs, name: &str, summary: Summary, kept:
 }
 
 /// Writes the page; the capture is read again for the packet diagrams of its worst streams.
-fn page(path: &Path, html: &Path, summary: Summary, streams: &[StreamReport], problem: Option<&str>) -> Result<()> {
+fn page(
+    (path, keys): (&Path, &Keys),
+    html: &Path,
+    summary: Summary,
+    streams: &[StreamReport],
+    problem: Option<&str>,
+) -> Result<()> {
     let mut lives: Vec<Life> = streams.iter().take(LIVES_MAX).filter_map(Life::of).collect();
     if path.as_os_str() != "-" {
-        let analyser = Analyser::new(AnalyserOptions { details: true, ..AnalyserOptions::default() });
+        let analyser = keys.analyser(AnalyserOptions { details: true, ..AnalyserOptions::default() });
         let (_, _) = analyse(open(path)?, analyser, |finding| {
             for life in &mut lives {
                 life.take(&finding);

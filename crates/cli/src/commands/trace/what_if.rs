@@ -7,9 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use festina_lab::traces::{Agreement, Certainty, Fate, ThinFlows, WhatIf};
-use festina_trace::{Analyser, AnalyserOptions, Histogram, analyse};
+use festina_trace::{AnalyserOptions, Histogram, analyse};
 use serde_json::{Value, json};
 
+use super::keys::KeysArgs;
 use super::thin::open;
 use crate::compare::report::milliseconds;
 use crate::output;
@@ -38,12 +39,14 @@ pub(crate) struct WhatIfArgs {
     /// What the simulated paths lose is drawn from this number: the same seed loses the same packets
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    keys: KeysArgs,
 }
 
 /// Analyses the capture and simulates its thin flows. The readable part of a damaged one counts, and the command fails at the end.
 pub(crate) fn run(arguments: &WhatIfArgs) -> Result<()> {
     let name = arguments.file.display().to_string();
-    let analyser = Analyser::new(AnalyserOptions { details: true, ..AnalyserOptions::default() });
+    let analyser = arguments.keys.read()?.analyser(AnalyserOptions { details: true, ..AnalyserOptions::default() });
     let mut flows = ThinFlows::default();
     let (summary, result) = analyse(open(&arguments.file)?, analyser, |finding| flows.take(finding));
     super::warn_unread(&arguments.file, &summary);

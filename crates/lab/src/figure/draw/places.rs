@@ -29,7 +29,7 @@ pub(super) fn of(figure: &Figure) -> Vec<usize> {
     by_sender(&names).unwrap_or_else(|| (0..names.len()).collect())
 }
 
-/// The place of each name by its sender; names without a sender get the free places. `None` if a sender has more variants than its colour has
+/// The place of each name by its sender; names without a sender get the free places, and a variant of such a name that of its colour. `None` if a sender has more variants than its colour has
 /// strokes, or if two names would look alike.
 fn by_sender(names: &[&str]) -> Option<Vec<usize>> {
     let mut variants = [0; HOMES.len()];
@@ -47,8 +47,25 @@ fn by_sender(names: &[&str]) -> Option<Vec<usize>> {
         taken.extend(place.map(|(place, _)| place));
         places.push(place.map(|(place, _)| place));
     }
-    let mut left = (0..).filter(|place| !taken.contains(place));
-    places.into_iter().map(|place| place.or_else(|| left.next())).collect()
+    for index in 0..names.len() {
+        if places[index].is_none() {
+            let is_free = |place: &usize| !taken.contains(place);
+            let place = match whole_of(names, &places, index) {
+                Some(whole) => (1..).map(|variant| whole + variant * COLORS.len()).find(is_free)?,
+                None => (0..).find(is_free)?,
+            };
+            taken.push(place);
+            places[index] = Some(place);
+        }
+    }
+    places.into_iter().collect()
+}
+
+/// The place of `tcp-thin` for a name such as `tcp-thin, simulated`, if it has one.
+fn whole_of(names: &[&str], places: &[Option<usize>], index: usize) -> Option<usize> {
+    let (whole, _) = names[index].rsplit_once(", ")?;
+    let position = names.iter().position(|name| *name == whole)?;
+    *places.get(position)?
 }
 
 /// Returns the number and the colour of the sender that a name starts with.
@@ -71,6 +88,11 @@ mod tests {
             by_sender(names).expect("there are strokes")[index] % COLORS.len()
         };
         let alone = color(&["festina"], "festina");
+        let names = ["udp", "tcp-thin", "festina", "udp, simulated", "festina, simulated", "tcp-thin, simulated"];
+        for name in ["udp", "tcp-thin"] {
+            assert_eq!(color(&names, name), color(&names, &format!("{name}, simulated")));
+        }
+        assert_ne!(color(&names, "udp"), color(&names, "tcp-thin"));
         for names in [&["rfc9260", "festina"][..], &["paper", "festina", "rack"], &["festina, simulated", "festina"]] {
             assert_eq!(color(names, "festina"), alone, "{names:?}");
         }

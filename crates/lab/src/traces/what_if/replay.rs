@@ -128,7 +128,8 @@ fn captured(stream: &ThinStream, seed: u64) -> Vec<ThinFlow> {
     let mut flows = ThinFlows::any();
     for (number, (at, data)) in (1..).zip(&packets) {
         let original_bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        let packet = CapturedPacket { number, offset: 0, at: *at, link_type: LINK_TYPE_RAW, data, original_bytes };
+        let packet =
+            CapturedPacket { number, offset: 0, at: *at, link_type: LINK_TYPE_RAW, data, original_bytes, secrets: &[] };
         analyser.handle_packet(&packet).expect("bare IP is known");
         while let Some(finding) = analyser.poll_finding() {
             flows.take(finding);

@@ -116,7 +116,15 @@ mod linux {
                         reading.packets += 1;
                         let number = reading.packets;
                         let data = reading.buffer.get(..len).unwrap_or_default();
-                        each(&CapturedPacket { number, offset: 0, at, link_type: BARE_IP, data, original_bytes })?;
+                        each(&CapturedPacket {
+                            number,
+                            offset: 0,
+                            at,
+                            link_type: BARE_IP,
+                            data,
+                            original_bytes,
+                            secrets: &[],
+                        })?;
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                     Err(error) => return Err(error.into()),

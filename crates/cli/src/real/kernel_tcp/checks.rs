@@ -1,14 +1,13 @@
 //! Checks of the kernel's TCP, judged over the repetitions of each cell.
 
-use festina_lab::evidence::{Bound, Estimate, Evidence, Judgement};
+use festina_lab::evidence::{Bound, Estimate, Evidence};
 use festina_lab::experiment::Check;
 use festina_lab::summary::{PointSummary, Repeated, Results};
 
+use super::super::lateness;
 use super::tables::{CONGESTIONS, STREAMS, network};
-use super::{LATE_P99_MS, MEAN_MS, OVER_BUDGET, THROUGHPUT};
+use super::{MEAN_MS, OVER_BUDGET, THROUGHPUT};
 
-/// The emulator's error up to which a run counts: 99 of 100 packets are at most this late.
-const LATE_MS_MAX: f64 = 0.5;
 /// Latencies that are not larger.
 const ABOUT: f64 = 0.15;
 /// The share of the packets that a target kept at p90 may be exceeded by.
@@ -98,9 +97,12 @@ impl<'a> Cell<'a> {
         cells
     }
 
+    fn at(&self, stream: &str) -> Option<&'a PointSummary> {
+        self.streams[STREAMS.iter().position(|known| *known == stream)?]
+    }
+
     fn value(&self, stream: &str, name: &str) -> Option<&'a Repeated> {
-        let index = STREAMS.iter().position(|known| *known == stream)?;
-        self.streams[index]?.values().get(name)
+        self.at(stream)?.values().get(name)
     }
 
     fn judge_ratio(&self, evidence: &mut Evidence, [over, under]: [&str; 2], name: &str, bound: Bound) {
@@ -111,38 +113,25 @@ impl<'a> Cell<'a> {
 
     /// Judges an estimate, unless the emulator was too late in a run that it rests on.
     fn judge(&self, evidence: &mut Evidence, streams: &[&str], what: &str, estimate: Option<Estimate>, bound: Bound) {
-        let late = streams.iter().filter_map(|stream| self.value(stream, LATE_P99_MS));
-        let late_ms = late.flat_map(Repeated::values).copied().fold(0.0, f64::max);
-        let what = format!("{what} at {}:", self.name);
-        match estimate {
-            Some(estimate) if late_ms > LATE_MS_MAX => {
-                let seen = format!("{what} {estimate}, but the emulator was {late_ms:.1} ms late at p99");
-                evidence.judged(Judgement::Undecided, seen);
-            }
-            estimate => evidence.cell(what, estimate, bound),
-        }
+        let points: Vec<&PointSummary> = streams.iter().filter_map(|stream| self.at(stream)).collect();
+        lateness::judge(evidence, &points, format!("{what} at {}:", self.name), estimate, bound);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use festina_lab::experiment::Verdict;
-    use festina_lab::plan::{PlanFile, Scale};
-    use festina_lab::runner::{self, MeasureError, Outcome, RunOptions, Shard};
     use festina_lab::samples::Samples;
 
     use super::*;
-    use crate::kernel_tcp::tables::Tables;
+    use crate::real::judged::{checks_of as checks_on, words};
+    use crate::real::kernel_tcp::Tables;
+    use crate::real::lateness::P99_MS;
 
     /// The checks of one network in which each stream has this mean latency, throughput, share over the target and lateness.
     fn checks_of(test: &str, numbers: impl Fn(&str) -> [f64; 4] + Sync) -> Vec<Check> {
-        let store = std::env::temp_dir().join(format!("festina-kernel-tcp-{}-{test}", std::process::id()));
-        let options =
-            RunOptions { jobs: Some(1), shard: Shard::WHOLE, store: store.clone(), code_version: "1".to_owned() };
-        let text = "experiment = \"g02-tables\"\nrepetitions = 3\n[parameters]\nrate = \"12Mbit/s\"\nrtt = \"50ms\"\n";
-        let plan = PlanFile::parse("one.toml", text).and_then(|file| file.plan(&Tables, Scale::Full));
-        let plan = plan.expect("it makes sense");
-        let measure = |point: &festina_lab::plan::Point, seed: u64| {
+        let plan = "experiment = \"g02-tables\"\nrepetitions = 3\n[parameters]\nrate = \"12Mbit/s\"\nrtt = \"50ms\"\n";
+        checks_on(&format!("tables-{test}"), &Tables, plan, |point, seed| {
             let stream = point.choice("stream");
             let [mean, throughput, over, late] = numbers(stream);
             // A hundredth of chance, another for each stream.
@@ -152,19 +141,9 @@ mod tests {
             samples.set(MEAN_MS, mean * chance);
             samples.set(THROUGHPUT, throughput * chance);
             samples.set(OVER_BUDGET, over * chance);
-            samples.set(LATE_P99_MS, late);
-            Ok::<_, MeasureError>(samples)
-        };
-        let outcome = runner::run_with(&Tables, &plan, &options, &measure, &|_| {}).expect("nothing fails");
-        std::fs::remove_dir_all(store).expect("it is ours");
-        match outcome {
-            Outcome::Complete(results) => checks(&results),
-            Outcome::Partial { .. } => panic!("it is whole"),
-        }
-    }
-
-    fn words(checks: &[Check]) -> Vec<&'static str> {
-        checks.iter().map(|check| check.verdict.word()).collect()
+            samples.set(P99_MS, late);
+            samples
+        })
     }
 
     fn good(stream: &str) -> [f64; 4] {

@@ -1,12 +1,12 @@
 //! One point of the plan, measured on two hosts that exist for as long as that takes.
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{TcpListener, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use festina_emulate::hosts::{Hosts, SERVER};
-use festina_emulate::{TunCounters, take_precedence};
+use festina_emulate::TunCounters;
+use festina_emulate::hosts::Hosts;
 use festina_lab::plan::Point;
 use festina_lab::samples::Samples;
 use festina_minbuf::{MinBuf, SendBufferLimit, SenderShare};
@@ -15,18 +15,18 @@ use festina_units::Bandwidth;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::super::hosts::{at_work, milliseconds, prepare, server_address};
+use super::super::lateness;
 use super::receiver::{Received, receive};
 use super::sender::{CrossTraffic, Limit, Load};
 use super::{
-    DROPPED, ELEPHANTS_MBITS, LATE_MAX_MS, LATE_MEAN_MS, LATE_P99_MS, LATENCY, MAX_MS, MEAN_MS, MICE_MBITS,
-    OVER_BUDGET, Profile, SENDER_MS, SENDER_P90_MS, THROUGHPUT, WITHIN_200, WITHIN_500,
+    DROPPED, ELEPHANTS_MBITS, LATENCY, MAX_MS, MEAN_MS, MICE_MBITS, OVER_BUDGET, Profile, SENDER_MS, SENDER_P90_MS,
+    THROUGHPUT, WITHIN_200, WITHIN_500,
 };
 
 /// The ports on the receiver's host, which is used by this run alone.
 const PORT: u16 = 7_000;
 const DATAGRAM_PORT: u16 = 7_001;
-/// How often closed connections retransmit their remaining data. By default they keep their namespace for minutes after a run.
-const ORPHAN_RETRIES: &str = "/proc/sys/net/ipv4/tcp_orphan_retries";
 /// The packets that queues in packets are counted in.
 const PACKET_BYTES: u128 = 1_500;
 /// The fewest packets that a queue holds.
@@ -37,22 +37,21 @@ const TARGET: Duration = Duration::from_millis(50);
 const LEAD: Duration = Duration::from_millis(100);
 
 /// Measures a point once: the seed decides when flows begin.
-pub(super) fn measure(point: &Point, seed: u64) -> Result<Samples> {
+pub(in crate::real) fn measure(point: &Point, seed: u64) -> Result<Samples> {
     let hosts = Hosts::create(links(point), seed, None)?;
-    for host in [hosts.client(), hosts.server()] {
-        let set = host.run(|| std::fs::write(ORPHAN_RETRIES, "1")).context("cannot enter a namespace")?;
-        set.with_context(|| format!("cannot write {ORPHAN_RETRIES}"))?;
-    }
-    let listen = |port| SocketAddr::from((SERVER.ipv4, port));
+    prepare(&hosts, &[])?;
     let bound = hosts.server().run(|| {
         // The datagrams' socket fills up, and nothing comes back for them.
-        Ok::<_, std::io::Error>((TcpListener::bind(listen(PORT))?, UdpSocket::bind(listen(DATAGRAM_PORT))?))
+        Ok::<_, std::io::Error>((
+            TcpListener::bind(server_address(PORT))?,
+            UdpSocket::bind(server_address(DATAGRAM_PORT))?,
+        ))
     });
     let (listener, _datagrams) = bound.context("cannot enter a namespace")?.context("cannot listen")?;
     let profile = Profile { begins: Instant::now() + LEAD, lasts: point.duration("duration") };
     let load = Load {
-        to: listen(PORT),
-        datagrams_to: listen(DATAGRAM_PORT),
+        to: server_address(PORT),
+        datagrams_to: server_address(DATAGRAM_PORT),
         profile,
         limit: limit(point),
         congestion: point.choice("congestion"),
@@ -78,13 +77,6 @@ pub(super) fn measure(point: &Point, seed: u64) -> Result<Samples> {
     note_stream(&mut samples, &received, share.as_ref());
     note_surroundings(&mut samples, &received, &counters, profile.lasts);
     Ok(samples)
-}
-
-/// Runs a host's part to its end, with priority over other work of the machine.
-fn at_work<T>(part: impl Future<Output = std::io::Result<T>>) -> Result<T> {
-    take_precedence();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    Ok(runtime.block_on(part)?)
 }
 
 /// The bottleneck there, and the way back.
@@ -121,10 +113,6 @@ fn cross_traffic(point: &Point) -> CrossTraffic {
     }
 }
 
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
-}
-
 /// The media stream: how late its packets were, and how long they waited in the send buffer.
 fn note_stream(samples: &mut Samples, received: &Received, share: Option<&SenderShare>) {
     let delays = &received.delays;
@@ -156,9 +144,7 @@ fn note_surroundings(samples: &mut Samples, received: &Received, counters: &TunC
     samples.set(MICE_MBITS, mbits(received.mouse_bytes));
     let there = counters.forward;
     samples.set(DROPPED, there.queue_dropped as f64 * 100.0 / there.offered.max(1) as f64);
-    samples.set(LATE_P99_MS, milliseconds(counters.lateness.quantile(990)));
-    samples.set(LATE_MEAN_MS, milliseconds(counters.lateness.mean()));
-    samples.set(LATE_MAX_MS, milliseconds(counters.lateness.max));
+    lateness::note(samples, &counters.lateness);
 }
 
 #[cfg(test)]
@@ -166,7 +152,7 @@ mod tests {
     use festina_lab::plan::{Plan, Scale};
 
     use super::*;
-    use crate::kernel_tcp::tables::Tables;
+    use crate::real::kernel_tcp::Tables;
 
     #[test]
     fn the_network_is_the_simulators_a_bottleneck_with_a_quarter_of_the_product_in_front_of_it() {

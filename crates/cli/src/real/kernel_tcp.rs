@@ -1,14 +1,9 @@
-//! `festina lab run --real`: experiments of the laboratory with the kernel's own TCP, through an emulated network.
+//! Tables 1 to 3 of G02 with the kernel's own TCP.
 //!
-//! - [`tables`]: Tables 1 to 3 of G02: the plan, its parameters, where their values come from
+//! - [`tables`]: the plan, its parameters, where their values come from
 //! - `checks`: their checks
 //! - `cell`: one point of the plan, measured on two temporary hosts
 //! - `sender`, `receiver`: the work of the hosts
-//!
-//! The laboratory has no sockets. It plans, stores, judges and reports; its simulation is replaced by [`measure`] here.
-//!
-//! Everything is in this process: namespaces without names, TUN devices and sockets, which the kernel removes when it ends,
-//! even by a signal.
 
 mod cell;
 mod checks;
@@ -18,29 +13,13 @@ mod tables;
 
 use std::time::Duration;
 
-use anyhow::Result;
-use festina_lab::experiment::Experiment;
-use festina_lab::plan::Point;
-use festina_lab::samples::Samples;
 use tokio::time::Instant;
 
-use self::tables::Tables;
+pub(super) use self::cell::measure;
+pub(super) use self::tables::Tables;
 
-/// The experiments that can be run on the kernel's TCP.
-pub(crate) const ALL: &[&dyn Experiment] = &[&Tables];
-
-/// By which names they are asked for: each table is a view of the same runs.
-pub(crate) const NAMES: [&str; 4] = ["g02-table1", "g02-table2", "g02-table3", "g02-tables"];
-
-/// The experiment that is meant by one of [`NAMES`].
-pub(crate) fn find(name: &str) -> Option<&'static dyn Experiment> {
-    NAMES.contains(&name).then_some(&Tables)
-}
-
-/// Measures a point once.
-pub(crate) fn measure(point: &Point, seed: u64) -> Result<Samples> {
-    cell::measure(point, seed)
-}
+/// The names of the tables, each a view of the same runs, and of all of them together.
+pub(super) const NAMES: [&str; 4] = ["g02-table1", "g02-table2", "g02-table3", "g02-tables"];
 
 const LATENCY: &str = "latency";
 const WITHIN_200: &str = "within 200 ms";
@@ -51,9 +30,6 @@ const THROUGHPUT: &str = "throughput (Mbit/s)";
 const SENDER_MS: &str = "mean time in the send buffer (ms)";
 const SENDER_P90_MS: &str = "p90 of the time in the send buffer (ms)";
 const OVER_BUDGET: &str = "longer than the target in the send buffer (%)";
-const LATE_P99_MS: &str = "p99 of the emulator's lateness (ms)";
-const LATE_MEAN_MS: &str = "mean of the emulator's lateness (ms)";
-const LATE_MAX_MS: &str = "longest lateness of the emulator (ms)";
 const ELEPHANTS_MBITS: &str = "elephants (Mbit/s)";
 const MICE_MBITS: &str = "mice (Mbit/s)";
 const DROPPED: &str = "dropped at the bottleneck (%)";

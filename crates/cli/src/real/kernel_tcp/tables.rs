@@ -11,7 +11,8 @@ use festina_lab::samples::Samples;
 use festina_lab::summary::{PointSummary, Results};
 use festina_units::{Bandwidth, ByteCount, Probability};
 
-use super::{LATE_P99_MS, LATENCY, MEAN_MS, SENDER_P90_MS, THROUGHPUT, WITHIN_200, cell, checks};
+use super::super::lateness;
+use super::{LATENCY, MEAN_MS, SENDER_P90_MS, THROUGHPUT, WITHIN_200, cell, checks};
 
 /// How the media stream's send buffer is limited.
 pub(super) const STREAMS: [&str; 7] = ["std", "m10", "m13", "m20", "target", "lowat-16k", "lowat-128k"];
@@ -60,7 +61,7 @@ impl Experiment for Tables {
     }
 
     fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/real/g02-tables.toml")
+        include_str!("../../../../../experiments/real/g02-tables.toml")
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -104,13 +105,13 @@ impl Experiment for Tables {
     }
 
     /// # Panics
-    /// If the system refuses: call [`measure`](super::measure) for the reason.
+    /// If the system refuses: call [`cell::measure`] for the reason.
     fn run(&self, point: &Point, seed: u64) -> Samples {
         cell::measure(point, seed).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
     fn beside_delays(&self) -> &'static [&'static str] {
-        &[WITHIN_200, MEAN_MS, THROUGHPUT, SENDER_P90_MS, LATE_P99_MS]
+        &[WITHIN_200, MEAN_MS, THROUGHPUT, SENDER_P90_MS, lateness::P99_MS]
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
