@@ -18,13 +18,15 @@
  *
  * fork(). A handle works only in the process that created it. In a child every function returns FESTINA_INVALID for it, and freeing it does
  * not affect the parent; its memory and descriptors are released when the child exits or executes another program. Until then the child
- * keeps the parent's sockets open. A child can open endpoints of its own. Settings, identities and trusts also work in the child.
+ * keeps the parent's sockets open. A child can open endpoints of its own. Settings, identities and trusts also work in the child; settings
+ * with a festina_sessions resume none there.
  *
  * Structs begin with their size as the program was compiled, so that newer libraries can append fields. Initialise them with *_INIT.
  *
  * Encryption. Associations are encrypted. A server needs an identity. A client trusts servers that a certificate authority of the operating
  * system has signed, unless it names others: festina_config_set_server_trust. festina_config_plain speaks plain SCTP, for other peers: nothing
- * is encrypted then, and no peer is authenticated. An endpoint does one or the other, and never falls back.
+ * is encrypted then, and no peer is authenticated. An endpoint does one or the other, unless festina_config_accept_plain_clients lets its
+ * listeners do both, and never falls back.
  */
 #ifndef FESTINA_H
 #define FESTINA_H
@@ -103,8 +105,8 @@ festina_status festina_trust_free(festina_trust *trust);
 festina_status festina_sessions_new(size_t servers_max, festina_sessions **sessions);
 /* Forgets all sessions. Associations that have begun add no more. */
 festina_status festina_sessions_clear(const festina_sessions *sessions);
-/* Forgets the sessions with one server, named as for festina_endpoint_connect: "server.example:9899" or "192.0.2.1:9899". Returns 1 if there
- * were any, otherwise 0. Associations that have begun add no more, with any server. */
+/* Forgets the sessions with one server, named as for festina_endpoint_connect: "server.example:9899" or "192.0.2.1:9899"; or by the server name, if
+ * the connect options set one. Returns 1 if there were any, otherwise 0. Associations that have begun add no more, with any server. */
 int32_t festina_sessions_forget(const festina_sessions *sessions, const char *server);
 festina_status festina_sessions_free(festina_sessions *sessions);
 
@@ -166,7 +168,7 @@ festina_status festina_config_set_alpn(festina_config *config, const char *proto
 festina_status festina_config_accept_early_messages(festina_config *config);
 /* Listeners accept plain SCTP as well, on the same UDP port: festina_is_encrypted tells which one an association is. Nothing authenticates plain
  * clients, and others can read and change their messages. A listener on request refuses them. Not together with
- * festina_config_set_client_trust. Connecting is always encrypted. */
+ * festina_config_set_client_trust or festina_config_set_alpn. Connecting is always encrypted. */
 festina_status festina_config_accept_plain_clients(festina_config *config);
 /* Sessions that are resumed, by all endpoints with the same festina_sessions, festina_trust and festina_identity. By default each endpoint has
  * its own, with 32 servers. */

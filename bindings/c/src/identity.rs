@@ -4,10 +4,11 @@
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
+use festina::blocking::ForkGuard;
 use festina::security::{self, Fingerprint, SecurityError};
 
 use crate::boundary::{guard_text, text, zero_terminated};
-use crate::status::{Failure, Status, free, guard, guard_value, hand_over, required};
+use crate::status::{Failure, Status, behind, free, guard, guard_value, hand_over, required};
 
 /// A private key, with a certificate chain or as a raw public key.
 #[derive(Debug)]
@@ -18,8 +19,7 @@ pub struct Identity(pub(crate) security::Identity);
 pub struct Trust(pub(crate) security::Trust);
 
 /// Sessions that a client resumes.
-#[derive(Debug)]
-pub struct Sessions(pub(crate) security::Sessions);
+pub type Sessions = ForkGuard<security::Sessions>;
 
 /// Creates a key and a self-signed certificate.
 #[unsafe(no_mangle)]
@@ -145,15 +145,14 @@ pub extern "C" fn festina_sessions_new(
     servers_max: usize,
     sessions: Option<&mut MaybeUninit<Box<Sessions>>>,
 ) -> Status {
-    hand_over("sessions", sessions, || Ok(Sessions(security::Sessions::new(servers_max))))
+    hand_over("sessions", sessions, || Ok(ForkGuard::new(security::Sessions::new(servers_max))))
 }
 
 /// Forgets all sessions.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_sessions_clear(sessions: Option<&Sessions>) -> Status {
     guard(|| {
-        let Sessions(sessions) = required("sessions", sessions)?;
-        sessions.clear();
+        behind("sessions", sessions)?.clear();
         Ok(())
     })
 }
@@ -162,7 +161,7 @@ pub extern "C" fn festina_sessions_clear(sessions: Option<&Sessions>) -> Status 
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_sessions_forget(sessions: Option<&Sessions>, server: *const c_char) -> i32 {
     guard_value(0, || {
-        let Sessions(sessions) = required("sessions", sessions)?;
+        let sessions = behind("sessions", sessions)?;
         Ok(sessions.forget(required("server", text("the server", server)?)?).into())
     })
 }

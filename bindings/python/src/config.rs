@@ -36,7 +36,7 @@ use crate::security::{Identity, Sessions, Trust};
 /// - early_messages: whether listeners take early messages, default False; see `Endpoint.connect`. Not together with client_trust.
 /// - plain_clients: whether listeners accept plain SCTP as well, on the same UDP port, default False. `Association.is_encrypted` tells which one an
 ///   association is. Nothing authenticates plain clients, and others can read and change their messages. A listener on request refuses them. Not
-///   together with client_trust. Connecting is always encrypted.
+///   together with client_trust or alpn. Connecting is always encrypted.
 /// - sessions: `Sessions` that are resumed, by all endpoints with the same `Sessions`, `Trust` and `Identity`. By default each endpoint has its own,
 ///   with 32 servers.
 /// - key_log: whether the secrets of all associations are appended to the file that the environment variable SSLKEYLOGFILE names, with which
@@ -112,7 +112,7 @@ fn trust(value: &Bound<'_, PyAny>) -> PyResult<festina::security::Trust> {
 }
 
 fn sessions(value: &Bound<'_, PyAny>) -> PyResult<festina::security::Sessions> {
-    Ok(value.extract::<PyRef<'_, Sessions>>()?.0.clone())
+    Ok(value.extract::<PyRef<'_, Sessions>>()?.get()?.clone())
 }
 
 /// Makes a change if the value is true.

@@ -1,5 +1,6 @@
 //! Identities, trust, and clients that wait for a decision.
 
+use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use festina::PendingRequest;
@@ -132,25 +133,36 @@ impl Trust {
 /// Sessions of a client with its servers, in memory: at most `servers_max` servers, and eight sessions with each. One that is resumed saves the
 /// server's certificate and lets early messages leave.
 #[pyclass(frozen, module = "festina")]
-pub(crate) struct Sessions(pub(crate) security::Sessions);
+pub(crate) struct Sessions(ForkGuard<security::Sessions>);
+
+impl Sessions {
+    pub(crate) fn get(&self) -> PyResult<&security::Sessions> {
+        Ok(self.0.get().map_err(Failure::from)?)
+    }
+}
 
 #[pymethods]
 impl Sessions {
     #[new]
     fn new(servers_max: usize) -> Self {
-        Self(security::Sessions::new(servers_max))
+        Self(ForkGuard::new(security::Sessions::new(servers_max)))
     }
 
     /// Forgets all sessions. Associations that have begun add no more.
-    fn clear(&self) {
-        self.0.clear();
+    fn clear(&self) -> PyResult<()> {
+        self.get()?.clear();
+        Ok(())
     }
 
-    /// Forgets the sessions with one server, named as for `Endpoint.connect`, and returns whether there were any. Associations that have begun add
-    /// no more, with any server.
-    fn forget(&self, host: &str, port: u16) -> bool {
-        let is_address_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
-        self.0.forget(&if is_address_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+    /// Forgets the sessions with one server, named as for `Endpoint.connect`, or by `server_name` if that was set, and returns whether there were
+    /// any. Associations that have begun add no more, with any server.
+    fn forget(&self, host: &str, port: u16) -> PyResult<bool> {
+        let unscoped = host.split_once('%').map_or(host, |(address, _)| address);
+        let server = match unscoped.parse() {
+            Ok(address) => SocketAddr::new(address, port).to_string(),
+            Err(_) => format!("{host}:{port}"),
+        };
+        Ok(self.get()?.forget(&server))
     }
 }
 

@@ -77,8 +77,10 @@ impl Listener {
         Ok(Self { context, tls, others: Arc::new([]), proofs, limits, accepted: 0, recent: (0, 0) })
     }
 
-    /// Adds TLS settings that are tried in turn for a client that wants another kind of keys than the first ones, for itself or for the server:
-    /// certificates or raw public keys (RFC 7250). They must have the same cryptography.
+    /// Adds TLS settings for clients with another kind of keys: certificates or raw public keys (RFC 7250). They are tried in turn for a client to
+    /// which the certificate resolver (`ResolvesServerCert`) of those before shows nothing. The resolver has to compare the kinds of the client's
+    /// keys, because rustls does so only after it has taken the client's session or asked for another hello. All settings must have the same
+    /// cryptography.
     #[must_use]
     pub fn with_other_keys(mut self, others: impl IntoIterator<Item = Arc<ServerConfig>>) -> Self {
         self.others = others.into_iter().collect();

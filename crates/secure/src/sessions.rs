@@ -2,6 +2,7 @@
 //! to bytes, and their number is bounded. Memory is allocated when a session is stored.
 
 use core::fmt;
+use core::net::SocketAddr;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -78,40 +79,56 @@ struct Clients {
     forgotten: u64,
 }
 
-/// Sessions of a client with its servers. Clones share them. A server is known by the name and the UDP port that the client connected to.
+/// Sessions of a client with its servers. Clones share them. A server is known by the name and the UDP port that the client connected to. In a child
+/// made by `fork()` there are none, and none are added.
 #[derive(Clone)]
-pub struct Sessions(Arc<Mutex<Clients>>);
+pub struct Sessions {
+    /// The process that made this.
+    process: u32,
+    clients: Arc<Mutex<Clients>>,
+}
 
 impl Sessions {
     /// Remembers at most this many servers, and eight sessions with each. The server that was added first is forgotten first.
     #[must_use]
     pub fn new(servers_max: usize) -> Self {
-        Self(Arc::new(Mutex::new(Clients { servers: Bounded::new(servers_max), forgotten: 0 })))
+        let clients = Clients { servers: Bounded::new(servers_max), forgotten: 0 };
+        Self { process: std::process::id(), clients: Arc::new(Mutex::new(clients)) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Clients> {
-        lock(&self.0)
+    /// `None` in a child made by `fork()`, where a lock that was held at that time is never released.
+    fn lock(&self) -> Option<MutexGuard<'_, Clients>> {
+        (self.process == std::process::id()).then(|| lock(&self.clients))
     }
 
     /// Forgets all sessions. Associations that have begun add no more.
     pub fn clear(&self) {
-        let mut clients = self.lock();
+        let Some(mut clients) = self.lock() else { return };
         clients.servers = Bounded::new(clients.servers.max);
         clients.forgotten += 1;
     }
 
-    /// Forgets the sessions with one server, such as `server.example:9899` or `[2001:db8::1]:9899`, and returns whether there were any. Associations
-    /// that have begun add no more, with any server.
+    /// Forgets the sessions with one server, such as `server.example:9899` or `[2001:db8::1]:9899`, and returns whether there were any. All spellings
+    /// of an address are the same. Associations that have begun add no more, with any server.
     pub fn forget(&self, server: &str) -> bool {
-        let mut clients = self.lock();
+        let Some(mut clients) = self.lock() else { return false };
         clients.forgotten += 1;
-        clients.servers.remove(&server.to_ascii_lowercase()).is_some_and(|server| !server.sessions.is_empty())
+        clients.servers.remove(&key(server)).is_some_and(|server| !server.sessions.is_empty())
     }
 }
 
 impl fmt::Debug for Sessions {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Sessions").field("servers", &self.lock().servers.map.len()).finish_non_exhaustive()
+        let servers = self.lock().map_or(0, |clients| clients.servers.map.len());
+        formatter.debug_struct("Sessions").field("servers", &servers).finish_non_exhaustive()
+    }
+}
+
+/// A server's name and port as a key: addresses without scope, IPv4 addresses not as those of IPv6.
+fn key(server: &str) -> String {
+    match server.parse::<SocketAddr>() {
+        Ok(address) => SocketAddr::new(address.ip().to_canonical(), address.port()).to_string(),
+        Err(_) => server.to_ascii_lowercase(),
     }
 }
 
@@ -143,11 +160,12 @@ pub(crate) struct Recall {
 impl Recall {
     pub(crate) fn new(resumption: &Resumption, tls: &ClientConfig, server_name: &ServerName<'_>, port: u16) -> Self {
         let server = match server_name {
-            ServerName::IpAddress(address) => core::net::SocketAddr::new((*address).into(), port).to_string(),
-            name => format!("{}:{port}", name.to_str().to_ascii_lowercase()),
+            ServerName::IpAddress(address) => SocketAddr::new((*address).into(), port).to_string(),
+            name => format!("{}:{port}", name.to_str()),
         };
+        let server = key(&server);
         let (resumption, clock) = (resumption.clone(), Arc::clone(&tls.time_provider));
-        let forgotten = resumption.sessions.lock().forgotten;
+        let forgotten = resumption.sessions.lock().map_or(0, |clients| clients.forgotten);
         Self { resumption, server, clock, chain: OnceLock::new(), forgotten }
     }
 
@@ -156,12 +174,12 @@ impl Recall {
         self.chain.get_or_init(|| chain.into());
     }
 
-    fn clients(&self) -> MutexGuard<'_, Clients> {
+    fn clients(&self) -> Option<MutexGuard<'_, Clients>> {
         self.resumption.sessions.lock()
     }
 
     fn pop(&self) -> Option<Session> {
-        self.clients().servers.map.get_mut(&self.server)?.1.sessions.pop_back()
+        self.clients()?.servers.map.get_mut(&self.server)?.1.sessions.pop_back()
     }
 
     /// Whether the verifier accepts a session. No lock is held, since the verifier may be the application's.
@@ -175,8 +193,8 @@ impl Recall {
 
 impl ClientSessionStore for Recall {
     fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
-        let mut clients = self.clients();
-        if clients.forgotten == self.forgotten
+        if let Some(mut clients) = self.clients()
+            && clients.forgotten == self.forgotten
             && let Some(server) = clients.servers.entry(&self.server)
         {
             server.group = Some(group);
@@ -184,7 +202,7 @@ impl ClientSessionStore for Recall {
     }
 
     fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
-        self.clients().servers.map.get(&self.server)?.1.group
+        self.clients()?.servers.map.get(&self.server)?.1.group
     }
 
     fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
@@ -197,8 +215,8 @@ impl ClientSessionStore for Recall {
 
     fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
         let Some(chain) = self.chain.get() else { return };
-        let mut clients = self.clients();
-        if clients.forgotten == self.forgotten
+        if let Some(mut clients) = self.clients()
+            && clients.forgotten == self.forgotten
             && let Some(server) = clients.servers.entry(&self.server)
         {
             if server.sessions.len() == PER_SERVER_MAX {
@@ -263,6 +281,27 @@ impl StoresServerSessions for ServerSessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_has_no_sessions_and_waits_for_no_lock_of_its_parent() {
+        let sessions = Sessions::new(4);
+        let _held = lock(&sessions.clients);
+        let inherited = Sessions { process: 0, ..sessions.clone() };
+        inherited.clear();
+        assert!(!inherited.forget("server.example:9899") && inherited.lock().is_none());
+    }
+
+    #[test]
+    fn an_address_has_one_key_however_it_is_written() {
+        for (spelled, expected) in [
+            ("[2001:DB8:0::0001]:9899", "[2001:db8::1]:9899"),
+            ("[fe80::1%3]:9899", "[fe80::1]:9899"),
+            ("[::ffff:192.0.2.1]:9899", "192.0.2.1:9899"),
+            ("Server.Example:9899", "server.example:9899"),
+        ] {
+            assert_eq!(key(spelled), expected);
+        }
+    }
 
     #[test]
     fn a_server_keeps_the_newest_sessions_and_hands_each_out_once() {

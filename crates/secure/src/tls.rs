@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 use rustls::quic::{self, DirectionalKeys, KeyChange, Keys, Version};
-use rustls::{ClientConfig, PeerIncompatible, ServerConfig, Side, client};
+use rustls::{ClientConfig, Error, ServerConfig, Side, client};
 
 use crate::error::HandshakeError;
 use crate::reassembly::Reassembly;
@@ -61,6 +61,11 @@ impl Others {
         self.tried += 1;
         quic::ServerConnection::new(config, Version::V1, self.parameters.clone()).ok().map(quic::Connection::Server)
     }
+}
+
+/// Whether the certificate resolver of a server's settings has returned nothing.
+fn wants_other_keys(error: &Error) -> bool {
+    matches!(error, Error::General(problem) if problem == "no server certificate chain resolved")
 }
 
 impl Tls {
@@ -132,7 +137,7 @@ impl Tls {
             let mut result = self.connection.read_hs(ready);
             if let Some(others) = &mut self.others {
                 others.hello.extend_from_slice(ready);
-                while result == Err(PeerIncompatible::IncorrectCertificateTypeExtension.into())
+                while result.as_ref().is_err_and(wants_other_keys)
                     && let Some(connection) = others.next()
                 {
                     self.connection = connection;

@@ -115,8 +115,8 @@ class Sessions:
     def clear(self) -> None:
         """Forgets all sessions. Associations that have begun add no more."""
     def forget(self, host: str, port: int) -> bool:
-        """Forgets the sessions with one server, named as for `Endpoint.connect`, and returns whether there were any. Associations that have begun
-        add no more, with any server."""
+        """Forgets the sessions with one server, named as for `Endpoint.connect`, or by `server_name` if that was set, and returns whether there
+        were any. Associations that have begun add no more, with any server."""
 
 @final
 class Request:

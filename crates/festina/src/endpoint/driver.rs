@@ -271,8 +271,7 @@ impl Receiver {
                 marked += usize::from(ecn == EcnCodepoint::CongestionExperienced);
                 bytes += packet.len();
                 shared.socket.observation.received(from, packet);
-                let encrypted = self.protocols.expects_protected(packet);
-                let tag = tag_bytes(packet, encrypted).filter(|_| is_ordinary(packet, encrypted));
+                let tag = Tag::of(packet, self.protocols).filter(|tag| is_ordinary(packet, tag.is_protected));
                 let is_expected = (tag.is_some() && tag == expected) || shared.is_expected(packet);
                 if is_expected {
                     expected = tag;
@@ -314,13 +313,11 @@ impl Receiver {
                 self.strays.push(datagram);
                 continue;
             };
-            let (from, encrypted) = (datagram.from, self.protocols.expects_protected(&datagram.packet));
-            let tag = tag_bytes(&datagram.packet, encrypted);
+            let (from, tag) = (datagram.from, Tag::of(&datagram.packet, self.protocols));
             let same = |Datagram { from: next, packet, .. }: &Datagram| {
                 *next == from
-                    && self.protocols.expects_protected(packet) == encrypted
-                    && is_ordinary(packet, encrypted)
-                    && tag_bytes(packet, encrypted) == tag
+                    && Tag::of(packet, self.protocols) == tag
+                    && tag.is_some_and(|tag| is_ordinary(packet, tag.is_protected))
             };
             let rest = std::iter::from_fn(|| datagrams.next_if(same));
             dropped += association.handle_packets(now, std::iter::once(datagram).chain(rest));
@@ -337,9 +334,18 @@ fn handshakes(shared: &Shared) -> Option<Box<Handshakes>> {
 }
 
 /// Ports and verification tag, or the connection ID: packets from one address in which they are the same belong to one association.
-fn tag_bytes(packet: &[u8], encrypted: bool) -> Option<[u8; 8]> {
-    let packet = if encrypted { packet.get(1..)? } else { packet };
-    packet.first_chunk().copied()
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tag {
+    is_protected: bool,
+    bytes: [u8; 8],
+}
+
+impl Tag {
+    fn of(packet: &[u8], protocols: Protocols) -> Option<Self> {
+        let is_protected = protocols.expects_protected(packet);
+        let rest = packet.get(usize::from(is_protected)..)?;
+        rest.first_chunk().map(|bytes| Self { is_protected, bytes: *bytes })
+    }
 }
 
 /// Whether the packet is found by its tag alone: its first chunk is DATA, SACK or one of their kind, or stands in
@@ -365,6 +371,18 @@ fn is_ordinary(packet: &[u8], encrypted: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plain_packet_does_not_have_the_tag_of_a_protected_one() {
+        let (id, other) = ([1, 2, 3, 4, 5, 6, 7, 8], [9; 32]);
+        let (protected, plain) = ([&[0x60][..], &id, &other].concat(), [&id[..], &other].concat());
+        assert_eq!(
+            Tag::of(&protected, Protocols::Both).unwrap().bytes,
+            Tag::of(&plain, Protocols::Both).unwrap().bytes
+        );
+        assert_ne!(Tag::of(&protected, Protocols::Both), Tag::of(&plain, Protocols::Both));
+        assert_eq!(Tag::of(&protected[..8], Protocols::Both), None);
+    }
 
     #[test]
     fn timers_wait_for_what_has_come_but_not_for_ever() {

@@ -260,7 +260,7 @@ impl Shared {
         (0..count)
             .map(|step| (self.first_nonce.wrapping_add(id).wrapping_add(step)) % count)
             .filter_map(|offset| FIRST_EPHEMERAL_PORT.checked_add(u16::try_from(offset).ok()?))
-            .find(|local| !demux.has_path(remote, Ports { local: *local, peer }))
+            .find(|local| !demux.has_path(remote, Ports { local: *local, peer }, !self.is_encrypted()))
     }
 
     pub(super) fn next_id(&self) -> u64 {

@@ -120,6 +120,14 @@ impl Strays {
                 dropped += association.handle_packets(now, std::iter::once(datagram));
                 continue;
             }
+            // An answer to this side's hello in another protocol.
+            if self.handshakes.is_some()
+                && Packet::parse(&datagram.packet).is_err()
+                && let Some(association) = shared.find_by_remote(datagram.from)
+            {
+                dropped += association.handle_packets(now, std::iter::once(datagram));
+                continue;
+            }
             let Datagram { from, source, packet, .. } = datagram;
             if self.answers.is_full() {
                 send(&mut self.answers, &shared.socket);

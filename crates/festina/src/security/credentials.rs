@@ -10,6 +10,10 @@ use rustls::sign::CertifiedKey;
 
 use super::{Identity, SecurityError, provider};
 
+/// Kinds of keys (RFC 7250 §8). rustls does not export their names.
+const X509: u8 = 0;
+const RAW_PUBLIC_KEY: u8 = 2;
+
 /// The credentials of a side without an identity, the same for all endpoints: sessions are bound to them.
 pub(super) static NO_CREDENTIALS: LazyLock<Arc<Credentials>> =
     LazyLock::new(|| Arc::new(Credentials { key: None, is_raw: false }));
@@ -82,5 +86,26 @@ impl ResolvesServerCert for Credentials {
 
     fn only_raw_public_keys(&self) -> bool {
         self.is_raw
+    }
+}
+
+/// [`Credentials`], shown only to clients that have raw keys for themselves, or only to all others. rustls compares kinds of keys after it has taken
+/// the client's session or asked for another hello, so the settings that do not suit a client have to fail earlier.
+#[derive(Debug)]
+pub(super) struct ShownTo {
+    pub(super) credentials: Arc<Credentials>,
+    pub(super) raw_clients: bool,
+}
+
+impl ResolvesServerCert for ShownTo {
+    fn resolve(&self, client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let kinds = client_hello.client_cert_types().unwrap_or_default();
+        let has = |wanted| kinds.iter().any(|kind| u8::from(*kind) == wanted);
+        let is_raw = has(RAW_PUBLIC_KEY) && !has(X509);
+        self.credentials.key.clone().filter(|_| is_raw == self.raw_clients)
+    }
+
+    fn only_raw_public_keys(&self) -> bool {
+        self.credentials.is_raw
     }
 }

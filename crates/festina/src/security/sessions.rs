@@ -8,7 +8,7 @@ use festina_secure::sessions;
 /// A server is known by the name and the UDP port that this side connects to, as in [`Endpoint::connect_to`](crate::Endpoint::connect_to):
 /// `server.example:9899`, or `192.0.2.1:9899` if it has no name. Before a session is resumed, the endpoint's [`Trust`](super::Trust) judges the
 /// certificates by which the server was authenticated then; a session that is refused is dropped, and the handshake is a full one. Sessions are
-/// in memory only and end with the process.
+/// in memory only and end with the process; in a child made by `fork()` there are none.
 #[derive(Clone, Debug)]
 pub struct Sessions(pub(super) sessions::Sessions);
 
@@ -24,7 +24,8 @@ impl Sessions {
         self.0.clear();
     }
 
-    /// Forgets the sessions with one server, and returns whether there were any. Associations that have begun add no more, with any server.
+    /// Forgets the sessions with one server, and returns whether there were any. It is named by the server name, if the
+    /// [`ConnectOptions`](crate::ConnectOptions::server_name) set one. Associations that have begun add no more, with any server.
     pub fn forget(&self, server: &str) -> bool {
         self.0.forget(server)
     }

@@ -8,11 +8,13 @@ use festina_secure::sessions::{Resumption, ServerSessions};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoClientAuth, NoServerSessionStorage, StoresServerSessions, WebPkiClientVerifier};
+use rustls::server::{
+    NoClientAuth, NoServerSessionStorage, ResolvesServerCert, StoresServerSessions, WebPkiClientVerifier,
+};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, KeyLog, KeyLogFile, RootCertStore, ServerConfig};
 
-use super::credentials::NO_CREDENTIALS;
+use super::credentials::{NO_CREDENTIALS, ShownTo};
 use super::platform::{self, PlatformRoots};
 use super::{Decision, Hex, Identity, SecurityError, Sessions, Trust, TrustKind, provider};
 
@@ -125,7 +127,8 @@ impl Security {
 
     /// The listeners accept plain SCTP as well, on the same UDP port: [`is_encrypted`](crate::Association::is_encrypted) tells which one an association
     /// is. Nothing authenticates plain clients, and others can read and change their messages. A listener whose options decide on tokens, hold
-    /// requests or handle early messages refuses them. Connecting is always encrypted.
+    /// requests or handle early messages refuses them. Connecting is always encrypted. Cannot be combined with
+    /// [`with_client_trust`](Self::with_client_trust) or [`with_alpn`](Self::with_alpn).
     pub fn with_plain_clients(mut self) -> Self {
         self.plain_clients = true;
         self
@@ -187,6 +190,10 @@ impl Security {
             let problem = "clients are to be checked, but plain ones would be accepted unchecked";
             return Err(SecurityError::Settings(problem.to_owned()));
         }
+        if !self.alpn.is_empty() && self.plain_clients {
+            let problem = "clients are to agree on an application protocol, but plain ones have none";
+            return Err(SecurityError::Settings(problem.to_owned()));
+        }
         Ok(TlsSettings {
             plain_clients: self.plain_clients,
             client: Some(Arc::new(client)),
@@ -244,7 +251,12 @@ impl Security {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
             .map_err(SecurityError::of_tls)?;
-        let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(identity.credentials()?);
+        let (credentials, raw_clients) = (identity.credentials()?, verifier.requires_raw_public_keys());
+        let shown: Arc<dyn ResolvesServerCert> = match &self.client_trust {
+            None => Arc::new(ShownTo { credentials, raw_clients }),
+            Some(_) => credentials,
+        };
+        let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(shown);
         config.alpn_protocols.clone_from(&self.alpn);
         config.session_storage = Arc::clone(sessions);
         if self.client_trust.is_some() {

@@ -8,7 +8,7 @@ use festina_units::Duration;
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoClientAuth};
+use rustls::server::{ClientHello, NoClientAuth, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
@@ -136,11 +136,28 @@ fn knowing(pin: [u8; 32]) -> rustls::ConfigBuilder<ClientConfig, rustls::client:
     builder.dangerous().with_custom_certificate_verifier(Arc::new(servers))
 }
 
+/// Shows a raw key to clients that have raw keys for themselves, or to all others.
+#[derive(Debug)]
+struct ShownTo {
+    key: Arc<CertifiedKey>,
+    raw_clients: bool,
+}
+
+impl ResolvesServerCert for ShownTo {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        (hello.client_cert_types().is_some() == self.raw_clients).then(|| Arc::clone(&self.key))
+    }
+
+    fn only_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
 /// Settings of a server with a raw key.
 fn with_raw_key(clients: Arc<dyn ClientCertVerifier>, key: &Arc<CertifiedKey>) -> ServerConfig {
     let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(TLS13).unwrap();
-    let resolver = Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(key)));
-    builder.with_client_cert_verifier(clients).with_cert_resolver(resolver)
+    let shown = ShownTo { key: Arc::clone(key), raw_clients: clients.requires_raw_public_keys() };
+    builder.with_client_cert_verifier(clients).with_cert_resolver(Arc::new(shown))
 }
 
 #[test]
@@ -188,8 +205,8 @@ fn a_server_takes_anonymous_clients_of_either_kind() {
         (&without, vec![other.clone()], Ok(150)),
         (&with_key, vec![other.clone()], Ok(150)),
         (&with_key, vec![server.clone(), other], Ok(150)),
-        (&with_key, Vec::new(), Err(HandshakeError::Alert(40))),
-        (&with_key, vec![server.clone()], Err(HandshakeError::Alert(40))),
+        (&with_key, Vec::new(), Err(HandshakeError::Alert(49))),
+        (&with_key, vec![server.clone()], Err(HandshakeError::Alert(49))),
     ] {
         let tls = (Arc::clone(client), Arc::clone(&server));
         let mut world = World::new(Setup { others, ..Setup::new(&tls, link(&[]), 1) });
