@@ -29,7 +29,7 @@ const CONNECTIONS_MAX: usize = 4_096;
 const IDS_MAX: usize = 8;
 /// Handshake bytes of each side that are kept: a client's hello, or the beginning of a server's answer.
 const HANDSHAKE_BYTES_MAX: usize = 8 << 10;
-/// Packets of one datagram that are read: Linux segments a datagram into at most as many.
+/// Packets of one datagram that are read. Endpoints give Linux at most as many to segment.
 const PACKETS_MAX: usize = 64;
 
 /// The contents of a datagram.
