@@ -23,6 +23,8 @@ const SOURCES: [&str; 15] = [
     "../../validation",
 ];
 const LOCK_FILE: &str = "../../Cargo.lock";
+/// Recordings of real sockets: the ledger cites them, and no run depends on them.
+const CITED: &str = "-real.json";
 
 fn main() {
     let mut files = Vec::new();
@@ -42,11 +44,11 @@ fn main() {
     println!("cargo::rustc-env=FESTINA_CODE_VERSION={hash:016x}");
 }
 
-/// Collects all files at or below `path` except tests. Missing files are skipped: a packaged crate has its siblings elsewhere, in versions that do
+/// Collects all files at or below `path` except tests and recordings that are only cited. Missing files are skipped: a packaged crate has its siblings elsewhere, in versions that do
 /// not change.
 fn gather(path: &Path, files: &mut Vec<PathBuf>) {
     let is_test = path.file_stem().is_some_and(|name| name == "tests");
-    if is_test {
+    if is_test || path.to_string_lossy().ends_with(CITED) {
         return;
     }
     if path.is_file() {

@@ -148,6 +148,7 @@ impl World {
         let now = Instant::from_secs(1);
         let request = Connect {
             tls: client_tls,
+            resumption: None,
             server_name: ServerName::try_from("fuzz.test").unwrap(),
             remote: address(true),
             ports: Ports { local: 1, peer: 2 },

@@ -18,13 +18,15 @@
  *
  * fork(). A handle works only in the process that created it. In a child every function returns FESTINA_INVALID for it, and freeing it does
  * not affect the parent; its memory and descriptors are released when the child exits or executes another program. Until then the child
- * keeps the parent's sockets open. A child can open endpoints of its own. Settings, identities and trusts also work in the child.
+ * keeps the parent's sockets open. A child can open endpoints of its own. Settings, identities and trusts also work in the child; settings
+ * with a festina_sessions resume none there.
  *
  * Structs begin with their size as the program was compiled, so that newer libraries can append fields. Initialise them with *_INIT.
  *
  * Encryption. Associations are encrypted. A server needs an identity. A client trusts servers that a certificate authority of the operating
  * system has signed, unless it names others: festina_config_set_server_trust. festina_config_plain speaks plain SCTP, for other peers: nothing
- * is encrypted then, and no peer is authenticated. An endpoint does one or the other, and never falls back.
+ * is encrypted then, and no peer is authenticated. An endpoint does one or the other, unless festina_config_accept_plain_clients lets its
+ * listeners do both, and never falls back.
  */
 #ifndef FESTINA_H
 #define FESTINA_H
@@ -64,18 +66,26 @@ uint64_t festina_now_us(void);
 
 /* ---- Identity and trust ---- */
 
-/* A certificate chain and its private key. */
+/* A private key, with a certificate chain or as a raw public key (RFC 7250). */
 typedef struct festina_identity festina_identity;
 /* Which peers are trusted. */
 typedef struct festina_trust festina_trust;
+/* Sessions of a client with its servers, in memory. One that is resumed saves the server's certificate and lets early messages leave. */
+typedef struct festina_sessions festina_sessions;
 
 /* Creates a key (ECDSA P-256) and a self-signed certificate for a host name or an IP address. Peers know it by its fingerprint. */
 festina_status festina_identity_self_signed(const char *name, festina_identity **identity);
 /* Reads PEM: the certificate chain, the own certificate first, and the private key (PKCS #8, PKCS #1 or SEC 1). Both may be the same text. */
 festina_status festina_identity_from_pem(const char *chain_pem, const char *key_pem, festina_identity **identity);
-/* Writes the SHA-256 hash of the own certificate as 64 hexadecimal digits. Texts are written as by festina_endpoint_address. */
+/* Creates a key (Ed25519) that is shown without a certificate, which makes the handshake shorter. Peers have to expect raw public keys:
+ * festina_trust_raw_keys. */
+festina_status festina_identity_raw_key(festina_identity **identity);
+/* Reads the private key from PEM, to be shown without a certificate. */
+festina_status festina_identity_raw_key_from_pem(const char *key_pem, festina_identity **identity);
+/* Writes the SHA-256 hash of the own certificate or raw public key as 64 hexadecimal digits. Texts are written as by festina_endpoint_address. */
 size_t festina_identity_fingerprint(const festina_identity *identity, char *buffer, size_t capacity);
-/* Writes the chain and the private key as PEM, as festina_identity_from_pem reads them. Store it where only its owner can read it. */
+/* Writes the chain and the private key as PEM, as festina_identity_from_pem reads them, or the key alone, as festina_identity_raw_key_from_pem
+ * reads it. Store it where only its owner can read it. */
 size_t festina_identity_pem(const festina_identity *identity, char *buffer, size_t capacity);
 festina_status festina_identity_free(festina_identity *identity);
 
@@ -87,7 +97,18 @@ festina_status festina_trust_roots_from_pem(const char *roots_pem, festina_trust
 /* Trusts certificates with these fingerprints, separated by white space. Each may begin with "sha256:" and contain colons. Names, dates and
  * issuers are not checked. */
 festina_status festina_trust_fingerprints(const char *fingerprints, festina_trust **trust);
+/* The same for raw public keys. A peer with a certificate is refused, and so is a raw public key by the other kinds of trust. */
+festina_status festina_trust_raw_keys(const char *fingerprints, festina_trust **trust);
 festina_status festina_trust_free(festina_trust *trust);
+
+/* Remembers at most this many servers, and eight sessions with each. */
+festina_status festina_sessions_new(size_t servers_max, festina_sessions **sessions);
+/* Forgets all sessions. Associations that have begun add no more. */
+festina_status festina_sessions_clear(const festina_sessions *sessions);
+/* Forgets the sessions with one server, named as for festina_endpoint_connect: "server.example:9899" or "192.0.2.1:9899"; or by the server name, if
+ * the connect options set one. Returns 1 if there were any, otherwise 0. Associations that have begun add no more, with any server. */
+int32_t festina_sessions_forget(const festina_sessions *sessions, const char *server);
+festina_status festina_sessions_free(festina_sessions *sessions);
 
 /* ---- Settings ---- */
 
@@ -107,8 +128,7 @@ festina_status festina_config_free(festina_config *config);
 
 /* Congestion controller. The default is "cubic". */
 festina_status festina_config_set_congestion(festina_config *config, const char *name);
-/* Silence after which a peer counts as unreachable, in ms: from 1000 to 86400000, or 0 for the rules of RFC 9260. The default is
- * 60000. */
+/* Silence after which a peer counts as unreachable, in ms: from 1000 to 86400000, default 60000; 0 applies the rules of RFC 9260. */
 festina_status festina_config_set_peer_timeout(festina_config *config, uint32_t timeout_ms);
 /* Heartbeat interval of an idle association, in ms: from 1 to 86400000, default 30000; 0 sends none. */
 festina_status festina_config_set_heartbeat(festina_config *config, uint32_t interval_ms);
@@ -132,7 +152,7 @@ festina_status festina_config_set_interleaving(festina_config *config, int32_t o
 /* Maximum number of concurrent associations of the endpoint: from 1 to 16777216, default 65536. */
 festina_status festina_config_set_associations_max(festina_config *config, size_t associations);
 
-/* Settings of encryption. Those of plain SCTP have none: FESTINA_INVALID. Identities and trusts may be freed afterwards. Contradictions are
+/* Settings of encryption. Those of plain SCTP have none: FESTINA_INVALID. Identities, trusts and sessions may be freed afterwards. Contradictions are
  * reported by festina_endpoint_bind. */
 
 /* Certificate that is shown to clients, and to servers that ask for one. Listening needs it. */
@@ -146,6 +166,13 @@ festina_status festina_config_set_client_trust(festina_config *config, const fes
 festina_status festina_config_set_alpn(festina_config *config, const char *protocols);
 /* Listeners take early messages: see festina_connect_options. Not together with festina_config_set_client_trust. */
 festina_status festina_config_accept_early_messages(festina_config *config);
+/* Listeners accept plain SCTP as well, on the same UDP port: festina_is_encrypted tells which one an association is. Nothing authenticates plain
+ * clients, and others can read and change their messages. A listener on request refuses them. Not together with
+ * festina_config_set_client_trust or festina_config_set_alpn. Connecting is always encrypted. */
+festina_status festina_config_accept_plain_clients(festina_config *config);
+/* Sessions that are resumed, by all endpoints with the same festina_sessions, festina_trust and festina_identity. By default each endpoint has
+ * its own, with 32 servers. */
+festina_status festina_config_set_sessions(festina_config *config, const festina_sessions *sessions);
 /* Appends the secrets of all associations to the file that the environment variable SSLKEYLOGFILE names, with which recordings can be decrypted. */
 festina_status festina_config_log_keys_from_env(festina_config *config);
 
@@ -251,7 +278,7 @@ festina_status festina_request_free(festina_request *request);
 /* 1 or 0. A resumed session is that of an earlier association with the same peer. */
 int festina_is_encrypted(const festina_association *association);
 int festina_is_resumed(const festina_association *association);
-/* Write the peer's fingerprint as 64 hexadecimal digits, and its certificate chain as PEM; nothing for a client without a certificate. */
+/* Write the peer's fingerprint as 64 hexadecimal digits, and its certificate chain or raw public key as PEM; nothing for a client without. */
 size_t festina_get_peer_fingerprint(const festina_association *association, char *buffer, size_t capacity);
 size_t festina_get_peer_pem(const festina_association *association, char *buffer, size_t capacity);
 /* Writes the application protocol that both sides have agreed on (ALPN); nothing if there is none. */

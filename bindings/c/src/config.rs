@@ -10,8 +10,8 @@ use festina::security::Security;
 use festina::{CongestionControl, Duration, Profile};
 
 use crate::boundary::text;
-use crate::identity::{Identity, Trust};
-use crate::status::{Failure, Status, free, guard, guard_value, hand_over, required};
+use crate::identity::{Identity, Sessions, Trust};
+use crate::status::{Failure, Status, behind, free, guard, guard_value, hand_over, required};
 
 /// Settings of an endpoint. The program reads and writes them in one thread at a time.
 #[derive(Clone, Debug, Default)]
@@ -234,6 +234,18 @@ pub extern "C" fn festina_config_set_alpn(config: Option<&mut Config>, protocols
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_accept_early_messages(config: Option<&mut Config>) -> Status {
     Config::secure(config, |security| Ok(security.with_early_messages()))
+}
+
+/// Has listeners accept plain SCTP as well.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_accept_plain_clients(config: Option<&mut Config>) -> Status {
+    Config::secure(config, |security| Ok(security.with_plain_clients()))
+}
+
+/// Sets the sessions that are resumed.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_sessions(config: Option<&mut Config>, sessions: Option<&Sessions>) -> Status {
+    Config::secure(config, |security| Ok(security.with_sessions(behind("sessions", sessions)?.clone())))
 }
 
 /// Appends the secrets of all associations to the file that `SSLKEYLOGFILE` names.

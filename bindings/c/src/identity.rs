@@ -4,18 +4,22 @@
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
+use festina::blocking::ForkGuard;
 use festina::security::{self, Fingerprint, SecurityError};
 
 use crate::boundary::{guard_text, text, zero_terminated};
-use crate::status::{Status, free, hand_over, required};
+use crate::status::{Failure, Status, behind, free, guard, guard_value, hand_over, required};
 
-/// A certificate chain and its private key.
+/// A private key, with a certificate chain or as a raw public key.
 #[derive(Debug)]
 pub struct Identity(pub(crate) security::Identity);
 
 /// Which peers are trusted.
 #[derive(Debug)]
 pub struct Trust(pub(crate) security::Trust);
+
+/// Sessions that a client resumes.
+pub type Sessions = ForkGuard<security::Sessions>;
 
 /// Creates a key and a self-signed certificate.
 #[unsafe(no_mangle)]
@@ -43,7 +47,25 @@ pub extern "C" fn festina_identity_from_pem(
     })
 }
 
-/// Writes the fingerprint of the own certificate.
+/// Creates a key that is shown without a certificate.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_identity_raw_key(identity: Option<&mut MaybeUninit<Box<Identity>>>) -> Status {
+    hand_over("identity", identity, || Ok(Identity(security::Identity::raw_key()?)))
+}
+
+/// Reads a private key from PEM, to be shown without a certificate.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_identity_raw_key_from_pem(
+    key_pem: *const c_char,
+    identity: Option<&mut MaybeUninit<Box<Identity>>>,
+) -> Status {
+    hand_over("identity", identity, || {
+        let key = required("key_pem", zero_terminated(key_pem))?;
+        Ok(Identity(security::Identity::raw_key_from_pem(key)?))
+    })
+}
+
+/// Writes the fingerprint of the own certificate or raw public key.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_identity_fingerprint(
     identity: Option<&Identity>,
@@ -83,24 +105,69 @@ pub extern "C" fn festina_trust_roots_from_pem(
     })
 }
 
-/// Trusts fingerprints.
+/// Trust by fingerprints as text.
+fn by_fingerprint(fingerprints: *const c_char) -> Result<security::Trust, Failure> {
+    let words = required("fingerprints", text("the fingerprints", fingerprints)?)?.split_whitespace();
+    let fingerprints: Vec<Fingerprint> = words.map(str::parse).collect::<Result<_, SecurityError>>()?;
+    if fingerprints.is_empty() {
+        return Err(SecurityError::Fingerprint.into());
+    }
+    Ok(security::Trust::fingerprints(fingerprints))
+}
+
+/// Trusts certificates with these fingerprints.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_trust_fingerprints(
     fingerprints: *const c_char,
     trust: Option<&mut MaybeUninit<Box<Trust>>>,
 ) -> Status {
-    hand_over("trust", trust, || {
-        let words = required("fingerprints", text("the fingerprints", fingerprints)?)?.split_whitespace();
-        let fingerprints: Vec<Fingerprint> = words.map(str::parse).collect::<Result<_, SecurityError>>()?;
-        if fingerprints.is_empty() {
-            return Err(SecurityError::Fingerprint.into());
-        }
-        Ok(Trust(security::Trust::fingerprints(fingerprints)))
-    })
+    hand_over("trust", trust, || Ok(Trust(by_fingerprint(fingerprints)?)))
+}
+
+/// Trusts raw public keys with these fingerprints.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_trust_raw_keys(
+    fingerprints: *const c_char,
+    trust: Option<&mut MaybeUninit<Box<Trust>>>,
+) -> Status {
+    hand_over("trust", trust, || Ok(Trust(by_fingerprint(fingerprints)?.of_raw_keys())))
 }
 
 /// Frees a trust.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_trust_free(trust: Option<Box<Trust>>) -> Status {
     free(trust)
+}
+
+/// Creates an empty store of sessions.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_sessions_new(
+    servers_max: usize,
+    sessions: Option<&mut MaybeUninit<Box<Sessions>>>,
+) -> Status {
+    hand_over("sessions", sessions, || Ok(ForkGuard::new(security::Sessions::new(servers_max))))
+}
+
+/// Forgets all sessions.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_sessions_clear(sessions: Option<&Sessions>) -> Status {
+    guard(|| {
+        behind("sessions", sessions)?.clear();
+        Ok(())
+    })
+}
+
+/// Forgets the sessions with one server. Returns whether there were any.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_sessions_forget(sessions: Option<&Sessions>, server: *const c_char) -> i32 {
+    guard_value(0, || {
+        let sessions = behind("sessions", sessions)?;
+        Ok(sessions.forget(required("server", text("the server", server)?)?).into())
+    })
+}
+
+/// Frees the program's handle of sessions.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_sessions_free(sessions: Option<Box<Sessions>>) -> Status {
+    free(sessions)
 }

@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 
 use crate::convert::{number, seconds};
 use crate::failure::Failure;
-use crate::security::{Identity, Trust};
+use crate::security::{Identity, Sessions, Trust};
 
 /// Settings of an endpoint. None keeps the default of a setting. Times are in seconds.
 ///
@@ -34,6 +34,11 @@ use crate::security::{Identity, Trust};
 /// - client_trust: a `Trust`; clients must then have a trusted certificate. By default clients are anonymous.
 /// - alpn: application protocols (ALPN) of 1 to 255 bytes, the preferred one first. If one side has some, both must have one in common.
 /// - early_messages: whether listeners take early messages, default False; see `Endpoint.connect`. Not together with client_trust.
+/// - plain_clients: whether listeners accept plain SCTP as well, on the same UDP port, default False. `Association.is_encrypted` tells which one an
+///   association is. Nothing authenticates plain clients, and others can read and change their messages. A listener on request refuses them. Not
+///   together with client_trust or alpn. Connecting is always encrypted.
+/// - sessions: `Sessions` that are resumed, by all endpoints with the same `Sessions`, `Trust` and `Identity`. By default each endpoint has its own,
+///   with 32 servers.
 /// - key_log: whether the secrets of all associations are appended to the file that the environment variable SSLKEYLOGFILE names, with which
 ///   recordings can be decrypted. Default False.
 #[pyclass(frozen, module = "festina")]
@@ -106,6 +111,10 @@ fn trust(value: &Bound<'_, PyAny>) -> PyResult<festina::security::Trust> {
     Ok(value.extract::<PyRef<'_, Trust>>()?.0.clone())
 }
 
+fn sessions(value: &Bound<'_, PyAny>) -> PyResult<festina::security::Sessions> {
+    Ok(value.extract::<PyRef<'_, Sessions>>()?.get()?.clone())
+}
+
 /// Makes a change if the value is true.
 fn when(
     value: &Bound<'_, PyAny>,
@@ -148,6 +157,8 @@ fn with(config: festina::Config, name: &str, value: &Bound<'_, PyAny>) -> PyResu
         "client_trust" => secure(config, |security| Ok(security.with_client_trust(trust(value)?)))?,
         "alpn" => secure(config, |security| Ok(security.with_alpn(value.extract::<Vec<String>>()?)))?,
         "early_messages" => when(value, config, Security::with_early_messages)?,
+        "plain_clients" => when(value, config, Security::with_plain_clients)?,
+        "sessions" => secure(config, |security| Ok(security.with_sessions(sessions(value)?)))?,
         "key_log" => when(value, config, Security::with_key_log_from_env)?,
         "associations_max" => config.with_associations_max(bytes()?),
         _ => return Err(PyTypeError::new_err(format!("Config() has no setting {name:?}"))),

@@ -43,7 +43,7 @@ mod _festina {
     #[pymodule_export]
     use crate::hub::{Hub, Operation};
     #[pymodule_export]
-    use crate::security::{Identity, Request, Trust};
+    use crate::security::{Identity, Request, Sessions, Trust};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

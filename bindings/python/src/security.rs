@@ -1,5 +1,6 @@
 //! Identities, trust, and clients that wait for a decision.
 
+use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use festina::PendingRequest;
@@ -31,7 +32,8 @@ impl Pem {
     }
 }
 
-/// A certificate chain and its private key: `Identity.self_signed` or `Identity.from_pem`.
+/// A private key, with a certificate chain: `Identity.self_signed` or `Identity.from_pem`; or as a raw public key (RFC 7250): `Identity.raw_key` or
+/// `Identity.raw_key_from_pem`.
 #[pyclass(frozen, module = "festina")]
 pub(crate) struct Identity(pub(crate) security::Identity);
 
@@ -53,13 +55,28 @@ impl Identity {
         Ok(Self(security::Identity::from_pem(chain.bytes(), key.bytes()).map_err(Failure::from)?))
     }
 
-    /// The SHA-256 hash of the own certificate, as 64 hexadecimal digits.
+    /// Creates a key (Ed25519) that is shown without a certificate, which makes the handshake shorter. Peers have to expect raw public keys:
+    /// `Trust.raw_keys`.
+    #[staticmethod]
+    fn raw_key() -> PyResult<Self> {
+        Ok(Self(security::Identity::raw_key().map_err(Failure::from)?))
+    }
+
+    /// Reads the private key from PEM, to be shown without a certificate.
+    #[staticmethod]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn raw_key_from_pem(key: Pem) -> PyResult<Self> {
+        Ok(Self(security::Identity::raw_key_from_pem(key.bytes()).map_err(Failure::from)?))
+    }
+
+    /// The SHA-256 hash of the own certificate or raw public key, as 64 hexadecimal digits.
     #[getter]
     fn fingerprint(&self) -> String {
         self.0.fingerprint().to_string()
     }
 
-    /// Writes the chain and the private key as PEM, as `from_pem` reads them. Store it where only its owner can read it.
+    /// Writes the chain and the private key as PEM, as `from_pem` reads them, or the key alone, as `raw_key_from_pem` reads it. Store it where only its
+    /// owner can read it.
     fn to_pem(&self) -> String {
         self.0.to_pem()
     }
@@ -69,7 +86,7 @@ impl Identity {
     }
 }
 
-/// Which peers are trusted: `Trust.platform_roots`, `Trust.roots` or `Trust.fingerprints`.
+/// Which peers are trusted: `Trust.platform_roots`, `Trust.roots`, `Trust.fingerprints` or `Trust.raw_keys`.
 #[pyclass(frozen, module = "festina")]
 pub(crate) struct Trust(pub(crate) security::Trust);
 
@@ -101,8 +118,51 @@ impl Trust {
         Ok(Self(security::Trust::fingerprints(parsed)))
     }
 
+    /// As `fingerprints`, for raw public keys. A peer with a certificate is refused, and so is a raw public key by the other kinds of trust.
+    #[staticmethod]
+    #[pyo3(signature = (*fingerprints))]
+    fn raw_keys(fingerprints: Vec<String>) -> PyResult<Self> {
+        Ok(Self(Self::fingerprints(fingerprints)?.0.of_raw_keys()))
+    }
+
     fn __repr__(&self) -> String {
         format!("<festina.{:?}>", self.0)
+    }
+}
+
+/// Sessions of a client with its servers, in memory: at most `servers_max` servers, and eight sessions with each. One that is resumed saves the
+/// server's certificate and lets early messages leave.
+#[pyclass(frozen, module = "festina")]
+pub(crate) struct Sessions(ForkGuard<security::Sessions>);
+
+impl Sessions {
+    pub(crate) fn get(&self) -> PyResult<&security::Sessions> {
+        Ok(self.0.get().map_err(Failure::from)?)
+    }
+}
+
+#[pymethods]
+impl Sessions {
+    #[new]
+    fn new(servers_max: usize) -> Self {
+        Self(ForkGuard::new(security::Sessions::new(servers_max)))
+    }
+
+    /// Forgets all sessions. Associations that have begun add no more.
+    fn clear(&self) -> PyResult<()> {
+        self.get()?.clear();
+        Ok(())
+    }
+
+    /// Forgets the sessions with one server, named as for `Endpoint.connect`, or by `server_name` if that was set, and returns whether there were
+    /// any. Associations that have begun add no more, with any server.
+    fn forget(&self, host: &str, port: u16) -> PyResult<bool> {
+        let unscoped = host.split_once('%').map_or(host, |(address, _)| address);
+        let server = match unscoped.parse() {
+            Ok(address) => SocketAddr::new(address, port).to_string(),
+            Err(_) => format!("{host}:{port}"),
+        };
+        Ok(self.get()?.forget(&server))
     }
 }
 

@@ -69,6 +69,25 @@ async def test_another_key_is_refused() -> None:
             assert isinstance(refused.value, ConnectionError)
 
 
+async def test_raw_public_keys_take_the_place_of_certificates() -> None:
+    server_key, me = festina.Identity.raw_key(), festina.Identity.raw_key()
+    assert festina.Identity.raw_key_from_pem(me.to_pem()).fingerprint == me.fingerprint
+    asking = festina.Config(identity=server_key, client_trust=festina.Trust.raw_keys(me.fingerprint))
+    knowing = festina.Config(identity=me, server_trust=festina.Trust.raw_keys(server_key.fingerprint))
+    async with bound(asking, knowing) as (server, client):
+        listener = server.listen()
+        near = await client.connect(server.local_address)
+        far = await listener.accept()
+        await exchange(near, far)
+        assert (near.peer_fingerprint, far.peer_fingerprint) == (server_key.fingerprint, me.fingerprint)
+    async with bound(client=knowing) as (server, client):
+        listener = server.listen()
+        with pytest.raises(festina.Error, match="kind of key"):
+            await client.connect(server.local_address)
+    with pytest.raises(festina.InvalidError, match="private key"):
+        festina.Identity.raw_key_from_pem("no PEM")
+
+
 ROOTS = """
 import asyncio, sys
 import festina
@@ -137,6 +156,17 @@ async def test_plain_and_encrypted_endpoints_say_what_the_other_speaks() -> None
             await client.connect(server.local_address)
 
 
+async def test_a_server_accepts_plain_clients_too_if_it_says_so() -> None:
+    config = festina.Config(identity=IDENTITY, plain_clients=True)
+    async with bound(config) as (server, encrypted), bound(client=festina.Config.plain()) as (_, plain):
+        listener = server.listen()
+        for client in (encrypted, plain):
+            near = await client.connect(server.local_address)
+            far = await listener.accept()
+            await exchange(near, far)
+            assert far.is_encrypted == near.is_encrypted == (client is encrypted)
+
+
 async def test_the_token_is_seen_before_the_client_is_accepted() -> None:
     async with bound() as (server, client):
         listener = server.listen(on_request=True)
@@ -199,6 +229,23 @@ async def test_a_resumed_client_sends_with_its_first_packet() -> None:
             pytest.fail("no session was resumed")
         with pytest.raises(festina.InvalidError, match="empty"):
             await client.connect(server.local_address, early=[b""])
+
+
+async def test_sessions_outlive_endpoints_until_they_are_forgotten() -> None:
+    sessions, resumed = festina.Sessions(4), []
+    config = festina.Config(server_trust=TRUST, sessions=sessions)
+    async with bound() as (server, _):
+        listener = server.listen()
+        for _ in range(3):
+            async with festina.Endpoint.bind("127.0.0.1:0", config) as client:
+                near = await client.connect(server.local_address)
+                # The session's ticket arrives before the answer.
+                await exchange(near, await listener.accept())
+                resumed.append(near.is_resumed)
+            if resumed[-1]:
+                assert not sessions.forget("::1", 1) and sessions.forget(*server.local_address)
+    assert resumed == [False, True, False]
+    sessions.clear()
 
 
 class Relay(asyncio.DatagramProtocol):

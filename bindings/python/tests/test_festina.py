@@ -458,7 +458,10 @@ import festina
 
 async def main(what):
     identity = festina.Identity.self_signed("server.test")
-    config = festina.Config(identity=identity, server_trust=festina.Trust.fingerprints(identity.fingerprint))
+    sessions = festina.Sessions(2)
+    config = festina.Config(
+        identity=identity, server_trust=festina.Trust.fingerprints(identity.fingerprint), sessions=sessions
+    )
     async with festina.Endpoint.bind("127.0.0.1:0", config) as server, festina.Endpoint.bind("127.0.0.1:0", config) as client:
         listener = server.listen()
         near = await client.connect("%s:%d" % server.local_address)
@@ -474,6 +477,7 @@ async def main(what):
                         lambda: near.send_nowait(b"x"), far.recv_nowait, far.abort, near.stats, listener.close,
                         lambda: server.listen(8, on_request=True), holding.request_nowait, far.recv_early,
                         lambda: far.client_token, lambda: request.token, request.accept, request.refuse,
+                        sessions.clear, lambda: sessions.forget("127.0.0.1", 9),
                     ):
                         try:
                             attempt()

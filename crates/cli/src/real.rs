@@ -1,9 +1,9 @@
 //! `festina lab run --real`: experiments of the laboratory with real sockets on two temporary hosts that an emulated network joins.
 //!
 //! - [`kernel_tcp`]: Tables 1 to 3 of G02 with the kernel's TCP
-//! - [`thin_latency`]: thin streams over the library and over the kernel's TCP, beside the simulator
-//! - [`log_lines`]: R15's log lines over UDP, TCP, associations of the library, and relay and collector, beside the simulator
-//! - [`hosts`]: a part of a measurement on each host; [`lateness`]: the emulator's error, and the verdicts that it rules out; [`beside`]: measured
+//! - [`thin_latency`]: thin streams over the library and over the kernel's TCP, compared with the simulator
+//! - [`log_lines`]: R15's log lines over UDP, TCP, associations of the library, and relay and collector, compared with the simulator
+//! - [`hosts`]: a part of a measurement on each host; [`lateness`]: the emulator's error, and the verdicts that it rules out; [`comparison`]: measured
 //!   and simulated delays in one figure
 //!
 //! The laboratory has no sockets. It plans, stores, judges and reports; its simulation is replaced by a measurement.
@@ -11,7 +11,7 @@
 //! Everything is in this process: namespaces without names, TUN devices and sockets, which the kernel removes when it ends,
 //! even by a signal.
 
-mod beside;
+mod comparison;
 mod hosts;
 #[cfg(test)]
 mod judged;

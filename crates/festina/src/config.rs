@@ -113,6 +113,11 @@ impl Config {
         self.1.as_deref()
     }
 
+    /// The same settings for plain SCTP.
+    pub(crate) fn without_security(&self) -> Self {
+        Self(self.0.clone(), None, self.2)
+    }
+
     /// Creates unencrypted settings from those of the core. For measurements of Festina's own tools; not part of the stable interface.
     #[doc(hidden)]
     pub fn from_core(core: sctp::Config) -> Self {
@@ -176,8 +181,8 @@ impl Config {
 /// Encryption.
 impl Config {
     /// Sets the identity of this side, the peers that it trusts, and other settings of encryption: see [`security`](crate::security). The endpoint
-    /// accepts no unencrypted associations. By default, it trusts the roots of the operating system to connect, and has no identity, so that it cannot
-    /// listen.
+    /// accepts no unencrypted associations, except by [`Security::with_plain_clients`]. By default, it trusts the roots of the operating system to
+    /// connect, and has no identity, so that it cannot listen.
     pub fn with_security(mut self, security: Security) -> Self {
         self.1 = Some(Arc::new(security));
         self

@@ -1,7 +1,7 @@
 //! Encryption and identity: TLS 1.3 inside the handshake.
 //!
-//! An endpoint encrypts everything and speaks nothing else, unless its settings begin with [`Config::plain`](crate::Config::plain). There is no
-//! fallback to plain SCTP.
+//! An endpoint encrypts everything and speaks nothing else, unless its settings begin with [`Config::plain`](crate::Config::plain), or its listeners
+//! accept [plain clients](Security::with_plain_clients) too. There is no fallback to plain SCTP.
 //!
 //! ```
 //! use festina::security::{Identity, Security, Trust};
@@ -26,27 +26,32 @@
 //! # }
 //! ```
 
+mod credentials;
 mod failure;
 pub(crate) mod platform;
 mod reports;
+mod sessions;
 mod settings;
 mod stored;
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use pem::{EncodeConfig, LineEnding, Pem};
 use rustls::CipherSuite;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::pem::{self as pem_reader, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer};
 
 use crate::clock;
 use crate::endpoint::lock;
 
+use self::credentials::{Credentials, is_raw_key, public_key};
 pub use self::failure::{SecurityError, SecurityFailure};
 use self::reports::Reports;
+pub use self::sessions::Sessions;
 pub use self::settings::Security;
 pub(crate) use self::settings::TlsSettings;
 pub use self::stored::{Acquaintance, ChangedKey, KnownPeers, StoredError};
@@ -59,20 +64,25 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// The SHA-256 hash of a certificate, by which a peer without a certificate authority is known.
+/// The SHA-256 hash of a certificate or of a raw public key, by which a peer without a certificate authority is known.
 ///
 /// It is written and parsed as 64 hexadecimal digits. The parser also takes colons between bytes and the prefix `sha256:`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
-    /// Returns the fingerprint of the first certificate in PEM.
+    /// Returns the fingerprint of the first certificate in PEM. Without one it is that of the first public key.
     ///
     /// # Errors
-    /// The text has no certificate.
+    /// The text has neither.
     pub fn of_pem(pem: &[u8]) -> Result<Self, SecurityError> {
-        let certificate = CertificateDer::from_pem_slice(pem);
-        certificate.map(|it| Self::of(&it)).map_err(|error| SecurityError::Certificate(error.to_string()))
+        let certificate = CertificateDer::from_pem_slice(pem).or_else(|error| {
+            let key = SubjectPublicKeyInfoDer::from_pem_slice(pem).map_err(|_| error)?;
+            Ok(CertificateDer::from(key.as_ref().to_vec()))
+        });
+        let certificate =
+            certificate.map_err(|error: pem_reader::Error| SecurityError::Certificate(error.to_string()))?;
+        Ok(Self::of(&certificate))
     }
 
     fn of(certificate: &CertificateDer<'_>) -> Self {
@@ -119,10 +129,14 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// A certificate chain and its private key.
+/// A private key, with a certificate chain or as a raw public key (RFC 7250).
 pub struct Identity {
+    /// The certificates, or the public key alone.
     chain: Vec<CertificateDer<'static>>,
+    is_raw: bool,
     key: PrivateKeyDer<'static>,
+    /// Shared by clones.
+    credentials: Arc<OnceLock<Arc<Credentials>>>,
 }
 
 impl Identity {
@@ -137,14 +151,16 @@ impl Identity {
         Self::new(chain, key)
     }
 
-    /// Writes the chain and the key as PEM (RFC 7468), as [`from_pem`](Self::from_pem) reads them. Store the text where only its owner can read it.
+    /// Writes the chain and the key as PEM (RFC 7468), as [`from_pem`](Self::from_pem) reads them, or the key alone, as
+    /// [`raw_key_from_pem`](Self::raw_key_from_pem) reads it. Store the text where only its owner can read it.
     pub fn to_pem(&self) -> String {
         let label = match &self.key {
             PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
             PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
             _ => "PRIVATE KEY",
         };
-        write_pem(&self.chain, Some(Pem::new(label, self.key_der())))
+        let chain: &[_] = if self.is_raw { &[] } else { &self.chain };
+        write_pem(chain, Some(Pem::new(label, self.key_der())))
     }
 
     /// Takes DER: the chain, the own certificate first, and the private key (PKCS #8, PKCS #1 or SEC 1).
@@ -168,19 +184,55 @@ impl Identity {
         Self::from_der([certificate.der().to_vec()], key.serialize_der())
     }
 
+    /// Makes a new key (Ed25519), to be shown without a certificate. A handshake takes 1,104 bytes of both ends instead of 1,412 (docs/secure-format.md).
+    /// Peers know the key by its [`fingerprint`](Self::fingerprint), and have to [expect raw public keys](Trust::of_raw_keys).
+    ///
+    /// # Errors
+    /// There are no random numbers.
+    pub fn raw_key() -> Result<Self, SecurityError> {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519);
+        let key = key.map_err(|error| SecurityError::PrivateKey(error.to_string()))?;
+        Self::raw_key_from_der(key.serialize_der())
+    }
+
+    /// Reads the private key from PEM (PKCS #8, PKCS #1 or SEC 1), to be shown without a certificate. Certificates in the text are ignored.
+    ///
+    /// # Errors
+    /// The text has no usable key.
+    pub fn raw_key_from_pem(key: &[u8]) -> Result<Self, SecurityError> {
+        Self::raw(PrivateKeyDer::from_pem_slice(key).map_err(|error| SecurityError::PrivateKey(error.to_string()))?)
+    }
+
+    /// As [`raw_key_from_pem`](Self::raw_key_from_pem), for DER.
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub fn raw_key_from_der(key: Vec<u8>) -> Result<Self, SecurityError> {
+        Self::raw(PrivateKeyDer::try_from(key).map_err(|error| SecurityError::PrivateKey(error.to_owned()))?)
+    }
+
+    fn raw(key: PrivateKeyDer<'static>) -> Result<Self, SecurityError> {
+        Ok(Self { chain: vec![public_key(&key)?], is_raw: true, key, credentials: Arc::default() })
+    }
+
     fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self, SecurityError> {
         if chain.is_empty() {
             return Err(SecurityError::Certificate("there is no certificate".to_owned()));
         }
-        Ok(Self { chain, key })
+        Ok(Self { chain, is_raw: false, key, credentials: Arc::default() })
     }
 
-    /// Returns the fingerprint of the own certificate.
+    /// Returns whether peers see a raw public key instead of certificates.
+    pub fn is_raw_key(&self) -> bool {
+        self.is_raw
+    }
+
+    /// Returns the fingerprint of the own certificate or raw public key.
     pub fn fingerprint(&self) -> Fingerprint {
         self.chain.first().map(Fingerprint::of).expect("the chain is never empty")
     }
 
-    /// Returns the certificate chain as DER, the own certificate first.
+    /// Returns the certificate chain as DER, the own certificate first, or the raw public key (SubjectPublicKeyInfo).
     pub fn chain_der(&self) -> impl Iterator<Item = &[u8]> {
         self.chain.iter().map(AsRef::as_ref)
     }
@@ -193,7 +245,8 @@ impl Identity {
 
 impl Clone for Identity {
     fn clone(&self) -> Self {
-        Self { chain: self.chain.clone(), key: self.key.clone_key() }
+        let credentials = Arc::clone(&self.credentials);
+        Self { chain: self.chain.clone(), is_raw: self.is_raw, key: self.key.clone_key(), credentials }
     }
 }
 
@@ -215,13 +268,19 @@ type Decision = Arc<dyn Fn(&[u8; 32]) -> bool + Send + Sync>;
 
 /// Which peers are trusted.
 #[derive(Clone)]
-pub struct Trust(TrustKind);
+pub struct Trust {
+    kind: TrustKind,
+    /// Peers have raw public keys instead of certificates.
+    is_raw: bool,
+    /// Shared by clones.
+    server_verifier: Arc<OnceLock<Arc<dyn ServerCertVerifier>>>,
+}
 
 #[derive(Clone)]
 enum TrustKind {
     Platform,
     Roots(Vec<CertificateDer<'static>>),
-    Fingerprints { is_trusted: Decision, may_change: bool },
+    Fingerprints(Decision),
 }
 
 impl Trust {
@@ -230,7 +289,8 @@ impl Trust {
     /// the usual files or those that the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name, on macOS and Windows from the
     /// system's store. If there are none, connecting fails with [`SecurityFailure::Settings`].
     pub fn platform_roots() -> Self {
-        Self(TrustKind::Platform)
+        static PLATFORM: LazyLock<Trust> = LazyLock::new(|| Trust::of_kind(TrustKind::Platform));
+        PLATFORM.clone()
     }
 
     /// Trusts certificates that these roots have signed, given as PEM. A server's certificate must also have the name that the client asks for.
@@ -243,18 +303,18 @@ impl Trust {
         if roots.is_empty() {
             return Err(SecurityError::Certificate("there is no certificate".to_owned()));
         }
-        Ok(Self(TrustKind::Roots(roots)))
+        Ok(Self::of_kind(TrustKind::Roots(roots)))
     }
 
     /// As [`roots_from_pem`](Self::roots_from_pem), for DER. Malformed ones are reported when the endpoint is bound.
     pub fn roots_from_der(roots: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        Self(TrustKind::Roots(roots.into_iter().map(CertificateDer::from).collect()))
+        Self::of_kind(TrustKind::Roots(roots.into_iter().map(CertificateDer::from).collect()))
     }
 
     /// Trusts certificates with these fingerprints. Names, dates and issuers are not checked.
     pub fn fingerprints(fingerprints: impl IntoIterator<Item = Fingerprint>) -> Self {
         let fingerprints: Vec<_> = fingerprints.into_iter().collect();
-        Self::by_fingerprint(false, move |seen| fingerprints.contains(seen))
+        Self::deciding(move |seen| fingerprints.contains(seen))
     }
 
     /// As [`fingerprints`](Self::fingerprints), and calls `report` with others, to tell an operator whom to add: at most once a second, and with the
@@ -265,7 +325,7 @@ impl Trust {
     ) -> Self {
         let fingerprints: Vec<_> = fingerprints.into_iter().collect();
         let reports = Mutex::new(Reports::default());
-        Self::by_fingerprint(false, move |seen| {
+        Self::deciding(move |seen| {
             let is_trusted = fingerprints.contains(seen);
             if !is_trusted && lock(&reports).is_due(seen, clock::now()) {
                 report(seen);
@@ -276,29 +336,39 @@ impl Trust {
 
     /// Trusts certificates for whose fingerprint `is_trusted` returns true, such as those of a list that changes, or unknown ones at their
     /// first use. The peer has to prove that it holds the private key in any case. The function runs in the middle of a handshake and should be
-    /// quick. It is asked at every connection, so no session is resumed, and early messages leave with the handshake's end.
+    /// quick. It is asked at every connection, also before a session is resumed.
     pub fn deciding(is_trusted: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static) -> Self {
-        Self::by_fingerprint(true, is_trusted)
+        Self::of_kind(TrustKind::Fingerprints(Arc::new(move |hash| is_trusted(&Fingerprint(*hash)))))
     }
 
-    fn by_fingerprint(may_change: bool, is_trusted: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static) -> Self {
-        let is_trusted: Decision = Arc::new(move |hash| is_trusted(&Fingerprint(*hash)));
-        Self(TrustKind::Fingerprints { is_trusted, may_change })
+    /// Expects peers with raw public keys (RFC 7250) instead of certificates; the fingerprints are those of the keys. Either side names one
+    /// kind, so a handshake with a peer that has a certificate fails. A trust by roots cannot be changed so: binding an endpoint reports it.
+    #[must_use]
+    pub fn of_raw_keys(self) -> Self {
+        Self { is_raw: true, server_verifier: Arc::default(), ..self }
+    }
+
+    fn of_kind(kind: TrustKind) -> Self {
+        Self { kind, is_raw: false, server_verifier: Arc::default() }
     }
 }
 
 impl fmt::Debug for Trust {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match &self.0 {
+        let kind = match &self.kind {
             TrustKind::Platform => "platform roots".to_owned(),
             TrustKind::Roots(roots) => format!("{} roots", roots.len()),
-            TrustKind::Fingerprints { .. } => "fingerprints".to_owned(),
+            TrustKind::Fingerprints(_) => "fingerprints".to_owned(),
         };
-        formatter.debug_tuple("Trust").field(&kind).finish()
+        formatter
+            .debug_tuple("Trust")
+            .field(&kind)
+            .field(&if self.is_raw { "raw keys" } else { "certificates" })
+            .finish()
     }
 }
 
-/// The certificates by which a peer has identified itself.
+/// The certificates, or the raw public key, by which a peer has identified itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerIdentity(Vec<CertificateDer<'static>>);
 
@@ -308,17 +378,25 @@ impl PeerIdentity {
         (!chain.is_empty()).then(|| Self(chain.to_vec()))
     }
 
-    /// Returns the fingerprint of the peer's own certificate.
+    /// Returns whether the peer has shown a raw public key instead of certificates.
+    pub fn is_raw_key(&self) -> bool {
+        self.0.first().is_some_and(|own| is_raw_key(own))
+    }
+
+    /// Returns the fingerprint of the peer's own certificate or raw public key.
     pub fn fingerprint(&self) -> Fingerprint {
         self.0.first().map(Fingerprint::of).expect("the chain is never empty")
     }
 
-    /// Writes the certificate chain as PEM (RFC 7468), the peer's own certificate first.
+    /// Writes the certificate chain as PEM (RFC 7468), the peer's own certificate first, or the raw public key.
     pub fn to_pem(&self) -> String {
-        write_pem(&self.0, None)
+        match self.0.first().filter(|_| self.is_raw_key()) {
+            Some(key) => write_pem(&[], Some(Pem::new("PUBLIC KEY", key.as_ref()))),
+            None => write_pem(&self.0, None),
+        }
     }
 
-    /// Returns the certificate chain as DER, the peer's own certificate first.
+    /// Returns the certificate chain as DER, the peer's own certificate first, or the raw public key (SubjectPublicKeyInfo).
     pub fn chain_der(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().map(AsRef::as_ref)
     }
@@ -338,6 +416,26 @@ mod tests {
         for wrong in ["", "sha256:", &text[1..], &text[2..], &format!("{text}0"), &"+f".repeat(32), &"gg".repeat(32)] {
             assert_eq!(wrong.parse::<Fingerprint>(), Err(SecurityError::Fingerprint), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_raw_key_is_told_from_a_certificate_and_written_and_read() {
+        let identity = Identity::raw_key().unwrap();
+        let pem = identity.to_pem();
+        let same = Identity::raw_key_from_pem(pem.as_bytes()).unwrap();
+        assert!(identity.is_raw_key() && !pem.contains("CERTIFICATE"));
+        assert_eq!((same.fingerprint(), same.key_der()), (identity.fingerprint(), identity.key_der()));
+        let peer = PeerIdentity::new(&identity.chain).unwrap();
+        assert!(peer.is_raw_key() && peer.to_pem().contains("BEGIN PUBLIC KEY"));
+        assert_eq!(Fingerprint::of_pem(peer.to_pem().as_bytes()), Ok(identity.fingerprint()));
+        let certified = Identity::self_signed("a.test").unwrap();
+        assert!(!PeerIdentity::new(&certified.chain).unwrap().is_raw_key() && !certified.is_raw_key());
+        let bare = Identity::raw_key_from_pem(certified.to_pem().as_bytes()).unwrap();
+        assert!(PeerIdentity::new(&bare.chain).unwrap().is_raw_key() && bare.fingerprint() != certified.fingerprint());
+        for malformed in [&[][..], &[0x30], &[0x30, 0xff], &[0x30, 0x80, 0x30, 0x81], &[0x30, 0x02, 0x30, 0x00]] {
+            assert!(!is_raw_key(malformed));
+        }
+        assert!(Identity::raw_key_from_pem(b"nothing").is_err() && Identity::raw_key_from_der(vec![1, 2, 3]).is_err());
     }
 
     #[test]

@@ -315,7 +315,8 @@ pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
          one in twenty intervals misses the truth (Bonferroni's correction). Numbers to which a parameter was fitted are not scored. If the \
          paper's text leaves readings open, a statement holds or is broken only if that is so under each reading. A broken row names a cause only \
          if a run that varies it changed the verdict; otherwise the cause is unknown. The last column has the verdict of a \
-         recorded run [over real sockets](lab.md#measure-over-real-sockets), judged by the same checks. An experiment that was not run as its plan says has a note; \
+         recorded run [over real sockets](lab.md#measure-over-real-sockets), judged by the same checks; it has one \
+         bottleneck and fewer cells. An experiment that was not run as its plan says has a note; \
          quick runs decide little.\n\n",
     );
     let _ = writeln!(text, "This page was written by `{command}`.\n");

@@ -21,6 +21,7 @@ use crate::address::Proofs;
 use crate::channel::{CHALLENGE_BYTES, Channel, Ids};
 use crate::error::{Foreign, HandshakeError, REFUSED};
 use crate::parameters::{Parameters, TOKEN_BYTES_MAX};
+use crate::sessions::{Recall, Resumption};
 use crate::wire::{ConnectionId, SHORT_OVERHEAD_BYTES};
 use moving::Moves;
 
@@ -36,8 +37,10 @@ pub const LINGER: Duration = Duration::from_secs(10);
 /// A client's settings for one connection. Its debug output has only the length of the token, which is often a secret.
 #[derive(Clone)]
 pub struct Connect<'a> {
-    /// TLS settings: trusted roots or a verifier, the client's certificate, ALPN, session storage. TLS 1.3 is used.
+    /// TLS settings: trusted roots or a verifier, the client's certificate, ALPN. TLS 1.3 is used.
     pub tls: &'a Arc<ClientConfig>,
+    /// Sessions that may be resumed; `None` leaves them to the TLS settings.
+    pub resumption: Option<&'a Resumption>,
     /// The name that the server's certificate must have.
     pub server_name: ServerName<'static>,
     /// The server's address.
@@ -71,10 +74,15 @@ pub struct Hello {
 
 impl core::fmt::Debug for Connect<'_> {
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Self { tls, server_name, remote, ports, token, random: _, known } = self;
+        let Self { tls, resumption, server_name, remote, ports, token, random: _, known } = self;
         let mut fields = formatter.debug_struct("Connect");
-        fields.field("tls", tls).field("server_name", server_name).field("remote", remote).field("ports", ports);
-        fields.field("token_bytes", &token.len()).field("known", known).finish_non_exhaustive()
+        fields.field("tls", tls).field("resumption", resumption).field("server_name", server_name);
+        fields
+            .field("remote", remote)
+            .field("ports", ports)
+            .field("token_bytes", &token.len())
+            .field("known", known)
+            .finish_non_exhaustive()
     }
 }
 
@@ -112,7 +120,7 @@ struct Early {
 ///
 /// It is used like [`festina_sctp::Association`]: after each mutation, drain [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event)
 /// and [`poll_message`](Self::poll_message), then ask [`poll_deadline`](Self::poll_deadline). Datagrams are routed to it by their [destination's
-/// connection ID](crate::wire::destination_id), one of [`ids`](Self::ids).
+/// connection ID](crate::wire::destination_id), as [`takes`](Self::takes) decides.
 ///
 /// A server's association is created by a [`Listener`](crate::Listener). It waits in [`hello`](Self::hello) for [`admit`](Self::admit) or
 /// [`refuse`](Self::refuse).
@@ -148,7 +156,7 @@ impl SecureAssociation {
     /// # Errors
     /// The TLS settings cannot be used, or the token is too long.
     pub fn connect(now: Instant, context: &Arc<Context>, request: Connect<'_>) -> Result<Self, HandshakeError> {
-        let Connect { tls, server_name, remote, ports, token, random, known } = request;
+        let Connect { tls, resumption, server_name, remote, ports, token, random, known } = request;
         if token.len() > TOKEN_BYTES_MAX {
             return Err(HandshakeError::Settings);
         }
@@ -166,7 +174,8 @@ impl SecureAssociation {
             ports: Some((ports.local, ports.peer)),
             token: token.to_vec(),
         };
-        let channel = Channel::client(tls, server_name, ids, &parameters, datagram_bytes_max(context))?;
+        let recall = resumption.map(|resumption| Recall::new(resumption, tls, &server_name, remote.port()));
+        let channel = Channel::client((tls, recall), server_name, ids, &parameters, datagram_bytes_max(context))?;
         let core = Association::connect_knowing(now, context, remote, ports, nonce, known);
         Ok(Self::new(context, channel, (remote, ports), Some(core), None))
     }

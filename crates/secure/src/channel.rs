@@ -14,6 +14,7 @@ use rustls::{ClientConfig, ServerConfig, Side};
 use crate::error::HandshakeError;
 use crate::parameters::Parameters;
 use crate::record::{LongKeys, Traffic, initial_keys};
+use crate::sessions::Recall;
 use crate::tls::{NewKeys, Space, Tls};
 use crate::wire::{ConnectionId, Level};
 
@@ -98,13 +99,13 @@ pub(crate) struct Channel {
 impl Channel {
     /// Creates a client's end, before its hello is sent.
     pub(crate) fn client(
-        config: &Arc<ClientConfig>,
+        (config, recall): (&Arc<ClientConfig>, Option<Recall>),
         server_name: ServerName<'static>,
         ids: Ids,
         parameters: &Parameters,
         datagram_bytes_max: usize,
     ) -> Result<Self, HandshakeError> {
-        let (tls, keys) = Tls::client(config, server_name, parameters.to_bytes())?;
+        let (tls, keys) = Tls::client(config, server_name, parameters.to_bytes(), recall)?;
         let mut channel = Self::new(tls, config.crypto_provider(), ids, datagram_bytes_max)?;
         channel.install(keys);
         Ok(channel)
@@ -112,12 +113,12 @@ impl Channel {
 
     /// Creates a server's end, before it has read the client's hello.
     pub(crate) fn server(
-        config: &Arc<ServerConfig>,
+        (config, others): (&Arc<ServerConfig>, &Arc<[Arc<ServerConfig>]>),
         ids: Ids,
         parameters: &Parameters,
         datagram_bytes_max: usize,
     ) -> Result<Self, HandshakeError> {
-        let tls = Tls::server(config, parameters.to_bytes())?;
+        let tls = Tls::server((config, others), parameters.to_bytes())?;
         Self::new(tls, config.crypto_provider(), ids, datagram_bytes_max)
     }
 

@@ -13,6 +13,7 @@
 //! | [`versions`] | version negotiation |
 //! | [`record`] | protects and opens packets, finds duplicates, updates keys |
 //! | [`reassembly`] | puts handshake bytes in order, in bounded memory |
+//! | [`sessions`] | sessions for resumption, in bounded number |
 //! | [`pinned`] | peers known by the fingerprint of their key |
 //! | [`reading`] | opens the packets of captures with the secrets of a key log |
 //! | [`parameters`] | the blob that each side adds to its TLS handshake |
@@ -28,6 +29,7 @@ pub mod pinned;
 pub mod reading;
 pub mod reassembly;
 pub mod record;
+pub mod sessions;
 mod tls;
 pub mod versions;
 pub mod wire;

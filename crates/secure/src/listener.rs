@@ -41,6 +41,7 @@ impl Default for HalfOpenLimits {
 pub struct Listener {
     context: Arc<Context>,
     tls: Arc<ServerConfig>,
+    others: Arc<[Arc<ServerConfig>]>,
     proofs: Arc<Proofs>,
     limits: HalfOpenLimits,
     accepted: u64,
@@ -73,7 +74,17 @@ impl Listener {
     ) -> Result<Self, HandshakeError> {
         let proofs = Proofs::new(tls.crypto_provider(), secret).ok_or(HandshakeError::NoInitialSuite)?;
         let (context, proofs) = (Arc::clone(context), Arc::new(proofs));
-        Ok(Self { context, tls, proofs, limits, accepted: 0, recent: (0, 0) })
+        Ok(Self { context, tls, others: Arc::new([]), proofs, limits, accepted: 0, recent: (0, 0) })
+    }
+
+    /// Adds TLS settings for clients with another kind of keys: certificates or raw public keys (RFC 7250). They are tried in turn for a client to
+    /// which the certificate resolver (`ResolvesServerCert`) of those before shows nothing. The resolver has to compare the kinds of the client's
+    /// keys, because rustls does so only after it has taken the client's session or asked for another hello. All settings must have the same
+    /// cryptography.
+    #[must_use]
+    pub fn with_other_keys(mut self, others: impl IntoIterator<Item = Arc<ServerConfig>>) -> Self {
+        self.others = others.into_iter().collect();
+        self
     }
 
     /// Handles a datagram whose connection ID belongs to no association. `half_open` is the number of associations that are not established.
@@ -189,7 +200,9 @@ impl Listener {
             token: Vec::new(),
         };
         let ids = Ids { local, peer: None, original };
-        let Ok(channel) = Channel::server(&self.tls, ids, &parameters, datagram_bytes_max(&self.context)) else {
+        let Ok(channel) =
+            Channel::server((&self.tls, &self.others), ids, &parameters, datagram_bytes_max(&self.context))
+        else {
             return Incoming::Ignored(DatagramDropped::Failed);
         };
         let mut association = SecureAssociation::half_open(now, &self.context, channel, from, (nonce, &self.proofs));

@@ -30,6 +30,7 @@ pub struct Pinned {
     provider: Arc<CryptoProvider>,
     is_trusted: Arc<Decision>,
     raw_public_keys: bool,
+    asks_clients: bool,
 }
 
 impl core::fmt::Debug for Pinned {
@@ -48,13 +49,20 @@ impl Pinned {
     /// Trusts the fingerprints for which `is_trusted` returns true. It is called in the middle of a handshake and must be quick.
     #[must_use]
     pub fn deciding(provider: Arc<CryptoProvider>, is_trusted: Arc<Decision>) -> Self {
-        Self { provider, is_trusted, raw_public_keys: false }
+        Self { provider, is_trusted, raw_public_keys: false, asks_clients: true }
     }
 
     /// Expects raw public keys instead of certificates.
     #[must_use]
     pub fn with_raw_public_keys(mut self) -> Self {
         self.raw_public_keys = true;
+        self
+    }
+
+    /// Asks clients for nothing: they are anonymous. With raw public keys, it suits clients that have one.
+    #[must_use]
+    pub fn with_anonymous_clients(mut self) -> Self {
+        self.asks_clients = false;
         self
     }
 
@@ -129,6 +137,10 @@ impl ServerCertVerifier for Pinned {
 }
 
 impl ClientCertVerifier for Pinned {
+    fn offer_client_auth(&self) -> bool {
+        self.asks_clients
+    }
+
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

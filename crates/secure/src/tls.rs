@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 use rustls::quic::{self, DirectionalKeys, KeyChange, Keys, Version};
-use rustls::{ClientConfig, ServerConfig, Side};
+use rustls::{ClientConfig, Error, ServerConfig, Side, client};
 
 use crate::error::HandshakeError;
 use crate::reassembly::Reassembly;
+use crate::sessions::Recall;
 
 /// Handshake bytes that a peer may send at one level: a client's hello with a token and post-quantum keys, or a chain of certificates.
 pub(crate) const LEVEL_BYTES_MAX: [usize; 3] = [8 << 10, 32 << 10, 8 << 10];
@@ -38,6 +39,33 @@ pub(crate) struct Tls {
     incoming: [Reassembly; 3],
     /// Handshake bytes that TLS has processed.
     read_bytes: usize,
+    /// The sessions of a client, unless they are left to its settings.
+    recall: Option<Arc<Recall>>,
+    /// On a server, until its settings suit the hello.
+    others: Option<Box<Others>>,
+}
+
+/// A server's other settings, for clients that want other kinds of keys.
+struct Others {
+    configs: Arc<[Arc<ServerConfig>]>,
+    tried: usize,
+    parameters: Vec<u8>,
+    /// The hello as far as it was received.
+    hello: Vec<u8>,
+}
+
+impl Others {
+    /// The next settings, at the beginning of the handshake.
+    fn next(&mut self) -> Option<quic::Connection> {
+        let config = Arc::clone(self.configs.get(self.tried)?);
+        self.tried += 1;
+        quic::ServerConnection::new(config, Version::V1, self.parameters.clone()).ok().map(quic::Connection::Server)
+    }
+}
+
+/// Whether the certificate resolver of a server's settings has returned nothing.
+fn wants_other_keys(error: &Error) -> bool {
+    matches!(error, Error::General(problem) if problem == "no server certificate chain resolved")
 }
 
 impl Tls {
@@ -46,21 +74,34 @@ impl Tls {
         config: &Arc<ClientConfig>,
         server_name: ServerName<'static>,
         parameters: Vec<u8>,
+        recall: Option<Recall>,
     ) -> Result<(Self, Vec<NewKeys>), HandshakeError> {
-        let client = quic::ClientConnection::new(Arc::clone(config), Version::V1, server_name, parameters)?;
-        let mut tls = Self::new(quic::Connection::Client(client));
+        let (mut config, recall) = (Arc::clone(config), recall.map(Arc::new));
+        if let Some(recall) = &recall {
+            let store: Arc<Recall> = Arc::clone(recall);
+            Arc::make_mut(&mut config).resumption = client::Resumption::store(store);
+        }
+        let client = quic::ClientConnection::new(config, Version::V1, server_name, parameters)?;
+        let mut tls = Self { recall, ..Self::new(quic::Connection::Client(client)) };
         let keys = tls.write();
         Ok((tls, keys))
     }
 
-    pub(crate) fn server(config: &Arc<ServerConfig>, parameters: Vec<u8>) -> Result<Self, HandshakeError> {
-        let server = quic::ServerConnection::new(Arc::clone(config), Version::V1, parameters)?;
-        Ok(Self::new(quic::Connection::Server(server)))
+    /// A server. `configs` are its settings, and others that are tried in turn if the client wants keys of another kind.
+    pub(crate) fn server(
+        (config, configs): (&Arc<ServerConfig>, &Arc<[Arc<ServerConfig>]>),
+        parameters: Vec<u8>,
+    ) -> Result<Self, HandshakeError> {
+        let server = quic::ServerConnection::new(Arc::clone(config), Version::V1, parameters.clone())?;
+        let others = Others { configs: Arc::clone(configs), tried: 0, parameters, hello: Vec::new() };
+        let others = (!configs.is_empty()).then(|| Box::new(others));
+        Ok(Self { others, ..Self::new(quic::Connection::Server(server)) })
     }
 
     fn new(connection: quic::Connection) -> Self {
         let incoming = LEVEL_BYTES_MAX.map(Reassembly::new);
-        Self { connection, space: Space::Initial, outgoing: [const { Vec::new() }; 3], incoming, read_bytes: 0 }
+        let outgoing = [const { Vec::new() }; 3];
+        Self { connection, space: Space::Initial, outgoing, incoming, read_bytes: 0, recall: None, others: None }
     }
 
     pub(crate) fn side(&self) -> Side {
@@ -87,7 +128,23 @@ impl Tls {
                 return Ok(keys);
             }
             self.read_bytes += ready.len();
-            if let Err(error) = self.connection.read_hs(ready) {
+            // These bytes are tickets, of a server that is authenticated.
+            if self.space == Space::Traffic
+                && let (Some(recall), Some(chain)) = (&self.recall, self.connection.peer_certificates())
+            {
+                recall.authenticated(chain);
+            }
+            let mut result = self.connection.read_hs(ready);
+            if let Some(others) = &mut self.others {
+                others.hello.extend_from_slice(ready);
+                while result.as_ref().is_err_and(wants_other_keys)
+                    && let Some(connection) = others.next()
+                {
+                    self.connection = connection;
+                    result = self.connection.read_hs(&others.hello);
+                }
+            }
+            if let Err(error) = result {
                 return Err(HandshakeError::Tls { alert: self.connection.alert().map(u8::from), error });
             }
             if self.side() == Side::Server && !self.connection.is_handshaking() {
@@ -124,6 +181,9 @@ impl Tls {
                 None if outgoing.len() == before => break,
                 None => {}
             }
+        }
+        if !self.outgoing(Space::Initial).is_empty() {
+            self.others = None;
         }
         keys
     }

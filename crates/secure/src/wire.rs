@@ -109,6 +109,12 @@ pub fn destination_id(datagram: &[u8]) -> Result<ConnectionId, HeaderError> {
     })
 }
 
+/// Returns whether the first byte is one of this format. Plain SCTP over UDP may begin with any byte.
+#[must_use]
+pub fn has_first_byte(datagram: &[u8]) -> bool {
+    is_short(datagram) || datagram.first().is_some_and(|first| matches!(first & 0b1111_0000, LONG | EARLY | HANDSHAKE))
+}
+
 /// Returns whether a datagram begins with a short header, which established associations use.
 #[must_use]
 pub fn is_short(datagram: &[u8]) -> bool {

@@ -130,8 +130,14 @@ async fn killed_relays_and_collectors_lose_no_line_and_write_none_twice() {
 async fn of_two_collectors_each_takes_the_others_place_and_each_line_is_once_in_one_of_their_files() {
     let mut setting = Setting::new("failover", &["collect", "other"], "[failover]\nafter = \"1ms\"");
     let kill = |processes: &mut Processes, round| match round % 6 {
-        0 | 2 => restart(processes, "collect"),
+        // Long enough for the other to take its place.
+        0 => {
+            processes.kill("collect");
+            std::thread::sleep(Duration::from_millis(300));
+            processes.start("collect");
+        }
         1 | 3 => restart(processes, "other"),
+        2 => restart(processes, "collect"),
         4 => restart(processes, "relay"),
         _ => {
             restart(processes, "relay");

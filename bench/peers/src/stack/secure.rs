@@ -56,6 +56,7 @@ impl SecureFestina {
         random[8..].copy_from_slice(&(!seed).to_le_bytes());
         let request = Connect {
             tls: &self.client,
+            resumption: None,
             server_name: ServerName::try_from(SERVER_NAME).expect("it is a host name"),
             remote: ADDRESS,
             ports: PORTS,

@@ -156,11 +156,12 @@ static void another_key_is_refused(void)
 static void plain_and_encrypted_endpoints_say_what_the_other_speaks(void)
 {
     festina_config *config;
-    festina_endpoint *plain, *encrypted = bound(settings(NULL));
+    festina_endpoint *plain, *both, *encrypted = bound(settings(NULL));
     festina_listener *listeners[2];
     festina_association *none = NULL;
     struct pair pair;
     char address[64], fingerprint[65];
+    int i;
 
     OK(festina_config_plain(NULL, &config));
     pair = connected(config);
@@ -177,10 +178,29 @@ static void plain_and_encrypted_endpoints_say_what_the_other_speaks(void)
     EXPECT(festina_endpoint_connect(plain, address, 0, 20000, &none) == FESTINA_REFUSED);
     EXPECT(strstr(festina_last_error(), "speaks only encrypted associations") != NULL);
     EXPECT(none == NULL);
+    closed(encrypted);
+
+    /* A server that accepts both. */
+    config = settings(NULL);
+    OK(festina_config_accept_plain_clients(config));
+    both = bound(config);
+    festina_listener_free(listeners[1]);
+    OK(festina_endpoint_listen(both, 0, &listeners[1]));
+    festina_endpoint_address(both, address, sizeof address);
+    encrypted = bound(settings(NULL));
+    for (i = 0; i < 2; i++) {
+        OK(festina_endpoint_connect(i ? encrypted : plain, address, 0, 20000, &pair.near));
+        OK(festina_listener_accept(listeners[1], 20000, &pair.far));
+        exchange(pair.near, pair.far);
+        EXPECT(festina_is_encrypted(pair.far) == i && festina_is_encrypted(pair.near) == i);
+        OK(festina_association_free(pair.near));
+        OK(festina_association_free(pair.far));
+    }
     festina_listener_free(listeners[0]);
     festina_listener_free(listeners[1]);
     closed(plain);
     closed(encrypted);
+    closed(both);
 }
 
 static void the_token_is_seen_before_the_client_is_accepted(void)
@@ -277,7 +297,9 @@ static void the_token_is_seen_before_the_client_is_accepted(void)
 static void a_resumed_client_sends_with_its_first_packet(void)
 {
     festina_config *config = settings(NULL);
-    festina_endpoint *server, *client = bound(settings(NULL));
+    festina_config *of_client = settings(NULL);
+    festina_endpoint *server, *client;
+    festina_sessions *sessions;
     festina_listener *listener;
     festina_association *near, *far;
     festina_message message = FESTINA_MESSAGE_INIT;
@@ -285,8 +307,11 @@ static void a_resumed_client_sends_with_its_first_packet(void)
     festina_send_options on_stream = FESTINA_SEND_OPTIONS_INIT;
     festina_outgoing early;
     char address[64];
-    int resumed = 0, tries;
+    int resumed = 0, tries, again;
 
+    OK(festina_sessions_new(4, &sessions));
+    OK(festina_config_set_sessions(of_client, sessions));
+    client = bound(of_client);
     OK(festina_config_accept_early_messages(config));
     server = bound(config);
     listener = listening(server, address);
@@ -321,9 +346,74 @@ static void a_resumed_client_sends_with_its_first_packet(void)
         OK(festina_association_free(near));
         OK(festina_association_free(far));
     }
+    /* Sessions outlive endpoints, until they are forgotten. */
+    for (again = 1; again >= 0; again--) {
+        closed(client);
+        of_client = settings(NULL);
+        OK(festina_config_set_sessions(of_client, sessions));
+        client = bound(of_client);
+        OK(festina_endpoint_connect_with(client, address, NULL, 60000, &near));
+        EXPECT(festina_is_resumed(near) == again);
+        OK(festina_association_free(near));
+        EXPECT(festina_sessions_forget(sessions, "127.0.0.1:1") == 0);
+        if (again)
+            EXPECT(festina_sessions_forget(sessions, address) == 1);
+    }
+    OK(festina_sessions_clear(sessions));
+    OK(festina_sessions_free(sessions));
     festina_listener_free(listener);
     closed(client);
     closed(server);
+}
+
+static void raw_public_keys(void)
+{
+    festina_identity *identity, *same;
+    festina_trust *trust;
+    festina_config *config, *of_client;
+    festina_endpoint *server, *client;
+    festina_listener *listener;
+    festina_association *near = NULL;
+    char address[64], pem[512], fingerprint[65], again[65];
+
+    OK(festina_identity_raw_key(&identity));
+    EXPECT(festina_identity_pem(identity, pem, sizeof pem) < sizeof pem && strstr(pem, "CERTIFICATE") == NULL);
+    OK(festina_identity_raw_key_from_pem(pem, &same));
+    EXPECT(festina_identity_fingerprint(identity, fingerprint, sizeof fingerprint) == 64);
+    EXPECT(festina_identity_fingerprint(same, again, sizeof again) == 64 && strcmp(again, fingerprint) == 0);
+    OK(festina_identity_free(same));
+    EXPECT(festina_identity_raw_key_from_pem("no PEM", &same) == FESTINA_INVALID);
+    EXPECT(festina_identity_raw_key(NULL) == FESTINA_INVALID);
+    EXPECT(festina_trust_raw_keys("", &trust) == FESTINA_INVALID);
+
+    config = settings(NULL);
+    OK(festina_config_set_identity(config, identity));
+    server = bound(config);
+    OK(festina_endpoint_listen(server, 0, &listener));
+    festina_endpoint_address(server, address, sizeof address);
+    of_client = settings(NULL);
+    OK(festina_trust_raw_keys(fingerprint, &trust));
+    OK(festina_config_set_server_trust(of_client, trust));
+    OK(festina_trust_free(trust));
+    client = bound(of_client);
+    OK(festina_endpoint_connect(client, address, 0, 60000, &near));
+    EXPECT(festina_get_peer_fingerprint(near, again, sizeof again) == 64 && strcmp(again, fingerprint) == 0);
+    EXPECT(festina_get_peer_pem(near, pem, sizeof pem) < sizeof pem && strstr(pem, "BEGIN PUBLIC KEY") != NULL);
+    OK(festina_association_free(near));
+    closed(client);
+    /* A client that expects a certificate. */
+    near = NULL;
+    of_client = settings(NULL);
+    OK(festina_trust_fingerprints(fingerprint, &trust));
+    OK(festina_config_set_server_trust(of_client, trust));
+    OK(festina_trust_free(trust));
+    client = bound(of_client);
+    EXPECT(festina_endpoint_connect(client, address, 0, 60000, &near) != FESTINA_OK && near == NULL);
+    EXPECT(strstr(festina_last_error(), "kind of key") != NULL);
+    closed(client);
+    festina_listener_free(listener);
+    closed(server);
+    OK(festina_identity_free(identity));
 }
 
 static void roots_and_names(const char *root_path, const char *server_path)
@@ -420,6 +510,9 @@ static void mistakes_are_reported(void)
     EMPTY(festina_request_alpn(NULL, text, sizeof text));
     OK(festina_identity_free(NULL));
     OK(festina_trust_free(NULL));
+    EXPECT(festina_sessions_new(1, NULL) == FESTINA_INVALID && festina_sessions_clear(NULL) == FESTINA_INVALID);
+    EXPECT(festina_sessions_forget(NULL, "a.test:1") == 0);
+    OK(festina_sessions_free(NULL));
     OK(festina_request_free(NULL));
     EXPECT(festina_request_accept(NULL) == FESTINA_INVALID && festina_request_token(NULL, text, 8) == 0);
     EXPECT(festina_is_encrypted(NULL) == 0 && festina_get_peer_pem(NULL, NULL, 0) == 0);
@@ -428,6 +521,7 @@ static void mistakes_are_reported(void)
     EXPECT(festina_config_set_identity(config, NULL) == FESTINA_INVALID);
     EXPECT(festina_config_set_server_trust(NULL, trust) == FESTINA_INVALID);
     EXPECT(festina_config_set_alpn(config, NULL) == FESTINA_INVALID);
+    EXPECT(festina_config_set_sessions(config, NULL) == FESTINA_INVALID);
     OK(festina_trust_fingerprints(own_fingerprint, &trust));
     OK(festina_config_set_client_trust(config, trust));
     OK(festina_config_accept_early_messages(config));
@@ -460,6 +554,7 @@ int main(int count, char **arguments)
     KEEP(plain_and_encrypted_endpoints_say_what_the_other_speaks);
     KEEP(the_token_is_seen_before_the_client_is_accepted);
     KEEP(a_resumed_client_sends_with_its_first_packet);
+    KEEP(raw_public_keys);
     KEEP(mistakes_are_reported);
     roots_and_names(arguments[1], arguments[2]);
     puts("roots_and_names");

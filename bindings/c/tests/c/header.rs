@@ -19,8 +19,8 @@ use festina_c::status::Status;
 
 use crate::compiler::{Compiler, manifest_folder};
 
-const HANDLES: [&str; 8] =
-    ["Config", "Endpoint", "Listener", "Association", "Connecting", "Identity", "Trust", "Request"];
+const HANDLES: [&str; 9] =
+    ["Config", "Endpoint", "Listener", "Association", "Connecting", "Identity", "Trust", "Sessions", "Request"];
 
 /// Calls that let no panic out. The last two are exported functions, which are checked themselves.
 const GUARDS: [&str; 10] = [

@@ -16,7 +16,7 @@ can disturb the parent's.
 
 Associations are encrypted. A server needs an `Identity`. A client trusts servers that a certificate authority of the operating system has signed,
 unless its `Config` has another `Trust`. `Config.plain` speaks plain SCTP, for other peers: nothing is encrypted then, and no peer is
-authenticated. An endpoint does one or the other, and never falls back.
+authenticated. An endpoint does one or the other, unless `Config(plain_clients=True)` lets its listeners do both, and never falls back.
 """
 
 from ._association import Association, Delivery, Event, Outcome
@@ -43,6 +43,7 @@ from ._festina import (
     Identity,
     Message,
     Request,
+    Sessions,
     Trust,
     __version__,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "RefusedError",
     "Request",
     "SentStats",
+    "Sessions",
     "Stats",
     "Trust",
     "UnreachableError",

@@ -272,12 +272,13 @@ class Association:
 
     @property
     def peer_fingerprint(self) -> Optional[str]:
-        """The SHA-256 hash of the peer's certificate as 64 hexadecimal digits; None for a client without one, and without encryption."""
+        """The SHA-256 hash of the peer's certificate or raw public key as 64 hexadecimal digits; None for a client without one, and without
+        encryption."""
         return self._native.peer_fingerprint
 
     @property
     def peer_certificates(self) -> tuple[bytes, ...]:
-        """The peer's certificate chain as DER, the peer's own certificate first."""
+        """The peer's certificate chain as DER, the peer's own certificate first, or its raw public key (SubjectPublicKeyInfo)."""
         return self._native.peer_certificates
 
     @property

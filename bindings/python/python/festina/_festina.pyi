@@ -1,4 +1,4 @@
-"""The native module. Programs use its `Config`, `Identity`, `Trust`, `Request`, `Message` and constants."""
+"""The native module. Programs use its `Config`, `Identity`, `Trust`, `Sessions`, `Request`, `Message` and constants."""
 
 from typing import Any, Final, Optional, Sequence, Union, final
 
@@ -40,6 +40,8 @@ class Config:
         client_trust: Optional[Trust] = None,
         alpn: Optional[Sequence[str]] = None,
         early_messages: Optional[bool] = None,
+        plain_clients: Optional[bool] = None,
+        sessions: Optional[Sessions] = None,
         key_log: Optional[bool] = None,
     ) -> Config: ...
     @staticmethod
@@ -63,7 +65,7 @@ class Config:
 
 @final
 class Identity:
-    """A certificate chain and its private key."""
+    """A private key, with a certificate chain or as a raw public key (RFC 7250)."""
 
     @staticmethod
     def self_signed(name: str) -> Identity:
@@ -72,11 +74,19 @@ class Identity:
     def from_pem(chain: Union[str, bytes], key: Union[str, bytes, None] = None) -> Identity:
         """Reads PEM: the certificate chain, the own certificate first, and the private key (PKCS #8, PKCS #1 or SEC 1). Without `key` it is in
         the same text."""
+    @staticmethod
+    def raw_key() -> Identity:
+        """Creates a key (Ed25519) that is shown without a certificate, which makes the handshake shorter. Peers have to expect raw public keys:
+        `Trust.raw_keys`."""
+    @staticmethod
+    def raw_key_from_pem(key: Union[str, bytes]) -> Identity:
+        """Reads the private key from PEM, to be shown without a certificate."""
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 hash of the own certificate, as 64 hexadecimal digits."""
+        """The SHA-256 hash of the own certificate or raw public key, as 64 hexadecimal digits."""
     def to_pem(self) -> str:
-        """Writes the chain and the private key as PEM, as `from_pem` reads them. Store it where only its owner can read it."""
+        """Writes the chain and the private key as PEM, as `from_pem` reads them, or the key alone, as `raw_key_from_pem` reads it. Store it where
+        only its owner can read it."""
 
 @final
 class Trust:
@@ -92,6 +102,21 @@ class Trust:
     @staticmethod
     def fingerprints(*fingerprints: str) -> Trust:
         """Trusts certificates with these fingerprints, each 64 hexadecimal digits. Names, dates and issuers are not checked."""
+    @staticmethod
+    def raw_keys(*fingerprints: str) -> Trust:
+        """As `fingerprints`, for raw public keys. A peer with a certificate is refused, and so is a raw public key by the other kinds of trust."""
+
+@final
+class Sessions:
+    """Sessions of a client with its servers, in memory: at most `servers_max` servers, and eight sessions with each. One that is resumed saves
+    the server's certificate and lets early messages leave."""
+
+    def __init__(self, servers_max: int) -> None: ...
+    def clear(self) -> None:
+        """Forgets all sessions. Associations that have begun add no more."""
+    def forget(self, host: str, port: int) -> bool:
+        """Forgets the sessions with one server, named as for `Endpoint.connect`, or by `server_name` if that was set, and returns whether there
+        were any. Associations that have begun add no more, with any server."""
 
 @final
 class Request:

@@ -1,4 +1,4 @@
-//! For tests: the verdicts of an experiment on numbers that nobody measured.
+//! For tests: the verdicts of an experiment on invented numbers.
 
 use std::path::PathBuf;
 

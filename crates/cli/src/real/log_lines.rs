@@ -1,4 +1,4 @@
-//! R15's log lines with real sockets: UDP, the kernel's TCP, associations of the library, and relay and collector, beside the simulator.
+//! R15's log lines with real sockets: UDP, the kernel's TCP, associations of the library, and relay and collector, compared with the simulator.
 //!
 //! - [`course`]: the lines of a run, when the application had each, and when it arrived
 //! - [`receiver`], [`sender`]: the parts of the hosts
@@ -26,7 +26,7 @@ use festina_lab::samples::Samples;
 use festina_lab::summary::{PointSummary, Results};
 use festina_netsim::LinkConfig;
 
-use super::{beside, hosts, lateness};
+use super::{comparison, hosts, lateness};
 use course::Course;
 
 /// Relay and collector of `festina syslog`, which the simulator does not have.
@@ -93,7 +93,7 @@ impl Experiment for LogLines {
          kernel's TCP with Reno, and tcp-thin with CUBIC and linear timeouts of thin streams, both without Nagle's rule. sctp, pr-sctp and \
          pr-sctp+nr-sack are the simulation's models of FreeBSD 8.2, and festina is the library as it comes, all over UDP sockets of the library, \
          unencrypted. festina-syslog is a relay and a collector, unencrypted, to which the same lines go as datagrams on the sender's host: important \
-         lines are reliable, the others have the plan's lifetime. Its delay ends when the line is in the collector's file. The TCP flows beside them \
+         lines are reliable, the others have the plan's lifetime. Its delay ends when the line is in the collector's file. Competing TCP flows \
          are the kernel's, with Reno.\n\n\
          Each run is simulated as well. The simulation's tcp is New Reno of 2012 without loss probes, which the kernel's is not, and it has no relay.\n\n\
          The emulator says how late it delivered packets. If more than one in a hundred was more than 0.5 ms late, in any run, nothing is decided."
@@ -120,7 +120,7 @@ impl Experiment for LogLines {
     }
 
     fn assumptions(&self) -> Vec<Assumption> {
-        let own = chosen("sender", "relay and collector, beside what the simulation has").of(&[RELAY]);
+        let own = chosen("sender", "relay and collector, which the simulation does not have").of(&[RELAY]);
         [own].into_iter().chain(self.simulated.assumptions()).collect()
     }
 
@@ -151,7 +151,7 @@ impl Experiment for LogLines {
         });
         let figure = |at: &String| {
             let points: Vec<&PointSummary> = results.points().iter().filter(|summary| place(summary) == *at).collect();
-            beside::figure("Important log lines over real sockets", at, log_lines::SERIES[1], &points)
+            comparison::figure("Important log lines over real sockets", at, log_lines::SERIES[1], &points)
         };
         places.iter().map(figure).collect()
     }
@@ -183,7 +183,7 @@ impl LogLines {
         lateness::note(&mut samples, &lateness);
         if point.choice("sender") != RELAY {
             let simulation = self.simulated.run(point, seed);
-            beside::add(&mut samples, &simulation, &log_lines::SERIES, &log_lines::LOST);
+            comparison::add(&mut samples, &simulation, &log_lines::SERIES, &log_lines::LOST);
         }
         Ok(samples)
     }

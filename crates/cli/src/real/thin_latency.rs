@@ -1,4 +1,4 @@
-//! `thin-latency` with real sockets: thin streams over the library and over the kernel's TCP, beside the simulator.
+//! `thin-latency` with real sockets: thin streams over the library and over the kernel's TCP, compared with the simulator.
 
 mod carriers;
 mod checks;
@@ -20,7 +20,7 @@ use festina_netsim::{LinkConfig, LossModel};
 use festina_sctp::Profile;
 use festina_units::{ByteCount, Probability};
 
-use super::{beside, hosts, lateness};
+use super::{comparison, hosts, lateness};
 use crate::compare::recorder::HEADER_BYTES;
 
 /// What carries the streams.
@@ -47,7 +47,7 @@ static ABOUT: LazyLock<String> = LazyLock::new(|| {
          time of a run, joined by an emulated network that loses packets independently in both directions. rfc9260, rack and festina are associations of \
          the library over UDP sockets, unencrypted, with the profile of that name and a receiver with the profile rfc9260; festina-encrypted has the \
          library's defaults. tcp is the kernel's TCP, Linux {}, with CUBIC and without Nagle's rule; tcp-thin has TCP_THIN_LINEAR_TIMEOUTS, and \
-         tcp-thin-rto-min-50ms a minimum RTO of 50 ms (tcp_rto_min_us) beside that.\n\n\
+         tcp-thin-rto-min-50ms a minimum RTO of 50 ms (tcp_rto_min_us) as well.\n\n\
          Each run is simulated as well: the same messages over the same network with other losses, over the SCTP core or the model of Linux's TCP. \
          The delay runs from the write to the read. A simulated write is up to a millisecond late, as a real one is.\n\n\
          The emulator says how late it delivered packets. Where more than one in a hundred was more than 0.5 ms late, in any run, nothing is decided.",
@@ -69,7 +69,7 @@ impl Experiment for ThinLatency {
     }
 
     fn reference(&self) -> &'static str {
-        "Festina's own, beside the simulator"
+        "Festina's own, compared with the simulator"
     }
 
     fn question(&self) -> &'static str {
@@ -125,7 +125,7 @@ impl Experiment for ThinLatency {
         });
         let figure = |at: &String| {
             let points: Vec<&PointSummary> = results.points().iter().filter(|summary| place(summary) == *at).collect();
-            beside::figure("Thin streams over real sockets", at, DELIVERY, &points)
+            comparison::figure("Thin streams over real sockets", at, DELIVERY, &points)
         };
         places.iter().map(figure).collect()
     }
@@ -223,7 +223,7 @@ pub(super) fn measure(point: &Point, seed: u64) -> Result<Samples> {
     let simulation = simulated::delays(point, &streams, seed);
     let mut simulated = Samples::new();
     simulated.set_tally(DELIVERY, simulation);
-    beside::add(&mut samples, &simulated, &[DELIVERY], &[]);
+    comparison::add(&mut samples, &simulated, &[DELIVERY], &[]);
     Ok(samples)
 }
 

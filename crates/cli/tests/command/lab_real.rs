@@ -63,7 +63,7 @@ fn shortest_and_count(point: &Value, series: &str) -> (f64, u64) {
 }
 
 #[test]
-fn thin_streams_cross_the_emulated_network_over_sockets_and_are_simulated_beside() {
+fn thin_streams_cross_the_emulated_network_over_sockets_and_are_simulated_as_well() {
     let plan = "experiment = \"thin-latency\"\nrepetitions = 1\n[parameters]\nrtt = \"50ms\"\nloss = \"10%\"\nstreams = 8\n\
                 duration = \"2s\"\nsender = [\"tcp-thin\", \"festina\", \"festina-encrypted\"]\n";
     let Some(points) = points_of("lab-real-thin", plan) else { return };

@@ -7,12 +7,14 @@ use crate::endpoint::Request;
 use crate::security::PeerIdentity;
 
 impl Association {
-    /// Returns whether the association is encrypted: whether its endpoint has a [`Security`](crate::security::Security).
+    /// Returns whether the association is encrypted: whether its endpoint has a [`Security`](crate::security::Security). Only listeners that [accept
+    /// plain clients](crate::security::Security::with_plain_clients) return both kinds.
     pub fn is_encrypted(&self) -> bool {
         self.inner().is_encrypted()
     }
 
-    /// Returns the certificates by which the peer has identified itself. `None` for a client without a certificate, and on a plain association.
+    /// Returns the certificates or the raw public key by which the peer has identified itself. `None` for a client without, and on a plain
+    /// association.
     pub fn peer_identity(&self) -> Option<PeerIdentity> {
         self.inner().peer_identity()
     }

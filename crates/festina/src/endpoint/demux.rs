@@ -23,6 +23,20 @@ pub(crate) struct Key {
     pub(crate) name: u64,
 }
 
+/// A peer's address, the SCTP ports, and whether the association is plain: a plain and a protected one may share the rest.
+type Path = (SocketAddr, Ports, bool);
+
+impl Key {
+    /// Whether the association is a plain one: its name is a verification tag.
+    fn is_plain(&self) -> bool {
+        u32::try_from(self.name).is_ok()
+    }
+
+    fn path(&self) -> Path {
+        (self.remote, self.ports, self.is_plain())
+    }
+}
+
 /// Protected associations that are over and still answer, at most. Further ones are forgotten at once.
 const LINGERING_MAX: usize = 4_096;
 
@@ -30,7 +44,7 @@ const LINGERING_MAX: usize = 4_096;
 #[derive(Debug)]
 pub(crate) struct Demux {
     by_name: HashMap<u64, Entry, BuildHasherDefault<NameHasher>>,
-    name_by_path: HashMap<(SocketAddr, Ports), u64>,
+    name_by_path: HashMap<Path, u64>,
     /// Names by the connection IDs that clients chose. Its hash function is keyed, since strangers choose these.
     name_by_original: HashMap<ConnectionId, u64>,
     /// Names of protected associations that this side began, by their peers: another protocol may answer a hello without any connection ID.
@@ -93,20 +107,25 @@ impl Demux {
         self.by_name.get(&header.verification_tag.into()).map(|entry| &entry.association)
     }
 
-    /// The association that gets the packet. Its verification tag tells, unless it is the peer's own (T bit) or none (INIT).
+    /// The plain association that gets the packet. Its verification tag tells, unless it is the peer's own (T bit) or none (INIT).
     pub(crate) fn find(&self, from: SocketAddr, header: &CommonHeader, packet: &[u8]) -> Option<&Arc<Inner>> {
         self.find_by_tag(header, packet).or_else(|| {
             let ports = Ports { local: header.destination_port, peer: header.source_port };
-            let entry = self.by_name.get(self.name_by_path.get(&(from, ports))?)?;
+            self.by_name.get(self.name_by_path.get(&(from, ports, true))?).map(|entry| &entry.association)
+        })
+    }
+
+    /// The association that has this connection ID, or whose client has chosen it.
+    pub(crate) fn find_by_id(&self, id: ConnectionId) -> Option<&Arc<Inner>> {
+        self.find_by_own_id(id).or_else(|| {
+            let entry = self.by_name.get(self.name_by_original.get(&id)?)?;
             Some(&entry.association)
         })
     }
 
-    /// The association that has this connection ID.
-    pub(crate) fn find_by_id(&self, id: ConnectionId) -> Option<&Arc<Inner>> {
-        let name = u64::from_be_bytes(id.0);
-        let entry = self.by_name.get(&name).or_else(|| self.by_name.get(self.name_by_original.get(&id)?))?;
-        Some(&entry.association)
+    /// The association that has this connection ID, which this side drew at random.
+    pub(crate) fn find_by_own_id(&self, id: ConnectionId) -> Option<&Arc<Inner>> {
+        self.by_name.get(&u64::from_be_bytes(id.0)).map(|entry| &entry.association)
     }
 
     /// The latest protected association that this side has begun with a peer there.
@@ -138,9 +157,9 @@ impl Demux {
         self.by_name.contains_key(&name)
     }
 
-    /// Whether an association with the peer uses the ports.
-    pub(crate) fn has_path(&self, remote: SocketAddr, ports: Ports) -> bool {
-        self.name_by_path.contains_key(&(remote, ports))
+    /// Whether an association of this kind with the peer uses the ports.
+    pub(crate) fn has_path(&self, remote: SocketAddr, ports: Ports, is_plain: bool) -> bool {
+        self.name_by_path.contains_key(&(remote, ports, is_plain))
     }
 
     /// Adds an association. `original` is the connection ID that a client chose for it; such an association may share its path with an
@@ -152,7 +171,7 @@ impl Demux {
         association: &Arc<Inner>,
         side: Side,
     ) -> Result<(), Refusal> {
-        let is_path_taken = original.is_none() && self.has_path(key.remote, key.ports);
+        let is_path_taken = original.is_none() && self.has_path(key.remote, key.ports, key.is_plain());
         if is_path_taken || self.has_name(key.name) {
             return Err(Refusal::Taken);
         }
@@ -169,7 +188,7 @@ impl Demux {
             *self.accepted.entry(network(peer)).or_default() += 1;
         }
         self.by_name.insert(key.name, Entry { association: association.clone(), side });
-        self.name_by_path.insert((key.remote, key.ports), key.name);
+        self.name_by_path.insert(key.path(), key.name);
         if let Some(original) = original {
             self.name_by_original.insert(original, key.name);
         }
@@ -189,13 +208,13 @@ impl Demux {
             }
             self.remove_path(old);
             if !is_over {
-                self.name_by_path.entry((new.remote, new.ports)).or_insert(new.name);
+                self.name_by_path.entry(new.path()).or_insert(new.name);
             }
         }
     }
 
     fn remove_path(&mut self, key: Key) {
-        let path = (key.remote, key.ports);
+        let path = key.path();
         if self.name_by_path.get(&path) == Some(&key.name) {
             self.name_by_path.remove(&path);
         }
@@ -265,7 +284,7 @@ impl Demux {
 
     /// The associations whose packets go to this address.
     pub(crate) fn to(&self, destination: SocketAddr) -> Vec<Arc<Inner>> {
-        let paths = self.name_by_path.iter().filter(|((remote, _), _)| *remote == destination);
+        let paths = self.name_by_path.iter().filter(|((remote, ..), _)| *remote == destination);
         paths.filter_map(|(_, name)| self.by_name.get(name)).map(|entry| entry.association.clone()).collect()
     }
 

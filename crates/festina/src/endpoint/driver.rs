@@ -15,6 +15,7 @@ use super::handshakes::Handshakes;
 use super::lower::Incoming;
 use super::packets::Packets;
 use super::pause::Pause;
+use super::secure::Protocols;
 use super::shared::Shared;
 use super::sieve::Sieve;
 use super::socket::count;
@@ -209,8 +210,7 @@ struct Receiver {
     packets: Packets,
     /// Answers have to name their own address.
     wildcard: bool,
-    /// All associations are protected.
-    encrypted: bool,
+    protocols: Protocols,
 }
 
 /// A received datagram and where it came from.
@@ -244,11 +244,11 @@ impl Receiver {
             buffers: vec![0; BATCH_MAX * BUFFER_BYTES],
             metas: [Incoming::default(); BATCH_MAX],
             datagrams: Vec::new(),
-            strays: Strays::new(shared.admission(), handshakes(shared)),
+            strays: Strays::new(shared.admission(), shared.protocols(), handshakes(shared)),
             sieve: Sieve::new(shared.admission().strays_per_second_max),
             packets: Packets::default(),
             wildcard: shared.socket.is_wildcard(),
-            encrypted: shared.is_encrypted(),
+            protocols: shared.protocols(),
         }
     }
 
@@ -261,7 +261,7 @@ impl Receiver {
         let filled = shared.socket.receive(&mut slices, &mut self.metas)?;
         let now = clock::now();
         let (mut packets, mut bytes, mut marked, mut shed, mut sifted) = (0, 0, 0, 0, 0);
-        let (mut expected, encrypted) = (None, self.encrypted);
+        let mut expected = None;
         for (meta, buffer) in self.metas.iter().zip(self.buffers.chunks_exact(BUFFER_BYTES)).take(filled) {
             let train = buffer.get(meta.header_bytes..meta.bytes).unwrap_or_default();
             let (from, ecn) = (meta.from, meta.ecn);
@@ -271,7 +271,7 @@ impl Receiver {
                 marked += usize::from(ecn == EcnCodepoint::CongestionExperienced);
                 bytes += packet.len();
                 shared.socket.observation.received(from, packet);
-                let tag = tag_bytes(packet, encrypted).filter(|_| is_ordinary(packet, encrypted));
+                let tag = Tag::of(packet, self.protocols).filter(|tag| is_ordinary(packet, tag.is_protected));
                 let is_expected = (tag.is_some() && tag == expected) || shared.is_expected(packet);
                 if is_expected {
                     expected = tag;
@@ -305,7 +305,7 @@ impl Receiver {
 
     /// Gives the received packets to their associations, neighbours for the same one together, and then looks at the strays.
     fn distribute(&mut self, now: Instant, shared: &Arc<Shared>) {
-        let (mut dropped, encrypted) = (0, self.encrypted);
+        let mut dropped = 0;
         let mut datagrams = self.datagrams.drain(..).peekable();
         while let Some(datagram) = datagrams.next() {
             let Some(association) = shared.find(datagram.from, &datagram.packet) else {
@@ -313,9 +313,11 @@ impl Receiver {
                 self.strays.push(datagram);
                 continue;
             };
-            let (from, tag) = (datagram.from, tag_bytes(&datagram.packet, encrypted));
+            let (from, tag) = (datagram.from, Tag::of(&datagram.packet, self.protocols));
             let same = |Datagram { from: next, packet, .. }: &Datagram| {
-                *next == from && is_ordinary(packet, encrypted) && tag_bytes(packet, encrypted) == tag
+                *next == from
+                    && Tag::of(packet, self.protocols) == tag
+                    && tag.is_some_and(|tag| is_ordinary(packet, tag.is_protected))
             };
             let rest = std::iter::from_fn(|| datagrams.next_if(same));
             dropped += association.handle_packets(now, std::iter::once(datagram).chain(rest));
@@ -332,9 +334,18 @@ fn handshakes(shared: &Shared) -> Option<Box<Handshakes>> {
 }
 
 /// Ports and verification tag, or the connection ID: packets from one address in which they are the same belong to one association.
-fn tag_bytes(packet: &[u8], encrypted: bool) -> Option<[u8; 8]> {
-    let packet = if encrypted { packet.get(1..)? } else { packet };
-    packet.first_chunk().copied()
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tag {
+    is_protected: bool,
+    bytes: [u8; 8],
+}
+
+impl Tag {
+    fn of(packet: &[u8], protocols: Protocols) -> Option<Self> {
+        let is_protected = protocols.expects_protected(packet);
+        let rest = packet.get(usize::from(is_protected)..)?;
+        rest.first_chunk().map(|bytes| Self { is_protected, bytes: *bytes })
+    }
 }
 
 /// Whether the packet is found by its tag alone: its first chunk is DATA, SACK or one of their kind, or stands in
@@ -360,6 +371,18 @@ fn is_ordinary(packet: &[u8], encrypted: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plain_packet_does_not_have_the_tag_of_a_protected_one() {
+        let (id, other) = ([1, 2, 3, 4, 5, 6, 7, 8], [9; 32]);
+        let (protected, plain) = ([&[0x60][..], &id, &other].concat(), [&id[..], &other].concat());
+        assert_eq!(
+            Tag::of(&protected, Protocols::Both).unwrap().bytes,
+            Tag::of(&plain, Protocols::Both).unwrap().bytes
+        );
+        assert_ne!(Tag::of(&protected, Protocols::Both), Tag::of(&plain, Protocols::Both));
+        assert_eq!(Tag::of(&protected[..8], Protocols::Both), None);
+    }
 
     #[test]
     fn timers_wait_for_what_has_come_but_not_for_ever() {

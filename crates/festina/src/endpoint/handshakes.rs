@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use festina_sctp::{self as sctp, Message, Transmit};
-use festina_secure::wire::{ConnectionId, destination_id};
+use festina_secure::wire::{ConnectionId, Header, LongHeader, destination_id, read_header};
 use festina_secure::{Incoming, Listener, SecureAssociation};
 use festina_units::{EcnCodepoint, Instant};
 
@@ -38,7 +38,7 @@ const DATAGRAMS_PER_HALF_OPEN_MAX: u16 = 256;
 const STRAYS_PER_HANDSHAKE: u32 = 20;
 
 /// The reason that a client of plain SCTP reports.
-const ENCRYPTED_ONLY: &[u8] = b"this endpoint speaks only encrypted associations";
+pub(super) const ENCRYPTED_ONLY: &[u8] = b"this endpoint speaks only encrypted associations";
 
 /// Half-open associations and the packets for them.
 #[derive(Debug)]
@@ -106,8 +106,12 @@ impl Handshakes {
 
     /// The handshake that a packet belongs to.
     fn id_of(&self, from: SocketAddr, packet: &[u8]) -> Option<ConnectionId> {
-        let id = destination_id(packet).ok()?;
-        let id = self.by_original.get(&(id, from)).copied().unwrap_or(id);
+        let id = match read_header(packet).ok()? {
+            Header::Long(LongHeader { destination: id, .. }) => {
+                self.by_original.get(&(id, from)).copied().unwrap_or(id)
+            }
+            Header::Short(id) => id,
+        };
         self.half_open.contains_key(&id).then_some(id)
     }
 

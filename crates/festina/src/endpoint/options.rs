@@ -203,7 +203,7 @@ impl ListenOptions {
 
     /// Has each request for an encrypted association wait for a decision of the application: see [`Listener::request`](crate::Listener::request).
     /// Unlike the function of [`decide_request`](Self::decide_request), which is asked first, this decision may take time, for example to look up
-    /// a ticket. The client waits for at most 30 s and its own time limit. Plain associations need no decision.
+    /// a ticket. The client waits for at most 30 s and its own time limit. Plain clients are refused.
     pub fn hold_requests(mut self) -> Self {
         self.holds = true;
         self

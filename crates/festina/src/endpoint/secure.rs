@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use festina_sctp::{self as sctp, Message, PathKnowledge, Ports};
 use festina_secure::parameters::TOKEN_BYTES_MAX;
-use festina_secure::wire::{ConnectionId, destination_id, destination_id_of_any_version};
+use festina_secure::sessions::Resumption;
+use festina_secure::wire::{ConnectionId, Header, destination_id_of_any_version, has_first_byte, read_header};
 use festina_secure::{
     Connect, FULL, HalfOpenLimits, HandshakeError, Listener, NO_SUCH_PORT, OVERHEAD_BYTES, REFUSED, SecureAssociation,
 };
@@ -34,12 +35,44 @@ const IPV4_SPARES_BYTES: usize = 20;
 #[derive(Debug)]
 pub(super) struct SecureSide {
     client: Option<Arc<ClientConfig>>,
+    resumption: Option<Resumption>,
     needs_platform_roots: bool,
     /// Taken by the driver, which runs all handshakes of strangers without a lock.
     listener: Mutex<Option<Listener>>,
     can_listen: bool,
+    plain_clients: bool,
     /// Handshakes whose requests the application has decided on.
     decided: Mutex<Vec<ConnectionId>>,
+}
+
+/// The protocols that an endpoint's packets may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocols {
+    Plain,
+    Encrypted,
+    /// Encrypted, and plain SCTP of clients. The first byte of a plain packet is that of its source port, so it may be any: a packet is protected if
+    /// it has the connection ID of an association or of a handshake, or a long header of this version. All others are plain.
+    Both,
+}
+
+impl Protocols {
+    /// Whether a packet of an association is taken for a protected one, unless none is found.
+    pub(super) fn expects_protected(self, packet: &[u8]) -> bool {
+        match self {
+            Self::Plain => false,
+            Self::Encrypted => true,
+            Self::Both => has_first_byte(packet),
+        }
+    }
+
+    /// Whether a packet without an association is left to the handshakes.
+    pub(super) fn expects_handshake(self, packet: &[u8]) -> bool {
+        match self {
+            Self::Plain => false,
+            Self::Encrypted => true,
+            Self::Both => matches!(read_header(packet), Ok(Header::Long(_))),
+        }
+    }
 }
 
 /// What becomes of a client's request.
@@ -72,13 +105,19 @@ pub(super) fn core_config(config: Config, local: SocketAddr) -> sctp::Config {
 impl SecureSide {
     pub(super) fn new(
         context: &Arc<sctp::Context>,
-        TlsSettings { client, server, needs_platform_roots }: TlsSettings,
+        TlsSettings { client, resumption, server, needs_platform_roots, plain_clients }: TlsSettings,
         secret: [u8; 32],
     ) -> Result<Self, BindError> {
-        let listener = server.map(|server| Listener::new(context, server, secret, HalfOpenLimits::default()));
-        let listener = listener.transpose().map_err(|error| SecurityError::Settings(error.to_string()))?;
+        let mut servers = server.into_iter();
+        let listener = servers.next().map(|server| {
+            let listener = Listener::new(context, server, secret, HalfOpenLimits::default())?;
+            Ok(listener.with_other_keys(servers))
+        });
+        let listener: Option<_> =
+            listener.transpose().map_err(|error: HandshakeError| SecurityError::Settings(error.to_string()))?;
         let can_listen = listener.is_some();
-        Ok(Self { client, needs_platform_roots, listener: Mutex::new(listener), can_listen, decided: Mutex::default() })
+        let (listener, decided) = (Mutex::new(listener), Mutex::default());
+        Ok(Self { client, resumption, needs_platform_roots, listener, can_listen, plain_clients, decided })
     }
 
     /// Whether the next [`connect`](Self::connect) reads the roots of the operating system.
@@ -122,7 +161,8 @@ impl SecureSide {
         };
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|error| unusable(format!("there are no random numbers: {error}")))?;
-        let request = Connect { tls, server_name, remote, ports, token: &options.token, random, known };
+        let resumption = self.resumption.as_ref();
+        let request = Connect { tls, resumption, server_name, remote, ports, token: &options.token, random, known };
         let mut association =
             SecureAssociation::connect(now, context, request).map_err(|error| SecurityFailure::of(&error))?;
         for message in &options.early {
@@ -162,10 +202,24 @@ impl Shared {
         self.secure.is_some()
     }
 
+    /// The protocols of the endpoint's packets.
+    pub(super) fn protocols(&self) -> Protocols {
+        match &self.secure {
+            None => Protocols::Plain,
+            Some(secure) if secure.plain_clients && secure.can_listen => Protocols::Both,
+            Some(_) => Protocols::Encrypted,
+        }
+    }
+
     /// The association that has the connection ID of a protected packet.
     pub(super) fn find_protected(&self, packet: &[u8]) -> Option<Arc<Inner>> {
-        let id = destination_id(packet).ok().or_else(|| destination_id_of_any_version(packet))?;
-        lock(&self.demux).find_by_id(id).cloned()
+        let demux = lock(&self.demux);
+        match read_header(packet) {
+            Ok(Header::Long(header)) => demux.find_by_id(header.destination),
+            Ok(Header::Short(id)) => demux.find_by_own_id(id),
+            Err(_) => demux.find_by_own_id(destination_id_of_any_version(packet)?),
+        }
+        .cloned()
     }
 
     /// The association whose hello may be answered by a packet in another protocol.

@@ -16,11 +16,12 @@ use super::accept::{AcceptQueue, Accepting};
 use super::alarm::Bell;
 use super::demux::{Demux, Key, Refusal, Side};
 use super::destinations::Destinations;
+use super::handshakes::ENCRYPTED_ONLY;
 use super::lock;
 use super::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
 use super::outbox::Outbox;
 use super::refusals::Refusal as SendRefusal;
-use super::secure::{SecureSide, core_config};
+use super::secure::{Protocols, SecureSide, core_config};
 use super::socket::{Socket, SocketCounters, count};
 use super::timers::Timers;
 use super::tray::Tray;
@@ -95,7 +96,15 @@ impl Shared {
         getrandom::fill(&mut secret).map_err(no_randomness)?;
         getrandom::fill(&mut first_nonce).map_err(no_randomness)?;
         let tls = config.security().map(Security::build).transpose()?;
+        let plain = tls.as_ref().is_some_and(|tls| tls.plain_clients).then(|| config.without_security());
         let context = sctp::Context::new(core_config(config, socket.local_addr()), secret)?;
+        let plain = match plain {
+            Some(config) => {
+                getrandom::fill(&mut secret).map_err(no_randomness)?;
+                sctp::Context::new(config.into_core(), secret)?
+            }
+            None => context.clone(),
+        };
         let secure = match tls {
             Some(tls) => {
                 getrandom::fill(&mut proof_secret).map_err(no_randomness)?;
@@ -104,7 +113,7 @@ impl Shared {
             None => None,
         };
         let (admission, memory) = (context.config().admission.clone(), context.config().memory);
-        let accepting = Accepting::new(sctp::Listener::new(&context), admission.accept_queue_max);
+        let accepting = Accepting::new(sctp::Listener::new(&plain), admission.accept_queue_max);
         let (timers, bell) = Timers::new().map_err(BindError::Timer)?;
         let shared = Arc::new(Self {
             socket,
@@ -251,7 +260,7 @@ impl Shared {
         (0..count)
             .map(|step| (self.first_nonce.wrapping_add(id).wrapping_add(step)) % count)
             .filter_map(|offset| FIRST_EPHEMERAL_PORT.checked_add(u16::try_from(offset).ok()?))
-            .find(|local| !demux.has_path(remote, Ports { local: *local, peer }))
+            .find(|local| !demux.has_path(remote, Ports { local: *local, peer }, !self.is_encrypted()))
     }
 
     pub(super) fn next_id(&self) -> u64 {
@@ -272,16 +281,24 @@ impl Shared {
 
     /// Whether the packet carries the own tag of an association.
     pub(super) fn is_expected(&self, packet: &[u8]) -> bool {
-        if self.is_encrypted() {
-            return self.find_protected(packet).is_some();
+        let protocols = self.protocols();
+        if protocols.expects_protected(packet) {
+            let found = self.find_protected(packet).is_some();
+            if found || protocols == Protocols::Encrypted {
+                return found;
+            }
         }
         Packet::peek(packet).is_ok_and(|header| lock(&self.demux).find_by_tag(&header, packet).is_some())
     }
 
     /// Gives a packet to whom it belongs; for associations that is [`Inner::handle_packets`]' work.
     pub(super) fn find(&self, from: SocketAddr, packet: &[u8]) -> Option<Arc<Inner>> {
-        if self.is_encrypted() {
-            return self.find_protected(packet);
+        let protocols = self.protocols();
+        if protocols.expects_protected(packet) {
+            let found = self.find_protected(packet);
+            if found.is_some() || protocols == Protocols::Encrypted {
+                return found;
+            }
         }
         let header = Packet::peek(packet).ok()?;
         lock(&self.demux).find(from, &header, packet).cloned()
@@ -299,7 +316,7 @@ impl Shared {
     ) {
         let before = answers.buffer().len();
         let reply_to = |len| Transmit { destination: from, len, ecn: EcnCodepoint::NotCapable };
-        if from.port() != 0 && write_plain_sctp(packet, answers.buffer()) {
+        if self.secure.is_none() && from.port() != 0 && write_plain_sctp(packet, answers.buffer()) {
             let len = answers.buffer().len() - before;
             return answers.push(&reply_to(len), source, self.socket.segments_max());
         }
@@ -314,6 +331,14 @@ impl Shared {
                 &self.counters.accept_queue_overflows,
                 "the accept queue is full: a handshake is left to be repeated",
             );
+            return;
+        }
+        // Such a listener decides by things that only encrypted clients show.
+        if asks && self.secure.is_some() && queue.as_ref().is_some_and(|queue| queue.options.needs_encryption()) {
+            if sctp::Listener::refuse_init(from, packet, ENCRYPTED_ONLY, answers.buffer()) {
+                let len = answers.buffer().len() - before;
+                answers.push(&reply_to(len), source, self.socket.segments_max());
+            }
             return;
         }
         // The application's code runs without any lock.

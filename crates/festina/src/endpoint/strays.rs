@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use festina_sctp::Admission;
 use festina_sctp::wire::{Packet, chunk_type};
+use festina_secure::wire::{HeaderError, read_header};
 use festina_units::{Duration, Instant};
 
 use super::driver::Datagram;
 use super::handshakes::Handshakes;
 use super::outbox::Outbox;
+use super::secure::Protocols;
 use super::shared::Shared;
 use super::socket::{Socket, count};
 use crate::clock;
@@ -26,23 +28,34 @@ const COOKIES_PER_STRAY: u32 = 4;
 /// The strays of a turn.
 #[derive(Debug)]
 pub(super) struct Strays {
-    allowance: Allowance,
+    protocols: Protocols,
+    plain: Quota,
     cookie_allowance: Allowance,
-    /// How many were admitted in this turn.
-    admitted: usize,
+    /// Those for the handshakes: a flood in one protocol takes nothing from the other.
+    protected: Quota,
     waiting: Vec<Datagram>,
     answers: Outbox,
-    /// Takes the place of `waiting` on an encrypted endpoint.
+    /// Takes the place of `waiting` for protected packets.
     handshakes: Option<Box<Handshakes>>,
 }
 
+/// How many strays of one protocol are looked at.
+#[derive(Debug)]
+struct Quota {
+    allowance: Allowance,
+    /// How many were admitted in this turn.
+    admitted: usize,
+}
+
 impl Strays {
-    pub(super) fn new(admission: &Admission, handshakes: Option<Box<Handshakes>>) -> Self {
+    pub(super) fn new(admission: &Admission, protocols: Protocols, handshakes: Option<Box<Handshakes>>) -> Self {
         let per_second = admission.strays_per_second_max;
+        let quota = || Quota { allowance: Allowance::new(per_second), admitted: 0 };
         Self {
-            allowance: Allowance::new(per_second),
+            protocols,
+            plain: quota(),
             cookie_allowance: Allowance::new(per_second.saturating_mul(COOKIES_PER_STRAY)),
-            admitted: 0,
+            protected: quota(),
             waiting: Vec::new(),
             answers: Outbox::default(),
             handshakes,
@@ -51,7 +64,8 @@ impl Strays {
 
     /// A new turn of the driver.
     pub(super) fn begin_turn(&mut self) {
-        self.admitted = 0;
+        self.plain.admitted = 0;
+        self.protected.admitted = 0;
         if let Some(handshakes) = &mut self.handshakes {
             handshakes.begin_turn();
         }
@@ -62,35 +76,55 @@ impl Strays {
         if self.handshakes.as_ref().is_some_and(|handshakes| handshakes.knows(from, packet)) {
             return true;
         }
-        if self.admitted >= STRAYS_PER_TURN || self.handshakes.as_ref().is_some_and(|handshakes| !handshakes.has_room())
-        {
+        let is_protected = self.protocols.expects_handshake(packet);
+        let quota = if is_protected { &mut self.protected } else { &mut self.plain };
+        let has_room = self.handshakes.as_ref().is_none_or(|handshakes| handshakes.has_room());
+        if quota.admitted >= STRAYS_PER_TURN || is_protected && !has_room {
             return false;
         }
         let allowance = match Packet::first_chunk_type(packet) {
-            Some(chunk_type::COOKIE_ECHO) if self.handshakes.is_none() => &mut self.cookie_allowance,
-            _ => &mut self.allowance,
+            Some(chunk_type::COOKIE_ECHO) if !is_protected => &mut self.cookie_allowance,
+            _ => &mut quota.allowance,
         };
         let admitted = allowance.take(now);
-        self.admitted += usize::from(admitted);
+        quota.admitted += usize::from(admitted);
         admitted
     }
 
     pub(super) fn push(&mut self, datagram: Datagram) {
         match &mut self.handshakes {
-            Some(handshakes) => handshakes.push(datagram),
-            None => self.waiting.push(datagram),
+            Some(handshakes)
+                if self.protocols.expects_handshake(&datagram.packet)
+                    || handshakes.knows(datagram.from, &datagram.packet) =>
+            {
+                handshakes.push(datagram);
+            }
+            _ => self.waiting.push(datagram),
         }
     }
 
     /// Looks at those that wait. Some belong to an association after all: by their address, as a repeated INIT does, or because one
     /// before them made it. Returns the number of packets that had no effect on such an association.
     pub(super) fn handle(&mut self, now: Instant, shared: &Arc<Shared>) -> usize {
-        if let Some(handshakes) = &mut self.handshakes {
-            return handshakes.handle(now, shared, &mut self.answers);
-        }
         let mut dropped = 0;
         for datagram in self.waiting.drain(..) {
+            // Hellos of another version are answered with the known one.
+            if let Some(handshakes) = &mut self.handshakes
+                && matches!(read_header(&datagram.packet), Err(HeaderError::Version(_)))
+                && Packet::parse(&datagram.packet).is_err()
+            {
+                handshakes.push(datagram);
+                continue;
+            }
             if let Some(association) = shared.find(datagram.from, &datagram.packet) {
+                dropped += association.handle_packets(now, std::iter::once(datagram));
+                continue;
+            }
+            // An answer to this side's hello in another protocol.
+            if self.handshakes.is_some()
+                && Packet::parse(&datagram.packet).is_err()
+                && let Some(association) = shared.find_by_remote(datagram.from)
+            {
                 dropped += association.handle_packets(now, std::iter::once(datagram));
                 continue;
             }
@@ -99,6 +133,9 @@ impl Strays {
                 send(&mut self.answers, &shared.socket);
             }
             shared.handle_stray(now, from, source, &packet.freeze(), &mut self.answers);
+        }
+        if let Some(handshakes) = &mut self.handshakes {
+            dropped += handshakes.handle(now, shared, &mut self.answers);
         }
         dropped
     }
@@ -201,9 +238,23 @@ mod tests {
     }
 
     #[test]
+    fn a_flood_in_one_protocol_takes_nothing_from_the_other() {
+        let admission = Admission { strays_per_second_max: 1_000, ..Admission::default() };
+        let (now, from) = (Instant::from_secs(3_600), SocketAddr::from(([192, 0, 2, 1], 9_899)));
+        let init = [&[0xc0, 1, 2, 3, 0, 0, 0, 0, 9, 9, 9, 9, chunk_type::INIT, 0, 0, 4][..], &[0; 40]].concat();
+        let hello = [&[0xc0][..], b"FST\x01", &[8; 9], &[8; 9], &[0, 30], &[0; 40]].concat();
+        for (first, second) in [(&init, &hello), (&hello, &init)] {
+            let handshakes = Some(Box::new(Handshakes::new(None, 1_000)));
+            let mut strays = Strays::new(&admission, Protocols::Both, handshakes);
+            let mut admitted = |packet: &[u8]| (0..1_000).filter(|_| strays.admit(now, from, packet)).count();
+            assert_eq!([admitted(first), admitted(second), admitted(first)], [100, 100, 0]);
+        }
+    }
+
+    #[test]
     fn a_turn_admits_a_bounded_number_and_cookies_have_an_allowance_of_their_own() {
         let admission = Admission { strays_per_second_max: 1_000, ..Admission::default() };
-        let (mut strays, now) = (Strays::new(&admission, None), Instant::from_secs(3_600));
+        let (mut strays, now) = (Strays::new(&admission, Protocols::Plain, None), Instant::from_secs(3_600));
         let packet = |chunk_type| [&[0; 12][..], &[chunk_type, 0, 0, 4]].concat();
         let (init, cookie_echo) = (packet(1), packet(10));
         let from = SocketAddr::from(([192, 0, 2, 1], 9_899));

@@ -76,8 +76,12 @@ impl SecurityFailure {
 
     /// The failure of a handshake.
     pub(crate) fn of(error: &HandshakeError) -> Self {
-        use rustls::{CertificateError, Error};
+        use rustls::{CertificateError, Error, PeerIncompatible};
+        const OTHER_KIND: Error = Error::PeerIncompatible(PeerIncompatible::IncorrectCertificateTypeExtension);
         match error {
+            HandshakeError::Tls { error, .. } if *error == OTHER_KIND => Self::Untrusted(
+                "it has another kind of key than expected: a certificate or a raw public key".to_owned(),
+            ),
             HandshakeError::Tls { error: Error::InvalidCertificate(fault), .. } => Self::Untrusted(match fault {
                 CertificateError::ApplicationVerificationFailure => "its fingerprint is not a trusted one".to_owned(),
                 CertificateError::UnknownIssuer => "no trusted root has signed it".to_owned(),
@@ -108,7 +112,10 @@ impl SecurityFailure {
 /// The names of RFC 8446 §6 for the alerts that a handshake of TLS 1.3 ends with.
 fn alert_name(code: u8) -> &'static str {
     match code {
-        40 => "handshake failure: no common cipher suite or key exchange",
+        40 => {
+            "handshake failure: the sides differ in the kind of key that they show and expect (certificate, raw public key or none), or have no \
+             cipher suite in common"
+        }
         42 => "bad certificate",
         43 => "unsupported certificate",
         44 => "certificate revoked",

@@ -4,18 +4,24 @@ use std::fmt;
 use std::sync::Arc;
 
 use festina_secure::pinned::Pinned;
-use rustls::client::Resumption;
+use festina_secure::sessions::{Resumption, ServerSessions};
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoClientAuth, NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::server::{
+    NoClientAuth, NoServerSessionStorage, ResolvesServerCert, StoresServerSessions, WebPkiClientVerifier,
+};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, KeyLog, KeyLogFile, RootCertStore, ServerConfig};
 
+use super::credentials::{NO_CREDENTIALS, ShownTo};
 use super::platform::{self, PlatformRoots};
-use super::{Hex, Identity, SecurityError, Trust, TrustKind, provider};
+use super::{Decision, Hex, Identity, SecurityError, Sessions, Trust, TrustKind, provider};
 
 /// Sessions that a server remembers for resumption.
 const SESSIONS_MAX: usize = 4_096;
+/// Servers whose sessions a client remembers, unless the application brings its own [`Sessions`].
+const SERVERS_MAX: usize = 32;
 
 /// TLS settings of an endpoint, for both roles. Each method takes the settings and returns them with one changed; they are checked when an
 /// endpoint is bound.
@@ -29,6 +35,8 @@ pub struct Security {
     client_trust: Option<Trust>,
     alpn: Vec<Vec<u8>>,
     early_messages: bool,
+    plain_clients: bool,
+    sessions: Option<Sessions>,
     key_log: Option<KeyLogging>,
     custom: Option<TlsSettings>,
 }
@@ -68,9 +76,14 @@ impl<F> fmt::Debug for Lines<F> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TlsSettings {
     pub(crate) client: Option<Arc<ClientConfig>>,
-    pub(crate) server: Option<Arc<ServerConfig>>,
+    /// The sessions of the client, unless its settings have their own.
+    pub(crate) resumption: Option<Resumption>,
+    /// Empty if the endpoint cannot listen. All but the first are for clients that want another kind of keys.
+    pub(crate) server: Vec<Arc<ServerConfig>>,
     /// Connecting needs the roots of the operating system.
     pub(crate) needs_platform_roots: bool,
+    /// Listeners take plain SCTP as well.
+    pub(crate) plain_clients: bool,
 }
 
 impl Security {
@@ -112,6 +125,23 @@ impl Security {
         self
     }
 
+    /// The listeners accept plain SCTP as well, on the same UDP port: [`is_encrypted`](crate::Association::is_encrypted) tells which one an association
+    /// is. Nothing authenticates plain clients, and others can read and change their messages. A listener whose options decide on tokens, hold
+    /// requests or handle early messages refuses them. Connecting is always encrypted. Cannot be combined with
+    /// [`with_client_trust`](Self::with_client_trust) or [`with_alpn`](Self::with_alpn).
+    pub fn with_plain_clients(mut self) -> Self {
+        self.plain_clients = true;
+        self
+    }
+
+    /// The sessions that this side resumes when it connects, shared with the other endpoints that use clones of them. The default is
+    /// own sessions of the endpoint, with 32 servers. Sessions with a server are resumed by endpoints whose [`Trust`] in servers and whose
+    /// [`Identity`] are clones of those of the endpoint that began them.
+    pub fn with_sessions(mut self, sessions: Sessions) -> Self {
+        self.sessions = Some(sessions);
+        self
+    }
+
     /// Appends the secrets of all associations to the file that the environment variable `SSLKEYLOGFILE` names. Everyone who can read the file
     /// can decrypt recorded associations. Without this call the variable has no effect.
     pub fn with_key_log_from_env(mut self) -> Self {
@@ -130,7 +160,8 @@ impl Security {
     /// Uses settings of rustls 0.23 as they are, such as other verifiers, session stores or cryptography: `client` to connect, `server` to listen.
     /// All other settings are ignored. TLS 1.3 must be among the versions, and `TLS13_AES_128_GCM_SHA256` among the cipher suites.
     pub fn from_rustls(client: Option<Arc<ClientConfig>>, server: Option<Arc<ServerConfig>>) -> Self {
-        let custom = TlsSettings { client, server, needs_platform_roots: false };
+        let server = server.into_iter().collect();
+        let custom = TlsSettings { client, server, ..TlsSettings::default() };
         Self { custom: Some(custom), ..Self::default() }
     }
 
@@ -143,73 +174,93 @@ impl Security {
             return Err(SecurityError::Settings("an application protocol has 1 to 255 bytes".to_owned()));
         }
         let server_trust = self.server_trust.clone().unwrap_or_else(Trust::platform_roots);
-        let needs_platform_roots = matches!(server_trust, Trust(TrustKind::Platform));
-        let client = self.client(&server_trust)?;
-        let server = self.identity.as_ref().map(|identity| self.server(identity)).transpose()?;
-        if self.client_trust.is_some() && server.is_none() {
+        let needs_platform_roots = matches!(server_trust.kind, TrustKind::Platform);
+        let verifier = server_trust.server_verifier()?;
+        let client = self.client(&verifier)?;
+        let Sessions(sessions) = self.sessions.clone().unwrap_or_else(|| Sessions::new(SERVERS_MAX));
+        let server = self.identity.as_ref().map_or(Ok(Vec::new()), |identity| self.servers(identity))?;
+        if self.client_trust.is_some() && server.is_empty() {
             return Err(SecurityError::Settings("clients are to be checked, but there is no identity".to_owned()));
         }
         if self.client_trust.is_some() && self.early_messages {
             let problem = "early messages need sessions that are resumed, which skips the check of client certificates";
             return Err(SecurityError::Settings(problem.to_owned()));
         }
-        Ok(TlsSettings { client: Some(Arc::new(client)), server: server.map(Arc::new), needs_platform_roots })
+        if self.client_trust.is_some() && self.plain_clients {
+            let problem = "clients are to be checked, but plain ones would be accepted unchecked";
+            return Err(SecurityError::Settings(problem.to_owned()));
+        }
+        if !self.alpn.is_empty() && self.plain_clients {
+            let problem = "clients are to agree on an application protocol, but plain ones have none";
+            return Err(SecurityError::Settings(problem.to_owned()));
+        }
+        Ok(TlsSettings {
+            plain_clients: self.plain_clients,
+            client: Some(Arc::new(client)),
+            resumption: Some(Resumption { sessions, verifier }),
+            server,
+            needs_platform_roots,
+        })
     }
 
-    fn client(&self, trust: &Trust) -> Result<ClientConfig, SecurityError> {
+    fn client(&self, verifier: &Arc<dyn ServerCertVerifier>) -> Result<ClientConfig, SecurityError> {
         let builder = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
             .map_err(SecurityError::of_tls)?;
-        let builder = match &trust.0 {
-            TrustKind::Platform => builder.dangerous().with_custom_certificate_verifier(Arc::new(PlatformRoots)),
-            TrustKind::Roots(roots) => builder.with_root_certificates(store(roots)?),
-            TrustKind::Fingerprints { is_trusted, .. } => {
-                let verifier: Arc<dyn ServerCertVerifier> =
-                    Arc::new(Pinned::deciding(provider(), Arc::clone(is_trusted)));
-                builder.dangerous().with_custom_certificate_verifier(verifier)
-            }
-        };
-        let mut config = match &self.identity {
-            Some(Identity { chain, key }) => {
-                builder.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(SecurityError::of_tls)?
-            }
-            None => builder.with_no_client_auth(),
-        };
+        let identity = self.identity.as_ref().map_or(Ok(NO_CREDENTIALS.clone()), Identity::credentials)?;
+        let mut config = builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::clone(verifier))
+            .with_client_cert_resolver(identity);
         config.alpn_protocols.clone_from(&self.alpn);
         config.enable_early_data = true;
-        if matches!(trust.0, TrustKind::Fingerprints { may_change: true, .. }) {
-            // The server of a resumed session shows no certificate, so the function could not change its mind.
-            config.resumption = Resumption::disabled();
-        }
         if let Some(key_log) = &self.key_log {
             config.key_log = key_log.open();
         }
         Ok(config)
     }
 
-    fn server(&self, identity: &Identity) -> Result<ServerConfig, SecurityError> {
+    /// The settings for listening. A client with a raw key says so before it is asked for a key, so anonymous clients need two settings.
+    fn servers(&self, identity: &Identity) -> Result<Vec<Arc<ServerConfig>>, SecurityError> {
+        let verifiers: Vec<Arc<dyn ClientCertVerifier>> = match &self.client_trust {
+            None => {
+                let no_one: Decision = Arc::new(|_| false);
+                vec![Arc::new(NoClientAuth), Arc::new(pinned(&no_one, true).with_anonymous_clients())]
+            }
+            Some(trust) => vec![match &trust.kind {
+                TrustKind::Fingerprints(is_trusted) => Arc::new(pinned(is_trusted, trust.is_raw)),
+                _ if trust.is_raw => return Err(raw_keys_have_no_roots()),
+                TrustKind::Platform => signed_clients(platform::roots().map_err(SecurityError::Settings)?)?,
+                TrustKind::Roots(roots) => signed_clients(Arc::new(store(roots)?))?,
+            }],
+        };
+        let sessions: Arc<dyn StoresServerSessions> = match &self.client_trust {
+            None => Arc::new(ServerSessions::new(SESSIONS_MAX)),
+            Some(_) => Arc::new(NoServerSessionStorage {}),
+        };
+        let servers = verifiers.into_iter().map(|verifier| self.server(identity, verifier, &sessions).map(Arc::new));
+        servers.collect()
+    }
+
+    fn server(
+        &self,
+        identity: &Identity,
+        verifier: Arc<dyn ClientCertVerifier>,
+        sessions: &Arc<dyn StoresServerSessions>,
+    ) -> Result<ServerConfig, SecurityError> {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
             .map_err(SecurityError::of_tls)?;
-        let verifier: Arc<dyn ClientCertVerifier> = match self.client_trust.as_ref().map(|trust| &trust.0) {
-            None => Arc::new(NoClientAuth),
-            Some(TrustKind::Platform) => signed_clients(platform::roots().map_err(SecurityError::Settings)?)?,
-            Some(TrustKind::Roots(roots)) => signed_clients(Arc::new(store(roots)?))?,
-            Some(TrustKind::Fingerprints { is_trusted, .. }) => {
-                Arc::new(Pinned::deciding(provider(), Arc::clone(is_trusted)))
-            }
+        let (credentials, raw_clients) = (identity.credentials()?, verifier.requires_raw_public_keys());
+        let shown: Arc<dyn ResolvesServerCert> = match &self.client_trust {
+            None => Arc::new(ShownTo { credentials, raw_clients }),
+            Some(_) => credentials,
         };
-        let Identity { chain, key } = identity;
-        let mut config = builder
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(chain.clone(), key.clone_key())
-            .map_err(SecurityError::of_tls)?;
+        let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(shown);
         config.alpn_protocols.clone_from(&self.alpn);
+        config.session_storage = Arc::clone(sessions);
         if self.client_trust.is_some() {
-            config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
-        } else {
-            config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
         }
         if self.early_messages {
             // The only value besides 0 that QUIC's rules allow (RFC 9001 §4.6.1).
@@ -220,6 +271,35 @@ impl Security {
         }
         Ok(config)
     }
+}
+
+impl Trust {
+    /// The verifier of servers, the same for all clones: sessions are bound to it.
+    fn server_verifier(&self) -> Result<Arc<dyn ServerCertVerifier>, SecurityError> {
+        if let Some(verifier) = self.server_verifier.get() {
+            return Ok(Arc::clone(verifier));
+        }
+        let verifier: Arc<dyn ServerCertVerifier> = match &self.kind {
+            TrustKind::Platform | TrustKind::Roots(_) if self.is_raw => return Err(raw_keys_have_no_roots()),
+            TrustKind::Platform => Arc::new(PlatformRoots),
+            TrustKind::Roots(roots) => {
+                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store(roots)?), provider());
+                verifier.build().map_err(|error| SecurityError::Settings(error.to_string()))?
+            }
+            TrustKind::Fingerprints(is_trusted) => Arc::new(pinned(is_trusted, self.is_raw)),
+        };
+        Ok(Arc::clone(self.server_verifier.get_or_init(|| verifier)))
+    }
+}
+
+/// Verifies peers by fingerprints.
+fn pinned(is_trusted: &Decision, is_raw: bool) -> Pinned {
+    let pinned = Pinned::deciding(provider(), Arc::clone(is_trusted));
+    if is_raw { pinned.with_raw_public_keys() } else { pinned }
+}
+
+fn raw_keys_have_no_roots() -> SecurityError {
+    SecurityError::Settings("no authority signs raw public keys: they are trusted by their fingerprints".to_owned())
 }
 
 /// Verifies clients by roots.
@@ -243,6 +323,7 @@ impl fmt::Debug for Security {
             .field("server_trust", &self.server_trust)
             .field("client_trust", &self.client_trust)
             .field("early_messages", &self.early_messages)
+            .field("plain_clients", &self.plain_clients)
             .finish_non_exhaustive()
     }
 }

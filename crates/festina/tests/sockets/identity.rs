@@ -13,7 +13,7 @@ use festina::{
 use tokio::time::Instant;
 
 use crate::encrypted::{CLIENT, SERVER, configs, encrypted_pair, server_settings, trusting, with};
-use crate::support::{endpoint, endpoint_with, in_time};
+use crate::support::{endpoint, endpoint_with, in_time, pair_with};
 
 /// A certificate authority, and an identity that it has signed for a name.
 pub(crate) fn signed(name: &str, authority: &str) -> (Vec<u8>, Identity) {
@@ -344,18 +344,21 @@ async fn refused_clients_take_no_place_from_those_that_follow() {
 #[tokio::test]
 async fn a_function_that_decides_on_servers_is_asked_at_every_connection() {
     let (server, fingerprint) = server_settings();
-    let is_trusted = Arc::new(AtomicBool::new(true));
-    let decision = is_trusted.clone();
-    let trust = Trust::deciding(move |seen| *seen == fingerprint && decision.load(Ordering::Relaxed));
+    let (is_trusted, asked) = (Arc::new(AtomicBool::new(true)), Arc::<AtomicU32>::default());
+    let (decision, count) = (is_trusted.clone(), asked.clone());
+    let trust = Trust::deciding(move |seen| {
+        count.fetch_add(1, Ordering::Relaxed);
+        *seen == fingerprint && decision.load(Ordering::Relaxed)
+    });
     let client = endpoint_with(with(Security::new().with_server_trust(trust))).await;
     let server = endpoint_with(with(server)).await;
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     in_time(async {
-        for _ in 0..3 {
+        for number in 0..3 {
             let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
             let (near, far) = (near.unwrap(), far.unwrap());
-            assert!(!near.is_resumed());
-            // By the time that an answer has come, a ticket would have.
+            assert_eq!((near.is_resumed(), asked.load(Ordering::Relaxed)), (number > 0, number + 1));
+            // By the time that an answer has come, a ticket has.
             near.send("one").await.unwrap();
             far.recv().await.unwrap();
             far.send("two").await.unwrap();
@@ -366,4 +369,54 @@ async fn a_function_that_decides_on_servers_is_asked_at_every_connection() {
         assert_eq!(refused, SecurityFailure::Untrusted("its fingerprint is not a trusted one".to_owned()));
     })
     .await;
+}
+
+#[tokio::test]
+async fn raw_public_keys_identify_both_sides() {
+    let [server, client] = [(); 2].map(|()| Identity::raw_key().unwrap());
+    let knows = |identity: &Identity| Trust::fingerprints([identity.fingerprint()]).of_raw_keys();
+    let near = Security::new().with_server_trust(knows(&server)).with_identity(client.clone());
+    let far = Security::new().with_identity(server.clone());
+    let pair = in_time(pair_with(with(near.clone()), with(far.clone().with_client_trust(knows(&client))))).await;
+    let (server_seen, client_seen) = (pair.client.peer_identity().unwrap(), pair.server.peer_identity().unwrap());
+    assert!(server_seen.is_raw_key() && client_seen.is_raw_key());
+    assert_eq!((server_seen.fingerprint(), client_seen.fingerprint()), (server.fingerprint(), client.fingerprint()));
+    // A server that asks for nothing takes clients with a raw key, with a certificate, and without any.
+    let certified = Identity::self_signed("client.test").unwrap();
+    let anonymous = Security::new().with_server_trust(knows(&server));
+    for client in [near.clone(), anonymous.clone().with_identity(certified), anonymous] {
+        let pair = in_time(pair_with(with(client), with(far.clone()))).await;
+        assert!(pair.server.peer_identity().is_none() && !pair.client.is_resumed());
+    }
+    let stranger = Identity::raw_key().unwrap();
+    let refused =
+        failure(connect(near.clone().with_server_trust(knows(&stranger)), far, ConnectOptions::default()).await);
+    assert_eq!(refused, SecurityFailure::Untrusted("its fingerprint is not a trusted one".to_owned()));
+}
+
+#[tokio::test]
+async fn a_certificate_where_a_raw_key_is_expected_is_named_and_the_other_way_round() {
+    let (raw, certified) = (Identity::raw_key().unwrap(), Identity::self_signed("server.test").unwrap());
+    let trust = |identity: &Identity| Trust::fingerprints([identity.fingerprint()]);
+    let client = |trust| Security::new().with_server_trust(trust);
+    let server = |identity: &Identity| Security::new().with_identity(identity.clone());
+    let raw_client = |identity: &Identity| client(trust(&raw).of_raw_keys()).with_identity(identity.clone());
+    for (client, server) in [
+        (client(trust(&certified).of_raw_keys()), server(&certified)),
+        (client(trust(&raw)), server(&raw)),
+        (raw_client(&certified), server(&raw).with_client_trust(trust(&certified).of_raw_keys())),
+        (raw_client(&raw), server(&raw).with_client_trust(trust(&raw))),
+        (client(trust(&raw).of_raw_keys()), server(&raw).with_client_trust(trust(&raw).of_raw_keys())),
+    ] {
+        let failed = failure(connect(client, server, ConnectOptions::default()).await);
+        assert!(matches!(failed, SecurityFailure::Alert { code: 40, .. }), "{failed}");
+        assert!(failed.to_string().contains("kind of key"));
+    }
+    let address = "127.0.0.1:0".parse().unwrap();
+    let roots = Security::new().with_server_trust(Trust::platform_roots().of_raw_keys());
+    for contradiction in [roots, server(&raw).with_client_trust(Trust::roots_from_der([]).of_raw_keys())] {
+        let bound = Endpoint::bind(address, with(contradiction)).await;
+        let Err(BindError::Security(SecurityError::Settings(why))) = bound else { panic!("{bound:?}") };
+        assert!(why.contains("raw public keys"), "{why}");
+    }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod blocking;
+mod both;
 mod crossing;
 #[cfg(target_os = "linux")]
 mod ecn;
@@ -21,5 +22,6 @@ mod platform;
 mod raw;
 mod requests;
 mod sending;
+mod sessions;
 mod streams;
 mod support;

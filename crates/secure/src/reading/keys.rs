@@ -43,7 +43,7 @@ impl Suites {
     /// The keys of each cipher suite that may belong to this secret.
     pub(super) fn candidates(&self, secret: &[u8]) -> impl Iterator<Item = Direction> {
         self.logged.iter().filter(|logged| logged.secret_bytes == secret.len()).map(|logged| {
-            let updates = Updates::new(*logged, OkmBlock::new(secret));
+            let updates = Updates::new(*logged, &OkmBlock::new(secret));
             Direction::new(logged.keys(secret), Some(updates))
         })
     }
@@ -139,8 +139,8 @@ struct Updates {
 
 impl Updates {
     /// The phase that begins with this secret.
-    fn new(suite: Logged, secret: OkmBlock) -> Self {
-        let secret = suite.updated(&secret);
+    fn new(suite: Logged, secret: &OkmBlock) -> Self {
+        let secret = suite.updated(secret);
         let next = suite.keys(secret.as_ref()).packet;
         Self { suite, secret, next, previous: None, bit: false, lowest: u64::MAX }
     }

@@ -3,6 +3,7 @@
 use festina_netsim::{LinkConfig, LossModel};
 use festina_sctp::Message;
 use festina_secure::record::{LongKeys, initial_keys};
+use festina_secure::sessions::ServerSessions;
 use festina_secure::wire::{Frame, Header, LONG_HEADER_BYTES, Level, read_header};
 use festina_units::Duration;
 use rustls::Side;
@@ -71,7 +72,7 @@ fn a_server_that_forgot_its_sessions_gets_the_message_once_the_handshake_is_comp
     let (client, server) = tls_early();
     warm(&(client.clone(), std::sync::Arc::clone(&server)), 1);
     let mut restarted = rustls::ServerConfig::clone(&server);
-    restarted.session_storage = rustls::server::ServerSessionMemoryCache::new(64);
+    restarted.session_storage = std::sync::Arc::new(ServerSessions::new(64));
     let mut world = resume(&(client, std::sync::Arc::new(restarted)), [link(&[]), link(&[])], 2);
     let (delivered, milliseconds) = world.run_until(MINUTE, |world| world.messages() == 1);
     assert_eq!((delivered, milliseconds, early(&world)), (true, 150, 0));

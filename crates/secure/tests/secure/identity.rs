@@ -7,7 +7,8 @@ use festina_secure::pinned::{Pinned, fingerprint};
 use festina_units::Duration;
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::AlwaysResolvesServerRawPublicKeys;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, NoClientAuth, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
@@ -119,23 +120,122 @@ fn a_client_whose_certificates_fill_several_datagrams_is_authenticated() {
     }
 }
 
+/// A raw public key with its private key, and the fingerprint of the former.
+fn raw_key() -> (Arc<CertifiedKey>, [u8; 32]) {
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let signing = provider().key_provider.load_private_key(key.serialize_der().try_into().unwrap()).unwrap();
+    let public = CertificateDer::from(signing.public_key().unwrap().as_ref().to_vec());
+    let pin = fingerprint(&provider(), &public).unwrap();
+    (Arc::new(CertifiedKey::new(vec![public], signing)), pin)
+}
+
+/// Settings of a client that knows a server's raw key.
+fn knowing(pin: [u8; 32]) -> rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert> {
+    let servers = Pinned::new(provider(), vec![pin]).with_raw_public_keys();
+    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(TLS13).unwrap();
+    builder.dangerous().with_custom_certificate_verifier(Arc::new(servers))
+}
+
+/// Shows a raw key to clients that have raw keys for themselves, or to all others.
+#[derive(Debug)]
+struct ShownTo {
+    key: Arc<CertifiedKey>,
+    raw_clients: bool,
+}
+
+impl ResolvesServerCert for ShownTo {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        (hello.client_cert_types().is_some() == self.raw_clients).then(|| Arc::clone(&self.key))
+    }
+
+    fn only_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+/// Settings of a server with a raw key.
+fn with_raw_key(clients: Arc<dyn ClientCertVerifier>, key: &Arc<CertifiedKey>) -> ServerConfig {
+    let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(TLS13).unwrap();
+    let shown = ShownTo { key: Arc::clone(key), raw_clients: clients.requires_raw_public_keys() };
+    builder.with_client_cert_verifier(clients).with_cert_resolver(Arc::new(shown))
+}
+
 #[test]
 fn raw_public_keys_take_the_place_of_certificates() {
-    let provider = provider();
-    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
-    let signing = provider.key_provider.load_private_key(key.serialize_der().try_into().unwrap()).unwrap();
-    let public = signing.public_key().unwrap().as_ref().to_vec();
-    let raw = Arc::new(CertifiedKey::new(vec![CertificateDer::from(public.clone())], signing));
-    let pin = fingerprint(&provider, &CertificateDer::from(public.clone())).unwrap();
-    let servers = Pinned::new(Arc::clone(&provider), vec![pin]).with_raw_public_keys();
-    let clients = Pinned::new(Arc::clone(&provider), vec![pin]).with_raw_public_keys();
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(TLS13).unwrap();
-    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(servers));
-    let client = builder.with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&raw))));
-    let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(TLS13).unwrap();
-    let builder = builder.with_client_cert_verifier(Arc::new(clients));
-    let server = builder.with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(raw)));
-    let (world, result) = outcome(&(Arc::new(client), Arc::new(server)));
+    let (key, pin) = raw_key();
+    let resolver = Arc::new(AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&key)));
+    let client = knowing(pin).with_client_cert_resolver(resolver);
+    let clients = Pinned::new(provider(), vec![pin]).with_raw_public_keys();
+    let (world, result) = outcome(&(Arc::new(client), Arc::new(with_raw_key(Arc::new(clients), &key))));
     assert_eq!(result, Ok(150));
-    assert_eq!(world.client.peer_identity().unwrap()[0].as_ref(), &public[..]);
+    assert_eq!(world.client.peer_identity().unwrap(), &key.cert[..]);
+}
+
+/// Bytes of a handshake without data, with two session tickets, of the client and of the server.
+fn handshake_bytes(tls: &(Arc<ClientConfig>, Arc<ServerConfig>)) -> [usize; 2] {
+    let mut world = World::new(Setup::new(tls, link(&[]), 1));
+    world.run_for(Duration::from_secs(2));
+    assert!(world.client.is_established());
+    [0, 1].map(|side| world.bytes_sent(side))
+}
+
+#[test]
+fn a_raw_public_key_saves_a_fifth_of_the_handshakes_bytes() {
+    let (key, pin) = raw_key();
+    let mut server = with_raw_key(Arc::new(NoClientAuth), &key);
+    let mut client = knowing(pin).with_no_client_auth();
+    client.alpn_protocols = vec![b"festina-test".to_vec()];
+    server.alpn_protocols = vec![b"festina-test".to_vec()];
+    let (raw, certificate) = (handshake_bytes(&(Arc::new(client), Arc::new(server))), handshake_bytes(&tls()));
+    println!("bytes of client and server: {raw:?} with a raw public key, {certificate:?} with a certificate");
+    let [raw, certificate] = [raw, certificate].map(|[client, server]| client + server);
+    assert!(raw * 5 <= certificate * 4, "{raw} and {certificate} bytes");
+}
+
+#[test]
+fn a_server_takes_anonymous_clients_of_either_kind() {
+    let (key, pin) = raw_key();
+    let anonymous = Pinned::new(provider(), Vec::new()).with_raw_public_keys().with_anonymous_clients();
+    let server = Arc::new(with_raw_key(Arc::new(NoClientAuth), &key));
+    let other = Arc::new(with_raw_key(Arc::new(anonymous), &key));
+    let resolver = Arc::new(AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&key)));
+    let with_key = Arc::new(knowing(pin).with_client_cert_resolver(resolver));
+    let without = Arc::new(knowing(pin).with_no_client_auth());
+    for (client, others, expected) in [
+        (&without, vec![other.clone()], Ok(150)),
+        (&with_key, vec![other.clone()], Ok(150)),
+        (&with_key, vec![server.clone(), other], Ok(150)),
+        (&with_key, Vec::new(), Err(HandshakeError::Alert(49))),
+        (&with_key, vec![server.clone()], Err(HandshakeError::Alert(49))),
+    ] {
+        let tls = (Arc::clone(client), Arc::clone(&server));
+        let mut world = World::new(Setup { others, ..Setup::new(&tls, link(&[]), 1) });
+        world.send(b"hello");
+        let over = |world: &World| world.messages() == 1 || world.client.failure().is_some();
+        let (_, milliseconds) = world.run_until(MINUTE, over);
+        assert_eq!(world.client.failure().cloned().map_or(Ok(milliseconds), Err), expected);
+        if let Some(served) = world.established() {
+            assert!(served.association.peer_identity().is_none(), "a client that is not asked shows nothing");
+        }
+    }
+}
+
+#[test]
+fn the_kind_of_keys_is_found_however_the_hello_is_split() {
+    let (key, pin) = raw_key();
+    let anonymous = Pinned::new(provider(), Vec::new()).with_raw_public_keys().with_anonymous_clients();
+    let resolver = Arc::new(AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&key)));
+    let mut client = knowing(pin).with_client_cert_resolver(resolver);
+    // The hello takes several datagrams.
+    client.alpn_protocols = (0..8).map(|number| vec![number; 255]).collect();
+    let mut servers = [with_raw_key(Arc::new(NoClientAuth), &key), with_raw_key(Arc::new(anonymous), &key)];
+    for server in &mut servers {
+        server.alpn_protocols = vec![vec![7; 255]];
+    }
+    let [server, other] = servers.map(Arc::new);
+    let tls = (Arc::new(client), server);
+    let mut world = World::new(Setup { others: vec![other], ..Setup::new(&tls, link(&[]), 1) });
+    world.send(b"hello");
+    assert!(world.run_until(MINUTE, |world| world.messages() == 1).0, "{:?}", world.client.failure());
+    assert!(world.sent[0].len() > 2);
 }

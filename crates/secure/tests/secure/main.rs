@@ -8,5 +8,6 @@ mod hostile;
 mod identity;
 mod moving;
 mod reading;
+mod sessions;
 mod walk;
 mod world;

@@ -191,7 +191,8 @@ proptest! {
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..60),
         other in prop::collection::vec(any::<u8>(), 0..200),
     ) {
-        static WORLD: LazyLock<(Vec<(Side, Vec<u8>)>, KeyLog)> = LazyLock::new(|| {
+        type Datagram = (Side, Vec<u8>);
+        static WORLD: LazyLock<(Vec<Datagram>, KeyLog)> = LazyLock::new(|| {
             let (tls, log) = logged_tls(CipherSuite::TLS13_AES_128_GCM_SHA256);
             let mut world = World::new(Setup::new(&tls, link(&[]), 1));
             world.send(b"one");

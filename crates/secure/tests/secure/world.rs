@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use festina_netsim::{Link, LinkConfig, LinkPacket};
 use festina_sctp::{Association, Config, Context, Event, Message, PathKnowledge, Ports, ReceivedMessage};
+use festina_secure::sessions::{Resumption, ServerSessions};
 use festina_secure::wire::destination_id;
 use festina_secure::{Connect, DatagramDropped, HalfOpenLimits, Hello, Incoming, Listener, SecureAssociation};
 use festina_units::{ByteCount, Duration, EcnCodepoint, Instant};
@@ -87,7 +88,7 @@ pub(crate) fn tls_early() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
     let (mut client, mut server) = tls_settings();
     client.enable_early_data = true;
     server.max_early_data_size = u32::MAX;
-    server.session_storage = rustls::server::ServerSessionMemoryCache::new(64);
+    server.session_storage = Arc::new(ServerSessions::new(64));
     (Arc::new(client), Arc::new(server))
 }
 
@@ -149,22 +150,37 @@ pub(crate) struct Setup<'a> {
     pub(crate) known: Option<PathKnowledge>,
     pub(crate) limits: HalfOpenLimits,
     pub(crate) config: Config,
+    pub(crate) resumption: Option<Resumption>,
+    /// The server's settings for clients that want other keys.
+    pub(crate) others: Vec<Arc<ServerConfig>>,
 }
 
 impl<'a> Setup<'a> {
     pub(crate) fn new(tls: &'a (Arc<ClientConfig>, Arc<ServerConfig>), link: LinkConfig, seed: u64) -> Self {
         let (links, limits) = ([link.clone(), link], HalfOpenLimits::default());
-        Self { tls, links, seed, token: &[], known: None, limits, config: config() }
+        Self {
+            tls,
+            links,
+            seed,
+            token: &[],
+            known: None,
+            limits,
+            config: config(),
+            resumption: None,
+            others: Vec::new(),
+        }
     }
 }
 
 impl World {
     pub(crate) fn new(setup: Setup<'_>) -> Self {
-        let Setup { tls: (client_tls, server_tls), links, seed, token, known, limits, config } = setup;
+        let Setup { tls: (client_tls, server_tls), links, seed, token, known, limits, config, resumption, others } =
+            setup;
         let now = Instant::from_secs(1);
         let contexts = [1, 2].map(|secret| Context::new(config.clone(), [secret; 16]).unwrap());
         let request = Connect {
             tls: client_tls,
+            resumption: resumption.as_ref(),
             server_name: ServerName::try_from(NAME).unwrap(),
             remote: address(1),
             ports: PORTS,
@@ -174,6 +190,7 @@ impl World {
         };
         let client = SecureAssociation::connect(now, &contexts[0], request).unwrap();
         let listener = Listener::new(&contexts[1], Arc::clone(server_tls), [3; 32], limits).unwrap();
+        let listener = listener.with_other_keys(others);
         let [there, back] = links;
         Self {
             now,

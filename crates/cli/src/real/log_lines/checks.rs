@@ -5,7 +5,7 @@ use festina_lab::experiment::Check;
 use festina_lab::experiments::log_lines;
 use festina_lab::summary::{PointSummary, Repeated, Results, SeriesSummary};
 
-use super::super::{beside, lateness};
+use super::super::{comparison, lateness};
 use super::{FESTINA, RELAY, TCP_THIN, UDP, place};
 
 /// How far a measured mean delay may lie from the simulated one, as a share of it.
@@ -31,7 +31,7 @@ fn as_simulated(results: &Results, sender: &str) -> Option<Check> {
     let points = of(results, sender);
     let mut evidence = Evidence::new();
     for summary in &points {
-        let pair = important(summary).zip(summary.series().get(&beside::simulated(log_lines::SERIES[1])));
+        let pair = important(summary).zip(summary.series().get(&comparison::simulated(log_lines::SERIES[1])));
         let ratio = pair.and_then(|(measured, simulated)| Estimate::ratio(measured.mean_s(), simulated.mean_s()));
         let what = format!("measured over simulated, {}:", place(summary));
         lateness::judge(&mut evidence, &[*summary], what, ratio, Bound::about(1.0, MEAN_MARGIN));
@@ -93,7 +93,7 @@ mod tests {
             let fates = [true, false].map(|is_important| LineFate { is_important, delay });
             let mut samples = log_lines::samples(&fates);
             let simulation = samples.clone();
-            beside::add(&mut samples, &simulation, &log_lines::SERIES, &log_lines::LOST);
+            comparison::add(&mut samples, &simulation, &log_lines::SERIES, &log_lines::LOST);
             samples.set(P99_MS, lateness);
             samples
         })

@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(texts.each_ref().map(Vec::len), [250, LINE_BYTES_MIN]);
         assert!(texts[0].starts_with(b"<131>000000000-") && texts[1].starts_with(b"<135>000000001"));
         course.note_arrival(&texts[0]);
-        assert_eq!((course.unexpected(), course.is_under_way()), (1, false), "nobody had it yet");
+        assert_eq!((course.unexpected(), course.is_under_way()), (1, false), "it was not due yet");
         let (lines_in, mut lines) = mpsc::unbounded_channel();
         course.write(lines_in).await;
         assert!(course.is_under_way());

@@ -136,7 +136,7 @@ impl Receiver {
     }
 }
 
-/// Settings of the core in a network with an MTU of 1500: there is a UDP header beside that of IP.
+/// Settings of the core in a network with an MTU of 1500: the UDP header takes room as well.
 pub(super) fn over_udp(mut config: festina_sctp::Config) -> Config {
     config.limits.packet_bytes_max -= festina_models::packet::UDP_HEADER_BYTES;
     Config::from_core(config)

@@ -1,4 +1,4 @@
-//! Greedy TCP flows beside the lines.
+//! Greedy TCP flows that share the bottleneck.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -27,7 +27,7 @@ use crate::compare::rig::connect_and_warm_up;
 /// An attempt to connect that has taken so long is given up for a new one.
 const ATTEMPT_MAX: Duration = Duration::from_secs(8);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// What is on its way has arrived after this time.
+/// Packets in flight have arrived after this time.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// How a host sends.

@@ -4,7 +4,7 @@ use festina_lab::evidence::{Bound, Estimate, Evidence};
 use festina_lab::experiment::Check;
 use festina_lab::summary::{PointSummary, Repeated, Results, SeriesSummary};
 
-use super::super::{beside, lateness};
+use super::super::{comparison, lateness};
 use super::{DELIVERY, MISSING, SENDERS, UNEXPECTED, place};
 
 /// How far a measured mean and a measured 99th percentile may lie from the simulated ones, as shares of these.
@@ -45,7 +45,7 @@ fn as_simulated(results: &Results, sender: &str) -> Option<Check> {
     let mut evidence = Evidence::new();
     for summary in &points {
         let series = |name: &str| summary.series().get(name);
-        let pair = || series(DELIVERY).zip(series(&beside::simulated(DELIVERY)));
+        let pair = || series(DELIVERY).zip(series(&comparison::simulated(DELIVERY)));
         let mean = pair().map(|(measured, simulated)| (measured.mean_s(), simulated.mean_s()));
         let p99 = pair().and_then(|(measured, simulated)| p99(measured).zip(p99(simulated)));
         for (what, pair, margin) in [("mean", mean, MEAN_MARGIN), ("p99", p99, P99_MARGIN)] {
@@ -96,7 +96,7 @@ mod tests {
     use crate::real::judged::{checks_of, words};
     use crate::real::lateness::P99_MS;
 
-    /// A hundred delays, of which two are late, from one run to the next by a little more.
+    /// A hundred delays, two of them late, with a little chance from run to run.
     fn delays(late_ms: f64, seed: u64) -> DelayStatistics {
         let mut delays = DelayStatistics::new();
         let chance = 1.0 + (seed % 100) as f64 / 10_000.0;
@@ -113,7 +113,7 @@ mod tests {
             let [measured, simulated] = if point.choice("sender") == "tcp" { tcp } else { festina };
             let mut samples = Samples::new();
             samples.set_tally(DELIVERY, delays(measured, seed));
-            samples.set_tally(&beside::simulated(DELIVERY), delays(simulated, seed));
+            samples.set_tally(&comparison::simulated(DELIVERY), delays(simulated, seed));
             samples.set(MISSING, missing);
             samples.set(UNEXPECTED, 0.0);
             samples.set(P99_MS, lateness);

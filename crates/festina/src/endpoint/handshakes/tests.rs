@@ -49,6 +49,7 @@ impl World {
         let context = sctp::Context::new(Config::default().with_security(security).into_core(), [1; 16]).unwrap();
         let request = festina_secure::Connect {
             tls: &tls,
+            resumption: None,
             server_name: "server.test".try_into().unwrap(),
             remote: address(SERVER),
             ports: sctp::Ports { local: 5_001, peer: DEFAULT_SCTP_PORT },
@@ -218,4 +219,28 @@ async fn hellos_begin_at_most_a_twentieth_as_many_handshakes_as_strays_are_admit
     let begun = world.handshakes.half_open.len();
     assert!((9..=11).contains(&begun), "{begun} in a second");
     assert_eq!(retries, 1_000 - begun, "the others are to prove their addresses");
+}
+
+#[tokio::test]
+async fn only_long_headers_are_found_by_the_connection_ids_that_clients_choose() {
+    // A plain packet whose ports and tag are that ID: anyone may choose it.
+    let plain = [&[0x60][..], &[7; 8], &[0; 40]].concat();
+    let mut world = World::new();
+    let mut hello = Vec::new();
+    world.client.poll_transmit(world.now, &mut hello).unwrap();
+    world.push(CLIENT, &hello);
+    world.turn();
+    let knows = |packet: &[u8]| world.handshakes.knows(address(CLIENT), packet);
+    assert!(knows(&hello) && !knows(&plain));
+    let mut world = World::new();
+    let mut hello = Vec::new();
+    world.client.poll_transmit(world.now, &mut hello).unwrap();
+    world.push(CLIENT, &hello);
+    assert!(world.client_connects(100, |_| {}));
+    let mut last = Vec::new();
+    while world.client.poll_transmit(world.now, &mut last).is_some() {
+        world.push(CLIENT, &std::mem::take(&mut last));
+    }
+    world.turn();
+    assert!(world.shared.find_protected(&hello).is_some() && world.shared.find_protected(&plain).is_none());
 }

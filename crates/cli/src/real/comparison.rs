@@ -1,4 +1,4 @@
-//! Measured delays beside those of the simulator.
+//! Measured delays compared with those of the simulator.
 
 use std::time::Duration;
 
@@ -49,7 +49,9 @@ pub(super) fn figure(title: &str, conditions: &str, series: &str, points: &[&Poi
             });
         }
     }
-    Figure { points: rings, ..distribution.figure() }
+    let figure = distribution.figure();
+    rings.iter_mut().for_each(|series| series.points.retain(|point| point.x <= figure.x.high));
+    Figure { points: rings, ..figure }
 }
 
 /// The share of longer delays at rising delays, while at least ten are longer.
