@@ -170,14 +170,14 @@ fn of_too_many_associations_the_one_silent_for_the_longest_is_forgotten() {
 fn packets_behind_a_long_gap_in_the_capture_are_read() {
     let (tls, log) = logged_tls(CipherSuite::TLS13_AES_128_GCM_SHA256);
     let mut world = World::new(Setup::new(&tls, link(&[]), 1));
-    for _ in 0..33_000 {
+    for _ in 0..66_000 {
         world.send(&[b'x'; 1_000]);
         world.run_for(Duration::from_millis(1));
     }
     let datagrams = captured(&world);
     let begin = datagrams.iter().position(|(_, datagram)| datagram[0] & 0xe0 == 0x60).unwrap();
     let client: Vec<_> = datagrams[begin..].iter().filter(|(sender, _)| *sender == Side::Client).cloned().collect();
-    assert!(client.len() > 0x8000, "half of the numbers of two bytes: {}", client.len());
+    assert!(client.len() > 0x1_0000, "more than the numbers of two bytes: {}", client.len());
     let mut reader = Reader::new(&SUITES, log.keys());
     read_all(&mut reader, &datagrams[..begin]);
     read_all(&mut reader, &client[..1]);
