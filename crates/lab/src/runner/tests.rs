@@ -143,7 +143,7 @@ fn the_bytes_are_those_of_every_build_and_machine() {
     });
     assert_eq!(
         hashes,
-        ["samples.csv 97aff13c5c559db7", "values.csv f92cbe93b66cc40b", "summary.json cdf25a82ec5f66a9"]
+        ["samples.csv 97aff13c5c559db7", "values.csv f92cbe93b66cc40b", "summary.json 99ce7bab3be518ec"]
     );
 }
 
