@@ -315,7 +315,9 @@ def test_settings() -> None:
 def test_help_states_the_range_and_the_default_of_each_setting() -> None:
     documentation = festina.Config.__doc__ or ""
     settings = dict(re.findall(r"^- (\w+): (.*?)(?=^- |\Z)", documentation, re.MULTILINE | re.DOTALL))
-    for encryption in ("identity", "server_trust", "client_trust", "alpn", "early_messages", "key_log"):
+    for encryption in (
+        "identity", "server_trust", "client_trust", "alpn", "early_messages", "key_log", "sessions", "plain_clients",
+    ):
         settings.pop(encryption)
     assert len(settings) == 13 and "default" in settings.pop("congestion") and "default" in settings.pop("profile")
     assert "default False" in settings.pop("interleaving")
