@@ -5,7 +5,7 @@ mod bursts;
 mod cost;
 mod fairness_crowd;
 mod first_message;
-mod g02;
+pub mod g02;
 mod host_tcp;
 mod linux_thin;
 mod mathis;

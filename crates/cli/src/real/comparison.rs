@@ -5,7 +5,7 @@ use std::time::Duration;
 use festina_lab::figure::{DelayDistribution, Figure, Marker, PlotPoint, PointSeries};
 use festina_lab::samples::Samples;
 use festina_lab::statistics::DelayStatistics;
-use festina_lab::summary::PointSummary;
+use festina_lab::summary::{PointSummary, Results};
 
 /// Stands before the name of a series or number of the simulator.
 const SIMULATED: &str = "simulated ";
@@ -32,8 +32,21 @@ pub(super) fn add(samples: &mut Samples, simulation: &Samples, series: &[&str], 
     }
 }
 
+/// A figure for each place, which names the conditions of its points.
+pub(super) fn figures(title: &str, series: &str, results: &Results, place: fn(&PointSummary) -> String) -> Vec<Figure> {
+    let mut places: Vec<(String, Vec<&PointSummary>)> = Vec::new();
+    for summary in results.points() {
+        let at = place(summary);
+        match places.iter_mut().find(|(other, _)| *other == at) {
+            Some((_, points)) => points.push(summary),
+            None => places.push((at, vec![summary])),
+        }
+    }
+    places.iter().map(|(at, points)| figure(title, at, series, points)).collect()
+}
+
 /// A curve for each point's measured delays, and rings for the simulated ones.
-pub(super) fn figure(title: &str, conditions: &str, series: &str, points: &[&PointSummary]) -> Figure {
+fn figure(title: &str, conditions: &str, series: &str, points: &[&PointSummary]) -> Figure {
     let conditions = format!("{conditions}; curves measured, rings simulated");
     let mut distribution = DelayDistribution::new(title, &conditions).to_the_999th_permille();
     let mut rings = Vec::new();

@@ -13,6 +13,9 @@ mod tables;
 
 use std::time::Duration;
 
+use festina_lab::experiments::g02::{
+    LATENCY, MAX_MS, MEAN_MS, SENDER_MS, SENDER_P90_MS, THROUGHPUT, WITHIN_200, WITHIN_500,
+};
 use tokio::time::Instant;
 
 pub(super) use self::cell::measure;
@@ -21,14 +24,6 @@ pub(super) use self::tables::Tables;
 /// The names of the tables, each a view of the same runs, and of all of them together.
 pub(super) const NAMES: [&str; 4] = ["g02-table1", "g02-table2", "g02-table3", "g02-tables"];
 
-const LATENCY: &str = "latency";
-const WITHIN_200: &str = "within 200 ms";
-const WITHIN_500: &str = "within 500 ms";
-const MEAN_MS: &str = "mean latency (ms)";
-const MAX_MS: &str = "longest latency (ms)";
-const THROUGHPUT: &str = "throughput (Mbit/s)";
-const SENDER_MS: &str = "mean time in the send buffer (ms)";
-const SENDER_P90_MS: &str = "p90 of the time in the send buffer (ms)";
 const OVER_BUDGET: &str = "longer than the target in the send buffer (%)";
 const ELEPHANTS_MBITS: &str = "elephants (Mbit/s)";
 const MICE_MBITS: &str = "mice (Mbit/s)";

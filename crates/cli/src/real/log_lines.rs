@@ -143,17 +143,7 @@ impl Experiment for LogLines {
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
-        let mut places: Vec<String> = Vec::new();
-        results.points().iter().map(place).for_each(|place| {
-            if !places.contains(&place) {
-                places.push(place);
-            }
-        });
-        let figure = |at: &String| {
-            let points: Vec<&PointSummary> = results.points().iter().filter(|summary| place(summary) == *at).collect();
-            comparison::figure("Important log lines over real sockets", at, log_lines::SERIES[1], &points)
-        };
-        places.iter().map(figure).collect()
+        comparison::figures("Important log lines over real sockets", log_lines::SERIES[1], results, place)
     }
 }
 

@@ -117,17 +117,7 @@ impl Experiment for ThinLatency {
 
     /// A figure for each network and interval.
     fn figures(&self, results: &Results) -> Vec<Figure> {
-        let mut places: Vec<String> = Vec::new();
-        results.points().iter().map(place).for_each(|place| {
-            if !places.contains(&place) {
-                places.push(place);
-            }
-        });
-        let figure = |at: &String| {
-            let points: Vec<&PointSummary> = results.points().iter().filter(|summary| place(summary) == *at).collect();
-            comparison::figure("Thin streams over real sockets", at, DELIVERY, &points)
-        };
-        places.iter().map(figure).collect()
+        comparison::figures("Thin streams over real sockets", DELIVERY, results, place)
     }
 }
 

@@ -22,17 +22,25 @@ use crate::scenario::{CrossTraffic, Media, MediaProfile, MediaRun, Split};
 use crate::scoreboard::Entry;
 use crate::summary::Results;
 
-const LATENCY: &str = "latency";
+/// The series of the latencies.
+pub const LATENCY: &str = "latency";
 const SENDER: &str = "sender";
 const NETWORK: &str = "network";
 const RECEIVER: &str = "receiver";
-const WITHIN_200: &str = "within 200 ms";
-const WITHIN_500: &str = "within 500 ms";
-const MEAN_MS: &str = "mean latency (ms)";
-const MAX_MS: &str = "longest latency (ms)";
-const THROUGHPUT: &str = "throughput (Mbit/s)";
-const SENDER_MS: &str = "mean time in the send buffer (ms)";
-const SENDER_P90_MS: &str = "p90 of the time in the send buffer (ms)";
+/// The share of packets in time for a conversation.
+pub const WITHIN_200: &str = "within 200 ms";
+/// The share of packets within the larger bound of Table 1.
+pub const WITHIN_500: &str = "within 500 ms";
+/// Of all packets of a run.
+pub const MEAN_MS: &str = "mean latency (ms)";
+/// Of all packets of a run.
+pub const MAX_MS: &str = "longest latency (ms)";
+/// Of the media stream.
+pub const THROUGHPUT: &str = "throughput (Mbit/s)";
+/// Of all packets of a run.
+pub const SENDER_MS: &str = "mean time in the send buffer (ms)";
+/// Of all packets of a run.
+pub const SENDER_P90_MS: &str = "p90 of the time in the send buffer (ms)";
 const NETWORK_MS: &str = "mean time in the network (ms)";
 const RECEIVER_MS: &str = "mean time in the receiver (ms)";
 const MICE_SHARE: &str = "share of the mice (%)";
