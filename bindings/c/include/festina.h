@@ -136,7 +136,7 @@ festina_status festina_config_set_heartbeat(festina_config *config, uint32_t int
 festina_status festina_config_set_sack_delay(festina_config *config, uint32_t delay_ms);
 /* Maximum message size in bytes: from 1 to 1073741824, and at most the receive buffer (set that first); default 1048576. */
 festina_status festina_config_set_message_bytes_max(festina_config *config, size_t bytes);
-/* Maximum SCTP packet size in bytes: from 384 to 65480, default 1232. */
+/* Maximum SCTP packet size in bytes: from 384 to 65480, default 1232; that of an encrypted endpoint at an IPv4 address is 1252. */
 festina_status festina_config_set_packet_bytes_max(festina_config *config, size_t bytes);
 /* Send buffer in bytes: from 1500 to 1073741824, default 4194304. */
 festina_status festina_config_set_send_buffer(festina_config *config, size_t bytes);

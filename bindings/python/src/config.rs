@@ -18,7 +18,7 @@ use crate::security::{Identity, Sessions, Trust};
 /// - heartbeat_interval: the heartbeat interval of an idle association, from 0.001 to 86400, default 30; 0 sends none.
 /// - sack_delay: the maximum delay of acknowledgements, from 0 to 0.5, default 0.2; 0 acknowledges every packet at once.
 /// - message_bytes_max: the maximum message size, from 1 to 1073741824 and at most receive_buffer_bytes, default 1048576.
-/// - packet_bytes_max: the maximum SCTP packet size, from 384 to 65480, default 1232.
+/// - packet_bytes_max: the maximum SCTP packet size, from 384 to 65480, default 1232, or 1252 on encrypted endpoints at an IPv4 address.
 /// - send_buffer_bytes: the send buffer, from 1500 to 1073741824, default 4194304.
 /// - send_delay: target for the wait of a message in the send buffer, from 0.001 to 86400, default 0. Beyond it the buffer counts as full.
 ///   0 sets no limit.

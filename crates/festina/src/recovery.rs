@@ -55,7 +55,7 @@ impl Profile {
 
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        fmt::Display::fmt(&self.core(), f)
     }
 }
 

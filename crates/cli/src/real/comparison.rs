@@ -32,17 +32,24 @@ pub(super) fn add(samples: &mut Samples, simulation: &Samples, series: &[&str], 
     }
 }
 
-/// A figure for each place, which names the conditions of its points.
+/// Whether two points differ in nothing but their senders.
+pub(super) fn are_alike(one: &PointSummary, other: &PointSummary) -> bool {
+    let rest = |summary: &PointSummary| -> Vec<_> {
+        summary.point().values().iter().copied().filter(|(name, _)| *name != "sender").collect()
+    };
+    rest(one) == rest(other)
+}
+
+/// A figure for each set of points that differ only in their senders. `place` names their conditions.
 pub(super) fn figures(title: &str, series: &str, results: &Results, place: fn(&PointSummary) -> String) -> Vec<Figure> {
-    let mut places: Vec<(String, Vec<&PointSummary>)> = Vec::new();
+    let mut places: Vec<Vec<&PointSummary>> = Vec::new();
     for summary in results.points() {
-        let at = place(summary);
-        match places.iter_mut().find(|(other, _)| *other == at) {
-            Some((_, points)) => points.push(summary),
-            None => places.push((at, vec![summary])),
+        match places.iter_mut().find(|points| are_alike(points[0], summary)) {
+            Some(points) => points.push(summary),
+            None => places.push(vec![summary]),
         }
     }
-    places.iter().map(|(at, points)| figure(title, at, series, points)).collect()
+    places.iter().map(|points| figure(title, &place(points[0]), series, points)).collect()
 }
 
 /// A curve for each point's measured delays, and rings for the simulated ones.

@@ -96,7 +96,8 @@ impl Experiment for LogLines {
          lines are reliable, the others have the plan's lifetime. Its delay ends when the line is in the collector's file. Competing TCP flows \
          are the kernel's, with Reno.\n\n\
          Each run is simulated as well. The simulation's tcp is New Reno of 2012 without loss probes, which the kernel's is not, and it has no relay.\n\n\
-         The emulator says how late it delivered packets. If more than one in a hundred was more than 0.5 ms late, in any run, nothing is decided."
+         The emulator says how late it delivered packets. If more than one in a hundred was more than 0.5 ms late, in any run, nothing about \
+         delays is decided, nor any statement of the simulated experiment."
     }
 
     fn plan(&self) -> &'static str {

@@ -50,7 +50,7 @@ static ABOUT: LazyLock<String> = LazyLock::new(|| {
          tcp-thin-rto-min-50ms a minimum RTO of 50 ms (tcp_rto_min_us) as well.\n\n\
          Each run is simulated as well: the same messages over the same network with other losses, over the SCTP core or the model of Linux's TCP. \
          The delay runs from the write to the read. A simulated write is up to a millisecond late, as a real one is.\n\n\
-         The emulator says how late it delivered packets. Where more than one in a hundred was more than 0.5 ms late, in any run, nothing is decided.",
+         The emulator says how late it delivered packets. Where more than one in a hundred was more than 0.5 ms late, in any run, nothing about delays is decided.",
         release.trim()
     )
 });
@@ -193,8 +193,9 @@ pub(super) fn measure(point: &Point, seed: u64) -> Result<Samples> {
         ..LinkConfig::default()
     };
     let hosts = Hosts::create((link.clone(), link), seed, None)?;
-    let rto_min = if point.choice("sender") == "tcp-thin-rto-min-50ms" { "50000" } else { "200000" };
-    hosts::prepare(&hosts, &[("tcp_rto_min_us", rto_min)])?;
+    let rto_min = [("tcp_rto_min_us", "50000")];
+    let more = if point.choice("sender") == "tcp-thin-rto-min-50ms" { &rto_min[..] } else { &[] };
+    hosts::prepare(&hosts, more)?;
     let measured = match point.choice("sender") {
         sender @ ("tcp" | "tcp-thin" | "tcp-thin-rto-min-50ms") => carriers::tcp(&hosts, streams, sender != "tcp"),
         sender => carriers::library(&hosts, streams, profile(sender), sender == "festina-encrypted", point),

@@ -122,8 +122,8 @@ impl Strays {
             }
             // An answer to this side's hello in another protocol.
             if self.handshakes.is_some()
-                && Packet::parse(&datagram.packet).is_err()
                 && let Some(association) = shared.find_by_remote(datagram.from)
+                && Packet::parse(&datagram.packet).is_err()
             {
                 dropped += association.handle_packets(now, std::iter::once(datagram));
                 continue;

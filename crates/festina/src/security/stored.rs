@@ -97,15 +97,18 @@ impl Identity {
     /// # Errors
     /// A file cannot be read, or holds something else.
     pub fn from_pem_files(chain: &Path, key: &Path) -> Result<Self, StoredError> {
-        Self::from_pem(&read_present(chain)?, &read_present(key)?).map_err(unusable(chain))
+        Self::from_pem(&read_present(chain)?, &read_present(key)?).map_err(|source| {
+            let at_fault = if matches!(source, SecurityError::PrivateKey(_)) { key } else { chain };
+            unusable(at_fault)(source)
+        })
     }
 }
 
 impl Fingerprint {
-    /// Returns the fingerprint of the first certificate in a PEM file.
+    /// Returns the fingerprint of the first certificate in a PEM file. Without one it is that of the first public key.
     ///
     /// # Errors
-    /// The file cannot be read, or has no certificate.
+    /// The file cannot be read, or has neither.
     pub fn of_file(path: &Path) -> Result<Self, StoredError> {
         Self::of_pem(&read_present(path)?).map_err(unusable(path))
     }
@@ -234,7 +237,7 @@ impl KnownPeers {
     /// # Errors
     /// The file cannot be read or written.
     pub fn forget(&self, name: &str) -> Result<bool, StoredError> {
-        if !self.path.exists() {
+        if read(&self.path)?.is_none() {
             return Ok(false);
         }
         let _lock = self.lock()?;

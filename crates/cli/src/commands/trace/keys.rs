@@ -31,8 +31,10 @@ impl KeysArgs {
         let mut keys = KeyLog::default();
         if let Some(path) = &self.keys {
             let mut text = Vec::new();
-            let read = File::open(path).and_then(|file| file.take(KEY_LOG_BYTES_MAX).read_to_end(&mut text));
+            let read = File::open(path).and_then(|file| file.take(KEY_LOG_BYTES_MAX + 1).read_to_end(&mut text));
             read.with_context(|| format!("cannot read {}", path.display()))?;
+            let is_whole = text.len() as u64 <= KEY_LOG_BYTES_MAX;
+            anyhow::ensure!(is_whole, "{} is longer than {} MiB", path.display(), KEY_LOG_BYTES_MAX >> 20);
             keys.add(&text);
             anyhow::ensure!(!keys.is_empty(), "{} holds no secret of an association", path.display());
         }

@@ -59,7 +59,7 @@ fn relay(results: &Results) -> Vec<Check> {
         let other = results
             .points()
             .iter()
-            .find(|other| other.point().choice("sender") == TCP_THIN && place(other) == place(summary));
+            .find(|other| other.point().choice("sender") == TCP_THIN && comparison::are_alike(other, summary));
         let p99 = |summary: &PointSummary| important(summary)?.quantile_s(0.99).cloned();
         let pair = other.and_then(|other| Some((p99(summary)?, p99(other)?)));
         let ratio = pair.and_then(|(ours, theirs)| Estimate::ratio(&ours, &theirs));

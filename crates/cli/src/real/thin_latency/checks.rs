@@ -70,7 +70,7 @@ fn sooner(results: &Results, festina: &str) -> Option<Check> {
     let ours = of(results, festina);
     let mut evidence = Evidence::new();
     for summary in &ours {
-        let others = results.points().iter().filter(|other| place(other) == place(summary));
+        let others = results.points().iter().filter(|other| comparison::are_alike(other, summary));
         for other in others.filter(|other| other.point().choice("sender").starts_with("tcp")) {
             let at = |summary: &&'_ PointSummary| summary.series().get(DELIVERY).and_then(p99).cloned();
             let ratio = at(summary).zip(at(&other)).and_then(|(ours, theirs)| Estimate::ratio(&ours, &theirs));
