@@ -400,7 +400,7 @@ impl Config {
     }
 
     /// Sets whether the peer is asked to answer packets that it receives at the same instant with one acknowledgement for up to 16. A private
-    /// extension, which only Festina knows. It saves CPU time of bulk transfers on fast paths, and needs a congestion controller that paces. On by
+    /// extension, which only Festina knows. It saves CPU time of bulk transfers on fast paths, and is asked for with CUBIC alone. On by
     /// default on encrypted endpoints with CUBIC. Plain ones announce nothing private by default.
     pub fn with_sack_peer_batches(mut self, batches: bool) -> Self {
         self.2.peer_batches = Some(batches);

@@ -386,8 +386,8 @@ pub struct SackPolicy {
     /// Maximum number of packets with DATA per acknowledgement.
     pub every_packets: u8,
     /// Ask the peer to answer packets that it receives at the same instant with one SACK for up to 16 instead of one for every second packet. A
-    /// private extension, which only Festina knows. It saves CPU time of bulk transfers on fast paths, and needs a congestion controller that paces:
-    /// one with a burst limit (RFC 9260 §6.1 rule D) would slow down. Off by default.
+    /// private extension, which only Festina knows. It saves CPU time of bulk transfers on fast paths, and is asked for with CUBIC alone:
+    /// a controller with a burst limit (RFC 9260 §6.1 rule D) would slow down. Off by default.
     pub peer_batches: bool,
 }
 

@@ -120,7 +120,8 @@ struct Early {
 ///
 /// It is used like [`festina_sctp::Association`]: after each mutation, drain [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event)
 /// and [`poll_message`](Self::poll_message), then ask [`poll_deadline`](Self::poll_deadline). Datagrams are routed to it by their [destination's
-/// connection ID](crate::wire::destination_id), as [`takes`](Self::takes) decides.
+/// connection ID](crate::wire::destination_id), as [`takes`](Self::takes) decides. Callers with many associations keep maps by [`id`](Self::id) and
+/// [`original_id`](Self::original_id) that decide the same.
 ///
 /// A server's association is created by a [`Listener`](crate::Listener). It waits in [`hello`](Self::hello) for [`admit`](Self::admit) or
 /// [`refuse`](Self::refuse).

@@ -25,7 +25,7 @@ pub use keys::Suites;
 
 /// Associations that are followed at a time; of more, the one without an authentic packet for the longest is forgotten.
 const CONNECTIONS_MAX: usize = 4_096;
-/// Connection IDs of one association: the client's, the server's and the original one.
+/// Connection IDs of one association: the client's, the original one, and one for each server association that copies of the hello begin.
 const IDS_MAX: usize = 8;
 /// Handshake bytes of each side that are kept: a client's hello, or the beginning of a server's answer.
 const HANDSHAKE_BYTES_MAX: usize = 8 << 10;

@@ -75,7 +75,7 @@ struct Session {
 #[derive(Debug)]
 struct Clients {
     servers: Bounded<String, Server>,
-    /// Number of calls that made this forget something.
+    /// Number of calls of `clear` and `forget`. Associations that began before the latest add nothing.
     forgotten: u64,
 }
 

@@ -89,8 +89,9 @@ impl Extensions {
     /// Extensions that this side supports and announces.
     pub(crate) const fn own(config: &Config) -> Self {
         let interleaving = if config.interleaving { Self::I_DATA.0 | Self::I_FORWARD_TSN.0 } else { 0 };
-        // One SACK for many packets would leave a controller with a burst limit waiting (RFC 9260 §6.1 rule D).
-        let paces = !matches!(config.congestion, CongestionControl::Rfc9260 | CongestionControl::Rfc4960);
+        // One SACK for many packets would leave a controller with a burst limit waiting (RFC 9260 §6.1 rule D). Whether others pace is known only
+        // once they are created.
+        let paces = matches!(config.congestion, CongestionControl::Cubic);
         let sparse = if config.sack.peer_batches && paces { Self::SPARSE_SACK.0 } else { 0 };
         let nr_sack = if config.partial_reliability.nr_sack { Self::NR_SACK.0 } else { 0 };
         let enhanced = if config.partial_reliability.enhanced_forward_tsn { Self::ENHANCED_FORWARD_TSN.0 } else { 0 };

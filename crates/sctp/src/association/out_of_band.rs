@@ -150,7 +150,8 @@ impl Association {
         let from = self.remote();
         let Ports { local: destination_port, peer: source_port } = self.ports;
         // A peer without an association any more reflects the tag of this side's packets (RFC 9260 §8.5.1).
-        let is_reflected = matches!(chunks[..], [chunk_type::ABORT | chunk_type::SHUTDOWN_COMPLETE, TAG_REFLECTED, ..]);
+        let is_reflected = matches!(chunks[..],
+            [chunk_type::ABORT | chunk_type::SHUTDOWN_COMPLETE, flags, ..] if flags & TAG_REFLECTED != 0);
         let verification_tag = if is_reflected { self.tags.peer } else { self.tags.local };
         let header = CommonHeader { source_port, destination_port, verification_tag };
         let result = if self.peer.out_of_band {

@@ -228,6 +228,8 @@ fn a_peer_that_has_forgotten_the_association_ends_a_shutdown_with_a_reflected_ta
     const SHUTDOWN: [u8; 8] = [7, 0, 0, 8, 0, 0, 0, 0];
     for (end, reason) in [
         ([14, 1, 0, 4], ClosedReason::Shutdown),
+        // Reserved bits are ignored (RFC 9260 §3.3.13).
+        ([14, 3, 0, 4], ClosedReason::Shutdown),
         ([6, 1, 0, 4], ClosedReason::Shutdown),
         ([6, 0, 0, 4], ClosedReason::AbortedByPeer { code: 0, info: Bytes::new() }),
     ] {

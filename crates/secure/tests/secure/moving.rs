@@ -167,8 +167,9 @@ fn a_thousand_packets_that_an_attacker_sends_on_or_repeats_from_elsewhere_move_n
             if at % 2 == 0 {
                 let last = old.len() - 1;
                 old[last] ^= 1;
+            } else {
+                *received.entry(elsewhere(spoofed)).or_default() += old.len();
             }
-            *received.entry(elsewhere(spoofed)).or_default() += old.len();
             world.deliver_from(elsewhere(spoofed), 1, &old);
             spoofed += 1;
         }
