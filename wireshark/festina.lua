@@ -944,7 +944,7 @@ local function open_first(header, packet, path)
             end
         end
     end
-    return entry
+    return entry, payload, parts
 end
 
 local PARAMETER_NAMES = {
@@ -1009,13 +1009,17 @@ local function show_payload(entry, header, payload, chunks, pinfo, tree, tvb, ro
     end
 end
 
-local function show_opened(entry, header, packet, tvb, pinfo, tree, root)
+-- The contents and their parts are decrypted again unless the packet was opened just now.
+local function show_opened(entry, header, packet, tvb, pinfo, tree, root, payload, parts)
     local opened = entry.opened
     local payload_at = header.number_at + opened.number_bytes
     local cipher_bytes = header.behind - header.offset - payload_at - TAG_BYTES
-    local data = packet:sub(payload_at + 1, payload_at + cipher_bytes)
-    local payload = decrypt(opened.keys, opened.generation, opened.number, data)
     local is_short = header.level == "short"
+    if not payload then
+        local data = packet:sub(payload_at + 1, payload_at + cipher_bytes)
+        payload = decrypt(opened.keys, opened.generation, opened.number, data)
+        parts = (is_short and split_chunks or split_frames)(payload, cipher_bytes)
+    end
     tree:add(fields.reserved, band(rshift(opened.first, is_short and 3 or 2), 3)):set_generated()
     if is_short then
         tree:add(fields.phase, band(rshift(opened.first, 2), 1)):set_generated()
@@ -1030,7 +1034,6 @@ local function show_opened(entry, header, packet, tvb, pinfo, tree, root)
         tree:add(fields.tag, tvb(header.behind - TAG_BYTES, TAG_BYTES))
     end
     local plain = ByteArray.new(payload, true):tvb("Decrypted " .. TYPES[header.level])
-    local parts = (is_short and split_chunks or split_frames)(payload, cipher_bytes)
     if is_short then
         show_payload(entry, header, payload, parts or {}, pinfo, tree, plain, root)
     else
@@ -1064,13 +1067,13 @@ local function show_packet(header, index, raw, tvb, pinfo, root)
         seen = {}
         frames_seen[pinfo.number] = seen
     end
-    local entry = seen[index]
+    local entry, payload, parts = seen[index], nil, nil
     if not pinfo.visited or not entry then
-        entry = open_first(header, packet, festina.prefs.keys)
+        entry, payload, parts = open_first(header, packet, festina.prefs.keys)
         seen[index] = entry
     end
     if entry.opened then
-        show_opened(entry, header, packet, tvb, pinfo, tree, root)
+        show_opened(entry, header, packet, tvb, pinfo, tree, root, payload, parts)
     else
         if captured > header.offset + header.number_at then
             tree:add(fields.protected, tvb(header.offset + header.number_at, captured - header.offset - header.number_at))

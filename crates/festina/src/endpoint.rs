@@ -48,6 +48,7 @@ use crate::association::{Association, Inner};
 use crate::config::Config;
 use crate::error::{BindError, ConnectError, ListenError};
 use crate::listener::Listener;
+use crate::security::SecurityFailure;
 
 /// The cause code with which a full endpoint refuses (RFC 9260 §3.3.10.4).
 const OUT_OF_RESOURCE: u16 = 4;
@@ -186,8 +187,11 @@ impl Endpoint {
 
     async fn shake_hands(&self, remote: SocketAddr, options: &ConnectOptions) -> Result<Association, ConnectError> {
         if self.shared.lacks_platform_roots() {
-            // Not here, where associations may wait for this thread. `connect` reports the error.
-            let _read = tokio::task::spawn_blocking(crate::security::platform::roots).await;
+            // Not here, where associations may wait for this thread.
+            let read = tokio::task::spawn_blocking(crate::security::platform::roots).await;
+            if let Ok(Err(problem)) = read {
+                return Err(ConnectError::Security { remote, failure: SecurityFailure::Settings(problem) });
+            }
         }
         let association = self.shared.connect(remote, options)?;
         let begun = tokio::time::Instant::now();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use festina_sctp::wire::Packet;
+use festina_sctp::wire::{COMMON_HEADER_BYTES, Packet};
 use festina_secure::reading::{KeyLog, Reader, Seen, Suites};
 use festina_secure::wire::{Header, read_header};
 
@@ -13,7 +13,6 @@ use crate::bytes::u16_at;
 pub(crate) const SCTP_OVER_UDP_PORT: u16 = 9899;
 const UDP: u8 = 17;
 const UDP_HEADER_BYTES: usize = 8;
-const COMMON_HEADER_BYTES: usize = 12;
 /// Verification tag and checksum, which encrypted packets do without.
 const TAG_AND_CHECKSUM: [u8; 8] = [0; 8];
 

@@ -84,32 +84,46 @@ mod tests {
     use crate::real::judged::checks_of;
     use crate::real::lateness::P99_MS;
 
-    /// The checks if every line takes as many ms as its sender's name has letters, and the emulator was so late.
-    fn verdicts(test: &str, lateness: f64) -> Vec<Check> {
+    /// The checks if every line takes as many ms as its sender's name has letters, `more_ms` more in the simulation, and the emulator was so late.
+    fn verdicts(test: &str, lateness: f64, more_ms: u64, is_lost: bool) -> Vec<Check> {
         let plan = "experiment = \"r15-syslog-loss\"\nrepetitions = 3\n[parameters]\nsender = [\"tcp\", \"tcp-thin\", \"festina-syslog\"]\n";
         checks_of(&format!("lines-{test}"), &LogLines::LOSS, plan, |point, seed| {
             let letters = point.choice("sender").len() as u64;
-            let delay = Some(Duration::from_micros(letters * 1_000 + seed % 10));
-            let fates = [true, false].map(|is_important| LineFate { is_important, delay });
-            let mut samples = log_lines::samples(&fates);
-            let simulation = samples.clone();
+            let lines = |more_ms: u64, is_lost: bool| {
+                let delay = Duration::from_micros((letters + more_ms) * 1_000 + seed % 10);
+                let fate = |(is_important, is_lost): (bool, bool)| LineFate {
+                    is_important,
+                    delay: (!is_lost).then_some(delay),
+                };
+                log_lines::samples(&[(true, false), (false, false), (true, is_lost)].map(fate))
+            };
+            let (mut samples, simulation) = (lines(0, is_lost), lines(more_ms, false));
             comparison::add(&mut samples, &simulation, &log_lines::SERIES, &log_lines::LOST);
             samples.set(P99_MS, lateness);
             samples
         })
     }
 
+    fn word(checks: &[Check], start: &str) -> &'static str {
+        let check = checks.iter().find(|check| check.statement.starts_with(start));
+        check.unwrap_or_else(|| panic!("{start}: {checks:?}")).verdict.word()
+    }
+
     #[test]
     fn the_simulated_experiment_and_our_own_statements_are_judged_by_measured_lines() {
-        let checks = verdicts("good", 0.5);
-        let word = |start: &str| {
-            let check = checks.iter().find(|check| check.statement.starts_with(start));
-            check.unwrap_or_else(|| panic!("{start}: {checks:?}")).verdict.word()
-        };
+        let checks = verdicts("good", 0.5, 0, false);
+        let word = |start: &str| word(&checks, start);
         assert_eq!(word("tcp-thin: the mean delay"), "holds");
         assert_eq!(word("Relay and collector bring"), "holds");
         assert_eq!(word("Important lines are in the collector's file sooner"), "broken", "14 ms against 8");
         assert_eq!(word("PR-SCTP's average delay is shorter than TCP's"), "not tested");
+    }
+
+    #[test]
+    fn lines_that_are_missing_or_sooner_than_simulated_break_what_is_said_of_them() {
+        let checks = verdicts("other", 0.1, 2, true);
+        assert_eq!(word(&checks, "tcp-thin: the mean delay"), "broken", "8 ms against 10");
+        assert_eq!(word(&checks, "Relay and collector bring"), "broken");
     }
 
     #[test]
@@ -118,8 +132,8 @@ mod tests {
             let is_decided = |check: &Check| matches!(check.verdict, Verdict::Holds(_) | Verdict::Broken(_));
             checks.into_iter().filter(is_decided).map(|check| check.statement).collect::<Vec<_>>()
         };
-        assert!(decided(verdicts("in-time", 0.5)).len() > 2);
-        let left = decided(verdicts("late", 0.51));
+        assert!(decided(verdicts("in-time", 0.5, 0, false)).len() > 2);
+        let left = decided(verdicts("late", 0.51, 0, false));
         assert_eq!(left, ["Relay and collector bring every important line to the file, once."]);
     }
 }
