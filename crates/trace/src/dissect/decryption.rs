@@ -1,10 +1,12 @@
 //! The SCTP packets of encrypted associations, by the keys of the capture or of a key log.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::net::IpAddr;
 
 use festina_sctp::wire::{COMMON_HEADER_BYTES, Packet};
 use festina_secure::reading::{KeyLog, Reader, Seen, Suites};
-use festina_secure::wire::{Header, read_header};
+use festina_secure::wire::{Header, HeaderError, read_header};
 
 use super::Transport;
 use crate::bytes::u16_at;
@@ -15,6 +17,11 @@ const UDP: u8 = 17;
 const UDP_HEADER_BYTES: usize = 8;
 /// Verification tag and checksum, which encrypted packets do without.
 const TAG_AND_CHECKSUM: [u8; 8] = [0; 8];
+/// Pairs of UDP addresses that are remembered because an encrypted handshake passed between them. Beyond it all are forgotten.
+const PAIRS_MAX: usize = 4_096;
+
+/// Two UDP addresses, the smaller one first.
+type Pair = [(IpAddr, u16); 2];
 
 /// Whether a packet belongs to an encrypted association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +50,19 @@ pub(super) struct Decrypter {
     /// The latest SCTP packet behind its UDP header.
     packet: Vec<u8>,
     closed: u64,
+    /// Between these an encrypted handshake passed.
+    encrypted: HashSet<Pair>,
 }
 
 impl Decrypter {
     pub(super) fn new(Decryption { suites, keys }: Decryption) -> Self {
-        Self { reader: Reader::new(suites, keys), chunks: Vec::new(), packet: Vec::new(), closed: 0 }
+        Self {
+            reader: Reader::new(suites, keys),
+            chunks: Vec::new(),
+            packet: Vec::new(),
+            closed: 0,
+            encrypted: HashSet::new(),
+        }
     }
 
     pub(super) fn add_keys(&mut self, key_log: &[u8]) {
@@ -60,8 +75,18 @@ impl Decrypter {
 
     fn open<'a>(&'a mut self, found: Transport<'a>) -> Transport<'a> {
         let Some((header, payload)) = found.bytes.split_at_checked(UDP_HEADER_BYTES) else { return found };
-        let ports = match self.reader.read(payload, &mut self.chunks) {
-            Seen::Foreign if !is_ciphertext(&found, payload) => return found,
+        let seen = self.reader.read(payload, &mut self.chunks);
+        let pair = pair(&found);
+        if seen != Seen::Foreign && matches!(read_header(payload), Ok(Header::Long(_)) | Err(HeaderError::Truncated)) {
+            if self.encrypted.len() >= PAIRS_MAX {
+                self.encrypted.clear();
+            }
+            self.encrypted.extend(pair);
+        }
+        let ports = match seen {
+            Seen::Foreign if !is_ciphertext(&found, payload, pair.is_some_and(|it| self.encrypted.contains(&it))) => {
+                return found;
+            }
             Seen::Foreign | Seen::Closed => {
                 self.closed += 1;
                 return Transport { encryption: Encryption::Kept, ..found };
@@ -79,9 +104,15 @@ impl Decrypter {
     }
 }
 
+fn pair(found: &Transport<'_>) -> Option<Pair> {
+    let mut pair = [(found.source, u16_at(found.bytes, 0)?), (found.destination, u16_at(found.bytes, 2)?)];
+    pair.sort_unstable();
+    Some(pair)
+}
+
 /// Returns whether the payload would count as SCTP because of its port, but is a packet with a short header of an association whose handshake
-/// was not captured.
-fn is_ciphertext(found: &Transport<'_>, payload: &[u8]) -> bool {
+/// was not captured, or not whole. `encrypted`: a handshake has passed between its addresses.
+fn is_ciphertext(found: &Transport<'_>, payload: &[u8], encrypted: bool) -> bool {
     if ![0, 2].iter().any(|at| u16_at(found.bytes, *at) == Some(SCTP_OVER_UDP_PORT))
         || !matches!(read_header(payload), Ok(Header::Short(_)))
     {
@@ -90,7 +121,10 @@ fn is_ciphertext(found: &Transport<'_>, payload: &[u8]) -> bool {
     if found.bytes.len() >= found.len {
         return Packet::parse(payload).is_err();
     }
-    // Without its end the checksum cannot be verified. The first chunk must fit into the packet.
+    // Without its end the checksum cannot be verified. What was seen before decides, and otherwise the first chunk, which must fit into the packet.
+    if encrypted {
+        return true;
+    }
     let chunks_max = found.len.saturating_sub(UDP_HEADER_BYTES + COMMON_HEADER_BYTES);
     u16_at(payload, COMMON_HEADER_BYTES + 2).is_some_and(|bytes| !(4..=chunks_max).contains(&bytes.into()))
 }
@@ -139,7 +173,10 @@ mod tests {
                         identification: None,
                         fragment: None,
                     };
-                    assert_eq!(is_ciphertext(&found, &found.bytes[8..]), expected, "{captured} bytes, port {port}");
+                    let payload = &found.bytes[8..];
+                    assert_eq!(is_ciphertext(&found, payload, false), expected, "{captured} bytes, port {port}");
+                    let cut = port == 9_899 && captured < bytes.len();
+                    assert_eq!(is_ciphertext(&found, payload, true), expected || cut, "{captured} bytes, port {port}");
                 }
             }
         }
