@@ -40,7 +40,7 @@ use crate::event::{Event, Events};
 use crate::message::{Message, MessageId, ReceivedMessage};
 use crate::outstanding::PathId;
 use crate::receive::Receiver;
-use crate::send::{FirstFlightAgain, SendPath, Sender, TimerExpiry};
+use crate::send::{FlightAgain, SendPath, Sender, TimerExpiry};
 use crate::stats::{AbandonedStats, Stats};
 use crate::wire::{Cause, Packet, StreamId, Tsn};
 use context::Purpose;
@@ -424,13 +424,13 @@ impl Association {
             Repeat::Timeout => timer.back_off(now, pause_max),
         }
         let reason = match repeat {
-            Repeat::Uncalled => FirstFlightAgain::Uncalled,
-            Repeat::Timeout if timer.retransmissions > 1 => FirstFlightAgain::PathBroken,
-            Repeat::Copy | Repeat::Timeout => FirstFlightAgain::Overdue,
+            Repeat::Uncalled => FlightAgain::Uncalled,
+            Repeat::Timeout if timer.retransmissions > 1 => FlightAgain::PathBroken,
+            Repeat::Copy | Repeat::Timeout => FlightAgain::Overdue,
         };
         self.control.set(due);
         if self.t1_repeats_data() {
-            self.sender.repeat_first_flight(now, &mut self.paths.pick_mut().sending, reason);
+            self.sender.repeat_flight(now, &mut self.paths.pick_mut().sending, reason);
         }
     }
 

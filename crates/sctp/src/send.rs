@@ -45,7 +45,7 @@ pub(crate) use acknowledge::SackOutcome;
 pub(crate) use assemble::Errand;
 pub(crate) use path::SendPath;
 pub(crate) use repair::TimerExpiry;
-pub(crate) use timers::FirstFlightAgain;
+pub(crate) use timers::FlightAgain;
 
 use crate::config::Config;
 use crate::error::SendError;

@@ -25,6 +25,7 @@ use super::state::State;
 use super::{Association, Context, Ports, Transmit, cookie};
 use crate::error::PacketDropped;
 use crate::event::Event;
+use crate::send::FlightAgain;
 use crate::wire::{COMMON_HEADER_BYTES, Chunk, CommonHeader, Packet, PacketBuilder, TAG_REFLECTED, chunk_type};
 
 /// Longest chunk that is read.
@@ -185,6 +186,15 @@ impl Association {
         path.sending.shorten_timeout(now);
         if path.answered(now) {
             events.push(Event::PathReachable(true));
+        }
+    }
+
+    /// The peer may have left the address to which data was sent: one packet is due at once that holds the earliest data in flight again, with at
+    /// most `room_bytes` of chunks. Only where INITs are exchanged out of band.
+    pub fn send_earliest_again(&mut self, now: Instant, room_bytes: u16) {
+        if !self.is_closed() && self.peer.out_of_band {
+            let elsewhere = FlightAgain::Elsewhere { room_bytes };
+            self.sender.repeat_flight(now, &mut self.paths.pick_mut().sending, elsewhere);
         }
     }
 

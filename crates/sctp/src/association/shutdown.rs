@@ -67,13 +67,13 @@ impl Association {
 
     /// SHUTDOWN: the peer takes no more messages from its application.
     pub(super) fn handle_shutdown(&mut self, now: Instant, cumulative_tsn: Tsn) -> Result<(), PacketDropped> {
-        match self.state {
+        let drain = match self.state {
             State::Closed | State::CookieWait { .. } | State::CookieEchoed { .. } => {
                 return Err(PacketDropped::Unexpected("SHUTDOWN"));
             }
-            State::Established => self.enter_shutdown_received(self.new_drain(now)),
-            State::ShutdownPending { drain } => self.enter_shutdown_received(drain),
-            State::ShutdownReceived { .. } => {}
+            State::Established => Some(self.new_drain(now)),
+            State::ShutdownPending { drain } => Some(drain),
+            State::ShutdownReceived { .. } => None,
             State::ShutdownSent { .. } => {
                 self.state = State::ShutdownAckSent { t2: self.new_t2(now) };
                 self.control.unset(Due::SHUTDOWN);
@@ -84,15 +84,14 @@ impl Association {
                 self.control.set(Due::SHUTDOWN_ACK);
                 return Ok(());
             }
+        };
+        if let Some(drain) = drain {
+            self.state = State::ShutdownReceived { drain };
+            self.sender.closing();
+            self.events.push(Event::PeerShutdown);
         }
         self.acknowledge(now, Acknowledgement::cumulative(cumulative_tsn));
         Ok(())
-    }
-
-    fn enter_shutdown_received(&mut self, drain: Drain) {
-        self.state = State::ShutdownReceived { drain };
-        self.sender.closing();
-        self.events.push(Event::PeerShutdown);
     }
 
     /// SHUTDOWN ACK: the peer has nothing more either.

@@ -169,7 +169,7 @@ impl Sender {
                 self.buffer.follow(now, || path.surroundings(&self.ledger));
                 self.report_room(events);
             }
-        } else if loaded.has_withheld && !loaded.is_full {
+        } else if loaded.has_withheld && !loaded.is_full || matches!(order.purpose, Purpose::Elsewhere { .. }) {
             path.repair.forgo(now, order);
         }
         if loaded.has_withheld {

@@ -265,6 +265,10 @@ impl Repair {
             self.owed.repair = None;
         }
         self.owed.probe &= ledger.in_flight().chunks > 0;
+        self.owed.elsewhere = self.owed.elsewhere.filter(|&room_bytes| {
+            let fits = |chunk: &Chunk| chunk.sent_at < now && chunk.bytes() <= room_bytes.into();
+            ledger.iter().any(|chunk| chunk.state == ChunkState::InFlight && fits(chunk))
+        });
         if self.owed.tail_probe && ledger.is_all_abandoned() {
             self.owed.tail_probe = false;
         }
@@ -315,7 +319,8 @@ impl Repair {
     /// Returns whether a packet is owed for another reason than losses or new data.
     #[inline]
     pub(super) fn owes_packet(&self) -> bool {
-        self.owed.probe || self.owed.tail_probe || self.owed.copy.is_some()
+        let Owed { probe, tail_probe, copy, elsewhere, repair: _ } = self.owed;
+        probe || tail_probe || copy.is_some() || elsewhere.is_some()
     }
 
     /// What the next packet is for, if one may leave now.
@@ -334,6 +339,9 @@ impl Repair {
             // RFC 8985 §7.3 lets new data exceed cwnd; RFC 9260 §6.1 rule B does not, and binds new data only.
             let new_data = new_data();
             return Some(Order { purpose: Purpose::TailProbe(tail_probe::content(new_data != NewData::No)), new_data });
+        }
+        if let Some(room_bytes) = self.owed.elsewhere {
+            return Some(Order { purpose: Purpose::Elsewhere { room_bytes }, new_data: NewData::No });
         }
         if let Some((first_tsn, last_tsn)) = self.owed.copy {
             return with_new_data(Purpose::Copy { first_tsn, last_tsn });
@@ -381,6 +389,7 @@ impl Repair {
                 silent: self.timers.silent_since().is_some(),
             },
             Purpose::Copy { first_tsn, last_tsn } => Bundling::Copy { first_tsn, last_tsn },
+            Purpose::Elsewhere { room_bytes } => Bundling::Fill { room_bytes: free.min(room_bytes.into()) },
             Purpose::TailProbe(ProbeContent::NewData) => Bundling::None,
             Purpose::TailProbe(ProbeContent::HighestOutstanding) => Bundling::Last { tsn: ledger.last_tsn() },
             Purpose::Urgent(RetransmissionCause::Fast) if rules.bundling.into_fast_retransmit => {
@@ -471,7 +480,7 @@ impl Repair {
         match order.purpose {
             Purpose::Probe => self.timers.probed(now),
             Purpose::TailProbe(_) => self.arm(now),
-            Purpose::Urgent(_) | Purpose::Copy { .. } | Purpose::Repair | Purpose::NewData => {}
+            _ => {}
         }
     }
 
@@ -486,7 +495,7 @@ impl Repair {
                 }
             }
             Purpose::Urgent(RetransmissionCause::Timeout) => self.timeout_packet_left(loaded.tsn_highest, ledger),
-            Purpose::Urgent(_) | Purpose::Copy { .. } | Purpose::Repair | Purpose::NewData => {}
+            _ => {}
         }
         let srtt = self.rtt.srtt();
         self.book.packet_sent(now, loaded.tsn_highest, loaded.new_bytes, srtt);

@@ -8,15 +8,17 @@ use super::{SendPath, Sender};
 use crate::congestion::CongestionSign;
 use crate::event::Events;
 
-/// Why the DATA sent with COOKIE ECHO is retransmitted.
+/// Why chunks in flight are retransmitted in one packet, although none counts as lost: for all reasons but the last, those sent with COOKIE ECHO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FirstFlightAgain {
+pub(crate) enum FlightAgain {
     /// Redundancy asks for a copy. An acknowledgement says nothing of a loss then.
     Uncalled,
     /// The answer is overdue.
     Overdue,
     /// The path was silent for seconds: the window restarts as after T3-rtx.
     PathBroken,
+    /// The peer may have left the address to which they were sent: the earliest ones, as many as have room.
+    Elsewhere { room_bytes: u16 },
 }
 
 impl Sender {
@@ -71,10 +73,10 @@ impl Sender {
         expiry
     }
 
-    /// COOKIE ECHO is retransmitted on `path`, together with the DATA sent with it.
-    pub(crate) fn repeat_first_flight(&mut self, now: Instant, path: &mut SendPath, reason: FirstFlightAgain) {
-        path.repair.repeat_first_flight(now, reason, &self.ledger);
-        if reason == FirstFlightAgain::PathBroken && self.ledger.in_flight().chunks > 0 {
+    /// Chunks in flight are retransmitted on `path`.
+    pub(crate) fn repeat_flight(&mut self, now: Instant, path: &mut SendPath, reason: FlightAgain) {
+        path.repair.repeat_flight(now, reason, &self.ledger);
+        if reason == FlightAgain::PathBroken && self.ledger.in_flight().chunks > 0 {
             let one_packet = path.repair.rules().one_packet_after_timeout;
             let sign = CongestionSign::Timeout { one_packet, in_fast_recovery: false };
             let verdict = Verdict::of(WindowVerdict::Cut(sign));

@@ -9,15 +9,18 @@ use rustls::Side;
 use rustls::quic::Connection;
 
 use super::moving::Moves;
-use super::{Hello, SecureAssociation};
-use crate::channel::Input;
+use super::{CHALLENGE_DATAGRAM_BYTES, Hello, SecureAssociation};
+use crate::channel::{AMPLIFICATION_MAX, Input};
 use crate::error::{DatagramDropped, Foreign, HandshakeError};
 use crate::versions::read_versions;
+use crate::wire::SHORT_OVERHEAD_BYTES;
 
 /// Time during which a server recognises the client's last handshake bytes, to confirm them again.
 const HANDSHAKE_KEYS_LIFETIME: Duration = Duration::from_secs(60);
 /// Maximum number of answers of a half-open server. A client repeats its hello less often.
 const ANSWERS_MAX: u32 = 32;
+/// A SACK with three gaps, which may share the packet of repeated data.
+const SACK_BYTES: usize = 28;
 /// Chunk types (RFC 9260 §3.2).
 const ABORT: u8 = 6;
 const SHUTDOWN_ACK: u8 = 8;
@@ -54,10 +57,14 @@ impl SecureAssociation {
         self.early.received.extend(input.early);
         match input.chunks {
             Some(range) => {
-                self.look_for_move(now, from, datagram.len(), input.is_newest);
+                let moving = self.look_for_move(now, from, datagram.len(), input.is_newest);
                 datagram.truncate(range.end);
                 datagram.advance(range.start);
-                self.deliver(now, ecn, datagram.freeze())
+                let delivered = self.deliver(now, ecn, datagram.freeze());
+                if let (Some(room_bytes), Some(core)) = (moving, &mut self.core) {
+                    core.send_earliest_again(now, room_bytes);
+                }
+                delivered
             }
             None => Ok(()),
         }
@@ -209,14 +216,15 @@ impl SecureAssociation {
         self.handshake_ends_at = Some(now + HANDSHAKE_KEYS_LIFETIME);
     }
 
-    /// An authentic datagram may come from another address than those before.
-    fn look_for_move(&mut self, now: Instant, from: SocketAddr, bytes: usize, is_newest: bool) {
-        if let (Some(core), Some(moves)) = (&self.core, &mut self.moves)
-            && from != core.remote()
-            && !core.is_closed()
-        {
-            moves.heard(now, from, bytes, is_newest);
+    /// An authentic datagram may come from another address than those before. If it is the first one from there, returns the bytes of chunks that
+    /// may be sent to this address behind the challenge.
+    fn look_for_move(&mut self, now: Instant, from: SocketAddr, bytes: usize, is_newest: bool) -> Option<u16> {
+        let (core, moves) = (self.core.as_ref()?, self.moves.as_mut()?);
+        if from == core.remote() || core.is_closed() || !moves.heard(now, from, bytes, is_newest) {
+            return None;
         }
+        let beside_bytes = CHALLENGE_DATAGRAM_BYTES + SHORT_OVERHEAD_BYTES + SACK_BYTES;
+        Some(u16::try_from((bytes * AMPLIFICATION_MAX).saturating_sub(beside_bytes)).unwrap_or(u16::MAX))
     }
 
     /// Sends to the client's new address from now on, if the client has just proved it.

@@ -1,9 +1,9 @@
 //! A client that comes to another address (RFC 9000 §9): its server follows once the client has returned a nonce that was sent there.
 //!
 //! An authentic packet that is newer than all before it, from an address that is not the client's, makes a candidate. The server challenges it,
-//! and sends a copy of each of its datagrams there as far as three times the bytes received from it allow. The datagrams themselves go to the
-//! old address until the answer is received. So a candidate that an attacker has made up, by sending on a packet that it saw, takes nothing away unless the attacker
-//! also sends on the challenge and its answer.
+//! and sends a copy of each of its datagrams there as far as three times the bytes received from it allow. The first one repeats the earliest data
+//! in flight, which may have missed the client. The datagrams themselves go to the old address until the answer is received. So a candidate that an
+//! attacker has made up, by sending on a packet that it saw, takes nothing away unless the attacker also sends on the challenge and its answer.
 
 use core::net::SocketAddr;
 use std::collections::VecDeque;
@@ -58,18 +58,19 @@ impl Moves {
         Self { proofs, local, nonces: 0, candidates: Vec::new(), copies: VecDeque::new() }
     }
 
-    /// An authentic datagram was received from an address that is not the client's.
-    pub(super) fn heard(&mut self, now: Instant, from: SocketAddr, bytes: usize, is_newest: bool) {
+    /// An authentic datagram was received from an address that is not the client's. Returns whether that makes a candidate.
+    pub(super) fn heard(&mut self, now: Instant, from: SocketAddr, bytes: usize, is_newest: bool) -> bool {
         if let Some(at) = self.candidates.iter().position(|candidate| candidate.address == from) {
             let mut candidate = self.candidates.remove(at);
             candidate.received_bytes = candidate.received_bytes.saturating_add(bytes);
             // One that only repeats old packets stays behind those that send new ones.
             let at = if is_newest { self.candidates.len() } else { at };
-            return self.candidates.insert(at, candidate);
+            self.candidates.insert(at, candidate);
+            return false;
         }
         let ip = from.ip();
         if !is_newest || ip.is_multicast() || ip.is_unspecified() || from.port() == 0 {
-            return;
+            return false;
         }
         if self.candidates.len() == CANDIDATES_MAX {
             self.candidates.remove(0);
@@ -82,6 +83,7 @@ impl Moves {
             challenges,
             next_at: now,
         });
+        true
     }
 
     /// The client has returned a nonce. Returns its new address and the round trip to there.

@@ -121,7 +121,7 @@ fn is_ciphertext(found: &Transport<'_>, payload: &[u8], encrypted: bool) -> bool
     if found.bytes.len() >= found.len {
         return Packet::parse(payload).is_err();
     }
-    // Without its end the checksum cannot be verified. What was seen before decides, and otherwise the first chunk, which must fit into the packet.
+    // Without its end the checksum cannot be verified. A handshake before it decides, and otherwise the first chunk, which must fit into the packet.
     if encrypted {
         return true;
     }

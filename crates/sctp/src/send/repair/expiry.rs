@@ -11,7 +11,7 @@ use super::{Release, Repair, Verdict, View, WindowVerdict, overdue};
 use crate::congestion::CongestionSign;
 use crate::event::RetransmissionCause;
 use crate::outstanding::{ChunkState, Ledger};
-use crate::send::FirstFlightAgain;
+use crate::send::FlightAgain;
 
 /// The retransmission timer of the outstanding chunks.
 #[derive(Debug, Default)]
@@ -165,10 +165,12 @@ impl Repair {
         TimerExpiry::Probe
     }
 
-    /// COOKIE ECHO is retransmitted, and so are all chunks sent with it, in the same packet. None is marked as lost.
-    pub(in crate::send) fn repeat_first_flight(&mut self, now: Instant, reason: FirstFlightAgain, ledger: &Ledger) {
-        if ledger.in_flight().chunks > 0 {
-            if reason == FirstFlightAgain::Uncalled {
+    /// Chunks in flight are retransmitted in one packet. None is marked as lost.
+    pub(in crate::send) fn repeat_flight(&mut self, now: Instant, reason: FlightAgain, ledger: &Ledger) {
+        if let FlightAgain::Elsewhere { room_bytes } = reason {
+            self.owed.elsewhere = Some(room_bytes);
+        } else if ledger.in_flight().chunks > 0 {
+            if reason == FlightAgain::Uncalled {
                 // Or the window would be cut for a copy that was needed, once it is acknowledged without being reported as a duplicate.
                 self.recovery.cut_tsn = ledger.next_tsn() - 1;
             }

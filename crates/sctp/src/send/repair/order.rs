@@ -22,6 +22,8 @@ pub(in crate::send) enum Purpose {
     TailProbe(ProbeContent),
     /// The copy of the packet that held these TSNs is due, regardless of cwnd.
     Copy { first_tsn: u64, last_tsn: u64 },
+    /// The peer may have left the address to which they were sent: one packet of the earliest outstanding chunks, regardless of cwnd.
+    Elsewhere { room_bytes: u16 },
     /// A loss was just found: one packet of lost chunks, regardless of cwnd (RFC 9260 §6.3.3 E3, §7.2.4).
     Urgent(RetransmissionCause),
     /// There are lost chunks and cwnd has room (RFC 9260 §6.1 rule C).
@@ -72,6 +74,8 @@ pub(super) struct Owed {
     pub(super) tail_probe: bool,
     /// A copy of the chunks from the first to the second of these TSNs.
     pub(super) copy: Option<(u64, u64)>,
+    /// One packet of at most this many bytes of outstanding chunks.
+    pub(super) elsewhere: Option<u16>,
     /// One packet of lost chunks, for this reason.
     pub(super) repair: Option<RetransmissionCause>,
 }
@@ -83,6 +87,7 @@ impl Owed {
             Purpose::Probe => self.probe = false,
             Purpose::TailProbe(_) => self.tail_probe = false,
             Purpose::Copy { .. } => self.copy = None,
+            Purpose::Elsewhere { .. } => self.elsewhere = None,
             Purpose::Urgent(_) => self.repair = None,
             Purpose::Repair | Purpose::NewData => {}
         }
