@@ -10,11 +10,11 @@ use festina_secure::wire::{Header, HeaderError, read_header};
 
 use super::Transport;
 use crate::bytes::u16_at;
+use crate::ip::UDP_HEADER_BYTES;
 
 /// At this UDP port SCTP is assumed without further proof (RFC 6951 §6).
 pub(crate) const SCTP_OVER_UDP_PORT: u16 = 9899;
 const UDP: u8 = 17;
-const UDP_HEADER_BYTES: usize = 8;
 /// Verification tag and checksum, which encrypted packets do without.
 const TAG_AND_CHECKSUM: [u8; 8] = [0; 8];
 /// Pairs of UDP addresses that are remembered because an encrypted handshake passed between them. Beyond it all are forgotten.
@@ -121,7 +121,7 @@ fn is_ciphertext(found: &Transport<'_>, payload: &[u8], encrypted: bool) -> bool
     if found.bytes.len() >= found.len {
         return Packet::parse(payload).is_err();
     }
-    // Without its end the checksum cannot be verified. What was seen before decides, and otherwise the first chunk, which must fit into the packet.
+    // Without its end the checksum cannot be verified. Earlier packets decide, and otherwise the first chunk, which must fit into the packet.
     if encrypted {
         return true;
     }
