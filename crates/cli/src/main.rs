@@ -29,6 +29,7 @@ mod output;
 #[cfg(target_os = "linux")]
 mod real;
 mod recent;
+mod scratch;
 mod signal;
 mod usage;
 

@@ -16,22 +16,32 @@ use crate::summary::Results;
 /// The most curves in the figure that an experiment gets if it draws none of its own.
 const CURVES_MAX: usize = 6;
 
+/// The texts of an experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Description {
+    /// The name on the command line: lower case, digits and hyphens.
+    pub name: &'static str,
+    /// One line that names the subject of the measurement.
+    pub title: &'static str,
+    /// Where the published numbers are from: authors, year, figure or table.
+    pub reference: &'static str,
+    /// The method, and the choices where the publication is silent: paragraphs of plain text, separated by empty lines.
+    pub about: &'static str,
+    /// The experiment's own plan, in TOML; it sets every parameter.
+    pub plan: &'static str,
+    /// The question of the experiment in one sentence, for the first line of a report; empty if [`about`](Self::about) says it.
+    pub question: &'static str,
+}
+
 /// An experiment. To add one, implement this and list it in [`crate::experiments::ALL`].
 pub trait Experiment: Sync {
-    /// The name on the command line: lower case, digits and hyphens.
-    fn name(&self) -> &'static str;
+    /// Its names, its method and its plan.
+    fn description(&self) -> Description;
 
-    /// One line that names the subject of the measurement.
-    fn title(&self) -> &'static str;
-
-    /// Where the published numbers are from: authors, year, figure or table.
-    fn reference(&self) -> &'static str;
-
-    /// The method, and the choices where the publication is silent: paragraphs of plain text, separated by empty lines.
-    fn about(&self) -> &'static str;
-
-    /// The experiment's own plan, in TOML; it sets every parameter.
-    fn plan(&self) -> &'static str;
+    /// The [name](Description::name) on the command line.
+    fn name(&self) -> &'static str {
+        self.description().name
+    }
 
     /// Parameters that a plan can set.
     fn parameters(&self) -> Vec<Parameter>;
@@ -55,11 +65,6 @@ pub trait Experiment: Sync {
     /// Where the values of the plan come from: stated in the publication, chosen, or fitted to a result.
     fn assumptions(&self) -> Vec<Assumption> {
         Vec::new()
-    }
-
-    /// The question of the experiment in one sentence, for the first line of a report; empty if [`about`](Self::about) says it.
-    fn question(&self) -> &'static str {
-        ""
     }
 
     /// Runs a point once. The same point and seed give the same samples, on whichever machine or thread.

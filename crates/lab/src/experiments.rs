@@ -184,7 +184,7 @@ mod tests {
             for assumption in experiment.assumptions().iter().filter(|assumption| assumption.is_parameter) {
                 assert!(parameters.iter().any(|it| it.name == assumption.subject), "{name}: {}", assumption.subject);
             }
-            assert!(experiment.question().ends_with('?'), "{name}");
+            assert!(experiment.description().question.ends_with('?'), "{name}");
         }
     }
 
@@ -196,7 +196,9 @@ mod tests {
             assert!(ALL[..index].iter().all(|other| other.name() != name), "{name} is there twice");
             let points = |scale| Plan::own(*experiment, scale).points().len();
             assert!(points(Scale::Quick) <= points(Scale::Full), "{name}");
-            for text in [experiment.title(), experiment.reference(), experiment.about()] {
+            for text in
+                [experiment.description().title, experiment.description().reference, experiment.description().about]
+            {
                 assert!(!text.trim().is_empty(), "{name}");
             }
         }

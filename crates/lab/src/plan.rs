@@ -294,7 +294,8 @@ impl PlanFile {
         let more = more.filter(|_| scale == Scale::Full);
         self.check_size(&sweep, more.as_ref().map_or(numbers.repetitions, |more| more.repetitions))?;
         let alone = if self.raw.one_at_a_time.is_some() { self } else { &own }.one_at_a_time(&parameters)?;
-        let title = self.raw.title.clone().or(own.raw.title).unwrap_or_else(|| experiment.title().to_owned());
+        let title =
+            self.raw.title.clone().or(own.raw.title).unwrap_or_else(|| experiment.description().title.to_owned());
         let (seed, repetitions) = (numbers.seed, numbers.repetitions);
         let plan = Plan { title, scale, seed, repetitions, more, sweep, one_at_a_time: alone, defaults };
         self.check_sense(experiment, &plan)?;
@@ -353,7 +354,7 @@ impl PlanFile {
     }
 
     fn own(experiment: &dyn Experiment) -> Result<Self, PlanError> {
-        Self::parse(&format!("{}.toml", experiment.name()), experiment.plan())
+        Self::parse(&format!("{}.toml", experiment.name()), experiment.description().plan)
     }
 
     /// Applies this file's `parameters`, in tables only if they count. The quick part is checked at full scale too, so that mistakes there are found

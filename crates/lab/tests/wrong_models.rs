@@ -10,6 +10,7 @@ use festina_lab::experiments;
 use festina_lab::plan::{PlanFile, Scale};
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_lab::scenario::Fault;
+use rayon::prelude::*;
 use scratch::Scratch;
 
 /// Experiments, and what makes their plans as small as still shows a fault.
@@ -63,15 +64,15 @@ const EXPERIMENTS: [(&str, &str); 20] = [
     ("r15-syslog-congestion", "repetitions = 3"),
 ];
 
-/// The checks of an experiment with a fault.
-fn checks(name: &str, settings: &str, fault: &str) -> Vec<Check> {
+/// The checks of an experiment with a model that has a fault.
+fn checks(name: &str, model: &str, settings: &str, fault: &str) -> Vec<Check> {
     let experiment = experiments::find(name).expect("the experiment is there");
     let text = format!("experiment = \"{name}\"\n[quick]\nparameters.fault = \"{fault}\"\n{settings}\n");
     let plan = PlanFile::parse("wrong.toml", &text).and_then(|file| file.plan(experiment, Scale::Quick));
     let plan = plan.unwrap_or_else(|error| panic!("{error}"));
-    let store = Scratch::new(&format!("wrong-{name}-{fault}"));
+    let store = Scratch::new(&format!("wrong-{name}-{model}"));
     let options =
-        RunOptions { jobs: None, shard: Shard::WHOLE, store: store.to_owned(), code_version: "test".to_owned() };
+        RunOptions { jobs: Some(1), shard: Shard::WHOLE, store: store.to_owned(), code_version: "test".to_owned() };
     match runner::run(experiment, &plan, &options, &|_| {}).expect("the store can be used") {
         Outcome::Complete(results) => experiment.checks(&results),
         Outcome::Partial { missing, .. } => panic!("{name}: {missing} runs are missing"),
@@ -114,14 +115,27 @@ fn wrong_models(name: &str) -> [(&'static str, &'static str, &'static str); 3] {
 
 #[test]
 fn no_wrong_model_passes_the_checks_that_the_right_one_passes() {
+    let runs: Vec<_> = EXPERIMENTS
+        .into_iter()
+        .flat_map(|(name, settings)| {
+            let models = [("right", Fault::NAMES[0], "")].into_iter().chain(wrong_models(name));
+            models.map(move |(model, fault, more)| (name, model, fault, format!("{settings}\n{more}")))
+        })
+        .collect();
+    let outcomes: Vec<Vec<Check>> = runs
+        .par_iter()
+        .with_max_len(1)
+        .map(|(name, model, fault, settings)| checks(name, model, settings, fault))
+        .collect();
     let mut unnoticed = Vec::new();
-    for (name, settings) in EXPERIMENTS {
-        let sound = checks(name, settings, Fault::NAMES[0]);
-        let held: Vec<&str> =
-            sound.iter().filter(|it| matches!(it.verdict, Verdict::Holds(_))).map(|it| it.statement.as_str()).collect();
-        assert!(!held.is_empty(), "{name}: no check holds");
-        for (wrong_name, fault, more) in wrong_models(name) {
-            let wrong = checks(name, &format!("{settings}\n{more}"), fault);
+    for (runs, outcomes) in runs.chunks(4).zip(outcomes.chunks(4)) {
+        let held: Vec<&str> = outcomes[0]
+            .iter()
+            .filter(|it| matches!(it.verdict, Verdict::Holds(_)))
+            .map(|it| it.statement.as_str())
+            .collect();
+        assert!(!held.is_empty(), "{}: no check holds", runs[0].0);
+        for ((name, wrong_name, ..), wrong) in runs.iter().zip(outcomes).skip(1) {
             let mut noticed: BTreeMap<&str, usize> = BTreeMap::new();
             for check in wrong.iter().filter(|check| held.contains(&check.statement.as_str())) {
                 *noticed.entry(check.verdict.word()).or_default() += 1;

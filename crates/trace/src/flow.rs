@@ -8,6 +8,7 @@ use festina_units::{ByteCount, Duration, Instant};
 
 use crate::bytes::{u16_at, u32_at};
 use crate::dissect::{Dissected, Dissector, Transport};
+use crate::ip::UDP_HEADER_BYTES;
 use crate::read::{PacketReader, ReadError};
 
 /// Maximum number of flows, and of writes.
@@ -159,8 +160,6 @@ impl Gathered {
         }
     }
 }
-
-const UDP_HEADER_BYTES: usize = 8;
 
 /// Records the part of a TCP segment above all data sent before (RFC 9293 §3.1).
 fn tcp(flow: &mut Gathered, at: Instant, transport: &Transport<'_>) {

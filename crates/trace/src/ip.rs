@@ -72,7 +72,7 @@ pub fn encapsulate_udp(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Resu
     addresses.encapsulate(PROTOCOL_UDP, EcnCodepoint::NotCapable, &[&header, payload]).map_err(|_| too_long)
 }
 
-const UDP_HEADER_BYTES: usize = 8;
+pub(crate) const UDP_HEADER_BYTES: usize = 8;
 const IPV4_HEADER_BYTES: usize = 20;
 const IPV6_HEADER_BYTES: usize = 40;
 const HOP_LIMIT: u8 = 64;

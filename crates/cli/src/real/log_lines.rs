@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result, ensure};
 use festina_emulate::TunCounters;
 use festina_emulate::hosts::Hosts;
 use festina_lab::assumption::{Assumption, chosen};
-use festina_lab::experiment::{Check, Experiment, Objection};
+use festina_lab::experiment::{Check, Description, Experiment, Objection};
 use festina_lab::experiments::{self, log_lines};
 use festina_lab::figure::Figure;
 use festina_lab::plan::{Kind, Parameter, Point};
@@ -71,24 +71,9 @@ impl LogLines {
 }
 
 impl Experiment for LogLines {
-    fn name(&self) -> &'static str {
-        self.simulated.name()
-    }
-
-    fn title(&self) -> &'static str {
-        self.simulated.title()
-    }
-
-    fn reference(&self) -> &'static str {
-        self.simulated.reference()
-    }
-
-    fn question(&self) -> &'static str {
-        self.simulated.question()
-    }
-
-    fn about(&self) -> &'static str {
-        "The lines of the simulated experiment over real sockets, between two hosts on this machine: network namespaces that exist for the time of a run, \
+    fn description(&self) -> Description {
+        Description {
+            about: "The lines of the simulated experiment over real sockets, between two hosts on this machine: network namespaces that exist for the time of a run, \
          joined by an emulated network with the simulation's bottleneck, loss and round-trip time. udp sends a datagram for each line. tcp is the \
          kernel's TCP with Reno, and tcp-thin with CUBIC and linear timeouts of thin streams, both without Nagle's rule. sctp, pr-sctp and \
          pr-sctp+nr-sack are the simulation's models of FreeBSD 8.2, and festina is the library as it comes, all over UDP sockets of the library, \
@@ -97,11 +82,10 @@ impl Experiment for LogLines {
          are the kernel's, with Reno.\n\n\
          Each run is simulated as well. The simulation's tcp is New Reno of 2012 without loss probes, which the kernel's is not, and it has no relay.\n\n\
          The emulator says how late it delivered packets. If more than one in a hundred was more than 0.5 ms late, in any run, nothing about \
-         delays is decided, nor any statement of the simulated experiment."
-    }
-
-    fn plan(&self) -> &'static str {
-        self.plan
+         delays is decided, nor any statement of the simulated experiment.",
+            plan: self.plan,
+            ..self.simulated.description()
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use festina_emulate::TunCounters;
 use festina_emulate::hosts::Hosts;
-use festina_lab::experiment::{Check, Experiment};
+use festina_lab::experiment::{Check, Description, Experiment};
 use festina_lab::figure::Figure;
 use festina_lab::plan::{Kind, Parameter, Point};
 use festina_lab::samples::Samples;
@@ -60,28 +60,15 @@ static ABOUT: LazyLock<String> = LazyLock::new(|| {
 pub(super) struct ThinLatency;
 
 impl Experiment for ThinLatency {
-    fn name(&self) -> &'static str {
-        "thin-latency"
-    }
-
-    fn title(&self) -> &'static str {
-        "Delivery delay of thin streams over real sockets"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Festina's own, compared with the simulator"
-    }
-
-    fn question(&self) -> &'static str {
-        "How late are the messages of thin streams over real sockets, and does the simulator agree?"
-    }
-
-    fn about(&self) -> &'static str {
-        ABOUT.as_str()
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/real/thin-latency.toml")
+    fn description(&self) -> Description {
+        Description {
+            name: "thin-latency",
+            title: "Delivery delay of thin streams over real sockets",
+            reference: "Festina's own, compared with the simulator",
+            about: ABOUT.as_str(),
+            plan: include_str!("../../../../experiments/real/thin-latency.toml"),
+            question: "How late are the messages of thin streams over real sockets, and does the simulator agree?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

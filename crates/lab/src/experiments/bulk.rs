@@ -11,7 +11,7 @@ use festina_sctp::StreamScheduler;
 use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -68,20 +68,12 @@ const SCHEDULERS: &[&str] = &["first-come-first-served", IN_TURN];
 pub struct Bulk;
 
 impl Experiment for Bulk {
-    fn name(&self) -> &'static str {
-        "bulk"
-    }
-
-    fn title(&self) -> &'static str {
-        "A bulk association: goodput, share beside others, and the delay of thin streams"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Festina's own"
-    }
-
-    fn about(&self) -> &'static str {
-        "An association (or, for comparison, a TCP connection) that always has something to send crosses a bottleneck, alone or \
+    fn description(&self) -> Description {
+        Description {
+            name: "bulk",
+            title: "A bulk association: goodput, share beside others, and the delay of thin streams",
+            reference: "Festina's own",
+            about: "An association (or, for comparison, a TCP connection) that always has something to send crosses a bottleneck, alone or \
          beside one rival: TCP New Reno (RFC 5681, with SACK as RFC 6675 has it), TCP as Linux 6.1 has it with CUBIC, or one of its own \
          kind. What does it get of the link, how soon, and is that its share? And how long do small messages take that share its \
          association, or the bottleneck alone?\n\n\
@@ -101,11 +93,10 @@ impl Experiment for Bulk {
          when the send buffer has room again. The other has an association of its own with the same recovery (beside TCP: `festina`). The \
          delay counts from when the application has the message, so waiting for room in the send buffer counts. By default messages leave in the \
          order in which they were written: a thin message waits behind all earlier messages of the bulk flow. With the scheduler \
-         round-robin its stream takes turns with that of the bulk flow. Messages that were due in the warm-up do not count."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/bulk.toml")
+         round-robin its stream takes turns with that of the bulk flow. Messages that were due in the warm-up do not count.",
+            plan: include_str!("../../../../experiments/bulk.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

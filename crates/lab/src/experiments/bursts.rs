@@ -5,7 +5,7 @@ use std::sync::Arc;
 use festina_netsim::{GilbertElliott, LossModel, RandomStream};
 use festina_units::{Duration, Instant, Probability};
 
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -24,30 +24,21 @@ const SHARES: [f64; 2] = [0.99, 0.999];
 pub struct Bursts;
 
 impl Experiment for Bursts {
-    fn name(&self) -> &'static str {
-        "bursts"
-    }
-
-    fn title(&self) -> &'static str {
-        "Delivery delay when losses come in bursts, by recovery profile"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Festina's own; the channel of Gilbert and Elliott"
-    }
-
-    fn about(&self) -> &'static str {
-        "A thin stream as in thin-latency, over a path that loses everything while it is bad and nothing while it is good. \
+    fn description(&self) -> Description {
+        Description {
+            name: "bursts",
+            title: "Delivery delay when losses come in bursts, by recovery profile",
+            reference: "Festina's own; the channel of Gilbert and Elliott",
+            about: "A thin stream as in thin-latency, over a path that loses everything while it is bad and nothing while it is good. \
          Good and bad periods are exponentially distributed in time; each way has periods of its own. They are drawn \
          beforehand, so that every sender meets the same.\n\n\
          The periods themselves set a floor: a message cannot arrive earlier than one way's delay after the first moment, from \
          when it was written on, at which the way to the receiver is good. The series floor has that delay for every \
          message; no sender can have a distribution below it, and one without any redundancy hardly one that touches it, since it \
-         learns of a loss at the earliest one round trip later."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/bursts.toml")
+         learns of a loss at the earliest one round trip later.",
+            plan: include_str!("../../../../experiments/bursts.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

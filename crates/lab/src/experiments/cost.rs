@@ -11,7 +11,7 @@ use festina_units::{Duration, Probability};
 use serde_json::{Value, json};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -41,20 +41,12 @@ const WINDOWS_MS: [Range<u64>; 5] = [0..500, 500..1_000, 1_000..2_000, 2_000..5_
 pub struct Cost;
 
 impl Experiment for Cost {
-    fn name(&self) -> &'static str {
-        "cost"
-    }
-
-    fn title(&self) -> &'static str {
-        "What a thin stream costs both ends, and the delay that it buys"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Festina's own"
-    }
-
-    fn about(&self) -> &'static str {
-        "A thin stream as in thin-latency: ordered messages of one size at one interval, packets lost each way, an unmodified \
+    fn description(&self) -> Description {
+        Description {
+            name: "cost",
+            title: "What a thin stream costs both ends, and the delay that it buys",
+            reference: "Festina's own",
+            about: "A thin stream as in thin-latency: ordered messages of one size at one interval, packets lost each way, an unmodified \
          receiver that delays SACKs unless it is asked not to. Counted are all packets of both ends: data, copies, probes, SACKs, \
          heartbeats. Their bytes include the headers of SCTP (12 bytes), UDP (8) and IPv4 (20). The delay of a message runs from the \
          moment at which the application wants to write it to the moment at which the receiving application has it.\n\n\
@@ -65,11 +57,10 @@ impl Experiment for Cost {
          lost during the warm-up; then each packet is, independently, and messages are written for ten seconds more. That is done \
          trials times in each run, and the delays are gathered by how long after the change the message was due.\n\n\
          A figure of costs and delays has a point for each sender. A sender is on the front if no other is cheaper in bytes and has no \
-         longer p99."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/cost.toml")
+         longer p99.",
+            plan: include_str!("../../../../experiments/cost.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -9,7 +9,7 @@ use festina_recovery::Profile;
 use festina_units::{Bandwidth, ByteCount, Duration};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -36,31 +36,22 @@ const DELIVERY: &str = "delivery of the crowd's messages";
 pub struct FairnessCrowd;
 
 impl Experiment for FairnessCrowd {
-    fn name(&self) -> &'static str {
-        "fairness-crowd"
-    }
-
-    fn title(&self) -> &'static str {
-        "What a crowd of thin streams leaves to standard flows"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Festina's own; the question is left open by Petlund et al. 2010, section 7.4"
-    }
-
-    fn about(&self) -> &'static str {
-        "Greedy flows that follow the standards (half of them SCTP by RFC 9260, half TCP by RFC 5681 and 6675) share a bottleneck with a \
+    fn description(&self) -> Description {
+        Description {
+            name: "fairness-crowd",
+            title: "What a crowd of thin streams leaves to standard flows",
+            reference: "Festina's own; the question is left open by Petlund et al. 2010, section 7.4",
+            about: "Greedy flows that follow the standards (half of them SCTP by RFC 9260, half TCP by RFC 5681 and 6675) share a bottleneck with a \
          crowd of thin streams, each a message of 100 bytes every 250 ms. The crowd recovers from loss by one profile \
          or another. The throughput of the standard flows next to it, Jain's index, lost packets and the time in the queue are compared \
          with those next to as many thin streams of the standard. A thin stream that retransmits early or spuriously takes capacity from \
          others, and a crowd of a thousand takes it a thousand times.\n\n\
          The bottleneck has 10 Mbit/s and a round-trip time of 100 ms, as in the paper's other experiments; 100 packets may wait, and \
          what does not fit is dropped. A thousand thin streams fill half of it. Receivers delay SACKs by 200 ms. Each packet reaches the \
-         bottleneck up to 4 ms later at random, without overtaking. The first 20 seconds are not measured."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/fairness-crowd.toml")
+         bottleneck up to 4 ms later at random, without overtaking. The first 20 seconds are not measured.",
+            plan: include_str!("../../../../experiments/fairness-crowd.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

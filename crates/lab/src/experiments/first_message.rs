@@ -6,7 +6,7 @@ mod opening;
 use festina_units::{ByteCount, Duration, Probability};
 
 use crate::capture::Capture;
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -23,20 +23,12 @@ const DESTINATIONS: [&str; 2] = ["new", "known"];
 pub struct FirstMessage;
 
 impl Experiment for FirstMessage {
-    fn name(&self) -> &'static str {
-        "first-message"
-    }
-
-    fn title(&self) -> &'static str {
-        "From connect to the delivery of the first message"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Festina's own"
-    }
-
-    fn about(&self) -> &'static str {
-        "Associations begin one after the other, and each has a message to send from the start. Each packet is lost with the same \
+    fn description(&self) -> Description {
+        Description {
+            name: "first-message",
+            title: "From connect to the delivery of the first message",
+            reference: "Festina's own",
+            about: "Associations begin one after the other, and each has a message to send from the start. Each packet is lost with the same \
          probability, whichever way it goes. The delay runs from connect to the moment at which the receiving application has the whole \
          message. INIT, INIT ACK and COOKIE ECHO with the first DATA need one and a half round-trip times. A message of more than a packet \
          needs two and a half, because until COOKIE ACK arrives, only the packet with COOKIE ECHO may be sent (RFC 9260 §5.1 C). \
@@ -45,11 +37,10 @@ impl Experiment for FirstMessage {
          path, with the same losses, and passes on its path state. That association ends half a second before the first that counts.\n\n\
          Packets and bytes are those of both ends, IP headers included, acknowledgements and all that follows the delivery included; \
          the associations are not ended.\n\n\
-         The parameters rtt and loss are swept one at a time around the first value of each."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/first-message.toml")
+         The parameters rtt and loss are swept one at a time around the first value of each.",
+            plan: include_str!("../../../../experiments/first-message.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

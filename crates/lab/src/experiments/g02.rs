@@ -14,7 +14,7 @@ use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 use self::cells::KINDS;
 use crate::assumption::{Assumption, chosen, fitted, stated};
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Experiment, Objection};
+use crate::experiment::{Check, Description, Experiment, Objection};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -205,24 +205,12 @@ impl G02 {
 }
 
 impl Experiment for G02 {
-    fn name(&self) -> &'static str {
-        self.words().name
-    }
-
-    fn title(&self) -> &'static str {
-        self.words().title
-    }
-
-    fn reference(&self) -> &'static str {
-        self.words().reference
-    }
-
-    fn question(&self) -> &'static str {
-        self.words().question
-    }
-
-    fn about(&self) -> &'static str {
-        "A server writes packets to a client as fast as its send buffer takes them, through a bottleneck that 15 elephants, mice of \
+    fn description(&self) -> Description {
+        Description {
+            name: self.words().name,
+            title: self.words().title,
+            reference: self.words().reference,
+            about: "A server writes packets to a client as fast as its send buffer takes them, through a bottleneck that 15 elephants, mice of \
          20 KB and constant bit rate come to share and leave again within 80 s. There are as many mice as take about 30% of the bottleneck, \
          and with ECN about 50%, as the paper tuned them; a table has their number for each rate and round-trip time (mice_by). The paper had 80 for 30 \
          Mbit/s and 100 ms, which take 62% here. Measured is the time from the write to the moment at \
@@ -233,11 +221,10 @@ impl Experiment for G02 {
          and the queue is a share of the bandwidth-delay product that was fitted to the mean latency of MIN_BUF(1,0). Receivers \
          R1 and R2 of the paper, which share all of the path, are one here for each kind of traffic, so that each is counted.\n\n\
          The paper explains the throughput that MIN_BUF(1,0) loses by wake-ups that come late. How late is not told: here the server \
-         writes 1 ms after there is room (see wake_up). At 0 all MIN_BUF streams send the same packets at the same times."
-    }
-
-    fn plan(&self) -> &'static str {
-        self.words().plan
+         writes 1 ms after there is room (see wake_up). At 0 all MIN_BUF streams send the same packets at the same times.",
+            plan: self.words().plan,
+            question: self.words().question,
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -330,10 +317,6 @@ impl Experiment for G02 {
         let problem =
             format!("the number of mice is known for {}; expected one of these, or mice_by = \"count\"", mice::KNOWN);
         (!is_known).then(|| Objection { parameter: "mice_by".to_owned(), problem })
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn scoreboard(&self, results: &Results) -> Vec<Entry> {

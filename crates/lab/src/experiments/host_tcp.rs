@@ -5,7 +5,7 @@ mod simulated;
 
 use std::time::Duration;
 
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Comparison, Description, Experiment};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
 use crate::summary::{PointSummary, Results};
@@ -50,20 +50,12 @@ const SCENARIOS: &[&str] = &[
 pub struct HostTcp;
 
 impl Experiment for HostTcp {
-    fn name(&self) -> &'static str {
-        "host-tcp"
-    }
-
-    fn title(&self) -> &'static str {
-        "The TCP model against the TCP of a Linux kernel"
-    }
-
-    fn reference(&self) -> &'static str {
-        "validation/host-tcp.toml: Linux 6.18, measured behind the emulator"
-    }
-
-    fn about(&self) -> &'static str {
-        "The kernel's TCP ran in two network namespaces that `festina emulate tun` joins, which runs the simulator's own \
+    fn description(&self) -> Description {
+        Description {
+            name: "host-tcp",
+            title: "The TCP model against the TCP of a Linux kernel",
+            reference: "validation/host-tcp.toml: Linux 6.18, measured behind the emulator",
+            about: "The kernel's TCP ran in two network namespaces that `festina emulate tun` joins, which runs the simulator's own \
          links on a real clock, here with a delay of 40 ms each way. The results, and the command that records them again, are in \
          validation/host-tcp.toml. Here the TCP model does the same in the simulator.\n\n\
          reno-1 to cubic-4: one or four greedy flows through a bottleneck of 10 Mbit/s with room for 100 packets. Goodput is \
@@ -74,11 +66,10 @@ impl Experiment for HostTcp {
          segments; lost-flight: all of four segments; one-in-ten and two-in-ten: the 4th, and the 4th and the 6th, of ten \
          segments; two-behind: the 2nd of four. Compared is how long after its first transmission each segment was sent \
          again, in the order of the retransmissions. The kernel's timers of more than 256 ms expire up to 32 ms late (its \
-         timer wheel at 250 Hz), so its runs span some time; ours is compared with their median."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/host-tcp.toml")
+         timer wheel at 250 Hz), so its runs span some time; ours is compared with their median.",
+            plan: include_str!("../../../../experiments/host-tcp.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -11,7 +11,7 @@ use festina_recovery::{Mechanisms, Profile};
 use festina_units::{ByteCount, Duration, Probability};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Comparison, Description, Experiment};
 use crate::figure::{Color, DelayDistribution, Figure, Marker, PlotPoint, PointSeries};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -79,20 +79,12 @@ const SHARE_MIN: f64 = 0.0005;
 pub struct LinuxThin;
 
 impl Experiment for LinuxThin {
-    fn name(&self) -> &'static str {
-        "linux-thin"
-    }
-
-    fn title(&self) -> &'static str {
-        "Delivery delay of thin streams over Linux's TCP and SCTP, simulated and real"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Measured over Linux 6.1.192 and netem in virtual time, validation/linux-thin.toml"
-    }
-
-    fn about(&self) -> &'static str {
-        "100 bytes every 250 ms over a path of 50 ms each way that loses packets in both directions: independently, 1% or \
+    fn description(&self) -> Description {
+        Description {
+            name: "linux-thin",
+            title: "Delivery delay of thin streams over Linux's TCP and SCTP, simulated and real",
+            reference: "Measured over Linux 6.1.192 and netem in virtual time, validation/linux-thin.toml",
+            about: "100 bytes every 250 ms over a path of 50 ms each way that loses packets in both directions: independently, 1% or \
          5%, or in bursts of two packets on average that take 5% of all. The simulator's stacks stand beside the real \
          ones, which ran the same on a kernel in virtual time: TCP as it is by default (CUBIC, SACK, timestamps, \
          RACK-TLP), with linear timeouts for thin streams, and with a minimum RTO of 50 ms beside that; SCTP as lksctp has \
@@ -105,11 +97,10 @@ impl Experiment for LinuxThin {
          counted in ticks of 4 ms. rfc9260 stands beside the same recorded numbers without them.\n\n\
          The bursts are netem's gemodel with 2.63% and 50%: its channel changes with packets, not with time, so a sender \
          that backs off stays in the bad state. A few connections wait for minutes then, and decide what the tail is: \
-         the recorded repetitions differ by a factor of two among themselves."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/linux-thin.toml")
+         the recorded repetitions differ by a factor of two among themselves.",
+            plan: include_str!("../../../../experiments/linux-thin.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -9,7 +9,7 @@ use festina_netsim::{Duplex, LinkConfig, LossModel, Simulation, Topology};
 use festina_units::{ByteCount, Duration, Instant, Probability};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Comparison, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -37,20 +37,12 @@ const BUFFER_BYTES: u64 = 1 << 30;
 pub struct Mathis;
 
 impl Experiment for Mathis {
-    fn name(&self) -> &'static str {
-        "mathis"
-    }
-
-    fn title(&self) -> &'static str {
-        "Throughput of one greedy TCP flow at random loss"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Mathis, Semke, Mahdavi and Ott 1997, the macroscopic behavior of TCP's congestion avoidance"
-    }
-
-    fn about(&self) -> &'static str {
-        "One flow sends as much as congestion control lets it over a path that loses segments independently of each other \
+    fn description(&self) -> Description {
+        Description {
+            name: "mathis",
+            title: "Throughput of one greedy TCP flow at random loss",
+            reference: "Mathis, Semke, Mahdavi and Ott 1997, the macroscopic behavior of TCP's congestion avoidance",
+            about: "One flow sends as much as congestion control lets it over a path that loses segments independently of each other \
          with probability p, loses no acknowledgement and delays by nothing but the propagation. If every loss is repaired \
          within a round trip and halves the window once, the mean window is √(3/(2p)) segments where every segment is \
          acknowledged and √(3/(4p)) where every second one is, and the throughput is that many segments in each round trip.\n\n\
@@ -58,11 +50,10 @@ impl Experiment for Mathis {
          The law takes losses for rare and evenly spaced and knows no timeouts. It holds up to 0.3% here. At 1% the window is a \
          dozen segments, at 3% a handful: fewer than three duplicates follow many losses, and each timeout costs several \
          round trips. There the throughput falls below the law, and the comparison shows by how much. New Reno repairs one loss in a round trip and stays \
-         below SACK when a window loses several."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/mathis.toml")
+         below SACK when a window loses several.",
+            plan: include_str!("../../../../experiments/mathis.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

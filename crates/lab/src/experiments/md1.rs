@@ -6,7 +6,7 @@ use festina_netsim::{Admission, Link, LinkConfig, LinkPacket, QueueLimit, Random
 use festina_units::{Bandwidth, ByteCount, Instant, Probability};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Comparison, Description, Experiment};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::{Sample, Samples};
 use crate::summary::{PointSummary, Results};
@@ -25,30 +25,21 @@ const SHARE_TOLERANCE: f64 = 0.01;
 pub struct Md1;
 
 impl Experiment for Md1 {
-    fn name(&self) -> &'static str {
-        "md1"
-    }
-
-    fn title(&self) -> &'static str {
-        "Waiting time in front of a busy link"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Pollaczek and Khinchine, closed form of the M/D/1 queue"
-    }
-
-    fn about(&self) -> &'static str {
-        "Packets of equal size arrive at a link at random instants (exponential gaps) and wait until those before them \
+    fn description(&self) -> Description {
+        Description {
+            name: "md1",
+            title: "Waiting time in front of a busy link",
+            reference: "Pollaczek and Khinchine, closed form of the M/D/1 queue",
+            about: "Packets of equal size arrive at a link at random instants (exponential gaps) and wait until those before them \
          have been transmitted. The queue has room for all. If S is the time that one packet takes to transmit and the \
          link is busy for a share ρ of the time, the mean waiting time is S·ρ / (2·(1 − ρ)), and a share of 1 − ρ does \
          not wait at all.\n\n\
          This proves two things: that the simulated link and its random numbers are sound, and that the lab's way from \
          a plan to a report is. The queue starts empty; nothing is cut off at the start, which lowers the means a little \
-         at high loads."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/md1.toml")
+         at high loads.",
+            plan: include_str!("../../../../experiments/md1.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

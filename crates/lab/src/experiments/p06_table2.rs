@@ -10,7 +10,7 @@ use festina_sctp::RetransmissionCause;
 use super::p06::{self, Published, Quantity};
 use crate::assumption::{Assumption, chosen, stated};
 use crate::evidence::Estimate;
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Bar, BarChart, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -37,20 +37,12 @@ const TCP_ACK_DELAY: Duration = Duration::from_millis(40);
 pub struct P06Table2;
 
 impl Experiment for P06Table2 {
-    fn name(&self) -> &'static str {
-        "p06-table2"
-    }
-
-    fn title(&self) -> &'static str {
-        "Causes and delays of first retransmissions, unmodified lksctp"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Pedersen, Griwodz and Halvorsen 2006, Table 2 (section 3)"
-    }
-
-    fn about(&self) -> &'static str {
-        "An application writes 100 bytes four times a second over lksctp of Linux 2.6.15, whose receiver delays SACKs by 200 ms. \
+    fn description(&self) -> Description {
+        Description {
+            name: "p06-table2",
+            title: "Causes and delays of first retransmissions, unmodified lksctp",
+            reference: "Pedersen, Griwodz and Halvorsen 2006, Table 2 (section 3)",
+            about: "An application writes 100 bytes four times a second over lksctp of Linux 2.6.15, whose receiver delays SACKs by 200 ms. \
          Packets are lost at random. Of the first retransmission of each message the cause is noted, and the time since its \
          first transmission: a timeout; a fast retransmission; reported lost, but not often enough, when there was room beside \
          a timeout's retransmission; or put there uncalled for.\n\n\
@@ -63,11 +55,10 @@ impl Experiment for P06Table2 {
          the first transmission, which four intervals of 256 ms would give (interval). Ambiguous round-trip times are used, as stated, although \
          there are two to four times as many fast retransmissions then as in the table (rtt_samples). The text leaves open, or contradicts, how \
          lksctp was built otherwise: see the parameters timer_restart, after_timeout and clock.\n\n\
-         Beside it the same stream runs over TCP: New Reno, which the paper compares in words, and with SACK and FACK."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/p06-table2.toml")
+         Beside it the same stream runs over TCP: New Reno, which the paper compares in words, and with SACK and FACK.",
+            plan: include_str!("../../../../experiments/p06-table2.toml"),
+            question: "Why, and how late, does unmodified lksctp send a lost message of a thin stream again?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -82,10 +73,6 @@ impl Experiment for P06Table2 {
         assumptions.push(stated("transport", "§3: lksctp and TCP New Reno; §3.2: SACK and FACK"));
         assumptions.push(chosen("TCP delays acknowledgements by 40 ms", "Linux's least").beside_the_plan());
         assumptions
-    }
-
-    fn question(&self) -> &'static str {
-        "Why, and how late, does unmodified lksctp send a lost message of a thin stream again?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -10,7 +10,7 @@ use festina_sctp::RetransmissionCause::{Fast, Timeout};
 use super::p06::{self, Published, Quantity};
 use crate::assumption::{Assumption, chosen, fitted, stated};
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Bar, BarChart, Figure, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -34,20 +34,12 @@ const SEVERAL_PERCENT: f64 = 25.0;
 pub struct P06Table3;
 
 impl Experiment for P06Table3 {
-    fn name(&self) -> &'static str {
-        "p06-table3"
-    }
-
-    fn title(&self) -> &'static str {
-        "First retransmissions with each step of the enhancements"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Pedersen, Griwodz and Halvorsen 2006, Table 3 (section 4.5)"
-    }
-
-    fn about(&self) -> &'static str {
-        "The stream of p06-table2 at a round-trip time of 200 ms, with unmodified lksctp and with three steps of enhancements while \
+    fn description(&self) -> Description {
+        Description {
+            name: "p06-table3",
+            title: "First retransmissions with each step of the enhancements",
+            reference: "Pedersen, Griwodz and Halvorsen 2006, Table 3 (section 4.5)",
+            about: "The stream of p06-table2 at a round-trip time of 200 ms, with unmodified lksctp and with three steps of enhancements while \
          fewer than four packets are in flight: RTO.Min 200 ms and fast retransmission on the first report; the modified \
          restart of the timer; a receiver that does not delay SACKs. The table counts timeouts and fast retransmissions only. \
          Loss and duration, which the paper does not tell, are those of p06-table2, and so is the way in which the text is \
@@ -58,11 +50,10 @@ impl Experiment for P06Table3 {
          Section 4.2.1 subtracts from the restarted timer the time since the old timer was started, so that no more than one RTO \
          passes before the oldest chunk is sent again. Taken word for word at each SACK, the timer expires before an RTO \
          is over, and there are six times as many timeouts as in the table, where none took less than the RTO. So the \
-         age of the oldest chunk is subtracted (see the parameter timer_fix)."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/p06-table3.toml")
+         age of the oldest chunk is subtracted (see the parameter timer_fix).",
+            plan: include_str!("../../../../experiments/p06-table3.toml"),
+            question: "What does each enhancement of Pedersen et al. do to the first retransmission?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -79,10 +70,6 @@ impl Experiment for P06Table3 {
         assumptions.push(fitted("backoff", why).of(&["removed"]));
         assumptions.push(chosen("backoff", "the other reading of section 4.5"));
         assumptions
-    }
-
-    fn question(&self) -> &'static str {
-        "What does each enhancement of Pedersen et al. do to the first retransmission?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

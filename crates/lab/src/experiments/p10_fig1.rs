@@ -10,7 +10,7 @@ use festina_units::{Duration, Instant, Probability};
 use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Curve, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -51,20 +51,12 @@ const DRAWN: [&str; 5] = ["longest", "99%", "mean", "loss reported", "loss"];
 pub struct P10Fig1;
 
 impl Experiment for P10Fig1 {
-    fn name(&self) -> &'static str {
-        "p10-fig1"
-    }
-
-    fn title(&self) -> &'static str {
-        "Delays and losses of each stream of a game server"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Petlund et al. 2010, Fig. 1 (section 3.1)"
-    }
-
-    fn about(&self) -> &'static str {
-        "The paper's figure shows, for each connection of an hour at a server of the game Anarchy Online, the longest, the 99% and the mean delay, \
+    fn description(&self) -> Description {
+        Description {
+            name: "p10-fig1",
+            title: "Delays and losses of each stream of a game server",
+            reference: "Petlund et al. 2010, Fig. 1 (section 3.1)",
+            about: "The paper's figure shows, for each connection of an hour at a server of the game Anarchy Online, the longest, the 99% and the mean delay, \
          and the loss. Its capture is not public. Here a server sends the traffic of the game, drawn from the generator that was fitted to the paper's \
          Table 1, to players over paths of their own. Captures at the server and at the players become files, and the analysis of `festina trace thin` reads \
          them. The simulator knows the true values: each delay from a message's first departure to its delivery in order, the losses of \
@@ -74,11 +66,10 @@ impl Experiment for P10Fig1 {
          stream have an upper bound only.\n\n\
          The text of the paper tells neither the losses of the paths nor their round-trip times nor the server's TCP. Losses are drawn for each \
          player from an exponential distribution around the plan's mean, at most 30%, the same there and back: singly, or in bursts in which \
-         nothing gets through. Round-trip times are spread evenly from half to one and a half of the plan's."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/p10-fig1.toml")
+         nothing gets through. Round-trip times are spread evenly from half to one and a half of the plan's.",
+            plan: include_str!("../../../../experiments/p10-fig1.toml"),
+            question: "Does the analysis of a capture find each stream's delays and losses, and do most streams of a game see delays that players notice?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -110,10 +101,6 @@ impl Experiment for P10Fig1 {
             chosen("losses are exponentially distributed, round trips evenly", "not told").beside_the_plan(),
             chosen("the traffic is drawn from the statistics of Table 1", "the trace is not public").beside_the_plan(),
         ]
-    }
-
-    fn question(&self) -> &'static str {
-        "Does the analysis of a capture find each stream's delays and losses, and do most streams of a game see delays that players notice?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

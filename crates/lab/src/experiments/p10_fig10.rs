@@ -4,7 +4,7 @@ use super::p10_congested::{assumptions, loss_entry, p10_network, parameters, run
 use super::p10_fig8::{Case, Measure};
 use crate::assumption::Assumption;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Parameter, Point, Value};
 use crate::samples::Samples;
@@ -27,28 +27,19 @@ const WHY_EARLY: &str = "At 20 messages a second our lksctp gets three more repo
 pub struct P10Fig10;
 
 impl Experiment for P10Fig10 {
-    fn name(&self) -> &'static str {
-        "p10-fig10"
-    }
-
-    fn title(&self) -> &'static str {
-        "Delay of the second retransmission beside web traffic by packet rate"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Petlund et al. 2010, Fig. 10 (section 6.2)"
-    }
-
-    fn about(&self) -> &'static str {
-        concat!(
-            "As p10-fig8b, for 4 to 20 messages a second, that is for intervals from 250 down to 50 ms. Shown are mean and 99th \
+    fn description(&self) -> Description {
+        Description {
+            name: "p10-fig10",
+            title: "Delay of the second retransmission beside web traffic by packet rate",
+            reference: "Petlund et al. 2010, Fig. 10 (section 6.2)",
+            about: concat!(
+                "As p10-fig8b, for 4 to 20 messages a second, that is for intervals from 250 down to 50 ms. Shown are mean and 99th \
              percentile of the time from the first transmission of a chunk to its second retransmission.\n\n",
-            p10_network!(),
-        )
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/p10-fig10.toml")
+                p10_network!(),
+            ),
+            plan: include_str!("../../../../experiments/p10-fig10.toml"),
+            question: "How late is the second retransmission beside web traffic, by how often the application writes?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -57,10 +48,6 @@ impl Experiment for P10Fig10 {
 
     fn assumptions(&self) -> Vec<Assumption> {
         assumptions()
-    }
-
-    fn question(&self) -> &'static str {
-        "How late is the second retransmission beside web traffic, by how often the application writes?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -5,7 +5,7 @@ use festina_units::{Duration, duration};
 use super::p10_fig12::{assumptions, beside_greedy, condition, pairs, parameters};
 use crate::assumption::{Assumption, stated};
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -22,31 +22,22 @@ const DISTANCE_MAX_PERCENT: f64 = 5.0;
 pub struct P10Fig11;
 
 impl Experiment for P10Fig11 {
-    fn name(&self) -> &'static str {
-        "p10-fig11"
-    }
-
-    fn title(&self) -> &'static str {
-        "Fairness of modified SCTP: the greedy stream's throughput from moment to moment"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Petlund et al. 2010, Fig. 11 (section 6.3)"
-    }
-
-    fn about(&self) -> &'static str {
-        "The streams and the bottleneck are those of p10-fig12. Here the throughput of the greedy stream behind the \
+    fn description(&self) -> Description {
+        Description {
+            name: "p10-fig11",
+            title: "Fairness of modified SCTP: the greedy stream's throughput from moment to moment",
+            reference: "Petlund et al. 2010, Fig. 11 (section 6.3)",
+            about: "The streams and the bottleneck are those of p10-fig12. Here the throughput of the greedy stream behind the \
          bottleneck is taken in intervals of 100 ms, the round-trip time, as in the paper's figure, and of 2 s, as in its \
          text; headers and retransmissions count. The distribution beside the modified stream is compared with that beside \
          the unmodified one.\n\n\
          The paper shows one example and does not say at which rate; we take 500 kbit/s, where both streams are after half \
          of the bottleneck, and also 100 kbit/s and 1 Mbit/s. Each curve joins the quantiles in steps of 5%, each the mean \
          over all runs, so the steps of whole packets are smoothed: in 100 ms one packet more or less is 84 kbit/s. The distance of two \
-         distributions is the mean distance of their quantiles, the area between the curves."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/p10-fig11.toml")
+         distributions is the mean distance of their quantiles, the area between the curves.",
+            plan: include_str!("../../../../experiments/p10-fig11.toml"),
+            question: "Does the throughput of a greedy stream vary otherwise beside modified SCTP than beside lksctp?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -61,10 +52,6 @@ impl Experiment for P10Fig11 {
         let mut all = assumptions();
         all.push(stated("interval", "Fig. 11: 100 ms; §6.3: 2 s"));
         all
-    }
-
-    fn question(&self) -> &'static str {
-        "Does the throughput of a greedy stream vary otherwise beside modified SCTP than beside lksctp?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

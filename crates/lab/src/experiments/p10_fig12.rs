@@ -6,7 +6,7 @@ use festina_units::{Bandwidth, ByteCount, Duration};
 use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point, Value};
 use crate::samples::Samples;
@@ -33,20 +33,12 @@ const NEARLY: f64 = 0.03;
 pub struct P10Fig12;
 
 impl Experiment for P10Fig12 {
-    fn name(&self) -> &'static str {
-        "p10-fig12"
-    }
-
-    fn title(&self) -> &'static str {
-        "Fairness of modified SCTP: throughput beside a greedy stream"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Petlund et al. 2010, Fig. 12 (section 6.3)"
-    }
-
-    fn about(&self) -> &'static str {
-        "A stream of unmodified or modified lksctp tries to send at a given rate while a greedy stream of unmodified lksctp \
+    fn description(&self) -> Description {
+        Description {
+            name: "p10-fig12",
+            title: "Fairness of modified SCTP: throughput beside a greedy stream",
+            reference: "Petlund et al. 2010, Fig. 12 (section 6.3)",
+            about: "A stream of unmodified or modified lksctp tries to send at a given rate while a greedy stream of unmodified lksctp \
          shares the bottleneck of 1 Mbit/s, 50 ms long each way. The goodput of both is compared: what the modified \
          stream gains or loses against the unmodified one, and what the greedy stream is left beside either.\n\n\
          The paper names the rates 400, 500 and 1000 kbit/s; its figure begins at thin rates. It does not state how large \
@@ -57,11 +49,10 @@ impl Experiment for P10Fig12 {
          as lksctp does. Each packet reaches the bottleneck up to 4 ms later at random, without overtaking: without such \
          irregularity, which real hosts have, a drop-tail queue picks its victims by a clockwork.\n\n\
          The paper explains the slightly lower throughput of the modified stream by the time that its new code takes. Our \
-         simulated hosts take no time to compute, so this effect is missing here."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/p10-fig12.toml")
+         simulated hosts take no time to compute, so this effect is missing here.",
+            plan: include_str!("../../../../experiments/p10-fig12.toml"),
+            question: "Does a stream of modified SCTP take more than its share from a greedy stream?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -70,10 +61,6 @@ impl Experiment for P10Fig12 {
 
     fn assumptions(&self) -> Vec<Assumption> {
         assumptions()
-    }
-
-    fn question(&self) -> &'static str {
-        "Does a stream of modified SCTP take more than its share from a greedy stream?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

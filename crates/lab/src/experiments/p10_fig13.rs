@@ -10,7 +10,7 @@ use festina_units::Probability;
 
 use crate::assumption::{Assumption, chosen, fitted, stated};
 use crate::count::as_f64;
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Curve, DelayDistribution, Figure, Mark, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -33,20 +33,12 @@ const EARLY_PART: usize = 6;
 pub struct P10Fig13;
 
 impl Experiment for P10Fig13 {
-    fn name(&self) -> &'static str {
-        "p10-fig13"
-    }
-
-    fn title(&self) -> &'static str {
-        "Game traffic from Oslo to Massachusetts: arrival times by set-up"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Petlund et al. 2010, Fig. 13 and Table 2 (section 6.4)"
-    }
-
-    fn about(&self) -> &'static str {
-        "Machines send the traffic of the game Anarchy Online to one receiver, all at the same time and over the same path, so \
+    fn description(&self) -> Description {
+        Description {
+            name: "p10-fig13",
+            title: "Game traffic from Oslo to Massachusetts: arrival times by set-up",
+            reference: "Petlund et al. 2010, Fig. 13 and Table 2 (section 6.4)",
+            about: "Machines send the traffic of the game Anarchy Online to one receiver, all at the same time and over the same path, so \
          that they meet the same conditions, as in the paper: lksctp with all modifications, lksctp, and SCTP of FreeBSD without and with early fast retransmit (here the \
          rules of RFC 9260, but a timeout takes nothing along that was sent within the last one). Four more \
          machines take the modifications apart. The receiver is an unmodified lksctp, which delays SACKs by 200 ms. Measured is the \
@@ -68,11 +60,10 @@ impl Experiment for P10Fig13 {
          The fix of the timer's restart has two readings (see timer_fix). As section 5.2 words it, the new timer is shorter by the time \
          since the old one was started; with delayed SACKs it then often expires before the SACK of a later message can come. If it is \
          shorter by the age of the oldest chunk instead, none is retransmitted before an RTO is over. One machine has the other reading \
-         than the plan's."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/p10-fig13.toml")
+         than the plan's.",
+            plan: include_str!("../../../../experiments/p10-fig13.toml"),
+            question: "How much earlier does game traffic arrive with modified lksctp over a long path with little, bursty loss?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -112,10 +103,6 @@ impl Experiment for P10Fig13 {
         ];
         assumptions.extend(Readings::ASSUMPTIONS);
         assumptions
-    }
-
-    fn question(&self) -> &'static str {
-        "How much earlier does game traffic arrive with modified lksctp over a long path with little, bursty loss?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

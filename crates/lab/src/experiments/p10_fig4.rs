@@ -7,7 +7,7 @@ use festina_units::{ByteCount, Instant, Probability};
 
 use crate::assumption::{Assumption, chosen, stated};
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Curve, Figure, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::{Sample, Samples};
@@ -31,20 +31,12 @@ const STARTS_AT: Instant = Instant::from_secs(20);
 pub struct P10Fig4;
 
 impl Experiment for P10Fig4 {
-    fn name(&self) -> &'static str {
-        "p10-fig4"
-    }
-
-    fn title(&self) -> &'static str {
-        "Calculated and actual RTO of a thin stream, with and without delayed SACKs"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Petlund et al. 2010, Fig. 4 (section 5.2); Pedersen et al. 2006, Fig. 3"
-    }
-
-    fn about(&self) -> &'static str {
-        "A thin stream over lksctp with an RTO.Min of 200 ms and no other modification, over a path that loses packets each \
+    fn description(&self) -> Description {
+        Description {
+            name: "p10-fig4",
+            title: "Calculated and actual RTO of a thin stream, with and without delayed SACKs",
+            reference: "Petlund et al. 2010, Fig. 4 (section 5.2); Pedersen et al. 2006, Fig. 3",
+            about: "A thin stream over lksctp with an RTO.Min of 200 ms and no other modification, over a path that loses packets each \
          way. Whenever its sender measures a round-trip \
          time, the RTO that it calculates is noted: this is the calculated RTO. The actual RTO is what the same \
          estimator, in exact arithmetic, makes of the round-trip time that the network had, which a sender would measure if SACKs \
@@ -58,11 +50,10 @@ impl Experiment for P10Fig4 {
          Without loss the calculated RTO is steady, so its spread is due to losses: the SACK of a message behind a lost one is \
          not delayed, which makes a sample that is 200 ms below the others, and a lost SACK makes one that is an interval \
          above. Both raise the variance, and with it the RTO. Even at rest it stays above the actual one, as that kernel \
-         averaged in whole ticks of 4 ms."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/p10-fig4.toml")
+         averaged in whole ticks of 4 ms.",
+            plan: include_str!("../../../../experiments/p10-fig4.toml"),
+            question: "How far is the RTO that a thin stream's sender calculates from the one that its path calls for?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -101,10 +92,6 @@ impl Experiment for P10Fig4 {
         ];
         assumptions.extend(Readings::ASSUMPTIONS);
         assumptions
-    }
-
-    fn question(&self) -> &'static str {
-        "How far is the RTO that a thin stream's sender calculates from the one that its path calls for?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -8,7 +8,7 @@ use super::p10_fig8::{
 use crate::assumption::{Assumption, chosen, stated};
 use crate::capture::Capture;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -40,20 +40,12 @@ fn shown(otherwise: Option<(&'static str, &'static str)>) -> Vec<(&'static str, 
 pub struct P10Fig8a;
 
 impl Experiment for P10Fig8a {
-    fn name(&self) -> &'static str {
-        "p10-fig8a"
-    }
-
-    fn title(&self) -> &'static str {
-        "Delay of the 1st, 2nd and 3rd retransmission under random loss"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Petlund et al. 2010, Fig. 8(a) (section 6.1)"
-    }
-
-    fn about(&self) -> &'static str {
-        "A stream of small messages crosses a path that loses packets independently of each other. For the 1st, 2nd and 3rd \
+    fn description(&self) -> Description {
+        Description {
+            name: "p10-fig8a",
+            title: "Delay of the 1st, 2nd and 3rd retransmission under random loss",
+            reference: "Petlund et al. 2010, Fig. 8(a) (section 6.1)",
+            about: "A stream of small messages crosses a path that loses packets independently of each other. For the 1st, 2nd and 3rd \
          retransmission of a message, needed or not, the time since its first transmission is taken: its mean, 99th percentile \
          and maximum, for lksctp, for each of the paper's modifications alone, for all of them, and for TCP New Reno. The full \
          scale is the paper's whole grid of round-trip times, loss rates and intervals; its figure, and the checks unless \
@@ -66,11 +58,10 @@ impl Experiment for P10Fig8a {
          lksctp is built as the papers' text describes it: ambiguous round-trip samples, and the timer fix as §5.2 words it. \
          Nagle's algorithm is off.\n\n\
          In two hours of four messages a second, 5% loss makes about 1,440 first, 72 second and 4 third retransmissions that \
-         are needed. Statements about third retransmissions rest on few of them, in the paper as here."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/p10-fig8a.toml")
+         are needed. Statements about third retransmissions rest on few of them, in the paper as here.",
+            plan: include_str!("../../../../experiments/p10-fig8a.toml"),
+            question: "How much earlier does each modification of lksctp send a lost message again over a path that loses packets at random?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -92,10 +83,6 @@ impl Experiment for P10Fig8a {
         assumptions
     }
 
-    fn question(&self) -> &'static str {
-        "How much earlier does each modification of lksctp send a lost message again over a path that loses packets at random?"
-    }
-
     fn run(&self, point: &Point, seed: u64) -> Samples {
         let run = stream(point).run(seed);
         let mut samples = Samples::new();
@@ -111,10 +98,6 @@ impl Experiment for P10Fig8a {
     }
 
     /// The paper has no number in words.
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
-    }
-
     fn checks(&self, results: &Results) -> Vec<Check> {
         let of = |otherwise| {
             let case = Case::new(results, &shown(otherwise));

@@ -4,7 +4,7 @@ use super::p10_congested::{WAITS, assumptions, loss_entry, p10_network, paramete
 use super::p10_fig8::{Case, modification_checks, relative_checks};
 use crate::assumption::Assumption;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
@@ -20,29 +20,20 @@ const ALL_POINTS: [(&str, &str); 0] = [];
 pub struct P10Fig8b;
 
 impl Experiment for P10Fig8b {
-    fn name(&self) -> &'static str {
-        "p10-fig8b"
-    }
-
-    fn title(&self) -> &'static str {
-        "Delay of the 1st, 2nd and 3rd retransmission beside web traffic"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Petlund et al. 2010, Fig. 8(b) (section 6.2)"
-    }
-
-    fn about(&self) -> &'static str {
-        concat!(
-            "As p10-fig8a at a round-trip time of 100 ms and four messages a second, but packets get lost because web traffic \
+    fn description(&self) -> Description {
+        Description {
+            name: "p10-fig8b",
+            title: "Delay of the 1st, 2nd and 3rd retransmission beside web traffic",
+            reference: "Petlund et al. 2010, Fig. 8(b) (section 6.2)",
+            about: concat!(
+                "As p10-fig8a at a round-trip time of 100 ms and four messages a second, but packets get lost because web traffic \
              fills the queue in front of a bottleneck. The paper calls the results very similar to those with random loss: each \
              modification alone improves upon lksctp, and the more so the later the retransmission.\n\n",
-            p10_network!(),
-        )
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/p10-fig8b.toml")
+                p10_network!(),
+            ),
+            plan: include_str!("../../../../experiments/p10-fig8b.toml"),
+            question: "How much earlier does each modification of lksctp send a lost message again beside web traffic?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -51,10 +42,6 @@ impl Experiment for P10Fig8b {
 
     fn assumptions(&self) -> Vec<Assumption> {
         assumptions()
-    }
-
-    fn question(&self) -> &'static str {
-        "How much earlier does each modification of lksctp send a lost message again beside web traffic?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

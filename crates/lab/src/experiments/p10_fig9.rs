@@ -6,7 +6,7 @@ use super::p10_congested::{assumptions, loss_entry, p10_network, parameters, run
 use super::p10_fig8::{COUNT_MIN, Case, Measure, SHOWN};
 use crate::assumption::Assumption;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Bar, BarChart, Figure, Unit};
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
@@ -23,21 +23,13 @@ const GROUPS: [Group; 2] = [Group::Lksctp, Group::AllMods];
 pub struct P10Fig9;
 
 impl Experiment for P10Fig9 {
-    fn name(&self) -> &'static str {
-        "p10-fig9"
-    }
-
-    fn title(&self) -> &'static str {
-        "Timeouts, fast retransmissions and bundling beside web traffic"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Petlund et al. 2010, Fig. 9 (section 6.2)"
-    }
-
-    fn about(&self) -> &'static str {
-        concat!(
-            "Each retransmission of lksctp and of lksctp with all modifications has a cause: its timer expired, enough reports \
+    fn description(&self) -> Description {
+        Description {
+            name: "p10-fig9",
+            title: "Timeouts, fast retransmissions and bundling beside web traffic",
+            reference: "Petlund et al. 2010, Fig. 9 (section 6.2)",
+            about: concat!(
+                "Each retransmission of lksctp and of lksctp with all modifications has a cause: its timer expired, enough reports \
              said that it was missing, or it was bundled into a packet that left anyway. It was spurious if an earlier copy \
              arrived sooner or later; the simulator knows. Beside the share of each cause stands the time since the first \
              transmission.\n\n\
@@ -46,12 +38,11 @@ impl Experiment for P10Fig9 {
              with new ones and which this paper does not mention; other round-trip times. The paper's statements hold with SACKs delayed \
              and lost: without delay bundled chunks are not the second most common cause of lksctp, nor \
              spurious, and without loss bundling is not the major cause with all modifications.\n\n",
-            p10_network!(),
-        )
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/p10-fig9.toml")
+                p10_network!(),
+            ),
+            plan: include_str!("../../../../experiments/p10-fig9.toml"),
+            question: "Why does lksctp, as it was and with all modifications, send messages again beside web traffic, and is it needed?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -60,10 +51,6 @@ impl Experiment for P10Fig9 {
 
     fn assumptions(&self) -> Vec<Assumption> {
         assumptions()
-    }
-
-    fn question(&self) -> &'static str {
-        "Why does lksctp, as it was and with all modifications, send messages again beside web traffic, and is it needed?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

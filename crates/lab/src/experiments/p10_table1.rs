@@ -11,7 +11,7 @@ use festina_units::{Duration, Instant};
 use crate::assumption::{Assumption, chosen, fitted, stated};
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Color, Figure, Marker, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -41,20 +41,12 @@ const UDP_HEADER_BYTES: u64 = 8;
 pub struct P10Table1;
 
 impl Experiment for P10Table1 {
-    fn name(&self) -> &'static str {
-        "p10-table1"
-    }
-
-    fn title(&self) -> &'static str {
-        "Sizes, gaps and rates of nine applications, as written and as reported"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Petlund et al. 2010, Table 1 (section 3.1)"
-    }
-
-    fn about(&self) -> &'static str {
-        "The paper's table comes from packet traces that are not public. Here each application is drawn from the generator that was fitted to its row, \
+    fn description(&self) -> Description {
+        Description {
+            name: "p10-table1",
+            title: "Sizes, gaps and rates of nine applications, as written and as reported",
+            reference: "Petlund et al. 2010, Table 1 (section 3.1)",
+            about: "The paper's table comes from packet traces that are not public. Here each application is drawn from the generator that was fitted to its row, \
          and sends over a path that loses nothing; the server's packets become a capture file, and the analysis of `festina trace thin` reads it. So \
          there are three rows for each application: the paper's, what the generator wrote, and what the analysis reports.\n\n\
          The second and the third must agree: exactly for means, minima, maxima and rates, and within 0.8% for quantiles, which the analysis counts in \
@@ -63,11 +55,10 @@ impl Experiment for P10Table1 {
          over TCP leaves in whichever segments the window permits, so that only its bytes can agree.\n\n\
          The first and the third agree where the generator was fitted to the paper, which is no test of anything; such numbers are shown and not scored. Not \
          fitted are the bits per second of all applications but two. Beside the paper's they count 66 bytes of headers per packet, as §3.2 implies; \
-         the analysis counts the transport's header and payload."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/p10-table1.toml")
+         the analysis counts the transport's header and payload.",
+            plan: include_str!("../../../../experiments/p10-table1.toml"),
+            question: "Does the analysis of a capture report the sizes, gaps and rates with which its applications wrote?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -93,10 +84,6 @@ impl Experiment for P10Table1 {
             chosen("sizes and gaps are independent of each other", "the paper tells of no correlation")
                 .beside_the_plan(),
         ]
-    }
-
-    fn question(&self) -> &'static str {
-        "Does the analysis of a capture report the sizes, gaps and rates with which its applications wrote?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -3,7 +3,7 @@
 use super::r12::{self, OF_2012, r12_network, r12_senders};
 use crate::assumption::Assumption;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
@@ -17,24 +17,15 @@ const UNCHANGED: f64 = 0.15;
 pub struct R12Fig3;
 
 impl Experiment for R12Fig3 {
-    fn name(&self) -> &'static str {
-        "r12-fig3"
-    }
-
-    fn title(&self) -> &'static str {
-        "Average delay of important messages by their size and share"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Rajiullah and Brunstrom 2012, Fig. 3 (section III-C)"
-    }
-
-    fn about(&self) -> &'static str {
-        concat!(r12_network!(), "\n\n", r12_senders!())
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r12-fig3.toml")
+    fn description(&self) -> Description {
+        Description {
+            name: "r12-fig3",
+            title: "Average delay of important messages by their size and share",
+            reference: "Rajiullah and Brunstrom 2012, Fig. 3 (section III-C)",
+            about: concat!(r12_network!(), "\n\n", r12_senders!()),
+            plan: include_str!("../../../../experiments/r12-fig3.toml"),
+            question: "How long do important messages take with the sender of 2012, by the size and the mixture of the messages?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -45,16 +36,8 @@ impl Experiment for R12Fig3 {
         r12::assumptions()
     }
 
-    fn question(&self) -> &'static str {
-        "How long do important messages take with the sender of 2012, by the size and the mixture of the messages?"
-    }
-
     fn run(&self, point: &Point, seed: u64) -> Samples {
         r12::run(point, seed)
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

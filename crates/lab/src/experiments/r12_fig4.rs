@@ -3,7 +3,7 @@
 use super::r12::{self, OF_2012, r12_network, r12_senders};
 use crate::assumption::Assumption;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
@@ -19,24 +19,15 @@ const NO_EFFECT: f64 = 1.1;
 pub struct R12Fig4;
 
 impl Experiment for R12Fig4 {
-    fn name(&self) -> &'static str {
-        "r12-fig4"
-    }
-
-    fn title(&self) -> &'static str {
-        "Average delay of important messages by load and share"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Rajiullah and Brunstrom 2012, Fig. 4 (section III-C)"
-    }
-
-    fn about(&self) -> &'static str {
-        concat!(r12_network!(), "\n\n", r12_senders!())
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r12-fig4.toml")
+    fn description(&self) -> Description {
+        Description {
+            name: "r12-fig4",
+            title: "Average delay of important messages by load and share",
+            reference: "Rajiullah and Brunstrom 2012, Fig. 4 (section III-C)",
+            about: concat!(r12_network!(), "\n\n", r12_senders!()),
+            plan: include_str!("../../../../experiments/r12-fig4.toml"),
+            question: "From which load on does the mixture of messages delay important ones with the sender of 2012?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -47,16 +38,8 @@ impl Experiment for R12Fig4 {
         r12::assumptions()
     }
 
-    fn question(&self) -> &'static str {
-        "From which load on does the mixture of messages delay important ones with the sender of 2012?"
-    }
-
     fn run(&self, point: &Point, seed: u64) -> Samples {
         r12::run(point, seed)
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

@@ -3,7 +3,7 @@
 use super::r12::{self, FESTINA, LATE_BINDING, NR_SACK, OF_2012, r12_network, r12_senders};
 use crate::assumption::{Assumption, stated};
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -25,24 +25,15 @@ const BASE_LOAD: &str = "30%";
 pub struct R12Fig7;
 
 impl Experiment for R12Fig7 {
-    fn name(&self) -> &'static str {
-        "r12-fig7"
-    }
-
-    fn title(&self) -> &'static str {
-        "Average delay of important messages with and without NR-SACK"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Rajiullah and Brunstrom 2012, Fig. 7 (section IV-C)"
-    }
-
-    fn about(&self) -> &'static str {
-        concat!(r12_network!(), "\n\n", r12_senders!())
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r12-fig7.toml")
+    fn description(&self) -> Description {
+        Description {
+            name: "r12-fig7",
+            title: "Average delay of important messages with and without NR-SACK",
+            reference: "Rajiullah and Brunstrom 2012, Fig. 7 (section IV-C)",
+            about: concat!(r12_network!(), "\n\n", r12_senders!()),
+            plan: include_str!("../../../../experiments/r12-fig7.toml"),
+            question: "How much sooner do important messages arrive if the sender passes over what NR-SACK says the receiver has for good?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -58,16 +49,8 @@ impl Experiment for R12Fig7 {
         assumptions
     }
 
-    fn question(&self) -> &'static str {
-        "How much sooner do important messages arrive if the sender passes over what NR-SACK says the receiver has for good?"
-    }
-
     fn run(&self, point: &Point, seed: u64) -> Samples {
         r12::run(point, seed)
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

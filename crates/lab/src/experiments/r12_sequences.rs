@@ -4,7 +4,7 @@ mod scene;
 
 use crate::assumption::{Assumption, chosen, stated};
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -26,20 +26,12 @@ const ON: &str = "on";
 pub struct R12Sequences;
 
 impl Experiment for R12Sequences {
-    fn name(&self) -> &'static str {
-        "r12-sequences"
-    }
-
-    fn title(&self) -> &'static str {
-        "Past lost messages with and without NR-SACK, packet by packet"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Rajiullah and Brunstrom 2012, Fig. 5 and 6 (section IV-B)"
-    }
-
-    fn about(&self) -> &'static str {
-        "Two associations exchange packets over a path of constant delay that loses exactly those packets that R12's figures lose. \
+    fn description(&self) -> Description {
+        Description {
+            name: "r12-sequences",
+            title: "Past lost messages with and without NR-SACK, packet by packet",
+            reference: "Rajiullah and Brunstrom 2012, Fig. 5 and 6 (section IV-B)",
+            about: "Two associations exchange packets over a path of constant delay that loses exactly those packets that R12's figures lose. \
          fig5: of messages 1 to 5, each in a packet of its own, 2 and 4 are lost, and both have expired when that is noticed, by the \
          retransmission timer. fig6: messages 12 to 17 share a packet that is lost; 13, 15 and 17 are reliable, the others have expired \
          when three later messages have reported the loss. All are unordered; the sender looks at lifetimes before retransmissions, as in \
@@ -48,11 +40,10 @@ impl Experiment for R12Sequences {
          knew all messages to be settled. A FORWARD-TSN stands at the message up to which it moves the receiver, an E-FORWARD-TSN \
          (docs/enhanced-forward-tsn.md) at each message that it passes over. Round trips count from the first packet of the repair to the \
          SACK that settles \
-         everything. Nothing is random."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r12-sequences.toml")
+         everything. Nothing is random.",
+            plan: include_str!("../../../../experiments/r12-sequences.toml"),
+            question: "How many round trips does the sender take to move its peer past lost messages?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -84,10 +75,6 @@ impl Experiment for R12Sequences {
             stated("rtt", "§III-B: 40 ms one way"),
             chosen("spacing", "packets leave 5 ms apart").beside_the_plan(),
         ]
-    }
-
-    fn question(&self) -> &'static str {
-        "How many round trips does the sender take to move its peer past lost messages?"
     }
 
     fn run(&self, point: &Point, _seed: u64) -> Samples {

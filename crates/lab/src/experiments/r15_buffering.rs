@@ -3,7 +3,7 @@
 use super::r12::{self, OF_2012, r12_network, r12_senders};
 use crate::assumption::Assumption;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
@@ -17,32 +17,23 @@ const LARGE_PART: f64 = 1.25;
 pub struct R15Buffering;
 
 impl Experiment for R15Buffering {
-    fn name(&self) -> &'static str {
-        "r15-buffering"
-    }
-
-    fn title(&self) -> &'static str {
-        "Small messages in front of queues that count bytes or packets"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Rajiullah et al. 2015, §3.6"
-    }
-
-    fn about(&self) -> &'static str {
-        concat!(
-            "The queue of R12's bottleneck is limited in bytes, or in packets of any size: as many as if all had 1,500 bytes. With nagle \
+    fn description(&self) -> Description {
+        Description {
+            name: "r15-buffering",
+            title: "Small messages in front of queues that count bytes or packets",
+            reference: "Rajiullah et al. 2015, §3.6",
+            about: concat!(
+                "The queue of R12's bottleneck is limited in bytes, or in packets of any size: as many as if all had 1,500 bytes. With nagle \
              off small messages \
              leave in small packets. How many packets are lost for each byte of payload, of these messages and of TCP's full packets, and how many bytes does the sender send for each \
              byte of payload? For the rest:\n\n",
-            r12_network!(),
-            "\n\n",
-            r12_senders!()
-        )
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r15-buffering.toml")
+                r12_network!(),
+                "\n\n",
+                r12_senders!()
+            ),
+            plan: include_str!("../../../../experiments/r15-buffering.toml"),
+            question: "What do queues that count packets, and headers of chunks, cost small messages?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -53,16 +44,8 @@ impl Experiment for R15Buffering {
         r12::assumptions()
     }
 
-    fn question(&self) -> &'static str {
-        "What do queues that count packets, and headers of chunks, cost small messages?"
-    }
-
     fn run(&self, point: &Point, seed: u64) -> Samples {
         r12::run(point, seed)
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

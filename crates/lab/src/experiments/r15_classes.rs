@@ -11,7 +11,7 @@ use festina_units::{Duration, Instant, Probability};
 use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind as Of, Parameter, Point};
 use crate::samples::Samples;
@@ -42,20 +42,12 @@ const LEFT_OUT: &str = "flows of too few packets";
 pub struct R15Classes;
 
 impl Experiment for R15Classes {
-    fn name(&self) -> &'static str {
-        "r15-classes"
-    }
-
-    fn title(&self) -> &'static str {
-        "Clusters of flows of known kinds"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Bondarenko, Rajiullah et al., hierarchical clustering of Internet traffic (Paper I of the thesis)"
-    }
-
-    fn about(&self) -> &'static str {
-        "The paper clusters flows of a backbone and finds six classes; its text, its captures, its features and its measure of similarity are not public. \
+    fn description(&self) -> Description {
+        Description {
+            name: "r15-classes",
+            title: "Clusters of flows of known kinds",
+            reference: "Bondarenko, Rajiullah et al., hierarchical clustering of Internet traffic (Paper I of the thesis)",
+            about: "The paper clusters flows of a backbone and finds six classes; its text, its captures, its features and its measure of similarity are not public. \
          So this asks something else: given flows of six kinds after the classes that the thesis names, does the clustering of `festina trace classify` find \
          as many clusters, put flows of a kind together, and give them the name of their kind? Flows run over the model of Linux's TCP from one server, \
          each over a path of its own; the capture at the server is what the clustering sees.\n\n\
@@ -63,11 +55,10 @@ impl Experiment for R15Classes {
          thesis names five of the six and speaks of different families of bulk flows; that the sixth is one of these is our guess. A plan with fewer \
          kinds takes the first of them. All sizes, times and rates are drawn from ranges that are our choice.\n\n\
          The number of clusters is the one with the highest mean silhouette, or one if none reaches 0.25. The adjusted Rand index of a division is 1 if it is that of \
-         the kinds, and 0 on average if it knows nothing of them. Flows of fewer than three packets are not clustered."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r15-classes.toml")
+         the kinds, and 0 on average if it knows nothing of them. Flows of fewer than three packets are not clustered.",
+            plan: include_str!("../../../../experiments/r15-classes.toml"),
+            question: "Does the clustering of a capture's flows find their kinds?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -95,10 +86,6 @@ impl Experiment for R15Classes {
             chosen("the sixth kind, and what each kind writes", "not told").beside_the_plan(),
             chosen("features, Ward's method and the silhouette", "not told").beside_the_plan(),
         ]
-    }
-
-    fn question(&self) -> &'static str {
-        "Does the clustering of a capture's flows find their kinds?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -8,7 +8,7 @@ use super::r15::{self, Cases, Cost, Family};
 use crate::assumption::Assumption;
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -40,20 +40,12 @@ const FLOWS_MIN: f64 = 2_000.0;
 pub struct R15Congestion;
 
 impl Experiment for R15Congestion {
-    fn name(&self) -> &'static str {
-        "r15-congestion"
-    }
-
-    fn title(&self) -> &'static str {
-        "Short flows through a congested bottleneck, by mechanism"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Rajiullah et al. 2015, realistic tail loss (Paper III of the thesis, §3.2)"
-    }
-
-    fn about(&self) -> &'static str {
-        "Short flows of one to ten full packets (uniformly) begin at random times (exponential gaps), each over a fresh connection \
+    fn description(&self) -> Description {
+        Description {
+            name: "r15-congestion",
+            title: "Short flows through a congested bottleneck, by mechanism",
+            reference: "Rajiullah et al. 2015, realistic tail loss (Paper III of the thesis, §3.2)",
+            about: "Short flows of one to ten full packets (uniformly) begin at random times (exponential gaps), each over a fresh connection \
          whose handshake is over, and share a drop-tail bottleneck with background traffic of TCP (SACK, CUBIC) in the same \
          direction. The background is web: 81 clients as Petlund et al. 2010 §6.2 have them, whose responses offer 9.1 Mbit/s in \
          all; or greedy: 12 transfers without an end. Round-trip times of the background without queues lie between zero and \
@@ -61,11 +53,10 @@ impl Experiment for R15Congestion {
          R15's parameters are not published in text; all these are our choice, with P10's bottleneck of 10 Mbit/s and 100 packets. \
          The same flows begin at the same times under each sender, but which packets are dropped depends on all earlier packets, so \
          senders are compared by their means. A flow met a tail loss if the first copy of its last packet did not \
-         arrive. The senders are those of r15-tail-loss. The cost is the share of data packets that were sent unnecessarily."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r15-congestion.toml")
+         arrive. The senders are those of r15-tail-loss. The cost is the share of data packets that were sent unnecessarily.",
+            plan: include_str!("../../../../experiments/r15-congestion.toml"),
+            question: "How fast do short flows through a congested bottleneck complete with each mechanism?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -87,10 +78,6 @@ impl Experiment for R15Congestion {
 
     fn assumptions(&self) -> Vec<Assumption> {
         r15::assumptions(&self.parameters())
-    }
-
-    fn question(&self) -> &'static str {
-        "How fast do short flows through a congested bottleneck complete with each mechanism?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -3,7 +3,7 @@
 use super::r12::{self, NR_SACK, OF_2012, r12_network, r12_senders};
 use crate::assumption::Assumption;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
@@ -14,30 +14,21 @@ use crate::summary::Results;
 pub struct R15ParkingLot;
 
 impl Experiment for R15ParkingLot {
-    fn name(&self) -> &'static str {
-        "r15-parking-lot"
-    }
-
-    fn title(&self) -> &'static str {
-        "Average delay of important messages through several bottlenecks in a row"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Rajiullah et al. 2015, concurrent flows (Paper VI of the thesis, §4.2.3)"
-    }
-
-    fn about(&self) -> &'static str {
-        concat!(
-            "R15 tells that PR-SCTP was tried in a parking lot, and nothing of it in text: all but what R12 states is our choice. Bottlenecks \
+    fn description(&self) -> Description {
+        Description {
+            name: "r15-parking-lot",
+            title: "Average delay of important messages through several bottlenecks in a row",
+            reference: "Rajiullah et al. 2015, concurrent flows (Paper VI of the thesis, §4.2.3)",
+            about: concat!(
+                "R15 tells that PR-SCTP was tried in a parking lot, and nothing of it in text: all but what R12 states is our choice. Bottlenecks \
              stand in a row, each with four TCP flows of its own, and the association crosses all of them. For the rest:\n\n",
-            r12_network!(),
-            "\n\n",
-            r12_senders!()
-        )
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r15-parking-lot.toml")
+                r12_network!(),
+                "\n\n",
+                r12_senders!()
+            ),
+            plan: include_str!("../../../../experiments/r15-parking-lot.toml"),
+            question: "Does NR-SACK help important messages through several bottlenecks as it does through one?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -48,16 +39,8 @@ impl Experiment for R15ParkingLot {
         r12::assumptions()
     }
 
-    fn question(&self) -> &'static str {
-        "Does NR-SACK help important messages through several bottlenecks as it does through one?"
-    }
-
     fn run(&self, point: &Point, seed: u64) -> Samples {
         r12::run(point, seed)
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

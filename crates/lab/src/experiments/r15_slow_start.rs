@@ -8,7 +8,7 @@ use festina_units::{Bandwidth, Duration};
 use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Curve, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -36,31 +36,22 @@ const LARGE_S: &str = "time of large transfers in s";
 pub struct R15SlowStart;
 
 impl Experiment for R15SlowStart {
-    fn name(&self) -> &'static str {
-        "r15-slow-start"
-    }
-
-    fn title(&self) -> &'static str {
-        "Rounds of transfers in slow start: closed form, simulator, capture"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Rajiullah et al., the scaling of slow start (Paper II of the thesis); closed form of RFC 5681, section 3.1"
-    }
-
-    fn about(&self) -> &'static str {
-        "The paper counts which flows of a backbone are limited by slow start; its text, its model and its captures are not public. Here a server sends transfers \
+    fn description(&self) -> Description {
+        Description {
+            name: "r15-slow-start",
+            title: "Rounds of transfers in slow start: closed form, simulator, capture",
+            reference: "Rajiullah et al., the scaling of slow start (Paper II of the thesis); closed form of RFC 5681, section 3.1",
+            about: "The paper counts which flows of a backbone are limited by slow start; its text, its model and its captures are not public. Here a server sends transfers \
          of all sizes, evenly spread over the logarithm from 1 kB to 16 MB, each over a connection and a path of its own, and the capture at the server is read as \
          `festina trace slow-start` does.\n\n\
          On a fast path without loss three counts of rounds are compared: the closed form's, ⌈log2(S/(W·MSS) + 1)⌉ for S bytes and an initial window of W segments; \
          the simulator's, from the delivery of the last byte; and the capture's. Where only every second segment is acknowledged and each acknowledgement \
          adds one segment (rfc5681-delayed), windows grow more slowly than the closed form says; the capture must show it.\n\n\
          On slower paths, with a queue of one product of rate and round-trip time, a transfer ends within slow start if its last round fits into twice this product; \
-         larger ones overrun the queue and lose something. What a faster path gains is the ratio of mean times."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r15-slow-start.toml")
+         larger ones overrun the queue and lose something. What a faster path gains is the ratio of mean times.",
+            plan: include_str!("../../../../experiments/r15-slow-start.toml"),
+            question: "Do transfers take the rounds that the closed form gives, does a capture show them, and what does a faster path gain?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -89,10 +80,6 @@ impl Experiment for R15SlowStart {
             chosen("queues of one product of rate and round-trip time", "not told").beside_the_plan(),
             stated("a window doubles in each round", "§1 and §3.3").beside_the_plan(),
         ]
-    }
-
-    fn question(&self) -> &'static str {
-        "Do transfers take the rounds that the closed form gives, does a capture show them, and what does a faster path gain?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -3,7 +3,7 @@
 use super::r15_syslog::{self, PR_SCTP, Scope, TCP, bars, syslog_senders};
 use crate::assumption::{Assumption, chosen, stated};
 use crate::evidence::Bound;
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
@@ -20,30 +20,21 @@ const CELLS: &[&str] = &["size", "important", "hops"];
 pub struct R15SyslogCongestion;
 
 impl Experiment for R15SyslogCongestion {
-    fn name(&self) -> &'static str {
-        "r15-syslog-congestion"
-    }
-
-    fn title(&self) -> &'static str {
-        "Log lines beside TCP through one bottleneck and through several, by class and sender"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Rajiullah et al. 2015, competing traffic (Paper VI §3.3 and §4, Paper VII §4.2)"
-    }
-
-    fn about(&self) -> &'static str {
-        concat!(
-            "Log lines of equal length at random times (Poisson), a share of them important, cross one bottleneck (a dumbbell) or three in a row (a \
+    fn description(&self) -> Description {
+        Description {
+            name: "r15-syslog-congestion",
+            title: "Log lines beside TCP through one bottleneck and through several, by class and sender",
+            reference: "Rajiullah et al. 2015, competing traffic (Paper VI §3.3 and §4, Paper VII §4.2)",
+            about: concat!(
+                "Log lines of equal length at random times (Poisson), a share of them important, cross one bottleneck (a dumbbell) or three in a row (a \
              parking lot) of 10 Mbit/s each, whose queues hold 73 KB, beside four greedy TCP flows (New Reno with SACK) over each; the \
              round-trip time without queues is 80 ms. The load is the lines' bytes as a share of 2 Mbit/s. The papers' own numbers are not in the \
              text: the network is that of R12, and the rest is our choice.\n\n",
-            syslog_senders!()
-        )
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r15-syslog-congestion.toml")
+                syslog_senders!()
+            ),
+            plan: include_str!("../../../../experiments/r15-syslog-congestion.toml"),
+            question: "How late are log lines beside TCP flows, through one bottleneck and through several?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -56,10 +47,6 @@ impl Experiment for R15SyslogCongestion {
             chosen("important", "the papers' shares are not in the text; R12 names 1%, 50% and 100%, Paper V 7.6%"),
             stated("hops", "§5: Paper VII §4.2.2 has a dumbbell").of(&["1"]),
         ])
-    }
-
-    fn question(&self) -> &'static str {
-        "How late are log lines beside TCP flows, through one bottleneck and through several?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -7,7 +7,7 @@ use super::r15_syslog::{
 };
 use crate::assumption::{Assumption, chosen, stated};
 use crate::evidence::Bound;
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
@@ -21,29 +21,20 @@ const LATE_MAX: f64 = 0.35;
 pub struct R15SyslogLoss;
 
 impl Experiment for R15SyslogLoss {
-    fn name(&self) -> &'static str {
-        "r15-syslog-loss"
-    }
-
-    fn title(&self) -> &'static str {
-        "Log lines over a path that loses packets by chance, by class and sender"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Rajiullah et al. 2015, artificial loss (Paper IV of the thesis, §4)"
-    }
-
-    fn about(&self) -> &'static str {
-        concat!(
-            "A machine sends log lines of 250 bytes at random times (Poisson) over a link of 10 Mbit/s with a round-trip time of 80 ms that \
+    fn description(&self) -> Description {
+        Description {
+            name: "r15-syslog-loss",
+            title: "Log lines over a path that loses packets by chance, by class and sender",
+            reference: "Rajiullah et al. 2015, artificial loss (Paper IV of the thesis, §4)",
+            about: concat!(
+                "A machine sends log lines of 250 bytes at random times (Poisson) over a link of 10 Mbit/s with a round-trip time of 80 ms that \
              nothing else crosses, and that loses packets by chance, independently and each way. A tenth of the lines is important. At 20% load \
              there are 200 lines a second, at 2% there are 20. Paper IV's own numbers are not in the text: all but the length is our choice.\n\n",
-            syslog_senders!()
-        )
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r15-syslog-loss.toml")
+                syslog_senders!()
+            ),
+            plan: include_str!("../../../../experiments/r15-syslog-loss.toml"),
+            question: "How late are log lines, and how many are lost, if the network loses packets by chance?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -60,10 +51,6 @@ impl Experiment for R15SyslogLoss {
             stated("flows", "§6, Paper IV: without any competing traffic").of(&["0"]),
             stated("hops", "§6, Paper IV: an artificial loss scenario").of(&["1"]),
         ])
-    }
-
-    fn question(&self) -> &'static str {
-        "How late are log lines, and how many are lost, if the network loses packets by chance?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

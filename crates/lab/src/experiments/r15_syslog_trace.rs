@@ -4,7 +4,7 @@ use super::r12;
 use super::r15_syslog::{self, PR_SCTP, Scope, average, bars, syslog_senders};
 use crate::assumption::{Assumption, chosen, stated};
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
@@ -21,33 +21,24 @@ const CELLS: &[&str] = &["size", "load"];
 pub struct R15SyslogTrace;
 
 impl Experiment for R15SyslogTrace {
-    fn name(&self) -> &'static str {
-        "r15-syslog-trace"
-    }
-
-    fn title(&self) -> &'static str {
-        "Log lines with the statistics of real ones beside TCP, by class and sender"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Rajiullah et al. 2015, trace-based experiments (Paper V §3 and §4, Paper VII §5.3)"
-    }
-
-    fn about(&self) -> &'static str {
-        concat!(
-            "Many machines' log lines cross one association: at random times (exponential gaps), of normally distributed length, 7.6% of them \
+    fn description(&self) -> Description {
+        Description {
+            name: "r15-syslog-trace",
+            title: "Log lines with the statistics of real ones beside TCP, by class and sender",
+            reference: "Rajiullah et al. 2015, trace-based experiments (Paper V §3 and §4, Paper VII §5.3)",
+            about: concat!(
+                "Many machines' log lines cross one association: at random times (exponential gaps), of normally distributed length, 7.6% of them \
              important. Now and then there is a burst: more lines, and 5.3% of them are important, as Paper V found on the day of its highest \
              load. In the public summary the mean gap of its finest sample lacks a digit, and so does its inverse; 0.73 s and 1.36 lines a \
              second are the only matching pair. Then 600 such machines are the 30% load of lines of 90 bytes. They share a bottleneck of \
              10 Mbit/s, whose queue holds 73 KB, with four \
              greedy TCP flows (New Reno with SACK); the round-trip time without queues is 80 ms. The load is the lines' bytes outside bursts, as a \
              share of 2 Mbit/s. Length and load of both papers are not in the text, nor are the traces public.\n\n",
-            syslog_senders!()
-        )
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r15-syslog-trace.toml")
+                syslog_senders!()
+            ),
+            plan: include_str!("../../../../experiments/r15-syslog-trace.toml"),
+            question: "Which transport is best for log lines as real ones are, beside TCP flows?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -70,10 +61,6 @@ impl Experiment for R15SyslogTrace {
             )
             .beside_the_plan(),
         ])
-    }
-
-    fn question(&self) -> &'static str {
-        "Which transport is best for log lines as real ones are, beside TCP flows?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -7,7 +7,7 @@ use festina_units::Duration;
 use super::r15::{self, Cases, Cost, Family};
 use crate::assumption::Assumption;
 use crate::evidence::{Bound, Estimate, Evidence, Judgement};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -26,20 +26,12 @@ const RECOVERY: &str = "recovery";
 pub struct R15TailLoss;
 
 impl Experiment for R15TailLoss {
-    fn name(&self) -> &'static str {
-        "r15-tail-loss"
-    }
-
-    fn title(&self) -> &'static str {
-        "Recovery of lost tails of short flows, by mechanism"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Rajiullah et al. 2015, controlled tail loss (Paper III of the thesis, §3.1)"
-    }
-
-    fn about(&self) -> &'static str {
-        "An application writes a number of full packets at once over a fresh connection whose handshake is over; nothing follows. \
+    fn description(&self) -> Description {
+        Description {
+            name: "r15-tail-loss",
+            title: "Recovery of lost tails of short flows, by mechanism",
+            reference: "Rajiullah et al. 2015, controlled tail loss (Paper III of the thesis, §3.1)",
+            about: "An application writes a number of full packets at once over a fresh connection whose handshake is over; nothing follows. \
          The first copies of the last one to four packets are lost, nothing else. The completion runs from the write to the \
          delivery of all; the recovery is that less the completion of the same flow without losses. The links have no rate, so \
          packets of a window leave together.\n\n\
@@ -59,11 +51,10 @@ impl Experiment for R15TailLoss {
          changes nothing; and over SCTP it is worse where several packets are lost.\n\n\
          RTO restart saves the age of the earliest packet outstanding: a round trip if that left together with what \
          is being acknowledged, less if a later acknowledgement of a delaying receiver made it leave.\n\n\
-         rtt, length and delayed_ack are swept one at a time around the first value of each."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r15-tail-loss.toml")
+         rtt, length and delayed_ack are swept one at a time around the first value of each.",
+            plan: include_str!("../../../../experiments/r15-tail-loss.toml"),
+            question: "How fast does each mechanism repair a lost tail of a short flow?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -81,10 +72,6 @@ impl Experiment for R15TailLoss {
 
     fn assumptions(&self) -> Vec<Assumption> {
         r15::assumptions(&self.parameters())
-    }
-
-    fn question(&self) -> &'static str {
-        "How fast does each mechanism repair a lost tail of a short flow?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -10,7 +10,7 @@ use festina_units::{Bandwidth, Duration, Instant, Probability};
 use super::r15::{self, Cases, Cost, Family};
 use crate::assumption::Assumption;
 use crate::count::as_f64;
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -35,20 +35,12 @@ const OUTAGES_FOR: Duration = Duration::from_secs(300);
 pub struct R15Web;
 
 impl Experiment for R15Web {
-    fn name(&self) -> &'static str {
-        "r15-web"
-    }
-
-    fn title(&self) -> &'static str {
-        "Page load time under correlated loss, by mechanism"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Rajiullah et al. 2015, web pages with correlated artificial loss (Paper III of the thesis, §3.3)"
-    }
-
-    fn about(&self) -> &'static str {
-        "A client loads a page of several objects over several persistent connections, opened beforehand. The first \
+    fn description(&self) -> Description {
+        Description {
+            name: "r15-web",
+            title: "Page load time under correlated loss, by mechanism",
+            reference: "Rajiullah et al. 2015, web pages with correlated artificial loss (Paper III of the thesis, §3.3)",
+            about: "A client loads a page of several objects over several persistent connections, opened beforehand. The first \
          object comes alone; when it has arrived, the client asks for the others, on each connection for one after the other. A \
          request takes half a round-trip time and is never lost. The page load time runs from the first request to the \
          delivery of the last object.\n\n\
@@ -57,11 +49,10 @@ impl Experiment for R15Web {
          of the rate to itself, so that connections do not disturb each other otherwise.\n\n\
          R15 used real pages, and its text states neither which nor the parameters of the loss. Sizes here are those of the \
          web traffic of Petlund et al. 2010 §6.2 (Pareto from 1,000 bytes on, median 1,927), cut off at 100 kB; 25 objects, 6 \
-         connections (what browsers open to one server) and all else are our choice. The senders are those of r15-tail-loss."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/r15-web.toml")
+         connections (what browsers open to one server) and all else are our choice. The senders are those of r15-tail-loss.",
+            plan: include_str!("../../../../experiments/r15-web.toml"),
+            question: "How fast do web pages load under correlated loss with each mechanism?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -85,10 +76,6 @@ impl Experiment for R15Web {
 
     fn assumptions(&self) -> Vec<Assumption> {
         r15::assumptions(&self.parameters())
-    }
-
-    fn question(&self) -> &'static str {
-        "How fast do web pages load under correlated loss with each mechanism?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

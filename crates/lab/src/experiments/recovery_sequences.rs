@@ -4,7 +4,7 @@ mod checks;
 mod scene;
 
 use crate::capture::Capture;
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -17,20 +17,12 @@ use scene::{Loss, Scene};
 pub struct RecoverySequences;
 
 impl Experiment for RecoverySequences {
-    fn name(&self) -> &'static str {
-        "recovery-sequences"
-    }
-
-    fn title(&self) -> &'static str {
-        "What each profile does about a lost message, packet by packet"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Festina's own; the mechanisms are those of P06, P10, R15 and the RFCs that docs/recovery.md names"
-    }
-
-    fn about(&self) -> &'static str {
-        "An application writes one small message every interval over one association, long enough for the round-trip time to be \
+    fn description(&self) -> Description {
+        Description {
+            name: "recovery-sequences",
+            title: "What each profile does about a lost message, packet by packet",
+            reference: "Festina's own; the mechanisms are those of P06, P10, R15 and the RFCs that docs/recovery.md names",
+            about: "An application writes one small message every interval over one association, long enough for the round-trip time to be \
          known. Then packets are lost, exactly those that the parameter lost names: the first transmission of one message \
          (message), those of two messages in a row (pair), that of a message and the packet that repeats it first, with \
          what leaves in the same moment (repair), that of the last message that is written at all (last), or those of two \
@@ -42,11 +34,10 @@ impl Experiment for RecoverySequences {
          without a call for it: it rode in a packet that left anyway, or redundancy asked for it. Copies that turned out to be \
          needed are drawn as retransmissions.\n\n\
          Delays run from the application's write to the delivery; the longest is that of a lost message, or of one that had to wait for \
-         it. Packets are all that the sender sent in the whole run."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/recovery-sequences.toml")
+         it. Packets are all that the sender sent in the whole run.",
+            plan: include_str!("../../../../experiments/recovery-sequences.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -3,7 +3,7 @@
 use festina_netsim::{Jitter, JitterShape, LossModel, Reordering as Overtaking};
 use festina_units::{Duration, Probability};
 
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
 use crate::scenario::Sender;
@@ -19,29 +19,20 @@ const AVOIDABLE_MAX: [f64; 3] = [0.01, 0.04, 0.05];
 pub struct Reordering;
 
 impl Experiment for Reordering {
-    fn name(&self) -> &'static str {
-        "reordering"
-    }
-
-    fn title(&self) -> &'static str {
-        "Spurious retransmissions and delay under reordering and jitter, by recovery profile"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Festina's own"
-    }
-
-    fn about(&self) -> &'static str {
-        "A thin stream as in thin-latency. A share of the packets, each way, is held back while those behind pass it; or \
+    fn description(&self) -> Description {
+        Description {
+            name: "reordering",
+            title: "Spurious retransmissions and delay under reordering and jitter, by recovery profile",
+            reference: "Festina's own",
+            about: "A thin stream as in thin-latency. A share of the packets, each way, is held back while those behind pass it; or \
          every packet's time of travel varies with a normal distribution, so that packets may overtake each other. A sender that \
          retransmits on the first hint takes overtaken packets for lost: how many retransmissions are spurious, and how much later is a \
          sender that waits longer?\n\n\
          The standard deviation of jitter is that of a round trip; each way has it divided by the square root of two. The \
-         parameters reordered and jitter are swept one at a time."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/reordering.toml")
+         parameters reordered and jitter are swept one at a time.",
+            plan: include_str!("../../../../experiments/reordering.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -9,7 +9,7 @@ use festina_units::{Duration, Probability};
 
 use crate::capture::Capture;
 use crate::count::as_f64;
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
 use crate::scenario::{Stack, ThinStream};
@@ -28,31 +28,22 @@ const TCP: &str = "tcp-new-reno";
 pub struct Replay;
 
 impl Experiment for Replay {
-    fn name(&self) -> &'static str {
-        "replay"
-    }
-
-    fn title(&self) -> &'static str {
-        "Delivery delay of a capture's traffic, by sender"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Festina's own; traffic after Petlund et al. 2010, Table 1, unless a capture is given"
-    }
-
-    fn about(&self) -> &'static str {
-        "Each flow of the capture (TCP, UDP or SCTP) is taken as an application that writes what the flow carried for the \
+    fn description(&self) -> Description {
+        Description {
+            name: "replay",
+            title: "Delivery delay of a capture's traffic, by sender",
+            reference: "Festina's own; traffic after Petlund et al. 2010, Table 1, unless a capture is given",
+            about: "Each flow of the capture (TCP, UDP or SCTP) is taken as an application that writes what the flow carried for the \
          first time, at the times at which the capture saw it; what the flow's own transport sent again is left out. \
          Each such application gets an association or connection of its own on a path of its own, which loses every packet with \
          the same probability, either way. The delay runs from the application's write to the receiving application.\n\n\
          Without a capture the applications are game servers as in Petlund et al. 2010, Table 1 (Anarchy Online): \
          messages of 98 bytes on average, a median of 449 ms apart.\n\n\
          A write in a capture is no earlier than the packet that carried it: if the original sender had to wait, with a full \
-         window or Nagle's algorithm, the replay waits too."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/replay.toml")
+         window or Nagle's algorithm, the replay waits too.",
+            plan: include_str!("../../../../experiments/replay.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

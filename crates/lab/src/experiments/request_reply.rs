@@ -9,7 +9,7 @@ use festina_units::{Duration, Probability};
 use serde_json::{Value, json};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -45,20 +45,12 @@ const TRAFFIC_NAMES: [&str; 5] = [TRAFFIC[0].0, TRAFFIC[1].0, TRAFFIC[2].0, TRAF
 pub struct RequestReply;
 
 impl Experiment for RequestReply {
-    fn name(&self) -> &'static str {
-        "request-reply"
-    }
-
-    fn title(&self) -> &'static str {
-        "What both ends send when both write, and the delays"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Festina's own"
-    }
-
-    fn about(&self) -> &'static str {
-        "Two applications write to each other over one association; both ends have the same profile, and delay SACKs by sack_delay \
+    fn description(&self) -> Description {
+        Description {
+            name: "request-reply",
+            title: "What both ends send when both write, and the delays",
+            reference: "Festina's own",
+            about: "Two applications write to each other over one association; both ends have the same profile, and delay SACKs by sack_delay \
          unless the other end asks for them at once. Each packet is lost with the same probability, whichever way it goes.\n\n\
          In ping-pong one end asks, the other answers, at once or after 1 or 5 ms of thinking, and the answer calls for the next request. \
          At once means in the same instant: the answer is there before a SACK has left. Both ways means that each end writes at 30 or 10 \
@@ -66,11 +58,10 @@ impl Experiment for RequestReply {
          Counted are all packets of both ends from the end of the warm-up to the last write: data, copies, probes, SACKs, heartbeats. Their \
          bytes include the headers of SCTP (12 bytes), UDP (8) and IPv4 (20). They are divided by the messages of both ends that were \
          written in that time, and by the exchanges: requests and their answers. The delay of a message runs from its writing to its \
-         delivery, that of an exchange from the writing of the request to the delivery of the answer."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/request-reply.toml")
+         delivery, that of an exchange from the writing of the request to the delivery of the answer.",
+            plan: include_str!("../../../../experiments/request-reply.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

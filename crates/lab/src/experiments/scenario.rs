@@ -8,7 +8,7 @@ mod network;
 
 use festina_units::{ByteCount, Duration};
 
-use crate::experiment::{Check, Comparison, Experiment, Objection};
+use crate::experiment::{Check, Description, Experiment, Objection};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point, Table};
 use crate::samples::Samples;
@@ -21,20 +21,12 @@ use network::{Layout, TOPOLOGIES};
 pub struct Scenario;
 
 impl Experiment for Scenario {
-    fn name(&self) -> &'static str {
-        "scenario"
-    }
-
-    fn title(&self) -> &'static str {
-        "A network and its flows, as the plan describes them"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Festina's own"
-    }
-
-    fn about(&self) -> &'static str {
-        "A plan names links, flows and probes (the data to plot), each in a table of its own: [links.NAME], [flows.NAME], [probes.NAME]. \
+    fn description(&self) -> Description {
+        Description {
+            name: "scenario",
+            title: "A network and its flows, as the plan describes them",
+            reference: "Festina's own",
+            about: "A plan names links, flows and probes (the data to plot), each in a table of its own: [links.NAME], [flows.NAME], [probes.NAME]. \
          A plan that has tables has no others than these. \
          Every key can be a list, which is swept. `festina lab new FILE` writes such a plan with comments.\n\n\
          Links connect routers, both ways alike unless `back` names another table for the way back. With the topology path they are its \
@@ -50,11 +42,10 @@ impl Experiment for Scenario {
          recovery of RFC 6675), tcp-linux (Linux 6.1, with CUBIC). Packets have at most 1,500 bytes with their IP headers.\n\n\
          The delay of a message counts from when the application has it to its delivery; thin and on-off flows and UDP have delays, \
          greedy ones do not. Goodput is payload at the receivers. Both count from the warm-up on, goodput until the flows' end, and \
-         delays of messages that arrive within `drain` after it. Plots over time show the first repetition of each of the first four points."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/scenario.toml")
+         delays of messages that arrive within `drain` after it. Plots over time show the first repetition of each of the first four points.",
+            plan: include_str!("../../../../experiments/scenario.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -90,10 +81,6 @@ impl Experiment for Scenario {
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
         Course::of(point).measure(seed)
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, _results: &Results) -> Vec<Check> {

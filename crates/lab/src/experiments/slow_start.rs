@@ -4,7 +4,7 @@ use festina_models::tcp::{DelayedAck, Growth, SendBufferLimit, TcpConfig};
 use festina_units::{ByteCount, Duration};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Comparison, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -22,30 +22,21 @@ const BUFFER_BYTES: u64 = 1 << 30;
 pub struct SlowStart;
 
 impl Experiment for SlowStart {
-    fn name(&self) -> &'static str {
-        "slow-start"
-    }
-
-    fn title(&self) -> &'static str {
-        "Rounds that a transfer takes in slow start"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Closed form of RFC 5681, section 3.1"
-    }
-
-    fn about(&self) -> &'static str {
-        "One write of a given size over an established connection and a path without loss or limit of rate, so that \
+    fn description(&self) -> Description {
+        Description {
+            name: "slow-start",
+            title: "Rounds that a transfer takes in slow start",
+            reference: "Closed form of RFC 5681, section 3.1",
+            about: "One write of a given size over an established connection and a path without loss or limit of rate, so that \
          time passes in rounds of one round-trip time. If each acknowledged segment adds one to cwnd, the window doubles \
          every round, and a transfer of S bytes with an initial window of W segments takes ⌈log2(S/(W·MSS) + 1)⌉ rounds. \
          The experiment measures when the last byte arrives: half a round-trip time after the last round began.\n\n\
          If only every second segment is acknowledged, as RFC 1122 allows, the window grows by about half each round. Then \
          the transfer takes at least as many rounds as the closed form says, and at most as many as a growth by a \
-         half takes, and two more, since a round may end with a segment whose acknowledgement is delayed."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/slow-start.toml")
+         half takes, and two more, since a round may end with a segment whose acknowledgement is delayed.",
+            plan: include_str!("../../../../experiments/slow-start.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

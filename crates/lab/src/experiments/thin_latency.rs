@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::cost::figures::price_figure;
 use crate::capture::Capture;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Comparison, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure, Threshold};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -23,20 +23,12 @@ use crate::summary::{PointSummary, Results};
 pub struct ThinLatency;
 
 impl Experiment for ThinLatency {
-    fn name(&self) -> &'static str {
-        "thin-latency"
-    }
-
-    fn title(&self) -> &'static str {
-        "Delivery delay of a thin stream, by recovery profile"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Festina's own; measured peers: real stacks in this scenario (see the comparisons)"
-    }
-
-    fn about(&self) -> &'static str {
-        "An application writes one small message every interval over one association. Each packet is lost with the same probability, in \
+    fn description(&self) -> Description {
+        Description {
+            name: "thin-latency",
+            title: "Delivery delay of a thin stream, by recovery profile",
+            reference: "Festina's own; measured peers: real stacks in this scenario (see the comparisons)",
+            about: "An application writes one small message every interval over one association. Each packet is lost with the same probability, in \
          both directions and independently of others. The receiver is unmodified: it delays SACKs by \
          200 ms unless the sender's I bit asks it not to (RFC 7053). The delay of a message runs from the moment at which \
          the application writes it to the moment at which the receiving application has it, so a message behind a lost \
@@ -47,11 +39,10 @@ impl Experiment for ThinLatency {
          in this sense; they are counted as copies, and the bytes that they cost are in bytes sent. What both ends send, \
          handshake and heartbeats included, is given per message: packets, and bytes with the headers of SCTP, UDP and IP. The \
          experiment cost goes into that.\n\n\
-         The parameters rtt, iat and loss are swept one at a time around the first value of each."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/thin-latency.toml")
+         The parameters rtt, iat and loss are swept one at a time around the first value of each.",
+            plan: include_str!("../../../../experiments/thin-latency.toml"),
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

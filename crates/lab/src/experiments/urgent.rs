@@ -11,7 +11,7 @@ use festina_units::{Bandwidth, ByteCount, Duration, Instant};
 
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure, Threshold};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -54,28 +54,19 @@ const PATIENCE: u32 = 4;
 pub struct Urgent;
 
 impl Experiment for Urgent {
-    fn name(&self) -> &'static str {
-        "urgent"
-    }
-
-    fn title(&self) -> &'static str {
-        "Urgent messages beside one large message on the same association"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Festina's own; message interleaving is RFC 8260"
-    }
-
-    fn about(&self) -> &'static str {
-        "An application writes one large message and, until the link could have carried that, a small urgent one at each interval, on a \
+    fn description(&self) -> Description {
+        Description {
+            name: "urgent",
+            title: "Urgent messages beside one large message on the same association",
+            reference: "Festina's own; message interleaving is RFC 8260",
+            about: "An application writes one large message and, until the link could have carried that, a small urgent one at each interval, on a \
          stream of its own whose priority is higher. How long do the urgent ones wait in the sender, and how long do they travel? \
          interleaved: both sides agree on I-DATA (RFC 8260), and urgent messages leave between fragments of the large one. whole: \
          they do not, and once the first fragment of a message was sent, the whole message is sent before anything else.\n\n\
-         All of this is chosen. The bottleneck drops packets when its queue is full. Buffers hold the large message. Nothing is random."
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../experiments/urgent.toml")
+         All of this is chosen. The bottleneck drops packets when its queue is full. Buffers hold the large message. Nothing is random.",
+            plan: include_str!("../../../../experiments/urgent.toml"),
+            question: "How long do small urgent messages wait for a large one on the same association?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -94,10 +85,6 @@ impl Experiment for Urgent {
             parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(2_000))),
             parameter("queue", "how many packets may wait in front of the bottleneck", Kind::Count(2..=100_000)),
         ]
-    }
-
-    fn question(&self) -> &'static str {
-        "How long do small urgent messages wait for a large one on the same association?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

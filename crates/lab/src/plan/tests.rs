@@ -1,5 +1,5 @@
 use super::*;
-use crate::experiment::Check;
+use crate::experiment::{Check, Description};
 use crate::experiments;
 use crate::samples::Samples;
 use crate::summary::Results;
@@ -9,24 +9,13 @@ use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 struct Every;
 
 impl Experiment for Every {
-    fn name(&self) -> &'static str {
-        "every"
-    }
-
-    fn title(&self) -> &'static str {
-        "Every kind of parameter"
-    }
-
-    fn reference(&self) -> &'static str {
-        "none"
-    }
-
-    fn about(&self) -> &'static str {
-        "nothing"
-    }
-
-    fn plan(&self) -> &'static str {
-        r#"
+    fn description(&self) -> Description {
+        Description {
+            name: "every",
+            title: "Every kind of parameter",
+            reference: "none",
+            about: "nothing",
+            plan: r#"
 experiment = "every"
 repetitions = 5
 [parameters]
@@ -40,7 +29,9 @@ replay = "none"
 [quick]
 repetitions = 2
 parameters.rtt = "50ms"
-"#
+"#,
+            question: "",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -142,7 +142,7 @@ impl Header {
         Self {
             experiment: report.experiment.name().to_owned(),
             title: report.results.plan().title().to_owned(),
-            reference: report.experiment.reference().to_owned(),
+            reference: report.experiment.description().reference.to_owned(),
             scale: report.results.plan().scale().name().to_owned(),
             checks_held: checks("holds"),
             checks_broken: checks("broken"),

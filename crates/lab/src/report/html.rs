@@ -15,7 +15,12 @@ pub(super) fn page(report: &Report<'_>) -> String {
     let results = &report.results;
     let experiment = report.experiment;
     let mut body = format!("<h1>{}</h1>\n", escape(results.plan().title()));
-    let _ = writeln!(body, "<p class=\"note\">{}, {}</p>", escape(experiment.name()), escape(experiment.reference()));
+    let _ = writeln!(
+        body,
+        "<p class=\"note\">{}, {}</p>",
+        escape(experiment.name()),
+        escape(experiment.description().reference)
+    );
     let _ = writeln!(body, "<p class=\"lead\">{}</p>", escape(&summary::sentences(report).join(" ")));
     body += &summary::assumptions(report);
     for figure in &report.figures {
@@ -26,7 +31,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
     body += &folded("All delays", &delays(results));
     body += &folded("All other numbers", &values(results));
     body += "<h2>Plan and reproduction</h2>\n";
-    for paragraph in experiment.about().split("\n\n") {
+    for paragraph in experiment.description().about.split("\n\n") {
         let _ = writeln!(body, "<p>{}</p>", escape(paragraph));
     }
     let _ = writeln!(body, "<p>{}.</p>\n{}", escape(&results.plan().conditions()), parameters(report));

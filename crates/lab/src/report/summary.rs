@@ -8,7 +8,7 @@ use crate::page::escape;
 
 /// Three sentences.
 pub(super) fn sentences(report: &Report<'_>) -> [String; 3] {
-    let question = report.experiment.question();
+    let question = report.experiment.description().question;
     let asked = if question.is_empty() { format!("{}.", report.results.plan().title()) } else { question.to_owned() };
     [asked, came_out(report), how_sure(report)]
 }

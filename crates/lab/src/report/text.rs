@@ -36,7 +36,7 @@ pub(super) fn text(report: &Report<'_>) -> String {
         text += &format!("\n{}", table(&value_rows(report), 2));
     }
     if !report.scoreboard.is_empty() {
-        let _ = writeln!(text, "\npublished: {}", report.experiment.reference());
+        let _ = writeln!(text, "\npublished: {}", report.experiment.description().reference);
         let entries = report.scoreboard.iter().filter(|entry| entry.measured.is_some());
         let entries: Vec<Compared> = entries.map(Compared::of).collect();
         if !entries.is_empty() {

@@ -2,7 +2,7 @@ use std::fs;
 use std::sync::Mutex;
 
 use super::*;
-use crate::experiment::{Check, Comparison};
+use crate::experiment::{Check, Comparison, Description};
 use crate::experiments::{Md1, Replay};
 use crate::plan::{Parameter, PlanFile, Scale};
 use crate::report::Report;
@@ -279,24 +279,8 @@ fn a_shard_is_one_of_several_parts() {
 struct Settled;
 
 impl Experiment for Settled {
-    fn name(&self) -> &'static str {
-        Md1.name()
-    }
-
-    fn title(&self) -> &'static str {
-        Md1.title()
-    }
-
-    fn reference(&self) -> &'static str {
-        Md1.reference()
-    }
-
-    fn about(&self) -> &'static str {
-        Md1.about()
-    }
-
-    fn plan(&self) -> &'static str {
-        Md1.plan()
+    fn description(&self) -> Description {
+        Md1.description()
     }
 
     fn parameters(&self) -> Vec<Parameter> {

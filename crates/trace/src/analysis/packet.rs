@@ -9,8 +9,7 @@ use super::headers::{Sctp, Tcp};
 use crate::bytes::u16_at;
 use crate::dissect::{Encryption, SCTP_OVER_UDP_PORT, Transport};
 use crate::flow::Protocol;
-
-const UDP_HEADER_BYTES: usize = 8;
+use crate::ip::UDP_HEADER_BYTES;
 
 /// One end of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

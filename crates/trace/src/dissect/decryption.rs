@@ -10,11 +10,11 @@ use festina_secure::wire::{Header, HeaderError, read_header};
 
 use super::Transport;
 use crate::bytes::u16_at;
+use crate::ip::UDP_HEADER_BYTES;
 
 /// At this UDP port SCTP is assumed without further proof (RFC 6951 §6).
 pub(crate) const SCTP_OVER_UDP_PORT: u16 = 9899;
 const UDP: u8 = 17;
-const UDP_HEADER_BYTES: usize = 8;
 /// Verification tag and checksum, which encrypted packets do without.
 const TAG_AND_CHECKSUM: [u8; 8] = [0; 8];
 /// Pairs of UDP addresses that are remembered because an encrypted handshake passed between them. Beyond it all are forgotten.

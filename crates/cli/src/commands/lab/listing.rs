@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use festina_lab::assumption::Assumption;
-use festina_lab::experiment::Experiment;
+use festina_lab::experiment::{Description, Experiment};
 use festina_lab::experiments;
 use festina_lab::plan::{Key, Parameter, Table};
 
@@ -32,7 +32,7 @@ pub(super) fn list() -> String {
     };
     let mut text = line("EXPERIMENT", "QUICK", "FULL", "DESCRIPTION; SOURCE");
     for experiment in experiments::ALL {
-        let (name, title, reference) = (experiment.name(), experiment.title(), experiment.reference());
+        let Description { name, title, reference, .. } = experiment.description();
         let [quick, full] = match durations::of(name) {
             Some(Durations { quick_s, full_s }) => [quick_s, full_s].map(durations::rounded),
             None => ["?", "?"].map(str::to_owned),
@@ -49,19 +49,19 @@ pub(super) fn list() -> String {
 /// The description of one experiment, or its plan alone.
 pub(super) fn show(arguments: &ShowArgs) -> Result<String, UsageError> {
     let experiment = super::named(&arguments.name)?;
-    let plan = experiment.plan();
+    let plan = experiment.description().plan;
     Ok(if arguments.plan { plan.to_owned() } else { format!("{}\nIts own plan:\n\n{plan}", about(experiment)) })
 }
 
 fn about(experiment: &dyn Experiment) -> String {
-    let (name, title, reference) = (experiment.name(), experiment.title(), experiment.reference());
+    let Description { name, title, reference, .. } = experiment.description();
     let mut text = folded(&format!("{name}: {title}\n{reference}\n"), 2);
     if let Some(Durations { quick_s, full_s }) = durations::of(name) {
         let [quick, full] = [quick_s, full_s].map(durations::rounded);
         let processor = durations::processor();
         text += &folded(&format!("Takes {quick} with --quick, {full} without, with one thread on {processor}.\n"), 2);
     }
-    let _ = write!(text, "\n{}\n\nA plan can set:\n", folded(experiment.about(), 0));
+    let _ = write!(text, "\n{}\n\nA plan can set:\n", folded(experiment.description().about, 0));
     for Parameter { name, about, kind } in experiment.parameters() {
         text += &folded(&format!("  {name}: {about}; {kind}\n"), 4);
     }

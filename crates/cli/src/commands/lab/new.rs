@@ -36,6 +36,6 @@ pub(crate) fn run(arguments: &NewArgs) -> Result<()> {
         }
         created => created.with_context(|| format!("cannot write {shown}"))?,
     };
-    created.write_all(Scenario.plan().as_bytes()).with_context(|| format!("cannot write {shown}"))?;
+    created.write_all(Scenario.description().plan.as_bytes()).with_context(|| format!("cannot write {shown}"))?;
     output::print(&format!("{shown} is a plan. Change it, then: festina lab run {shown} --quick"))
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -22,6 +21,7 @@ use festina_units::{Bandwidth, Probability, duration};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::scratch::{Growing, Scratch};
 use crate::{args, link, output, signal};
 
 /// The arguments of `festina syslog demo`.
@@ -59,30 +59,11 @@ const MIX: [u64; 8] = [1, 2, 8, 65, 150, 174, 300, 300];
 /// Time limit for lines under way at the end.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Removes a directory when it is over.
-struct Scratch {
-    path: PathBuf,
-    keep: bool,
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if !self.keep {
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
-}
-
 /// Runs the demonstration.
 pub(super) async fn run(arguments: DemoArgs) -> Result<()> {
-    let path = match &arguments.keep {
-        Some(path) => path.clone(),
-        None => std::env::temp_dir().join(format!("festina-syslog-demo-{}", std::process::id())),
-    };
-    std::fs::create_dir(&path).with_context(|| format!("cannot make the directory {}", path.display()))?;
-    let scratch = Scratch { path, keep: arguments.keep.is_some() };
+    let scratch = arguments.keep.as_deref().map_or_else(|| Scratch::new("syslog-demo"), Scratch::kept)?;
 
-    let collector = start_collector(&scratch.path).await?;
+    let collector = start_collector(scratch.path()).await?;
     let wire = LinkConfig {
         delay: arguments.delay,
         rate: arguments.rate,
@@ -93,15 +74,15 @@ pub(super) async fn run(arguments: DemoArgs) -> Result<()> {
     let network = UdpProxy::bind(any_address(), collector.local_addr(), wire.clone(), wire, arguments.seed)
         .and_then(UdpProxy::spawn)
         .context("cannot be a bad network")?;
-    let relay = start_relay(&scratch.path, network.local_addr()).await?;
+    let relay = start_relay(scratch.path(), network.local_addr()).await?;
     let input = relay.inputs().first().copied().flatten().context("the relay does not listen")?;
     output::notice(&format!(
         "Lines go to the relay at udp {input}, over a bad network, to {}.",
-        scratch.path.join("lines.log").display()
+        scratch.path().join("lines.log").display()
     ));
     let begin = Instant::now();
     let (end_in, end) = oneshot::channel();
-    let reader = tokio::spawn(watch(scratch.path.join("lines.log"), begin, end));
+    let reader = tokio::spawn(watch(scratch.path().join("lines.log"), begin, end));
     let sent = send_lines(&arguments, input, &relay, begin).await?;
     // The last datagrams have yet to reach the relay.
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -217,17 +198,15 @@ type Delays = BTreeMap<usize, Vec<f64>>;
 
 /// Reads the output as it grows, until `end` is signalled and no data is left.
 async fn watch(path: PathBuf, begin: Instant, mut end: oneshot::Receiver<()>) -> Result<Delays> {
-    let (mut delays, mut offset, mut ended) = (Delays::new(), 0, false);
+    let (mut delays, mut file, mut ended) = (Delays::new(), Growing::new(path), false);
     loop {
-        let text = read_from(&path, offset)?;
+        let text = file.lines()?;
         let now_ms = begin.elapsed().as_secs_f64() * 1e3;
-        let whole = text.rfind('\n').map_or(0, |last| last + 1);
-        offset += whole as u64;
-        for line in text[..whole].lines() {
+        for line in text.split_inclusive(|&byte| byte == b'\n') {
             let (severity, sent_ms) = read_line(line)?;
             delays.entry(severity).or_default().push(now_ms - sent_ms);
         }
-        if ended && whole == 0 {
+        if ended && text.is_empty() {
             return Ok(delays);
         }
         ended = !matches!(end.try_recv(), Err(oneshot::error::TryRecvError::Empty));
@@ -235,17 +214,9 @@ async fn watch(path: PathBuf, begin: Instant, mut end: oneshot::Receiver<()>) ->
     }
 }
 
-fn read_from(path: &Path, offset: u64) -> Result<String> {
-    let Ok(mut file) = std::fs::File::open(path) else { return Ok(String::new()) };
-    let mut text = String::new();
-    let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_to_string(&mut text));
-    read.with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(text)
-}
-
 /// The severity of a line of the output, and when it was sent.
-fn read_line(line: &str) -> Result<(usize, f64)> {
-    let object: serde_json::Value = serde_json::from_str(line).context("the output is no JSON")?;
+fn read_line(line: &[u8]) -> Result<(usize, f64)> {
+    let object: serde_json::Value = serde_json::from_slice(line).context("the output is no JSON")?;
     let severity: Severity = object["severity"].as_str().unwrap_or_default().parse().map_err(anyhow::Error::msg)?;
     let sent = object["line"].as_str().and_then(|line| line.split("sent=").nth(1)?.split(' ').next()?.parse().ok());
     Ok((severity.index(), sent.context("the output differs from the lines sent")?))

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use festina_lab::assumption::{Assumption, chosen, fitted, stated};
-use festina_lab::experiment::{Check, Experiment};
+use festina_lab::experiment::{Check, Description, Experiment};
 use festina_lab::figure::{DelayDistribution, Figure, Threshold};
 use festina_lab::plan::{Kind, Parameter, Point};
 use festina_lab::samples::Samples;
@@ -40,28 +40,15 @@ static ABOUT: LazyLock<String> = LazyLock::new(|| {
 });
 
 impl Experiment for Tables {
-    fn name(&self) -> &'static str {
-        "g02-tables"
-    }
-
-    fn title(&self) -> &'static str {
-        "Latency and throughput of kernel TCP"
-    }
-
-    fn reference(&self) -> &'static str {
-        "Goel et al. 2002, Tables 1 to 3 (§4.1, §4.2)"
-    }
-
-    fn question(&self) -> &'static str {
-        "What do latency and throughput of the kernel's TCP become when its send buffer follows cwnd or keeps a time?"
-    }
-
-    fn about(&self) -> &'static str {
-        ABOUT.as_str()
-    }
-
-    fn plan(&self) -> &'static str {
-        include_str!("../../../../../experiments/real/g02-tables.toml")
+    fn description(&self) -> Description {
+        Description {
+            name: "g02-tables",
+            title: "Latency and throughput of kernel TCP",
+            reference: "Goel et al. 2002, Tables 1 to 3 (§4.1, §4.2)",
+            about: ABOUT.as_str(),
+            plan: include_str!("../../../../../experiments/real/g02-tables.toml"),
+            question: "What do latency and throughput of the kernel's TCP become when its send buffer follows cwnd or keeps a time?",
+        }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -19,16 +19,12 @@ pub(super) fn own(results: &Results) -> Vec<Check> {
     checks
 }
 
-fn of<'a>(results: &'a Results, sender: &str) -> Vec<&'a PointSummary> {
-    results.points().iter().filter(|summary| summary.point().choice("sender") == sender).collect()
-}
-
 fn important(summary: &PointSummary) -> Option<&SeriesSummary> {
     summary.series().get(log_lines::SERIES[1])
 }
 
 fn as_simulated(results: &Results, sender: &str) -> Option<Check> {
-    let points = of(results, sender);
+    let points: Vec<_> = results.matching(&[("sender", sender)]).collect();
     let mut evidence = Evidence::new();
     for summary in &points {
         let pair = important(summary).zip(summary.series().get(&comparison::simulated(log_lines::SERIES[1])));
@@ -43,7 +39,7 @@ fn as_simulated(results: &Results, sender: &str) -> Option<Check> {
 
 /// What relay and collector demand of themselves.
 fn relay(results: &Results) -> Vec<Check> {
-    let points = of(results, RELAY);
+    let points: Vec<_> = results.matching(&[("sender", RELAY)]).collect();
     if points.is_empty() {
         return Vec::new();
     }

@@ -1,12 +1,11 @@
 //! The host that receives the lines.
 
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use festina::{Config, DEFAULT_SCTP_PORT, Endpoint};
 use festina_lab::experiments::log_lines;
 use festina_lab::plan::Point;
@@ -20,6 +19,7 @@ use tokio::time::sleep;
 use super::super::hosts::server_address;
 use super::course::Course;
 use super::{RELAY, UDP, rivals};
+use crate::scratch::{Growing, Scratch};
 
 /// The ports on the receiver's host, which is used by this run alone.
 pub(super) const PORT: u16 = 6_514;
@@ -41,34 +41,11 @@ pub(super) struct Receiver {
     pub(super) kind: Kind,
 }
 
-/// A directory that is removed in the end.
-pub(super) struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("festina-lab-lines-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).with_context(|| format!("cannot make the directory {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 impl Receiver {
     pub(super) fn new(point: &Point) -> Result<Self> {
         let kind = match (point.choice("sender"), log_lines::association(point)) {
             (UDP, _) => Kind::Udp,
-            (RELAY, _) => Kind::Collector(Scratch::new()?),
+            (RELAY, _) => Kind::Collector(Scratch::new("lab-lines")?),
             (_, Some(association)) => Kind::Association(Box::new(over_udp(association.receiver))),
             (_, None) => Kind::Tcp,
         };
@@ -153,20 +130,9 @@ async fn collect(directory: &Path, course: &Course, ready: oneshot::Sender<()>) 
     let quiet = Arc::new(|_: &str| {});
     let _collector = RunningCollector::start(CollectorConfig::parse("collect.toml", &text)?, quiet).await?;
     let _ = ready.send(());
-    let mut offset = 0;
+    let mut file = Growing::new(file);
     loop {
-        let text = read_from(&file, offset)?;
-        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-        offset += whole as u64;
-        text[..whole].split_inclusive(|&byte| byte == b'\n').for_each(|line| course.note_arrival(line));
+        file.lines()?.split_inclusive(|&byte| byte == b'\n').for_each(|line| course.note_arrival(line));
         sleep(LOOK_INTERVAL).await;
     }
-}
-
-fn read_from(path: &Path, offset: u64) -> Result<Vec<u8>> {
-    let Ok(mut file) = std::fs::File::open(path) else { return Ok(Vec::new()) };
-    let mut text = Vec::new();
-    let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_to_end(&mut text));
-    read.with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(text)
 }

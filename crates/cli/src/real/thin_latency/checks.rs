@@ -22,10 +22,6 @@ pub(super) fn checks(results: &Results) -> Vec<Check> {
     checks
 }
 
-fn of<'a>(results: &'a Results, sender: &str) -> Vec<&'a PointSummary> {
-    results.points().iter().filter(|summary| summary.point().choice("sender") == sender).collect()
-}
-
 /// Whether a message arrived does not depend on the emulator's lateness.
 fn arrival(results: &Results) -> Check {
     let total = |name: &str| -> f64 {
@@ -41,7 +37,7 @@ fn arrival(results: &Results) -> Check {
 }
 
 fn as_simulated(results: &Results, sender: &str) -> Option<Check> {
-    let points = of(results, sender);
+    let points: Vec<_> = results.matching(&[("sender", sender)]).collect();
     let mut evidence = Evidence::new();
     for summary in &points {
         let series = |name: &str| summary.series().get(name);
@@ -67,7 +63,7 @@ fn p99(series: &SeriesSummary) -> Option<&Repeated> {
 }
 
 fn sooner(results: &Results, festina: &str) -> Option<Check> {
-    let ours = of(results, festina);
+    let ours: Vec<_> = results.matching(&[("sender", festina)]).collect();
     let mut evidence = Evidence::new();
     for summary in &ours {
         let others = results.points().iter().filter(|other| comparison::are_alike(other, summary));

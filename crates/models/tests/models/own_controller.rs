@@ -1,6 +1,6 @@
 //! The example of a congestion controller outside the core carries a transfer.
 
-#[path = "../examples/own_controller.rs"]
+#[path = "../../examples/own_controller.rs"]
 #[expect(dead_code, reason = "the example has a main function")]
 mod example;
 
