@@ -34,9 +34,11 @@ pub struct Packet {
 pub enum Payload {
     /// An SCTP packet, bytes as on the wire, directly over IP as in the papers.
     Sctp(Bytes),
+    /// A UDP datagram of an encrypted association, bytes as on the wire.
+    Secure(Bytes),
     /// A UDP datagram.
     Udp(Datagram),
-    /// A TCP segment. It is by far the largest of the three, and a packet is moved a dozen times on each hop.
+    /// A TCP segment. It is by far the largest of the four, and a packet is moved a dozen times on each hop.
     Tcp(Box<TcpPacket>),
 }
 
@@ -68,6 +70,7 @@ impl LinkPacket for Packet {
     fn size(&self) -> ByteCount {
         match &self.payload {
             Payload::Sctp(bytes) => IPV4_HEADER + ByteCount::from_len(bytes.len()),
+            Payload::Secure(bytes) => IPV4_HEADER + UDP_HEADER + ByteCount::from_len(bytes.len()),
             Payload::Udp(datagram) => IPV4_HEADER + UDP_HEADER + ByteCount::from_bytes(u64::from(datagram.bytes)),
             Payload::Tcp(tcp) => tcp.segment.size(),
         }
@@ -76,7 +79,7 @@ impl LinkPacket for Packet {
     /// Flips one bit of the IP payload. A packet with a damaged IP header would be lost.
     fn corrupt(&mut self, entropy: u64) {
         match &mut self.payload {
-            Payload::Sctp(bytes) => {
+            Payload::Sctp(bytes) | Payload::Secure(bytes) => {
                 let mut damaged = bytes.to_vec();
                 damaged.corrupt(entropy);
                 *bytes = Bytes::from(damaged);
@@ -119,6 +122,7 @@ mod tests {
     #[test]
     fn the_size_counts_the_headers() {
         assert_eq!(packet(Payload::Sctp(Bytes::from_static(&[0; 100]))).size(), ByteCount::from_bytes(120));
+        assert_eq!(packet(Payload::Secure(Bytes::from_static(&[0; 100]))).size(), ByteCount::from_bytes(128));
         let datagram = Datagram { bytes: 100, sent_at: Instant::ZERO, is_corrupted: false };
         assert_eq!(packet(Payload::Udp(datagram)).size(), ByteCount::from_bytes(128));
     }

@@ -16,7 +16,15 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("festina-models", &["festina-netsim", "festina-recovery", "festina-sctp", "festina-units"]),
     (
         "festina-lab",
-        &["festina-models", "festina-netsim", "festina-recovery", "festina-sctp", "festina-trace", "festina-units"],
+        &[
+            "festina-models",
+            "festina-netsim",
+            "festina-recovery",
+            "festina-sctp",
+            "festina-secure",
+            "festina-trace",
+            "festina-units",
+        ],
     ),
     ("festina", &["festina-sctp", "festina-secure", "festina-units"]),
     ("festina-syslog", &["festina", "festina-recovery", "festina-units"]),

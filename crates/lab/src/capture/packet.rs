@@ -11,11 +11,18 @@ use festina_units::{EcnCodepoint, Instant};
 /// Window scale. The model's windows have no 16-bit limit; the SYN announces the shift to readers of the capture.
 const WINDOW_SHIFT: u8 = 7;
 
+/// The UDP port of encrypted associations.
+const SECURE_PORT: u16 = 9_899;
+
 /// The whole packet, beginning with its IPv4 header.
 pub(super) fn to_ip(packet: &Packet) -> Result<Vec<u8>, EncapsulationError> {
     let (from, to) = (address(packet.source), address(packet.destination));
     match &packet.payload {
         Payload::Sctp(bytes) => ip::encapsulate_sctp(from.into(), to.into(), packet.ecn, bytes),
+        Payload::Secure(bytes) => {
+            let [from, to] = [from, to].map(|address| SocketAddr::new(address.into(), SECURE_PORT));
+            ip::encapsulate_udp(from, to, bytes)
+        }
         Payload::Udp(datagram) => {
             let port = port_of_flow(packet.flow);
             let payload = vec![0; usize::try_from(datagram.bytes).unwrap_or(usize::MAX)];

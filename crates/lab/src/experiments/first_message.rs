@@ -1,7 +1,11 @@
 //! `first-message`: how long the first message of an association takes, from `connect` to its delivery.
 
 mod checks;
+mod credentials;
 mod opening;
+mod secure;
+
+use std::sync::LazyLock;
 
 use festina_units::{ByteCount, Duration, Probability};
 
@@ -13,10 +17,14 @@ use crate::samples::Samples;
 use crate::scenario::Sender;
 use crate::scenario::fate::DELIVERY;
 use crate::summary::{PointSummary, Results};
-use opening::Openings;
+use opening::{Openings, SECURE, SECURE_EARLY};
 
 /// Whether an earlier association has measured the path: nothing is known, or its knowledge is handed on.
 const DESTINATIONS: [&str; 2] = ["new", "known"];
+
+/// The senders of other experiments, and the encrypted ones.
+static SENDERS: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| Sender::names().iter().copied().chain([SECURE, SECURE_EARLY]).collect());
 
 /// The delay from `connect` to the delivery of the first message.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +43,10 @@ impl Experiment for FirstMessage {
          Nothing shares the path.\n\n\
          A destination is known if another association of the same host has sent a message every 250 ms for twenty seconds over the same \
          path, with the same losses, and passes on its path state. That association ends half a second before the first that counts.\n\n\
+         festina-secure is festina encrypted as applications get it: the handshake of TLS 1.3 carries both INITs, and everything is sent over UDP, \
+         whose header counts. festina-secure-0rtt resumes a session and sends the message with its first packet, if it fits. The session comes \
+         from an association over another path, which takes no time and is not counted; the certificate has an Ed25519 key. Cryptography is \
+         real and its keys are random, but no length and no time depends on them.\n\n\
          Packets and bytes are those of both ends, IP headers included, acknowledgements and all that follows the delivery included; \
          the associations are not ended.\n\n\
          The parameters rtt and loss are swept one at a time around the first value of each.",
@@ -48,7 +60,11 @@ impl Experiment for FirstMessage {
         let ms = Duration::from_millis;
         let sizes = ByteCount::from_bytes(1)..=ByteCount::from_bytes(64_000);
         vec![
-            parameter("sender", "the recovery profile, for festina also its redundancy", Kind::Choice(Sender::names())),
+            parameter(
+                "sender",
+                "the recovery profile, for festina also its redundancy; or festina encrypted, new or resumed with an early message",
+                Kind::Choice(&SENDERS),
+            ),
             parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(2_000))),
             parameter(
                 "loss",
@@ -112,8 +128,12 @@ mod tests {
     use crate::plan::{PlanFile, Scale};
 
     fn point(settings: &str) -> Point {
+        point_of("festina", settings)
+    }
+
+    fn point_of(sender: &str, settings: &str) -> Point {
         let text = format!(
-            "experiment = \"first-message\"\nrepetitions = 1\n[parameters]\nsender = \"festina\"\nrtt = \"100ms\"\nassociations = 20\n{settings}"
+            "experiment = \"first-message\"\nrepetitions = 1\n[parameters]\nsender = \"{sender}\"\nrtt = \"100ms\"\nassociations = 20\n{settings}"
         );
         let plan = PlanFile::parse("point.toml", &text).and_then(|file| file.plan(&FirstMessage, Scale::Full));
         plan.expect("the plan is sound").points().swap_remove(0)
@@ -127,5 +147,50 @@ mod tests {
         assert_eq!((delays.count(), delays.min(), delays.max()), (20, Some(expected), Some(expected)));
         assert_eq!(samples.values()[PACKETS], 80.0);
         assert!(samples.values()[BYTES] > 20.0 * 400.0);
+    }
+
+    fn encrypted(resumes: bool, size: &str) -> Samples {
+        let sender = if resumes { SECURE_EARLY } else { SECURE };
+        let settings = format!("loss = \"0%\"\nsize = \"{size}\"\ndestination = \"new\"");
+        FirstMessage.run(&point_of(sender, &settings), 1)
+    }
+
+    fn only_delay(samples: &Samples) -> Option<Duration> {
+        let delays = &samples.tallies()[DELIVERY];
+        let (min, max) = (delays.min(), delays.max());
+        min.filter(|_| delays.count() == 20 && min == max)
+    }
+
+    #[test]
+    fn encrypted_first_messages_take_one_and_a_half_round_trips_and_early_ones_half_of_one() {
+        for (resumes, size, milliseconds) in
+            [(false, "100B", 150), (false, "12000B", 150), (true, "100B", 50), (true, "12000B", 150)]
+        {
+            let samples = encrypted(resumes, size);
+            assert_eq!(only_delay(&samples), Some(Duration::from_millis(milliseconds)), "{resumes}, {size}");
+        }
+    }
+
+    #[test]
+    fn random_keys_of_tls_change_no_delay_no_packet_and_no_byte() {
+        let settings = "loss = \"10%\"\nsize = \"100B\"\ndestination = \"known\"";
+        for sender in [SECURE, SECURE_EARLY] {
+            let point = point_of(sender, settings);
+            let samples = FirstMessage.run(&point, 3);
+            assert_eq!(FirstMessage.run(&point, 3), samples, "{sender}");
+            assert_ne!(FirstMessage.run(&point, 4), samples, "{sender}");
+        }
+    }
+
+    #[test]
+    fn a_capture_has_the_datagrams_of_an_encrypted_association() {
+        let point = point_of(SECURE, "loss = \"0%\"\nsize = \"100B\"\ndestination = \"new\"");
+        let capture = FirstMessage.capture(&point, 1).expect("the experiment captures");
+        let seen = capture.seen_by(festina_netsim::NodeId(0)).expect("all packets fit");
+        // IPv4, UDP, and the long header of an Initial packet.
+        let hellos = seen
+            .iter()
+            .filter(|(_, packet)| packet[9] == 17 && packet[28] & 0xf0 == 0xc0 && packet[29..33] == *b"FST\x01");
+        assert_eq!(hellos.count(), 2 * 21, "a hello and an answer each, and those of the association that teaches");
     }
 }
