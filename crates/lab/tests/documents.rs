@@ -252,3 +252,52 @@ fn the_scenario_in_the_document_is_at_most_40_lines_and_gives_its_figure_and_its
         panic!("look at the new one in {} and copy it", new.display());
     }
 }
+
+/// The rows of the papers' tables in a document: the paper, and the cells.
+fn rows_of_papers(path: &str) -> Vec<(String, Vec<String>)> {
+    let text = fs::read_to_string(document(path)).expect("the document is there");
+    let mut rows = Vec::new();
+    for paper in text.split("\n## ").skip(1) {
+        let name = paper.split(':').next().unwrap_or_default();
+        let table = paper.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| section"));
+        rows.extend(table.map(|line| {
+            let cells = line.trim_start_matches("| ").trim_end_matches('|').split(" | ");
+            (name.to_owned(), cells.map(|cell| cell.trim().to_owned()).collect())
+        }));
+    }
+    rows
+}
+
+#[test]
+fn the_review_of_the_ledger_has_its_rows_in_its_order_and_counts_them() {
+    let statements = |path: &str| -> Vec<[String; 3]> {
+        let rows = rows_of_papers(path).into_iter();
+        rows.map(|(paper, cells)| [paper, cells[0].clone(), cells[1].clone()]).collect()
+    };
+    assert_eq!(statements("ledger-review.md"), statements("ledger.md"));
+    let review = rows_of_papers("ledger-review.md");
+    let count = |verdict: &str| review.iter().filter(|(_, cells)| cells[3] == verdict).count();
+    let counts = format!(
+        "Of {} rows {} are tested as they stand, {} partly, and {} not at all.",
+        review.len(),
+        count("yes"),
+        count("partly"),
+        count("no")
+    );
+    let text = fs::read_to_string(document("ledger-review.md")).expect("the document is there");
+    assert!(text.contains(&counts), "{counts}");
+}
+
+#[test]
+fn at_most_15_rows_of_the_ledger_are_not_tested_and_a_cause_was_found_by_a_run_or_is_unknown() {
+    let rows = rows_of_papers("ledger.md");
+    let of = |verdict: &'static str| rows.iter().filter(move |(_, cells)| cells[3] == format!("**{verdict}**"));
+    let verdicts = ["holds", "broken", "undecided", "fitted", "not tested"];
+    assert_eq!(verdicts.map(|verdict| of(verdict).count()).iter().sum::<usize>(), rows.len());
+    assert!(of("not tested").count() <= 15);
+    for (paper, cells) in of("broken") {
+        let cause = cells[5].to_lowercase();
+        let is_guess = ["likely", "probably", "perhaps", "may be", "might"].iter().any(|word| cause.contains(word));
+        assert!(!cause.is_empty() && !is_guess, "{paper}, {}: {cause}", cells[0]);
+    }
+}

@@ -2,11 +2,13 @@
 //!
 //! - [`tables`]: the plan, its parameters, where their values come from
 //! - `checks`: their checks
+//! - `mice`: how many mice each network has
 //! - `cell`: one point of the plan, measured on two temporary hosts
 //! - `sender`, `receiver`: the work of the hosts
 
 mod cell;
 mod checks;
+mod mice;
 mod receiver;
 mod sender;
 mod tables;
@@ -27,6 +29,7 @@ pub(super) const NAMES: [&str; 4] = ["g02-table1", "g02-table2", "g02-table3", "
 const OVER_BUDGET: &str = "longer than the target in the send buffer (%)";
 const ELEPHANTS_MBITS: &str = "elephants (Mbit/s)";
 const MICE_MBITS: &str = "mice (Mbit/s)";
+const MICE_SHARE: &str = "share of the mice (%)";
 const DROPPED: &str = "dropped at the bottleneck (%)";
 
 /// What the media application writes at once: the payload of a packet with timestamps.
@@ -36,6 +39,9 @@ const MESSAGE_BYTES: usize = 1_448;
 const MEDIA: u8 = b'M';
 const ELEPHANT: u8 = b'E';
 const MOUSE: u8 = b'm';
+
+/// When all cross traffic is there and has settled, in eightieths of the profile.
+const CROWDED: [u32; 2] = [42, 60];
 
 /// When the profile begins and ends, on the clock of both hosts.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +54,12 @@ impl Profile {
     /// The end of a part of it, in eightieths.
     fn at(self, eightieths: u32) -> Instant {
         self.begins + self.lasts * eightieths / 80
+    }
+
+    /// Whether all cross traffic is there.
+    fn is_crowded(self, at: Instant) -> bool {
+        let [from, until] = CROWDED.map(|eightieths| self.at(eightieths));
+        (from..until).contains(&at)
     }
 
     fn ends(self) -> Instant {

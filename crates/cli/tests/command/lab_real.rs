@@ -7,7 +7,7 @@ use crate::harness::{folder, run};
 
 /// Two streams in one network, a second each, with little other traffic.
 const SHORT: &str = "experiment = \"g02-tables\"\nrepetitions = 1\n[parameters]\nrate = \"12Mbit/s\"\nrtt = \"50ms\"\n\
-                     duration = \"1s\"\nelephants = 2\nmice = 4\nstream = [\"std\", \"m10\"]\n";
+                     duration = \"1s\"\nelephants = 2\nmice_by = \"count\"\nmice = 4\nstream = [\"std\", \"m10\"]\n";
 
 #[test]
 fn the_kernels_tcp_is_measured_and_reported_like_a_simulation() {

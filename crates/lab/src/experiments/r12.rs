@@ -60,9 +60,9 @@ pub(super) const OF_2012: &str = "2012";
 /// The same with what R12 proposes.
 pub(super) const NR_SACK: &str = "2012+nr-sack";
 /// The sender that R12 measured, with the chunk that R12 §IV and R15 mention and do not specify (docs/enhanced-forward-tsn.md).
-const ENHANCED: &str = "2012+e-forward-tsn";
+pub(super) const ENHANCED: &str = "2012+e-forward-tsn";
 /// The same with NR-SACK as well.
-const BOTH: &str = "2012+both";
+pub(super) const BOTH: &str = "2012+both";
 /// Beyond: messages that expire in the send buffer never leave.
 pub(super) const LATE_TSN: &str = "late-tsn";
 /// Beyond: messages are abandoned at their deadline, on their way too.
@@ -219,6 +219,19 @@ pub(super) fn assumptions() -> Vec<Assumption> {
         ),
         chosen("send_buffer", "FreeBSD 8.2's default; R12 does not say that it was changed"),
     ]
+}
+
+/// Important messages over their share, a curve for each sender, at the points that are shown. `None` if they have one sender alone.
+pub(super) fn chart_by_sender(
+    results: &Results,
+    title: &str,
+    is_shown: impl Fn(&Point) -> bool,
+) -> Option<crate::figure::Figure> {
+    let figure = chart(results, title, |summary| {
+        let point = summary.point();
+        is_shown(point).then(|| point.choice("sender").to_owned())
+    })?;
+    (figure.points.len() > 1).then_some(figure)
 }
 
 /// Whether the sender has Festina's loss recovery and congestion control.

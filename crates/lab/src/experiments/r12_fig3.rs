@@ -63,7 +63,10 @@ impl Experiment for R12Fig3 {
                 is_shown.then(|| format!("mean size {}", point.bytes("size")))
             })
         };
-        r12::values(results, "sizes").iter().filter_map(by_sizes).collect()
+        let senders = r12::chart_by_sender(results, "Important messages beside TCP by sender, 72 bytes", |point| {
+            point.bytes("size").bytes() == 72 && point.choice("sizes") == "fixed"
+        });
+        r12::values(results, "sizes").iter().filter_map(by_sizes).chain(senders).collect()
     }
 }
 
@@ -93,7 +96,7 @@ fn worst_check(results: &Results) -> Check {
 /// "The results for normal messages are very similar" (§III-C): within a quarter. The bound is ours.
 fn normal_check(results: &Results) -> Check {
     let mut evidence = Evidence::new();
-    for summary in results.matching(&[("sizes", "fixed")]) {
+    for summary in results.matching(&[("sender", OF_2012), ("sizes", "fixed")]) {
         let mean = |series: &str| summary.series().get(series).map(crate::summary::SeriesSummary::mean_s);
         let Some(normal) = mean(r12::NORMAL).filter(|normal| !normal.values().is_empty()) else { continue };
         let over = ratio(Some(normal), mean(r12::IMPORTANT));

@@ -59,7 +59,15 @@ impl Experiment for R12Fig4 {
                 is_shown.then(|| point.value("load").map_or_else(String::new, |load| format!("load {load}")))
             })
         };
-        r12::values(results, "size").iter().filter_map(by_size).collect()
+        let by_sender = |load: &String| {
+            let title = format!("Important messages beside TCP by sender: mean size 72 bytes, load {load}");
+            r12::chart_by_sender(results, &title, |point| {
+                point.bytes("size").bytes() == 72 && point.value("load").is_some_and(|value| value.to_string() == *load)
+            })
+        };
+        let loads = r12::values(results, "load");
+        let of_senders = loads.iter().filter_map(by_sender);
+        r12::values(results, "size").iter().filter_map(by_size).chain(of_senders).collect()
     }
 }
 

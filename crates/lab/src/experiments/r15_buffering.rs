@@ -84,7 +84,8 @@ impl Experiment for R15Buffering {
         let chart = r12::chart(results, "Important messages by the queue's measure", |summary| {
             let point = summary.point();
             let (size, nagle) = (point.bytes("size"), point.choice("nagle"));
-            Some(format!("{size}, {} queue, nagle {nagle}", point.choice("buffering")))
+            let is_shown = point.choice("sender") == OF_2012;
+            is_shown.then(|| format!("{size}, {} queue, nagle {nagle}", point.choice("buffering")))
         });
         chart.into_iter().collect()
     }

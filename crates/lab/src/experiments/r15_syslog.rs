@@ -57,8 +57,13 @@ pub(super) const PR_SCTP: &str = "pr-sctp";
 /// The same with what R12 proposes.
 pub(super) const NR_SACK: &str = "pr-sctp+nr-sack";
 pub(super) const FESTINA: &str = "festina";
+/// PR-SCTP with E-FORWARD-TSN, without and with NR-SACK, and Festina with it.
+const ENHANCED: &str = "pr-sctp+e-forward-tsn";
+const BOTH: &str = "pr-sctp+both";
+const FESTINA_ENHANCED: &str = "festina+e-forward-tsn";
 
-pub(super) const SENDERS: &[&str] = &[UDP, TCP, TCP_THIN, SCTP, PR_SCTP, NR_SACK, FESTINA];
+pub(super) const SENDERS: &[&str] =
+    &[UDP, TCP, TCP_THIN, SCTP, PR_SCTP, NR_SACK, FESTINA, ENHANCED, BOTH, FESTINA_ENHANCED];
 
 const ON: &str = "on";
 const SWITCH: &[&str] = &[ON, "off"];
@@ -85,7 +90,8 @@ macro_rules! syslog_senders {
          Linux 6.1 (CUBIC, RACK, tail loss probes) without Nagle's rule and with linear timeouts of thin streams. sctp is the sender that R12's \
          experiments model, FreeBSD 8.2, with all lines reliable: the papers measured that one, and comparing PR-SCTP with lksctp would compare two \
          kernels. pr-sctp is the same with normal lines that have a lifetime, while important ones are reliable; pr-sctp+nr-sack adds what R12 \
-         proposes. festina is Festina as it comes, with the same lifetimes. All of SCTP is unordered. Every sender gets the same lines at the same \
+         proposes. festina is Festina as it comes, with the same lifetimes. pr-sctp+e-forward-tsn has E-FORWARD-TSN in place of FORWARD-TSN, \
+         pr-sctp+both has NR-SACK as well, and festina+e-forward-tsn is festina with that chunk. All of SCTP is unordered. Every sender gets the same lines at the same \
          times. A delay counts from when the application has the line to its delivery, over the lines that are delivered; a sender that \
          gives up late lines has lower delays for that alone, so the share of lost lines is shown with them."
     };
@@ -140,7 +146,10 @@ pub(super) fn assumptions(own: &[Assumption]) -> Vec<Assumption> {
     assumptions.extend([
         stated("sender", "§5 and §6, Papers IV to VII: UDP, TCP, SCTP, PR-SCTP without and with NR-SACK")
             .of(&[UDP, TCP, SCTP, PR_SCTP, NR_SACK]),
-        chosen("sender", "what TCP can do for thin streams today, and Festina, beside what the papers compare"),
+        chosen(
+            "sender",
+            "what TCP can do for thin streams today, Festina, and E-FORWARD-TSN, beside what the papers compare",
+        ),
         chosen("sizes", "equal unless a paper says otherwise"),
         chosen("load", "the papers' loads are not in the text; R12 names 15%, 30% and 80%"),
         chosen("lifetime", "100 ms is what R12 §III-B gives normal messages; R15 does not tell its own"),
@@ -201,13 +210,14 @@ fn carrier(point: &Point) -> Carrier {
         }
         _ => {
             let [mut sending, receiving] = ends(sender);
-            if sender != FESTINA {
+            let is_festina = matches!(sender, FESTINA | FESTINA_ENHANCED);
+            if !is_festina {
                 r12::limit_as_freebsd(&mut sending, point.bytes("size"));
             }
             if fault == NO_FAST_RETRANSMIT {
                 sending.mechanisms = Fault::NoFastRetransmit.in_mechanisms(sending.mechanisms);
             }
-            let is_gathering = has_nagle && sender != FESTINA;
+            let is_gathering = has_nagle && !is_festina;
             let [important, normal] = lifetimes(sender, point.duration("lifetime"), fault == CLASSES_SWAPPED);
             let delivery = Delivery {
                 unordered: true,
@@ -234,12 +244,15 @@ fn lifetimes(sender: &str, lifetime: Duration, are_swapped: bool) -> [Option<Dur
 /// The settings of both ends of an association.
 fn ends(sender: &str) -> [Config; 2] {
     match sender {
-        FESTINA => [(), ()].map(|()| {
+        FESTINA | FESTINA_ENHANCED => [(), ()].map(|()| {
             let mut config = Config { peer_timeout: None, ..Config::published(Profile::Festina) };
+            config.partial_reliability.enhanced_forward_tsn = sender == FESTINA_ENHANCED;
             r12::limit(&mut config);
             config
         }),
         NR_SACK => r12::ends(r12::NR_SACK),
+        ENHANCED => r12::ends(r12::ENHANCED),
+        BOTH => r12::ends(r12::BOTH),
         _ => r12::ends(r12::OF_2012),
     }
 }

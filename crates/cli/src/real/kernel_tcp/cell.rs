@@ -20,8 +20,8 @@ use super::super::lateness;
 use super::receiver::{Received, receive};
 use super::sender::{CrossTraffic, Limit, Load};
 use super::{
-    DROPPED, ELEPHANTS_MBITS, LATENCY, MAX_MS, MEAN_MS, MICE_MBITS, OVER_BUDGET, Profile, SENDER_MS, SENDER_P90_MS,
-    THROUGHPUT, WITHIN_200, WITHIN_500,
+    CROWDED, DROPPED, ELEPHANTS_MBITS, LATENCY, MAX_MS, MEAN_MS, MICE_MBITS, MICE_SHARE, OVER_BUDGET, Profile,
+    SENDER_MS, SENDER_P90_MS, THROUGHPUT, WITHIN_200, WITHIN_500, mice,
 };
 
 /// The ports on the receiver's host, which is used by this run alone.
@@ -76,6 +76,7 @@ pub(in crate::real) fn measure(point: &Point, seed: u64) -> Result<Samples> {
     let mut samples = Samples::new();
     note_stream(&mut samples, &received, share.as_ref());
     note_surroundings(&mut samples, &received, &counters, profile.lasts);
+    samples.set(MICE_SHARE, mice_percent(&received, load.cross.constant, profile.lasts));
     Ok(samples)
 }
 
@@ -106,7 +107,7 @@ fn cross_traffic(point: &Point) -> CrossTraffic {
     let bits = u128::from(point.bandwidth("rate").bits_per_second()) * u128::from(point.probability("constant").ppb());
     CrossTraffic {
         elephants: point.count("elephants"),
-        mice: point.count("mice"),
+        mice: mice::count(point).unwrap_or_default(),
         mouse_bytes: usize::try_from(point.bytes("mouse").bytes()).unwrap_or(usize::MAX),
         constant: Bandwidth::from_bits_per_second(u64::try_from(bits / 1_000_000_000).unwrap_or(u64::MAX)),
         spread: point.duration("spread"),
@@ -139,18 +140,29 @@ fn note_stream(samples: &mut Samples, received: &Received, share: Option<&Sender
 /// Throughput, and what the network did.
 fn note_surroundings(samples: &mut Samples, received: &Received, counters: &TunCounters, lasts: Duration) {
     let mbits = |bytes: u64| bytes as f64 * 8.0 / 1e6 / lasts.as_secs_f64();
-    samples.set(THROUGHPUT, mbits(received.media_bytes));
-    samples.set(ELEPHANTS_MBITS, mbits(received.elephant_bytes));
-    samples.set(MICE_MBITS, mbits(received.mouse_bytes));
+    samples.set(THROUGHPUT, mbits(received.media.bytes));
+    samples.set(ELEPHANTS_MBITS, mbits(received.elephants.bytes));
+    samples.set(MICE_MBITS, mbits(received.mice.bytes));
     let there = counters.forward;
     samples.set(DROPPED, there.queue_dropped as f64 * 100.0 / there.offered.max(1) as f64);
     lateness::note(samples, &counters.lateness);
+}
+
+/// The share of the mice while all cross traffic is there: of the payload read, and of the constant bit rate's as it is sent.
+fn mice_percent(received: &Received, constant: Bandwidth, lasts: Duration) -> f64 {
+    let [from, until] = CROWDED;
+    let crowded_s = lasts.as_secs_f64() * f64::from(until - from) / 80.0;
+    let constant_bytes = constant.bits_per_second() as f64 / 8.0 * crowded_s;
+    let Received { media, elephants, mice, .. } = received;
+    let read_bytes = media.crowded_bytes + elephants.crowded_bytes + mice.crowded_bytes;
+    mice.crowded_bytes as f64 * 100.0 / (read_bytes as f64 + constant_bytes).max(1.0)
 }
 
 #[cfg(test)]
 mod tests {
     use festina_lab::plan::{Plan, Scale};
 
+    use super::super::receiver::Volume;
     use super::*;
     use crate::real::kernel_tcp::Tables;
 
@@ -175,8 +187,9 @@ mod tests {
     fn shares_and_means_are_those_of_the_packets_that_arrived() {
         let received = Received {
             delays: [100, 200, 300, 600].map(Duration::from_millis).to_vec(),
-            media_bytes: 1_000_000,
-            ..Received::default()
+            media: Volume { bytes: 1_000_000, crowded_bytes: 200_000 },
+            elephants: Volume { bytes: 0, crowded_bytes: 300_000 },
+            mice: Volume { bytes: 0, crowded_bytes: 400_000 },
         };
         let mut samples = Samples::new();
         note_stream(&mut samples, &received, None);
@@ -185,5 +198,8 @@ mod tests {
         assert_eq!((value(WITHIN_200), value(WITHIN_500)), (Some(0.5), Some(0.75)));
         assert_eq!((value(MEAN_MS), value(MAX_MS), value(THROUGHPUT)), (Some(300.0), Some(600.0), Some(2.0)));
         assert_eq!(value(SENDER_P90_MS), None);
+        // The constant bit rate has 100 kB in 0.9 s, the crowded part of 4 s.
+        let share = mice_percent(&received, Bandwidth::from_bits_per_second(888_889), Duration::from_secs(4));
+        assert!((share - 40.0).abs() < 0.01, "{share}");
     }
 }

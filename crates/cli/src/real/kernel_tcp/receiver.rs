@@ -7,7 +7,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::{sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{ELEPHANT, MEDIA, MESSAGE_BYTES, MOUSE, Profile};
 
@@ -19,17 +19,40 @@ const READ_BYTES: usize = 1 << 16;
 pub(super) struct Received {
     /// From the write of each whole message to its read.
     pub(super) delays: Vec<Duration>,
-    pub(super) media_bytes: u64,
-    pub(super) elephant_bytes: u64,
-    pub(super) mouse_bytes: u64,
+    pub(super) media: Volume,
+    pub(super) elephants: Volume,
+    pub(super) mice: Volume,
 }
 
 impl Received {
     fn add(&mut self, other: Self) {
         self.delays.extend(other.delays);
-        self.media_bytes += other.media_bytes;
-        self.elephant_bytes += other.elephant_bytes;
-        self.mouse_bytes += other.mouse_bytes;
+        self.media.add(other.media);
+        self.elephants.add(other.elephants);
+        self.mice.add(other.mice);
+    }
+}
+
+/// Payload of the flows of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Volume {
+    pub(super) bytes: u64,
+    /// Those read while all cross traffic is there.
+    pub(super) crowded_bytes: u64,
+}
+
+impl Volume {
+    /// Adds a read at this instant.
+    fn note(&mut self, read: usize, profile: Profile, now: Instant) {
+        self.bytes += read as u64;
+        if profile.is_crowded(now) {
+            self.crowded_bytes += read as u64;
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.crowded_bytes += other.crowded_bytes;
     }
 }
 
@@ -79,8 +102,8 @@ async fn read(mut stream: TcpStream, profile: Profile) -> Received {
         match kind {
             MEDIA => read_media(&mut stream, profile, &mut received).await,
             // The first byte of these is of the transfer itself.
-            ELEPHANT => count(&mut stream, &mut received.elephant_bytes).await,
-            MOUSE => count(&mut stream, &mut received.mouse_bytes).await,
+            ELEPHANT => count(&mut stream, profile, &mut received.elephants).await,
+            MOUSE => count(&mut stream, profile, &mut received.mice).await,
             _ => Ok(()),
         }
     };
@@ -89,15 +112,15 @@ async fn read(mut stream: TcpStream, profile: Profile) -> Received {
     received
 }
 
-async fn count(stream: &mut TcpStream, bytes: &mut u64) -> io::Result<()> {
+async fn count(stream: &mut TcpStream, profile: Profile, volume: &mut Volume) -> io::Result<()> {
     let mut buffer = vec![0; READ_BYTES];
-    *bytes += 1;
+    volume.note(1, profile, Instant::now());
     loop {
         let read = stream.read(&mut buffer).await?;
         if read == 0 {
             return Ok(());
         }
-        *bytes += read as u64;
+        volume.note(read, profile, Instant::now());
     }
 }
 
@@ -108,8 +131,9 @@ async fn read_media(stream: &mut TcpStream, profile: Profile, received: &mut Rec
         if read == 0 {
             return Ok(());
         }
-        let since_beginning = profile.begins.elapsed();
-        received.media_bytes += read as u64;
+        let now = Instant::now();
+        let since_beginning = now.saturating_duration_since(profile.begins);
+        received.media.note(read, profile, now);
         filled += read;
         let whole = filled - filled % MESSAGE_BYTES;
         received.delays.extend(delays(&buffer[..whole], since_beginning));
@@ -138,5 +162,15 @@ mod tests {
         messages[MESSAGE_BYTES..MESSAGE_BYTES + 8].copy_from_slice(&45_000_000_u64.to_be_bytes());
         let found: Vec<u128> = delays(&messages, Duration::from_millis(50)).map(|delay| delay.as_millis()).collect();
         assert_eq!(found, [20, 5]);
+    }
+
+    #[test]
+    fn bytes_count_as_crowded_from_42_to_60_eightieths_of_the_profile() {
+        let profile = Profile { begins: Instant::now(), lasts: Duration::from_secs(8) };
+        let mut volume = Volume::default();
+        for (eightieths, bytes) in [(41, 1), (42, 10), (59, 100), (60, 1_000)] {
+            volume.note(bytes, profile, profile.at(eightieths));
+        }
+        assert_eq!(volume, Volume { bytes: 1_111, crowded_bytes: 110 });
     }
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use festina_lab::assumption::{Assumption, chosen, fitted, stated};
-use festina_lab::experiment::{Check, Description, Experiment};
+use festina_lab::experiment::{Check, Description, Experiment, Objection};
 use festina_lab::figure::{DelayDistribution, Figure, Threshold};
 use festina_lab::plan::{Kind, Parameter, Point};
 use festina_lab::samples::Samples;
@@ -12,7 +12,7 @@ use festina_lab::summary::{PointSummary, Results};
 use festina_units::{Bandwidth, ByteCount, Probability};
 
 use super::super::lateness;
-use super::{LATENCY, MEAN_MS, SENDER_P90_MS, THROUGHPUT, WITHIN_200, cell, checks};
+use super::{LATENCY, MEAN_MS, MICE_SHARE, SENDER_P90_MS, THROUGHPUT, WITHIN_200, cell, checks, mice};
 
 /// How the media stream's send buffer is limited.
 pub(super) const STREAMS: [&str; 7] = ["std", "m10", "m13", "m20", "target", "lowat-16k", "lowat-128k"];
@@ -27,8 +27,9 @@ static ABOUT: LazyLock<String> = LazyLock::new(|| {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!(
         "The kernel's own TCP, Linux {}, between two hosts on this machine: network namespaces that exist for the time of a run, joined by \
-         an emulated network. A program writes packets as fast as its send buffer takes them, through a bottleneck that 15 elephants, 80 \
-         mice of 20 KB and constant bit rate come to share and leave again. Measured is the time from the write to the read. std has the \
+         an emulated network. A program writes packets as fast as its send buffer takes them, through a bottleneck that 15 elephants, \
+         mice of 20 KB and constant bit rate come to share and leave again. There are as many mice as take about 30% of the \
+         bottleneck, as the paper tuned them (mice_by). Measured is the time from the write to the read. std has the \
          kernel's own send buffer, which is megabytes today; m10, m13, m20 and target are limited by festina-minbuf, target to 50 ms in \
          the buffer; lowat-16k and lowat-128k have TCP_NOTSENT_LOWAT alone. The cross traffic has CUBIC and the kernel's send buffers.\n\n\
          Only data that is read before the profile ends counts. Packets that are in the buffer then are missing in latency and \
@@ -65,7 +66,12 @@ impl Experiment for Tables {
             parameter("queue", "queue limit, as a share of the bandwidth-delay product", Kind::Probability(share(100))),
             parameter("duration", "how long the profile lasts", Kind::Duration(ms(500)..=ms(3_600_000))),
             parameter("elephants", "how many there are", Kind::Count(0..=1_000)),
-            parameter("mice", "how many there are", Kind::Count(0..=1_000)),
+            parameter(
+                "mice_by",
+                "share: as many mice as take about 30% of the bottleneck; count: the number in mice",
+                Kind::Choice(&[mice::BY_SHARE, "count"]),
+            ),
+            parameter("mice", "how many there are, if mice_by is count", Kind::Count(0..=1_000)),
             parameter("mouse", "what each of them transfers", Kind::Bytes(bytes)),
             parameter("constant", "the share of the rate that constant bit rate takes", Kind::Probability(share(90))),
             parameter("spread", "within which time flows of a kind begin", Kind::Duration(ms(1)..=ms(10_000))),
@@ -82,7 +88,9 @@ impl Experiment for Tables {
             fitted("queue", "in the simulator, the mean latency of MIN_BUF(1,0), Table 2"),
             stated("duration", "§4.1: about 80 s"),
             stated("elephants", "§4.1: 15"),
-            stated("mice", "§4.1: 40 for each of two receivers"),
+            stated("mice_by", "§4.1: as many as take about 30% of the bandwidth").of(&[mice::BY_SHARE]),
+            chosen("mice_by", "to measure the share of other numbers").of(&["count"]),
+            stated("mice", "§4.1: 40 for each of two receivers, at 30 Mbit/s and 100 ms"),
             stated("mouse", "§4.1: 20 KB"),
             stated("constant", "§4.1: 10%"),
             chosen("spread", "flows do not begin at the same instant"),
@@ -97,8 +105,14 @@ impl Experiment for Tables {
         cell::measure(point, seed).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
+    fn objection(&self, point: &Point) -> Option<Objection> {
+        let problem =
+            format!("the number of mice is known for {}; expected one of these, or mice_by = \"count\"", mice::KNOWN);
+        mice::count(point).is_none().then(|| Objection { parameter: "mice_by".to_owned(), problem })
+    }
+
     fn beside_delays(&self) -> &'static [&'static str] {
-        &[WITHIN_200, MEAN_MS, THROUGHPUT, SENDER_P90_MS, lateness::P99_MS]
+        &[WITHIN_200, MEAN_MS, THROUGHPUT, SENDER_P90_MS, MICE_SHARE, lateness::P99_MS]
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
