@@ -99,7 +99,7 @@ impl Association {
         let tag = fresh_tag(context, &[nonce]);
         let mut association = Self::new(now, context, remote, ports, Tags { local: tag, peer: 0 });
         if let Some(round_trip) = round_trip {
-            association.paths.pick_mut().sending.assume_round_trip(AssumedRoundTrip::once(round_trip));
+            association.paths.primary_mut().sending.assume_round_trip(AssumedRoundTrip::once(round_trip));
         }
         association.peer.out_of_band = true;
         association.adopt_peer(now, init.tag, &init.parameters, None);
@@ -134,7 +134,7 @@ impl Association {
     /// Sends INIT again at once, because the layer below had to start over, and measures the round trip from now.
     pub fn repeat_init(&mut self, now: Instant) {
         if let State::CookieWait { t1 } = &mut self.state {
-            let sending = &self.paths.pick().sending;
+            let sending = &self.paths.primary().sending;
             let rto = sending.rto().max(self.context.config().timers.rto_initial);
             *t1 = t1.restarted(RetryTimer::start(now, rto).with_copies(sending.control_pace()));
             self.control.set(Due::INIT);
@@ -175,7 +175,7 @@ impl Association {
             return;
         }
         let Self { context, sender, paths, events, peer, .. } = self;
-        let path = paths.pick_mut();
+        let path = paths.primary_mut();
         path.move_to(remote, context.config(), round_trip);
         peer.addresses = AddressFilter::default();
         peer.addresses.insert(remote.ip());

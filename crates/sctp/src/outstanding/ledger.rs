@@ -19,9 +19,23 @@ const CHUNKS_KEPT_FOR_BURSTS: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageSlot(pub(crate) u32);
 
+/// Paths of an association.
+pub(crate) const PATHS_MAX: usize = if cfg!(test) { 2 } else { 1 };
+
 /// Which of the association's paths to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PathId(pub(crate) u8);
+
+impl PathId {
+    /// The primary path (RFC 9260 §6.4).
+    pub(crate) const PRIMARY: Self = Self(0);
+
+    /// Its place among the paths other than the primary path, which is none of them.
+    #[inline]
+    pub(crate) fn other(self) -> Option<usize> {
+        usize::from(self.0).checked_sub(1)
+    }
+}
 
 /// A DATA chunk that has a TSN. Less than a cache line, since every SACK walks over many of them.
 #[derive(Debug)]

@@ -158,6 +158,11 @@ impl SendPath {
         self.burst.restart();
     }
 
+    #[inline]
+    pub(crate) fn id(&self) -> PathId {
+        self.id
+    }
+
     /// Returns the largest packet that new messages are cut to.
     pub(crate) fn packet_bytes_max(&self) -> usize {
         self.sizes.packet()
