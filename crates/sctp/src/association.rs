@@ -317,11 +317,12 @@ impl Association {
         }
         let receiver = self.receiver.as_ref().and_then(Receiver::deadline);
         let sender_waits = self.t1_repeats_data();
-        let mut earliest =
-            Instant::earliest([self.state.deadline(), receiver, self.peer_gone_at(), self.reconfiguration_deadline()]);
+        let of_sender = || self.sender.deadline(self.paths.iter().map(|path| &path.sending));
+        let sender = if sender_waits { None } else { of_sender() };
+        let (gone, reconfiguration) = (self.peer_gone_at(), self.reconfiguration_deadline());
+        let mut earliest = Instant::earliest([self.state.deadline(), receiver, gone, reconfiguration, sender]);
         for path in self.paths.iter() {
-            let of_sender = if sender_waits { None } else { self.sender.deadline(&path.sending) };
-            earliest = Instant::earliest([earliest, of_sender, path.deadline(|| self.quiet_max())]);
+            earliest = Instant::earliest([earliest, path.deadline(|| self.quiet_max())]);
         }
         earliest
     }
@@ -458,8 +459,9 @@ impl Association {
         let timeouts_count = self.state.sends_data();
         let Self { context, sender, paths, events, .. } = self;
         let mut is_dead = false;
+        let expiries = sender.handle_timeout(now, paths, events);
         for path in paths.iter_mut() {
-            let expiry = sender.handle_timeout(now, &mut path.sending, events);
+            let expiry = *expiries.of(path.sending.id());
             if timeouts_count && expiry == Some(TimerExpiry::Timeout { counts: true }) {
                 is_dead |= path_failed(now, path, context.config(), events);
             }
@@ -498,9 +500,7 @@ impl Association {
     }
 
     fn give_back_memory(&mut self) {
-        for path in self.paths.iter_mut() {
-            self.sender.give_back_memory(&mut path.sending);
-        }
+        self.sender.give_back_memory(&mut self.paths);
         self.events.give_back_memory();
         if let Some(receiver) = &mut self.receiver {
             receiver.give_back_memory();

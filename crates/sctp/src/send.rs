@@ -43,7 +43,7 @@ use festina_units::{Duration, Instant};
 
 pub(crate) use acknowledge::SackOutcome;
 pub(crate) use assemble::Errand;
-pub(crate) use path::SendPath;
+pub(crate) use path::{SendPath, SendPaths};
 pub(crate) use repair::TimerExpiry;
 pub(crate) use timers::FirstFlightAgain;
 
@@ -61,7 +61,7 @@ use repair::{Verdict, WindowVerdict};
 use streams::{OutboundStreams, Streams};
 use window::PeerWindow;
 
-/// The sending side of one association, but for what belongs to a path: its methods take the [`SendPath`] that they concern.
+/// The sending side of one association, but for what belongs to a path: its methods take the [`SendPath`] or [`SendPaths`] that they concern.
 ///
 /// Order of use: one of [`send`](Self::send), [`acknowledge`](Self::acknowledge), [`handle_timeout`](Self::handle_timeout) and their like;
 /// then [`fill`](Self::fill) one packet after the other while there is an [`errand`](Self::errand) for it; then ask for the
@@ -266,11 +266,11 @@ impl Sender {
     }
 
     /// Gives back memory, if nothing is queued or outstanding.
-    pub(crate) fn give_back_memory(&mut self, path: &mut SendPath) {
+    pub(crate) fn give_back_memory(&mut self, paths: &mut impl SendPaths) {
         if self.is_drained() {
             self.buffer.give_back_memory();
             self.ledger.give_back_memory();
-            path.give_back_memory();
+            paths.all().for_each(SendPath::give_back_memory);
         }
     }
 
@@ -297,7 +297,7 @@ impl Sender {
         gauges.rto = repair.rto();
         gauges.cwnd_bytes = congestion.cwnd() as u64;
         gauges.ssthresh_bytes = congestion.ssthresh() as u64;
-        gauges.in_flight_bytes = in_flight.bytes as u64;
+        gauges.in_flight_bytes = self.ledger.in_flight_by_path().of(path.id).bytes as u64;
         gauges.in_flight_packets = repair.packets_in_flight();
         gauges.in_fast_recovery = repair.in_fast_recovery();
         gauges.peer_window_bytes = self.window.available_bytes(in_flight.payload_bytes) as u64;

@@ -315,14 +315,15 @@ impl Association {
     /// there that was never sent is therefore ignored instead of ending the association; SACKs report the arrivals.
     pub(super) fn acknowledge(&mut self, now: Instant, acknowledgement: Acknowledgement<'_>) {
         let Self { sender, paths, events, .. } = self;
-        let outcome = match sender.acknowledge(now, &mut paths.primary_mut().sending, acknowledgement, events) {
+        let outcome = match sender.acknowledge(now, paths, acknowledgement, events) {
             Ok(outcome) => outcome,
             Err(_) if acknowledgement.sack.is_none() => SackOutcome::default(),
             Err(violation) => return self.violated(violation),
         };
-        let path = outcome.answered.map(|id| paths.of_mut(id));
-        if path.is_some_and(|path| path.answered(now)) {
-            events.push(Event::PathReachable(true));
+        for path in paths.iter_mut().filter(|path| *outcome.answered.of(path.sending.id())) {
+            if path.answered(now) {
+                events.push(Event::PathReachable(true));
+            }
         }
         if self.state.drains() {
             self.advance_shutdown(now);

@@ -61,8 +61,7 @@ impl Association {
         if core::mem::replace(&mut arrival.had_ecne, true) {
             return;
         }
-        let path = &mut self.paths.primary_mut().sending;
-        if self.state.takes_sack() && self.sender.handle_mark(arrival.now, path, tsn) {
+        if self.state.takes_sack() && self.sender.handle_mark(arrival.now, &mut self.paths, tsn) {
             let marks = self.control.new_marks();
             marks.answer = Some(tsn);
             marks.marks_reported += 1;

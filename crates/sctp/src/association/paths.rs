@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::path::Path;
 use crate::outstanding::{PATHS_MAX, PathId};
+use crate::send::{SendPath, SendPaths};
 
 /// The paths of the association, by [`PathId`]. The list lies inside the association, so each more would cost an idle association its size.
 #[derive(Debug)]
@@ -55,5 +56,22 @@ impl Paths {
     #[inline]
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
         [&mut self.primary].into_iter().chain(self.others.iter_mut().flatten())
+    }
+}
+
+impl SendPaths for Paths {
+    #[inline]
+    fn primary(&mut self) -> &mut SendPath {
+        &mut self.primary.sending
+    }
+
+    #[inline]
+    fn of(&mut self, id: PathId) -> &mut SendPath {
+        &mut self.of_mut(id).sending
+    }
+
+    #[inline]
+    fn all(&mut self) -> impl Iterator<Item = &mut SendPath> {
+        self.iter_mut().map(|path| &mut path.sending)
     }
 }

@@ -336,7 +336,7 @@ impl Sender {
             path.burst.spend();
             self.buffer.packet_left(now);
         }
-        let (in_flight, srtt) = (self.ledger.on_the_way_bytes(), path.repair.rtt().srtt());
+        let (in_flight, srtt) = (self.ledger.on_the_way_bytes(path.id), path.repair.rtt().srtt());
         // Bundled chunks and window probes were in flight already, and have limits of their own.
         path.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
         let (repair, view) = path.split(&self.buffer, &self.window);
