@@ -520,7 +520,7 @@ impl Association {
                     }
                 }
                 if path.answered(now) {
-                    events.push(Event::PathReachable(true));
+                    events.push(path.reachable_event(true));
                 }
                 return;
             }
@@ -544,7 +544,7 @@ impl Association {
 fn path_failed(now: Instant, path: &mut Path, config: &Config, events: &mut Events) -> bool {
     let verdict = path.failed(now, &config.retries, config.peer_timeout.is_some());
     if verdict == PathVerdict::Inactive {
-        events.push(Event::PathReachable(false));
+        events.push(path.reachable_event(false));
     }
     verdict == PathVerdict::Dead
 }

@@ -163,7 +163,7 @@ impl Sender {
         }
         self.drop_stale(now, events);
         if let Some(rtt) = rtt_sample {
-            path.repair.on_round_trip(now, rtt, events);
+            path.repair.on_round_trip(now, path.id, rtt, events);
         }
         self.settle(now, path);
     }
@@ -227,7 +227,7 @@ impl Sender {
     /// The round-trip time of `path` was measured by other means than DATA: the handshake or a HEARTBEAT (RFC 9260 §8.3). A T3-rtx
     /// that runs keeps its expiry, but a probe may now precede it.
     pub(crate) fn handle_round_trip(&mut self, now: Instant, path: &mut SendPath, rtt: Duration, events: &mut Events) {
-        path.repair.on_round_trip(now, rtt, events);
+        path.repair.on_round_trip(now, path.id, rtt, events);
         path.repair.measured_undelayed(now, rtt);
         self.settle(now, path);
     }
@@ -292,6 +292,7 @@ impl Sender {
         let in_flight = self.ledger.in_flight();
         let SendPath { repair, congestion, .. } = path;
         let gauges = &mut stats.path;
+        gauges.id = path.id;
         gauges.srtt = repair.rtt().srtt();
         gauges.rttvar = repair.rtt().rttvar().unwrap_or_default();
         gauges.rto = repair.rto();

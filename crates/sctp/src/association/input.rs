@@ -322,7 +322,7 @@ impl Association {
         };
         for path in paths.iter_mut().filter(|path| *outcome.answered.of(path.sending.id())) {
             if path.answered(now) {
-                events.push(Event::PathReachable(true));
+                events.push(path.reachable_event(true));
             }
         }
         if self.state.drains() {

@@ -179,12 +179,12 @@ impl Association {
         path.move_to(remote, context.config(), round_trip);
         peer.addresses = AddressFilter::default();
         peer.addresses.insert(remote.ip());
-        events.push(Event::PeerMoved { remote });
+        events.push(Event::PeerMoved { path: path.sending.id(), remote });
         // The peer has just answered, so a timeout that outages have backed off is too long.
         sender.handle_round_trip(now, &mut path.sending, round_trip, events);
         path.sending.shorten_timeout(now);
         if path.answered(now) {
-            events.push(Event::PathReachable(true));
+            events.push(path.reachable_event(true));
         }
     }
 

@@ -51,7 +51,7 @@ impl Association {
         let sending = &mut self.paths.primary_mut().sending;
         if sending.limit_packet_bytes(bytes) {
             let packet_bytes_max = sending.packet_bytes_max();
-            self.events.push(Event::PacketSizeLimited { packet_bytes_max });
+            self.events.push(Event::PacketSizeLimited { path: sending.id(), packet_bytes_max });
         }
     }
 

@@ -121,8 +121,9 @@ impl Association {
         let t2_anew = self.new_t2(now);
         if let State::ShutdownSent { t2, .. } = &mut self.state {
             *t2 = t2.restarted(t2_anew);
-            if self.paths.of_mut(path).answered(now) {
-                self.events.push(Event::PathReachable(true));
+            let path = self.paths.of_mut(path);
+            if path.answered(now) {
+                self.events.push(path.reachable_event(true));
             }
             if had_data {
                 self.control.set(Due::SHUTDOWN);

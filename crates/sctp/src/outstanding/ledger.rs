@@ -22,13 +22,13 @@ pub(crate) struct MessageSlot(pub(crate) u32);
 /// Paths of an association.
 pub(crate) const PATHS_MAX: usize = if cfg!(test) { 2 } else { 1 };
 
-/// Which of the association's paths to the peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PathId(pub(crate) u8);
+/// One of an association's paths to the peer, which differ by destination address. The number stays the same as long as the path exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PathId(pub(crate) u8);
 
 impl PathId {
     /// The primary path (RFC 9260 §6.4).
-    pub(crate) const PRIMARY: Self = Self(0);
+    pub const PRIMARY: Self = Self(0);
 
     /// Its place among the paths other than the primary path, which is none of them.
     #[inline]

@@ -157,7 +157,7 @@ impl Repair {
         self.book.acknowledged(heard.sack, ledger.first_tsn() - 1);
         let mut findings = Findings { needless: self.judge_repairs(credit, ledger, view), ..Findings::default() };
         findings.repaired_unseen = self.repaired_unseen(now, digest, credit);
-        self.take_round_trips(now, credit, duplicates.unwrap_or_default(), ledger, events);
+        self.take_round_trips(now, (view.path, credit), duplicates.unwrap_or_default(), ledger, events);
         let lost = credit.lost_chunks + self.detect_losses(now, digest, ledger, view, &mut findings);
         findings.loss = self.enter_recovery(lost, ledger);
         let (found, release) = self.detect_spurious_timeout(digest, ledger, view, &mut findings);
@@ -213,13 +213,13 @@ impl Repair {
     fn take_round_trips(
         &mut self,
         now: Instant,
-        credit: &Credit,
+        (path, credit): (PathId, &Credit),
         (timed_is_duplicate, rtt): (bool, Option<Duration>),
         ledger: &Ledger,
         events: &mut Events,
     ) {
         if let Some(rtt) = rtt {
-            self.on_round_trip(now, rtt, events);
+            self.on_round_trip(now, path, rtt, events);
             // Only retransmitted chunks asked for their SACK.
             self.measured_undelayed(now, rtt);
         }
@@ -235,7 +235,7 @@ impl Repair {
         };
         let news = AckNews { now, highest_acked: newest, rtt_min: self.rtt.rtt_min(), timed_is_duplicate };
         if let Some(sample) = self.round_trip.take_sample(&news, is_acked) {
-            self.on_round_trip(now, sample.rtt, events);
+            self.on_round_trip(now, path, sample.rtt, events);
             if sample.is_undelayed {
                 self.measured_undelayed(now, sample.rtt);
             }
@@ -243,11 +243,11 @@ impl Repair {
     }
 
     /// A round-trip time was measured.
-    pub(in crate::send) fn on_round_trip(&mut self, now: Instant, rtt: Duration, events: &mut Events) {
+    pub(in crate::send) fn on_round_trip(&mut self, now: Instant, path: PathId, rtt: Duration, events: &mut Events) {
         self.measured(rtt);
         events.push_message_event(|| {
             let srtt = self.rtt.srtt().unwrap_or(rtt);
-            Event::RoundTripMeasured { at: now, rtt, srtt, rto: self.rto() }
+            Event::RoundTripMeasured { path, at: now, rtt, srtt, rto: self.rto() }
         });
     }
 
