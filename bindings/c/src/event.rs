@@ -102,10 +102,10 @@ impl From<festina::Event> for Event {
             },
             Core::PeerShutdown => Self::new(Kind::PeerShutdown),
             Core::PeerRestarted => Self::new(Kind::PeerRestarted),
-            Core::PathReachable(true) => Self::new(Kind::PathUp),
-            Core::PathReachable(false) => Self::new(Kind::PathDown),
+            Core::PathReachable { reachable: true, .. } => Self::new(Kind::PathUp),
+            Core::PathReachable { reachable: false, .. } => Self::new(Kind::PathDown),
             Core::Closed(_) => Self::new(Kind::Closed),
-            Core::PacketSizeLimited { packet_bytes_max } => {
+            Core::PacketSizeLimited { packet_bytes_max, .. } => {
                 Self { packet_bytes_max: packet_bytes_max as u64, ..Self::new(Kind::PacketSizeLimited) }
             }
             Core::PeerMoved { .. } => Self::new(Kind::PeerMoved),
@@ -135,6 +135,6 @@ mod tests {
     #[test]
     fn a_moved_peer_is_named() {
         let remote = "127.0.0.1:9899".parse().unwrap();
-        assert_eq!(Event::from(festina::Event::PeerMoved { remote }).kind, Kind::PeerMoved as u32);
+        assert_eq!(Event::from(festina::Event::PeerMoved { path: festina::PathId::PRIMARY, remote }).kind, Kind::PeerMoved as u32);
     }
 }

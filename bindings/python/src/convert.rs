@@ -239,13 +239,13 @@ pub(crate) fn happened(event: &Event) -> Happened {
         Event::MessagesAbandoned { first, last, reason, sent } => {
             return ("abandoned", Some((first.0, last.0, abandoned(*reason), *sent)), None);
         }
-        Event::PacketSizeLimited { packet_bytes_max } => {
+        Event::PacketSizeLimited { packet_bytes_max, .. } => {
             return ("packet-size-limited", None, Some(*packet_bytes_max));
         }
         Event::PeerShutdown => "peer-shutdown",
         Event::PeerRestarted => "peer-restarted",
-        Event::PathReachable(true) => "path-up",
-        Event::PathReachable(false) => "path-down",
+        Event::PathReachable { reachable: true, .. } => "path-up",
+        Event::PathReachable { reachable: false, .. } => "path-down",
         Event::PeerMoved { .. } => "peer-moved",
         Event::Closed(_) => "closed",
         _ => "other",

@@ -102,9 +102,9 @@ pub use recovery::{Profile, UnknownProfile};
 pub use festina_sctp::recovery::redundancy::{Budget, Redundancy, Spaced};
 pub use festina_sctp::{
     AbandonReason, Abandoned, AbandonedStats, AssociationState, ClosedReason, ConfigError, CongestionControl,
-    Direction, Event, Expiry, Message, MessageId, PathStats, PeerRestart, Ports, ReConfigResult, ReceivedMessage,
-    ReceivedStats, ReconfigureError, RetransmissionCause, RetransmittedStats, SendBufferPolicy, SendError, SentStats,
-    Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
+    Direction, Event, Expiry, Message, MessageId, PathId, PathStats, PeerRestart, Ports, ReConfigResult,
+    ReceivedMessage, ReceivedStats, ReconfigureError, RetransmissionCause, RetransmittedStats, SendBufferPolicy,
+    SendError, SentStats, Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
 };
 pub use festina_units::{Duration, EcnCodepoint, Instant};
 

@@ -138,7 +138,7 @@ impl Association {
     ) -> Self {
         let tag = handshake::fresh_tag(context, &[nonce]);
         let mut association = Self::new(now, context, remote, ports, Tags { local: tag, peer: 0 });
-        if let Some(known) = known.filter(|_| association.paths.pick().sending.copies_control_early()) {
+        if let Some(known) = known.filter(|_| association.paths.primary().sending.copies_control_early()) {
             association.assume(now, known);
         }
         association.begin_handshake(now);
@@ -150,7 +150,7 @@ impl Association {
         let mut association = Self::new(now, context, remote, cookie.ports, cookie.tags);
         association.begin_handshake(now);
         let round_trip = handshake::cookie_round_trip(now, cookie, context.config());
-        let sending = &mut association.paths.pick_mut().sending;
+        let sending = &mut association.paths.primary_mut().sending;
         // A peer that repeats COOKIE ECHO early makes it longer than it is: the first round trip that is measured takes its place.
         let measured = round_trip.filter(|_| !sending.copies_control_early());
         if let (Some(round_trip), None) = (round_trip, measured) {
@@ -164,7 +164,7 @@ impl Association {
         let config = context.config();
         let first_tsn = cookie::first_tsn(context, tags.local);
         let (mechanisms, initial_window) = (Arc::clone(context.mechanisms()), initial_window_bytes(remote));
-        let sending = SendPath::new(now, PathId(0), config, mechanisms, initial_window);
+        let sending = SendPath::new(now, PathId::PRIMARY, config, mechanisms, initial_window);
         Self {
             context: Arc::clone(context),
             state: State::Closed,
@@ -236,7 +236,7 @@ impl Association {
             return Err(SendError::TooLong { message, bytes_max });
         }
         let id = MessageId(self.counters.messages_taken);
-        let path = self.paths.pick_mut();
+        let path = self.paths.primary_mut();
         if self.sender.is_drained() {
             let silence = path.silence(now);
             path.sending.was_silent(silence);
@@ -257,7 +257,7 @@ impl Association {
         for path in self.paths.iter_mut() {
             self.sender.set_mechanisms(now, &mut path.sending, &mechanisms);
         }
-        let pace = self.paths.pick().sending.control_pace();
+        let pace = self.paths.primary().sending.control_pace();
         if let State::CookieWait { t1 } | State::CookieEchoed { t1, .. } = &mut self.state {
             *t1 = t1.with_copies(pace);
         }
@@ -317,11 +317,12 @@ impl Association {
         }
         let receiver = self.receiver.as_ref().and_then(Receiver::deadline);
         let sender_waits = self.t1_repeats_data();
-        let mut earliest =
-            Instant::earliest([self.state.deadline(), receiver, self.peer_gone_at(), self.reconfiguration_deadline()]);
+        let of_sender = || self.sender.deadline(self.paths.iter().map(|path| &path.sending));
+        let sender = if sender_waits { None } else { of_sender() };
+        let (gone, reconfiguration) = (self.peer_gone_at(), self.reconfiguration_deadline());
+        let mut earliest = Instant::earliest([self.state.deadline(), receiver, gone, reconfiguration, sender]);
         for path in self.paths.iter() {
-            let of_sender = if sender_waits { None } else { self.sender.deadline(&path.sending) };
-            earliest = Instant::earliest([earliest, of_sender, path.deadline(|| self.quiet_max())]);
+            earliest = Instant::earliest([earliest, path.deadline(|| self.quiet_max())]);
         }
         earliest
     }
@@ -341,9 +342,9 @@ impl Association {
         self.tags.local
     }
 
-    /// Where packets go.
+    /// The destination of the primary path.
     pub fn remote(&self) -> SocketAddr {
-        self.paths.pick().remote
+        self.paths.primary().remote
     }
 
     /// The SCTP ports.
@@ -358,7 +359,7 @@ impl Association {
 
     /// How losses are recovered now.
     pub fn mechanisms(&self) -> &Mechanisms {
-        self.paths.pick().sending.mechanisms()
+        self.paths.primary().sending.mechanisms()
     }
 
     /// Whether `Config::message_events` asks for all events of messages.
@@ -369,7 +370,7 @@ impl Association {
     /// Counters and gauges.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        self.sender.fill_stats(&self.paths.pick().sending, &mut stats);
+        self.sender.fill_stats(&self.paths.primary().sending, &mut stats);
         if let Some(receiver) = &self.receiver {
             receiver.fill_stats(&mut stats.received);
         }
@@ -401,8 +402,9 @@ impl Association {
         let init_max = config.retries.init_max;
         let shutdown_max = config.peer_timeout.map_or(config.retries.association_max, |_| u32::MAX);
         let pause_max = if self.state.expects_answers() { self.t2_pause_max() } else { config.timers.rto_max };
-        let may_be_cut_off = self.paths.pick().silence(now) >= config.timers.shutdown_stall / 2;
-        let patience = config.peer_timeout.filter(|_| may_be_cut_off && self.paths.pick().is_asked());
+        let may_be_cut_off = || self.paths.iter().all(|path| path.silence(now) >= config.timers.shutdown_stall / 2);
+        let is_asked = || self.paths.iter().any(Path::is_asked);
+        let patience = config.peer_timeout.filter(|_| is_asked() && may_be_cut_off());
         let (timer, retries_max, due, given_up) = match &mut self.state {
             State::CookieWait { t1 } => (t1, init_max, Due::INIT, ClosedReason::HandshakeTimeout),
             State::CookieEchoed { t1, .. } => (t1, init_max, Due::COOKIE_ECHO, ClosedReason::HandshakeTimeout),
@@ -430,20 +432,23 @@ impl Association {
         };
         self.control.set(due);
         if self.t1_repeats_data() {
-            self.sender.repeat_flight(now, &mut self.paths.pick_mut().sending, reason);
+            self.sender.repeat_flight(now, &mut self.paths.primary_mut().sending, reason);
         }
     }
 
     /// Whether T1 repeats the DATA sent with COOKIE ECHO: the sender's own timers wait meanwhile.
     fn t1_repeats_data(&self) -> bool {
-        self.state.is_cookie_echoed() && self.paths.pick().sending.copies_control_early()
+        self.state.is_cookie_echoed() && self.paths.primary().sending.copies_control_early()
     }
 
-    /// When the peer counts as gone if nothing comes.
+    /// When the peer counts as gone if nothing comes by any path.
     #[inline]
     fn peer_gone_at(&self) -> Option<Instant> {
-        let path = Some(self.paths.pick()).filter(|path| path.may_be_gone() && self.state.expects_answers())?;
-        path.gone_at(self.context.config().peer_timeout?)
+        if !(self.paths.iter().all(Path::may_be_gone) && self.state.expects_answers()) {
+            return None;
+        }
+        let peer_timeout = self.context.config().peer_timeout?;
+        self.paths.iter().try_fold(Instant::ZERO, |latest, path| Some(latest.max(path.gone_at(peer_timeout)?)))
     }
 
     fn handle_send_timeouts(&mut self, now: Instant) {
@@ -454,8 +459,9 @@ impl Association {
         let timeouts_count = self.state.sends_data();
         let Self { context, sender, paths, events, .. } = self;
         let mut is_dead = false;
+        let expiries = sender.handle_timeout(now, paths, events);
         for path in paths.iter_mut() {
-            let expiry = sender.handle_timeout(now, &mut path.sending, events);
+            let expiry = *expiries.of(path.sending.id());
             if timeouts_count && expiry == Some(TimerExpiry::Timeout { counts: true }) {
                 is_dead |= path_failed(now, path, context.config(), events);
             }
@@ -494,9 +500,7 @@ impl Association {
     }
 
     fn give_back_memory(&mut self) {
-        for path in self.paths.iter_mut() {
-            self.sender.give_back_memory(&mut path.sending);
-        }
+        self.sender.give_back_memory(&mut self.paths);
         self.events.give_back_memory();
         if let Some(receiver) = &mut self.receiver {
             receiver.give_back_memory();
@@ -516,7 +520,7 @@ impl Association {
                     }
                 }
                 if path.answered(now) {
-                    events.push(Event::PathReachable(true));
+                    events.push(path.reachable_event(true));
                 }
                 return;
             }
@@ -540,7 +544,7 @@ impl Association {
 fn path_failed(now: Instant, path: &mut Path, config: &Config, events: &mut Events) -> bool {
     let verdict = path.failed(now, &config.retries, config.peer_timeout.is_some());
     if verdict == PathVerdict::Inactive {
-        events.push(Event::PathReachable(false));
+        events.push(path.reachable_event(false));
     }
     verdict == PathVerdict::Dead
 }

@@ -8,6 +8,7 @@ use festina_units::{Duration, Instant};
 
 use crate::error::ClosedReason;
 use crate::message::MessageId;
+use crate::outstanding::PathId;
 use crate::wire::{ReConfigResult, StreamId};
 
 /// An event of an association. Received messages are not events but come from [`Association::poll_message`](crate::Association::poll_message), so
@@ -34,15 +35,24 @@ pub enum Event {
     PeerShutdown,
     /// The association has ended. No event follows.
     Closed(ClosedReason),
-    /// The path stopped answering (`false`) or answers again (`true`) (NETWORK STATUS CHANGE, RFC 9260 §11.2.3).
-    PathReachable(bool),
+    /// A path stopped answering or answers again (NETWORK STATUS CHANGE, RFC 9260 §11.2.3).
+    PathReachable {
+        /// The path.
+        path: PathId,
+        /// Whether it answers.
+        reachable: bool,
+    },
     /// The peer of an encrypted association was found at another address, which it has proved. Packets are sent there from now on.
     PeerMoved {
+        /// The path that now leads there.
+        path: PathId,
         /// The new address.
         remote: SocketAddr,
     },
     /// The system refused a packet as too large for the path, so later ones are smaller.
     PacketSizeLimited {
+        /// The path.
+        path: PathId,
         /// The new maximum size of SCTP packets in bytes.
         packet_bytes_max: usize,
     },
@@ -115,11 +125,15 @@ pub enum Event {
         tsn: u32,
         /// The cause.
         cause: RetransmissionCause,
+        /// The path on which it was sent.
+        path: PathId,
         /// When it was sent.
         at: Instant,
     },
     /// DATA, the handshake or a HEARTBEAT gave an RTT sample. Only with `message_events`.
     RoundTripMeasured {
+        /// The path.
+        path: PathId,
         /// When the acknowledgement arrived.
         at: Instant,
         /// The new sample.

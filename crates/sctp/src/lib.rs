@@ -84,5 +84,6 @@ pub use error::{ClosedReason, PacketDropped, ReconfigureError, SendError};
 pub use event::{AbandonReason, Direction, Event, RetransmissionCause, StreamRequest};
 pub use festina_recovery::{self as recovery, Mechanisms, Profile};
 pub use message::{Message, MessageId, ReceivedMessage};
+pub use outstanding::PathId;
 pub use stats::{Abandoned, AbandonedStats, PathStats, ReceivedStats, RetransmittedStats, SentStats, Stats};
 pub use wire::{ReConfigResult, StreamId};

@@ -20,8 +20,9 @@ mod reported;
 mod settled;
 
 pub(crate) use ack::{SackTerms, duplicates};
-pub(crate) use digest::{Acknowledgement, Arrival, Digest, Run, SettledPiece};
-pub(crate) use ledger::{CHUNKS_KEPT, Chunk, ChunkState, Form, Ledger, MessageSlot, PathId, SentAs};
+pub(crate) use digest::{Acknowledgement, Arrival, Credit, Digest, Run, SettledPiece};
+pub use ledger::PathId;
+pub(crate) use ledger::{ByPath, CHUNKS_KEPT, Chunk, ChunkState, Form, Ledger, MessageSlot, PATHS_MAX, SentAs, Tally};
 
 /// Chunks that may be outstanding. It keeps the rule of RFC 9260 §6.1 that the ordered messages of a stream in the send window have
 /// SSNs that tell them apart, without counting per stream, and bounds the ledger's memory.

@@ -43,7 +43,7 @@ use festina_units::{Duration, Instant};
 
 pub(crate) use acknowledge::SackOutcome;
 pub(crate) use assemble::Errand;
-pub(crate) use path::SendPath;
+pub(crate) use path::{SendPath, SendPaths};
 pub(crate) use repair::TimerExpiry;
 pub(crate) use timers::FlightAgain;
 
@@ -61,7 +61,7 @@ use repair::{Verdict, WindowVerdict};
 use streams::{OutboundStreams, Streams};
 use window::PeerWindow;
 
-/// The sending side of one association, but for what belongs to a path: its methods take the [`SendPath`] that they concern.
+/// The sending side of one association, but for what belongs to a path: its methods take the [`SendPath`] or [`SendPaths`] that they concern.
 ///
 /// Order of use: one of [`send`](Self::send), [`acknowledge`](Self::acknowledge), [`handle_timeout`](Self::handle_timeout) and their like;
 /// then [`fill`](Self::fill) one packet after the other while there is an [`errand`](Self::errand) for it; then ask for the
@@ -163,7 +163,7 @@ impl Sender {
         }
         self.drop_stale(now, events);
         if let Some(rtt) = rtt_sample {
-            path.repair.on_round_trip(now, rtt, events);
+            path.repair.on_round_trip(now, path.id, rtt, events);
         }
         self.settle(now, path);
     }
@@ -227,7 +227,7 @@ impl Sender {
     /// The round-trip time of `path` was measured by other means than DATA: the handshake or a HEARTBEAT (RFC 9260 §8.3). A T3-rtx
     /// that runs keeps its expiry, but a probe may now precede it.
     pub(crate) fn handle_round_trip(&mut self, now: Instant, path: &mut SendPath, rtt: Duration, events: &mut Events) {
-        path.repair.on_round_trip(now, rtt, events);
+        path.repair.on_round_trip(now, path.id, rtt, events);
         path.repair.measured_undelayed(now, rtt);
         self.settle(now, path);
     }
@@ -266,11 +266,11 @@ impl Sender {
     }
 
     /// Gives back memory, if nothing is queued or outstanding.
-    pub(crate) fn give_back_memory(&mut self, path: &mut SendPath) {
+    pub(crate) fn give_back_memory(&mut self, paths: &mut impl SendPaths) {
         if self.is_drained() {
             self.buffer.give_back_memory();
             self.ledger.give_back_memory();
-            path.give_back_memory();
+            paths.all().for_each(SendPath::give_back_memory);
         }
     }
 
@@ -292,12 +292,13 @@ impl Sender {
         let in_flight = self.ledger.in_flight();
         let SendPath { repair, congestion, .. } = path;
         let gauges = &mut stats.path;
+        gauges.id = path.id;
         gauges.srtt = repair.rtt().srtt();
         gauges.rttvar = repair.rtt().rttvar().unwrap_or_default();
         gauges.rto = repair.rto();
         gauges.cwnd_bytes = congestion.cwnd() as u64;
         gauges.ssthresh_bytes = congestion.ssthresh() as u64;
-        gauges.in_flight_bytes = in_flight.bytes as u64;
+        gauges.in_flight_bytes = self.ledger.in_flight_by_path().of(path.id).bytes as u64;
         gauges.in_flight_packets = repair.packets_in_flight();
         gauges.in_fast_recovery = repair.in_fast_recovery();
         gauges.peer_window_bytes = self.window.available_bytes(in_flight.payload_bytes) as u64;

@@ -3,6 +3,7 @@
 use festina_units::Duration;
 
 use crate::event::AbandonReason;
+use crate::outstanding::PathId;
 
 /// A snapshot of one association. Counters only grow; gauges show the present state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub struct Stats {
     pub received: ReceivedStats,
     /// Messages abandoned by partial reliability, included in `sent.messages_abandoned`.
     pub abandoned: AbandonedStats,
-    /// The sender's present view of the path.
+    /// The sender's present view of the primary path.
     pub path: PathStats,
 }
 
@@ -148,10 +149,12 @@ pub struct ReceivedStats {
     pub packets_marked: u64,
 }
 
-/// Gauges of the path.
+/// Gauges of a path, and of the send buffer that all paths share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathStats {
+    /// The path.
+    pub id: PathId,
     /// Smoothed round-trip time; `None` before the first sample.
     pub srtt: Option<Duration>,
     /// Round-trip time variation.
@@ -162,7 +165,7 @@ pub struct PathStats {
     pub cwnd_bytes: u64,
     /// Slow-start threshold in bytes.
     pub ssthresh_bytes: u64,
-    /// Outstanding bytes.
+    /// Outstanding bytes last sent on this path.
     pub in_flight_bytes: u64,
     /// Packets in flight, as the thin-stream detector counts them (Petlund et al. 2010 §5.1).
     pub in_flight_packets: u32,

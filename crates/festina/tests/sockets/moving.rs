@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use festina::{ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Event, Message};
+use festina::{ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Event, Message, PathId};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 
@@ -106,7 +106,8 @@ async fn an_encrypted_association_follows_its_client_to_another_address_and_repo
         in_time(at_client.send(Message::new("from elsewhere"))).await.unwrap();
         assert_eq!(in_time(at_server.recv()).await.unwrap().unwrap().payload, "from elsewhere");
         loop {
-            if in_time(at_server.event()).await == Some(Event::PeerMoved { remote: new_address }) {
+            if in_time(at_server.event()).await == Some(Event::PeerMoved { path: PathId::PRIMARY, remote: new_address })
+            {
                 break;
             }
         }

@@ -37,7 +37,7 @@ fn messages_pass_a_path_that_is_too_small_for_the_packets_and_later_packets_are_
         pair.client.drained().await.unwrap();
         let mut limits = Vec::new();
         while let Some(event) = pair.client.try_event() {
-            if let Event::PacketSizeLimited { packet_bytes_max } = event {
+            if let Event::PacketSizeLimited { packet_bytes_max, .. } = event {
                 limits.push(packet_bytes_max);
             }
         }

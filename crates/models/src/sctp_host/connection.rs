@@ -224,7 +224,7 @@ impl Connection {
         while let Some(event) = association.poll_event() {
             match event {
                 Event::Retransmitted { tsn, cause, .. } => self.causes.push((tsn, cause)),
-                Event::RoundTripMeasured { at, rtt, srtt, rto } => {
+                Event::RoundTripMeasured { at, rtt, srtt, rto, .. } => {
                     if let Some(log) = &mut self.log {
                         log.round_trips.push(RttRecord { at, sample: rtt, srtt, rto });
                     }

@@ -46,7 +46,7 @@ enum CookieAction {
 impl Association {
     /// Sends INIT: the peer is asked for the association.
     pub(super) fn begin_handshake(&mut self, now: Instant) {
-        let sending = &self.paths.pick().sending;
+        let sending = &self.paths.primary().sending;
         // A path that is known to be slow has the time that its answer takes.
         let rto = sending.rto().max(self.context.config().timers.rto_initial);
         self.state = State::CookieWait { t1: RetryTimer::start(now, rto).with_copies(sending.control_pace()) };
@@ -117,7 +117,7 @@ impl Association {
     /// itself need not be shorter than RTO.Initial.
     pub(super) fn t1_cookie(&mut self, now: Instant, t1: &RetryTimer, round_trip: Option<Duration>) -> RetryTimer {
         let rto_initial = self.context.config().timers.rto_initial;
-        let sending = &mut self.paths.pick_mut().sending;
+        let sending = &mut self.paths.primary_mut().sending;
         let pace = match round_trip {
             Some(_) => sending.control_pace(),
             None => sending.bounded_control_pace(t1.round_trip_bounds(now)),
@@ -241,7 +241,7 @@ impl Association {
         self.peer = PeerTraits { extensions, agreed, addresses, first_tsn, buffer_bytes, ..self.peer };
         self.streams = Streams { outbound, inbound };
         self.sender.agree(framing, agreed.forwards(), agreed.forwards_apart());
-        let path = &mut self.paths.pick_mut().sending;
+        let path = &mut self.paths.primary_mut().sending;
         self.sender.establish(now, path, parameters.a_rwnd, outbound, round_trip, &mut self.events);
         let config = self.context.config();
         match &mut self.receiver {
@@ -262,11 +262,11 @@ impl Association {
         self.control.unset(Due::INIT);
         self.control.unset(Due::COOKIE_ECHO);
         if let Some(round_trip) = round_trip {
-            let path = &mut self.paths.pick_mut().sending;
+            let path = &mut self.paths.primary_mut().sending;
             self.sender.handle_round_trip(now, path, round_trip, &mut self.events);
         }
         self.begin_marking();
-        self.paths.pick_mut().answered(now);
+        self.paths.primary_mut().answered(now);
         self.arm_heartbeats(now);
         let Streams { outbound, inbound } = self.streams;
         self.events.push(Event::Established { outbound_streams: outbound, inbound_streams: inbound });

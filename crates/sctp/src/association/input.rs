@@ -14,7 +14,7 @@ use super::output::header_to;
 use super::state::State;
 use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
 use crate::event::Event;
-use crate::outstanding::Acknowledgement;
+use crate::outstanding::{Acknowledgement, PathId};
 use crate::receive::{DataVerdict, ReceiveError};
 use crate::send::SackOutcome;
 use crate::wire::{
@@ -26,6 +26,7 @@ use crate::wire::{
 pub(super) struct Arrival<'p> {
     pub(super) now: Instant,
     from: SocketAddr,
+    path: PathId,
     pub(super) ecn: EcnCodepoint,
     tag: u32,
     pub(super) bytes: &'p Bytes,
@@ -89,14 +90,15 @@ impl Association {
         if stands_alone(&first) && chunks.next().is_some() {
             return Err(PacketDropped::Unexpected("company of a chunk that must stand alone"));
         }
-        self.check_source(from.ip(), &first)?;
+        let path = self.paths.to(from);
+        self.check_source(from.ip(), path, &first)?;
         self.check_tag(&header, &first)?;
         if self.peer.out_of_band {
             self.check_out_of_band(now, &first)?;
         }
-        let tag = header.verification_tag;
+        let (tag, path) = (header.verification_tag, path.unwrap_or(PathId::PRIMARY));
         let (had_data, had_sack, had_ecne) = (false, false, false);
-        let mut arrival = Arrival { now, from, ecn, tag, bytes, had_data, had_sack, had_ecne };
+        let mut arrival = Arrival { now, from, path, ecn, tag, bytes, had_data, had_sack, had_ecne };
         let result = match first {
             Chunk::Init(init) => {
                 self.handle_init(now, from, &init);
@@ -135,12 +137,14 @@ impl Association {
 
     /// Checks that the packet comes from an address of the peer, so that guessing tags is not enough without forging the address too. In COOKIE-WAIT
     /// the peer has not named its addresses yet; COOKIE ECHO is bound to one by its cookie, and INIT names them again.
-    fn check_source(&self, source: IpAddr, first: &Chunk<'_>) -> Result<(), PacketDropped> {
+    fn check_source(&self, source: IpAddr, path: Option<PathId>, first: &Chunk<'_>) -> Result<(), PacketDropped> {
         let is_open =
             matches!(self.state, State::CookieWait { .. }) || matches!(first, Chunk::Init(_) | Chunk::CookieEcho(_));
-        // Most packets come from where this side sends to.
-        let is_known = || self.paths.pick().remote.ip() == source || self.peer.addresses.contains(source);
-        if is_open || is_known() { Ok(()) } else { Err(PacketDropped::WrongAddress) }
+        if path.is_some() || is_open || self.peer.addresses.contains(source) {
+            Ok(())
+        } else {
+            Err(PacketDropped::WrongAddress)
+        }
     }
 
     /// The rules of RFC 9260 §8.5 and §8.5.1, which depend on the first chunk.
@@ -311,14 +315,15 @@ impl Association {
     /// there that was never sent is therefore ignored instead of ending the association; SACKs report the arrivals.
     pub(super) fn acknowledge(&mut self, now: Instant, acknowledgement: Acknowledgement<'_>) {
         let Self { sender, paths, events, .. } = self;
-        let outcome = match sender.acknowledge(now, &mut paths.pick_mut().sending, acknowledgement, events) {
+        let outcome = match sender.acknowledge(now, paths, acknowledgement, events) {
             Ok(outcome) => outcome,
             Err(_) if acknowledgement.sack.is_none() => SackOutcome::default(),
             Err(violation) => return self.violated(violation),
         };
-        let path = outcome.answered.and_then(|id| paths.get_mut(id));
-        if path.is_some_and(|path| path.answered(now)) {
-            events.push(Event::PathReachable(true));
+        for path in paths.iter_mut().filter(|path| *outcome.answered.of(path.sending.id())) {
+            if path.answered(now) {
+                events.push(path.reachable_event(true));
+            }
         }
         if self.state.drains() {
             self.advance_shutdown(now);
@@ -375,7 +380,7 @@ impl Association {
             && let Some(receiver) = &mut self.receiver
         {
             receiver.packet_done(arrival.now);
-            self.paths.of_source_mut(arrival.from).sending.peer_data_came(arrival.now);
+            self.paths.of_mut(arrival.path).sending.peer_data_came(arrival.now);
             while let Some(stream) = receiver.poll_overrun() {
                 self.events.push(Event::StreamDiscarded { stream });
             }
@@ -383,9 +388,9 @@ impl Association {
                 self.events.push(Event::Readable);
             }
         }
-        self.paths.of_source_mut(arrival.from).heard(arrival.now, arrival.from);
+        self.paths.of_mut(arrival.path).heard(arrival.now, arrival.from);
         if matches!(self.state, State::ShutdownSent { .. }) {
-            self.hear_while_shutting_down(arrival.now, arrival.had_data);
+            self.hear_while_shutting_down(arrival.now, arrival.path, arrival.had_data);
         }
     }
 }

@@ -43,7 +43,7 @@ impl Association {
         if !self.peer.answered {
             return None;
         }
-        let path = self.paths.pick();
+        let path = self.paths.primary();
         let (sending, silence) = (&path.sending, path.silence(now));
         Some(PathKnowledge {
             round_trip: sending.measured_round_trip()?.widened(silence),
@@ -54,7 +54,7 @@ impl Association {
 
     /// Assumes the state learned by an earlier association until this one has measurements.
     pub(super) fn assume(&mut self, now: Instant, known: &PathKnowledge) {
-        let sending = &mut self.paths.pick_mut().sending;
+        let sending = &mut self.paths.primary_mut().sending;
         sending.assume_round_trip(known.round_trip);
         sending.assume_loss(known.loss);
         if let Some(lateness) = known.lateness {

@@ -29,7 +29,7 @@ impl Association {
     /// The handshake is complete: if both ends support ECN, routers may mark data from the next packet on.
     pub(super) fn begin_marking(&mut self) {
         if self.peer.agreed.contains(Extensions::ECN) {
-            self.paths.pick_mut().sending.begin_marking();
+            self.paths.iter_mut().for_each(|path| path.sending.begin_marking());
         }
     }
 
@@ -61,8 +61,7 @@ impl Association {
         if core::mem::replace(&mut arrival.had_ecne, true) {
             return;
         }
-        let path = &mut self.paths.pick_mut().sending;
-        if self.state.takes_sack() && self.sender.handle_mark(arrival.now, path, tsn) {
+        if self.state.takes_sack() && self.sender.handle_mark(arrival.now, &mut self.paths, tsn) {
             let marks = self.control.new_marks();
             marks.answer = Some(tsn);
             marks.marks_reported += 1;

@@ -100,7 +100,7 @@ impl Association {
         let tag = fresh_tag(context, &[nonce]);
         let mut association = Self::new(now, context, remote, ports, Tags { local: tag, peer: 0 });
         if let Some(round_trip) = round_trip {
-            association.paths.pick_mut().sending.assume_round_trip(AssumedRoundTrip::once(round_trip));
+            association.paths.primary_mut().sending.assume_round_trip(AssumedRoundTrip::once(round_trip));
         }
         association.peer.out_of_band = true;
         association.adopt_peer(now, init.tag, &init.parameters, None);
@@ -135,7 +135,7 @@ impl Association {
     /// Sends INIT again at once, because the layer below had to start over, and measures the round trip from now.
     pub fn repeat_init(&mut self, now: Instant) {
         if let State::CookieWait { t1 } = &mut self.state {
-            let sending = &self.paths.pick().sending;
+            let sending = &self.paths.primary().sending;
             let rto = sending.rto().max(self.context.config().timers.rto_initial);
             *t1 = t1.restarted(RetryTimer::start(now, rto).with_copies(sending.control_pace()));
             self.control.set(Due::INIT);
@@ -176,16 +176,16 @@ impl Association {
             return;
         }
         let Self { context, sender, paths, events, peer, .. } = self;
-        let path = paths.pick_mut();
+        let path = paths.primary_mut();
         path.move_to(remote, context.config(), round_trip);
         peer.addresses = AddressFilter::default();
         peer.addresses.insert(remote.ip());
-        events.push(Event::PeerMoved { remote });
+        events.push(Event::PeerMoved { path: path.sending.id(), remote });
         // The peer has just answered, so a timeout that outages have backed off is too long.
         sender.handle_round_trip(now, &mut path.sending, round_trip, events);
         path.sending.shorten_timeout(now);
         if path.answered(now) {
-            events.push(Event::PathReachable(true));
+            events.push(path.reachable_event(true));
         }
     }
 
@@ -194,7 +194,7 @@ impl Association {
     pub fn send_earliest_again(&mut self, now: Instant, room_bytes: u16) {
         if !self.is_closed() && self.peer.out_of_band {
             let elsewhere = FlightAgain::Elsewhere { room_bytes };
-            self.sender.repeat_flight(now, &mut self.paths.pick_mut().sending, elsewhere);
+            self.sender.repeat_flight(now, &mut self.paths.primary_mut().sending, elsewhere);
         }
     }
 

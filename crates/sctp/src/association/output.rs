@@ -8,8 +8,12 @@ use super::negotiation::Extensions;
 use super::state::State;
 use super::{Association, Ports, Transmit};
 use crate::event::Event;
+use crate::outstanding::PathId;
 use crate::send::Errand;
 use crate::wire::{COMMON_HEADER_BYTES, ChunkOut, CommonHeader, PacketBuilder};
+
+/// When a packet is sent, and on which path.
+type Departure = (Instant, PathId);
 
 /// The header of a packet to the peer.
 pub(super) fn header_to(ports: Ports, verification_tag: u32) -> CommonHeader {
@@ -20,12 +24,13 @@ impl Association {
     /// Appends the next packet to `buffer`, with or without its common header, if there is one to send now.
     #[inline]
     pub(super) fn write_packet(&mut self, now: Instant, has_header: bool, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        let path = PathId::PRIMARY;
         let (len, ecn) = if let Some(packet) = self.control.pop_packet() {
             let bytes = packet.get(if has_header { 0 } else { COMMON_HEADER_BYTES }..).unwrap_or_default();
             buffer.extend_from_slice(bytes);
             (bytes.len(), EcnCodepoint::NotCapable)
-        } else if let Some(errand) = self.reason_to_write(now) {
-            self.build_packet(now, errand, has_header, buffer)
+        } else if let Some(errand) = self.reason_to_write(now, path) {
+            self.build_packet(now, path, errand, has_header, buffer)
         } else {
             (0, EcnCodepoint::NotCapable)
         };
@@ -33,7 +38,7 @@ impl Association {
             self.counters.packets_sent += 1;
             let header_bytes = if has_header { 0 } else { COMMON_HEADER_BYTES };
             self.counters.bytes_sent += (header_bytes + len) as u64;
-            Transmit { destination: self.paths.pick().remote, len, ecn }
+            Transmit { destination: self.paths.of(path).remote, len, ecn }
         })
     }
 
@@ -43,16 +48,16 @@ impl Association {
     /// Chunks that were cut before keep their TSN and their size (RFC 9260 §6.9): they are sent again in a packet that is larger than `bytes`,
     /// which then needs IP fragmentation.
     pub fn limit_packet_bytes(&mut self, bytes: usize) {
-        let sending = &mut self.paths.pick_mut().sending;
+        let sending = &mut self.paths.primary_mut().sending;
         if sending.limit_packet_bytes(bytes) {
             let packet_bytes_max = sending.packet_bytes_max();
-            self.events.push(Event::PacketSizeLimited { packet_bytes_max });
+            self.events.push(Event::PacketSizeLimited { path: sending.id(), packet_bytes_max });
         }
     }
 
-    /// Returns the sender's errand if a packet may be needed. Drivers ask until there is none, so the usual negative answer is cheap.
+    /// Returns the sender's errand if a packet may be needed on this path. Drivers ask until there is none, so the usual negative answer is cheap.
     #[inline]
-    fn reason_to_write(&self, now: Instant) -> Option<Errand> {
+    fn reason_to_write(&self, now: Instant, path: PathId) -> Option<Errand> {
         match self.state {
             State::Closed => None,
             State::CookieWait { .. } => self.control.is_set(Due::INIT).then(Errand::default),
@@ -62,11 +67,11 @@ impl Association {
                 if !self.peer.out_of_band {
                     return None;
                 }
-                let errand = self.sender.errand(now, &self.paths.pick().sending);
+                let errand = self.sender.errand(now, &self.paths.of(path).sending);
                 errand.is_due().then_some(errand)
             }
             _ => {
-                let path = self.paths.pick();
+                let path = self.paths.of(path);
                 let errand =
                     if self.data_may_follow() { self.sender.errand(now, &path.sending) } else { Errand::default() };
                 let has_reason = errand.is_due()
@@ -90,11 +95,12 @@ impl Association {
     fn build_packet(
         &mut self,
         now: Instant,
+        path: PathId,
         errand: Errand,
         has_header: bool,
         buffer: &mut Vec<u8>,
     ) -> (usize, EcnCodepoint) {
-        let packet_bytes_max = self.paths.pick().sending.packet_bytes_max();
+        let packet_bytes_max = self.paths.of(path).sending.packet_bytes_max();
         // With an INIT waiting, the peer's tag is not known yet (RFC 9260 §8.5.1 A).
         let is_init = matches!(self.state, State::CookieWait { .. });
         let header = header_to(self.ports, if is_init { 0 } else { self.tags.peer });
@@ -110,14 +116,14 @@ impl Association {
         } else {
             // The peer may have forgotten all that was agreed on when COOKIE ECHO comes (RFC 9653 §5.2).
             let is_opening = self.control.is_set(Due::COOKIE_ECHO);
-            let ecn = self.write_chunks(now, errand, &mut packet);
+            let ecn = self.write_chunks((now, path), errand, &mut packet);
             let is_unchecked =
                 self.peer.out_of_band || !is_opening && self.peer.agreed.contains(Extensions::ZERO_CHECKSUM);
             (if is_unchecked { packet.finish_unchecked() } else { packet.finish() }, ecn)
         }
     }
 
-    fn write_chunks(&mut self, now: Instant, errand: Errand, packet: &mut PacketBuilder<'_>) -> EcnCodepoint {
+    fn write_chunks(&mut self, (now, id): Departure, errand: Errand, packet: &mut PacketBuilder<'_>) -> EcnCodepoint {
         let data_may_follow = self.data_may_follow();
         let mut optional_bytes = None;
         if let State::CookieEchoed { cookie, .. } = &self.state
@@ -135,12 +141,12 @@ impl Association {
             self.control.write_replies(packet);
         }
         if self.control.is_set(Due::RE_CONFIG) {
-            self.write_reconfiguration(now, packet);
+            self.write_reconfiguration(now, id, packet);
         }
         if let Some(marks) = self.control.marks() {
             marks.write_cwr(packet);
         }
-        let path = self.paths.pick_mut();
+        let path = self.paths.of_mut(id);
         if path.heartbeat_ready() {
             let wait = path.heartbeat_wait(now, self.context.config());
             let nonce = path.heartbeat_sent(now, wait, &self.context, self.tags.local);
@@ -171,13 +177,13 @@ impl Association {
         if self.control.reconfiguration.is_some() {
             self.advance_reconfiguration(now);
             if packet.is_empty() && self.control.is_set(Due::RE_CONFIG) {
-                self.write_reconfiguration(now, packet);
+                self.write_reconfiguration(now, id, packet);
             }
         }
         if self.state.drains() {
             self.advance_shutdown(now);
         }
-        self.write_shutdown_chunks(now, packet);
+        self.write_shutdown_chunks(now, id, packet);
         if ends_handshake {
             // Marking starts after COOKIE ACK, so that a path that drops ECN-capable packets does not drop COOKIE ACK.
             self.begin_marking();
@@ -186,17 +192,17 @@ impl Association {
         ecn
     }
 
-    fn write_shutdown_chunks(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) {
+    fn write_shutdown_chunks(&mut self, now: Instant, path: PathId, packet: &mut PacketBuilder<'_>) {
         if self.control.is_set(Due::SHUTDOWN)
             && let Some(receiver) = &self.receiver
             && write_shutdown(packet, receiver.cumulative_tsn())
         {
             self.control.unset(Due::SHUTDOWN);
-            self.paths.pick_mut().asked(now);
+            self.paths.of_mut(path).asked(now);
         }
         if self.control.is_set(Due::SHUTDOWN_ACK) && packet.chunk(&ChunkOut::ShutdownAck) {
             self.control.unset(Due::SHUTDOWN_ACK);
-            self.paths.pick_mut().asked(now);
+            self.paths.of_mut(path).asked(now);
         }
     }
 }

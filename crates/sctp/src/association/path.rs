@@ -9,6 +9,7 @@ use festina_units::{Duration, Instant, OptionalInstant};
 
 use super::context::{Context, Purpose};
 use crate::config::{Config, Retries};
+use crate::event::Event;
 use crate::send::SendPath;
 
 /// One destination.
@@ -143,6 +144,11 @@ impl Path {
         self.answered_at = now;
         self.asked_at = OptionalInstant::NONE;
         !core::mem::replace(&mut self.reachable, true)
+    }
+
+    /// The event that tells that the path answers again, or no longer.
+    pub(crate) fn reachable_event(&self, reachable: bool) -> Event {
+        Event::PathReachable { path: self.sending.id(), reachable }
     }
 
     /// Time since the peer last acknowledged anything.

@@ -1,56 +1,77 @@
-//! The paths to the peer: a bounded list that is never empty, and which of them the next packet leaves by.
+//! The paths to the peer: a bounded list that is never empty.
 
 use std::net::SocketAddr;
 
 use super::path::Path;
-use crate::outstanding::PathId;
+use crate::outstanding::{PATHS_MAX, PathId};
+use crate::send::{SendPath, SendPaths};
 
-/// Paths of an association. The list lies inside the association, so each more would cost an idle association its size.
-pub(super) const PATHS_MAX: usize = 1;
-
-/// The paths of the association, by [`PathId`].
+/// The paths of the association, by [`PathId`]. The list lies inside the association, so each more would cost an idle association its size.
 #[derive(Debug)]
-pub(super) struct Paths([Path; PATHS_MAX]);
+pub(super) struct Paths {
+    primary: Path,
+    others: [Option<Path>; PATHS_MAX - 1],
+}
 
 impl Paths {
     pub(super) fn new(primary: Path) -> Self {
-        Self([primary])
+        Self { primary, others: [const { None }; PATHS_MAX - 1] }
     }
 
-    /// The path by which the next packet leaves: the primary path (RFC 9260 §6.4).
+    /// The path that new data and requests are sent on (RFC 9260 §6.4).
     #[inline]
-    pub(super) fn pick(&self) -> &Path {
-        let [primary, ..] = &self.0;
-        primary
+    pub(super) fn primary(&self) -> &Path {
+        &self.primary
     }
 
-    /// As [`pick`](Self::pick).
+    /// As [`primary`](Self::primary).
     #[inline]
-    pub(super) fn pick_mut(&mut self) -> &mut Path {
-        let [primary, ..] = &mut self.0;
-        primary
+    pub(super) fn primary_mut(&mut self) -> &mut Path {
+        &mut self.primary
     }
 
-    /// The path with this number, if there is one.
+    /// The path with this number. The primary path takes the place of one that is no more.
     #[inline]
-    pub(super) fn get_mut(&mut self, PathId(number): PathId) -> Option<&mut Path> {
-        self.0.get_mut(usize::from(number))
+    pub(super) fn of(&self, id: PathId) -> &Path {
+        id.other().and_then(|other| self.others.get(other)?.as_ref()).unwrap_or(&self.primary)
     }
 
-    /// Returns the path to the address of `source`, regardless of the port; the primary path if there is none.
+    /// As [`of`](Self::of).
     #[inline]
-    pub(super) fn of_source_mut(&mut self, source: SocketAddr) -> &mut Path {
-        let [primary, others @ ..] = &mut self.0;
-        others.iter_mut().find(|path| path.remote.ip() == source.ip()).unwrap_or(primary)
+    pub(super) fn of_mut(&mut self, id: PathId) -> &mut Path {
+        id.other().and_then(|other| self.others.get_mut(other)?.as_mut()).unwrap_or(&mut self.primary)
+    }
+
+    /// Returns the path to the address of `source`, regardless of the port, if there is one.
+    #[inline]
+    pub(super) fn to(&self, source: SocketAddr) -> Option<PathId> {
+        self.iter().find(|path| path.remote.ip() == source.ip()).map(|path| path.sending.id())
     }
 
     #[inline]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Path> {
-        self.0.iter()
+        [&self.primary].into_iter().chain(self.others.iter().flatten())
     }
 
     #[inline]
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
-        self.0.iter_mut()
+        [&mut self.primary].into_iter().chain(self.others.iter_mut().flatten())
+    }
+}
+
+impl SendPaths for Paths {
+    #[inline]
+    fn primary(&mut self) -> &mut SendPath {
+        &mut self.primary.sending
+    }
+
+    #[inline]
+    fn of(&mut self, id: PathId) -> &mut SendPath {
+        &mut self.of_mut(id).sending
+    }
+
+    #[inline]
+    fn all(&mut self) -> impl Iterator<Item = &mut SendPath> {
+        self.iter_mut().map(|path| &mut path.sending)
     }
 }

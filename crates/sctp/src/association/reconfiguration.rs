@@ -17,6 +17,7 @@ use super::state::State;
 use super::{Association, path_failed};
 use crate::error::{ClosedReason, ReconfigureError};
 use crate::event::{Direction, Event, StreamRequest};
+use crate::outstanding::PathId;
 use crate::wire::{ChunkOut, PacketBuilder, ReConfigParameter, ReConfigResult, StreamId, StreamList, Tsn};
 use answer::Answer;
 
@@ -269,16 +270,16 @@ impl Association {
             None => state.next_at_once(streams_max),
         };
         if let Some(request) = request {
-            state.begin(RetryTimer::start(now, paths.pick().sending.rto()), request);
+            state.begin(RetryTimer::start(now, paths.primary().sending.rto()), request);
             control.set(Due::RE_CONFIG);
         }
     }
 
     /// Writes the request under way, which is due.
-    pub(super) fn write_reconfiguration(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) {
+    pub(super) fn write_reconfiguration(&mut self, now: Instant, path: PathId, packet: &mut PacketBuilder<'_>) {
         let pending = self.control.reconfiguration.as_ref().and_then(|state| state.pending.as_ref());
         match pending.filter(|_| matches!(self.state, State::Established)) {
-            Some(pending) if pending.request.write(pending.number, packet) => self.paths.pick_mut().asked(now),
+            Some(pending) if pending.request.write(pending.number, packet) => self.paths.of_mut(path).asked(now),
             Some(_) => return,
             None => {}
         }
@@ -305,7 +306,7 @@ impl Association {
         {
             timer.back_off(now, pause_max);
             control.set(Due::RE_CONFIG);
-            if path_failed(now, paths.pick_mut(), config, events) {
+            if path_failed(now, paths.primary_mut(), config, events) {
                 self.close(ClosedReason::PeerUnreachable);
             }
         }
@@ -313,10 +314,10 @@ impl Association {
 
     /// The peer has answered a request of this side (§5.2.7).
     fn handle_re_config_response(&mut self, now: Instant, response: u32, result: ReConfigResult) {
-        let rto = self.paths.pick().sending.rto();
+        let rto = self.paths.primary().sending.rto();
         let Some(state) = self.control.reconfiguration.as_deref_mut() else { return };
         let Some(pending) = state.pending.as_mut().filter(|pending| pending.number == response) else { return };
-        self.paths.pick_mut().answered(now);
+        self.paths.primary_mut().answered(now);
         if result == ReConfigResult::InProgress {
             // Asked again later; that is no error (§5.2.7, H).
             pending.timer = RetryTimer::start(now, rto);

@@ -12,7 +12,7 @@ use super::state::{Drain, State};
 use crate::config::Config;
 use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
-use crate::outstanding::Acknowledgement;
+use crate::outstanding::{Acknowledgement, PathId};
 use crate::wire::{Cause, ChunkOut, Tsn};
 
 /// Shutdown progress, kept in every state. It survives a restart of the peer, since the application still wants to end.
@@ -116,12 +116,13 @@ impl Association {
 
     /// The peer is alive while SHUTDOWN is outstanding: restarts T2 (RFC 9260 §9.2). DATA is answered with SHUTDOWN and a SACK, which reports gaps
     /// and duplicates.
-    pub(super) fn hear_while_shutting_down(&mut self, now: Instant, had_data: bool) {
+    pub(super) fn hear_while_shutting_down(&mut self, now: Instant, path: PathId, had_data: bool) {
         let t2_anew = self.new_t2(now);
         if let State::ShutdownSent { t2, .. } = &mut self.state {
             *t2 = t2.restarted(t2_anew);
-            if self.paths.pick_mut().answered(now) {
-                self.events.push(Event::PathReachable(true));
+            let path = self.paths.of_mut(path);
+            if path.answered(now) {
+                self.events.push(path.reachable_event(true));
             }
             if had_data {
                 self.control.set(Due::SHUTDOWN);
@@ -170,7 +171,7 @@ impl Association {
     }
 
     fn new_t2(&self, now: Instant) -> RetryTimer {
-        let (sending, timers) = (&self.paths.pick().sending, &self.context.config().timers);
+        let (sending, timers) = (&self.paths.primary().sending, &self.context.config().timers);
         let pace = sending.control_pace();
         // Early copies follow a round trip after the chunk, and T2 itself need be no quicker than RTO.Initial then.
         let rto = if pace.is_some() { sending.rto().max(timers.rto_initial) } else { sending.rto() };

@@ -56,7 +56,9 @@ impl Ledger {
             return Ok(false);
         }
         digest.cumulative_advanced = cumulative >= self.first_tsn();
-        digest.in_flight_bytes_before = self.in_flight().bytes;
+        for (credit, in_flight) in digest.credits.iter_mut().zip(self.in_flight_by_path().iter()) {
+            credit.in_flight_bytes_before = in_flight.bytes;
+        }
         (digest.singles.settled_below, digest.singles.next_tsn) = (cumulative + 1, self.next_tsn());
         if let Some(reported) = self.reported_before() {
             digest.singles.in_doubt = reported.take_scratch();
@@ -237,7 +239,7 @@ impl Ledger {
                 None => self.reported_before().and_then(|reported| reported.settled.take_duplicate(tsn)),
             };
             digest.duplicates.count(sent_as);
-            digest.arrivals.duplicate(tsn);
+            digest.credits.iter_mut().for_each(|credit| credit.arrivals.duplicate(tsn));
         }
     }
 
@@ -312,8 +314,8 @@ impl Ledger {
             }
             let early = early && !chunk.fast_retransmitted;
             if early || rule.is_lost(chunk.miss_indications, chunk.fast_retransmitted) {
+                digest.credits.of_mut(chunk.path).lost_chunks += 1;
                 self.lose(tsn, RetransmissionCause::Fast);
-                digest.lost_chunks += 1;
             }
         }
     }

@@ -3,7 +3,7 @@
 use festina_units::Instant;
 
 use super::arrivals::Arrivals;
-use super::ledger::{Chunk, ChunkState, MessageSlot, PathId, SentAs};
+use super::ledger::{ByPath, Chunk, ChunkState, MessageSlot, PathId, SentAs};
 use crate::wire::{Sack, Tsn};
 
 /// An acknowledgement: a SACK, or the cumulative TSN ack of a SHUTDOWN.
@@ -34,6 +34,17 @@ pub(crate) struct Digest {
     pub(crate) singles: Singles,
     /// The Cumulative TSN Ack Point moved, and with it the earliest outstanding TSN.
     pub(crate) cumulative_advanced: bool,
+    /// By the path on which the chunks were last sent.
+    pub(crate) credits: ByPath<Credit>,
+    /// Chunks that the peer had reported and no longer does.
+    pub(crate) reneged_chunks: usize,
+    /// The reported duplicates.
+    pub(crate) duplicates: Duplicates,
+}
+
+/// Changes by an acknowledgement to the chunks last sent on one path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Credit {
     /// Acknowledged for the first time, headers and padding included.
     pub(crate) acked_bytes: usize,
     /// Number of those chunks.
@@ -54,10 +65,8 @@ pub(crate) struct Digest {
     pub(crate) in_flight_bytes_before: usize,
     /// Chunks now taken for lost.
     pub(crate) lost_chunks: usize,
-    /// Chunks that the peer had reported and no longer does.
-    pub(crate) reneged_chunks: usize,
-    /// The reported duplicates.
-    pub(crate) duplicates: Duplicates,
+    /// The first TSN of the run of chunks, sent once each, that ends with the highest one that is acknowledged for the first time; if that was.
+    run_first: Option<u64>,
 }
 
 /// Information of an acknowledgement about single chunks.
@@ -71,8 +80,6 @@ pub(crate) struct Singles {
     pub(crate) settled: Vec<SettledPiece>,
     /// Acknowledged for the first time after they were sent more than once or reported missing; in ascending order of TSNs.
     pub(crate) in_doubt: Vec<Arrival>,
-    /// The first TSN of the run of chunks, sent once each, that ends with the highest one that is acknowledged for the first time; if that was.
-    run_first: Option<u64>,
 }
 
 /// The reported duplicates, by the reason of the chunk's last transmission. A duplicate of a chunk that was sent once comes from the network and only
@@ -107,6 +114,8 @@ pub(crate) struct Arrival {
     pub(crate) transmissions: u8,
     pub(crate) was_missed: bool,
     pub(crate) fast_retransmitted: bool,
+    /// The path on which it was last sent.
+    pub(crate) path: PathId,
     /// The run of chunks, sent once each, that arrived between the last chunk sent more than once and this one.
     pub(crate) run_before: Option<Run>,
 }
@@ -133,51 +142,61 @@ pub(crate) struct HighestAcked {
     /// When it last left.
     pub(crate) sent_at: Instant,
     pub(crate) transmissions: u8,
-    /// By which path it last left.
-    pub(crate) path: PathId,
 }
 
 impl Digest {
     /// A chunk was acknowledged for the first time.
     #[inline(always)]
     pub(super) fn count(&mut self, tsn: u64, chunk: &Chunk) {
-        self.acked_bytes += chunk.bytes();
-        self.acked_chunks += 1;
+        let credit = self.credits.of_mut(chunk.path);
+        credit.acked_bytes += chunk.bytes();
+        credit.acked_chunks += 1;
         if chunk.transmissions > 1 {
-            self.highest_copy = Some(tsn);
+            credit.highest_copy = Some(tsn);
         } else {
-            self.lowest_acked_once.get_or_insert(tsn);
+            credit.lowest_acked_once.get_or_insert(tsn);
         }
-        self.arrivals.acked(tsn, chunk);
+        credit.arrivals.acked(tsn, chunk);
         self.note_arrival(tsn, chunk);
     }
 
     #[inline(always)]
     fn note_arrival(&mut self, tsn: u64, chunk: &Chunk) {
-        let Chunk { sent_at, transmissions, path, .. } = *chunk;
+        let Chunk { sent_at, transmissions, .. } = *chunk;
         if transmissions > 1 || chunk.miss_indications > 0 || chunk.fast_retransmitted {
             self.note_doubt(tsn, chunk);
         }
+        let credit = self.credits.of_mut(chunk.path);
         if transmissions == 1 {
-            self.singles.run_first.get_or_insert(tsn);
+            credit.run_first.get_or_insert(tsn);
         }
-        self.highest_acked = Some(HighestAcked { tsn, sent_at, transmissions, path });
+        credit.highest_acked = Some(HighestAcked { tsn, sent_at, transmissions });
     }
 
     #[cold]
     fn note_doubt(&mut self, tsn: u64, chunk: &Chunk) {
-        let Chunk { sent_at, transmissions, miss_indications, fast_retransmitted, .. } = *chunk;
-        let run_before = if transmissions > 1 { self.last_run() } else { None };
+        let Chunk { sent_at, transmissions, miss_indications, fast_retransmitted, path, .. } = *chunk;
+        let credit = self.credits.of_mut(path);
+        let run_before = if transmissions > 1 { credit.last_run() } else { None };
         if transmissions > 1 {
-            self.singles.run_first = None;
+            credit.run_first = None;
         }
         let was_missed = miss_indications > 0;
-        self.singles.in_doubt.push(Arrival { tsn, sent_at, transmissions, was_missed, fast_retransmitted, run_before });
+        let arrival = Arrival { tsn, sent_at, transmissions, was_missed, fast_retransmitted, path, run_before };
+        self.singles.in_doubt.push(arrival);
+    }
+}
+
+impl Credit {
+    /// Returns whether it shows that the path works: something sent on it has arrived.
+    #[inline]
+    pub(crate) fn is_answer(&self) -> bool {
+        self.highest_acked.is_some() || self.abandoned_acked
     }
 
     /// The last run of chunks that were sent once each, unless a chunk that was sent more than once follows it.
     pub(crate) fn last_run(&self) -> Option<Run> {
-        let (first, HighestAcked { tsn, sent_at, .. }) = (self.singles.run_first?, self.highest_acked?);
+        let (first, HighestAcked { tsn, sent_at, .. }) = (self.run_first?, self.highest_acked?);
         Some(Run { first, last: tsn, sent_at })
     }
 }
@@ -186,7 +205,7 @@ impl Digest {
     /// A chunk of an abandoned message has arrived after all. It does not grow the window (RFC 3758 §3.5 A4), but gives an RTT sample.
     pub(super) fn count_abandoned(&mut self, tsn: u64, chunk: &Chunk) {
         self.note_arrival(tsn, chunk);
-        self.abandoned_acked = true;
+        self.credits.of_mut(chunk.path).abandoned_acked = true;
     }
 }
 
@@ -194,9 +213,10 @@ impl Digest {
     /// Settles a chunk of an abandoned message that the peer reports as received, or as skipped after a FORWARD-TSN (`told`).
     #[cold]
     pub(super) fn settle_abandoned(&mut self, tsn: u64, chunk: &Chunk, told: bool) {
-        self.abandoned_acked = true;
+        let credit = self.credits.of_mut(chunk.path);
+        credit.abandoned_acked = true;
         if told {
-            self.highest_passed = self.highest_passed.max(Some(tsn));
+            credit.highest_passed = credit.highest_passed.max(Some(tsn));
         }
         self.singles.settled.push(SettledPiece::of(chunk));
     }
@@ -204,11 +224,12 @@ impl Digest {
     /// The peer has skipped a chunk of an abandoned message, or has it: it has arrived if no FORWARD-TSN told the peer to skip it.
     #[cold]
     pub(super) fn pass_abandoned(&mut self, tsn: u64, chunk: &Chunk, forwarded: u64) {
-        self.abandoned_acked = true;
+        let credit = self.credits.of_mut(chunk.path);
+        credit.abandoned_acked = true;
         if chunk.state == ChunkState::AbandonedOnTheWay && tsn > forwarded {
             self.count_abandoned(tsn, chunk);
         } else {
-            self.highest_passed = Some(tsn);
+            credit.highest_passed = Some(tsn);
         }
     }
 }

@@ -19,9 +19,58 @@ const CHUNKS_KEPT_FOR_BURSTS: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageSlot(pub(crate) u32);
 
-/// Which of the association's paths to the peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PathId(pub(crate) u8);
+/// Paths of an association.
+pub(crate) const PATHS_MAX: usize = if cfg!(test) { 2 } else { 1 };
+
+/// One of an association's paths to the peer, which differ by destination address. The number stays the same as long as the path exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PathId(pub(crate) u8);
+
+impl PathId {
+    /// The primary path (RFC 9260 §6.4).
+    pub const PRIMARY: Self = Self(0);
+
+    /// Its place among the paths other than the primary path, which is none of them.
+    #[inline]
+    pub(crate) fn other(self) -> Option<usize> {
+        usize::from(self.0).checked_sub(1)
+    }
+}
+
+/// A value for each path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ByPath<T>([T; PATHS_MAX]);
+
+impl<T> ByPath<T> {
+    /// The value for this path.
+    #[inline]
+    pub(crate) fn of(&self, path: PathId) -> &T {
+        let [primary, others @ ..] = &self.0;
+        path.other().and_then(|other| others.get(other)).unwrap_or(primary)
+    }
+
+    /// As [`of`](Self::of).
+    #[inline]
+    pub(crate) fn of_mut(&mut self, path: PathId) -> &mut T {
+        let [primary, others @ ..] = &mut self.0;
+        path.other().and_then(|other| others.get_mut(other)).unwrap_or(primary)
+    }
+
+    #[inline]
+    pub(crate) fn map_ref<R>(&self, look: impl FnMut(&T) -> R) -> ByPath<R> {
+        ByPath(self.0.each_ref().map(look))
+    }
+
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
+    }
+
+    #[inline]
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut()
+    }
+}
 
 /// A DATA chunk that has a TSN. Less than a cache line, since every SACK walks over many of them.
 #[derive(Debug)]
@@ -137,6 +186,12 @@ impl Chunk {
         matches!(self.form, Form::LastData | Form::LastIData)
     }
 
+    /// Returns whether it was last sent on this path.
+    #[inline]
+    pub(crate) fn is_on(&self, path: PathId) -> bool {
+        PATHS_MAX == 1 || self.path == path
+    }
+
     /// Returns whether it is a part of its message only.
     pub(crate) fn is_fragment(&self) -> bool {
         self.fragment > 0 || !self.ends()
@@ -168,7 +223,7 @@ pub(crate) struct Ledger {
     chunks: VecDeque<Chunk>,
     /// TSN of the first chunk; its predecessor is the Cumulative TSN Ack Point.
     first_tsn: u64,
-    in_flight: Tally,
+    in_flight: ByPath<Tally>,
     lost: Tally,
     /// No chunk below is lost.
     lost_from: u64,
@@ -207,7 +262,7 @@ impl Ledger {
         Self {
             chunks: VecDeque::new(),
             first_tsn,
-            in_flight: Tally::default(),
+            in_flight: ByPath::default(),
             lost: Tally::default(),
             lost_from: first_tsn,
             reported: None,
@@ -238,7 +293,7 @@ impl Ledger {
     pub(crate) fn reframe(&mut self, framing: Framing) {
         for chunk in &mut self.chunks {
             let tally = match chunk.state {
-                ChunkState::InFlight => Some(&mut self.in_flight),
+                ChunkState::InFlight => Some(self.in_flight.of_mut(chunk.path)),
                 ChunkState::Lost(_) => Some(&mut self.lost),
                 _ => None,
             };
@@ -262,19 +317,35 @@ impl Ledger {
 
     /// Returns whether something is outstanding, and all of it was abandoned or has arrived for good.
     pub(crate) fn is_all_abandoned(&self) -> bool {
-        !self.chunks.is_empty() && self.in_flight.chunks + self.lost.chunks + self.gap_acked_chunks() == 0
+        !self.chunks.is_empty() && self.in_flight().chunks + self.lost.chunks + self.gap_acked_chunks() == 0
     }
 
-    /// The chunks in flight.
+    /// The chunks in flight on all paths.
     pub(crate) fn in_flight(&self) -> Tally {
-        self.in_flight
+        let add = |sum: Tally, tally: &Tally| Tally {
+            chunks: sum.chunks + tally.chunks,
+            bytes: sum.bytes + tally.bytes,
+            payload_bytes: sum.payload_bytes + tally.payload_bytes,
+        };
+        self.in_flight.iter().fold(Tally::default(), add)
     }
 
-    /// Bytes that may be in the network, including headers and padding: those of the chunks in flight, and of those abandoned in flight. RFC 3758
-    /// §3.5 A2 counts an abandoned chunk as acknowledged, but the network still carries it: otherwise a sender that abandons chunks early could send
-    /// without limit.
-    pub(crate) fn on_the_way_bytes(&self) -> usize {
-        self.in_flight.bytes + self.reported.as_ref().map_or(0, |reported| reported.ghosts.bytes)
+    /// The chunks in flight by path.
+    pub(crate) fn in_flight_by_path(&self) -> &ByPath<Tally> {
+        &self.in_flight
+    }
+
+    /// The earliest chunk last sent on this path.
+    pub(crate) fn earliest_on(&self, path: PathId) -> Option<&Chunk> {
+        self.iter_on(path).next()
+    }
+
+    /// Bytes that may be in the network on this path, including headers and padding: those of the chunks in flight, and of those abandoned in flight.
+    /// RFC 3758 §3.5 A2 counts an abandoned chunk as acknowledged, but the network still carries it: otherwise a sender that abandons chunks early
+    /// could send without limit.
+    pub(crate) fn on_the_way_bytes(&self, path: PathId) -> usize {
+        let ghosts = self.reported.as_ref().map_or(0, |reported| *reported.ghosts.bytes.of(path));
+        self.in_flight.of(path).bytes + ghosts
     }
 
     /// The chunks to be sent again.
@@ -314,10 +385,15 @@ impl Ledger {
         self.chunks.iter()
     }
 
+    /// The chunks last sent on this path, in TSN order.
+    pub(crate) fn iter_on(&self, path: PathId) -> impl DoubleEndedIterator<Item = &Chunk> {
+        self.chunks.iter().filter(move |chunk| chunk.is_on(path))
+    }
+
     /// Appends a new chunk with the TSN [`next_tsn`](Self::next_tsn), which is sent now.
     pub(crate) fn push(&mut self, chunk: Chunk) {
         debug_assert_eq!(chunk.state, ChunkState::InFlight);
-        self.in_flight.add(&chunk);
+        self.in_flight.of_mut(chunk.path).add(&chunk);
         self.chunks.push_back(chunk);
     }
 
@@ -326,7 +402,7 @@ impl Ledger {
         let chunk = self.chunks.front()?;
         let seen = look(chunk);
         match chunk.state {
-            ChunkState::InFlight => self.in_flight.remove(chunk),
+            ChunkState::InFlight => self.in_flight.of_mut(chunk.path).remove(chunk),
             ChunkState::GapAcked | ChunkState::NonRenegable => {
                 count_gap_acked(&mut self.reported, |chunks| chunks - 1);
             }
@@ -405,7 +481,7 @@ impl Ledger {
                 chunk.state = ChunkState::Abandoned;
                 return Some(chunk);
             }
-            ChunkState::InFlight => self.in_flight.remove(chunk),
+            ChunkState::InFlight => self.in_flight.of_mut(chunk.path).remove(chunk),
             ChunkState::Lost(_) => self.lost.remove(chunk),
         }
         chunk.state = ChunkState::GapAcked;
@@ -423,7 +499,7 @@ impl Ledger {
             return chunk.state == ChunkState::NonRenegable;
         }
         count_gap_acked(&mut self.reported, |chunks| chunks - 1);
-        self.in_flight.add(chunk);
+        self.in_flight.of_mut(chunk.path).add(chunk);
         chunk.state = ChunkState::InFlight;
         chunk.miss_indications = 1;
         true
@@ -444,7 +520,7 @@ impl Ledger {
     pub(crate) fn lose(&mut self, tsn: u64, cause: RetransmissionCause) {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };
         if chunk.state == ChunkState::InFlight {
-            self.in_flight.remove(chunk);
+            self.in_flight.of_mut(chunk.path).remove(chunk);
             self.lost.add(chunk);
             chunk.state = ChunkState::Lost(cause);
             chunk.fast_retransmitted |= cause == RetransmissionCause::Fast;
@@ -461,8 +537,8 @@ impl Ledger {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return 0 };
         let state = match chunk.state {
             ChunkState::InFlight => {
-                self.in_flight.remove(chunk);
-                self.reported.get_or_insert_default().ghosts.insert(tsn, chunk.bytes());
+                self.in_flight.of_mut(chunk.path).remove(chunk);
+                self.reported.get_or_insert_default().ghosts.insert(tsn, chunk);
                 ChunkState::AbandonedOnTheWay
             }
             ChunkState::Lost(_) => {
@@ -511,12 +587,15 @@ impl Ledger {
         }
     }
 
-    /// T3-rtx expired (RFC 9260 §6.3.3 E3). Marks the earliest chunk in flight as lost, and all those last sent at `limit` or before. With `all`,
-    /// every other chunk in flight may be bundled into their packet. Returns the number of chunks that are newly marked as lost.
-    pub(crate) fn time_out(&mut self, limit: Instant, all: bool) -> usize {
+    /// T3-rtx of `path` expired (RFC 9260 §6.3.3 E3). Marks its earliest chunk in flight as lost, and all those last sent at `limit` or before. With
+    /// `all`, every other chunk in flight on it may be bundled into their packet. Returns the number of chunks that are newly marked as lost.
+    pub(crate) fn time_out(&mut self, path: PathId, limit: Instant, all: bool) -> usize {
         let lost_before = self.lost.chunks;
         for tsn in self.first_tsn..self.next_tsn() {
             let Some(chunk) = self.get(tsn) else { break };
+            if !chunk.is_on(path) {
+                continue;
+            }
             let rides_along = all && chunk.miss_indications > 0;
             if self.lost.chunks == lost_before || chunk.sent_at <= limit && !rides_along {
                 self.lose(tsn, RetransmissionCause::Timeout);
@@ -532,7 +611,7 @@ impl Ledger {
         let count = self.lost.chunks;
         for chunk in self.chunks.iter_mut().filter(|chunk| matches!(chunk.state, ChunkState::Lost(_))) {
             self.lost.remove(chunk);
-            self.in_flight.add(chunk);
+            self.in_flight.of_mut(chunk.path).add(chunk);
             chunk.state = ChunkState::InFlight;
         }
         self.lost_from = self.next_tsn();
@@ -544,8 +623,11 @@ impl Ledger {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };
         if let ChunkState::Lost(_) = chunk.state {
             self.lost.remove(chunk);
-            self.in_flight.add(chunk);
+            self.in_flight.of_mut(path).add(chunk);
             chunk.state = ChunkState::InFlight;
+        } else if !chunk.is_on(path) {
+            self.in_flight.of_mut(chunk.path).remove(chunk);
+            self.in_flight.of_mut(path).add(chunk);
         }
         chunk.sent_at = now;
         chunk.sent_as = sent_as;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::digest::Arrival;
+use super::ledger::{ByPath, Chunk, PathId};
 use super::settled::Settled;
 use crate::outstanding::CHUNKS_MAX;
 use crate::wire::gap_ack_block;
@@ -48,20 +49,22 @@ pub(super) struct Reported {
 /// Chunks that were abandoned in flight and may still be there.
 #[derive(Debug, Default)]
 pub(super) struct Ghosts {
-    /// All of them, headers and padding included.
-    pub(super) bytes: usize,
+    /// All of them, headers and padding included, by the path on which they were last sent.
+    pub(super) bytes: ByPath<usize>,
     /// The same of each, by TSN.
-    chunks: BTreeMap<u64, usize>,
+    chunks: BTreeMap<u64, (PathId, usize)>,
 }
 
 impl Ghosts {
-    pub(super) fn insert(&mut self, tsn: u64, bytes: usize) {
-        self.bytes += bytes;
-        self.chunks.insert(tsn, bytes);
+    pub(super) fn insert(&mut self, tsn: u64, chunk: &Chunk) {
+        *self.bytes.of_mut(chunk.path) += chunk.bytes();
+        self.chunks.insert(tsn, (chunk.path, chunk.bytes()));
     }
 
     pub(super) fn remove(&mut self, tsn: u64) {
-        self.bytes -= self.chunks.remove(&tsn).unwrap_or_default();
+        if let Some((path, bytes)) = self.chunks.remove(&tsn) {
+            *self.bytes.of_mut(path) -= bytes;
+        }
     }
 }
 

@@ -7,29 +7,30 @@ use super::partial::Partial;
 use super::path::Pressure;
 use super::queue::SendBuffer;
 use super::repair::{Heard, Repair, Verdict, View};
-use super::{Counters, SendPath, Sender};
+use super::{Counters, SendPath, SendPaths, Sender};
 use crate::congestion::Ack;
 use crate::error::ProtocolViolation;
 use crate::event::{Event, Events, RetransmissionCause};
-use crate::outstanding::{Acknowledgement, Digest, PathId, SackTerms, SettledPiece};
+use crate::outstanding::{Acknowledgement, ByPath, Credit, Digest, PathId, SackTerms, SettledPiece};
 use crate::wire::Tsn;
 
 /// The part of an acknowledgement that the association needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SackOutcome {
-    /// The error counters start again, the association's and this path's: something that left by it was acknowledged for the first
-    /// time (RFC 9260 §8.1), or the peer answers a probe of its closed window (RFC 9260 §6.1 rule A).
-    pub(crate) answered: Option<PathId>,
+    /// The paths whose error counters start again: something sent on them was acknowledged for the first time (RFC 9260 §8.1, §8.2), or the peer
+    /// answers a probe of its closed window (RFC 9260 §6.1 rule A).
+    pub(crate) answered: ByPath<bool>,
 }
 
 impl Sender {
     /// Handles the peer's report that a packet with this TSN was marked (ECNE). The window is cut once per round trip. Returns whether the TSN was
     /// ever sent, so that there is something to answer.
-    pub(crate) fn handle_mark(&mut self, now: Instant, path: &mut SendPath, tsn: Tsn) -> bool {
+    pub(crate) fn handle_mark(&mut self, now: Instant, paths: &mut impl SendPaths, tsn: Tsn) -> bool {
         let tsn = tsn.unwrap(self.ledger.next_tsn());
         if tsn >= self.ledger.next_tsn() {
             return false;
         }
+        let path = paths.of(self.ledger.get(tsn).map_or(PathId::PRIMARY, |chunk| chunk.path));
         let judge = |repair: &mut Repair, _: &View<'_>| Verdict::of(repair.on_mark(tsn, &self.ledger));
         path.regulate(Pressure::None, &self.buffer, &self.window, judge);
         self.buffer.follow(now, || path.surroundings(&self.ledger));
@@ -37,7 +38,8 @@ impl Sender {
         true
     }
 
-    /// Applies an acknowledgement. An older one than the latest changes nothing.
+    /// Applies an acknowledgement, and credits each path with the chunks last sent on it (RFC 9260 §7.2.1). One that is older than the
+    /// latest changes nothing.
     ///
     /// Reports [`Event::MessageDelivered`], [`Event::Writable`] and [`Event::Drained`].
     ///
@@ -46,12 +48,12 @@ impl Sender {
     pub(crate) fn acknowledge(
         &mut self,
         now: Instant,
-        path: &mut SendPath,
+        paths: &mut impl SendPaths,
         acknowledgement: Acknowledgement<'_>,
         events: &mut Events,
     ) -> Result<SackOutcome, ProtocolViolation> {
         let mut digest = Digest::default();
-        if !self.take_in(now, path, acknowledgement, &mut digest, events)? {
+        if !self.take_in(now, paths.primary(), acknowledgement, &mut digest, events)? {
             return Ok(SackOutcome::default());
         }
         self.counters.note_spurious(digest.duplicates.of_resent);
@@ -59,34 +61,39 @@ impl Sender {
             self.window.told(sack.a_rwnd);
         }
         self.window.handle_sack(self.ledger.first_tsn());
-        if let Some(marking) = &mut path.marking {
-            marking.acked(self.ledger.first_tsn());
+        let mut answered = digest.credits.map_ref(Credit::is_answer);
+        if let Some(probe) = self.window.probe().and_then(|tsn| self.ledger.get(tsn)) {
+            *answered.of_mut(probe.path) = true;
         }
-        let newest = digest.highest_acked;
-        let of_window_probe = || Some(self.ledger.get(self.window.probe()?)?.path);
-        let answered = newest.map(|newest| newest.path).or_else(of_window_probe);
-        let answered = answered.or_else(|| digest.abandoned_acked.then_some(path.id));
         let heard = Heard { sack: acknowledgement.sack, window_opened: self.resend_window_probe() };
-        let earned = Pressure::Acked(Ack {
-            now,
-            bytes: digest.acked_bytes,
-            in_flight_before: digest.in_flight_bytes_before,
-            sent_at: newest.map(|newest| newest.sent_at),
-            rtt: newest.filter(|newest| newest.transmissions == 1).map(|newest| now - newest.sent_at),
-            srtt: path.repair.rtt().srtt(),
-            in_fast_recovery: path.repair.in_fast_recovery(),
-            cumulative_advanced: digest.cumulative_advanced,
-            all_acked: self.ledger.is_empty(),
-        });
         let were_missing = self.buffer.looks_for_missing() && self.abandoning().give_up_what_is_missing(now, events);
-        let verdict = path.regulate(earned, &self.buffer, &self.window, |repair, view| {
-            repair.on_ack(now, &digest, &heard, &mut self.ledger, view, events)
-        });
-        self.counters.note(verdict);
+        for path in paths.all() {
+            if let Some(marking) = &mut path.marking {
+                marking.acked(self.ledger.first_tsn());
+            }
+            let credit = digest.credits.of(path.id);
+            let newest = credit.highest_acked;
+            let earned = Pressure::Acked(Ack {
+                now,
+                bytes: credit.acked_bytes,
+                in_flight_before: credit.in_flight_bytes_before,
+                sent_at: newest.map(|newest| newest.sent_at),
+                rtt: newest.filter(|newest| newest.transmissions == 1).map(|newest| now - newest.sent_at),
+                srtt: path.repair.rtt().srtt(),
+                in_fast_recovery: path.repair.in_fast_recovery(),
+                cumulative_advanced: digest.cumulative_advanced,
+                all_acked: self.ledger.earliest_on(path.id).is_none(),
+            });
+            let verdict = path.regulate(earned, &self.buffer, &self.window, |repair, view| {
+                repair.on_ack(now, &digest, &heard, &mut self.ledger, view, events)
+            });
+            self.counters.note(verdict);
+        }
         if digest.cumulative_advanced && self.buffer.is_empty() && self.ledger.is_empty() {
             self.drained(events);
         }
         self.ledger.finish(digest);
+        let path = paths.primary();
         self.buffer.follow(now, || path.surroundings(&self.ledger));
         if self.buffer.take_writable() {
             events.push(Event::Writable);
@@ -94,8 +101,9 @@ impl Sender {
         self.drop_stale(now, events);
         if self.abandon_what_is_over(now, path, events) || were_missing {
             self.gave_up(now, path, events);
-            self.settle(now, path);
+            paths.all().for_each(|path| self.settle(now, path));
         }
+        let path = paths.primary();
         if let Some(partial) = &mut self.partial {
             partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), true);
         }

@@ -243,7 +243,7 @@ impl Sender {
             path.marking.iter_mut().for_each(|marking| marking.resent(tsn));
             let restarts_timer = path.repair.on_resent(now, tsn, sent_as, cause, again);
             self.counters.note_retransmission(cause);
-            events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, at: now });
+            events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, path: path.id, at: now });
             loaded.chunks += 1;
             loaded.tsn_highest = tsn;
             loaded.earliest_resent |= tsn == self.ledger.first_tsn() && restarts_timer;
@@ -336,7 +336,7 @@ impl Sender {
             path.burst.spend();
             self.buffer.packet_left(now);
         }
-        let (in_flight, srtt) = (self.ledger.on_the_way_bytes(), path.repair.rtt().srtt());
+        let (in_flight, srtt) = (self.ledger.on_the_way_bytes(path.id), path.repair.rtt().srtt());
         // Bundled chunks and window probes were in flight already, and have limits of their own.
         path.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
         let (repair, view) = path.split(&self.buffer, &self.window);

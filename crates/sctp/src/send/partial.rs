@@ -415,6 +415,6 @@ fn end_of(message: MessageSlot, framing: Framing) -> Chunk {
         miss_indications: 0,
         fast_retransmitted: false,
         sent_as: SentAs::First,
-        path: PathId(0),
+        path: PathId::PRIMARY,
     }
 }

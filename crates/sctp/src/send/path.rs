@@ -35,6 +35,18 @@ pub(crate) struct SendPath {
     pub(super) last_sent_at: Instant,
 }
 
+/// The paths of an association as its sender sees them.
+pub(crate) trait SendPaths {
+    /// The path that new data is sent on.
+    fn primary(&mut self) -> &mut SendPath;
+
+    /// The path with this number, or the primary path if there is none.
+    fn of(&mut self, id: PathId) -> &mut SendPath;
+
+    /// All paths.
+    fn all(&mut self) -> impl Iterator<Item = &mut SendPath>;
+}
+
 /// Effect of an event on the congestion window before repair judges it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pressure {
@@ -158,6 +170,11 @@ impl SendPath {
         self.burst.restart();
     }
 
+    #[inline]
+    pub(crate) fn id(&self) -> PathId {
+        self.id
+    }
+
     /// Returns the largest packet that new messages are cut to.
     pub(crate) fn packet_bytes_max(&self) -> usize {
         self.sizes.packet()
@@ -278,15 +295,15 @@ impl SendPath {
 
     /// What repair sees of the rooms around.
     pub(super) fn view<'s>(&'s self, buffer: &'s SendBuffer, window: &'s PeerWindow) -> View<'s> {
-        let Self { congestion, sizes, burst, .. } = self;
-        View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left }
+        let Self { id, congestion, sizes, burst, .. } = self;
+        View { path: *id, buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left }
     }
 
     /// The inputs of the send buffer's backlog.
     pub(super) fn surroundings(&self, ledger: &Ledger) -> Surroundings {
         Surroundings {
             cwnd_bytes: self.congestion.cwnd(),
-            outstanding_bytes: ledger.on_the_way_bytes() + ledger.lost().bytes,
+            outstanding_bytes: ledger.on_the_way_bytes(self.id) + ledger.lost().bytes,
             packet_bytes: self.sizes.chunks(),
             srtt: self.repair.rtt().srtt(),
         }
@@ -298,8 +315,8 @@ impl SendPath {
         buffer: &'s SendBuffer,
         window: &'s PeerWindow,
     ) -> (&'s mut Repair, View<'s>) {
-        let Self { repair, congestion, sizes, burst, .. } = self;
-        (repair, View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left })
+        let Self { id, repair, congestion, sizes, burst, .. } = self;
+        (repair, View { path: *id, buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left })
     }
 
     /// The only place that changes cwnd, once per event: first the effect of the event itself (`pressure`), then the verdict of repair from `judge`
@@ -311,13 +328,13 @@ impl SendPath {
         window: &PeerWindow,
         judge: impl FnOnce(&mut Repair, &View<'_>) -> Verdict,
     ) -> Verdict {
-        let Self { repair, congestion, sizes, burst, .. } = self;
+        let Self { id, repair, congestion, sizes, burst, .. } = self;
         match &pressure {
             Pressure::Acked(ack) => congestion.on_ack(ack),
             &Pressure::Idle { now, idle, rto } => congestion.on_idle(now, idle, rto),
             Pressure::None => {}
         }
-        let view = View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left };
+        let view = View { path: *id, buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left };
         let verdict = judge(repair, &view);
         burst.release(verdict.release);
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);

@@ -248,7 +248,7 @@ impl Repair {
     /// Other state changed: re-evaluates the rules and drops packets that are no longer owed. The last step of each mutation.
     pub(super) fn settle(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) {
         self.judge_rules(ledger, view);
-        self.tidy(now, ledger);
+        self.tidy(now, ledger, view);
     }
 
     fn judge_rules(&mut self, ledger: &Ledger, view: &View<'_>) {
@@ -260,11 +260,11 @@ impl Repair {
         }
     }
 
-    fn tidy(&mut self, now: Instant, ledger: &Ledger) {
+    fn tidy(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) {
         if ledger.lost().chunks == 0 {
             self.owed.repair = None;
         }
-        self.owed.probe &= ledger.in_flight().chunks > 0;
+        self.owed.probe &= view.in_flight(ledger).chunks > 0;
         self.owed.elsewhere = self.owed.elsewhere.filter(|&room_bytes| {
             let fits = |chunk: &Chunk| chunk.sent_at < now && chunk.bytes() <= room_bytes.into();
             ledger.iter().any(|chunk| chunk.state == ChunkState::InFlight && fits(chunk))
@@ -273,7 +273,7 @@ impl Repair {
             self.owed.tail_probe = false;
         }
         self.make_due_copy(now, ledger);
-        if ledger.is_empty() {
+        if ledger.earliest_on(view.path).is_none() {
             self.timers.stop();
             self.owed.tail_probe = false;
             self.book.shrink();
@@ -356,18 +356,19 @@ impl Repair {
         if holds_back {
             return with_new_data(Purpose::NewData).filter(|order| order.new_data == NewData::Instead);
         }
-        let may_leave = view.congestion.allows(ledger.on_the_way_bytes()) && self.is_unpaced(now, ledger, view);
+        let may_leave =
+            view.congestion.allows(ledger.on_the_way_bytes(view.path)) && self.is_unpaced(now, ledger, view);
         if may_leave { with_new_data(Purpose::Repair) } else { None }
     }
 
     /// Returns whether pacing lets a packet leave now. It never delays a thin stream.
     fn is_unpaced(&self, now: Instant, ledger: &Ledger, view: &View<'_>) -> bool {
-        self.is_thin() || view.congestion.is_unpaced(now, ledger.on_the_way_bytes())
+        self.is_thin() || view.congestion.is_unpaced(now, ledger.on_the_way_bytes(view.path))
     }
 
     /// When pacing lets the next packet leave, if there is one and nothing else keeps it back.
     pub(super) fn paced_until(&self, ledger: &Ledger, view: &View<'_>) -> Option<Instant> {
-        let resumes_at = view.congestion.resumes_at(ledger.on_the_way_bytes())?;
+        let resumes_at = view.congestion.resumes_at(ledger.on_the_way_bytes(view.path))?;
         let waits = ledger.lost().chunks > 0 || view.allows_new_data(ledger);
         (waits && !self.is_thin()).then_some(resumes_at)
     }
@@ -518,7 +519,7 @@ impl Repair {
             self.timers.start(now, self.rto());
         }
         self.arm(now);
-        self.tidy(now, ledger);
+        self.tidy(now, ledger, view);
     }
 
     fn copies(&mut self, now: Instant) -> &mut Copies {
@@ -582,7 +583,7 @@ impl Repair {
     #[inline(always)]
     fn overdue_at(&self, ledger: &Ledger, view: &View<'_>) -> Option<(Instant, Duration)> {
         let delay = overdue::delay(&self.rtt, self.rules().early_fast_retransmit?);
-        let at = self.detectors.as_ref()?.overdue.at(delay, ledger, view.congestion.cwnd() as u64)?;
+        let at = self.detectors.as_ref()?.overdue.at(delay, ledger, view.path, view.congestion.cwnd() as u64)?;
         Some((at, delay))
     }
 
@@ -593,7 +594,7 @@ impl Repair {
             srtt: self.rtt.srtt(),
             outstanding: self.packets_in_flight(),
             unsent: view.unsent_packets(),
-            earliest_sent: ledger.get(ledger.first_tsn()).map_or(now, |chunk| chunk.sent_at),
+            earliest_sent: ledger.earliest_on(view.path).map_or(now, |chunk| chunk.sent_at),
             is_open: ledger.lost().chunks == 0
                 && !ledger.is_all_abandoned()
                 && ledger.gap_acked_chunks() == 0

@@ -66,6 +66,21 @@ struct Rig {
     next_id: u64,
 }
 
+/// A path that is the only one.
+impl SendPaths for SendPath {
+    fn primary(&mut self) -> &mut SendPath {
+        self
+    }
+
+    fn of(&mut self, _: PathId) -> &mut SendPath {
+        self
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut SendPath> {
+        [self].into_iter()
+    }
+}
+
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
@@ -281,11 +296,11 @@ impl Rig {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.sender.deadline(&self.path)
+        self.sender.deadline([&self.path].into_iter())
     }
 
     fn handle_timeout(&mut self) -> Option<TimerExpiry> {
-        self.sender.handle_timeout(self.now, &mut self.path, &mut self.events)
+        *self.sender.handle_timeout(self.now, &mut self.path, &mut self.events).of(PathId::PRIMARY)
     }
 
     /// The association ends.

@@ -4,9 +4,10 @@ use festina_units::Instant;
 
 use super::path::Pressure;
 use super::repair::{TimerExpiry, Verdict, WindowVerdict};
-use super::{SendPath, Sender};
+use super::{SendPath, SendPaths, Sender};
 use crate::congestion::CongestionSign;
 use crate::event::Events;
+use crate::outstanding::ByPath;
 
 /// Why chunks in flight are retransmitted in one packet, although none counts as lost: for all reasons but the last, those sent with COOKIE ECHO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,55 +23,63 @@ pub(crate) enum FlightAgain {
 }
 
 impl Sender {
-    /// When to call [`handle_timeout`](Self::handle_timeout) for `path`.
-    pub(crate) fn deadline(&self, path: &SendPath) -> Option<Instant> {
-        let (ledger, view) = (&self.ledger, path.view(&self.buffer, &self.window));
-        let (loss, paced_until) = (path.repair.deadline(ledger, &view), path.repair.paced_until(ledger, &view));
+    /// When to call [`handle_timeout`](Self::handle_timeout).
+    pub(crate) fn deadline<'p>(&self, paths: impl Iterator<Item = &'p SendPath>) -> Option<Instant> {
         let partial = self.partial.as_ref().and_then(|partial| partial.deadline());
-        Instant::earliest([self.window.deadline(), loss, paced_until, partial])
+        let mut earliest = Instant::earliest([self.window.deadline(), partial]);
+        for path in paths {
+            let (ledger, view) = (&self.ledger, path.view(&self.buffer, &self.window));
+            let (loss, paced_until) = (path.repair.deadline(ledger, &view), path.repair.paced_until(ledger, &view));
+            earliest = Instant::earliest([earliest, loss, paced_until]);
+        }
+        earliest
     }
 
-    /// Handles all expired timers, including those of `path`.
+    /// Handles all expired timers. Returns those of each path.
     pub(crate) fn handle_timeout(
         &mut self,
         now: Instant,
-        path: &mut SendPath,
+        paths: &mut impl SendPaths,
         events: &mut Events,
-    ) -> Option<TimerExpiry> {
+    ) -> ByPath<Option<TimerExpiry>> {
         let dropped = self.drop_stale(now, events);
-        let expired = self.abandon_what_is_over(now, path, events);
+        let expired = self.abandon_what_is_over(now, paths.primary(), events);
         if dropped || expired {
             // With less queued or in flight, a loss timer may have been due before now.
-            self.settle(now, path);
+            paths.all().for_each(|path| self.settle(now, path));
         }
         self.window.handle_timeout(now);
-        path.congestion.handle_timeout(now);
-        let mut expiry = None;
-        let verdict = path.regulate(Pressure::None, &self.buffer, &self.window, |repair, view| {
-            let (verdict, expired) = repair.on_timeout(now, &mut self.ledger, view);
-            expiry = expired;
-            verdict
-        });
-        self.counters.note(verdict);
-        if matches!(expiry, Some(TimerExpiry::Timeout { .. }))
-            && let Some(marking) = &mut path.marking
-        {
-            marking.timed_out();
+        let mut expiries = ByPath::default();
+        for path in paths.all() {
+            path.congestion.handle_timeout(now);
+            let expiry = expiries.of_mut(path.id);
+            let verdict = path.regulate(Pressure::None, &self.buffer, &self.window, |repair, view| {
+                let (verdict, expired) = repair.on_timeout(now, &mut self.ledger, view);
+                *expiry = expired;
+                verdict
+            });
+            self.counters.note(verdict);
+            if is_timeout(*expiry)
+                && let Some(marking) = &mut path.marking
+            {
+                marking.timed_out();
+            }
+            match *expiry {
+                Some(TimerExpiry::Timeout { counts: true }) => self.counters.timeouts += 1,
+                Some(TimerExpiry::Timeout { counts: false }) => self.window.probe_again(),
+                Some(TimerExpiry::Probe) | None => {}
+            }
         }
-        match expiry {
-            Some(TimerExpiry::Timeout { counts: true }) => self.counters.timeouts += 1,
-            Some(TimerExpiry::Timeout { counts: false }) => self.window.probe_again(),
-            Some(TimerExpiry::Probe) | None => {}
-        }
+        let path = paths.primary();
         if self.abandon_what_is_over(now, path, events) || expired {
             self.gave_up(now, path, events);
         }
         if let Some(partial) = &mut self.partial {
             partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), false);
-            partial.handle_forward_timeout(now, matches!(expiry, Some(TimerExpiry::Timeout { .. })));
+            partial.handle_forward_timeout(now, expiries.iter().copied().any(is_timeout));
         }
-        self.settle(now, path);
-        expiry
+        paths.all().for_each(|path| self.settle(now, path));
+        expiries
     }
 
     /// Chunks in flight are retransmitted on `path`.
@@ -84,4 +93,8 @@ impl Sender {
         }
         self.settle(now, path);
     }
+}
+
+fn is_timeout(expiry: Option<TimerExpiry>) -> bool {
+    matches!(expiry, Some(TimerExpiry::Timeout { .. }))
 }

@@ -285,7 +285,7 @@ fn no_timeout_of_data_beside_cookie_echo_counts_as_an_error_of_the_path() {
         let copies = if profile == Profile::Festina { 4 } else { 0 };
         assert_eq!(echoes, 1 + 8 + copies, "{profile}");
         assert!(peer.now - sent > Duration::from_secs(200), "{profile}");
-        let told: Vec<_> = peer.events.iter().filter(|event| matches!(event, Event::PathReachable(_))).collect();
+        let told: Vec<_> = peer.events.iter().filter(|event| matches!(event, Event::PathReachable { .. })).collect();
         assert!(told.is_empty(), "{profile}: {told:?}");
     }
 }

@@ -25,7 +25,7 @@ fn established(seed: u64) -> World {
 }
 
 fn moved(world: &World) -> Vec<SocketAddr> {
-    let moved = |event: &Event| if let Event::PeerMoved { remote } = event { Some(*remote) } else { None };
+    let moved = |event: &Event| if let Event::PeerMoved { remote, .. } = event { Some(*remote) } else { None };
     world.server_events.iter().filter_map(moved).collect()
 }
 

@@ -70,7 +70,7 @@ fn check_sums(ledger: &mut Ledger) {
     assert_eq!(ledger.in_flight().payload_bytes, 100 * ledger.in_flight().chunks);
     assert_eq!(ledger.lost().bytes, 116 * ledger.lost().chunks);
     let on_the_way = count(|chunk| chunk.state.is_undecided());
-    assert_eq!(ledger.on_the_way_bytes(), 116 * on_the_way);
+    assert_eq!(ledger.on_the_way_bytes(PathId::PRIMARY), 116 * on_the_way);
     let first_lost =
         (ledger.first_tsn()..).zip(ledger.iter()).find(|(_, chunk)| matches!(chunk.state, ChunkState::Lost(_)));
     let first_lost = first_lost.map_or(ledger.next_tsn(), |(tsn, _)| tsn);
@@ -102,7 +102,8 @@ fn a_cumulative_ack_shows_what_it_acknowledges_in_order() {
     let (report, settled) = digest_of(&mut ledger, acknowledgement, 0).expect("sound").expect("it is news");
     assert_eq!(settled, 3);
     assert!(report.cumulative_advanced);
-    assert_eq!((report.acked_bytes, report.in_flight_bytes_before), (3 * 116, 5 * 116));
+    let credit = report.credits.of(PathId::PRIMARY);
+    assert_eq!((credit.acked_bytes, credit.in_flight_bytes_before), (3 * 116, 5 * 116));
     assert_eq!((ledger.first_tsn(), ledger.next_tsn()), (ONE + 3, ONE + 5));
     check_sums(&mut ledger);
 }
@@ -110,9 +111,10 @@ fn a_cumulative_ack_shows_what_it_acknowledges_in_order() {
 #[test]
 fn bytes_are_acknowledged_once_whether_by_gap_block_or_cumulatively() {
     let mut ledger = ledger(3);
-    assert_eq!(apply(&mut ledger, 0, &[(2, 2)]).map(|report| report.acked_bytes), Some(116));
-    assert_eq!(apply(&mut ledger, 0, &[(2, 2)]).map(|report| report.acked_bytes), Some(0));
-    assert_eq!(apply(&mut ledger, 3, &[]).map(|report| report.acked_bytes), Some(2 * 116));
+    let acked_bytes = |report: Option<Digest>| report.map(|report| report.credits.of(PathId::PRIMARY).acked_bytes);
+    assert_eq!(acked_bytes(apply(&mut ledger, 0, &[(2, 2)])), Some(116));
+    assert_eq!(acked_bytes(apply(&mut ledger, 0, &[(2, 2)])), Some(0));
+    assert_eq!(acked_bytes(apply(&mut ledger, 3, &[])), Some(2 * 116));
 }
 
 #[test]
@@ -204,7 +206,7 @@ fn the_sums_hold_through_any_history() {
                 ledger.pop(|_| ());
             }
             3 => {
-                ledger.time_out(Instant::ZERO, true);
+                ledger.time_out(PathId::PRIMARY, Instant::ZERO, true);
             }
             4 => {
                 let first_lost = ledger.first_lost();
@@ -350,11 +352,13 @@ fn a_chunk_that_was_abandoned_on_its_way_may_yet_show_a_loss_and_earns_nothing()
     assert_eq!(states(&ledger), "xfffff");
     check_sums(&mut ledger);
     let digests: Vec<_> = (2..=4).filter_map(|end| apply(&mut ledger, 0, &[(2, end)])).collect();
-    assert_eq!(digests.iter().map(|digest| digest.lost_chunks).collect::<Vec<_>>(), [0, 0, 1]);
+    let lost = digests.iter().map(|digest| digest.credits.of(PathId::PRIMARY).lost_chunks);
+    assert_eq!(lost.collect::<Vec<_>>(), [0, 0, 1]);
     assert_eq!((states(&ledger).as_str(), ledger.lost().chunks), ("-aaaff", 0));
     ledger.abandon(ONE + 4);
     let digest = apply(&mut ledger, 5, &[]).expect("it is new");
-    assert_eq!((digest.acked_bytes, digest.abandoned_acked), (0, true));
+    let credit = digest.credits.of(PathId::PRIMARY);
+    assert_eq!((credit.acked_bytes, credit.abandoned_acked), (0, true));
     check_sums(&mut ledger);
 }
 
@@ -365,6 +369,7 @@ fn what_the_peer_was_told_to_pass_over_shows_no_arrival() {
         ledger.abandon(ONE);
         let acknowledgement = Acknowledgement { cumulative_tsn: Tsn(1), sack: None, non_renegable: &[] };
         let (digest, _) = digest_of(&mut ledger, acknowledgement, forwarded).expect("sound").expect("new");
-        assert_eq!((digest.highest_acked.is_some(), digest.abandoned_acked), (is_shown, true));
+        let credit = digest.credits.of(PathId::PRIMARY);
+        assert_eq!((credit.highest_acked.is_some(), credit.abandoned_acked), (is_shown, true));
     }
 }

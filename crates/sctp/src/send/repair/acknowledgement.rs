@@ -15,7 +15,7 @@ use super::round_trip::AckNews;
 use super::verdict::Findings;
 use super::{Release, Repair, Verdict, View};
 use crate::event::{Event, Events};
-use crate::outstanding::{Arrival, ChunkState, Digest, Ledger, SackTerms, duplicates};
+use crate::outstanding::{Arrival, ChunkState, Credit, Digest, Ledger, PATHS_MAX, PathId, SackTerms, duplicates};
 use crate::wire::Sack;
 
 /// Properties of an acknowledgement that its digest does not contain.
@@ -67,14 +67,18 @@ impl Repair {
         self.book.is_thin() && self.copies.is_some()
     }
 
-    /// The chunks that were acknowledged for the first time.
+    /// The chunks that were acknowledged for the first time. One that was last sent on another path measures nothing here.
     #[inline]
-    fn take_arrivals(&mut self, now: Instant, digest: &Digest) {
+    fn take_arrivals(&mut self, now: Instant, digest: &Digest, path: PathId) {
         for arrival in &digest.singles.in_doubt {
-            self.take_arrival_in_doubt(now, arrival, digest.singles.next_tsn);
+            if PATHS_MAX == 1 || arrival.path == path {
+                self.take_arrival_in_doubt(now, arrival, digest.singles.next_tsn);
+            } else if self.round_trip.timed_tsn() == Some(arrival.tsn) {
+                self.round_trip.forget();
+            }
         }
         if let Some(detectors) = &mut self.detectors
-            && let Some(run) = digest.last_run()
+            && let Some(run) = digest.credits.of(path).last_run()
         {
             detectors.by_time.run_acked(now, run);
         }
@@ -140,7 +144,8 @@ impl Repair {
         view: &View<'_>,
         events: &mut Events,
     ) -> Verdict {
-        self.take_arrivals(now, digest);
+        let credit = digest.credits.of(view.path);
+        self.take_arrivals(now, digest, view.path);
         let duplicates = heard
             .sack
             .filter(|_| digest.duplicates.reported > 0)
@@ -150,30 +155,30 @@ impl Repair {
             self.series.measured();
         }
         self.book.acknowledged(heard.sack, ledger.first_tsn() - 1);
-        let mut findings = Findings { needless: self.judge_repairs(digest, ledger, view), ..Findings::default() };
-        findings.repaired_unseen = self.repaired_unseen(now, digest);
-        self.take_round_trips(now, digest, duplicates.unwrap_or_default(), ledger, events);
-        let lost = digest.lost_chunks + self.detect_losses(now, digest, ledger, &mut findings);
+        let mut findings = Findings { needless: self.judge_repairs(credit, ledger, view), ..Findings::default() };
+        findings.repaired_unseen = self.repaired_unseen(now, digest, credit);
+        self.take_round_trips(now, (view.path, credit), duplicates.unwrap_or_default(), ledger, events);
+        let lost = credit.lost_chunks + self.detect_losses(now, digest, ledger, view, &mut findings);
         findings.loss = self.enter_recovery(lost, ledger);
         let (found, release) = self.detect_spurious_timeout(digest, ledger, view, &mut findings);
-        if digest.acked_bytes > 0 || digest.abandoned_acked {
+        if credit.acked_bytes > 0 || credit.abandoned_acked {
             self.timers.heard();
         }
         let verdict = Verdict { lost, found, window: findings.verdict(), release };
-        self.note_cut(verdict.window, ledger.in_flight().bytes, false, ledger, view);
+        self.note_cut(verdict.window, view.in_flight(ledger).bytes, false, ledger, view);
         self.judge_rules(ledger, view);
         self.restart_t3(now, digest, ledger, view);
         self.arm(now);
-        self.tidy(now, ledger);
+        self.tidy(now, ledger, view);
         verdict
     }
 
     /// Were all repairs since the last cut needless? Returns the window to restore.
-    fn judge_repairs(&mut self, digest: &Digest, ledger: &Ledger, view: &View<'_>) -> Option<Window> {
+    fn judge_repairs(&mut self, credit: &Credit, ledger: &Ledger, view: &View<'_>) -> Option<Window> {
         if !self.detectors.as_ref()?.spurious.may_undo_cut() || !self.rules().spurious.undo {
             return None;
         }
-        let terms = undo_terms(digest, ledger, view);
+        let terms = undo_terms(credit, ledger, view);
         let (first_tsn, losses_wait) = (ledger.first_tsn(), ledger.lost().chunks > 0);
         let restored = self.spurious()?.judge_repairs(first_tsn, losses_wait, &terms);
         self.recovery.lasts &= restored.is_none();
@@ -185,22 +190,22 @@ impl Repair {
     ///
     /// A retransmitted chunk counts as lost at first if nothing shows that its first copy arrived. This errs on the safe side if only an
     /// acknowledgement was lost.
-    fn repaired_unseen(&mut self, now: Instant, digest: &Digest) -> bool {
+    fn repaired_unseen(&mut self, now: Instant, digest: &Digest, credit: &Credit) -> bool {
         let rtt = &self.rtt;
         let is_answer_to_earlier =
-            digest.highest_acked.filter(|highest| highest.transmissions > 1).is_some_and(|highest| {
+            credit.highest_acked.filter(|highest| highest.transmissions > 1).is_some_and(|highest| {
                 let first_sent_at = self.round_trip.timed_since(highest.tsn);
                 answers_earlier(now, highest.sent_at, rtt.rtt_min())
                     || first_sent_at.is_some_and(|at| answers_first(now, at, highest.sent_at, rtt.possible()))
             });
-        let lost = digest.arrivals.lost(is_answer_to_earlier);
+        let lost = credit.arrivals.lost(is_answer_to_earlier);
         if let Some(copies) = self.copies.as_mut().filter(|_| self.book.is_thin()) {
-            copies.acknowledged(now, digest.acked_chunks, lost, rtt.srtt());
+            copies.acknowledged(now, credit.acked_chunks, lost, rtt.srtt());
             if digest.duplicates.of_probes > 0 {
                 copies.probed_needlessly();
             }
         }
-        let is_news = digest.highest_copy.is_some_and(|tsn| tsn > self.recovery.cut_tsn);
+        let is_news = credit.highest_copy.is_some_and(|tsn| tsn > self.recovery.cut_tsn);
         let may_repair_unseen = matches!(self.rules().probe, Probe::RoundTrip { .. }) || self.sends_copies();
         lost > 0 && is_news && !self.recovery.lasts && may_repair_unseen
     }
@@ -208,17 +213,17 @@ impl Repair {
     fn take_round_trips(
         &mut self,
         now: Instant,
-        digest: &Digest,
+        (path, credit): (PathId, &Credit),
         (timed_is_duplicate, rtt): (bool, Option<Duration>),
         ledger: &Ledger,
         events: &mut Events,
     ) {
         if let Some(rtt) = rtt {
-            self.on_round_trip(now, rtt, events);
+            self.on_round_trip(now, path, rtt, events);
             // Only retransmitted chunks asked for their SACK.
             self.measured_undelayed(now, rtt);
         }
-        let newest = digest.highest_acked.map(|highest| highest.tsn).max(digest.highest_passed);
+        let newest = credit.highest_acked.map(|highest| highest.tsn).max(credit.highest_passed);
         let was_abandoned = |tsn| ledger.get(tsn).is_some_and(|chunk| chunk.state == ChunkState::Abandoned);
         if self.round_trip.timed_tsn().is_some_and(|tsn| newest != Some(tsn) && was_abandoned(tsn)) {
             self.round_trip.forget();
@@ -230,7 +235,7 @@ impl Repair {
         };
         let news = AckNews { now, highest_acked: newest, rtt_min: self.rtt.rtt_min(), timed_is_duplicate };
         if let Some(sample) = self.round_trip.take_sample(&news, is_acked) {
-            self.on_round_trip(now, sample.rtt, events);
+            self.on_round_trip(now, path, sample.rtt, events);
             if sample.is_undelayed {
                 self.measured_undelayed(now, sample.rtt);
             }
@@ -238,16 +243,24 @@ impl Repair {
     }
 
     /// A round-trip time was measured.
-    pub(in crate::send) fn on_round_trip(&mut self, now: Instant, rtt: Duration, events: &mut Events) {
+    pub(in crate::send) fn on_round_trip(&mut self, now: Instant, path: PathId, rtt: Duration, events: &mut Events) {
         self.measured(rtt);
         events.push_message_event(|| {
             let srtt = self.rtt.srtt().unwrap_or(rtt);
-            Event::RoundTripMeasured { at: now, rtt, srtt, rto: self.rto() }
+            Event::RoundTripMeasured { path, at: now, rtt, srtt, rto: self.rto() }
         });
     }
 
     /// Ends or continues fast recovery, and runs RACK. Returns the number of chunks that it marked as lost.
-    fn detect_losses(&mut self, now: Instant, digest: &Digest, ledger: &mut Ledger, findings: &mut Findings) -> usize {
+    fn detect_losses(
+        &mut self,
+        now: Instant,
+        digest: &Digest,
+        ledger: &mut Ledger,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) -> usize {
+        let acked_chunks = digest.credits.of(view.path).acked_chunks;
         let (earliest, next) = (ledger.first_tsn(), ledger.next_tsn());
         let recovery_ended = self.recovery.lasts && self.recovery.cut_tsn < earliest;
         self.recovery.lasts &= !recovery_ended;
@@ -264,12 +277,12 @@ impl Repair {
         });
         let repaired = detectors.tail.repaired(&TlpAck {
             earliest_outstanding: earliest,
-            is_new: digest.acked_chunks > 0,
+            is_new: acked_chunks > 0,
             probe_duplicated: digest.duplicates.of_tail_probes > 0,
-            is_plain_duplicate: digest.acked_chunks == 0 && ledger.gap_acked_chunks() == 0,
+            is_plain_duplicate: acked_chunks == 0 && ledger.gap_acked_chunks() == 0,
         });
         findings.repaired_unseen |= repaired && !in_recovery;
-        self.judge_by_time(now, ledger)
+        self.judge_by_time(now, ledger, view)
     }
 
     /// F-RTO (RFC 4138 §3). Returns the number of chunks that prove not to be lost, and the data that may be sent.
@@ -280,15 +293,17 @@ impl Repair {
         view: &View<'_>,
         findings: &mut Findings,
     ) -> (usize, Release) {
+        let credit = digest.credits.of(view.path);
         let (new_data_sendable, cumulative) = (view.fits_window(ledger), ledger.first_tsn() - 1);
         let Some(spurious) = self.spurious() else { return (0, Release::Usual) };
-        let (is_spurious, release) = spurious.acked(cumulative, digest, new_data_sendable);
+        let (is_spurious, release) =
+            spurious.acked((cumulative, digest.cumulative_advanced), credit, new_data_sendable);
         if !is_spurious {
             return (0, release);
         }
         let found = ledger.find_all();
         self.series.measured();
-        let terms = undo_terms(digest, ledger, view);
+        let terms = undo_terms(credit, ledger, view);
         let undoes = self.rules().spurious.undo;
         if let Some(detectors) = self.detectors() {
             detectors.by_time.chunks_returned();
@@ -303,7 +318,7 @@ impl Repair {
 
     /// The rules R2 to R4 (RFC 9260 §6.3.2), or the profile's replacement of R3.
     fn restart_t3(&mut self, now: Instant, digest: &Digest, ledger: &Ledger, view: &View<'_>) {
-        let Some(earliest) = ledger.get(ledger.first_tsn()) else { return };
+        let Some(earliest) = ledger.earliest_on(view.path) else { return };
         let rto = self.rto();
         let Some(running) = self.timers.t3() else {
             self.timers.start(now, rto);
@@ -313,7 +328,7 @@ impl Repair {
             now,
             rto,
             earliest_acked: digest.cumulative_advanced,
-            any_acked: digest.acked_bytes > 0,
+            any_acked: digest.credits.of(view.path).acked_bytes > 0,
             timer_started: running.started,
             earliest_sent: earliest.sent_at,
             outstanding: self.packets_in_flight(),
@@ -339,11 +354,11 @@ fn answers_first(
     })
 }
 
-fn undo_terms(digest: &Digest, ledger: &Ledger, view: &View<'_>) -> UndoTerms {
+fn undo_terms(credit: &Credit, ledger: &Ledger, view: &View<'_>) -> UndoTerms {
     UndoTerms {
         window: window(view),
-        in_flight_bytes: ledger.in_flight().bytes as u64,
-        acked_bytes: digest.acked_bytes as u64,
+        in_flight_bytes: view.in_flight(ledger).bytes as u64,
+        acked_bytes: credit.acked_bytes as u64,
         initial_window_bytes: view.sizes.initial_window.into(),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use festina_units::Instant;
 
-use crate::outstanding::{Chunk, Ledger};
+use crate::outstanding::{Chunk, Ledger, PathId};
 
 /// Maximum number of stale entries in addition to twice the number of chunks.
 const STALE_MAX: usize = 64;
@@ -20,9 +20,10 @@ pub(super) struct Departures {
 }
 
 impl Departures {
-    /// Creates the list from all chunks in flight.
-    pub(super) fn of(ledger: &Ledger) -> Self {
-        let on_the_way = (ledger.first_tsn()..).zip(ledger.iter()).filter(|(_, chunk)| is_on_the_way(chunk));
+    /// Creates the list from all chunks in flight on this path.
+    pub(super) fn of(ledger: &Ledger, path: PathId) -> Self {
+        let is_listed = |(_, chunk): &(u64, &Chunk)| is_on_the_way(chunk) && chunk.is_on(path);
+        let on_the_way = (ledger.first_tsn()..).zip(ledger.iter()).filter(is_listed);
         let mut order: Vec<_> = on_the_way.map(|(tsn, chunk)| (chunk.sent_at, tsn)).collect();
         order.sort_unstable();
         Self { order: order.into() }
@@ -67,7 +68,7 @@ mod tests {
 
     use super::*;
     use crate::event::RetransmissionCause;
-    use crate::outstanding::{ChunkState, PathId, SentAs};
+    use crate::outstanding::{ChunkState, SentAs};
 
     proptest! {
         #[test]
@@ -96,12 +97,12 @@ mod tests {
                         ledger.pop(|_| ());
                     }
                 }
-                departures = if departures.is_stale(&ledger) { Departures::of(&ledger) } else { departures };
+                departures = if departures.is_stale(&ledger) { Departures::of(&ledger, PathId::PRIMARY) } else { departures };
                 let on_the_way = (ledger.first_tsn()..).zip(ledger.iter()).filter(|(_, chunk)| is_on_the_way(chunk));
                 let expected = on_the_way.map(|(tsn, chunk)| (chunk.sent_at, tsn)).min();
                 let first = departures.first(&ledger).map(|(tsn, chunk)| (chunk.sent_at, tsn));
                 prop_assert_eq!(first, expected);
-                prop_assert_eq!(Departures::of(&ledger).first(&ledger).map(|(tsn, _)| tsn), expected.map(|(_, tsn)| tsn));
+                prop_assert_eq!(Departures::of(&ledger, PathId::PRIMARY).first(&ledger).map(|(tsn, _)| tsn), expected.map(|(_, tsn)| tsn));
             }
         }
     }

@@ -10,7 +10,7 @@ use super::verdict::Findings;
 use super::{Release, Repair, Verdict, View, WindowVerdict, overdue};
 use crate::congestion::CongestionSign;
 use crate::event::RetransmissionCause;
-use crate::outstanding::{ChunkState, Ledger};
+use crate::outstanding::{Chunk, ChunkState, Ledger};
 use crate::send::FlightAgain;
 
 /// The retransmission timer of the outstanding chunks.
@@ -100,19 +100,19 @@ impl Repair {
         view: &View<'_>,
     ) -> (Verdict, Option<TimerExpiry>) {
         let same_recovery = self.recovery.lasts;
-        let mut in_flight_bytes = ledger.in_flight().bytes;
+        let mut in_flight_bytes = view.in_flight(ledger).bytes;
         let mut findings = Findings::default();
         let mut lost = 0;
         let expiry = self.next_expiry(ledger, view).filter(|next| next.at() <= now).map(|next| match next {
             TimerDecision::Timeout { .. } => self.time_out(now, ledger, view, &mut findings, &mut lost),
-            TimerDecision::Probe { .. } => self.probe(now, ledger),
+            TimerDecision::Probe { .. } => self.probe(now, ledger, view),
         });
         let detected = self.handle_detectors(now, ledger, view, &mut findings);
         let release = if detected.is_some() || expiry.is_some() { Release::Usual } else { Release::Same };
         lost += detected.unwrap_or_default();
         let verdict = Verdict { lost, found: 0, window: findings.verdict(), release };
         if findings.timeout.is_none() {
-            in_flight_bytes = ledger.in_flight().bytes;
+            in_flight_bytes = view.in_flight(ledger).bytes;
         }
         self.note_cut(verdict.window, in_flight_bytes, same_recovery, ledger, view);
         (verdict, expiry)
@@ -140,7 +140,7 @@ impl Repair {
             ledger.lose(tsn, RetransmissionCause::Timeout);
             return TimerExpiry::Timeout { counts: false };
         }
-        *lost = ledger.time_out(now - rto, self.rules().bundling.into_timeout);
+        *lost = ledger.time_out(view.path, now - rto, self.rules().bundling.into_timeout);
         findings.timeout = Some(CongestionSign::Timeout {
             one_packet: self.rules().one_packet_after_timeout,
             in_fast_recovery: self.recovery.lasts,
@@ -153,12 +153,12 @@ impl Repair {
     }
 
     /// Nothing is taken for lost: cwnd stays, and the retransmission timer starts again.
-    fn probe(&mut self, now: Instant, ledger: &Ledger) -> TimerExpiry {
+    fn probe(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) -> TimerExpiry {
         if matches!(self.rules().probe, Probe::TailLoss(_)) {
             self.owed.tail_probe = true;
         } else {
             let timeout = self.rules().probe.timeout(&self.rtt).unwrap_or_default();
-            self.series.probed(now - self.probe_reference(ledger, timeout));
+            self.series.probed(now - self.probe_reference(ledger, view, timeout));
             self.owed.probe = true;
         }
         self.timers.start(now, self.rto());
@@ -192,11 +192,11 @@ impl Repair {
         let by_time = self.detectors()?.by_time.take_due(now);
         let mut lost = 0;
         if by_time {
-            lost += self.judge_by_time(now, ledger);
+            lost += self.judge_by_time(now, ledger, view);
             findings.loss |= self.enter_recovery(lost, ledger);
         }
         if let Some((_, delay)) = late {
-            let marked = overdue::mark(now, delay, ledger, view.congestion.cwnd() as u64);
+            let marked = overdue::mark(now, delay, ledger, view.path, view.congestion.cwnd() as u64);
             if marked > 0 {
                 self.owed.repair = Some(RetransmissionCause::Fast);
                 findings.overdue = true;
@@ -207,13 +207,13 @@ impl Repair {
         (by_time || late.is_some()).then_some(lost)
     }
 
-    pub(super) fn judge_by_time(&mut self, now: Instant, ledger: &mut Ledger) -> usize {
+    pub(super) fn judge_by_time(&mut self, now: Instant, ledger: &mut Ledger, view: &View<'_>) -> usize {
         if self.rules().loss_detection != LossDetection::Rack {
             return 0;
         }
         let (in_recovery, srtt) = (self.recovery.lasts, self.rtt.srtt());
         let Some(detectors) = self.detectors() else { return 0 };
-        detectors.by_time.judge(now, in_recovery, srtt, ledger)
+        detectors.by_time.judge(now, in_recovery, srtt, (ledger, view.path))
     }
 
     /// Enters fast recovery for `lost_chunks` newly lost chunks, unless it is active (RFC 9260 §7.2.4). Returns whether to cut the window.
@@ -260,17 +260,17 @@ impl Repair {
             let probe = self.tail_at(ledger, view).map(|at| TimerDecision::Probe { at: at.min(timeout_at) });
             return Some(probe.unwrap_or(TimerDecision::Timeout { at: timeout_at }));
         }
-        if self.owed.probe || ledger.in_flight().chunks == 0 {
+        if self.owed.probe || view.in_flight(ledger).chunks == 0 {
             return Some(TimerDecision::Timeout { at: timeout_at });
         }
-        Some(decide(rules, &self.rtt, &self.series, |timeout| self.probe_reference(ledger, timeout), timeout_at))
+        Some(decide(rules, &self.rtt, &self.series, |timeout| self.probe_reference(ledger, view, timeout), timeout_at))
     }
 
     /// From when on the probe timer runs: the longest unanswered transmission, but in silence at least the last probe, so that one
     /// packet per round trip probes for everything.
-    fn probe_reference(&self, ledger: &Ledger, timeout: Duration) -> Instant {
+    fn probe_reference(&self, ledger: &Ledger, view: &View<'_>, timeout: Duration) -> Instant {
         let delay_max = self.copies.as_ref().map_or(Duration::ZERO, |copies| copies.sack_delay_max());
-        let oldest = answered_from(ledger, delay_max, timeout).unwrap_or_default();
+        let oldest = answered_from(ledger.iter_on(view.path), delay_max, timeout).unwrap_or_default();
         self.timers.silent_since().map_or(oldest, |probed_at| oldest.max(probed_at))
     }
 }
@@ -278,12 +278,16 @@ impl Repair {
 /// Returns the start of the `timeout` within which the first unanswered chunk must be acknowledged. If a packet did not ask for its SACK, the next
 /// packet triggers it. If that packet was not sent within `delay_max` of its expected time, the stream has ended, and only a probe can trigger the
 /// SACK.
-fn answered_from(ledger: &Ledger, delay_max: Duration, timeout: Duration) -> Option<Instant> {
+fn answered_from<'l>(
+    chunks: impl DoubleEndedIterator<Item = &'l Chunk>,
+    delay_max: Duration,
+    timeout: Duration,
+) -> Option<Instant> {
     let (mut first, mut departure, mut next_departure) = (None, None, None);
     // Of a later packet that asked for its SACK.
     let mut asked_at: Option<Instant> = None;
     let mut last = None;
-    for chunk in ledger.iter().rev() {
+    for chunk in chunks.rev() {
         // Chunks that left in one packet say the same.
         let terms = (chunk.sent_at, chunk.immediate_ack, chunk.state == ChunkState::InFlight);
         if last.replace(terms) == Some(terms) {
@@ -319,7 +323,6 @@ pub(super) fn window(view: &View<'_>) -> Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outstanding::Chunk;
 
     /// Of two chunks of one instant the first asked for its SACK.
     #[test]
@@ -328,8 +331,8 @@ mod tests {
         let mut ledger = Ledger::new(1);
         ledger.push(Chunk { immediate_ack: true, ..Chunk::for_test(now) });
         ledger.push(Chunk::for_test(now));
-        assert_eq!(answered_from(&ledger, delay_max, timeout), Some(now));
+        assert_eq!(answered_from(ledger.iter(), delay_max, timeout), Some(now));
         ledger.gap_ack(1);
-        assert_eq!(answered_from(&ledger, delay_max, timeout), Some(now + delay_max - timeout));
+        assert_eq!(answered_from(ledger.iter(), delay_max, timeout), Some(now + delay_max - timeout));
     }
 }

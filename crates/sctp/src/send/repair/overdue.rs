@@ -5,7 +5,7 @@ use festina_recovery::rtt::RttEstimator;
 use festina_units::{Duration, Instant};
 
 use crate::event::RetransmissionCause;
-use crate::outstanding::{ChunkState, Ledger};
+use crate::outstanding::{Chunk, ChunkState, Ledger, PathId};
 
 /// Since when the timer runs.
 #[derive(Debug, Default)]
@@ -20,8 +20,8 @@ impl Overdue {
     }
 
     /// When to look, with the delay of [`delay`].
-    pub(super) fn at(&self, delay: Duration, ledger: &Ledger, cwnd_bytes: u64) -> Option<Instant> {
-        let in_flight = ledger.in_flight();
+    pub(super) fn at(&self, delay: Duration, ledger: &Ledger, path: PathId, cwnd_bytes: u64) -> Option<Instant> {
+        let in_flight = ledger.in_flight_by_path().of(path);
         let runs = early_fast_retransmit::timer_runs(in_flight.chunks, in_flight.bytes as u64, cwnd_bytes);
         self.armed_at.filter(|_| runs).map(|armed_at| armed_at + delay)
     }
@@ -38,11 +38,12 @@ pub(super) fn delay(rtt: &RttEstimator, floor: Duration) -> Duration {
 }
 
 /// FreeBSD's walk. Returns the number of chunks now taken for lost.
-pub(super) fn mark(now: Instant, delay: Duration, ledger: &mut Ledger, cwnd_bytes: u64) -> usize {
-    let mut marking = Marking::new(now, delay, ledger.in_flight().bytes as u64, cwnd_bytes);
+pub(super) fn mark(now: Instant, delay: Duration, ledger: &mut Ledger, path: PathId, cwnd_bytes: u64) -> usize {
+    let mut marking = Marking::new(now, delay, ledger.in_flight_by_path().of(path).bytes as u64, cwnd_bytes);
     let mut lost = 0;
     for tsn in (ledger.first_tsn()..ledger.next_tsn()).rev() {
-        let Some(chunk) = ledger.get(tsn).filter(|chunk| chunk.state == ChunkState::InFlight) else { continue };
+        let is_candidate = |chunk: &&Chunk| chunk.state == ChunkState::InFlight && chunk.is_on(path);
+        let Some(chunk) = ledger.get(tsn).filter(is_candidate) else { continue };
         let sent = early_fast_retransmit::Sent { sent: chunk.sent_at, bytes: chunk.bytes() as u64 };
         match marking.mark(sent) {
             MarkStep::Mark => {

@@ -5,7 +5,7 @@ use festina_units::{Duration, Instant};
 
 use super::departures::Departures;
 use crate::event::RetransmissionCause;
-use crate::outstanding::{Arrival, Chunk, Ledger, Run};
+use crate::outstanding::{Arrival, Chunk, Ledger, PathId, Run};
 
 /// What RACK remembers, and when it judges again.
 #[derive(Debug, Default)]
@@ -83,11 +83,11 @@ impl LossByTime {
         now: Instant,
         in_recovery: bool,
         srtt: Option<Duration>,
-        ledger: &mut Ledger,
+        (ledger, path): (&mut Ledger, PathId),
     ) -> usize {
         self.at = None;
         self.departures.take_if(|departures| departures.is_stale(ledger));
-        let departures = self.departures.get_or_insert_with(|| Departures::of(ledger));
+        let departures = self.departures.get_or_insert_with(|| Departures::of(ledger, path));
         let mut lost = 0;
         let Some(newest) = self.rack.newest_delivered() else { return 0 };
         if departures.first(ledger).is_none_or(|(_, chunk)| chunk.sent_at > newest) {

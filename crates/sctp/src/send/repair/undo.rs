@@ -4,7 +4,7 @@ use festina_recovery::f_rto::{FRto, FRtoAck, FRtoStep, Timeout};
 use festina_recovery::undo::{CutHistory, RepairAck, UndoTerms, Window};
 
 use super::verdict::Release;
-use crate::outstanding::Digest;
+use crate::outstanding::Credit;
 
 /// Packets of new data that leave to find out whether a timeout was spurious (RFC 4138 §3).
 const NEW_PACKETS: u32 = 2;
@@ -44,12 +44,17 @@ impl SpuriousDetector {
     }
 
     /// An acknowledgement was applied (RFC 4138 §3). Returns whether the timeout was spurious, and the data that may be sent.
-    pub(super) fn acked(&mut self, cumulative: u64, digest: &Digest, new_data_sendable: bool) -> (bool, Release) {
+    pub(super) fn acked(
+        &mut self,
+        (cumulative, advanced): (u64, bool),
+        credit: &Credit,
+        new_data_sendable: bool,
+    ) -> (bool, Release) {
         let step = self.f_rto.acked(&FRtoAck {
             cumulative,
-            advanced: digest.cumulative_advanced,
-            acked_sent_once: digest.lowest_acked_once.is_some_and(|tsn| tsn <= self.highest_sent),
-            acked_new: digest.highest_acked.is_some_and(|highest| highest.tsn > self.highest_sent),
+            advanced,
+            acked_sent_once: credit.lowest_acked_once.is_some_and(|tsn| tsn <= self.highest_sent),
+            acked_new: credit.highest_acked.is_some_and(|highest| highest.tsn > self.highest_sent),
             new_data_sendable,
         });
         self.new_data_first = match step {

@@ -6,11 +6,13 @@ use super::super::path::PacketSizes;
 use super::super::queue::SendBuffer;
 use super::super::window::PeerWindow;
 use crate::congestion::{Congestion, CongestionSign};
-use crate::outstanding::{CHUNKS_MAX, Ledger};
+use crate::outstanding::{CHUNKS_MAX, Ledger, PathId, Tally};
 
 /// The rooms that repair decides by and does not change.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::send) struct View<'s> {
+    /// The path that repair is for.
+    pub(in crate::send) path: PathId,
     pub(in crate::send) buffer: &'s SendBuffer,
     pub(in crate::send) window: &'s PeerWindow,
     pub(in crate::send) congestion: &'s Congestion,
@@ -20,6 +22,11 @@ pub(in crate::send) struct View<'s> {
 }
 
 impl View<'_> {
+    /// The chunks in flight on the path.
+    pub(super) fn in_flight(&self, ledger: &Ledger) -> Tally {
+        *ledger.in_flight_by_path().of(self.path)
+    }
+
     /// Payload bytes of the next new chunk in an empty packet.
     pub(in crate::send) fn next_piece_bytes(&self) -> Option<usize> {
         self.buffer.front().map(|unsent| unsent.rest.len().min(self.sizes.payload()))
@@ -30,7 +37,7 @@ impl View<'_> {
         self.next_piece_bytes().is_some_and(|bytes| {
             self.burst_packets > 0
                 && ledger.len() < CHUNKS_MAX
-                && self.congestion.allows(ledger.on_the_way_bytes())
+                && self.congestion.allows(ledger.on_the_way_bytes(self.path))
                 && self.window.allows(bytes, ledger.in_flight().payload_bytes)
         })
     }

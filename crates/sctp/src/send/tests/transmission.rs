@@ -106,7 +106,7 @@ fn a_sack_older_than_the_last_one_is_dropped_section_6_2_1_d_i() {
     rig.flight(3, FULL);
     rig.sack(2, &[]);
     let before = rig.stats();
-    assert_eq!(rig.sack_full(1, 5, &[(2, 2)], &[]), SackOutcome { answered: None });
+    assert_eq!(rig.sack_full(1, 5, &[(2, 2)], &[]), SackOutcome::default());
     assert_eq!(rig.stats(), before);
 }
 
@@ -114,9 +114,9 @@ fn a_sack_older_than_the_last_one_is_dropped_section_6_2_1_d_i() {
 fn only_a_sack_that_acknowledges_something_new_shows_that_the_peer_lives_section_8_1() {
     let mut rig = Rig::standard();
     rig.flight(3, FULL);
-    assert!(rig.sack(0, &[(2, 2)]).answered.is_some());
-    assert!(rig.sack(0, &[(2, 2)]).answered.is_none());
-    assert!(rig.sack(2, &[]).answered.is_some(), "chunk 1 is new");
+    assert!(rig.sack(0, &[(2, 2)]).answered.of(PathId::PRIMARY));
+    assert!(!rig.sack(0, &[(2, 2)]).answered.of(PathId::PRIMARY));
+    assert!(rig.sack(2, &[]).answered.of(PathId::PRIMARY), "chunk 1 is new");
 }
 
 #[test]
@@ -130,8 +130,83 @@ fn an_acknowledgement_names_the_path_by_which_its_last_chunk_last_left_section_8
     assert_eq!(rig.packet()[0].tsn, 1);
     rig.path = primary;
     assert_eq!(rig.packet()[0].tsn, 2);
-    assert_eq!(rig.sack(1, &[]).answered, Some(PathId(1)));
-    assert_eq!(rig.sack(2, &[]).answered, Some(PathId(0)));
+    assert_eq!(rig.sack(1, &[]).answered.iter().collect::<Vec<_>>(), [&false, &true]);
+    assert_eq!(rig.sack(2, &[]).answered.iter().collect::<Vec<_>>(), [&true, &false]);
+}
+
+/// Two paths; the first is the primary path.
+impl SendPaths for [SendPath; 2] {
+    fn primary(&mut self) -> &mut SendPath {
+        &mut self[0]
+    }
+
+    fn of(&mut self, id: PathId) -> &mut SendPath {
+        &mut self[usize::from(id.0)]
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut SendPath> {
+        self.iter_mut()
+    }
+}
+
+/// Sends full packets on `other` and then, after `pause`, as many on the primary path.
+fn on_both(packets: usize, pause: u64, rtt_of_other: Option<Duration>) -> (Sender, [SendPath; 2], Instant, Events) {
+    let config = config(Profile::Rfc9260.mechanisms());
+    let mut rig = Rig::with(&config);
+    let mut other = SendPath::new(rig.now, PathId(1), &config, Arc::new(config.mechanisms), 4_344);
+    std::mem::swap(&mut rig.path, &mut other);
+    if let Some(rtt) = rtt_of_other {
+        rig.sender.handle_round_trip(rig.now, &mut rig.path, rtt, &mut rig.events);
+    }
+    assert_eq!(rig.flight(packets, FULL).len(), packets);
+    std::mem::swap(&mut rig.path, &mut other);
+    rig.wait(pause);
+    assert_eq!(rig.flight(packets, FULL).len(), packets, "the flight on one path leaves the window of the other alone");
+    (rig.sender, [rig.path, other], rig.now, rig.events)
+}
+
+#[test]
+fn a_sack_credits_each_path_with_the_chunks_last_sent_on_it_section_7_2_1() {
+    let (mut sender, mut paths, sent_at, mut events) = on_both(4, 30, None);
+    let look = |paths: &[SendPath; 2]| paths.each_ref().map(|path| (path.congestion.cwnd(), path.repair.rtt().srtt()));
+    let before = look(&paths);
+    assert_eq!(before, [(4_344, None); 2]);
+    let cumulative = |tsn| Acknowledgement::cumulative(Tsn(tsn));
+    sender.acknowledge(sent_at + ms(20), &mut paths, cumulative(4), &mut events).expect("it was sent");
+    let grown = 4_344 + CHUNKS_BYTES;
+    assert_eq!(look(&paths), [before[0], (grown, Some(ms(50)))]);
+    sender.acknowledge(sent_at + ms(20), &mut paths, cumulative(8), &mut events).expect("it was sent");
+    assert_eq!(look(&paths), [(grown, Some(ms(20))), (grown, Some(ms(50)))]);
+}
+
+#[test]
+fn a_timeout_concerns_the_chunks_of_its_path_section_6_3_3_e3() {
+    let (mut sender, mut paths, _, mut events) = on_both(2, 0, Some(ms(3_000)));
+    let deadline = sender.deadline(paths.iter()).expect("chunks are outstanding");
+    let expiries = sender.handle_timeout(deadline, &mut paths, &mut events);
+    let expected = [Some(TimerExpiry::Timeout { counts: true }), None];
+    assert_eq!(expiries.iter().copied().collect::<Vec<_>>(), expected);
+    let is_lost = |chunk: &crate::outstanding::Chunk| matches!(chunk.state, ChunkState::Lost(_));
+    assert_eq!(sender.ledger.iter().map(is_lost).collect::<Vec<_>>(), [false, false, true, true]);
+    assert_eq!(paths.each_ref().map(|path| path.congestion.cwnd()), [CHUNKS_BYTES, 4_344]);
+}
+
+#[test]
+fn a_chunk_last_sent_on_another_path_measures_no_round_trip_section_6_3_1_c5() {
+    let config = config(Profile::Rfc9260.mechanisms());
+    let mut rig = Rig::with(&config);
+    rig.flight(1, FULL);
+    rig.expire();
+    let mut other = SendPath::new(rig.now, PathId(1), &config, Arc::new(config.mechanisms), 4_344);
+    std::mem::swap(&mut rig.path, &mut other);
+    assert_eq!(rig.packet()[0].tsn, 1);
+    let Rig { mut sender, path, mut events, now, .. } = rig;
+    let mut paths = [other, path];
+    let on_the_way = |sender: &Sender| [PathId(0), PathId(1)].map(|id| sender.ledger.on_the_way_bytes(id));
+    assert_eq!(on_the_way(&sender), [0, CHUNKS_BYTES]);
+    sender.acknowledge(now + ms(5), &mut paths, Acknowledgement::cumulative(Tsn(1)), &mut events).expect("it was sent");
+    assert_eq!(on_the_way(&sender), [0, 0]);
+    assert_eq!(paths.each_ref().map(|path| path.repair.rtt().srtt()), [None, None]);
 }
 
 #[test]
@@ -139,7 +214,7 @@ fn a_shutdown_acknowledges_cumulatively_section_9_2() {
     let mut rig = Rig::standard();
     rig.flight(3, FULL);
     let outcome = rig.acknowledge(Acknowledgement::cumulative(Tsn(2)));
-    assert_eq!(outcome, Ok(SackOutcome { answered: Some(PathId(0)) }));
+    assert!(outcome.is_ok_and(|outcome| *outcome.answered.of(PathId::PRIMARY)));
     assert_eq!(rig.delivered(), [0, 1]);
     assert!(!rig.sender.is_drained());
 }

@@ -1,6 +1,6 @@
 //! §6.1 and §6.2.1: when the data sender may send, and its handling of a SACK.
 
-use festina_sctp::{AssociationState, ClosedReason, Event};
+use festina_sctp::{AssociationState, ClosedReason, Event, PathId};
 use festina_units::Duration;
 
 use super::packet::{ABORT, Init};
@@ -65,7 +65,7 @@ fn s6_1_a_the_pause_between_window_probes_grows_and_answered_probes_never_kill_t
     let exponential = pauses[1..].windows(2).all(|pair| pair[1] == (2 * pair[0]).min(60));
     assert!(exponential, "{pauses:?}");
     assert_eq!(peer.state(), AssociationState::Established);
-    assert!(!peer.events.contains(&Event::PathReachable(false)));
+    assert!(!peer.events.contains(&Event::PathReachable { path: PathId::PRIMARY, reachable: false }));
 }
 
 #[test]

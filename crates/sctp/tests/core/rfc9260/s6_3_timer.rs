@@ -345,7 +345,7 @@ fn s6_9_after_the_packet_size_was_lowered_new_messages_are_cut_smaller_and_old_c
     let limits: Vec<_> = peer
         .events
         .iter()
-        .filter(|event| matches!(event, Event::PacketSizeLimited { packet_bytes_max: 600 }))
+        .filter(|event| matches!(event, Event::PacketSizeLimited { packet_bytes_max: 600, .. }))
         .collect();
     assert_eq!(limits.len(), 1, "{:?}", peer.events);
     // No path is too small for what the handshake needs.

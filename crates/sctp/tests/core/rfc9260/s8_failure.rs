@@ -1,6 +1,6 @@
 //! §8.1 to §8.3: heartbeats and error counters.
 
-use festina_sctp::{AssociationState, ClosedReason, Config, Event, Profile};
+use festina_sctp::{AssociationState, ClosedReason, Config, Event, PathId, Profile};
 use festina_units::Duration;
 
 use super::packet::{HEARTBEAT, HEARTBEAT_ACK, SHUTDOWN, SHUTDOWN_ACK, Sent, heartbeat, shutdown, tlvs};
@@ -140,7 +140,7 @@ fn s8_3_a_heartbeat_ack_with_another_nonce_counts_for_nothing() {
 fn s8_2_unanswered_heartbeats_make_the_path_inactive_and_an_answer_makes_it_active_again() {
     let mut peer = Peer::serving(beating(), &init_ack());
     let mut count = 0;
-    while !peer.events.contains(&Event::PathReachable(false)) {
+    while !peer.events.contains(&Event::PathReachable { path: PathId::PRIMARY, reachable: false }) {
         peer.wait(ms(100));
         count += peer.take().len();
         assert!(count <= 7, "Path.Max.Retrans is 5");
@@ -149,7 +149,7 @@ fn s8_2_unanswered_heartbeats_make_the_path_inactive_and_an_answer_makes_it_acti
     peer.wait_for_packet();
     let sent = peer.take_one();
     answer(&mut peer, &sent);
-    assert_eq!(peer.events.last(), Some(&Event::PathReachable(true)));
+    assert_eq!(peer.events.last(), Some(&Event::PathReachable { path: PathId::PRIMARY, reachable: true }));
 }
 
 #[test]
@@ -220,11 +220,14 @@ fn s8_2_timeouts_make_the_path_inactive_and_an_acknowledgement_makes_it_active_a
         peer.wait_for_packet();
         peer.take();
     }
-    assert!(!peer.events.contains(&Event::PathReachable(false)), "Path.Max.Retrans is not exceeded yet");
+    assert!(
+        !peer.events.contains(&Event::PathReachable { path: PathId::PRIMARY, reachable: false }),
+        "Path.Max.Retrans is not exceeded yet"
+    );
     peer.wait_for_packet();
-    assert!(peer.events.contains(&Event::PathReachable(false)));
+    assert!(peer.events.contains(&Event::PathReachable { path: PathId::PRIMARY, reachable: false }));
     peer.ack(1);
-    assert!(peer.events.contains(&Event::PathReachable(true)));
+    assert!(peer.events.contains(&Event::PathReachable { path: PathId::PRIMARY, reachable: true }));
 }
 
 /// The settings of a profile with a limit for the silence of a peer.
