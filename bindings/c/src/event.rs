@@ -135,6 +135,9 @@ mod tests {
     #[test]
     fn a_moved_peer_is_named() {
         let remote = "127.0.0.1:9899".parse().unwrap();
-        assert_eq!(Event::from(festina::Event::PeerMoved { path: festina::PathId::PRIMARY, remote }).kind, Kind::PeerMoved as u32);
+        assert_eq!(
+            Event::from(festina::Event::PeerMoved { path: festina::PathId::PRIMARY, remote }).kind,
+            Kind::PeerMoved as u32
+        );
     }
 }
