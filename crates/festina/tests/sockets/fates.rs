@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use festina::{AbandonReason, Abandoned, Config, Message, Outcome};
+use festina::{AbandonReason, Abandoned, Message, Outcome};
 
-use crate::support::{in_time, pair, pair_with};
+use super::{pair, settings};
+use crate::support::{in_time, pair_with};
 
 #[tokio::test]
 async fn a_message_that_arrives_is_confirmed_without_any_event_being_kept() {
@@ -20,8 +21,8 @@ async fn a_message_that_arrives_is_confirmed_without_any_event_being_kept() {
 
 #[tokio::test]
 async fn messages_that_wait_for_a_slow_reader_expire_and_are_replaced_and_the_counts_say_so() {
-    let narrow = Config::plain().with_receive_buffer_bytes(5_000).with_message_bytes_max(5_000);
-    let pair = pair_with(Config::plain(), narrow).await;
+    let narrow = settings().with_receive_buffer_bytes(5_000).with_message_bytes_max(5_000);
+    let pair = pair_with(settings(), narrow).await;
     in_time(async {
         // The reader's window is full, and stays so.
         let filled: Vec<_> = (0..40).map(|_| pair.client.try_send(vec![0; 1_000]).unwrap()).collect();

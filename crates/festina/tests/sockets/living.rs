@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use festina::{AssociationState, ClosedReason, Config, ConnectOptions, Event, Message, Profile, Redundancy};
+use festina::{AssociationState, ClosedReason, ConnectOptions, Event, Message, Profile, Redundancy};
 
-use crate::support::{in_time, pair, pair_with};
+use super::{pair, settings};
+use crate::support::{in_time, pair_with};
 
 #[tokio::test]
 async fn loss_recovery_can_be_changed_on_a_living_association() {
@@ -64,8 +65,8 @@ async fn statistics_tell_what_went_through() {
 
 #[tokio::test]
 async fn events_tell_a_messages_way_and_the_end() {
-    let config = Config::plain().with_message_events(true);
-    let pair = pair_with(config, Config::plain()).await;
+    let config = settings().with_message_events(true);
+    let pair = pair_with(config, settings()).await;
     let next = async || loop {
         match pair.client.event().await {
             Some(Event::RoundTripMeasured { rtt, srtt, rto, .. }) => assert!(rtt > Duration::ZERO && srtt <= rto),
@@ -95,7 +96,7 @@ async fn events_tell_a_messages_way_and_the_end() {
 
 #[tokio::test]
 async fn events_can_be_taken_without_waiting() {
-    let pair = pair_with(Config::plain().with_message_events(true), Config::plain()).await;
+    let pair = pair_with(settings().with_message_events(true), settings()).await;
     in_time(async {
         let message = pair.client.send(Message::new("watch me")).await.unwrap();
         pair.client.drained().await.unwrap();
@@ -109,8 +110,8 @@ async fn events_can_be_taken_without_waiting() {
 
 #[tokio::test]
 async fn events_that_nobody_takes_cost_bounded_memory_and_the_last_are_kept() {
-    let config = Config::plain().with_message_events(true);
-    let pair = pair_with(config, Config::plain()).await;
+    let config = settings().with_message_events(true);
+    let pair = pair_with(config, settings()).await;
     in_time(async {
         for _ in 0..festina::EVENTS_QUEUED_MAX {
             pair.client.send(Message::new("x")).await.unwrap();
@@ -130,8 +131,8 @@ async fn events_that_nobody_takes_cost_bounded_memory_and_the_last_are_kept() {
 
 #[tokio::test]
 async fn a_delayed_acknowledgement_comes_when_its_timer_says() {
-    let client = Config::plain().with_profile(Profile::Rfc9260).with_heartbeat_interval(None);
-    let server = Config::plain().with_sack_delay(Duration::from_millis(30));
+    let client = settings().with_profile(Profile::Rfc9260).with_heartbeat_interval(None);
+    let server = settings().with_sack_delay(Duration::from_millis(30));
     let pair = pair_with(client, server).await;
     in_time(async {
         pair.client.send(Message::new("the first of all is acknowledged at once")).await.unwrap();

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use festina::{Config, Message, SendBufferPolicy, SendError, TryRecvError};
+use festina::{Message, SendBufferPolicy, SendError, TryRecvError};
 use tokio::time::timeout;
 
-use crate::support::{Pair, in_time, pair, pair_with};
+use super::{pair, settings};
+use crate::support::{Pair, in_time, pair_with};
 
 fn number(value: u32) -> Message {
     Message::new([&value.to_be_bytes()[..], &[0; 996]].concat())
@@ -17,7 +18,7 @@ fn value(payload: &[u8]) -> u32 {
 
 /// A pair with small buffers.
 async fn narrow_pair() -> Pair {
-    let config = Config::plain()
+    let config = settings()
         .with_send_buffer_bytes(20_000)
         .with_send_low_water_bytes(10_000)
         .with_receive_buffer_bytes(20_000)
@@ -52,7 +53,7 @@ async fn a_send_buffer_that_follows_the_window_holds_little_and_every_sender_is_
         SendBufferPolicy::FollowsWindow { windows: 1, extra_packets: 3 },
         SendBufferPolicy::Target(Duration::from_millis(1)),
     ] {
-        let config = Config::plain().with_send_buffer(policy);
+        let config = settings().with_send_buffer(policy);
         let pair = pair_with(config.clone(), config).await;
         let taken = (0..10_000).take_while(|&next| pair.client.try_send(number(next)).is_ok()).count();
         assert!((1..3_000).contains(&taken), "{policy:?}: {taken} of 3,700 that the buffer has room for");
@@ -247,8 +248,8 @@ async fn many_messages_wait_for_room_and_none_is_lost_or_doubled() {
 
 #[tokio::test]
 async fn a_refused_message_ends_a_batch_and_comes_back() {
-    let config = Config::plain().with_message_bytes_max(1_000);
-    let pair = pair_with(config, Config::plain()).await;
+    let config = settings().with_message_bytes_max(1_000);
+    let pair = pair_with(config, settings()).await;
     in_time(async {
         let sizes = [10, 1_000, 1_001, 20];
         let refused = pair.client.send_many(sizes.map(|size| vec![0; size])).await;
@@ -284,7 +285,7 @@ async fn the_peer_hears_of_a_reopened_window_from_whoever_takes_the_messages() {
 #[tokio::test]
 async fn packets_that_come_together_are_acknowledged_together_whatever_chunk_carries_the_messages() {
     for interleaving in [false, true] {
-        let config = Config::plain().with_interleaving(interleaving).with_sack_peer_batches(true);
+        let config = settings().with_interleaving(interleaving).with_sack_peer_batches(true);
         let pair = pair_with(config.clone(), config).await;
         in_time(async {
             let mut received = Vec::new();
@@ -309,15 +310,15 @@ async fn packets_that_come_together_are_acknowledged_together_whatever_chunk_car
 #[tokio::test]
 async fn a_message_that_is_larger_than_the_peers_receive_buffer_is_refused_and_ends_nothing() {
     in_time(async {
-        let server = Config::plain().with_receive_buffer_bytes(50_000);
-        let pair = pair_with(Config::plain(), server).await;
+        let server = settings().with_receive_buffer_bytes(50_000);
+        let pair = pair_with(settings(), server).await;
         let refused = pair.client.send(vec![7; 50_001]).await;
         assert!(matches!(&refused, Err(SendError::TooLong { bytes_max: 50_000, .. })), "{refused:?}");
         pair.client.send(vec![7; 50_000]).await.unwrap();
         assert_eq!(pair.server.recv().await.unwrap().unwrap().payload.len(), 50_000);
     })
     .await;
-    let beyond = Config::plain().with_message_bytes_max(2 << 20);
+    let beyond = settings().with_message_bytes_max(2 << 20);
     let error = beyond.validate().expect_err("messages are delivered whole");
     assert_eq!(error.to_string(), "limits.message_bytes_max is 2097152, but must lie between 1 and 1048576");
     assert!(beyond.with_receive_buffer_bytes(2 << 20).validate().is_ok());

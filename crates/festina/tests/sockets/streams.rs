@@ -8,7 +8,8 @@ use festina::{
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
-use crate::support::{Pair, in_time, pair, pair_with};
+use super::{pair, settings};
+use crate::support::{Pair, in_time, pair_with};
 
 #[tokio::test]
 async fn a_stream_that_is_read_by_itself_keeps_its_messages_from_all_others() {
@@ -124,7 +125,7 @@ async fn a_reader_hears_of_the_end_after_its_last_message() {
 #[tokio::test]
 async fn a_reader_that_takes_nothing_holds_the_association_up_and_not_the_memory() {
     in_time(async {
-        let pair = pair_with(Config::plain(), Config::plain().with_receive_buffer_bytes(64 << 10)).await;
+        let pair = pair_with(settings(), settings().with_receive_buffer_bytes(64 << 10)).await;
         let mut slow = pair.server.stream(1).read().unwrap();
         let sent = async {
             for _ in 0..2_000 {
@@ -149,7 +150,7 @@ async fn a_reader_that_takes_nothing_holds_the_association_up_and_not_the_memory
 #[tokio::test]
 async fn what_is_sorted_for_a_reader_who_is_away_keeps_nobody_else_waiting() {
     in_time(async {
-        let pair = pair_with(Config::plain(), Config::plain().with_receive_buffer_bytes(16 << 10)).await;
+        let pair = pair_with(settings(), settings().with_receive_buffer_bytes(16 << 10)).await;
         let _away = pair.server.stream(1).read().unwrap();
         // Each fills the receive buffer, and all together are less than the limit for sorted messages.
         for _ in 0..15 {
@@ -193,8 +194,8 @@ async fn all_streams_are_reset_by_a_name_of_their_own_and_an_empty_list_resets_n
 #[tokio::test]
 async fn a_priority_orders_streams_and_a_weight_is_something_else() {
     // The window is closed until the peer reads, so that messages of both streams wait.
-    let sender = Config::plain().with_scheduler(StreamScheduler::Priority);
-    let receiver = Config::plain().with_receive_buffer_bytes(4_000);
+    let sender = settings().with_scheduler(StreamScheduler::Priority);
+    let receiver = settings().with_receive_buffer_bytes(4_000);
     let pair = pair_with(sender, receiver).await;
     pair.client.set_stream_priority(1, 5);
     pair.client.set_stream_weight(1, 0);
@@ -218,7 +219,7 @@ async fn a_priority_orders_streams_and_a_weight_is_something_else() {
 
 /// A client that sends more on stream 1, which the server does not read, than the server's buffers hold, and then a message on stream 2.
 async fn with_an_unread_stream(config: Config) -> Pair {
-    let pair = pair_with(Config::plain(), config.with_receive_buffer_bytes(32 << 10)).await;
+    let pair = pair_with(settings(), config.with_receive_buffer_bytes(32 << 10)).await;
     for _ in 0..500 {
         pair.client.stream(1).send(vec![7; 1_000]).await.unwrap();
     }
@@ -229,7 +230,7 @@ async fn with_an_unread_stream(config: Config) -> Pair {
 #[tokio::test]
 async fn an_unread_stream_holds_up_no_other_once_it_is_discarded() {
     in_time(async {
-        let pair = with_an_unread_stream(Config::plain()).await;
+        let pair = with_an_unread_stream(settings()).await;
         let mut urgent = pair.server.stream(2).read().unwrap();
         assert!(timeout(Duration::from_millis(100), urgent.recv()).await.is_err(), "the receive buffer is full");
         assert!(pair.server.stream(1).discard() > 0);
@@ -247,7 +248,7 @@ async fn an_unread_stream_holds_up_no_other_once_it_is_discarded() {
 async fn with_a_limit_for_each_stream_an_unread_one_holds_up_no_other() {
     in_time(async {
         for sorts in [false, true] {
-            let pair = with_an_unread_stream(Config::plain().with_stream_unread_bytes_max(8 << 10)).await;
+            let pair = with_an_unread_stream(settings().with_stream_unread_bytes_max(8 << 10)).await;
             let mut reader = sorts.then(|| pair.server.stream(2).read().unwrap());
             let discarded = Event::StreamDiscarded { stream: StreamId(1) };
             while pair.server.event().await != Some(discarded.clone()) {}

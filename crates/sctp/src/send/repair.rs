@@ -267,7 +267,7 @@ impl Repair {
         self.owed.probe &= view.in_flight(ledger).chunks > 0;
         self.owed.elsewhere = self.owed.elsewhere.filter(|&room_bytes| {
             let fits = |chunk: &Chunk| chunk.sent_at < now && chunk.bytes() <= room_bytes.into();
-            ledger.iter().any(|chunk| chunk.state == ChunkState::InFlight && fits(chunk))
+            ledger.iter_on(view.path).any(|chunk| chunk.state == ChunkState::InFlight && fits(chunk))
         });
         if self.owed.tail_probe && ledger.is_all_abandoned() {
             self.owed.tail_probe = false;
