@@ -287,7 +287,10 @@ static void descriptors_are_readable_as_long_as_there_is_something(void)
     OK(festina_association_free(another));
 
     OK(festina_shutdown(pair.near, 10000));
-    EXPECT(readable(descriptor, 10000));
+    /* A wake-up that comes late makes it readable once although nothing is there. */
+    do
+        EXPECT(readable(descriptor, 10000));
+    while (festina_recv(pair.far, &message, FESTINA_NOW) == FESTINA_TIMEOUT);
     EXPECT(festina_recv(pair.far, &message, FESTINA_NOW) == FESTINA_CLOSED);
     EXPECT(readable(descriptor, 0));
     taken_apart(pair);

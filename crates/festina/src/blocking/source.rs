@@ -54,6 +54,8 @@ impl Wake for Arrivals {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        // First, or a thread that the count wakes could take everything and make the descriptor unreadable before this makes it readable.
+        self.announce();
         let mut count = lock(&self.count);
         count.wakes += 1;
         let waiting = count.threads_waiting > 0;
@@ -61,7 +63,6 @@ impl Wake for Arrivals {
         if waiting {
             self.changed.notify_all();
         }
-        self.announce();
     }
 }
 
