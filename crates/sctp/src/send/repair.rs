@@ -508,6 +508,10 @@ impl Repair {
         if !self.book.stays_thick(loaded.same_instant) || view.is_probing_window() {
             self.judge_rules(ledger, view);
             self.book.judged_at_sending(loaded.new_chunks > 0);
+            if matches!(order.purpose, Purpose::TailProbe(_)) && !matches!(self.rules().probe, Probe::TailLoss(_)) {
+                // By this packet the stream became thin, and has just been probed.
+                self.timers.probed(now);
+            }
         }
         if let Some(copies) = &mut self.copies
             && let Some(others) = loaded.new_chunks.checked_sub(1)

@@ -1,10 +1,10 @@
 //! The sender's path state during a thin stream.
 
-use festina_netsim::{Link, LinkConfig};
+use festina_netsim::{Link, LinkConfig, LossModel};
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
 use festina_sctp::{Config, Message};
-use festina_units::Duration;
+use festina_units::{Duration, Probability};
 
 use crate::pair::Pair;
 
@@ -58,6 +58,34 @@ fn messages_that_replace_each_other_cost_a_packet_each_whichever_side_sends_them
             }
             let packets = pair.hosts[from].packets_sent - before;
             assert!(packets * 100 <= messages * 105, "every {interval} ms over {one_way} ms: {packets} packets");
+        }
+    }
+}
+
+/// A tail probe is the last packet of a stream that was not thin, and by its departure the stream may become thin. The pair sees whether the timer
+/// that asked for it is due again at once.
+#[test]
+fn a_stream_that_becomes_thin_by_its_tail_probe_has_probed_just_now() {
+    for arriving in 1..5 {
+        for wait in [300, 331, 340, 360, 400, 495] {
+            for large in [1_200, 1_622, 2_455, 3_600] {
+                let cut = LinkConfig { loss: LossModel::Exact((arriving..1_000).collect()), ..delay(82) };
+                let mut pair = Pair::new([Config::default(), Config::default()], [cut, delay(83)], 1);
+                pair.connect(0, 1);
+                let send = |pair: &mut Pair, bytes: usize| {
+                    let now = pair.now;
+                    pair.hosts[0].association().send(now, Message::new(vec![1; bytes])).unwrap();
+                    pair.drain(0);
+                };
+                for bytes in [1_622, 37, 4] {
+                    send(&mut pair, bytes);
+                }
+                pair.run_for(Duration::from_millis(wait));
+                for bytes in [37, 159, 497, large] {
+                    send(&mut pair, bytes);
+                }
+                pair.run_for(Duration::from_secs(3));
+            }
         }
     }
 }
