@@ -4,7 +4,7 @@ use festina_netsim::{Link, LinkConfig, LossModel};
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
 use festina_sctp::{Config, Message};
-use festina_units::{Duration, Probability};
+use festina_units::Duration;
 
 use crate::pair::Pair;
 
