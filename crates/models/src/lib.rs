@@ -54,6 +54,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod agenda;
 pub mod host;
 pub mod packet;
 pub mod record;

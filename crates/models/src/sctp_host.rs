@@ -13,7 +13,7 @@ pub use connection::Received;
 pub use delivery::{Delivery, Important};
 pub use truth::{AssociationRecord, CompanionDelivery, companion_deliveries, observe};
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ use festina_sctp::wire;
 use festina_sctp::{Config, ConfigError, Context, Incoming, Listener, Ports, Stats};
 use festina_units::{EcnCodepoint, Instant};
 
+use crate::agenda::Agenda;
 use crate::packet::{Packet, Payload};
 use crate::workload::{Source, Workload};
 use connection::{Companion, Connection, Traffic};
@@ -48,7 +49,7 @@ pub struct SctpHost {
     by_tag: BTreeMap<u32, usize>,
     by_ports: BTreeMap<(NodeId, PortPair), usize>,
     /// Deadlines of the connections.
-    agenda: BTreeSet<(Instant, usize)>,
+    agenda: Agenda<usize>,
     /// Connections that may have packets to send, in the order in which they got them.
     ready: VecDeque<usize>,
     /// Answers to packets that belong to no association.
@@ -134,7 +135,7 @@ impl SctpHost {
             zeros,
             by_tag: BTreeMap::new(),
             by_ports: BTreeMap::new(),
-            agenda: BTreeSet::new(),
+            agenda: Agenda::default(),
             ready: VecDeque::new(),
             replies: VecDeque::new(),
             reply_serial: 0,
@@ -248,14 +249,7 @@ impl SctpHost {
     fn reschedule(&mut self, index: usize) {
         let Some(connection) = self.connections.get_mut(index) else { return };
         let (old, new) = connection.move_deadline();
-        if old != new {
-            if let Some(at) = old {
-                self.agenda.remove(&(at, index));
-            }
-            if let Some(at) = new {
-                self.agenda.insert((at, index));
-            }
-        }
+        self.agenda.shift(index, old, new);
     }
 }
 
@@ -276,10 +270,7 @@ impl Node<Packet> for SctpHost {
 
     fn handle_timeout(&mut self, now: Instant) {
         // Each due connection acts once; its new deadline is read when it has sent all its packets.
-        while let Some(&(at, index)) = self.agenda.first()
-            && at <= now
-        {
-            self.agenda.pop_first();
+        while let Some(index) = self.agenda.pop_due(now) {
             let teacher = self.connections[index].knows_from.and_then(|teacher| self.connections.get(teacher));
             let known = teacher.and_then(|teacher| teacher.path_knowledge(now));
             let connection = &mut self.connections[index];
@@ -305,7 +296,7 @@ impl Node<Packet> for SctpHost {
     }
 
     fn poll_deadline(&self) -> Option<Instant> {
-        self.agenda.first().map(|&(at, _)| at)
+        self.agenda.earliest()
     }
 }
 

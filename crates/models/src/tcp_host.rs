@@ -8,11 +8,12 @@ mod truth;
 
 pub use truth::{TcpRecord, observe};
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use festina_netsim::{Node, NodeId};
 use festina_units::{Duration, EcnCodepoint, Instant};
 
+use crate::agenda::Agenda;
 use crate::packet::{Packet, Payload, TcpPacket};
 use crate::tcp::{Flags, Segment, TcpConfig, TcpCounters};
 use crate::workload::{Source, Trigger, Workload};
@@ -39,7 +40,7 @@ pub struct TcpHost {
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     by_ports: BTreeMap<(NodeId, PortPair), usize>,
-    agenda: BTreeSet<(Instant, Slot)>,
+    agenda: Agenda<Slot>,
     ready: VecDeque<usize>,
     replies: VecDeque<Packet>,
     next_port: u16,
@@ -120,7 +121,7 @@ impl TcpHost {
             connections: Vec::new(),
             free: Vec::new(),
             by_ports: BTreeMap::new(),
-            agenda: BTreeSet::new(),
+            agenda: Agenda::default(),
             ready: VecDeque::new(),
             replies: VecDeque::new(),
             next_port: CLIENT_PORTS.start,
@@ -160,7 +161,7 @@ impl TcpHost {
         let opens_at = if opens_per_write { source.next_at() } else { Some(sender.connects_at) };
         let (transfers, writes) = if opens_per_write { (Some(source), None) } else { (None, Some(source)) };
         self.flows.push(Flow { sender, transfers, connection: None, writes });
-        self.agenda.extend(opens_at.map(|at| (at, Slot::Flow(index))));
+        self.agenda.add(opens_at, Slot::Flow(index));
         self
     }
 
@@ -209,7 +210,7 @@ impl TcpHost {
         let ending = if follows_clock { Ending::Close } else { Ending::CloseThenNext { flow: index } };
         let opened = self.open(peer, config, Traffic::transfer(due_at, write.size.bytes(), ending));
         self.flows[index].connection = opened;
-        self.agenda.extend(next_at.map(|at| (at, Slot::Flow(index))));
+        self.agenda.add(next_at, Slot::Flow(index));
     }
 
     /// Opens a connection; `None` if no port is free.
@@ -241,14 +242,13 @@ impl TcpHost {
         self.totals.bytes_received += connection.take_received();
         let is_over = connection.is_over();
         let (old, new) = connection.move_deadline();
-        if let Some(at) = old {
-            self.agenda.remove(&(at, Slot::Connection(index)));
-        }
+        self.agenda.shift(Slot::Connection(index), old, new.filter(|_| !is_over));
         if !is_over {
-            self.agenda.extend(new.map(|at| (at, Slot::Connection(index))));
             return;
         }
-        self.agenda.extend(connection.next_transfer_of().map(|flow| (now, Slot::Flow(flow))));
+        if let Some(flow) = connection.next_transfer_of() {
+            self.agenda.add(Some(now), Slot::Flow(flow));
+        }
         let counter = if connection.has_failed() { &mut self.totals.failed } else { &mut self.totals.finished };
         *counter += 1;
         self.by_ports.remove(&(connection.peer(), connection.ports()));
@@ -298,10 +298,7 @@ impl Node<Packet> for TcpHost {
 
     fn handle_timeout(&mut self, now: Instant) {
         // Each due connection acts once; its new deadline is requested when it has sent all its pending segments.
-        while let Some(&(at, slot)) = self.agenda.first()
-            && at <= now
-        {
-            self.agenda.pop_first();
+        while let Some(slot) = self.agenda.pop_due(now) {
             match slot {
                 Slot::Flow(index) => self.open_due(now, index),
                 Slot::Connection(index) => {
@@ -330,7 +327,7 @@ impl Node<Packet> for TcpHost {
     }
 
     fn poll_deadline(&self) -> Option<Instant> {
-        self.agenda.first().map(|&(at, _)| at)
+        self.agenda.earliest()
     }
 }
 

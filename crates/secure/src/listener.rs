@@ -30,6 +30,12 @@ pub struct HalfOpenLimits {
     pub unproved_per_second_max: u32,
 }
 
+impl HalfOpenLimits {
+    /// No limits, for measurements in which associations must not compete.
+    pub const UNLIMITED: Self =
+        Self { total_max: usize::MAX, unproved_max: usize::MAX, unproved_per_second_max: u32::MAX };
+}
+
 impl Default for HalfOpenLimits {
     fn default() -> Self {
         Self { total_max: 1_024, unproved_max: 64, unproved_per_second_max: 256 }

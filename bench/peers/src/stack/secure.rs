@@ -38,9 +38,7 @@ impl SecureFestina {
         let context = Context::new(config, [0x46; 16]).expect("the default settings are in range");
         let (client, server) = credentials(resumes);
         // All connections begin in the same virtual second. With limits, those from the 257th on would have to prove their address.
-        let limits =
-            HalfOpenLimits { total_max: usize::MAX, unproved_max: usize::MAX, unproved_per_second_max: u32::MAX };
-        let listener = Listener::new(&context, Arc::new(server), [0x53; 32], limits);
+        let listener = Listener::new(&context, Arc::new(server), [0x53; 32], HalfOpenLimits::UNLIMITED);
         let listener = Rc::new(RefCell::new(listener.expect("the settings are those of TLS 1.3")));
         Self { context, client: Arc::new(client), listener, resumes }
     }

@@ -76,17 +76,14 @@ impl Decrypter {
     fn open<'a>(&'a mut self, found: Transport<'a>) -> Transport<'a> {
         let Some((header, payload)) = found.bytes.split_at_checked(UDP_HEADER_BYTES) else { return found };
         let seen = self.reader.read(payload, &mut self.chunks);
-        let pair = pair(&found);
         if seen != Seen::Foreign && matches!(read_header(payload), Ok(Header::Long(_)) | Err(HeaderError::Truncated)) {
             if self.encrypted.len() >= PAIRS_MAX {
                 self.encrypted.clear();
             }
-            self.encrypted.extend(pair);
+            self.encrypted.extend(pair(&found));
         }
         let ports = match seen {
-            Seen::Foreign if !is_ciphertext(&found, payload, pair.is_some_and(|it| self.encrypted.contains(&it))) => {
-                return found;
-            }
+            Seen::Foreign if !is_ciphertext(&found, payload, |pair| self.encrypted.contains(pair)) => return found,
             Seen::Foreign | Seen::Closed => {
                 self.closed += 1;
                 return Transport { encryption: Encryption::Kept, ..found };
@@ -111,8 +108,8 @@ fn pair(found: &Transport<'_>) -> Option<Pair> {
 }
 
 /// Returns whether the payload would count as SCTP because of its port, but is a packet with a short header of an association whose handshake
-/// was not captured, or not whole. `encrypted`: a handshake has passed between its addresses.
-fn is_ciphertext(found: &Transport<'_>, payload: &[u8], encrypted: bool) -> bool {
+/// was not captured, or not whole. `is_encrypted`: whether a handshake has passed between these addresses.
+fn is_ciphertext(found: &Transport<'_>, payload: &[u8], is_encrypted: impl FnOnce(&Pair) -> bool) -> bool {
     if ![0, 2].iter().any(|at| u16_at(found.bytes, *at) == Some(SCTP_OVER_UDP_PORT))
         || !matches!(read_header(payload), Ok(Header::Short(_)))
     {
@@ -122,7 +119,7 @@ fn is_ciphertext(found: &Transport<'_>, payload: &[u8], encrypted: bool) -> bool
         return Packet::parse(payload).is_err();
     }
     // Without its end the checksum cannot be verified. A handshake before it decides, and otherwise the first chunk, which must fit into the packet.
-    if encrypted {
+    if pair(found).is_some_and(|pair| is_encrypted(&pair)) {
         return true;
     }
     let chunks_max = found.len.saturating_sub(UDP_HEADER_BYTES + COMMON_HEADER_BYTES);
@@ -174,9 +171,13 @@ mod tests {
                         fragment: None,
                     };
                     let payload = &found.bytes[8..];
-                    assert_eq!(is_ciphertext(&found, payload, false), expected, "{captured} bytes, port {port}");
+                    assert_eq!(is_ciphertext(&found, payload, |_| false), expected, "{captured} bytes, port {port}");
                     let cut = port == 9_899 && captured < bytes.len();
-                    assert_eq!(is_ciphertext(&found, payload, true), expected || cut, "{captured} bytes, port {port}");
+                    assert_eq!(
+                        is_ciphertext(&found, payload, |_| true),
+                        expected || cut,
+                        "{captured} bytes, port {port}"
+                    );
                 }
             }
         }

@@ -90,13 +90,11 @@ impl Credentials {
         context: &Arc<Context>,
         random: &mut RandomStream,
     ) -> Result<Listener, HandshakeError> {
-        let limits =
-            HalfOpenLimits { total_max: usize::MAX, unproved_max: usize::MAX, unproved_per_second_max: u32::MAX };
         let [first, second] = [random_bytes(random), random_bytes(random)];
         let mut secret = [0; 32];
         secret[..16].copy_from_slice(&first);
         secret[16..].copy_from_slice(&second);
-        Listener::new(context, Arc::clone(&self.server), secret, limits)
+        Listener::new(context, Arc::clone(&self.server), secret, HalfOpenLimits::UNLIMITED)
     }
 
     /// Gives the client sessions to resume: an earlier association, whose packets take no time and are not counted.

@@ -4,11 +4,12 @@
 //! (Ed25519), tickets and all other fields have constant lengths, connection IDs and all random numbers of the core come from the
 //! seed, and no decision of either end depends on an encrypted byte.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use festina_models::agenda::Agenda;
 use festina_models::packet::{Packet, Payload};
 use festina_netsim::{Node, NodeId, RandomStream};
 use festina_sctp::{Config, Context, Message, Ports};
@@ -42,7 +43,7 @@ pub(super) struct SecureHost {
     slots: Vec<Slot>,
     by_id: BTreeMap<ConnectionId, usize>,
     /// Deadlines of the associations.
-    agenda: BTreeSet<(Instant, usize)>,
+    agenda: Agenda<usize>,
     /// Those that may have packets to send.
     ready: VecDeque<usize>,
     buffer: Vec<u8>,
@@ -96,7 +97,7 @@ impl SecureHost {
             role,
             slots: Vec::new(),
             by_id: BTreeMap::new(),
-            agenda: BTreeSet::new(),
+            agenda: Agenda::default(),
             ready: VecDeque::new(),
             buffer: Vec::new(),
         }
@@ -214,14 +215,7 @@ impl SecureHost {
         let timer = slot.association.as_ref().and_then(|association| association.poll_deadline());
         let new = Instant::earliest([timer, slot.writing.next_at]);
         let old = std::mem::replace(&mut slot.deadline, new);
-        if old != new {
-            if let Some(at) = old {
-                self.agenda.remove(&(at, index));
-            }
-            if let Some(at) = new {
-                self.agenda.insert((at, index));
-            }
-        }
+        self.agenda.shift(index, old, new);
     }
 }
 
@@ -244,10 +238,7 @@ impl Node<Packet> for SecureHost {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        while let Some(&(at, index)) = self.agenda.first()
-            && at <= now
-        {
-            self.agenda.pop_first();
+        while let Some(index) = self.agenda.pop_due(now) {
             self.slots[index].deadline = None;
             if let Some(association) = &mut self.slots[index].association {
                 association.handle_timeout(now);
@@ -283,6 +274,6 @@ impl Node<Packet> for SecureHost {
     }
 
     fn poll_deadline(&self) -> Option<Instant> {
-        self.agenda.first().map(|&(at, _)| at)
+        self.agenda.earliest()
     }
 }

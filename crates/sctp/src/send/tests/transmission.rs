@@ -119,14 +119,22 @@ fn only_a_sack_that_acknowledges_something_new_shows_that_the_peer_lives_section
     assert!(rig.sack(2, &[]).answered.of(PathId::PRIMARY), "chunk 1 is new");
 }
 
-#[test]
-fn an_acknowledgement_names_the_path_by_which_its_last_chunk_last_left_section_8_2() {
+/// A rig whose `count` chunks, if any, have timed out on the primary path, and which sends on another one from now on; and the primary path.
+fn on_another_path(count: usize) -> (Rig, SendPath) {
     let config = config(Profile::Rfc9260.mechanisms());
     let mut rig = Rig::with(&config);
-    rig.flight(2, FULL);
-    rig.expire();
+    if count > 0 {
+        rig.flight(count, FULL);
+        rig.expire();
+    }
     let other = SendPath::new(rig.now, PathId(1), &config, Arc::new(config.mechanisms), 4_344);
     let primary = std::mem::replace(&mut rig.path, other);
+    (rig, primary)
+}
+
+#[test]
+fn an_acknowledgement_names_the_path_by_which_its_last_chunk_last_left_section_8_2() {
+    let (mut rig, primary) = on_another_path(2);
     assert_eq!(rig.packet()[0].tsn, 1);
     rig.path = primary;
     assert_eq!(rig.packet()[0].tsn, 2);
@@ -151,15 +159,12 @@ impl SendPaths for [SendPath; 2] {
 
 /// Sends full packets on `other` and then, after `pause`, as many on the primary path.
 fn on_both(packets: usize, pause: u64, rtt_of_other: Option<Duration>) -> (Sender, [SendPath; 2], Instant, Events) {
-    let config = config(Profile::Rfc9260.mechanisms());
-    let mut rig = Rig::with(&config);
-    let mut other = SendPath::new(rig.now, PathId(1), &config, Arc::new(config.mechanisms), 4_344);
-    std::mem::swap(&mut rig.path, &mut other);
+    let (mut rig, primary) = on_another_path(0);
     if let Some(rtt) = rtt_of_other {
         rig.sender.handle_round_trip(rig.now, &mut rig.path, rtt, &mut rig.events);
     }
     assert_eq!(rig.flight(packets, FULL).len(), packets);
-    std::mem::swap(&mut rig.path, &mut other);
+    let other = std::mem::replace(&mut rig.path, primary);
     rig.wait(pause);
     assert_eq!(rig.flight(packets, FULL).len(), packets, "the flight on one path leaves the window of the other alone");
     (rig.sender, [rig.path, other], rig.now, rig.events)
@@ -193,15 +198,10 @@ fn a_timeout_concerns_the_chunks_of_its_path_section_6_3_3_e3() {
 
 #[test]
 fn a_chunk_last_sent_on_another_path_measures_no_round_trip_section_6_3_1_c5() {
-    let config = config(Profile::Rfc9260.mechanisms());
-    let mut rig = Rig::with(&config);
-    rig.flight(1, FULL);
-    rig.expire();
-    let mut other = SendPath::new(rig.now, PathId(1), &config, Arc::new(config.mechanisms), 4_344);
-    std::mem::swap(&mut rig.path, &mut other);
+    let (mut rig, primary) = on_another_path(1);
     assert_eq!(rig.packet()[0].tsn, 1);
     let Rig { mut sender, path, mut events, now, .. } = rig;
-    let mut paths = [other, path];
+    let mut paths = [primary, path];
     let on_the_way = |sender: &Sender| [PathId(0), PathId(1)].map(|id| sender.ledger.on_the_way_bytes(id));
     assert_eq!(on_the_way(&sender), [0, CHUNKS_BYTES]);
     sender.acknowledge(now + ms(5), &mut paths, Acknowledgement::cumulative(Tsn(1)), &mut events).expect("it was sent");
