@@ -16,7 +16,7 @@ mod tables;
 use std::time::Duration;
 
 use festina_lab::experiments::g02::{
-    LATENCY, MAX_MS, MEAN_MS, SENDER_MS, SENDER_P90_MS, THROUGHPUT, WITHIN_200, WITHIN_500,
+    ALL_THERE, LATENCY, MAX_MS, MEAN_MS, MICE_SHARE, SENDER_MS, SENDER_P90_MS, THROUGHPUT, WITHIN_200, WITHIN_500,
 };
 use tokio::time::Instant;
 
@@ -29,7 +29,6 @@ pub(super) const NAMES: [&str; 4] = ["g02-table1", "g02-table2", "g02-table3", "
 const OVER_BUDGET: &str = "longer than the target in the send buffer (%)";
 const ELEPHANTS_MBITS: &str = "elephants (Mbit/s)";
 const MICE_MBITS: &str = "mice (Mbit/s)";
-const MICE_SHARE: &str = "share of the mice (%)";
 const DROPPED: &str = "dropped at the bottleneck (%)";
 
 /// What the media application writes at once: the payload of a packet with timestamps.
@@ -39,9 +38,6 @@ const MESSAGE_BYTES: usize = 1_448;
 const MEDIA: u8 = b'M';
 const ELEPHANT: u8 = b'E';
 const MOUSE: u8 = b'm';
-
-/// When all cross traffic is there and has settled, in eightieths of the profile.
-const CROWDED: [u32; 2] = [42, 60];
 
 /// When the profile begins and ends, on the clock of both hosts.
 #[derive(Clone, Copy, Debug)]
@@ -58,8 +54,7 @@ impl Profile {
 
     /// Whether all cross traffic is there.
     fn is_crowded(self, at: Instant) -> bool {
-        let [from, until] = CROWDED.map(|eightieths| self.at(eightieths));
-        (from..until).contains(&at)
+        (self.at(ALL_THERE.start)..self.at(ALL_THERE.end)).contains(&at)
     }
 
     fn ends(self) -> Instant {

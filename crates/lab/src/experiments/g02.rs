@@ -5,7 +5,7 @@
 mod cells;
 mod checks;
 mod figures;
-mod mice;
+pub mod mice;
 
 use festina_models::tcp::{MinBuf, SendBufferLimit};
 use festina_sctp::SendBufferPolicy;
@@ -43,19 +43,19 @@ pub const SENDER_MS: &str = "mean time in the send buffer (ms)";
 pub const SENDER_P90_MS: &str = "p90 of the time in the send buffer (ms)";
 const NETWORK_MS: &str = "mean time in the network (ms)";
 const RECEIVER_MS: &str = "mean time in the receiver (ms)";
-const MICE_SHARE: &str = "share of the mice (%)";
+/// Of all payload while all cross traffic is there.
+pub const MICE_SHARE: &str = "share of the mice (%)";
 /// Of the packets later than 200 ms, the share that a loss delayed: retransmitted, or kept back behind one that was.
 const LATE_BY_LOSS: &str = "late packets delayed by a loss (%)";
 /// The correlation of a second's mean latency with its throughput, while there is cross traffic.
 const CORRELATION: &str = "correlation of latency and throughput";
 /// Mice by the share that they take.
-const BY_SHARE: &str = "share";
 /// The streams over Festina.
 const FESTINAS: [&str; 3] = ["festina", "festina-m13", "festina-target"];
 /// How long data may wait in the buffers with a target.
 const TARGET: Duration = Duration::from_millis(50);
 /// The parts of the profile in which all cross traffic is there: 42 to 60 of 80.
-const ALL_THERE: std::ops::Range<usize> = 42..60;
+pub const ALL_THERE: std::ops::Range<u32> = 42..60;
 /// The parts in which there is cross traffic that has settled.
 const LOADED: std::ops::Range<usize> = 7..75;
 
@@ -254,7 +254,7 @@ impl Experiment for G02 {
             parameter(
                 "mice_by",
                 "share: as many mice as take 30% of the bottleneck without marks and 50% with; count: the number in mice",
-                Kind::Choice(&[BY_SHARE, "count"]),
+                Kind::Choice(&[mice::BY_SHARE, "count"]),
             ),
             parameter("mice", "how many there are, if mice_by is count", Kind::Count(0..=1_000)),
             parameter("mouse", "what each of them transfers", bytes(100, 10_000_000)),
@@ -284,7 +284,7 @@ impl Experiment for G02 {
             ),
             stated("elephants", "§4.1: 15"),
             stated("mice_by", "§4.1: as many as take about 30% of the bandwidth; §4.4: tuned to 50% with ECN")
-                .of(&[BY_SHARE]),
+                .of(&[mice::BY_SHARE]),
             chosen("mice_by", "for §4.4: how many it takes with and without ECN").of(&["count"]),
             chosen("mice", "around the 80 of §4.1, which take 62% here"),
             stated("mouse", "§4.1: 20 KB"),
@@ -313,10 +313,7 @@ impl Experiment for G02 {
     }
 
     fn objection(&self, point: &Point) -> Option<Objection> {
-        let is_known = point.choice("mice_by") != BY_SHARE || mice::count(point).is_some();
-        let problem =
-            format!("the number of mice is known for {}; expected one of these, or mice_by = \"count\"", mice::KNOWN);
-        (!is_known).then(|| Objection { parameter: "mice_by".to_owned(), problem })
+        mice::objection(mice::count(point))
     }
 
     fn scoreboard(&self, results: &Results) -> Vec<Entry> {
@@ -448,8 +445,9 @@ fn note_profile(samples: &mut Samples, run: &MediaRun, duration: Duration) {
             samples.set(&figures::at(name, part), mbits(bytes, part_s));
         }
     }
-    let all: u64 = ALL_THERE.map(|part| run.media_bytes[part] + run.cross_bytes[part].iter().sum::<u64>()).sum();
-    let mice: u64 = ALL_THERE.map(|part| run.cross_bytes[part][1]).sum();
+    let all_there = || ALL_THERE.map(|part| part as usize);
+    let all: u64 = all_there().map(|part| run.media_bytes[part] + run.cross_bytes[part].iter().sum::<u64>()).sum();
+    let mice: u64 = all_there().map(|part| run.cross_bytes[part][1]).sum();
     samples.set(MICE_SHARE, as_f64(mice) / as_f64(all.max(1)) * 100.0);
     let of_offered = |packets: u64| as_f64(packets) / as_f64(run.offered_packets.max(1)) * 100.0;
     samples.set("dropped at the bottleneck (%)", of_offered(run.dropped_packets));

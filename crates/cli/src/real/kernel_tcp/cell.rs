@@ -20,7 +20,7 @@ use super::super::lateness;
 use super::receiver::{Received, receive};
 use super::sender::{CrossTraffic, Limit, Load};
 use super::{
-    CROWDED, DROPPED, ELEPHANTS_MBITS, LATENCY, MAX_MS, MEAN_MS, MICE_MBITS, MICE_SHARE, OVER_BUDGET, Profile,
+    ALL_THERE, DROPPED, ELEPHANTS_MBITS, LATENCY, MAX_MS, MEAN_MS, MICE_MBITS, MICE_SHARE, OVER_BUDGET, Profile,
     SENDER_MS, SENDER_P90_MS, THROUGHPUT, WITHIN_200, WITHIN_500, mice,
 };
 
@@ -107,7 +107,7 @@ fn cross_traffic(point: &Point) -> CrossTraffic {
     let bits = u128::from(point.bandwidth("rate").bits_per_second()) * u128::from(point.probability("constant").ppb());
     CrossTraffic {
         elephants: point.count("elephants"),
-        mice: mice::count(point).unwrap_or_default(),
+        mice: mice::count(point).unwrap_or_default().into(),
         mouse_bytes: usize::try_from(point.bytes("mouse").bytes()).unwrap_or(usize::MAX),
         constant: Bandwidth::from_bits_per_second(u64::try_from(bits / 1_000_000_000).unwrap_or(u64::MAX)),
         spread: point.duration("spread"),
@@ -150,8 +150,7 @@ fn note_surroundings(samples: &mut Samples, received: &Received, counters: &TunC
 
 /// The share of the mice while all cross traffic is there: of the payload read, and of the constant bit rate's as it is sent.
 fn mice_percent(received: &Received, constant: Bandwidth, lasts: Duration) -> f64 {
-    let [from, until] = CROWDED;
-    let crowded_s = lasts.as_secs_f64() * f64::from(until - from) / 80.0;
+    let crowded_s = lasts.as_secs_f64() * f64::from(ALL_THERE.end - ALL_THERE.start) / 80.0;
     let constant_bytes = constant.bits_per_second() as f64 / 8.0 * crowded_s;
     let Received { media, elephants, mice, .. } = received;
     let read_bytes = media.crowded_bytes + elephants.crowded_bytes + mice.crowded_bytes;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use festina_lab::assumption::{Assumption, chosen, fitted, stated};
 use festina_lab::experiment::{Check, Description, Experiment, Objection};
+use festina_lab::experiments::g02::mice::{BY_SHARE, objection};
 use festina_lab::figure::{DelayDistribution, Figure, Threshold};
 use festina_lab::plan::{Kind, Parameter, Point};
 use festina_lab::samples::Samples;
@@ -69,7 +70,7 @@ impl Experiment for Tables {
             parameter(
                 "mice_by",
                 "share: as many mice as take about 30% of the bottleneck; count: the number in mice",
-                Kind::Choice(&[mice::BY_SHARE, "count"]),
+                Kind::Choice(&[BY_SHARE, "count"]),
             ),
             parameter("mice", "how many there are, if mice_by is count", Kind::Count(0..=1_000)),
             parameter("mouse", "what each of them transfers", Kind::Bytes(bytes)),
@@ -88,7 +89,7 @@ impl Experiment for Tables {
             fitted("queue", "in the simulator, the mean latency of MIN_BUF(1,0), Table 2"),
             stated("duration", "§4.1: about 80 s"),
             stated("elephants", "§4.1: 15"),
-            stated("mice_by", "§4.1: as many as take about 30% of the bandwidth").of(&[mice::BY_SHARE]),
+            stated("mice_by", "§4.1: as many as take about 30% of the bandwidth").of(&[BY_SHARE]),
             chosen("mice_by", "to measure the share of other numbers").of(&["count"]),
             stated("mice", "§4.1: 40 for each of two receivers, at 30 Mbit/s and 100 ms"),
             stated("mouse", "§4.1: 20 KB"),
@@ -106,9 +107,7 @@ impl Experiment for Tables {
     }
 
     fn objection(&self, point: &Point) -> Option<Objection> {
-        let problem =
-            format!("the number of mice is known for {}; expected one of these, or mice_by = \"count\"", mice::KNOWN);
-        mice::count(point).is_none().then(|| Objection { parameter: "mice_by".to_owned(), problem })
+        objection(mice::count(point))
     }
 
     fn beside_delays(&self) -> &'static [&'static str] {
