@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use arbitrary::Arbitrary;
 use bytes::BytesMut;
-use festina_sctp::{Config, Context, Message, Ports};
+use festina_sctp::{Association, Config, Context, Message, Ports};
 use festina_secure::record::{LongKeys, initial_keys};
 use festina_secure::wire::{ConnectionId, Header, Level, destination_id, read_header};
 use festina_secure::{Connect, HalfOpenLimits, Incoming, Listener, SecureAssociation};
@@ -112,6 +112,7 @@ struct World {
     sent: u16,
     is_ending: bool,
     waited: Duration,
+    looks: u32,
     delivered: Vec<u16>,
     /// Bytes to the listener, and from associations that are not established.
     bytes: [usize; 2],
@@ -169,6 +170,7 @@ impl World {
             sent: 0,
             is_ending: false,
             waited: Duration::ZERO,
+            looks: 0,
             delivered: Vec::new(),
             bytes: [0, 0],
         }
@@ -242,12 +244,32 @@ impl World {
             let deadlines = self.servers.iter().chain([&self.client]).filter_map(SecureAssociation::poll_deadline);
             let Some(next) = deadlines.min().filter(|next| *next <= limit) else { break };
             self.now = self.now.max(next);
+            let state = |association: &SecureAssociation| {
+                association
+                    .association()
+                    .map(Association::stats)
+                    .map_or((0, true), |stats| (stats.sent.chunks, stats.path.thin))
+            };
+            let before: Vec<_> = self.servers.iter().chain([&self.client]).map(state).collect();
             for association in self.servers.iter_mut().chain([&mut self.client]) {
                 association.handle_timeout(self.now);
             }
             self.drain();
-            for association in self.servers.iter().chain([&self.client]) {
-                assert!(association.poll_deadline().is_none_or(|at| at > self.now), "{association:#?}");
+            self.looks += 1;
+            let looks_again = self.looks.is_multiple_of(4);
+            for (association, before) in self.servers.iter_mut().chain([&mut self.client]).zip(before) {
+                let (due, after) = (association.poll_deadline(), state(association));
+                // With less new data than before a stream may become thin. By the rules of thin streams earlier data may be overdue.
+                let became_thin = after.0 > before.0 && after.1 && !before.1;
+                let is_due = due.is_some_and(|at| at <= self.now);
+                assert!(became_thin || !is_due, "{due:?} at {:?} {association:#?}", self.now);
+                if looks_again && !is_due {
+                    // Nothing is due, so nothing may become due earlier. Not each time, since a look may hide what was forgotten before it.
+                    association.handle_timeout(self.now);
+                    let then = association.poll_deadline();
+                    let is_earlier = then.is_some_and(|then| due.is_none_or(|due| then < due));
+                    assert!(!is_earlier, "{due:?} became {then:?} at {:?} {association:#?}", self.now);
+                }
             }
         }
         self.now = self.now.max(limit);

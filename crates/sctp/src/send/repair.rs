@@ -505,7 +505,8 @@ impl Repair {
         {
             self.copies(now).data_sent(now, loaded, srtt);
         }
-        if !self.book.stays_thick(loaded.same_instant) || view.is_probing_window() {
+        let is_last = view.buffer.queued_bytes() == 0;
+        if !self.book.stays_thick(loaded.same_instant, is_last) || view.is_probing_window() {
             self.judge_rules(ledger, view);
             self.book.judged_at_sending(loaded.new_chunks > 0);
             if matches!(order.purpose, Purpose::TailProbe(_)) && !matches!(self.rules().probe, Probe::TailLoss(_)) {

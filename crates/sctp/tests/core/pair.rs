@@ -7,7 +7,7 @@ use bytes::Bytes;
 use festina_netsim::{JitterShape, Link, LinkConfig, LinkCounters, LinkPacket, RandomStream};
 use festina_sctp::wire::Packet;
 use festina_sctp::{
-    Association, ClosedReason, Config, Context, Event, Incoming, Listener, PacketDropped, PathKnowledge, Ports,
+    Association, ClosedReason, Config, Context, Event, Expiry, Incoming, Listener, PacketDropped, PathKnowledge, Ports,
     ReceivedMessage, Stats,
 };
 use festina_units::{ByteCount, Duration, EcnCodepoint, Instant, Probability};
@@ -62,6 +62,8 @@ pub(crate) struct Pair {
     pub(crate) routers: Routers,
     /// No sender may believe in a shorter round trip, if that is watched.
     pub(crate) srtt_min: Option<Duration>,
+    /// How often a host was drained.
+    drains: u32,
     buffer: Vec<u8>,
 }
 
@@ -143,6 +145,7 @@ impl Pair {
             links: [Link::new(there, seed, "there"), Link::new(back, seed, "back")],
             routers: Routers::new(seed),
             srtt_min: None,
+            drains: 0,
             buffer: Vec::new(),
         }
     }
@@ -201,6 +204,20 @@ impl Pair {
         while let Some(event) = association.poll_event() {
             events.push(event);
         }
+        // A look at the clock when nothing is due makes nothing due earlier, unless the sender looks at lifetimes only when it sends. Not each time,
+        // since a look may hide what was forgotten before it.
+        let deadline = association.poll_deadline();
+        let is_awake = matches!(context.config().partial_reliability.expiry, Expiry::WhenOverdue | Expiry::AtOnce);
+        self.drains += 1;
+        if is_awake && self.drains.is_multiple_of(8) && deadline.is_none_or(|deadline| deadline > now) {
+            association.handle_timeout(now);
+            let then = association.poll_deadline();
+            let is_earlier = then.is_some_and(|then| deadline.is_none_or(|deadline| then < deadline));
+            assert!(
+                !is_earlier,
+                "a look at the clock moved the deadline from {deadline:?} to {then:?}: {association:#?}"
+            );
+        }
         if let (Some(least), Some(srtt)) = (srtt_min, association.stats().path.srtt) {
             assert!(srtt >= least, "SRTT is {srtt:?}, and no round trip takes less than {least:?}");
         }
@@ -254,11 +271,17 @@ impl Pair {
             if let Some(association) = &mut self.hosts[index].association
                 && association.poll_deadline().is_some_and(|deadline| deadline <= self.now)
             {
+                let before = association.stats();
                 association.handle_timeout(self.now);
                 self.drain(index);
                 let association = self.hosts[index].association();
+                let after = association.stats();
+                // With less new data than before, or with messages abandoned, a stream may become thin. By the rules of thin streams earlier data may
+                // be overdue.
+                let changed = |stats: &Stats| (stats.sent.chunks, stats.sent.messages_abandoned);
+                let became_thin = changed(&after) != changed(&before) && after.path.thin && !before.path.thin;
                 assert!(
-                    association.poll_deadline().is_none_or(|deadline| deadline > self.now),
+                    became_thin || association.poll_deadline().is_none_or(|deadline| deadline > self.now),
                     "a timer that was handled is still due: {association:#?}"
                 );
             }

@@ -89,3 +89,25 @@ fn a_stream_that_becomes_thin_by_its_tail_probe_has_probed_just_now() {
         }
     }
 }
+
+/// With the last packet of its first flight a stream becomes thin, although others left in the same instant. Judged later, the probe would be due in
+/// the past.
+#[test]
+fn the_last_packet_of_a_first_flight_makes_the_stream_thin_at_once() {
+    let mut pair = Pair::new([Config::default(), Config::default()], [delay(82), delay(83)], 1);
+    pair.connect(0, 1);
+    pair.run_for(Duration::from_secs(1));
+    // Acknowledged by now, and still part of the rate.
+    pair.hosts[0].association().send(pair.now, Message::new(vec![1; 1_000])).unwrap();
+    pair.drain(0);
+    pair.run_for(Duration::from_millis(166));
+    let now = pair.now;
+    for bytes in [1_000; 4] {
+        pair.hosts[0].association().send(now, Message::new(vec![1; bytes])).unwrap();
+    }
+    pair.drain(0);
+    assert!(pair.hosts[0].association().stats().path.thin);
+    let deadline = pair.hosts[0].association().poll_deadline();
+    pair.hosts[0].association().handle_timeout(now);
+    assert_eq!(pair.hosts[0].association().poll_deadline(), deadline);
+}

@@ -135,9 +135,11 @@ impl RuleBook {
         self.judged_at_sending = has_new_data;
     }
 
-    /// Returns whether another packet needs no judgement: one more at the same instant makes no stream thin.
-    pub(super) fn stays_thick(&self, same_instant: bool) -> bool {
-        same_instant && self.judged_at_sending && !self.thin && !self.probing_window
+    /// Returns whether another packet needs no judgement: one more at the same instant makes no stream thin, unless it may be the end of a first
+    /// flight: `is_last` if nothing waits behind it.
+    pub(super) fn stays_thick(&self, same_instant: bool, is_last: bool) -> bool {
+        let may_end_first_flight = is_last && self.new_bytes <= FIRST_FLIGHT_BYTES_MAX;
+        same_instant && self.judged_at_sending && !self.thin && !self.probing_window && !may_end_first_flight
     }
 
     /// Packets in flight.
