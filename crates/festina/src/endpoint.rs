@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use festina_sctp::ClosedReason;
 
 pub(crate) use self::accept::AcceptQueue;
-pub(crate) use self::demux::Key;
+pub(crate) use self::demux::{Key, Origin};
 pub(crate) use self::driver::Datagram;
 use self::driver::Driver;
 pub use self::lower::{Incoming, LowerLayer, MemoryNetwork, MemorySocket, Outgoing};

@@ -121,7 +121,7 @@ struct Early {
 /// It is used like [`festina_sctp::Association`]: after each mutation, drain [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event)
 /// and [`poll_message`](Self::poll_message), then ask [`poll_deadline`](Self::poll_deadline). Datagrams are routed to it by their [destination's
 /// connection ID](crate::wire::destination_id), as [`takes`](Self::takes) decides. Callers with many associations keep maps by [`id`](Self::id) and
-/// [`original_id`](Self::original_id) that decide the same.
+/// [`origin`](Self::origin) that decide the same.
 ///
 /// A server's association is created by a [`Listener`](crate::Listener). It waits in [`hello`](Self::hello) for [`admit`](Self::admit) or
 /// [`refuse`](Self::refuse).
@@ -129,6 +129,7 @@ struct Early {
 pub struct SecureAssociation {
     context: Arc<Context>,
     channel: Channel,
+    /// The peer's address in the handshake.
     remote: SocketAddr,
     ports: Ports,
     core: Option<Box<Association>>,
@@ -233,17 +234,20 @@ impl SecureAssociation {
         self.channel.ids().local
     }
 
-    /// Returns, on a server, the connection ID in the client's hellos, which the client chose. Before the handshake is complete, a hello with this ID
-    /// belongs here only if it comes from [`remote`](Self::remote): anyone on the path can copy a hello, and a copy that arrives first must not take
-    /// the client's place.
+    /// Returns, on a server, the connection ID in the client's hellos, which the client chose.
     pub fn original_id(&self) -> Option<ConnectionId> {
-        (self.channel.side() == rustls::Side::Server).then_some(self.channel.ids().original)
+        self.origin().map(|(original, _)| original)
+    }
+
+    /// Returns, on a server, the connection ID in the client's hellos and the address from which they come. A hello with this ID from another address
+    /// does not belong here, also after the handshake: anyone on the path can copy the ID, and must not take the client's place with it.
+    pub fn origin(&self) -> Option<(ConnectionId, SocketAddr)> {
+        (self.channel.side() == rustls::Side::Server).then_some((self.channel.ids().original, self.remote))
     }
 
     /// Returns whether a datagram with this destination ID from this address is for this association.
     pub fn takes(&self, id: ConnectionId, from: SocketAddr) -> bool {
-        let is_hello = || self.original_id() == Some(id) && (self.half_open.is_none() || from == self.remote);
-        id == self.id() || is_hello()
+        id == self.id() || self.origin() == Some((id, from))
     }
 
     /// Returns whether a server's client has shown that it receives at its address: with a token, or by completing the handshake.
@@ -288,7 +292,7 @@ impl SecureAssociation {
     }
 
     /// Sends a message with the client's hello, so that it arrives half a round trip from now. It must be safe to repeat: anyone on the path can copy
-    /// the packet, and send it to other servers that share this one's tickets. Its stream, payload and payload protocol identifier are kept; it is
+    /// the packet. A copy that arrives first, here or at a server that shares the tickets, is delivered, and this side sends the message again. Its stream, payload and payload protocol identifier are kept; it is
     /// delivered regardless of the stream's order. If the server does not accept it, it is sent like any other message once the handshake is
     /// complete.
     ///

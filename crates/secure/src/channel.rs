@@ -195,6 +195,11 @@ impl Channel {
         Parameters::read(blob).map_err(|_| HandshakeError::Parameters)
     }
 
+    /// Returns whether a client has received an answer to its hello: handshake bytes or a retry.
+    pub(crate) fn has_answer(&self) -> bool {
+        self.ids.peer.is_some() || self.opening.retries > 0
+    }
+
     /// Returns whether the hello has to be sent again at once.
     pub(crate) fn take_change(&mut self) -> bool {
         core::mem::take(&mut self.opening.is_changed)

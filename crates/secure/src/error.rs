@@ -35,10 +35,10 @@ pub enum HandshakeError {
     /// Caller: the token is longer than 1,024 bytes, or the packet limit leaves no room.
     #[error("the token or the packet limit is out of range")]
     Settings,
-    /// TLS failed on the peer's side.
+    /// TLS failed on the peer's side. Until the client has read a ServerHello this is not authenticated, as with [`Refused`](Self::Refused).
     #[error("the peer sent the TLS alert {0}")]
     Alert(u8),
-    /// The peer's application or endpoint refused.
+    /// The peer's application or endpoint refused. Until the client has read a ServerHello, anyone on the path may have forged it.
     #[error("the peer refused the association (code {0})")]
     Refused(u16),
     /// This side's acceptor refused.

@@ -237,7 +237,7 @@ impl ClientSessionStore for Recall {
     }
 }
 
-/// Sessions that a server remembers. Each is resumed at most once, so an early message that is repeated to the same server has no effect.
+/// Sessions that a server remembers. Each is resumed at most once, so of several copies of an early message the first one counts.
 pub struct ServerSessions(Mutex<Bounded<[u8; 32], Vec<u8>>>);
 
 impl ServerSessions {
@@ -301,6 +301,21 @@ mod tests {
         ] {
             assert_eq!(key(spelled), expected);
         }
+    }
+
+    #[test]
+    fn a_client_keeps_the_servers_that_it_met_last() {
+        let sessions = Sessions::new(2);
+        let mut clients = lock(&sessions.clients);
+        for server in ["one", "two", "one", "three"] {
+            assert!(clients.servers.entry(&server.to_owned()).is_some());
+        }
+        let known: Vec<&str> = clients.servers.map.keys().map(String::as_str).collect();
+        assert_eq!(
+            (known, clients.servers.keys.len()),
+            (vec!["three", "two"], 2),
+            "the one that was added first makes room"
+        );
     }
 
     #[test]

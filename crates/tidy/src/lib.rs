@@ -9,6 +9,7 @@
 //! - [`text`]: words that no file may contain;
 //! - [`prose`]: phrases that make English sound translated;
 //! - [`links`]: relative links of Markdown files and their anchors;
+//! - [`evidence`]: the tests that show what the tables of a document state;
 //! - [`metadata`]: what cargo knows about the packages of the workspace and of their dependencies;
 //! - [`dependencies`]: which crate may use which, and under which licences.
 //!
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dependencies;
+pub mod evidence;
 pub mod links;
 pub mod measure;
 pub mod metadata;

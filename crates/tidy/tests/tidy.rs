@@ -1,5 +1,6 @@
 //! Applies the rules of the house to the repository.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -9,7 +10,7 @@ use festina_tidy::passage::{Passage, passages};
 use festina_tidy::ratchet::{Limit, Sizes, check, exceptions};
 use festina_tidy::structure::{Owner, Structure};
 use festina_tidy::tree::{File, files, root};
-use festina_tidy::{dependencies, links, prose, source, text};
+use festina_tidy::{dependencies, evidence, links, prose, source, text};
 
 const FILE_CODE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
@@ -125,6 +126,20 @@ fn links_between_documents_lead_somewhere() {
     let root = root();
     let anchors = links::anchors(with_extension(".md"));
     report(with_extension(".md").flat_map(|file| links::broken(file, |path| root.join(path).exists(), &anchors)));
+}
+
+#[test]
+fn tests_show_each_row_of_the_tables_about_security() {
+    let tests: BTreeSet<String> = with_extension(".rs").flat_map(evidence::tests).collect();
+    let security = FILES.iter().find(|file| file.path == "docs/security.md").expect("there is one");
+    let sections = [
+        "Threat model of plain associations",
+        "Limits",
+        "Encrypted associations",
+        "Plain and encrypted clients on one port",
+        "Keys of the commands",
+    ];
+    report(evidence::unshown(security, &sections, &tests));
 }
 
 #[test]

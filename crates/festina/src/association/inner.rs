@@ -178,7 +178,7 @@ impl Inner {
             state.entry = Entry::NONE;
         }
         if std::mem::replace(&mut state.place, Place::Gone) != Place::Gone {
-            self.shared.remove(now, state.key, state.core.original_id(), state.core.path_knowledge(now));
+            self.shared.remove(now, state.key, state.core.origin(), state.core.path_knowledge(now));
         }
     }
 

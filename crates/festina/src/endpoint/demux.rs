@@ -40,13 +40,16 @@ impl Key {
 /// Protected associations that are over and still answer, at most. Further ones are forgotten at once.
 const LINGERING_MAX: usize = 4_096;
 
+/// The connection ID that a client chose for this side, and the address from which its hellos come.
+pub(crate) type Origin = (ConnectionId, SocketAddr);
+
 /// All living associations of an endpoint, by their own name and by peer address and ports.
 #[derive(Debug)]
 pub(crate) struct Demux {
     by_name: HashMap<u64, Entry, BuildHasherDefault<NameHasher>>,
     name_by_path: HashMap<Path, u64>,
-    /// Names by the connection IDs that clients chose. Its hash function is keyed, since strangers choose these.
-    name_by_original: HashMap<ConnectionId, u64>,
+    /// Names by the connection IDs that clients chose and their addresses. Its hash function is keyed, since strangers choose these.
+    name_by_origin: HashMap<Origin, u64>,
     /// Names of protected associations that this side began, by their peers: another protocol may answer a hello without any connection ID.
     name_by_remote: HashMap<SocketAddr, u64>,
     /// Associations in `by_name` that are over.
@@ -90,7 +93,7 @@ impl Demux {
         Self {
             by_name: HashMap::default(),
             name_by_path: HashMap::new(),
-            name_by_original: HashMap::new(),
+            name_by_origin: HashMap::new(),
             name_by_remote: HashMap::new(),
             lingering: 0,
             accepted: HashMap::new(),
@@ -115,10 +118,10 @@ impl Demux {
         })
     }
 
-    /// The association that has this connection ID, or whose client has chosen it.
-    pub(crate) fn find_by_id(&self, id: ConnectionId) -> Option<&Arc<Inner>> {
+    /// The association that has this connection ID, or whose client at this address has chosen it.
+    pub(crate) fn find_by_id(&self, id: ConnectionId, from: SocketAddr) -> Option<&Arc<Inner>> {
         self.find_by_own_id(id).or_else(|| {
-            let entry = self.by_name.get(self.name_by_original.get(&id)?)?;
+            let entry = self.by_name.get(self.name_by_origin.get(&(id, from))?)?;
             Some(&entry.association)
         })
     }
@@ -162,16 +165,16 @@ impl Demux {
         self.name_by_path.contains_key(&(remote, ports, is_plain))
     }
 
-    /// Adds an association. `original` is the connection ID that a client chose for it; such an association may share its path with an
+    /// Adds an association. `origin` is that of a client's; such an association may share its path with an
     /// older one, whose client has lost its state.
     pub(crate) fn insert(
         &mut self,
         key: Key,
-        original: Option<ConnectionId>,
+        origin: Option<Origin>,
         association: &Arc<Inner>,
         side: Side,
     ) -> Result<(), Refusal> {
-        let is_path_taken = original.is_none() && self.has_path(key.remote, key.ports, key.is_plain());
+        let is_path_taken = origin.is_none() && self.has_path(key.remote, key.ports, key.is_plain());
         if is_path_taken || self.has_name(key.name) {
             return Err(Refusal::Taken);
         }
@@ -189,8 +192,8 @@ impl Demux {
         }
         self.by_name.insert(key.name, Entry { association: association.clone(), side });
         self.name_by_path.insert(key.path(), key.name);
-        if let Some(original) = original {
-            self.name_by_original.insert(original, key.name);
+        if let Some(origin) = origin {
+            self.name_by_origin.insert(origin, key.name);
         }
         Ok(())
     }
@@ -229,13 +232,13 @@ impl Demux {
     }
 
     /// Removes an association.
-    pub(crate) fn remove(&mut self, key: Key, original: Option<ConnectionId>) -> Option<Arc<Inner>> {
+    pub(crate) fn remove(&mut self, key: Key, origin: Option<Origin>) -> Option<Arc<Inner>> {
         let removed = self.by_name.remove(&key.name)?;
         self.remove_path(key);
-        if let Some(original) = original
-            && self.name_by_original.get(&original) == Some(&key.name)
+        if let Some(origin) = origin
+            && self.name_by_origin.get(&origin) == Some(&key.name)
         {
-            self.name_by_original.remove(&original);
+            self.name_by_origin.remove(&origin);
         }
         match removed.side {
             Side::Own => {}

@@ -272,7 +272,7 @@ impl Receiver {
                 bytes += packet.len();
                 shared.socket.observation.received(from, packet);
                 let tag = Tag::of(packet, self.protocols).filter(|tag| is_ordinary(packet, tag.is_protected));
-                let is_expected = (tag.is_some() && tag == expected) || shared.is_expected(packet);
+                let is_expected = (tag.is_some() && tag == expected) || shared.is_expected(from, packet);
                 if is_expected {
                     expected = tag;
                     let packet = self.packets.keep(packet);

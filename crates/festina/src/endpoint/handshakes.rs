@@ -13,7 +13,7 @@ use festina_secure::wire::{ConnectionId, Header, LongHeader, destination_id, rea
 use festina_secure::{Incoming, Listener, SecureAssociation};
 use festina_units::{EcnCodepoint, Instant};
 
-use super::demux::network;
+use super::demux::{Origin, network};
 use super::driver::Datagram;
 use super::options::Request;
 use super::outbox::Outbox;
@@ -47,7 +47,7 @@ pub(super) struct Handshakes {
     listener: Option<Listener>,
     half_open: HashMap<ConnectionId, HalfOpen>,
     /// By the ID that the client chose, and its address.
-    by_original: HashMap<(ConnectionId, SocketAddr), ConnectionId>,
+    by_origin: HashMap<Origin, ConnectionId>,
     /// Half-open associations by the client's network, without those that have not proved their address.
     by_network: HashMap<IpAddr, usize>,
     deadlines: BTreeSet<(Instant, ConnectionId)>,
@@ -68,8 +68,7 @@ struct HalfOpen {
     association: SecureAssociation,
     /// The own address that the client wrote to.
     source: Option<IpAddr>,
-    /// The ID that the client chose, and its address.
-    original: Option<(ConnectionId, SocketAddr)>,
+    origin: Option<Origin>,
     /// The client's network, if the client has proved its address.
     network: Option<IpAddr>,
     /// The request that waits for the application's decision.
@@ -87,7 +86,7 @@ impl Handshakes {
         Self {
             listener,
             half_open: HashMap::new(),
-            by_original: HashMap::new(),
+            by_origin: HashMap::new(),
             by_network: HashMap::new(),
             deadlines: BTreeSet::new(),
             known: VecDeque::new(),
@@ -107,9 +106,7 @@ impl Handshakes {
     /// The handshake that a packet belongs to.
     fn id_of(&self, from: SocketAddr, packet: &[u8]) -> Option<ConnectionId> {
         let id = match read_header(packet).ok()? {
-            Header::Long(LongHeader { destination: id, .. }) => {
-                self.by_original.get(&(id, from)).copied().unwrap_or(id)
-            }
+            Header::Long(LongHeader { destination: id, .. }) => self.by_origin.get(&(id, from)).copied().unwrap_or(id),
             Header::Short(id) => id,
         };
         self.half_open.contains_key(&id).then_some(id)
@@ -173,7 +170,7 @@ impl Handshakes {
             // A packet before it may have completed the handshake, or it answers this side's hello in another protocol.
             let by_remote =
                 || shared.find_by_remote(datagram.from).filter(|_| destination_id(&datagram.packet).is_err());
-            if let Some(association) = shared.find_protected(&datagram.packet).or_else(by_remote) {
+            if let Some(association) = shared.find_protected(datagram.from, &datagram.packet).or_else(by_remote) {
                 dropped += association.handle_packets(now, std::iter::once(datagram));
                 continue;
             }
@@ -235,14 +232,14 @@ impl Handshakes {
         answers: &mut Outbox,
     ) {
         let id = association.id();
-        let original = association.original_id().map(|original| (original, association.remote()));
-        if let Some(original) = original {
-            self.by_original.insert(original, id);
+        let origin = association.origin();
+        if let Some(origin) = origin {
+            self.by_origin.insert(origin, id);
         }
         let half_open = HalfOpen {
             association,
             source,
-            original,
+            origin,
             network: None,
             held: None,
             request: None,
@@ -280,8 +277,8 @@ impl Handshakes {
             self.half_open.insert(id, half_open);
             return;
         }
-        if let Some(original) = half_open.original {
-            self.by_original.remove(&original);
+        if let Some(origin) = half_open.origin {
+            self.by_origin.remove(&origin);
         }
         if let Some(network) = half_open.network
             && let Some(count) = self.by_network.get_mut(&network)

@@ -211,11 +211,11 @@ impl Shared {
         }
     }
 
-    /// The association that has the connection ID of a protected packet.
-    pub(super) fn find_protected(&self, packet: &[u8]) -> Option<Arc<Inner>> {
+    /// The association that has the connection ID of a protected packet. A client's own choice counts only in packets from its address.
+    pub(super) fn find_protected(&self, from: SocketAddr, packet: &[u8]) -> Option<Arc<Inner>> {
         let demux = lock(&self.demux);
         match read_header(packet) {
-            Ok(Header::Long(header)) => demux.find_by_id(header.destination),
+            Ok(Header::Long(header)) => demux.find_by_id(header.destination, from),
             Ok(Header::Short(id)) => demux.find_by_own_id(id),
             Err(_) => demux.find_by_own_id(destination_id_of_any_version(packet)?),
         }
@@ -300,11 +300,11 @@ impl Shared {
     /// Adds a protected association whose client is authenticated.
     pub(super) fn adopt_protected(self: &Arc<Self>, secure: Secure, port: u16, source: Option<IpAddr>) {
         let core = Core::Secure(Box::new(secure));
-        let (key, original) = (core.key(), core.original_id());
+        let (key, origin) = (core.key(), core.origin());
         let inner = Inner::new(self.clone(), self.next_id(), core, source);
         let queue = lock(&self.accepting).queue(port).cloned();
         let Some(queue) = queue else { return inner.abort(b"nothing listens any more") };
-        let inserted = lock(&self.demux).insert(key, original, &inner, Side::Peer);
+        let inserted = lock(&self.demux).insert(key, origin, &inner, Side::Peer);
         match inserted {
             Ok(()) => {
                 let association = Association::new(inner);

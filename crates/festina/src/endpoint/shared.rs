@@ -9,12 +9,11 @@ use bytes::Bytes;
 use festina_sctp::wire::{Packet, chunk_type};
 use festina_sctp::{self as sctp, Incoming, PathKnowledge, Ports, Transmit};
 use festina_secure::versions::write_plain_sctp;
-use festina_secure::wire::ConnectionId;
 use festina_units::{EcnCodepoint, Instant};
 
 use super::accept::{AcceptQueue, Accepting};
 use super::alarm::Bell;
-use super::demux::{Demux, Key, Refusal, Side};
+use super::demux::{Demux, Key, Origin, Refusal, Side};
 use super::destinations::Destinations;
 use super::handshakes::ENCRYPTED_ONLY;
 use super::lock;
@@ -280,10 +279,10 @@ impl Shared {
     }
 
     /// Whether the packet carries the own tag of an association.
-    pub(super) fn is_expected(&self, packet: &[u8]) -> bool {
+    pub(super) fn is_expected(&self, from: SocketAddr, packet: &[u8]) -> bool {
         let protocols = self.protocols();
         if protocols.expects_protected(packet) {
-            let found = self.find_protected(packet).is_some();
+            let found = self.find_protected(from, packet).is_some();
             if found || protocols == Protocols::Encrypted {
                 return found;
             }
@@ -295,7 +294,7 @@ impl Shared {
     pub(super) fn find(&self, from: SocketAddr, packet: &[u8]) -> Option<Arc<Inner>> {
         let protocols = self.protocols();
         if protocols.expects_protected(packet) {
-            let found = self.find_protected(packet);
+            let found = self.find_protected(from, packet);
             if found.is_some() || protocols == Protocols::Encrypted {
                 return found;
             }
@@ -391,16 +390,10 @@ impl Shared {
     }
 
     /// An association is over, and has learned this of the path to its peer.
-    pub(crate) fn remove(
-        &self,
-        now: Instant,
-        key: Key,
-        original: Option<ConnectionId>,
-        learned: Option<PathKnowledge>,
-    ) {
+    pub(crate) fn remove(&self, now: Instant, key: Key, origin: Option<Origin>, learned: Option<PathKnowledge>) {
         let mut demux = lock(&self.demux);
         let is_own = demux.side(key) == Some(Side::Own);
-        let removed = demux.remove(key, original);
+        let removed = demux.remove(key, origin);
         let last = demux.is_empty();
         drop(demux);
         self.note_end(now, key, learned.filter(|_| is_own), last);

@@ -118,8 +118,8 @@ impl Security {
         self
     }
 
-    /// The listeners take early messages: [`ConnectOptions::early_message`](crate::ConnectOptions::early_message). Anyone on the path can repeat
-    /// them towards another server that shares the tickets, which endpoints do not do.
+    /// The listeners take early messages: [`ConnectOptions::early_message`](crate::ConnectOptions::early_message). Anyone on the path can copy
+    /// them. A copy that arrives first is delivered, and the client sends the message again.
     pub fn with_early_messages(mut self) -> Self {
         self.early_messages = true;
         self

@@ -152,6 +152,36 @@ fn errors_reported_by_the_peer_do_not_pile_up_while_nobody_polls_for_them() {
 }
 
 #[test]
+fn of_a_peers_error_or_abort_reason_64_bytes_are_kept() {
+    let long = [b'r'; 1_000];
+    let kept = Bytes::copy_from_slice(&long[..64]);
+    let mut peer = Peer::established();
+    give_to_a_sleeper(&mut peer, &[chunk(ERROR, 0, &tlv(99, &long))]);
+    assert_eq!(poll_events(&mut peer), [Event::PeerError { code: 99, info: kept.clone() }]);
+    peer.give(&[chunk(ABORT, 0, &tlv(12, &long))]);
+    assert_eq!(peer.closed(), Some(&ClosedReason::AbortedByPeer { code: 12, info: kept }));
+}
+
+/// Nothing but the tags and the ports, which every packet carries in clear, tells the peer from others.
+#[test]
+fn anyone_who_has_seen_a_packet_injects_messages_and_ends_the_association() {
+    let mut peer = Peer::established();
+    peer.give(&[data(1)]);
+    // The header of a packet that was seen, from the same address, and chunks of the attacker's own.
+    let seen = packet((PEER_PORT, LOCAL_PORT), peer.tag, &[data(1)]);
+    let [source, destination] = [0, 2].map(|at| u16::from_be_bytes([seen[at], seen[at + 1]]));
+    let tag = u32::from_be_bytes(seen[4..8].try_into().unwrap());
+    let injected = Data::new(2, 1, b"forged").chunk();
+    peer.give_bytes(packet((source, destination), tag, &[injected]));
+    assert_eq!(peer.payloads(), [&b"d"[..], b"forged"]);
+    // The genuine message has the same TSN, and counts as a repetition.
+    peer.give(&[data(2)]);
+    assert_eq!(peer.payloads().len(), 2);
+    peer.give_bytes(packet((source, destination), tag, &[chunk(ABORT, 0, b"")]));
+    assert_eq!(peer.state(), AssociationState::Closed);
+}
+
+#[test]
 fn answers_that_wait_do_not_keep_the_packets_that_they_answer_alive() {
     let mut peer = Peer::established();
     let filler = chunk(0x80, 0, &[0; 60_000]);

@@ -76,7 +76,7 @@ impl SecureAssociation {
         let Err(DatagramDropped::Header(_)) = result else { return };
         let ids = self.channel.ids();
         match read_versions(datagram, ids.local, ids.original) {
-            Some(versions) if ids.peer.is_none() => self.channel.fail(HandshakeError::Version(versions)),
+            Some(versions) if !self.channel.has_answer() => self.channel.fail(HandshakeError::Version(versions)),
             _ => self.foreign = Some(Foreign::of(datagram)),
         }
     }

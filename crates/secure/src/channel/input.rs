@@ -134,14 +134,18 @@ impl Channel {
             self.queue_close();
             return Err(DatagramDropped::Failed);
         }
-        for frame in Frames(frames) {
+        let handled = Frames(frames).try_for_each(|frame| {
             let frame = frame.map_err(|_| DatagramDropped::Frames)?;
-            self.handle_frame(header, &frame, input)?;
-        }
+            self.handle_frame(header, &frame, input)
+        });
         if header.level == Level::Early {
-            self.early_delivered = Some(u8::try_from(input.early.len()).unwrap_or(u8::MAX));
+            match handled {
+                Ok(()) => self.early_delivered = Some(u8::try_from(input.early.len()).unwrap_or(u8::MAX)),
+                // The messages in front of the malformed frame would not count as delivered.
+                Err(_) => input.early.clear(),
+            }
         }
-        Ok(())
+        handled
     }
 
     fn handle_frame(

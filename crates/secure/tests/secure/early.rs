@@ -1,15 +1,19 @@
 //! Resumption, and messages sent with the hello.
 
 use festina_netsim::{LinkConfig, LossModel};
-use festina_sctp::Message;
+use festina_sctp::{Context, Message};
+use festina_secure::parameters::Parameters;
 use festina_secure::record::{LongKeys, initial_keys};
 use festina_secure::sessions::ServerSessions;
-use festina_secure::wire::{Frame, Header, LONG_HEADER_BYTES, Level, read_header};
+use festina_secure::wire::{ConnectionId, Frame, Header, LONG_HEADER_BYTES, Level, read_header};
 use festina_units::Duration;
 use rustls::Side;
+use rustls::pki_types::ServerName;
+use rustls::quic::{ClientConnection, Keys, Version};
 
+use crate::forge::to_client;
 use crate::handshake::link;
-use crate::world::{Setup, World, provider, tls, tls_early};
+use crate::world::{NAME, Setup, World, config, provider, tls, tls_early};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -130,16 +134,6 @@ fn tickets_arrive_over_a_link_that_loses_the_first_of_them() {
     }
 }
 
-/// An Initial packet in the name of the server, in answer to the client's first datagram.
-fn initial_to_client(world: &World, frame: &Frame<'_>) -> Vec<u8> {
-    let Header::Long(hello) = read_header(&world.sent[0][0]).unwrap() else { panic!("it is a hello") };
-    let keys = initial_keys(&provider(), hello.destination, Side::Server).unwrap();
-    let (mut keys, mut packet, mut frames) = (LongKeys::stateless(Level::Initial, keys, 0), Vec::new(), Vec::new());
-    frame.write(&mut frames);
-    keys.seal(&mut packet, hello.source, hello.destination, &frames).unwrap();
-    packet
-}
-
 /// The packets with early keys in a datagram.
 fn early_packets(mut datagram: &[u8]) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
@@ -160,7 +154,7 @@ fn early_keys_never_protect_two_packets_with_one_number() {
     let mut world = resume(&tls, [link(&[0, 1, 2, 3]), link(&[])], 2);
     world.drain();
     // The front of a ServerHello: TLS waits for the rest, and returns the early keys again.
-    let part = initial_to_client(&world, &Frame::Fragment { offset: 0, bytes: &[2, 0] });
+    let part = to_client(&world, 0, &Frame::Fragment { offset: 0, bytes: &[2, 0] });
     world.deliver(0, &part);
     assert!(world.run_until(MINUTE, |world| world.sent[0].len() >= 3).0);
     let packets: Vec<_> = world.sent[0].iter().flat_map(|datagram| early_packets(datagram)).collect();
@@ -168,6 +162,46 @@ fn early_keys_never_protect_two_packets_with_one_number() {
     // Numbers are protected, but the contents are the same, so that packets are equal if and only if their numbers are.
     let distinct: std::collections::BTreeSet<_> = packets.iter().collect();
     assert_eq!(distinct.len(), packets.len());
+}
+
+/// A hello of a client that resumes a session and writes these frames into its packet with early keys.
+fn hello_with_early_frames(tls: &Tls, frames: &[u8]) -> Vec<u8> {
+    let context = Context::new(config(), [9; 16]).unwrap();
+    let (local, original) = (ConnectionId([8; 8]), ConnectionId([9; 8]));
+    let parameters = Parameters {
+        original_destination: None,
+        initial_source: Some(local),
+        init: context.init_chunk(u64::from_be_bytes(local.0)),
+        ports: Some((5_001, 5_000)),
+        token: Vec::new(),
+    };
+    let name = ServerName::try_from(NAME).unwrap();
+    let parameters = parameters.to_bytes();
+    let mut client = ClientConnection::new(std::sync::Arc::clone(&tls.0), Version::V1, name, parameters).unwrap();
+    let (mut hello, mut bytes, mut datagram) = (Vec::new(), Vec::new(), Vec::new());
+    client.write_hs(&mut bytes);
+    Frame::Fragment { offset: 0, bytes: &bytes }.write(&mut hello);
+    let keys = initial_keys(&provider(), original, Side::Client).unwrap();
+    LongKeys::new(Level::Initial, keys).seal(&mut datagram, original, local, &hello).unwrap();
+    let [local_keys, remote_keys] = [0, 1].map(|_| client.zero_rtt_keys().unwrap());
+    let keys = Keys { local: local_keys, remote: remote_keys };
+    LongKeys::new(Level::Early, keys).seal(&mut datagram, original, local, frames).unwrap();
+    datagram
+}
+
+#[test]
+fn an_early_packet_with_a_malformed_frame_delivers_nothing() {
+    let tls = tls_early();
+    let mut frames = Vec::new();
+    Frame::Message { stream: 3, ppid: 7, bytes: b"early" }.write(&mut frames);
+    // No other frame, an unknown one, and one that only servers send.
+    for (behind, delivered) in [(&[][..], 1), (&[99], 0), (&[6, 1], 0)] {
+        warm(&tls, 1);
+        let mut world = World::new(Setup::new(&tls, link(&[]), 2));
+        let datagram = hello_with_early_frames(&tls, &[&frames, behind].concat());
+        world.deliver(1, &datagram);
+        assert_eq!((world.served.len(), early(&world)), (1, delivered), "{behind:?}");
+    }
 }
 
 #[test]
@@ -178,7 +212,7 @@ fn a_forged_token_of_any_length_leaves_datagrams_within_their_limit() {
     let fits = |world: &mut World, bytes| world.client.send_early(Message::new(vec![1; bytes])).is_ok();
     let longest = (1..1_200).rev().find(|bytes| fits(&mut world, *bytes)).unwrap();
     world.drain();
-    let retry = initial_to_client(&world, &Frame::Retry(&[7; 255]));
+    let retry = to_client(&world, 0, &Frame::Retry(&[7; 255]));
     world.deliver(0, &retry);
     world.run_for(MINUTE);
     assert_eq!(early(&world) + world.messages(), 1);

@@ -8,10 +8,11 @@ use festina_sctp::wire::{ChunkOut, CommonHeader, PacketBuilder};
 use festina_sctp::{Association, AssociationState, Config, Context};
 use festina_secure::Incoming;
 use festina_secure::record::{LongKeys, initial_keys};
-use festina_secure::wire::{Frame, Frames, Header, Level, LongHeader, SHORT_HEADER_BYTES, read_header};
+use festina_secure::wire::{Frame, Frames, Level, SHORT_HEADER_BYTES};
 use festina_units::{Duration, EcnCodepoint};
 use rustls::Side;
 
+use crate::forge::long_header;
 use crate::handshake::link;
 use crate::world::{PORTS, Setup, World, address, provider, tls};
 
@@ -214,13 +215,6 @@ fn one_packet_from_another_address_is_read_but_not_followed() {
     assert_eq!(server.remote(), address(0));
 }
 
-fn long_header(datagram: &[u8]) -> LongHeader {
-    match read_header(datagram).unwrap() {
-        Header::Long(header) => header,
-        Header::Short(_) => panic!("a packet of the handshake begins with a long header"),
-    }
-}
-
 /// An Initial packet that an attacker on the path writes in the name of the server (`side` 0) or of the client, to the other one.
 fn forged_initial(world: &World, side: usize, frames: &[u8]) -> Vec<u8> {
     let hello = long_header(&world.sent[0][0]);
@@ -298,6 +292,29 @@ fn only_the_first_token_of_a_packet_is_checked() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn of_the_hellos_of_a_second_256_begin_a_handshake_without_a_proof() {
+    let tls = tls();
+    let mut world = World::new(Setup::new(&tls, link(&[]), 10));
+    world.drain();
+    let hello = world.sent[0][0].clone();
+    let begun = |world: &mut World| {
+        let mut begun = 0;
+        for number in 0..300_u16 {
+            let (mut reply, from) = (Vec::new(), ([10, 0, 0, 1], 1_000 + number).into());
+            match world.listener.handle_datagram(world.now, from, BytesMut::from(&hello[..]), 0, &mut reply) {
+                Incoming::HalfOpen(_) => begun += 1,
+                Incoming::Reply => assert!(reply.len() < 100, "a retry"),
+                other => panic!("{other:?}"),
+            }
+        }
+        begun
+    };
+    assert_eq!((begun(&mut world), begun(&mut world)), (256, 0));
+    world.now += Duration::from_secs(1);
+    assert_eq!(begun(&mut world), 256);
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Secure associations from outside, in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may say so by panicking")]
 
+mod copied;
 mod early;
 mod first_message;
+mod forge;
+mod forged;
 mod handshake;
 mod hostile;
 mod identity;

@@ -95,6 +95,21 @@ fn the_trust_is_asked_again_before_a_session_is_used() {
 }
 
 #[test]
+fn a_client_keeps_eight_sessions_with_a_server() {
+    let mut parties = parties(Sessions::new(4));
+    Arc::make_mut(&mut parties.tls.1).send_tls13_tickets = 20;
+    assert!(!parties.resumes(1));
+    parties.is_trusted.store(false, Ordering::Relaxed);
+    parties.asked();
+    // The trust judges at most eight sessions, which are dropped, and then the certificate.
+    for (seed, sessions) in [(2, 8), (3, 0)] {
+        let mut world = parties.world(seed);
+        world.run_for(Duration::from_secs(2));
+        assert_eq!((parties.asked(), world.client.is_established()), (sessions + 1, false));
+    }
+}
+
+#[test]
 fn sessions_are_cleared_and_forgotten_for_good() {
     let parties = parties(Sessions::new(4));
     let sessions = &parties.resumption.sessions;

@@ -7,11 +7,10 @@ use std::ops::{Deref, DerefMut};
 use bytes::BytesMut;
 use festina_sctp::wire::Packet;
 use festina_sctp::{self as sctp, Event, Message, ReceivedMessage, Transmit};
-use festina_secure::wire::ConnectionId;
 use festina_secure::{OVERHEAD_BYTES, SecureAssociation};
 use festina_units::{EcnCodepoint, Instant};
 
-use crate::endpoint::{Key, Request};
+use crate::endpoint::{Key, Origin, Request};
 
 /// An association. Settings and counters are those of the association of the core; packets, events and timers pass the protected channel, if there
 /// is one.
@@ -85,9 +84,9 @@ impl Core {
         Key { remote: self.remote(), ports: self.ports(), name }
     }
 
-    /// The connection ID that a client chose for this side.
-    pub(crate) fn original_id(&self) -> Option<ConnectionId> {
-        self.secure().and_then(|secure| secure.association.original_id())
+    /// The connection ID that a client chose for this side, and the address from which its hellos come.
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        self.secure().and_then(|secure| secure.association.origin())
     }
 
     pub(crate) fn secure(&self) -> Option<&Secure> {

@@ -69,6 +69,17 @@ impl World {
         self.handshakes.push(datagram);
     }
 
+    /// Sends a hello from there that never ends, with a proof of the address or without. Returns the length of the answer.
+    fn hello(&mut self, from: &str, number: u64, is_proved: bool) -> usize {
+        let mut frames = Vec::new();
+        if is_proved {
+            Frame::Token(&self.token(address(from), id(number))).write(&mut frames);
+        }
+        Frame::Fragment { offset: 0, bytes: &[1, 0, 2, 0, 3, 3] }.write(&mut frames);
+        self.push(from, &initial(id(number), &frames));
+        self.turn().len()
+    }
+
     /// One turn of the driver. Returns the bytes of all answers.
     fn turn(&mut self) -> Vec<u8> {
         self.now += Duration::from_millis(1);
@@ -99,12 +110,12 @@ impl World {
         false
     }
 
-    /// The token for a connection ID of the attacker's choice.
-    fn token(&mut self, id: ConnectionId) -> Vec<u8> {
+    /// The token for an address and a connection ID of the attacker's choice.
+    fn token(&mut self, from: SocketAddr, id: ConnectionId) -> Vec<u8> {
         let mut reply = Vec::new();
         let hello = BytesMut::from(&initial(id, &[0; 200])[..]);
         let listener = self.handshakes.listener.as_mut().unwrap();
-        let incoming = listener.handle_datagram(self.now, address(ATTACKER), hello, usize::MAX, &mut reply);
+        let incoming = listener.handle_datagram(self.now, from, hello, usize::MAX, &mut reply);
         assert!(matches!(incoming, Incoming::Reply));
         let mut keys = LongKeys::new(Level::Initial, initial_keys(&provider(), id, Side::Client).unwrap());
         let frames = keys.open(&mut reply).unwrap();
@@ -143,7 +154,7 @@ async fn one_network_gets_few_places_whatever_its_packets_hold() {
         let mut world = World::new();
         for number in 0..200 {
             let mut frames = Vec::new();
-            Frame::Token(&world.token(id(number))).write(&mut frames);
+            Frame::Token(&world.token(address(ATTACKER), id(number))).write(&mut frames);
             add_frames(&mut frames);
             world.push(ATTACKER, &initial(id(number), &frames));
             world.turn();
@@ -152,6 +163,58 @@ async fn one_network_gets_few_places_whatever_its_packets_hold() {
         assert!((places_min..=2 * HALF_OPEN_PER_NETWORK_MAX).contains(&half_open), "{half_open}");
         assert!(world.client_connects(100, |_| {}));
     }
+}
+
+#[tokio::test]
+async fn of_1024_half_open_handshakes_64_begin_without_a_proof_and_all_end_after_30_seconds() {
+    let mut world = World::new();
+    let host = |number: u64| format!("10.{}.{}.1:9", number / 256 + 1, number % 256);
+    let half_open = |world: &World| world.handshakes.half_open.len();
+    // Hellos from as many networks, so that only the limits in all count.
+    for (before, number) in (0..100).zip(0..) {
+        let answer = world.hello(&host(number), number, false);
+        assert_eq!((half_open(&world), answer > 0), (64.min(before + 1), number >= 64), "hello {number}");
+    }
+    for (before, number) in (64..1_064).zip(100..) {
+        let answer = world.hello(&host(number), number, true);
+        assert_eq!((half_open(&world), answer), (1_024.min(before + 1), 0), "hello {number}");
+    }
+    // Then even a client with a proof has to wait.
+    assert!(!world.client_connects(20, |_| {}));
+    assert_eq!(half_open(&world), 1_024);
+    world.now += festina_secure::HALF_OPEN_LIFETIME;
+    world.handshakes.expire(world.now, &world.shared, &mut world.answers);
+    world.answers.buffer().clear();
+    world.answers.clear();
+    assert_eq!(half_open(&world), 0);
+    assert!(world.handshakes.by_origin.is_empty() && world.handshakes.by_network.is_empty());
+    assert!(world.handshakes.deadlines.is_empty());
+    assert!(world.client_connects(2_000, |_| {}));
+}
+
+#[tokio::test]
+async fn at_most_64_handshakes_of_one_ipv4_address_or_ipv6_network_begin_with_a_proof() {
+    let mut world = World::new();
+    // The places of hellos without a proof are taken.
+    for number in 0..64 {
+        world.hello(&format!("10.1.{number}.1:9"), number, false);
+    }
+    let mut number = 64;
+    // Ports of one address, addresses of one /64, and another /64.
+    for (places, from) in [
+        (64, &(|at| format!("10.2.0.1:{at}")) as &dyn Fn(u64) -> String),
+        (64, &|at| format!("[2001:db8::{at}]:9")),
+        (64, &|at| format!("[2001:db8:0:1::{at}]:9")),
+        (0, &|at| format!("[::ffff:10.2.0.1]:{}", at + 1_000)),
+    ] {
+        let before = world.handshakes.half_open.len();
+        for at in 1..=70 {
+            world.hello(&from(at), number, true);
+            number += 1;
+        }
+        assert_eq!(world.handshakes.half_open.len() - before, places, "{}", from(1));
+    }
+    assert!(world.client_connects(100, |_| {}));
 }
 
 /// Packets that change nothing do not keep a stranger waiting.
@@ -242,5 +305,7 @@ async fn only_long_headers_are_found_by_the_connection_ids_that_clients_choose()
         world.push(CLIENT, &std::mem::take(&mut last));
     }
     world.turn();
-    assert!(world.shared.find_protected(&hello).is_some() && world.shared.find_protected(&plain).is_none());
+    let find = |from, packet: &[u8]| world.shared.find_protected(address(from), packet).is_some();
+    assert!(find(CLIENT, &hello) && !find(CLIENT, &plain));
+    assert!(!find(ATTACKER, &hello), "a copied hello makes a handshake of its own");
 }
