@@ -7,7 +7,7 @@ use festina_units::{EcnCodepoint, Instant};
 
 use super::Association;
 use super::cause_info;
-use super::control::{ECHO_BYTES_MAX, Reply};
+use super::control::{Control, ECHO_BYTES_MAX, Reply};
 use super::handshake::lone_packet;
 use super::negotiation::Extensions;
 use super::output::header_to;
@@ -140,7 +140,7 @@ impl Association {
     fn check_source(&self, source: IpAddr, path: Option<PathId>, first: &Chunk<'_>) -> Result<(), PacketDropped> {
         let is_open =
             matches!(self.state, State::CookieWait { .. }) || matches!(first, Chunk::Init(_) | Chunk::CookieEcho(_));
-        if path.is_some() || is_open || self.peer.addresses.contains(source) {
+        if path.is_some() || is_open || self.peer.has_address(&self.paths, source) {
             Ok(())
         } else {
             Err(PacketDropped::WrongAddress)
@@ -208,7 +208,7 @@ impl Association {
             Chunk::IForwardTsn(forward) => return Ok(self.handle_forward_tsn(arrival, Skip::Interleaved(forward))),
             Chunk::EnhancedForwardTsn(forward) => return Ok(self.handle_forward_tsn(arrival, Skip::Enhanced(forward))),
             Chunk::NrSack(sack) if !self.peer.agreed.contains(Extensions::NR_SACK) => {
-                return Ok(self.handle_unknown(&sack.as_unknown()));
+                return Ok(handle_unknown(&mut self.control, &sack.as_unknown()));
             }
             Chunk::NrSack(sack) => {
                 let is_first = !core::mem::replace(&mut arrival.had_sack, true);
@@ -219,7 +219,7 @@ impl Association {
                 }
             }
             Chunk::ReConfig(chunk) if !self.peer.agreed.contains(Extensions::RE_CONFIG) => {
-                return Ok(self.handle_unknown(&chunk.as_unknown()));
+                return Ok(handle_unknown(&mut self.control, &chunk.as_unknown()));
             }
             Chunk::ReConfig(chunk) => {
                 if self.state.sends_data() {
@@ -230,7 +230,7 @@ impl Association {
             Chunk::Ecne(_) | Chunk::Cwr(_) if !self.peer.agreed.contains(Extensions::ECN) => return Ok(Rest::Skip),
             Chunk::Ecne(tsn) => self.handle_ecne(arrival, *tsn),
             Chunk::Cwr(tsn) => self.handle_cwr(*tsn),
-            Chunk::Unknown(unknown) => return Ok(self.handle_unknown(unknown)),
+            Chunk::Unknown(unknown) => return Ok(handle_unknown(&mut self.control, unknown)),
         }
         Ok(if matches!(self.state, State::Closed) { Rest::Skip } else { Rest::Continue })
     }
@@ -249,7 +249,7 @@ impl Association {
 
     fn handle_i_data(&mut self, arrival: &mut Arrival<'_>, data: &IData<'_>) -> Rest {
         if self.peer.agreed.framing() != Framing::IData {
-            return self.handle_unknown(&data.as_unknown());
+            return handle_unknown(&mut self.control, &data.as_unknown());
         }
         let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) else {
             return Rest::Continue;
@@ -272,7 +272,7 @@ impl Association {
             Skip::Enhanced(_) => agreed.forwards_apart(),
         };
         if !has_agreed {
-            return self.handle_unknown(&skip.as_unknown());
+            return handle_unknown(&mut self.control, &skip.as_unknown());
         }
         if interleaves && matches!(skip, Skip::Plain(_)) {
             self.violated(ProtocolViolation("FORWARD-TSN where I-DATA was agreed on"));
@@ -358,16 +358,6 @@ impl Association {
         }
     }
 
-    fn handle_unknown(&mut self, unknown: &UnknownChunk<'_>) -> Rest {
-        let action = unknown.action();
-        if action.reports() {
-            let bytes = unknown.bytes();
-            let reported = bytes.get(..ECHO_BYTES_MAX).unwrap_or(bytes);
-            self.control.reply_with(|| Reply::UnrecognizedChunk(reported.into()));
-        }
-        if action.continues() { Rest::Continue } else { Rest::Skip }
-    }
-
     /// Decisions made once per packet.
     fn conclude(&mut self, arrival: &Arrival<'_>) {
         if matches!(self.state, State::Closed) {
@@ -393,6 +383,17 @@ impl Association {
             self.hear_while_shutting_down(arrival.now, arrival.path, arrival.had_data);
         }
     }
+}
+
+/// Reports a chunk of unknown type if its type asks for it (RFC 9260 §3.2).
+fn handle_unknown(control: &mut Control, unknown: &UnknownChunk<'_>) -> Rest {
+    let action = unknown.action();
+    if action.reports() {
+        let bytes = unknown.bytes();
+        let reported = bytes.get(..ECHO_BYTES_MAX).unwrap_or(bytes);
+        control.reply_with(|| Reply::UnrecognizedChunk(reported.into()));
+    }
+    if action.continues() { Rest::Continue } else { Rest::Skip }
 }
 
 /// Whether a chunk may not share a packet with others (RFC 9260 §6.10).

@@ -1,6 +1,6 @@
 //! The paths to the peer: a bounded list that is never empty.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::path::Path;
 use crate::outstanding::{PATHS_MAX, PathId};
@@ -46,6 +46,11 @@ impl Paths {
     #[inline]
     pub(super) fn to(&self, source: SocketAddr) -> Option<PathId> {
         self.iter().find(|path| path.remote.ip() == source.ip()).map(|path| path.sending.id())
+    }
+
+    /// Returns whether one of the paths has this destination, in whichever form it is written.
+    pub(super) fn lead_to(&self, address: IpAddr) -> bool {
+        self.iter().any(|path| path.remote.ip().to_canonical() == address.to_canonical())
     }
 
     #[inline]
