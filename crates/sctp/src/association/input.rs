@@ -1,6 +1,6 @@
 //! Takes packets in: checks them, and hands each chunk to the room that knows what to do (RFC 9260 §6, §8.5).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use festina_units::{EcnCodepoint, Instant};
@@ -91,7 +91,9 @@ impl Association {
             return Err(PacketDropped::Unexpected("company of a chunk that must stand alone"));
         }
         let path = self.paths.to(from);
-        self.check_source(from.ip(), path, &first)?;
+        if path.is_none() {
+            check_source(&self.state, &first, || self.peer.has_address(&self.paths, from.ip()))?;
+        }
         self.check_tag(&header, &first)?;
         if self.peer.out_of_band {
             self.check_out_of_band(now, &first)?;
@@ -132,18 +134,6 @@ impl Association {
             if rest == Rest::Skip {
                 return Ok(());
             }
-        }
-    }
-
-    /// Checks that the packet comes from an address of the peer, so that guessing tags is not enough without forging the address too. In COOKIE-WAIT
-    /// the peer has not named its addresses yet; COOKIE ECHO is bound to one by its cookie, and INIT names them again.
-    fn check_source(&self, source: IpAddr, path: Option<PathId>, first: &Chunk<'_>) -> Result<(), PacketDropped> {
-        let is_open =
-            matches!(self.state, State::CookieWait { .. }) || matches!(first, Chunk::Init(_) | Chunk::CookieEcho(_));
-        if path.is_some() || is_open || self.peer.has_address(&self.paths, source) {
-            Ok(())
-        } else {
-            Err(PacketDropped::WrongAddress)
         }
     }
 
@@ -383,6 +373,15 @@ impl Association {
             self.hear_while_shutting_down(arrival.now, arrival.path, arrival.had_data);
         }
     }
+}
+
+/// Checks that a packet from elsewhere than a path's address comes from an address of the peer, so that guessing tags is not enough without forging the
+/// address too. In COOKIE-WAIT the peer has not named its addresses yet; COOKIE ECHO is bound to one by its cookie, and INIT names them again.
+#[cold]
+#[inline(never)]
+fn check_source(state: &State, first: &Chunk<'_>, is_known: impl FnOnce() -> bool) -> Result<(), PacketDropped> {
+    let is_open = matches!(state, State::CookieWait { .. }) || matches!(first, Chunk::Init(_) | Chunk::CookieEcho(_));
+    if is_known() || is_open { Ok(()) } else { Err(PacketDropped::WrongAddress) }
 }
 
 /// Reports a chunk of unknown type if its type asks for it (RFC 9260 §3.2).
