@@ -42,7 +42,7 @@ use crate::message::{Message, MessageId, ReceivedMessage};
 use crate::outstanding::PathId;
 use crate::receive::Receiver;
 use crate::send::{FlightAgain, SendPath, Sender, TimerExpiry};
-use crate::stats::{AbandonedStats, Stats};
+use crate::stats::{AbandonedStats, PathStats, Stats};
 use crate::wire::{Cause, Packet, StreamId, Tsn};
 use context::Purpose;
 use control::{Control, Due};
@@ -380,10 +380,14 @@ impl Association {
         self.context.config().message_events
     }
 
-    /// Counters and gauges.
+    /// Returns the sender's present view of each path, the primary path first.
+    pub fn path_stats(&self) -> impl Iterator<Item = PathStats> {
+        self.paths.iter().map(|path| self.sender.stats_on(&path.sending).path)
+    }
+
+    /// Returns the association's counters, and the gauges of the primary path.
     pub fn stats(&self) -> Stats {
-        let mut stats = Stats::default();
-        self.sender.fill_stats(&self.paths.primary().sending, &mut stats);
+        let mut stats = self.sender.stats_on(&self.paths.primary().sending);
         if let Some(receiver) = &self.receiver {
             receiver.fill_stats(&mut stats.received);
         }

@@ -18,6 +18,12 @@ impl Paths {
         Self { primary, others: [const { None }; PATHS_MAX - 1] }
     }
 
+    /// Adds a path, for tests of several.
+    #[cfg(test)]
+    pub(super) fn add(&mut self, path: Path) {
+        self.others[PATHS_MAX - 2] = Some(path);
+    }
+
     /// The path that new data and requests are sent on (RFC 9260 §6.4).
     #[inline]
     pub(super) fn primary(&self) -> &Path {
