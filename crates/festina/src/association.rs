@@ -10,14 +10,14 @@ mod waiters;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use festina_sctp::Mechanisms;
 use festina_sctp::recovery::redundancy::Redundancy;
 use festina_sctp::{
-    AbandonedStats, AssociationState, ClosedReason, Event, Message, MessageId, Ports, ReceivedMessage,
+    AbandonedStats, AssociationState, ClosedReason, Event, Message, MessageId, PathStats, Ports, ReceivedMessage,
     ReconfigureError, SendError, Stats, StreamId, StreamScheduler,
 };
 
@@ -302,6 +302,11 @@ impl Association {
         self.inner.stats()
     }
 
+    /// Returns the gauges of each path, that of the primary path first. There is one path today.
+    pub fn path_stats(&self) -> Vec<PathStats> {
+        self.inner.path_stats()
+    }
+
     /// Returns the counts of abandoned messages on one stream; [`Stats::abandoned`] has their sum (RFC 7496 §4.3, §4.4).
     pub fn abandoned_on(&self, stream: impl Into<StreamId>) -> AbandonedStats {
         self.inner.abandoned_on(stream.into())
@@ -418,6 +423,13 @@ impl Association {
     /// Returns the peer's address.
     pub fn remote_addr(&self) -> SocketAddr {
         self.inner.remote()
+    }
+
+    /// Returns the peer's IP addresses, each once: that of [`remote_addr`](Self::remote_addr) first, then at most 8 that the peer named in the
+    /// handshake (RFC 9260 §5.1.2). Packets from all of them are accepted; only the first is known to be reachable. An encrypted association has
+    /// one, which the handshake validates.
+    pub fn peer_addresses(&self) -> Vec<IpAddr> {
+        self.inner.peer_addresses()
     }
 
     /// Returns the SCTP ports of both sides.

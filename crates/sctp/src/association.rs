@@ -1,5 +1,6 @@
 //! The association: the facade of the core. Glue only; the rooms beneath do the work.
 
+mod addresses;
 mod context;
 mod control;
 mod cookie;
@@ -19,7 +20,7 @@ mod shutdown;
 mod siphash;
 mod state;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -41,7 +42,7 @@ use crate::message::{Message, MessageId, ReceivedMessage};
 use crate::outstanding::PathId;
 use crate::receive::Receiver;
 use crate::send::{FlightAgain, SendPath, Sender, TimerExpiry};
-use crate::stats::{AbandonedStats, Stats};
+use crate::stats::{AbandonedStats, PathStats, Stats};
 use crate::wire::{Cause, Packet, StreamId, Tsn};
 use context::Purpose;
 use control::{Control, Due};
@@ -157,6 +158,7 @@ impl Association {
             sending.assume_round_trip(AssumedRoundTrip::once(round_trip));
         }
         association.adopt_peer(now, cookie.tags.peer, &cookie.peer, measured);
+        association.peer.addresses = cookie.addresses.clone();
         association
     }
 
@@ -347,6 +349,17 @@ impl Association {
         self.paths.primary().remote
     }
 
+    /// Returns the IP addresses of the peer, each once: the destination of each path, then the others in the order in which the peer's INIT or INIT ACK
+    /// named them (RFC 9260 §5.1.2). Packets from all of them are accepted. Only those of paths are known to be reachable.
+    ///
+    /// At most 8 others are kept. Unspecified, multicast and broadcast addresses are left out, and so are loopback and IPv6 link-local addresses unless
+    /// the INIT came from one.
+    pub fn peer_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let of_paths = self.paths.iter().map(|path| path.remote.ip().to_canonical());
+        let others = self.peer.addresses.as_slice().iter().copied().filter(|&address| !self.paths.lead_to(address));
+        of_paths.chain(others)
+    }
+
     /// The SCTP ports.
     pub fn ports(&self) -> Ports {
         self.ports
@@ -367,10 +380,14 @@ impl Association {
         self.context.config().message_events
     }
 
-    /// Counters and gauges.
+    /// Returns the sender's present view of each path, the primary path first.
+    pub fn path_stats(&self) -> impl Iterator<Item = PathStats> {
+        self.paths.iter().map(|path| self.sender.stats_on(&path.sending).path)
+    }
+
+    /// Returns the association's counters, and the gauges of the primary path.
     pub fn stats(&self) -> Stats {
-        let mut stats = Stats::default();
-        self.sender.fill_stats(&self.paths.primary().sending, &mut stats);
+        let mut stats = self.sender.stats_on(&self.paths.primary().sending);
         if let Some(receiver) = &self.receiver {
             receiver.fill_stats(&mut stats.received);
         }

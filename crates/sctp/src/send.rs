@@ -274,8 +274,9 @@ impl Sender {
         }
     }
 
-    /// Fills in the sending side's counters, but for packets, their bytes and the messages taken, and the gauges of `path`.
-    pub(crate) fn fill_stats(&self, path: &SendPath, stats: &mut Stats) {
+    /// Returns the sending side's counters, except those of packets, their bytes and the messages taken, and the gauges of `path`.
+    pub(crate) fn stats_on(&self, path: &SendPath) -> Stats {
+        let mut stats = Stats::default();
         let Counters { messages_acked, messages_abandoned, chunks, chunks_lost, spurious, timeouts, .. } =
             self.counters;
         stats.sent = SentStats {
@@ -287,7 +288,7 @@ impl Sender {
             spurious,
             timeouts,
             forward_tsns: self.partial.as_ref().map_or(0, |partial| partial.forward_tsns()),
-            ..stats.sent.clone()
+            ..SentStats::default()
         };
         let in_flight = self.ledger.in_flight();
         let SendPath { repair, congestion, .. } = path;
@@ -306,6 +307,7 @@ impl Sender {
         gauges.messages_pending = self.buffer.pending_messages().into();
         gauges.thin = repair.is_thin();
         stats.abandoned = self.partial.as_ref().map_or_else(Default::default, |partial| partial.abandoned());
+        stats
     }
 
     /// The association has ended: abandons every unacknowledged message. The caller [stops](SendPath::stop) the paths.

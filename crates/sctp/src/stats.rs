@@ -15,7 +15,7 @@ pub struct Stats {
     pub received: ReceivedStats,
     /// Messages abandoned by partial reliability, included in `sent.messages_abandoned`.
     pub abandoned: AbandonedStats,
-    /// The sender's present view of the primary path.
+    /// The sender's present view of the primary path. [`Association::path_stats`](crate::Association::path_stats) has that of each path.
     pub path: PathStats,
 }
 

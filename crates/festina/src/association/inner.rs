@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker, ready};
 
-use festina_sctp::{AbandonedStats, ReceivedMessage, SendError, Stats, StreamId, StreamScheduler};
+use festina_sctp::{AbandonedStats, PathStats, ReceivedMessage, SendError, Stats, StreamId, StreamScheduler};
 use festina_sctp::{AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
 use festina_units::Instant;
 
@@ -547,6 +547,14 @@ impl Inner {
 
     pub(crate) fn stats(&self) -> Stats {
         lock(&self.state).core.stats()
+    }
+
+    pub(crate) fn path_stats(&self) -> Vec<PathStats> {
+        lock(&self.state).core.path_stats().collect()
+    }
+
+    pub(crate) fn peer_addresses(&self) -> Vec<IpAddr> {
+        lock(&self.state).core.peer_addresses().collect()
     }
 
     /// The system refused to send to the peer. Retransmissions would be refused as well, so the packets become smaller, or a handshake ends.

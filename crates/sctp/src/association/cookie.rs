@@ -22,12 +22,13 @@
 //! +-------------------------------+-------------------------------+
 //! |   the peer's outbound streams |    the peer's inbound streams |
 //! +-------------------------------+-------------------------------+
-//! |                 the peer's addresses, 8 bytes                 |
+//! |   the peer's other addresses, if it named any, 8 to 132 bytes |
 //! +---------------------------------------------------------------+
 //! |                        MAC, 16 bytes                          |
 //! ```
 //!
-//! Y is the three highest of the eleven bits of the extensions.
+//! Y is the three highest of the eleven bits of the extensions. [`AddressBook`] describes the list of addresses. A peer with a single address names
+//! none, and its cookie has 44 bytes.
 //!
 //! The part above the double line is encrypted with a key stream that the MAC selects, so that a cookie reveals nothing about this side's clock.
 
@@ -37,20 +38,17 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::{Buf, BufMut};
 use festina_units::{Duration, Instant};
 
+use super::addresses::{AddressBook, LIST_BYTES_MAX};
 use super::context::{Context, Ports, Purpose, address_words};
-use super::negotiation::{AddressFilter, Extensions};
+use super::negotiation::Extensions;
 use crate::wire::Tsn;
 
-/// Length of the MAC in bytes.
-const MAC_BYTES: usize = 16;
 /// Length of the encrypted part: the time, two single bytes, tie-tags and the peer's tag.
 const SECRET_BYTES: usize = TIME_BYTES + 1 + 1 + 4 + 4;
-/// Length of what stands before the MAC: after the secret part three u32 and the addresses.
-const BODY_BYTES: usize = SECRET_BYTES + 3 * 4 + 8;
-/// Length of the whole cookie.
-pub(crate) const COOKIE_BYTES: usize = BODY_BYTES + MAC_BYTES;
-/// Length of the signed data: the body, the tag, the ports and an IP address as IPv6.
-const SIGNED_BYTES: usize = BODY_BYTES + 4 + 2 * 2 + 16;
+/// Length of the part before the addresses: after the secret part three u32.
+const BODY_BYTES: usize = SECRET_BYTES + 3 * 4;
+/// Length of the longest signed data: the body, the addresses, the tag, the ports and an IP address as IPv6.
+const SIGNED_BYTES_MAX: usize = BODY_BYTES + LIST_BYTES_MAX + 4 + 2 * 2 + 16;
 /// Length of the time.
 const TIME_BYTES: usize = 6;
 /// The bits of a time in µs that a cookie holds: 9 years, after which cookies are long stale.
@@ -82,6 +80,8 @@ pub(crate) struct Cookie {
     pub(crate) tie_tags: Option<TieTags>,
     /// The parameters of the peer's INIT.
     pub(crate) peer: PeerParameters,
+    /// The addresses that the INIT named besides [`address`](Self::address).
+    pub(crate) addresses: AddressBook,
     /// SCTP ports.
     pub(crate) ports: Ports,
     /// Where the INIT came from. The UDP port is left out, since a NAT may change it before the COOKIE ECHO (RFC 6951 §5.4).
@@ -152,8 +152,6 @@ pub(crate) struct PeerParameters {
     pub(crate) first_tsn: Tsn,
     /// Extensions that it supports.
     pub(crate) extensions: Extensions,
-    /// Its addresses.
-    pub(crate) addresses: AddressFilter,
 }
 
 /// The result of checking an echoed cookie.
@@ -169,7 +167,7 @@ pub(crate) enum CookieVerdict {
 
 impl Cookie {
     /// The signed bytes that go into INIT ACK.
-    pub(crate) fn seal(&self, context: &Context) -> [u8; COOKIE_BYTES] {
+    pub(crate) fn seal(&self, context: &Context) -> Vec<u8> {
         let mut body = [0; BODY_BYTES];
         let mut rest = &mut body[..];
         rest.put_uint(microseconds(self.created_at) & TIME_MASK, TIME_BYTES);
@@ -182,30 +180,29 @@ impl Cookie {
         rest.put_u32(self.peer.a_rwnd);
         rest.put_u16(self.peer.outbound_streams);
         rest.put_u16(self.peer.inbound_streams);
-        rest.put_u64(self.peer.addresses.bits());
         let bearer = Bearer { tag: self.tags.local, ports: self.ports, address: self.address };
-        let mac = mac(context, self.created_at, &body, &bearer);
+        let mut addresses = Vec::new();
+        self.addresses.append_to(&mut addresses);
+        let mac = mac(context, self.created_at, (&body, &addresses), &bearer);
         encrypt(context, mac, &mut body);
-        let mut cookie = [0; COOKIE_BYTES];
-        cookie[..BODY_BYTES].copy_from_slice(&body);
-        cookie[BODY_BYTES..].copy_from_slice(&mac.to_be_bytes());
-        cookie
+        [&body[..], &addresses, &mac.to_be_bytes()].concat()
     }
 
     /// Checks an echoed cookie (RFC 9260 §5.1.5, steps 1 to 4). The MAC is compared in constant time.
     pub(crate) fn open(context: &Context, now: Instant, bearer: &Bearer, echoed: &[u8]) -> CookieVerdict {
-        let Ok(cookie) = <&[u8; COOKIE_BYTES]>::try_from(echoed) else {
-            return CookieVerdict::Forged;
-        };
-        let (Some(body), Some(claimed)) = (cookie.first_chunk(), cookie.last_chunk()) else {
-            return CookieVerdict::Forged;
-        };
-        let (mut body, claimed) = (*body, u128::from_be_bytes(*claimed));
-        encrypt(context, claimed, &mut body);
-        let cookie = Self::read(now, bearer, &body);
-        if !equal_in_constant_time(mac(context, cookie.created_at, &body, bearer), claimed) {
+        let Some((body, rest)) = echoed.split_first_chunk() else { return CookieVerdict::Forged };
+        let Some((addresses, claimed)) = rest.split_last_chunk() else { return CookieVerdict::Forged };
+        if addresses.len() > LIST_BYTES_MAX {
             return CookieVerdict::Forged;
         }
+        let (mut body, claimed) = (*body, u128::from_be_bytes(*claimed));
+        encrypt(context, claimed, &mut body);
+        let mut cookie = Self::read(now, bearer, &body);
+        if !equal_in_constant_time(mac(context, cookie.created_at, (&body, addresses), bearer), claimed) {
+            return CookieVerdict::Forged;
+        }
+        let Some(addresses) = AddressBook::from_list(addresses) else { return CookieVerdict::Forged };
+        cookie.addresses = addresses;
         let age = now.saturating_duration_since(cookie.created_at);
         match age.checked_sub(context.config().timers.cookie_lifetime + cookie.prolonged) {
             Some(staleness) if !staleness.is_zero() => CookieVerdict::Stale(cookie, staleness),
@@ -213,6 +210,7 @@ impl Cookie {
         }
     }
 
+    /// Reads a cookie without its addresses.
     fn read(now: Instant, bearer: &Bearer, body: &[u8; BODY_BYTES]) -> Self {
         let mut rest = &body[..];
         let created_at = latest_with(now, rest.get_uint(TIME_BYTES));
@@ -224,9 +222,9 @@ impl Cookie {
         let first_tsn = Tsn(rest.get_u32());
         let a_rwnd = rest.get_u32();
         let (outbound_streams, inbound_streams) = (rest.get_u16(), rest.get_u16());
-        let addresses = AddressFilter::from_bits(rest.get_u64());
-        let peer = PeerParameters { a_rwnd, outbound_streams, inbound_streams, first_tsn, extensions, addresses };
-        Self { created_at, prolonged, tags, tie_tags, peer, ports: bearer.ports, address: bearer.address }
+        let peer = PeerParameters { a_rwnd, outbound_streams, inbound_streams, first_tsn, extensions };
+        let (addresses, ports, address) = (AddressBook::default(), bearer.ports, bearer.address);
+        Self { created_at, prolonged, tags, tie_tags, peer, addresses, ports, address }
     }
 }
 
@@ -240,18 +238,22 @@ fn encrypt(context: &Context, mac: u128, body: &mut [u8; BODY_BYTES]) {
     }
 }
 
-fn mac(context: &Context, created_at: Instant, body: &[u8; BODY_BYTES], bearer: &Bearer) -> u128 {
-    let mut signed = [0; SIGNED_BYTES];
+/// Signs a body and the list of addresses after it, which is at most [`LIST_BYTES_MAX`] long. Everything else that is signed has a fixed length, so no
+/// two cookies have the same signed bytes.
+fn mac(context: &Context, created_at: Instant, (body, addresses): (&[u8; BODY_BYTES], &[u8]), bearer: &Bearer) -> u128 {
+    let mut signed = [0; SIGNED_BYTES_MAX];
     let mut rest = &mut signed[..];
     rest.put_slice(body);
+    rest.put_slice(addresses);
     rest.put_u32(bearer.tag);
     rest.put_u16(bearer.ports.local);
     rest.put_u16(bearer.ports.peer);
     let [ip_low, ip_high, _] = address_words(SocketAddr::new(bearer.address, 0));
     rest.put_u64(ip_high);
     rest.put_u64(ip_low);
+    let unused_bytes = rest.len();
     let period = microseconds(created_at) / KEY_PERIOD.as_secs() / 1_000_000;
-    context.cookie_key(period).hash(&signed)
+    context.cookie_key(period).hash(signed.get(..SIGNED_BYTES_MAX - unused_bytes).unwrap_or(&signed))
 }
 
 /// Returns the latest time up to `now` with these low bits in µs.
@@ -277,6 +279,7 @@ fn microseconds(time: Instant) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::addresses::ADDRESSES_MAX;
     use super::*;
     use crate::config::Config;
 
@@ -292,8 +295,8 @@ mod tests {
                 inbound_streams: 65_535,
                 first_tsn: Tsn(17),
                 extensions: Extensions::from_bits(0x705),
-                addresses: AddressFilter::from_bits(0x8000_0000_0000_0001),
             },
+            addresses: AddressBook::default(),
             ports: Ports { local: 5_000, peer: 5_001 },
             address: "192.0.2.7".parse().unwrap(),
         }
@@ -320,11 +323,37 @@ mod tests {
     }
 
     #[test]
+    fn a_cookie_holds_the_other_addresses_of_the_peer_and_is_no_longer_for_a_peer_with_one() {
+        let mut addresses = AddressBook::default();
+        let mut lengths = Vec::new();
+        for number in 0..=ADDRESSES_MAX as u128 {
+            let cookie = Cookie { addresses: addresses.clone(), ..cookie() };
+            let sealed = cookie.seal(&context(1));
+            lengths.push(sealed.len());
+            let opened = Cookie::open(&context(1), cookie.created_at, &bearer(&cookie), &sealed);
+            assert_eq!(opened, CookieVerdict::Valid(cookie));
+            let ipv6 = u128::from_be_bytes([0x20; 16]) + number;
+            addresses.insert_first(if number == 1 { [192, 0, 2, 9].into() } else { IpAddr::V6(ipv6.into()) });
+        }
+        assert_eq!(lengths, [44, 64, 68, 84, 100, 116, 132, 148, 164]);
+    }
+
+    #[test]
     fn rfc9260_5_1_5_a_cookie_with_any_bit_changed_or_any_byte_missing_is_forged() {
-        let (sealed, now, bearer) = (cookie().seal(&context(1)), cookie().created_at, bearer(&cookie()));
+        for others in [&[][..], &["198.51.100.7", "2001:db8::7"]] {
+            let mut cookie = cookie();
+            for other in others {
+                cookie.addresses.insert_first(other.parse().unwrap());
+            }
+            every_change_is_forged(&cookie);
+        }
+    }
+
+    fn every_change_is_forged(cookie: &Cookie) {
+        let (sealed, now, bearer) = (cookie.seal(&context(1)), cookie.created_at, bearer(cookie));
         for index in 0..sealed.len() {
             for bit in 0..8 {
-                let mut changed = sealed;
+                let mut changed = sealed.clone();
                 changed[index] ^= 1 << bit;
                 assert_eq!(Cookie::open(&context(1), now, &bearer, &changed), CookieVerdict::Forged, "byte {index}");
             }
@@ -401,7 +430,7 @@ mod tests {
     #[test]
     fn rfc9260_5_1_3_the_signing_key_changes_every_hour() {
         let (body, bearer) = ([0; BODY_BYTES], bearer(&cookie()));
-        let mac = |secs| mac(&context(1), Instant::from_secs(secs), &body, &bearer);
+        let mac = |secs| mac(&context(1), Instant::from_secs(secs), (&body, &[]), &bearer);
         assert_eq!(mac(3_599), mac(0));
         assert_ne!(mac(3_599), mac(3_600));
     }

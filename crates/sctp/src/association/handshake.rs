@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use festina_units::{Duration, Instant};
 
+use super::addresses::AddressBook;
 use super::control::{Due, Reply};
 use super::cookie::{Bearer, Cookie, CookieVerdict, PROLONGED_MAX, PeerParameters, Tags, TieTags, first_tsn};
-use super::negotiation::{AddressFilter, Extensions, InitFault, InitKind, PeerInit, new_addresses};
+use super::negotiation::{Extensions, InitFault, InitKind, PeerInit, new_addresses};
 use super::output::header_to;
+use super::paths::Paths;
 use super::retry::RetryTimer;
 use super::state::State;
 use super::{Association, Context, Ports, Purpose};
@@ -25,6 +27,11 @@ use crate::wire::{
 /// Maximum size of a reply to an unverified source, as a multiple of the packet that it answers. Forged sources could otherwise amplify a flood. QUIC
 /// has the same factor (RFC 9000 §8.1).
 const AMPLIFICATION_MAX: usize = 3;
+
+/// Maximum length of the cookie and of the reported parameters of an INIT ACK together, so that it fits into the smallest permitted packet.
+const COOKIE_AND_REPORTS_BYTES_MAX: usize = 300;
+/// Length of the header of a parameter that reports another.
+const PARAMETER_HEADER_BYTES: usize = 4;
 
 /// What COOKIE ECHO means for an association that exists (RFC 9260 §5.2.4, Table 12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +72,7 @@ impl Association {
             Err(fault) => return self.refuse_init(init, &fault.cause()),
         };
         if !matches!(self.state, State::CookieWait { .. }) {
-            let added = new_addresses(init, self.peer.addresses);
+            let added = new_addresses(init, from.ip(), |address| self.peer.has_address(&self.paths, address));
             if !added.is_empty() {
                 return self.refuse_init(init, &Cause::RestartWithNewAddresses(&added));
             }
@@ -104,6 +111,7 @@ impl Association {
         }
         let round_trip = t1.round_trip(now);
         self.adopt_peer(now, peer.tag, &peer.parameters, round_trip);
+        self.peer.name_addresses(&self.paths, from.ip(), peer.addresses);
         if !peer.unrecognized.is_empty() {
             self.control.reply_with(|| Reply::UnrecognizedParameters(peer.unrecognized.concat().into()));
         }
@@ -151,9 +159,10 @@ impl Association {
         match self.cookie_action(&cookie) {
             CookieAction::Discard => Err(PacketDropped::Unexpected("late cookie")),
             CookieAction::Outdated => Err(self.refuse_cookie(&cookie, Duration::ZERO)),
-            CookieAction::Restart => self.restart(now, &cookie),
+            CookieAction::Restart => self.restart(now, cookie),
             CookieAction::UpdatePeer => {
                 self.adopt_peer(now, cookie.tags.peer, &cookie.peer, None);
+                self.peer.name_addresses(&self.paths, from.ip(), cookie.addresses);
                 self.confirm(now);
                 Ok(())
             }
@@ -236,9 +245,10 @@ impl Association {
         let agreed = Extensions::own(self.context.config()).common(parameters.extensions);
         let framing = agreed.framing();
         self.tags.peer = peer_tag;
-        let PeerParameters { extensions, addresses, .. } = *parameters;
-        let (first_tsn, buffer_bytes) = (parameters.first_tsn.0, parameters.a_rwnd);
-        self.peer = PeerTraits { extensions, agreed, addresses, first_tsn, buffer_bytes, ..self.peer };
+        self.peer.extensions = parameters.extensions;
+        self.peer.agreed = agreed;
+        self.peer.first_tsn = parameters.first_tsn.0;
+        self.peer.buffer_bytes = parameters.a_rwnd;
         self.streams = Streams { outbound, inbound };
         self.sender.agree(framing, agreed.forwards(), agreed.forwards_apart());
         let path = &mut self.paths.primary_mut().sending;
@@ -276,7 +286,7 @@ impl Association {
     }
 
     /// Action A: the peer lost its state and came back (RFC 9260 §5.2.4).
-    fn restart(&mut self, now: Instant, cookie: &Cookie) -> Result<(), PacketDropped> {
+    fn restart(&mut self, now: Instant, cookie: Cookie) -> Result<(), PacketDropped> {
         if let State::ShutdownAckSent { .. } = self.state {
             self.control.set(Due::SHUTDOWN_ACK);
             self.control.reply_with(|| Reply::CookieWhileShuttingDown);
@@ -297,6 +307,7 @@ impl Association {
             path.sending.reset_for_restart(now, self.context.config());
         }
         self.adopt_peer(now, cookie.tags.peer, &cookie.peer, None);
+        self.peer.name_addresses(&self.paths, cookie.address, cookie.addresses);
         self.events.push(Event::PeerRestarted);
         self.control.set(Due::COOKIE_ACK);
         self.state = State::CookieWait { t1: RetryTimer::start(now, self.context.config().timers.rto_initial) };
@@ -344,12 +355,13 @@ pub(super) struct Streams {
 }
 
 /// The peer's parameters that are still needed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct PeerTraits {
     pub(super) extensions: Extensions,
     /// The extensions that both sides have announced; none before the handshake.
     pub(super) agreed: Extensions,
-    pub(super) addresses: AddressFilter,
+    /// Its addresses besides that of the primary path.
+    pub(super) addresses: AddressBook,
     /// A handshake with it was completed.
     pub(super) answered: bool,
     /// Its INIT was received out of band.
@@ -358,6 +370,21 @@ pub(super) struct PeerTraits {
     pub(super) first_tsn: u32,
     /// The receive window that it advertised first: its receive buffer. 0 before that.
     pub(super) buffer_bytes: u32,
+}
+
+impl PeerTraits {
+    /// Takes over the addresses that an INIT or INIT ACK from `source` named, in place of those named before.
+    pub(super) fn name_addresses(&mut self, paths: &Paths, source: IpAddr, named: AddressBook) {
+        self.addresses = named;
+        if !paths.lead_to(source) {
+            self.addresses.insert_first(source);
+        }
+    }
+
+    /// Returns whether an address is one of the peer's.
+    pub(super) fn has_address(&self, paths: &Paths, address: IpAddr) -> bool {
+        paths.lead_to(address) || self.addresses.contains(address)
+    }
 }
 
 /// The tags that this side uses in an INIT ACK.
@@ -421,6 +448,7 @@ pub(super) fn init_ack(
         tags: Tags { local: identity.local_tag, peer: peer.tag },
         tie_tags: identity.tie_tags,
         peer: peer.parameters,
+        addresses: peer.addresses.clone(),
         ports: identity.ports,
         address: from,
     };
@@ -431,7 +459,11 @@ pub(super) fn init_ack(
     let mut parameters = vec![Parameter::StateCookie(&sealed)];
     parameters.extend(Extensions::announce(&chunk_types));
     parameters.extend(common.announce_by_parameter());
-    parameters.extend(peer.unrecognized.iter().map(|bytes| Parameter::UnrecognizedParameter(bytes)));
+    let mut room_bytes = COOKIE_AND_REPORTS_BYTES_MAX.saturating_sub(sealed.len());
+    parameters.extend(peer.unrecognized.iter().map_while(|bytes| {
+        room_bytes = room_bytes.checked_sub(PARAMETER_HEADER_BYTES + bytes.len())?;
+        Some(Parameter::UnrecognizedParameter(bytes))
+    }));
     let init = InitOut {
         // Never more streams than the peer takes (RFC 9260 §3.3.3).
         outbound_streams: config.limits.outbound_streams.min(peer.parameters.inbound_streams),

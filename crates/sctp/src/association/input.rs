@@ -1,13 +1,13 @@
 //! Takes packets in: checks them, and hands each chunk to the room that knows what to do (RFC 9260 §6, §8.5).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use festina_units::{EcnCodepoint, Instant};
 
 use super::Association;
 use super::cause_info;
-use super::control::{ECHO_BYTES_MAX, Reply};
+use super::control::{Control, ECHO_BYTES_MAX, Reply};
 use super::handshake::lone_packet;
 use super::negotiation::Extensions;
 use super::output::header_to;
@@ -91,7 +91,9 @@ impl Association {
             return Err(PacketDropped::Unexpected("company of a chunk that must stand alone"));
         }
         let path = self.paths.to(from);
-        self.check_source(from.ip(), path, &first)?;
+        if path.is_none() {
+            check_source(&self.state, &first, || self.peer.has_address(&self.paths, from.ip()))?;
+        }
         self.check_tag(&header, &first)?;
         if self.peer.out_of_band {
             self.check_out_of_band(now, &first)?;
@@ -132,18 +134,6 @@ impl Association {
             if rest == Rest::Skip {
                 return Ok(());
             }
-        }
-    }
-
-    /// Checks that the packet comes from an address of the peer, so that guessing tags is not enough without forging the address too. In COOKIE-WAIT
-    /// the peer has not named its addresses yet; COOKIE ECHO is bound to one by its cookie, and INIT names them again.
-    fn check_source(&self, source: IpAddr, path: Option<PathId>, first: &Chunk<'_>) -> Result<(), PacketDropped> {
-        let is_open =
-            matches!(self.state, State::CookieWait { .. }) || matches!(first, Chunk::Init(_) | Chunk::CookieEcho(_));
-        if path.is_some() || is_open || self.peer.addresses.contains(source) {
-            Ok(())
-        } else {
-            Err(PacketDropped::WrongAddress)
         }
     }
 
@@ -208,7 +198,7 @@ impl Association {
             Chunk::IForwardTsn(forward) => return Ok(self.handle_forward_tsn(arrival, Skip::Interleaved(forward))),
             Chunk::EnhancedForwardTsn(forward) => return Ok(self.handle_forward_tsn(arrival, Skip::Enhanced(forward))),
             Chunk::NrSack(sack) if !self.peer.agreed.contains(Extensions::NR_SACK) => {
-                return Ok(self.handle_unknown(&sack.as_unknown()));
+                return Ok(handle_unknown(&mut self.control, &sack.as_unknown()));
             }
             Chunk::NrSack(sack) => {
                 let is_first = !core::mem::replace(&mut arrival.had_sack, true);
@@ -219,7 +209,7 @@ impl Association {
                 }
             }
             Chunk::ReConfig(chunk) if !self.peer.agreed.contains(Extensions::RE_CONFIG) => {
-                return Ok(self.handle_unknown(&chunk.as_unknown()));
+                return Ok(handle_unknown(&mut self.control, &chunk.as_unknown()));
             }
             Chunk::ReConfig(chunk) => {
                 if self.state.sends_data() {
@@ -230,7 +220,7 @@ impl Association {
             Chunk::Ecne(_) | Chunk::Cwr(_) if !self.peer.agreed.contains(Extensions::ECN) => return Ok(Rest::Skip),
             Chunk::Ecne(tsn) => self.handle_ecne(arrival, *tsn),
             Chunk::Cwr(tsn) => self.handle_cwr(*tsn),
-            Chunk::Unknown(unknown) => return Ok(self.handle_unknown(unknown)),
+            Chunk::Unknown(unknown) => return Ok(handle_unknown(&mut self.control, unknown)),
         }
         Ok(if matches!(self.state, State::Closed) { Rest::Skip } else { Rest::Continue })
     }
@@ -249,7 +239,7 @@ impl Association {
 
     fn handle_i_data(&mut self, arrival: &mut Arrival<'_>, data: &IData<'_>) -> Rest {
         if self.peer.agreed.framing() != Framing::IData {
-            return self.handle_unknown(&data.as_unknown());
+            return handle_unknown(&mut self.control, &data.as_unknown());
         }
         let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) else {
             return Rest::Continue;
@@ -272,7 +262,7 @@ impl Association {
             Skip::Enhanced(_) => agreed.forwards_apart(),
         };
         if !has_agreed {
-            return self.handle_unknown(&skip.as_unknown());
+            return handle_unknown(&mut self.control, &skip.as_unknown());
         }
         if interleaves && matches!(skip, Skip::Plain(_)) {
             self.violated(ProtocolViolation("FORWARD-TSN where I-DATA was agreed on"));
@@ -358,16 +348,6 @@ impl Association {
         }
     }
 
-    fn handle_unknown(&mut self, unknown: &UnknownChunk<'_>) -> Rest {
-        let action = unknown.action();
-        if action.reports() {
-            let bytes = unknown.bytes();
-            let reported = bytes.get(..ECHO_BYTES_MAX).unwrap_or(bytes);
-            self.control.reply_with(|| Reply::UnrecognizedChunk(reported.into()));
-        }
-        if action.continues() { Rest::Continue } else { Rest::Skip }
-    }
-
     /// Decisions made once per packet.
     fn conclude(&mut self, arrival: &Arrival<'_>) {
         if matches!(self.state, State::Closed) {
@@ -393,6 +373,26 @@ impl Association {
             self.hear_while_shutting_down(arrival.now, arrival.path, arrival.had_data);
         }
     }
+}
+
+/// Checks that a packet from elsewhere than a path's address comes from an address of the peer, so that guessing tags is not enough without forging the
+/// address too. In COOKIE-WAIT the peer has not named its addresses yet; COOKIE ECHO is bound to one by its cookie, and INIT names them again.
+#[cold]
+#[inline(never)]
+fn check_source(state: &State, first: &Chunk<'_>, is_known: impl FnOnce() -> bool) -> Result<(), PacketDropped> {
+    let is_open = matches!(state, State::CookieWait { .. }) || matches!(first, Chunk::Init(_) | Chunk::CookieEcho(_));
+    if is_known() || is_open { Ok(()) } else { Err(PacketDropped::WrongAddress) }
+}
+
+/// Reports a chunk of unknown type if its type asks for it (RFC 9260 §3.2).
+fn handle_unknown(control: &mut Control, unknown: &UnknownChunk<'_>) -> Rest {
+    let action = unknown.action();
+    if action.reports() {
+        let bytes = unknown.bytes();
+        let reported = bytes.get(..ECHO_BYTES_MAX).unwrap_or(bytes);
+        control.reply_with(|| Reply::UnrecognizedChunk(reported.into()));
+    }
+    if action.continues() { Rest::Continue } else { Rest::Skip }
 }
 
 /// Whether a chunk may not share a packet with others (RFC 9260 §6.10).

@@ -1,13 +1,14 @@
 //! Answers packets that belong to no association: handshakes, without keeping anything (RFC 9260 §5.1), and those out of
 //! the blue (§8.4).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::Association;
+use super::addresses::is_unicast;
 use super::context::{Context, Ports, address_words};
 use super::cookie::{Bearer, Cookie, CookieVerdict, TieTags};
 use super::handshake::{Identity, abort_packet, answer_bytes_max, fresh_tag, init_ack, lone_packet, stale_cookie};
@@ -264,10 +265,4 @@ fn reversed(header: &CommonHeader) -> CommonHeader {
         destination_port: header.source_port,
         verification_tag: header.verification_tag,
     }
-}
-
-fn is_unicast(ip: IpAddr) -> bool {
-    let ip = ip.to_canonical();
-    let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
-    !ip.is_multicast() && !ip.is_unspecified() && !broadcast
 }

@@ -18,7 +18,7 @@ use festina_units::{Duration, EcnCodepoint, Instant};
 use super::control::Due;
 use super::cookie::{PeerParameters, Tags};
 use super::handshake::{fresh_tag, write_init};
-use super::negotiation::{AddressFilter, InitKind, PeerInit};
+use super::negotiation::{InitKind, PeerInit};
 use super::output::header_to;
 use super::retry::RetryTimer;
 use super::state::State;
@@ -51,7 +51,8 @@ pub enum OutOfBandError {
 }
 
 impl OutOfBandInit {
-    /// Reads an INIT chunk with its chunk header, as [`Context::init_chunk`] writes it, from a peer at this address.
+    /// Reads an INIT chunk with its chunk header, as [`Context::init_chunk`] writes it, from a peer at this address. Addresses that it
+    /// names are ignored, since the layer below verifies those of the peer.
     ///
     /// # Errors
     /// The peer sent something else, or an INIT that cannot be accepted.
@@ -175,11 +176,9 @@ impl Association {
         if self.is_closed() || !self.peer.out_of_band {
             return;
         }
-        let Self { context, sender, paths, events, peer, .. } = self;
+        let Self { context, sender, paths, events, .. } = self;
         let path = paths.primary_mut();
         path.move_to(remote, context.config(), round_trip);
-        peer.addresses = AddressFilter::default();
-        peer.addresses.insert(remote.ip());
         events.push(Event::PeerMoved { path: path.sending.id(), remote });
         // The peer has just answered, so a timeout that outages have backed off is too long.
         sender.handle_round_trip(now, &mut path.sending, round_trip, events);

@@ -1,6 +1,6 @@
 //! The paths to the peer: a bounded list that is never empty.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::path::Path;
 use crate::outstanding::{PATHS_MAX, PathId};
@@ -16,6 +16,12 @@ pub(super) struct Paths {
 impl Paths {
     pub(super) fn new(primary: Path) -> Self {
         Self { primary, others: [const { None }; PATHS_MAX - 1] }
+    }
+
+    /// Adds a path, for tests of several.
+    #[cfg(test)]
+    pub(super) fn add(&mut self, path: Path) {
+        self.others[PATHS_MAX - 2] = Some(path);
     }
 
     /// The path that new data and requests are sent on (RFC 9260 §6.4).
@@ -46,6 +52,11 @@ impl Paths {
     #[inline]
     pub(super) fn to(&self, source: SocketAddr) -> Option<PathId> {
         self.iter().find(|path| path.remote.ip() == source.ip()).map(|path| path.sending.id())
+    }
+
+    /// Returns whether one of the paths has this destination, in whichever form it is written.
+    pub(super) fn lead_to(&self, address: IpAddr) -> bool {
+        self.iter().any(|path| path.remote.ip().to_canonical() == address.to_canonical())
     }
 
     #[inline]

@@ -336,9 +336,7 @@ impl Rig {
     }
 
     fn stats(&self) -> Stats {
-        let mut stats = Stats::default();
-        self.sender.fill_stats(&self.path, &mut stats);
-        stats
+        self.sender.stats_on(&self.path)
     }
 
     fn events(&mut self) -> Vec<Event> {

@@ -20,6 +20,8 @@ fn parameter_lists() -> Vec<Vec<u8>> {
         lists.push(tlv(0xc123, &vec![1; length]).repeat(count));
         lists.push(tlv(5, &[198, 51, 100, u8::try_from(count).unwrap()]).repeat(count));
     }
+    // As many addresses as a cookie holds, together with more reports than fit behind it.
+    lists.push((0..9).map(|last| tlv(6, &[0x20 + last; 16])).chain([tlv(0xc123, b"").repeat(30)]).flatten().collect());
     lists.extend([vec![0xc1, 0x23, 0, 3], vec![0xc1, 0x23, 0xff, 0xff], vec![0, 0, 0, 0]]);
     lists
 }

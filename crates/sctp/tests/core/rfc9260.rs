@@ -6,6 +6,7 @@ pub(crate) mod peer;
 mod s3_formats;
 mod s5_2_collisions;
 mod s5_2_restarts;
+mod s5_addresses;
 mod s5_handshake;
 mod s6_1_transmission;
 mod s6_2_acknowledgement;
