@@ -264,7 +264,7 @@ impl World {
                 let is_due = due.is_some_and(|at| at <= self.now);
                 assert!(became_thin || !is_due, "{due:?} at {:?} {association:#?}", self.now);
                 if looks_again && !is_due {
-                    // Nothing is due, so nothing may become due earlier. Not each time, since a look may hide what was forgotten before it.
+                    // Nothing is due, so nothing may become due earlier. Not each time, because a look hides an earlier omission.
                     association.handle_timeout(self.now);
                     let then = association.poll_deadline();
                     let is_earlier = then.is_some_and(|then| due.is_none_or(|due| then < due));

@@ -11,8 +11,9 @@ use crate::wire::{Init, Parameter};
 pub(crate) const ADDRESSES_MAX: usize = 8;
 /// Length of the longest list of addresses in a cookie.
 pub(crate) const LIST_BYTES_MAX: usize = LIST_HEADER_BYTES + ADDRESSES_MAX * 16;
-/// Length of the count and the families before the addresses.
-const LIST_HEADER_BYTES: usize = 4;
+/// Length of the part before the addresses. With it a cookie without addresses is as long as cookies were before they had any, so that simulated
+/// handshakes take the same time.
+const LIST_HEADER_BYTES: usize = 8;
 
 const _: () = assert!(ADDRESSES_MAX <= u8::BITS as usize, "the families of all addresses fit into a byte");
 
@@ -58,12 +59,11 @@ impl AddressBook {
         entries.addresses.get(..entries.count.into()).unwrap_or_default()
     }
 
-    /// Appends the addresses as a cookie contains them: nothing if there are none. Otherwise their number, a byte with a bit for each IPv6 address,
-    /// two bytes of zero, and the addresses.
+    /// Appends the addresses as a cookie contains them: their number, a byte with a bit for each IPv6 address, six bytes of zero, and the addresses.
     pub(crate) fn append_to(&self, list: &mut Vec<u8>) {
-        let Some(entries) = &self.0 else { return };
+        let count = self.0.as_ref().map_or(0, |entries| entries.count);
         let families = self.as_slice().iter().enumerate().map(|(index, address)| u8::from(address.is_ipv6()) << index);
-        list.extend([entries.count, families.sum(), 0, 0]);
+        list.extend([count, families.sum(), 0, 0, 0, 0, 0, 0]);
         for address in self.as_slice() {
             match address {
                 IpAddr::V4(address) => list.put_u32(address.to_bits()),
@@ -75,11 +75,8 @@ impl AddressBook {
     /// Reads what [`append_to`](Self::append_to) wrote.
     pub(crate) fn from_list(mut list: &[u8]) -> Option<Self> {
         let mut book = Self::default();
-        if list.is_empty() {
-            return Some(book);
-        }
         let (count, families) = (list.try_get_u8().ok()?, list.try_get_u8().ok()?);
-        list.try_get_u16().ok()?;
+        list.try_get_uint(LIST_HEADER_BYTES - 2).ok()?;
         for index in 0..count {
             let is_ipv6 = families.checked_shr(index.into())? & 1 != 0;
             let address = if is_ipv6 {

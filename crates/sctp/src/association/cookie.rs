@@ -22,13 +22,13 @@
 //! +-------------------------------+-------------------------------+
 //! |   the peer's outbound streams |    the peer's inbound streams |
 //! +-------------------------------+-------------------------------+
-//! |   the peer's other addresses, if it named any, 8 to 132 bytes |
+//! |     list of the peer's other addresses, 8 to 136 bytes        |
 //! +---------------------------------------------------------------+
 //! |                        MAC, 16 bytes                          |
 //! ```
 //!
 //! Y is the three highest of the eleven bits of the extensions. [`AddressBook`] describes the list of addresses. A peer with a single address names
-//! none, and its cookie has 44 bytes.
+//! none, and its cookie has 52 bytes.
 //!
 //! The part above the double line is encrypted with a key stream that the MAC selects, so that a cookie reveals nothing about this side's clock.
 
@@ -335,7 +335,7 @@ mod tests {
             let ipv6 = u128::from_be_bytes([0x20; 16]) + number;
             addresses.insert_first(if number == 1 { [192, 0, 2, 9].into() } else { IpAddr::V6(ipv6.into()) });
         }
-        assert_eq!(lengths, [44, 64, 68, 84, 100, 116, 132, 148, 164]);
+        assert_eq!(lengths, [52, 68, 72, 88, 104, 120, 136, 152, 168]);
     }
 
     #[test]

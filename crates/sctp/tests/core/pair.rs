@@ -205,7 +205,7 @@ impl Pair {
             events.push(event);
         }
         // A look at the clock when nothing is due makes nothing due earlier, unless the sender looks at lifetimes only when it sends. Not each time,
-        // since a look may hide what was forgotten before it.
+        // because a look hides an earlier omission.
         let deadline = association.poll_deadline();
         let is_awake = matches!(context.config().partial_reliability.expiry, Expiry::WhenOverdue | Expiry::AtOnce);
         self.drains += 1;

@@ -69,7 +69,14 @@ impl<R: Read> Source<R> {
     }
 
     /// Reads until `len` more bytes are known; `false` if the file ends before.
+    #[inline]
     fn has(&mut self, len: usize) -> Result<bool, ReadError> {
+        if self.end - self.position >= len { Ok(true) } else { self.fill(len) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fill(&mut self, len: usize) -> Result<bool, ReadError> {
         while self.end - self.position < len {
             if self.start > 0 {
                 self.window.copy_within(self.start..self.end, 0);

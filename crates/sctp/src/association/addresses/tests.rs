@@ -127,7 +127,7 @@ fn a_list_is_read_back_only_whole() {
         for cut in 1..list.len() {
             assert_eq!(AddressBook::from_list(&list[..cut]), None, "{cut} of {} bytes", list.len());
         }
-        assert_eq!(AddressBook::from_list(&[&list[..], &[0; 4]].concat()).filter(|_| number > 0), None);
+        assert_eq!(AddressBook::from_list(&[&list[..], &[0; 4]].concat()), None);
         book.insert_first(scattered(number));
     }
     assert_eq!(AddressBook::from_list(&[[9, 0, 0, 0]; 10].concat()), None, "more than there may be");
