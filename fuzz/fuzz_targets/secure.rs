@@ -267,8 +267,12 @@ impl World {
                     // Nothing is due, so nothing may become due earlier. Not each time, because a look hides an earlier omission.
                     association.handle_timeout(self.now);
                     let then = association.poll_deadline();
-                    let is_earlier = then.is_some_and(|then| due.is_none_or(|due| then < due));
-                    assert!(!is_earlier, "{due:?} became {then:?} at {:?} {association:#?}", self.now);
+                    assert_eq!(
+                        Instant::earliest([due, then]),
+                        due,
+                        "became {then:?} at {:?} {association:#?}",
+                        self.now
+                    );
                 }
             }
         }

@@ -234,12 +234,7 @@ impl SecureAssociation {
         self.channel.ids().local
     }
 
-    /// Returns, on a server, the connection ID in the client's hellos, which the client chose.
-    pub fn original_id(&self) -> Option<ConnectionId> {
-        self.origin().map(|(original, _)| original)
-    }
-
-    /// Returns, on a server, the connection ID in the client's hellos and the address from which they come. A hello with this ID from another address
+    /// Returns, on a server, the connection ID in the client's hellos, which the client chose, and the address from which they come. A hello with this ID from another address
     /// does not belong here, also after the handshake: anyone on the path can copy the ID, and must not take the client's place with it.
     pub fn origin(&self) -> Option<(ConnectionId, SocketAddr)> {
         (self.channel.side() == rustls::Side::Server).then_some((self.channel.ids().original, self.remote))
@@ -292,9 +287,9 @@ impl SecureAssociation {
     }
 
     /// Sends a message with the client's hello, so that it arrives half a round trip from now. It must be safe to repeat: anyone on the path can copy
-    /// the packet. A copy that arrives first, here or at a server that shares the tickets, is delivered, and this side sends the message again. Its stream, payload and payload protocol identifier are kept; it is
-    /// delivered regardless of the stream's order. If the server does not accept it, it is sent like any other message once the handshake is
-    /// complete.
+    /// the packet. A copy that arrives first, at this server or at one that shares the tickets, is delivered, and this side sends the message again. Its
+    /// stream, payload and payload protocol identifier are kept; it is delivered regardless of the stream's order. If the server does not accept it, it
+    /// is sent like any other message once the handshake is complete.
     ///
     /// # Errors
     /// The message is returned if no session is resumed that allows it, if the hello has been sent, or if its datagram has no room left.

@@ -127,6 +127,14 @@ pub(crate) fn named<'a>(init: &Init<'a>, source: IpAddr) -> impl Iterator<Item =
     })
 }
 
+/// Returns the parameter that names an address.
+pub(crate) fn parameter_of(address: IpAddr) -> Parameter<'static> {
+    match address {
+        IpAddr::V4(address) => Parameter::Ipv4(address),
+        IpAddr::V6(address) => Parameter::Ipv6(address),
+    }
+}
+
 /// Returns whether an address may be that of one endpoint.
 pub(crate) fn is_unicast(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use festina_units::Duration;
 
-use super::addresses::{AddressBook, named};
+use super::addresses::{AddressBook, named, parameter_of};
 use super::cookie::PeerParameters;
 use crate::config::{Config, CongestionControl};
 use crate::wire::{Cause, Framing, Init, Parameter, TypeList, UnknownParameter, chunk_type};
@@ -212,11 +212,7 @@ impl InitFault {
 /// The addresses that an INIT from `source` would add to an association with the `known` ones, as the error cause lists them (RFC 9260 §5.2.2).
 pub(crate) fn new_addresses(init: &Init<'_>, source: IpAddr, known: impl Fn(IpAddr) -> bool) -> Vec<u8> {
     let mut list = Vec::new();
-    let source_parameter = match source.to_canonical() {
-        IpAddr::V4(address) => Parameter::Ipv4(address),
-        IpAddr::V6(address) => Parameter::Ipv6(address),
-    };
-    let all = [(source, source_parameter)].into_iter().chain(named(init, source));
+    let all = [(source, parameter_of(source.to_canonical()))].into_iter().chain(named(init, source));
     for (_, parameter) in all.filter(|&(address, _)| !known(address)) {
         parameter.append_to(&mut list);
         if list.len() >= REPORT_BYTES_MAX {
@@ -315,33 +311,41 @@ impl PeerInit {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::wire::{Chunk, ChunkOut, CommonHeader, InitOut, Packet, PacketBuilder, Tsn};
 
     const SOURCE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    /// The least that a peer may offer.
+    pub(in crate::association) const INIT: InitOut<'static> = InitOut {
+        initiate_tag: 7,
+        a_rwnd: 1_500,
+        outbound_streams: 1,
+        inbound_streams: 2,
+        initial_tsn: Tsn(9),
+        parameters: &[],
+    };
+
+    /// Writes an INIT, and reads it back.
+    pub(in crate::association) fn init_in<'b>(buffer: &'b mut Vec<u8>, init: InitOut<'_>) -> Init<'b> {
+        let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 0 };
+        let mut packet = PacketBuilder::new(buffer, header, 65_480);
+        assert!(packet.chunk(&ChunkOut::Init(init)));
+        packet.finish();
+        let Some(Ok(Chunk::Init(init))) = Packet::parse(buffer).unwrap().chunks().next() else { panic!("no INIT") };
+        init
+    }
 
     fn read(
         kind: InitKind,
         change: impl FnOnce(&mut InitOut<'_>),
         parameters: &[Parameter<'_>],
     ) -> Result<PeerInit, String> {
-        let mut init = InitOut {
-            initiate_tag: 7,
-            a_rwnd: 1_500,
-            outbound_streams: 1,
-            inbound_streams: 2,
-            initial_tsn: Tsn(9),
-            parameters: &[],
-        };
+        let mut init = INIT;
         change(&mut init);
-        let init = InitOut { parameters, ..init };
         let mut buffer = Vec::new();
-        let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 0 };
-        let mut packet = PacketBuilder::new(&mut buffer, header, 2_000);
-        assert!(packet.chunk(&ChunkOut::Init(init)));
-        packet.finish();
-        let Some(Ok(Chunk::Init(init))) = Packet::parse(&buffer).unwrap().chunks().next() else { panic!("no INIT") };
+        let init = init_in(&mut buffer, InitOut { parameters, ..init });
         PeerInit::read(&init, kind, SOURCE).map_err(|fault| format!("{fault:?}"))
     }
 

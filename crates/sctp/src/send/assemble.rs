@@ -173,8 +173,7 @@ impl Sender {
             path.repair.forgo(now, order);
         }
         // With a lost chunk sent again, those behind it have their turn, even if the congestion window admits no further packet.
-        let has_more = self.partial.is_some() && self.ledger.lost().chunks > 0;
-        let exposed = has_more && self.abandon_what_is_over(now, path, events);
+        let exposed = self.ledger.lost().chunks > 0 && self.abandon_what_is_over(now, path, events);
         if loaded.has_withheld || exposed {
             self.gave_up(now, path, events);
             self.settle(now, path);

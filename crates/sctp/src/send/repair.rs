@@ -253,7 +253,7 @@ impl Repair {
 
     fn judge_rules(&mut self, ledger: &Ledger, view: &View<'_>) {
         let bytes = ledger.in_flight().bytes + ledger.lost().bytes;
-        let outstanding = Outstanding { chunks: ledger.len(), bytes, is_all: view.buffer.queued_bytes() == 0 };
+        let outstanding = Outstanding { chunks: ledger.len(), bytes, is_all: view.is_all_sent() };
         self.book.judge(view.is_probing_window(), outstanding, self.rtt.srtt());
         if let Some(detectors) = &mut self.detectors {
             detectors.stop_disabled(self.book.rules());
@@ -505,8 +505,7 @@ impl Repair {
         {
             self.copies(now).data_sent(now, loaded, srtt);
         }
-        let is_last = view.buffer.queued_bytes() == 0;
-        if !self.book.stays_thick(loaded.same_instant, is_last) || view.is_probing_window() {
+        if !self.book.stays_thick(loaded.same_instant, view.is_all_sent()) || view.is_probing_window() {
             self.judge_rules(ledger, view);
             self.book.judged_at_sending(loaded.new_chunks > 0);
             if matches!(order.purpose, Purpose::TailProbe(_)) && !matches!(self.rules().probe, Probe::TailLoss(_)) {

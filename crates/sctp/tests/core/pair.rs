@@ -212,10 +212,10 @@ impl Pair {
         if is_awake && self.drains.is_multiple_of(8) && deadline.is_none_or(|deadline| deadline > now) {
             association.handle_timeout(now);
             let then = association.poll_deadline();
-            let is_earlier = then.is_some_and(|then| deadline.is_none_or(|deadline| then < deadline));
-            assert!(
-                !is_earlier,
-                "a look at the clock moved the deadline from {deadline:?} to {then:?}: {association:#?}"
+            assert_eq!(
+                Instant::earliest([deadline, then]),
+                deadline,
+                "a look at the clock moved it to {then:?}: {association:#?}"
             );
         }
         if let (Some(least), Some(srtt)) = (srtt_min, association.stats().path.srtt) {

@@ -94,20 +94,35 @@ fn a_stream_that_becomes_thin_by_its_tail_probe_has_probed_just_now() {
 /// the past.
 #[test]
 fn the_last_packet_of_a_first_flight_makes_the_stream_thin_at_once() {
-    let mut pair = Pair::new([Config::default(), Config::default()], [delay(82), delay(83)], 1);
-    pair.connect(0, 1);
-    pair.run_for(Duration::from_secs(1));
-    // Acknowledged by now, and still part of the rate.
-    pair.hosts[0].association().send(pair.now, Message::new(vec![1; 1_000])).unwrap();
-    pair.drain(0);
-    pair.run_for(Duration::from_millis(166));
-    let now = pair.now;
-    for bytes in [1_000; 4] {
-        pair.hosts[0].association().send(now, Message::new(vec![1; bytes])).unwrap();
+    let mut ends_of_thick_streams = 0;
+    for pause in [0, 1_000] {
+        for wait in [165, 166, 200] {
+            for last in [1_200, 1_622, 2_455, 2_800] {
+                let mut pair = Pair::new([Config::default(), Config::default()], [delay(82), delay(83)], 1);
+                pair.connect(0, 1);
+                pair.run_for(Duration::from_millis(165 + pause));
+                // Part of the rate, and partly acknowledged in time.
+                for bytes in [1_622, 37, 4] {
+                    pair.hosts[0].association().send(pair.now, Message::new(vec![1; bytes])).unwrap();
+                    pair.drain(0);
+                }
+                pair.run_for(Duration::from_millis(wait));
+                let now = pair.now;
+                let association = pair.hosts[0].association();
+                let (mut was_thin, mut packet) = (true, Vec::new());
+                for bytes in [37, 159, 497, last] {
+                    association.send(now, Message::new(vec![1; bytes])).unwrap();
+                    while association.poll_transmit(now, &mut packet).is_some() {
+                        ends_of_thick_streams += usize::from(!was_thin && association.stats().path.thin);
+                        was_thin = association.stats().path.thin;
+                        packet.clear();
+                    }
+                }
+                let deadline = association.poll_deadline();
+                association.handle_timeout(now);
+                assert_eq!(association.poll_deadline(), deadline, "{pause}, {wait} ms, {last} bytes");
+            }
+        }
     }
-    pair.drain(0);
-    assert!(pair.hosts[0].association().stats().path.thin);
-    let deadline = pair.hosts[0].association().poll_deadline();
-    pair.hosts[0].association().handle_timeout(now);
-    assert_eq!(pair.hosts[0].association().poll_deadline(), deadline);
+    assert!(ends_of_thick_streams > 0);
 }

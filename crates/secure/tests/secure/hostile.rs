@@ -294,12 +294,17 @@ fn only_the_first_token_of_a_packet_is_checked() {
     }
 }
 
-#[test]
-fn of_the_hellos_of_a_second_256_begin_a_handshake_without_a_proof() {
-    let tls = tls();
-    let mut world = World::new(Setup::new(&tls, link(&[]), 10));
+/// A client that has sent its hello, and the hello.
+fn greeted(seed: u64) -> (World, Vec<u8>) {
+    let mut world = World::new(Setup::new(&tls(), link(&[]), seed));
     world.drain();
     let hello = world.sent[0][0].clone();
+    (world, hello)
+}
+
+#[test]
+fn of_the_hellos_of_a_second_256_begin_a_handshake_without_a_proof() {
+    let (mut world, hello) = greeted(10);
     let begun = |world: &mut World| {
         let mut begun = 0;
         for number in 0..300_u16 {
@@ -319,10 +324,8 @@ fn of_the_hellos_of_a_second_256_begin_a_handshake_without_a_proof() {
 
 #[test]
 fn a_client_follows_a_second_retry_without_state() {
-    let tls = tls();
-    let mut world = World::new(Setup::new(&tls, link(&[]), 8));
-    world.drain();
-    let hello = BytesMut::from(&world.sent[0][0][..]);
+    let (mut world, hello) = greeted(8);
+    let hello = BytesMut::from(&hello[..]);
     // The token of the first retry expires before the second.
     for seconds in [0, 64] {
         let (mut reply, at) = (Vec::new(), world.now + Duration::from_secs(seconds));
@@ -335,10 +338,7 @@ fn a_client_follows_a_second_retry_without_state() {
 
 #[test]
 fn nothing_is_sent_to_an_address_that_no_host_has() {
-    let tls = tls();
-    let mut world = World::new(Setup::new(&tls, link(&[]), 9));
-    world.drain();
-    let hello = world.sent[0][0].clone();
+    let (mut world, hello) = greeted(9);
     let mut newer = hello.clone();
     newer[4] += 1;
     for (from, answers) in [("192.0.2.1:9", true), ("224.0.0.1:9", false), ("0.0.0.0:9", false), ("192.0.2.1:0", false)]

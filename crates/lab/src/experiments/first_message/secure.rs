@@ -201,7 +201,7 @@ impl SecureHost {
         // It answers only other versions, and clients that have to prove their address.
         let incoming = listener.handle_datagram(now, ADDRESS, datagram, 0, &mut Vec::new());
         if let Incoming::HalfOpen(association) = incoming {
-            let (local, original) = (association.id(), association.original_id());
+            let (local, original) = (association.id(), association.origin().map(|(id, _)| id));
             let index = self.add(now, Some(association), original, NO_WRITING);
             self.by_id.extend([Some(local), original].into_iter().flatten().map(|id| (id, index)));
             self.attend(now, index);

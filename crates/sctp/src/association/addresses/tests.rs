@@ -1,5 +1,6 @@
 use super::*;
-use crate::wire::{Chunk, ChunkOut, CommonHeader, InitOut, Packet, PacketBuilder, Tsn, UnknownParameter};
+use crate::association::negotiation::tests::{INIT, init_in};
+use crate::wire::{InitOut, UnknownParameter};
 
 const SOURCE: &str = "192.0.2.1";
 
@@ -7,34 +8,15 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-fn parameter(address: IpAddr) -> Parameter<'static> {
-    match address {
-        IpAddr::V4(address) => Parameter::Ipv4(address),
-        IpAddr::V6(address) => Parameter::Ipv6(address),
-    }
-}
-
 /// The book of an INIT from `source` with these parameters.
 fn read_parameters(source: &str, parameters: &[Parameter<'_>]) -> AddressBook {
-    let init = InitOut {
-        initiate_tag: 7,
-        a_rwnd: 1_500,
-        outbound_streams: 1,
-        inbound_streams: 1,
-        initial_tsn: Tsn(9),
-        parameters,
-    };
     let mut buffer = Vec::new();
-    let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 0 };
-    let mut packet = PacketBuilder::new(&mut buffer, header, 65_480);
-    assert!(packet.chunk(&ChunkOut::Init(init)));
-    packet.finish();
-    let Some(Ok(Chunk::Init(init))) = Packet::parse(&buffer).unwrap().chunks().next() else { panic!("no INIT") };
+    let init = init_in(&mut buffer, InitOut { parameters, ..INIT });
     AddressBook::read(&init, ip(source))
 }
 
 fn read(source: &str, addresses: &[&str]) -> Vec<String> {
-    let parameters: Vec<_> = addresses.iter().map(|address| parameter(ip(address))).collect();
+    let parameters: Vec<_> = addresses.iter().map(|address| parameter_of(ip(address))).collect();
     read_parameters(source, &parameters).as_slice().iter().map(ToString::to_string).collect()
 }
 
@@ -55,7 +37,7 @@ fn rfc9260_5_1_2_all_named_addresses_are_known_and_no_other_among_thousands() {
     let mut strangers = 0;
     for first in (0..80_000).step_by(ADDRESSES_MAX) {
         let of_book = first..first + ADDRESSES_MAX as u64;
-        let parameters: Vec<_> = of_book.clone().map(|number| parameter(scattered(number))).collect();
+        let parameters: Vec<_> = of_book.clone().map(|number| parameter_of(scattered(number))).collect();
         let book = read_parameters(SOURCE, &parameters);
         assert!(of_book.clone().all(|number| book.contains(scattered(number))), "{book:?}");
         strangers += (of_book.end..of_book.end + 100).filter(|&number| book.contains(scattered(number))).count();
@@ -74,7 +56,7 @@ fn the_source_is_not_in_the_book_and_each_other_address_is_there_once_in_order()
 fn rfc9260_3_3_2_1_2_a_mapped_address_is_the_ipv4_address() {
     assert_eq!(read(SOURCE, &["::ffff:198.51.100.7", "198.51.100.7", "::ffff:192.0.2.1"]), ["198.51.100.7"]);
     assert_eq!(read("::ffff:192.0.2.1", &[SOURCE]), [""; 0]);
-    let book = read_parameters(SOURCE, &[parameter(ip("198.51.100.7"))]);
+    let book = read_parameters(SOURCE, &[parameter_of(ip("198.51.100.7"))]);
     assert!(book.contains(ip("::ffff:198.51.100.7")));
 }
 
@@ -90,7 +72,7 @@ fn addresses_that_are_of_no_host_or_of_another_one_at_the_receiver_are_left_out(
 
 #[test]
 fn addresses_beyond_the_limit_are_not_known_however_many_an_init_names() {
-    let parameters: Vec<_> = (0..4_000).map(|number| parameter(scattered(number))).collect();
+    let parameters: Vec<_> = (0..4_000).map(|number| parameter_of(scattered(number))).collect();
     let book = read_parameters(SOURCE, &parameters);
     let first: Vec<_> = (0..ADDRESSES_MAX as u64).map(scattered).collect();
     assert_eq!(book.as_slice(), first);
@@ -99,7 +81,7 @@ fn addresses_beyond_the_limit_are_not_known_however_many_an_init_names() {
 
 #[test]
 fn rfc9260_3_2_1_addresses_behind_a_parameter_that_ends_the_reading_are_not_read() {
-    let (before, behind) = (parameter(ip("198.51.100.7")), parameter(ip("198.51.100.8")));
+    let (before, behind) = (parameter_of(ip("198.51.100.7")), parameter_of(ip("198.51.100.8")));
     for (parameter_type, count) in [(0x0123, 1), (0x4123, 1), (0x8123, 2), (0xc123, 2)] {
         let unknown = Parameter::Unknown(UnknownParameter { parameter_type, value: &[] });
         let book = read_parameters(SOURCE, &[before, unknown, behind]);
@@ -109,7 +91,7 @@ fn rfc9260_3_2_1_addresses_behind_a_parameter_that_ends_the_reading_are_not_read
 
 #[test]
 fn an_address_put_in_front_displaces_the_last_one_of_a_full_book() {
-    let parameters: Vec<_> = (0..ADDRESSES_MAX as u64).map(|number| parameter(scattered(number))).collect();
+    let parameters: Vec<_> = (0..ADDRESSES_MAX as u64).map(|number| parameter_of(scattered(number))).collect();
     let mut book = read_parameters(SOURCE, &parameters);
     book.insert_first(ip("203.0.113.1"));
     let rest: Vec<_> = (0..ADDRESSES_MAX as u64 - 1).map(scattered).collect();

@@ -95,9 +95,13 @@ impl RuleBook {
     /// Such a flow is harmless even if it began fast, and no later data would reveal its losses.
     fn is_end_of_first_flight(&self, detection: ThinDetection, outstanding: Outstanding) -> bool {
         let ThinDetection::Light { bytes_max, .. } = detection else { return false };
-        outstanding.is_all
-            && self.new_bytes <= FIRST_FLIGHT_BYTES_MAX
+        self.fits_first_flight(outstanding.is_all)
             && outstanding.bytes <= usize::try_from(bytes_max).unwrap_or(usize::MAX)
+    }
+
+    /// Returns whether everything ever written fitted into the first flight; `is_all` if the queue is empty.
+    fn fits_first_flight(&self, is_all: bool) -> bool {
+        is_all && self.new_bytes <= FIRST_FLIGHT_BYTES_MAX
     }
 
     /// Returns whether the stream was thin when last judged.
@@ -136,10 +140,10 @@ impl RuleBook {
     }
 
     /// Returns whether another packet needs no judgement: one more at the same instant makes no stream thin, unless it may be the end of a first
-    /// flight: `is_last` if nothing waits behind it.
-    pub(super) fn stays_thick(&self, same_instant: bool, is_last: bool) -> bool {
-        let may_end_first_flight = is_last && self.new_bytes <= FIRST_FLIGHT_BYTES_MAX;
-        same_instant && self.judged_at_sending && !self.thin && !self.probing_window && !may_end_first_flight
+    /// flight.
+    pub(super) fn stays_thick(&self, same_instant: bool, is_all: bool) -> bool {
+        let is_judged = same_instant && self.judged_at_sending && !self.thin && !self.probing_window;
+        is_judged && !self.fits_first_flight(is_all)
     }
 
     /// Packets in flight.

@@ -27,6 +27,11 @@ impl View<'_> {
         *ledger.in_flight_by_path().of(self.path)
     }
 
+    /// Returns whether the queue is empty.
+    pub(super) fn is_all_sent(&self) -> bool {
+        self.buffer.queued_bytes() == 0
+    }
+
     /// Payload bytes of the next new chunk in an empty packet.
     pub(in crate::send) fn next_piece_bytes(&self) -> Option<usize> {
         self.buffer.front().map(|unsent| unsent.rest.len().min(self.sizes.payload()))
