@@ -202,14 +202,14 @@ impl TailLossProbe {
 }
 
 /// Returns the probe timeout of the draft as given by R15 §3.4.2 Eq. 1, for `outstanding` segments and the worst-case
-/// delayed-acknowledgement timer (200 ms recommended).
+/// delayed-acknowledgement timer (200 ms recommended). Never less than [`CLOCK_GRANULARITY`], as [`rfc8985_timeout`].
 #[must_use]
 pub fn draft_timeout(srtt: Duration, outstanding: u32, delayed_ack_max: Duration) -> Duration {
     let two_srtt = srtt.saturating_mul(2);
     if outstanding > 1 {
         two_srtt.max(Duration::from_millis(10))
     } else {
-        two_srtt.max(srtt.saturating_add(srtt / 2).saturating_add(delayed_ack_max))
+        two_srtt.max(srtt.saturating_add(srtt / 2).saturating_add(delayed_ack_max)).max(CLOCK_GRANULARITY)
     }
 }
 
@@ -313,6 +313,18 @@ mod tests {
         for rule in [TlpRule::Draft, TlpRule::DraftWithRestart, TlpRule::Rfc8985] {
             assert_eq!(deadline(rule, TlpTerms { is_open: false, ..TERMS }), None);
             assert_eq!(deadline(rule, TlpTerms { outstanding: 0, ..TERMS }), None);
+        }
+    }
+
+    #[test]
+    fn no_probe_is_due_at_once_though_a_round_trip_takes_no_time_and_the_answer_is_not_delayed() {
+        let terms =
+            TlpTerms { srtt: Some(Duration::ZERO), ack_delay_max: Duration::ZERO, earliest_sent: TERMS.now, ..TERMS };
+        for rule in [TlpRule::Draft, TlpRule::DraftWithRestart, TlpRule::Rfc8985] {
+            for outstanding in 1..4 {
+                let due = deadline(rule, TlpTerms { outstanding, ..terms });
+                assert!(due.is_some_and(|due| due >= terms.now + CLOCK_GRANULARITY), "{rule:?}, {outstanding}");
+            }
         }
     }
 

@@ -249,11 +249,13 @@ impl Receiver {
     fn forward_to(&mut self, new_cumulative: Tsn, streams: usize, packet_bytes: usize) -> Option<u64> {
         self.sack.saw_data(false, !self.tracker.is_contiguous(), packet_bytes);
         let new_cumulative = new_cumulative.unwrap(self.tracker.cumulative());
-        let growth_bytes = self.assembly.forward_growth_bytes_max(streams);
+        // A single stream costs no more than a DATA chunk may, and is always accepted. Senders shorten lists that are repeated without effect.
+        let growth_bytes =
+            if streams > 1 { self.assembly.forward_growth_bytes_max((streams, self.inbound_streams)) } else { 0 };
         if new_cumulative <= self.tracker.cumulative() {
             self.sack.saw_old_forward();
         } else if new_cumulative - self.tracker.cumulative() > self.skip_max()
-            || !self.window.has_room_for_tables(self.used_bytes(), growth_bytes)
+            || growth_bytes > 0 && !self.window.has_room_for_tables(self.used_bytes(), growth_bytes)
         {
             self.drop_chunk();
         } else {

@@ -63,14 +63,24 @@ impl<T: Copy + Default + PartialEq> StreamTable<T> {
         size_of_val(&*self.flat) + self.sparse.as_deref().map_or(0, sparse)
     }
 
-    /// Returns the maximum growth of the table when this many more streams are used.
-    pub(crate) fn growth_bytes_max(&self, streams: usize) -> usize {
+    /// Returns the maximum growth of the table when `streams` more of the first `streams_max` are used.
+    pub(crate) fn growth_bytes_max(&self, streams: usize, streams_max: usize) -> usize {
         let listed = self.sparse.as_deref().map_or(0, Vec::len);
-        if listed + streams < SPARSE_MAX {
-            self.held_bytes() + 12 * size_of::<T>() * (streams + RESERVE_MIN)
+        let held_bytes = self.held_bytes();
+        let growth_bytes = if listed + streams < SPARSE_MAX {
+            held_bytes + 12 * size_of::<T>() * (streams + RESERVE_MIN)
         } else {
             STREAMS_MAX * size_of::<T>()
-        }
+        };
+        growth_bytes.min(Self::held_bytes_max(streams_max).saturating_sub(held_bytes))
+    }
+
+    /// Maximum memory of the table when only the first `streams_max` streams are used: all in the flat part with its reserve, and as many in the
+    /// list, of twice its length, as can lie out of each other's reach.
+    fn held_bytes_max(streams_max: usize) -> usize {
+        let flat = (streams_max + (streams_max / 4).max(RESERVE_MIN)).min(STREAMS_MAX);
+        let listed = (2 * (streams_max / REACH + 1)).clamp(4, SPARSE_MAX);
+        flat * size_of::<T>() + listed * size_of::<(u16, T)>() + size_of::<Vec<(u16, T)>>()
     }
 
     /// Forgets every stream and gives the memory back.
@@ -164,12 +174,27 @@ mod tests {
                 let mut table = StreamTable::<u16>::new();
                 for count in 0..=usize::from(u16::MAX) / step {
                     let stream = u16::try_from(count * step).unwrap();
-                    let (before_bytes, growth_bytes) = (table.held_bytes(), table.growth_bytes_max(1));
+                    let (before_bytes, growth_bytes) = (table.held_bytes(), table.growth_bytes_max(1, STREAMS_MAX));
                     *table.get_mut(StreamId(if descending { u16::MAX - stream } else { stream })) += 1;
                     let held_bytes = table.held_bytes();
                     assert!(held_bytes <= 128 << 10);
                     assert!(count >= SPARSE_MAX || held_bytes <= 64 + 24 * (count + 1), "{held_bytes}, step {step}");
                     assert!(held_bytes <= before_bytes + growth_bytes, "{held_bytes}, step {step}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_of_few_streams_has_a_bound_however_they_are_used() {
+        for streams_max in [1, 4, 5, 8, 9, 40, 1_000, 8_393] {
+            for step in [1, 2, 7, 8, 9, 10, 64, 1_000] {
+                let mut table = StreamTable::<u32>::new();
+                let sparse = (0..streams_max).step_by(step);
+                for stream in sparse.clone().chain(sparse.rev()).chain(0..streams_max) {
+                    let (before_bytes, growth_bytes) = (table.held_bytes(), table.growth_bytes_max(1, streams_max));
+                    *table.get_mut(StreamId(u16::try_from(stream).unwrap())) += 1;
+                    assert!(table.held_bytes() <= before_bytes + growth_bytes, "{streams_max}, {step}: {stream}");
                 }
             }
         }

@@ -43,7 +43,8 @@ impl Receiver {
 
     /// Returns whether there is room to skip this many runs: each may add a stream, and a number that waits for earlier ones.
     fn has_room_for_skips(&self, runs: usize) -> bool {
-        let growth_bytes = self.assembly.forward_growth_bytes_max(runs) + runs * WAITING_ENTRY_BYTES;
+        let growth_bytes =
+            self.assembly.forward_growth_bytes_max((runs, self.inbound_streams)) + runs * WAITING_ENTRY_BYTES;
         self.window.has_room_for_tables(self.used_bytes(), growth_bytes)
     }
 }

@@ -190,8 +190,8 @@ impl Assembly {
         }
     }
 
-    /// Maximum growth of the tables of streams when messages of this many streams are skipped.
-    pub(super) fn forward_growth_bytes_max(&self, streams: usize) -> usize {
+    /// Maximum growth of the tables of streams when messages of `streams.0` streams are skipped, of `streams.1` in all.
+    pub(super) fn forward_growth_bytes_max(&self, streams: (usize, u16)) -> usize {
         match self {
             Self::Traditional(traditional) => traditional.forward_growth_bytes_max(streams),
             Self::Interleaved(interleaved) => interleaved.forward_growth_bytes_max(streams),

@@ -1,7 +1,8 @@
 //! Tiny messages into a tiny receive buffer: the peer counts payload, and memory holds a twentieth of that.
 
-use festina_sctp::{Config, Message, Profile, StreamScheduler};
-use festina_units::Duration;
+use festina_netsim::{LinkConfig, LossModel};
+use festina_sctp::{Config, Expiry, Message, Profile, StreamScheduler};
+use festina_units::{Duration, Instant};
 
 use crate::pair::Pair;
 
@@ -13,7 +14,7 @@ fn drained_after(profile: Profile, buffer_bytes: usize) -> Duration {
     config.limits.packet_bytes_max = 527;
     config.scheduler = StreamScheduler::RoundRobin;
     config.timers.heartbeat_interval = None;
-    let link = festina_netsim::LinkConfig { delay: Duration::from_millis(20), ..festina_netsim::LinkConfig::default() };
+    let link = LinkConfig { delay: Duration::from_millis(20), ..LinkConfig::default() };
     let mut pair = Pair::new([config.clone(), config], [link.clone(), link], 7);
     pair.connect(0, 1);
     let begin = pair.now;
@@ -46,6 +47,52 @@ fn a_buffer_full_of_what_waits_takes_more_than_one_message_of_a_packet() {
         for buffer_bytes in [1_500, 1_600] {
             let time = drained_after(*profile, buffer_bytes);
             assert!(time < Duration::from_secs(20), "{profile}, {buffer_bytes} bytes: {time:?}");
+        }
+    }
+}
+
+/// Time until `messages` of a byte are settled. All are lost, and only one in `reliable_every` may be retransmitted. Each has a stream of its own.
+fn settled_after(
+    messages: u16,
+    reliable_every: u16,
+    (buffer_bytes, packet_bytes): (usize, usize),
+    config: &Config,
+) -> Duration {
+    let mut config = config.clone();
+    config.limits.receive_buffer_bytes = buffer_bytes;
+    config.limits.message_bytes_max = buffer_bytes;
+    config.limits.packet_bytes_max = packet_bytes;
+    config.limits.outbound_streams = messages;
+    let link = LinkConfig { delay: Duration::from_millis(20), ..LinkConfig::default() };
+    let (begin, end) = (Instant::from_secs(1), Instant::from_secs(2));
+    let outage = LinkConfig { loss: LossModel::Outages([begin..end].into()), ..link.clone() };
+    let mut pair = Pair::new([config.clone(), config], [outage, link], 7);
+    pair.connect(0, 1);
+    pair.run_until(|pair| pair.now >= begin);
+    for number in 0..messages {
+        let message = Message::new(vec![7]).on_stream(number);
+        let is_reliable = number % reliable_every == reliable_every - 1;
+        let message = if is_reliable { message } else { message.with_max_retransmissions(0) };
+        pair.hosts[0].association().send(begin, message).unwrap();
+    }
+    pair.drain(0);
+    let is_settled =
+        |pair: &Pair| pair.hosts[0].association.as_ref().is_some_and(|it| it.stats().path.messages_pending == 0);
+    assert!(pair.run_until_or(Duration::from_secs(3_600), is_settled), "{buffer_bytes}: an hour is not enough");
+    pair.now - begin
+}
+
+#[test]
+fn a_list_of_abandoned_messages_that_a_small_buffer_has_no_room_for_is_repeated_in_parts() {
+    for interleaving in [false, true] {
+        for (is_enhanced, reliable_every) in [(false, u16::MAX), (true, 4)] {
+            let mut config = Config { interleaving, ..Config::published(Profile::Rfc9260) };
+            config.partial_reliability.expiry = Expiry::BeforeRetransmission;
+            config.partial_reliability.enhanced_forward_tsn = is_enhanced;
+            for sizes in [(1_500, 1_200), (1_600, 9_000), (4_000, 9_000), (8_000, 30_000)] {
+                let time = settled_after(3_000, reliable_every, sizes, &config);
+                assert!(time < Duration::from_secs(20), "{sizes:?}, {interleaving}, {is_enhanced}: {time:?}");
+            }
         }
     }
 }

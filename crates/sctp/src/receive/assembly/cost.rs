@@ -1,5 +1,8 @@
 //! Memory cost of held data: its allocations, entries of queues and the allocator's own bytes included.
 
+use crate::config::TABLE_BYTES_FREE;
+use crate::stream_table::StreamTable;
+
 /// A message in the queue to the application: its entry, and as much again that the queue may have in reserve.
 pub(in crate::receive) const QUEUE_ENTRY_BYTES: usize = 96;
 
@@ -14,6 +17,20 @@ const PACKET_OVERHEAD_BYTES: usize = 128;
 
 /// A chunk that is copied never costs more than this besides its payload.
 pub(in crate::receive) const CHUNK_OVERHEAD_BYTES_MAX: usize = 512;
+
+/// Memory of a table of streams that counts towards the receive buffer: the first [`TABLE_BYTES_FREE`] do not.
+pub(in crate::receive) fn table_bytes<T: Copy + Default + PartialEq>(table: &StreamTable<T>) -> usize {
+    table.held_bytes().saturating_sub(TABLE_BYTES_FREE)
+}
+
+/// Maximum growth of [`table_bytes`] when `streams` more of the first `streams_max` are used.
+pub(in crate::receive) fn table_growth_bytes_max<T: Copy + Default + PartialEq>(
+    table: &StreamTable<T>,
+    (streams, streams_max): (usize, u16),
+) -> usize {
+    let held_bytes = table.held_bytes();
+    (held_bytes + table.growth_bytes_max(streams, streams_max.into())).saturating_sub(held_bytes.max(TABLE_BYTES_FREE))
+}
 
 /// A packet larger than this is never kept alive by a message of less than half its size, not even by one that can be fetched
 /// at once.

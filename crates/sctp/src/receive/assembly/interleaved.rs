@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::cost::{table_bytes, table_growth_bytes_max};
 use super::order::{Number, Order};
 use super::ready::Ready;
 use super::run::Run;
 use super::{Piece, Place, TOO_LONG};
-use crate::config::TABLE_BYTES_FREE;
 use crate::stream_table::StreamTable;
 use crate::wire::{IData, SkippedMessage, SkippedRun, StreamId};
 
@@ -119,8 +119,8 @@ impl Interleaved {
         self.order.is_next(stream, number)
     }
 
-    pub(super) fn forward_growth_bytes_max(&self, streams: usize) -> usize {
-        self.order.growth_bytes_max(streams) + self.unordered_floors.growth_bytes_max(streams)
+    pub(super) fn forward_growth_bytes_max(&self, streams: (usize, u16)) -> usize {
+        self.order.growth_bytes_max(streams) + table_growth_bytes_max(&self.unordered_floors, streams)
     }
 
     /// Passes over the messages listed. Costs as much as is dropped or becomes due.
@@ -208,7 +208,7 @@ impl Interleaved {
     }
 
     fn floor_bytes(&self) -> usize {
-        self.unordered_floors.held_bytes().saturating_sub(TABLE_BYTES_FREE)
+        table_bytes(&self.unordered_floors)
     }
 
     /// Whether an unordered message was skipped.

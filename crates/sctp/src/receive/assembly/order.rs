@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::cost::{WAITING_ENTRY_BYTES, packet_bytes};
+use super::cost::{WAITING_ENTRY_BYTES, packet_bytes, table_bytes, table_growth_bytes_max};
 use super::ready::{Held, Ready};
 use super::{Piece, Place};
 use crate::bounds::{MID_AHEAD_MAX, SSN_AHEAD_MAX};
-use crate::config::TABLE_BYTES_FREE;
 use crate::stream_table::StreamTable;
 use crate::wire::{SkippedRun, StreamId};
 
@@ -214,7 +213,7 @@ impl<N: Number> Order<N> {
     }
 
     fn table_bytes(&self) -> usize {
-        self.next.held_bytes().saturating_sub(TABLE_BYTES_FREE)
+        table_bytes(&self.next)
     }
 
     /// Keeps a message until its turn comes.
@@ -317,9 +316,9 @@ impl<N: Number> Order<N> {
         self.waiting.insert((stream, first), Waiting::Skipped { last });
     }
 
-    /// Maximum growth of the table when this many more streams are used.
-    pub(super) fn growth_bytes_max(&self, streams: usize) -> usize {
-        self.next.growth_bytes_max(streams)
+    /// Maximum growth of [`Self::table_bytes`] when `streams.0` more streams are used, of `streams.1` in all.
+    pub(super) fn growth_bytes_max(&self, streams: (usize, u16)) -> usize {
+        table_growth_bytes_max(&self.next, streams)
     }
 
     /// The peer has skipped messages up to `last`. Those among them that wait become due, and so do those behind. A number that lies
@@ -386,6 +385,8 @@ impl Place<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::config::TABLE_BYTES_FREE;
+
     use super::*;
 
     #[test]

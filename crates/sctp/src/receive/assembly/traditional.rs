@@ -66,7 +66,7 @@ impl Traditional {
         &mut self.order
     }
 
-    pub(super) fn forward_growth_bytes_max(&self, streams: usize) -> usize {
+    pub(super) fn forward_growth_bytes_max(&self, streams: (usize, u16)) -> usize {
         self.order.growth_bytes_max(streams)
     }
 

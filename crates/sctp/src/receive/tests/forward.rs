@@ -215,7 +215,7 @@ fn streams_are_skipped_only_where_their_table_has_room_to_grow() {
     }
     let before_bytes = rig.receiver.used_bytes();
     assert!(before_bytes > 125 << 10);
-    let streams: Vec<_> = (0..16_000).step_by(20).map(|stream| (stream, 0)).collect();
+    let streams: Vec<_> = (0..16_000).step_by(9).map(|stream| (stream, 0)).collect();
     rig.forward(tsn, &streams);
     assert_eq!((rig.sack().cumulative, rig.receiver.used_bytes()), (tsn - 1, before_bytes), "as if it had been lost");
     rig.forward(tsn, &streams[..9]);
@@ -223,6 +223,37 @@ fn streams_are_skipped_only_where_their_table_has_room_to_grow() {
     while rig.receiver.poll_message().is_some() {}
     rig.forward(tsn + 1, &streams);
     assert_eq!(rig.sack().cumulative, tsn + 1);
+}
+
+#[test]
+fn a_small_buffer_has_room_to_skip_hundreds_of_streams_while_their_table_costs_nothing() {
+    let mut config = Config::default();
+    config.limits.receive_buffer_bytes = 1_500;
+    let mut rig = Rig { receiver: Receiver::new(&config, Tsn(1), 8_000, Framing::Data), now: Instant::ZERO };
+    let streams: Vec<_> = (0..640).map(|place| (place * 9, 0)).collect();
+    rig.forward(1, &streams);
+    assert_eq!((rig.sack().cumulative, rig.receiver.used_bytes()), (1, 0));
+}
+
+#[test]
+fn one_stream_is_skipped_however_full_the_buffer_and_large_the_table() {
+    let mut config = Config::default();
+    config.limits.receive_buffer_bytes = 64 << 10;
+    let mut rig = Rig { receiver: Receiver::new(&config, Tsn(1), 16_000, Framing::Data), now: Instant::ZERO };
+    let mut tsn = 1;
+    for stream in 0..15_990 {
+        rig.accept(&[whole(tsn, stream, 0, "x")]);
+        rig.texts();
+        tsn += 1;
+    }
+    rig.packet(&[whole(30_000, 0, 0, "gap").unordered()]);
+    while rig.packet(&[whole(tsn, 0, 0, [0; 1_000]).unordered()])[0] == Ok(DataVerdict::Accepted) {
+        tsn += 1;
+    }
+    rig.forward(tsn, &[(15_998, 0), (15_999, 0)]);
+    assert_eq!(rig.sack().cumulative, tsn - 1, "the table might double");
+    rig.forward(tsn, &[(15_999, 0)]);
+    assert_eq!(rig.sack().cumulative, tsn);
 }
 
 #[test]

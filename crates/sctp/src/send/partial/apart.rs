@@ -24,15 +24,6 @@ pub(super) struct Untold {
     pub(super) is_lost: bool,
 }
 
-/// The result of writing a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Written {
-    /// The highest TSN named.
-    pub(super) highest: u64,
-    /// Some of the news found no room.
-    pub(super) is_cut: bool,
-}
-
 impl Apart {
     /// Compares the ledger's abandoned chunks with those already named.
     pub(super) fn look(&mut self, ledger: &Ledger) -> Untold {
@@ -51,36 +42,40 @@ impl Apart {
         untold
     }
 
+    /// Notes that FORWARD-TSN named the chunks up to `cumulative` in its place.
+    pub(super) fn note_plain(&mut self, cumulative: u64, ledger: &Ledger) {
+        self.told.extend(ledger.passable().take_while(|&tsn| tsn <= cumulative));
+    }
+
     /// Returns whether this TSN was named to the peer.
     pub(super) fn has_told(&self, tsn: u64) -> bool {
         self.told.contains(&tsn)
     }
 
-    /// Names the new chunks, or with `again` all that the peer has not confirmed. A message is named as a whole: a fragment that arrived after
-    /// the rest was passed over would belong to no message. Returns `None` if nothing was written.
+    /// Names the new chunks, or with `again` all that the peer has not confirmed, of at most `messages_max` messages. A message is named as a
+    /// whole: a fragment that arrived after the rest was passed over would belong to no message. Returns the highest TSN named, `None` if nothing was
+    /// written.
     pub(super) fn write(
         &mut self,
-        again: bool,
+        (again, messages_max): (bool, usize),
         (buffer, ledger, framing): (&SendBuffer, &Ledger, Framing),
         packet: &mut PacketBuilder<'_>,
-    ) -> Option<Written> {
+    ) -> Option<u64> {
         let mut list = List::new(ledger.first_tsn(), packet.remaining());
-        let mut written = Written { highest: 0, is_cut: false };
-        for (slot, tsns) in self.messages(again, ledger) {
+        let mut highest = 0;
+        for (slot, tsns) in self.messages(again, ledger).into_iter().take(messages_max) {
             let message = buffer.message(slot).and_then(|message| name(message, framing));
             if !list.add(&tsns, message) {
                 // What fits into no packet is left to FORWARD-TSN.
-                let is_hopeless = !List::new(ledger.first_tsn(), usize::MAX).add(&tsns, message);
-                written.is_cut |= !is_hopeless;
-                if is_hopeless {
+                if !List::new(ledger.first_tsn(), usize::MAX).add(&tsns, message) {
                     self.told.extend(tsns);
                 }
                 continue;
             }
-            written.highest = written.highest.max(tsns.last().copied().unwrap_or_default());
+            highest = highest.max(tsns.last().copied().unwrap_or_default());
             self.told.extend(tsns);
         }
-        list.write(packet).then_some(written)
+        list.write(packet).then_some(highest)
     }
 
     /// The messages to tell of, in the order of their first TSNs, with all of their chunks that the peer has not passed over.

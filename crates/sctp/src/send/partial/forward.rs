@@ -7,10 +7,10 @@ use crate::outstanding::{ChunkState, Ledger};
 use crate::send::SendPath;
 use crate::send::messages::OutboundMessage;
 use crate::send::queue::SendBuffer;
-use crate::wire::{self, ChunkOut, Framing, Mid, PacketBuilder, Ssn, Tsn};
+use crate::wire::{self, ChunkOut, EnhancedForwardTsn, Framing, Mid, PacketBuilder, Ssn, Tsn};
 
 use super::Partial;
-use super::apart::{Apart, Written};
+use super::apart::Apart;
 
 /// The longest wait for a packet that leaves anyway (RFC 3758 §3.5 F3).
 const DELAY_MAX: Duration = Duration::from_millis(200);
@@ -20,6 +20,9 @@ const SPACING_PARTS: u32 = 4;
 
 /// A path that takes no time is treated as one with this round trip: an answer can never come at the instant of the question.
 const ROUND_TRIP_MIN: Duration = Duration::from_millis(1);
+
+/// Each repetition without effect may name this part of the messages that the one before it could name.
+const RETREAT_PARTS: usize = 4;
 
 /// Bytes of a FORWARD-TSN or I-FORWARD-TSN before its entries.
 const HEADER_BYTES: usize = 8;
@@ -52,6 +55,38 @@ pub(super) struct Forward {
     pub(super) due_at: Option<Instant>,
     /// That time has come.
     is_owed: bool,
+    retreat: Retreat,
+    /// First outstanding TSN when a FORWARD-TSN was sent that had no room for all streams: the rest waits until the peer has moved (C4). 0 if none.
+    cut_at: u64,
+}
+
+/// Shortens lists that are repeated without effect: a receiver drops one that its buffer has no room for, however often it is repeated.
+#[derive(Clone, Copy, Debug, Default)]
+struct Retreat {
+    /// First outstanding TSN when the last chunk was sent; 0 before the first.
+    front: u64,
+    /// When the first list of this length was sent that named that TSN.
+    since: Instant,
+    /// Round trips without effect, less the lists after which the peer moved.
+    steps: u32,
+}
+
+impl Retreat {
+    /// The state after one more list. `has_told`: an earlier one named the first outstanding TSN.
+    fn next(self, front: u64, has_told: bool, (now, round_trip): (Instant, Duration)) -> Self {
+        if front != self.front || !has_told {
+            return Self { front, since: now, steps: self.steps.saturating_sub(1) };
+        }
+        if self.since + round_trip > now {
+            return self;
+        }
+        Self { since: now, steps: (self.steps + 1).min(usize::BITS), ..self }
+    }
+
+    /// Maximum number of entries in a chunk that has room for `entries`.
+    fn limit(self, entries: usize) -> usize {
+        RETREAT_PARTS.checked_pow(self.steps).map_or(0, |parts| entries / parts)
+    }
 }
 
 /// Inputs of a decision on the next FORWARD-TSN.
@@ -82,7 +117,7 @@ impl Forward {
             untold.highest
         } else {
             let point = self.reach.look(ledger, framing.alternates());
-            self.has_news = point > Some(self.told);
+            self.has_news = point > Some(self.told) && self.cut_at != ledger.first_tsn();
             point
         };
         self.judge(point, moment);
@@ -144,15 +179,14 @@ impl Forward {
         self.is_owed |= t3 && self.point.is_some();
     }
 
-    /// It left, up to this TSN; some of the news may wait for more room.
-    fn left(&mut self, now: Instant, Written { highest, is_cut }: Written) {
+    /// A chunk was sent that names TSNs up to `highest`. The next look finds the rest.
+    fn left(&mut self, now: Instant, highest: u64, retreat: Retreat) {
+        self.retreat = retreat;
         self.told = self.told.max(highest);
         self.count += 1;
         self.left_at = Some(now);
         self.due_at = None;
         self.is_owed = false;
-        self.has_news = is_cut;
-        self.point = Some(highest);
     }
 }
 
@@ -175,34 +209,60 @@ impl Partial {
         &mut self,
         now: Instant,
         path: &SendPath,
-        (buffer, ledger, (framing, apart)): (&SendBuffer, &Ledger, (Framing, bool)),
+        (buffer, ledger, agreed): (&SendBuffer, &Ledger, (Framing, bool)),
         packet: &mut PacketBuilder<'_>,
     ) -> bool {
         let round_trip = round_trip(path);
         if !self.forward.joins(now, round_trip) {
             return false;
         }
-        if apart {
-            let again = self.forward.is_due(now) || self.forward.is_overdue(now, round_trip);
-            if let Some(written) = self.forward.apart.write(again, (buffer, ledger, framing), packet) {
-                self.forward.left(now, written);
-                return true;
+        let again = self.forward.is_due(now) || self.forward.is_overdue(now, round_trip);
+        let front = ledger.first_tsn();
+        let has_told = self.forward.has_told(front, agreed.1);
+        let retreat = self.forward.retreat.next(front, has_told, (now, round_trip));
+        let Some(highest) = self.forward.write(again, retreat, (buffer, ledger, agreed), packet) else { return false };
+        self.forward.left(now, highest, retreat);
+        self.forward.look(now, path, ledger, agreed, false);
+        true
+    }
+}
+
+impl Forward {
+    /// Writes E-FORWARD-TSN if it was agreed on (`apart`) and may help, FORWARD-TSN otherwise. Returns the highest TSN named.
+    fn write(
+        &mut self,
+        again: bool,
+        retreat: Retreat,
+        (buffer, ledger, (framing, apart)): (&SendBuffer, &Ledger, (Framing, bool)),
+        packet: &mut PacketBuilder<'_>,
+    ) -> Option<u64> {
+        let front = ledger.first_tsn();
+        let messages_max = retreat.limit(EnhancedForwardTsn::ENTRIES_MAX);
+        // The receiver may have no room to skip even one message that waits for earlier ones.
+        let needs_plain = messages_max == 0 && ledger.get(front).is_some_and(|chunk| chunk.state.is_abandoned());
+        if apart && !needs_plain {
+            let written = self.apart.write((again, messages_max.max(1)), (buffer, ledger, framing), packet);
+            if written.is_some() {
+                return written;
             }
         }
-        let entries_max = packet.remaining().saturating_sub(HEADER_BYTES) / entry_bytes(framing);
+        let room = packet.remaining().saturating_sub(HEADER_BYTES) / entry_bytes(framing);
+        let entries_max = retreat.limit(room).max(1).min(room);
         // FORWARD-TSN names no unordered messages, which have no number.
         let skipped = |slot| {
             let &OutboundMessage { stream, unordered, number, .. } = buffer.message(slot)?;
             (!unordered || framing == Framing::IData).then_some(SkippedMessage { stream, unordered, number })
         };
         let passages = ledger.passages(framing.alternates(), skipped);
-        let Some(advance) = advance(ledger.first_tsn(), passages, entries_max) else { return false };
-        let written = write(&advance, framing, packet);
-        if written {
-            // What found no room waits until the peer has moved.
-            self.forward.left(now, Written { highest: advance.cumulative, is_cut: false });
+        let advance = advance(front, passages, entries_max)?;
+        if !write(&advance, framing, packet) {
+            return None;
         }
-        written
+        if apart {
+            self.apart.note_plain(advance.cumulative, ledger);
+        }
+        self.cut_at = if self.point > Some(advance.cumulative) { front } else { 0 };
+        Some(advance.cumulative)
     }
 }
 

@@ -137,6 +137,43 @@ fn t3_runs_while_the_peer_has_not_passed_over_what_it_was_told_and_repeats_it() 
     assert_eq!(rig.deadline(), None);
 }
 
+/// Lengths of the lists sent while the peer drops each: message runs of E-FORWARD-TSN, and streams of FORWARD-TSN.
+fn lists_dropped(apart: bool) -> (Vec<usize>, Vec<usize>) {
+    let partial_reliability = PartialReliability { expiry: Expiry::BeforeRetransmission, ..Default::default() };
+    let mut rig = Rig::with(&Config { partial_reliability, ..config(Profile::Rfc9260.mechanisms()) }).measured(ms(100));
+    rig.sender.agree(Framing::Data, true, apart);
+    for stream in 0..60 {
+        rig.send(Message { stream: StreamId(stream), ..message(1) }.with_max_retransmissions(0));
+    }
+    while rig.packet_bytes().is_some() {}
+    let (mut runs, mut streams) = (Vec::new(), Vec::new());
+    for _ in 0..8 {
+        assert!(matches!(rig.expire().1, Some(TimerExpiry::Timeout { .. })));
+        let bytes = rig.packet_bytes().expect("the list is repeated");
+        for chunk in Packet::parse(&bytes).expect("the packet is sound").chunks() {
+            match chunk.expect("the chunk is sound") {
+                Chunk::EnhancedForwardTsn(forward) => runs.push(forward.messages().count()),
+                Chunk::ForwardTsn(forward) => streams.push(forward.streams().count()),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(!rig.can_send(), "one chunk for each expiry");
+    }
+    rig.sack(60, &[]);
+    assert!(rig.sender.is_drained());
+    (runs, streams)
+}
+
+#[test]
+fn a_list_that_the_peer_drops_each_time_becomes_shorter_and_at_last_a_plain_one() {
+    let (runs, streams) = lists_dropped(true);
+    assert_eq!(runs, [60, 60, 16, 4, 1], "at most 256, 64, 16, 4 and 1");
+    assert_eq!(streams, [1, 1, 1]);
+    let (runs, streams) = lists_dropped(false);
+    assert!(runs.is_empty() && streams[..2] == [60, 60] && streams[5..] == [1, 1, 1], "{streams:?}");
+    assert!(streams.is_sorted_by(|one, next| one >= next), "{streams:?}");
+}
+
 #[test]
 fn what_may_still_arrive_is_told_of_only_at_the_front() {
     let mut rig = rig_in(Framing::Data, Expiry::AtOnce);
