@@ -175,6 +175,33 @@ fn a_list_that_the_peer_drops_each_time_becomes_shorter_and_at_last_a_plain_one(
 }
 
 #[test]
+fn a_message_abandoned_while_lists_are_shortened_is_named_once() {
+    let mut rig = rig();
+    rig.send(message(100).with_max_retransmissions(0));
+    packet(&mut rig);
+    (0..5).for_each(|_| {
+        rig.expire();
+        assert!(rig.packet_bytes().is_some());
+    });
+    rig.expire();
+    assert!(rig.packet_with_forward().0.is_some(), "FORWARD-TSN by now");
+    rig.send(message(100));
+    rig.send(message(100).with_max_retransmissions(0));
+    rig.packet_bytes();
+    rig.wait(100);
+    rig.sack(0, &[(2, 2)]);
+    (4..7).for_each(|last| {
+        rig.send_bytes(100);
+        rig.packet_bytes();
+        rig.sack(0, &[(2, 2), (4, last)]);
+    });
+    // A full packet of data has no room for a list.
+    rig.send_bytes(FULL);
+    let packets = std::iter::from_fn(|| rig.can_send().then(|| rig.packet_bytes())).take(10).count();
+    assert!(packets <= 4, "the same is told again and again");
+}
+
+#[test]
 fn what_may_still_arrive_is_told_of_only_at_the_front() {
     let mut rig = rig_in(Framing::Data, Expiry::AtOnce);
     rig.send(message(100));
