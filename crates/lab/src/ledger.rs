@@ -319,7 +319,9 @@ pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
          bottleneck and fewer cells. An experiment that was not run as its plan says has a note; \
          quick runs decide little.\n\n",
     );
-    let _ = writeln!(text, "This page was written by `{command}`.\n");
+    let of_others =
+        if kept.is_empty() { "" } else { " The rows of all other experiments are those of the page before it." };
+    let _ = writeln!(text, "This page was written by `{command}`.{of_others}\n");
     text += &tally(&rows);
     for paper in Paper::ALL {
         let _ = writeln!(
