@@ -216,7 +216,8 @@ impl Partial {
         if !self.forward.joins(now, round_trip) {
             return false;
         }
-        let again = self.forward.is_due(now) || self.forward.is_overdue(now, round_trip);
+        // News alone are told alone: a list that began with older chunks might have no room for them, as often as it is sent.
+        let again = !self.forward.has_news || self.forward.is_overdue(now, round_trip);
         let front = ledger.first_tsn();
         let has_told = self.forward.has_told(front, agreed.1);
         let retreat = self.forward.retreat.next(front, has_told, (now, round_trip));
