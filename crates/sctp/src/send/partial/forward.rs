@@ -216,7 +216,7 @@ impl Partial {
         if !self.forward.joins(now, round_trip) {
             return false;
         }
-        // News alone are told alone: a list that began with older chunks might have no room for them, as often as it is sent.
+        // Names only the new ones if there are any: a list that begins with older ones may never have room for them.
         let again = !self.forward.has_news || self.forward.is_overdue(now, round_trip);
         let front = ledger.first_tsn();
         let has_told = self.forward.has_told(front, agreed.1);

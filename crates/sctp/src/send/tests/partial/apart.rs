@@ -198,7 +198,7 @@ fn a_message_abandoned_while_lists_are_shortened_is_named_once() {
     // A full packet of data has no room for a list.
     rig.send_bytes(FULL);
     let packets = std::iter::from_fn(|| rig.can_send().then(|| rig.packet_bytes())).take(10).count();
-    assert!(packets <= 4, "the same is told again and again");
+    assert!(packets <= 4, "the same list is sent again and again");
 }
 
 #[test]
