@@ -255,7 +255,7 @@ impl Receiver {
         if new_cumulative <= self.tracker.cumulative() {
             self.sack.saw_old_forward();
         } else if new_cumulative - self.tracker.cumulative() > self.skip_max()
-            || growth_bytes > 0 && !self.window.has_room_for_tables(self.used_bytes(), growth_bytes)
+            || !self.window.has_room_for_tables(self.used_bytes(), growth_bytes)
         {
             self.drop_chunk();
         } else {

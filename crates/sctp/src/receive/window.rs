@@ -132,9 +132,9 @@ impl Window {
         held.used_bytes + payload_bytes + CHUNK_OVERHEAD_BYTES_MAX <= usual_bytes + RELIEF_BYTES
     }
 
-    /// Whether tables of streams may grow by `growth_bytes`.
+    /// Whether tables of streams may grow by `growth_bytes`. No growth always has room, or skipping might never come to an end.
     pub(super) fn has_room_for_tables(&self, used_bytes: usize, growth_bytes: usize) -> bool {
-        used_bytes + growth_bytes <= 2 * self.buffer_bytes() + RESERVE_BYTES + RELIEF_BYTES
+        growth_bytes == 0 || used_bytes + growth_bytes <= 2 * self.buffer_bytes() + RESERVE_BYTES + RELIEF_BYTES
     }
 
     /// Records that this window was advertised, with `used_bytes` held.

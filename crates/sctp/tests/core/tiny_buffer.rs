@@ -97,3 +97,18 @@ fn a_list_of_abandoned_messages_that_a_small_buffer_has_no_room_for_is_repeated_
         }
     }
 }
+
+/// The same list again and again took 309 packets instead of 13, and 46 instead of 20.
+#[test]
+fn a_list_that_finds_no_room_costs_few_packets() {
+    let mut config = Config { interleaving: true, ..Config::published(Profile::Rfc9260) };
+    config.partial_reliability.expiry = Expiry::BeforeRetransmission;
+    let (time, packets) = settled_after(1_000, 4, (2_000, 3_000), &config);
+    assert!(packets < 30 && time < Duration::from_secs(2), "FORWARD-TSN: {packets} packets, {time:?}");
+    config.partial_reliability.enhanced_forward_tsn = true;
+    for interleaving in [false, true] {
+        config.interleaving = interleaving;
+        let (time, packets) = settled_after(1_000, 2, (8_000, 9_000), &config);
+        assert!(packets < 30 && time < Duration::from_secs(6), "E-FORWARD-TSN: {packets} packets, {time:?}");
+    }
+}

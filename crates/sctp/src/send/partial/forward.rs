@@ -240,9 +240,8 @@ impl Forward {
         let front = ledger.first_tsn();
         let messages_max = retreat.limit(EnhancedForwardTsn::ENTRIES_MAX);
         // The receiver may have no room to skip even one message that waits for earlier ones.
-        let is_front_abandoned = || ledger.get(front).is_some_and(|chunk| chunk.state.is_abandoned());
-        let needs_plain = again && messages_max == 0 && is_front_abandoned();
-        if apart && !needs_plain {
+        let is_exhausted = again && messages_max == 0;
+        if apart && !(is_exhausted && ledger.get(front).is_some_and(|chunk| chunk.state.is_abandoned())) {
             let written = self.apart.write((again, messages_max.max(1)), (buffer, ledger, framing), packet);
             // FORWARD-TSN serves for messages that fit into no packet. News that found no room in this one wait for another.
             if written.is_some() || !again && self.apart.look(ledger).has_news {
