@@ -11,6 +11,7 @@
 //!   order of its stream;
 //! - when the link recovers, everything is delivered, and when both shut down, both end, in bounded virtual time;
 //! - no timer that was handled is still due, and the number of packets per second of virtual time is bounded;
+//! - over a link that has recovered, messages need few packets;
 //! - the same input gives the same packets at the same times.
 
 #![no_main]

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
-use festina_sctp::wire::{CommonHeader, Packet};
+use festina_sctp::wire::{Chunk, CommonHeader, Packet};
 use festina_sctp::{Association, ClosedReason, Incoming, Message, StreamId};
 use festina_units::{Duration, Instant};
 
@@ -26,6 +26,15 @@ const PACKETS_PER_SECOND_MAX: usize = 4_000;
 const PACKETS_PER_MESSAGE_MAX: usize = 20;
 /// Bytes of long messages that allow one more packet.
 const BYTES_PER_PACKET: usize = 50;
+/// Packets, heartbeats not counted, that one host may send once the link has recovered, in addition to those for the
+/// messages of both hosts.
+const RECOVERY_PACKETS_MAX: usize = 200;
+/// The same after forged packets, or if a host has moved and is not found until its peer gives up.
+const RECOVERY_PACKETS_MAX_TROUBLED: usize = 2_000;
+/// Packets that one message may need on a recovered link.
+const RECOVERY_PACKETS_PER_MESSAGE_MAX: usize = 2;
+/// Bytes of long messages that allow one more packet on a recovered link.
+const RECOVERY_BYTES_PER_PACKET: usize = 100;
 /// Maximum of each wait, and of all waits together.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Maximum lifetime of a message.
@@ -54,6 +63,8 @@ pub struct World {
     /// The second in which packets are counted, and how many each host has sent in it.
     second: u64,
     packets: [usize; 2],
+    /// Packets other than heartbeats that each host has sent since the link recovered.
+    recovery_packets: [usize; 2],
     waited: Duration,
     trace: DefaultHasher,
 }
@@ -75,6 +86,7 @@ impl World {
             disturbed_until: Instant::ZERO,
             second: 0,
             packets: [0; 2],
+            recovery_packets: [0; 2],
             waited: Duration::ZERO,
             trace: DefaultHasher::new(),
         };
@@ -163,6 +175,7 @@ impl World {
 
     fn end(&mut self, ending: Ending) {
         self.network.heal();
+        self.recovery_packets = [0; 2];
         let (side, deaf) = match ending {
             Ending::Drained(side) | Ending::AtOnce(side) => (index(side), false),
             Ending::Deaf(side) => (index(side), true),
@@ -188,6 +201,7 @@ impl World {
         for host in &self.hosts {
             assert!(!host.is_living(), "all peers have ended, and yet one host lives");
         }
+        self.check_recovery_packets();
         self.ledger.check_all_complete();
         self.ledger.check_confirmed();
     }
@@ -200,6 +214,19 @@ impl World {
         let host = &self.hosts[at];
         let state = host.association.as_ref().map(Association::state);
         assert!(!host.is_living() || host.session != session, "told to shut down, and yet it lives: {state:?}");
+    }
+
+    /// Checks that few packets left over the good link: one that is repeated without effect makes many.
+    fn check_recovery_packets(&self) {
+        let (messages, bytes) = self.ledger.sent();
+        let is_troubled = self.attacked || self.disturbed_until == Instant::MAX;
+        let base = if is_troubled { RECOVERY_PACKETS_MAX_TROUBLED } else { RECOVERY_PACKETS_MAX };
+        let packets_max = base + RECOVERY_PACKETS_PER_MESSAGE_MAX * messages + bytes / RECOVERY_BYTES_PER_PACKET;
+        let packets = self.recovery_packets;
+        assert!(
+            packets.iter().all(|&count| count <= packets_max),
+            "{packets:?} packets over a good link, and {packets_max} are enough"
+        );
     }
 
     fn check_drained(&self) {
@@ -405,22 +432,25 @@ impl World {
     }
 
     fn transmit(&mut self, from: usize, destination: SocketAddr, bytes: Vec<u8>) {
-        self.count_packet(from);
         (self.now, from, destination, &bytes).hash(&mut self.trace);
         let [first, second] = &mut self.hosts;
         let (sender, receiver) = if from == 0 { (first, second) } else { (second, first) };
         let packet = Packet::parse(&bytes).expect("a packet that was sent is whole");
         learn(&packet, &mut sender.knowledge, &mut receiver.knowledge);
+        let is_heartbeat =
+            packet.chunks().all(|chunk| matches!(chunk, Ok(Chunk::Heartbeat(_) | Chunk::HeartbeatAck(_))));
         let source = sender.address;
         self.network.send(self.now, Arrival { to: 1 - from, source, destination, bytes });
+        self.count_packet(from, is_heartbeat);
     }
 
-    fn count_packet(&mut self, from: usize) {
+    fn count_packet(&mut self, from: usize, is_heartbeat: bool) {
         let second = self.now.as_nanos() / 1_000_000_000;
         if second != self.second {
             (self.second, self.packets) = (second, [0; 2]);
         }
         self.packets[from] += 1;
+        self.recovery_packets[from] += usize::from(!is_heartbeat);
         let (messages, bytes) = self.ledger.sent();
         let packets_max = PACKETS_PER_SECOND_MAX + PACKETS_PER_MESSAGE_MAX * messages + bytes / BYTES_PER_PACKET;
         assert!(self.packets[from] <= packets_max, "{packets_max} packets in one second");
