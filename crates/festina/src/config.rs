@@ -414,7 +414,8 @@ impl Config {
     }
 
     /// Offers message interleaving (RFC 8260) to the peer, so that a small message need not wait for a large one on another stream. The scheduler
-    /// decides the order; with [`StreamScheduler::FirstComeFirstServed`] nothing alternates. Off by default: each message costs 4 more bytes.
+    /// decides the order; with [`StreamScheduler::FirstComeFirstServed`] nothing alternates. No further message of several packets begins while messages
+    /// that have begun hold half of the peer's receive buffer. Off by default: each message costs 4 more bytes.
     pub fn with_interleaving(mut self, offered: bool) -> Self {
         self.0.interleaving = offered;
         self

@@ -239,7 +239,7 @@ impl Association {
         }
         let id = MessageId(self.counters.messages_taken);
         let path = self.paths.primary_mut();
-        if self.sender.is_drained() {
+        if self.sender.is_drained() && path.sending.copies_control_early() {
             let silence = path.silence(now);
             path.sending.was_silent(silence);
         }
@@ -536,9 +536,7 @@ impl Association {
                         path.sending.shorten_timeout(now);
                     }
                 }
-                if path.answered(now) {
-                    events.push(path.reachable_event(true));
-                }
+                path.answered(now, events);
                 return;
             }
         }

@@ -45,8 +45,8 @@ pub struct Config {
     /// Order in which streams send.
     pub scheduler: StreamScheduler,
     /// Offer message interleaving (RFC 8260) to the peer: fragments of several messages may alternate, so that a small message need not wait for a
-    /// large one on another stream. The `scheduler` decides the order; with `FirstComeFirstServed` nothing alternates. Off by default: each message
-    /// costs 4 more bytes. No effect if the peer does not support it.
+    /// large one on another stream. The `scheduler` decides the order; with `FirstComeFirstServed` nothing alternates. No further message of several
+    /// chunks begins while messages that have begun hold half of the peer's window. Off by default: each message costs 4 more bytes. No effect if the peer does not support it.
     pub interleaving: bool,
     /// Behaviour of partial reliability (RFC 3758).
     pub partial_reliability: PartialReliability,

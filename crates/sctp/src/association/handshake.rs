@@ -276,7 +276,7 @@ impl Association {
             self.sender.handle_round_trip(now, path, round_trip, &mut self.events);
         }
         self.begin_marking();
-        self.paths.primary_mut().answered(now);
+        self.paths.primary_mut().answered(now, &mut self.events);
         self.arm_heartbeats(now);
         let Streams { outbound, inbound } = self.streams;
         self.events.push(Event::Established { outbound_streams: outbound, inbound_streams: inbound });

@@ -311,9 +311,7 @@ impl Association {
             Err(violation) => return self.violated(violation),
         };
         for path in paths.iter_mut().filter(|path| *outcome.answered.of(path.sending.id())) {
-            if path.answered(now) {
-                events.push(path.reachable_event(true));
-            }
+            path.answered(now, events);
         }
         if self.state.drains() {
             self.advance_shutdown(now);

@@ -183,9 +183,7 @@ impl Association {
         // The peer has just answered, so a timeout that outages have backed off is too long.
         sender.handle_round_trip(now, &mut path.sending, round_trip, events);
         path.sending.shorten_timeout(now);
-        if path.answered(now) {
-            events.push(path.reachable_event(true));
-        }
+        path.answered(now, events);
     }
 
     /// The peer may have left the address to which data was sent: one packet is due at once that holds the earliest data in flight again, with at

@@ -9,7 +9,7 @@ use festina_units::{Duration, Instant, OptionalInstant};
 
 use super::context::{Context, Purpose};
 use crate::config::{Config, Retries};
-use crate::event::Event;
+use crate::event::{Event, Events};
 use crate::send::SendPath;
 
 /// One destination.
@@ -138,12 +138,14 @@ impl Path {
         self.asked_at.is_some()
     }
 
-    /// The peer acknowledged something; `true` if the path had counted as inactive (RFC 9260 §8.2).
-    pub(crate) fn answered(&mut self, now: Instant) -> bool {
+    /// The peer acknowledged something. Reports it if the path had counted as inactive (RFC 9260 §8.2).
+    pub(crate) fn answered(&mut self, now: Instant, events: &mut Events) {
         self.errors = 0;
         self.answered_at = now;
         self.asked_at = OptionalInstant::NONE;
-        !core::mem::replace(&mut self.reachable, true)
+        if !core::mem::replace(&mut self.reachable, true) {
+            events.push(self.reachable_event(true));
+        }
     }
 
     /// The event that tells that the path answers again, or no longer.
@@ -381,8 +383,11 @@ mod tests {
         let verdicts: Vec<_> = (1..=7).map(|second| path.failed(Instant::from_secs(second), &retries, false)).collect();
         let hope = PathVerdict::Hope;
         assert_eq!(verdicts, [hope, hope, hope, hope, hope, PathVerdict::Inactive, hope]);
-        assert!(path.answered(Instant::from_secs(8)), "tells that it answers again");
-        assert!(!path.answered(Instant::from_secs(9)));
+        let mut events = Events::default();
+        path.answered(Instant::from_secs(8), &mut events);
+        path.answered(Instant::from_secs(9), &mut events);
+        assert_eq!(events.pop(), Some(path.reachable_event(true)));
+        assert_eq!(events.pop(), None);
     }
 
     #[test]
@@ -403,7 +408,7 @@ mod tests {
             assert_eq!(path.backed_off_rto(rto_max), pause);
             path.failed(Instant::from_secs(second), &retries, false);
         }
-        path.answered(Instant::from_secs(9));
+        path.answered(Instant::from_secs(9), &mut Events::default());
         assert_eq!(path.backed_off_rto(rto_max), RTO);
     }
 

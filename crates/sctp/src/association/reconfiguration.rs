@@ -317,7 +317,7 @@ impl Association {
         let rto = self.paths.primary().sending.rto();
         let Some(state) = self.control.reconfiguration.as_deref_mut() else { return };
         let Some(pending) = state.pending.as_mut().filter(|pending| pending.number == response) else { return };
-        self.paths.primary_mut().answered(now);
+        self.paths.primary_mut().answered(now, &mut self.events);
         if result == ReConfigResult::InProgress {
             // Asked again later; that is no error (§5.2.7, H).
             pending.timer = RetryTimer::start(now, rto);

@@ -120,10 +120,7 @@ impl Association {
         let t2_anew = self.new_t2(now);
         if let State::ShutdownSent { t2, .. } = &mut self.state {
             *t2 = t2.restarted(t2_anew);
-            let path = self.paths.of_mut(path);
-            if path.answered(now) {
-                self.events.push(path.reachable_event(true));
-            }
+            self.paths.of_mut(path).answered(now, &mut self.events);
             if had_data {
                 self.control.set(Due::SHUTDOWN);
                 if let Some(receiver) = &mut self.receiver {

@@ -12,7 +12,7 @@
 //! - The window grows by the bytes that give small packets the goodput of full ones ([`growth_bytes`]).
 
 use festina_recovery::early_fast_retransmit::window_after;
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, Instant, OptionalInstant};
 
 use super::curve::Curve;
 use super::hystart::HyStart;
@@ -64,8 +64,8 @@ struct History {
     before: Option<Curve>,
     /// Without a history the window is the initial one at most, and a sender may burst that.
     pacer: Pacer,
-    /// When at least half of the window was last used.
-    used_at: Instant,
+    /// When at least half of the window was last used, or, after a reduction, first looked at.
+    used_at: OptionalInstant,
     /// How the sender comes down to the window that the loss of this fast recovery or a mark left.
     reduction: Option<Reduction>,
 }
@@ -135,6 +135,11 @@ impl Cubic {
         4 * self.pmdcs()
     }
 
+    /// Returns the history, which begins now if there is none: the window is in use.
+    fn history_since(&mut self, now: Instant) -> &mut History {
+        self.history.get_or_insert_with(|| Box::new(History { used_at: now.into(), ..History::default() }))
+    }
+
     /// RFC 5681 §3.1, and RFC 9406 before the first reduction.
     fn slow_start(&mut self, ack: &Ack, round_begins: bool) {
         let used_max = 2 * self.usage.bytes();
@@ -143,7 +148,7 @@ impl Cubic {
         }
         let mut growth = ack.bytes;
         if self.ssthresh == UNLIMITED {
-            let hystart = &mut self.history.get_or_insert_default().hystart;
+            let hystart = &mut self.history_since(ack.now).hystart;
             if round_begins && hystart.begin_round() {
                 self.ssthresh = self.cwnd;
                 return;
@@ -160,7 +165,7 @@ impl Cubic {
         let (cwnd, step) = (self.cwnd(), growth_bytes(self.pmdcs()));
         let limited = self.usage.bytes() >= cwnd - cwnd / 8;
         if let Some(srtt) = ack.srtt.filter(|_| limited) {
-            let curve = &mut self.history.get_or_insert_default().curve;
+            let curve = &mut self.history_since(ack.now).curve;
             self.cwnd = small(curve.grow(ack.now, cwnd, ack.bytes, step, srtt));
         } else if let Some(history) = &mut self.history {
             history.curve.pause();
@@ -177,10 +182,11 @@ impl Cubic {
         let (cwnd, initial) = (self.cwnd(), initial_window(self.pmdcs()));
         let is_used = cwnd <= initial || 2 * self.usage.bytes() >= cwnd;
         let Some(history) = &mut self.history else { return };
-        let unused = now.saturating_duration_since(history.used_at);
+        history.used_at.get_or_insert(now);
+        let unused = history.used_at.get().map_or(Duration::ZERO, |used_at| now.saturating_duration_since(used_at));
         let periods = if is_used { 0 } else { unused.as_nanos() / UNUSED_MAX.as_nanos() };
         if is_used || periods > 0 {
-            history.used_at = now;
+            history.used_at = now.into();
         }
         if periods > 0 {
             let halvings = u32::try_from(periods).unwrap_or(u32::MAX);

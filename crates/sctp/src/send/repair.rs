@@ -93,6 +93,8 @@ pub(super) struct Repair {
 struct FastRecovery {
     /// It lasts until `cut_tsn` is acknowledged.
     lasts: bool,
+    /// T3-rtx has expired, and `cut_tsn` is not acknowledged yet: RACK's timeout recovery (RFC 8985 §6.2).
+    after_timeout: bool,
     /// That cut was for a mark of the network.
     cut_for_mark: bool,
     /// The highest TSN that had been sent when cwnd was last cut.

@@ -17,8 +17,9 @@ fn timeout() -> CongestionSign {
 }
 
 impl Rig {
+    /// Clocks may begin at any time: that of the sockets begins after an hour.
     fn new() -> Self {
-        Self { path: Cubic::new(PMDCS), now: Instant::from_secs(10) }
+        Self { path: Cubic::new(PMDCS), now: Instant::from_secs(3_600) }
     }
 
     fn in_congestion_avoidance(cwnd: usize) -> Self {
@@ -82,6 +83,14 @@ fn slow_start_doubles_the_window_each_round_trip() {
         rig.full_round();
         assert_eq!(rig.cwnd(), expected);
     }
+}
+
+#[test]
+fn a_pause_after_the_first_round_trip_leaves_the_window_alone() {
+    let mut rig = Rig::new();
+    rig.full_round();
+    rig.path.on_idle(rig.now + RTO, RTO, RTO);
+    assert_eq!(rig.cwnd(), 20_000);
 }
 
 #[test]

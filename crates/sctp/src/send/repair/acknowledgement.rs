@@ -182,6 +182,7 @@ impl Repair {
         let (first_tsn, losses_wait) = (ledger.first_tsn(), ledger.lost().chunks > 0);
         let restored = self.spurious()?.judge_repairs(first_tsn, losses_wait, &terms);
         self.recovery.lasts &= restored.is_none();
+        self.recovery.after_timeout &= restored.is_none();
         restored
     }
 
@@ -262,8 +263,10 @@ impl Repair {
     ) -> usize {
         let acked_chunks = digest.credits.of(view.path).acked_chunks;
         let (earliest, next) = (ledger.first_tsn(), ledger.next_tsn());
-        let recovery_ended = self.recovery.lasts && self.recovery.cut_tsn < earliest;
-        self.recovery.lasts &= !recovery_ended;
+        let is_over = self.recovery.cut_tsn < earliest;
+        let recovery_ended = is_over && (self.recovery.lasts || self.recovery.after_timeout);
+        self.recovery.lasts &= !is_over;
+        self.recovery.after_timeout &= !is_over;
         let in_recovery = self.recovery.lasts;
         let Some(detectors) = self.detectors() else { return 0 };
         if digest.reneged_chunks > 0 {
@@ -313,6 +316,7 @@ impl Repair {
             }
         }
         self.recovery.lasts &= findings.needless.is_none();
+        self.recovery.after_timeout = false;
         (found, release)
     }
 

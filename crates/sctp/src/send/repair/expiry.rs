@@ -146,7 +146,7 @@ impl Repair {
             in_fast_recovery: self.recovery.lasts,
         });
         self.book.timed_out();
-        self.recovery.lasts = false;
+        (self.recovery.lasts, self.recovery.after_timeout) = (false, true);
         self.owed.repair = Some(RetransmissionCause::Timeout);
         self.abandon_tail_probe();
         TimerExpiry::Timeout { counts: true }
@@ -211,7 +211,7 @@ impl Repair {
         if self.rules().loss_detection != LossDetection::Rack {
             return 0;
         }
-        let (in_recovery, srtt) = (self.recovery.lasts, self.rtt.srtt());
+        let (in_recovery, srtt) = (self.recovery.lasts || self.recovery.after_timeout, self.rtt.srtt());
         let Some(detectors) = self.detectors() else { return 0 };
         detectors.by_time.judge(now, in_recovery, srtt, (ledger, view.path))
     }

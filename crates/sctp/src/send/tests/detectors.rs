@@ -341,6 +341,25 @@ fn rack_notices_that_a_retransmission_was_lost_which_the_standard_leaves_to_the_
 }
 
 #[test]
+fn rfc8985_6_2_after_a_timeout_rack_waits_for_no_reordering_either() {
+    let mut rig = rig(Profile::Rack);
+    rig.flight(1, FULL);
+    rig.wait(100);
+    rig.sack(1, &[]);
+    rig.flight(4, FULL);
+    while rig.expire().1 != Some(TimerExpiry::Timeout { counts: true }) {
+        rig.packets();
+    }
+    assert_eq!(rig.tsns(), [[2]]);
+    rig.wait(100);
+    rig.sack(2, &[]);
+    assert_eq!(rig.tsns(), [[3], [4]]);
+    rig.wait(100);
+    rig.sack(2, &[(2, 2)]);
+    assert_eq!(rig.tsns(), [[3], [5]], "the retransmission of 4 was sent later, and 100 ms have passed");
+}
+
+#[test]
 fn early_fast_retransmit_sends_again_what_waited_for_its_timer_and_takes_a_packet_off_the_window() {
     let mut rig = rig(Profile::FreebsdEfr);
     rig.flight(1, 100);

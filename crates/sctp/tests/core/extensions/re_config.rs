@@ -1,6 +1,8 @@
 //! Stream reconfiguration as a peer sees it (RFC 6525).
 
-use festina_sctp::{Direction, Event, Message, ReConfigResult, ReconfigureError, SendError, StreamId, StreamRequest};
+use festina_sctp::{
+    Direction, Event, Message, PathId, ReConfigResult, ReconfigureError, SendError, StreamId, StreamRequest,
+};
 use festina_units::EcnCodepoint;
 
 use super::*;
@@ -466,6 +468,22 @@ fn a_peer_that_asks_a_thousand_times_is_answered_and_an_application_that_fetches
     peer.give(&[]);
     assert_eq!(changes(&peer).len(), 16);
     assert_eq!(ask(&mut peer, &[outgoing_reset(FIRST + 16, 0, &[2])]), (FIRST + 16, PERFORMED));
+}
+
+#[test]
+fn rfc9260_8_2_a_response_after_a_long_silence_makes_the_path_active_again() {
+    let mut config = settings();
+    config.timers.heartbeat_interval = None;
+    let mut peer = peer_with(config);
+    reset(&mut peer, &[3]).expect("it can be reset");
+    let request = u32_at(&parameter(&peer.take_one()).1, 0);
+    let reachable = |reachable| Event::PathReachable { path: PathId::PRIMARY, reachable };
+    while !peer.events.contains(&reachable(false)) {
+        peer.wait_for_packet();
+        peer.take();
+    }
+    peer.give(&[re_config(&[response(request, PERFORMED)])]);
+    assert!(peer.events.contains(&reachable(true)), "{:?}", peer.events);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use festina_netsim::{Jitter, JitterShape, Link, LinkConfig, LossModel, RandomStream, Reordering};
-use festina_sctp::{AssociationState, ClosedReason, Config, Event, Message, Profile};
+use festina_sctp::{AssociationState, ClosedReason, Config, Event, Message, PathId, Profile};
 use festina_units::{Duration, EcnCodepoint, Probability};
 
 use super::packet::{COOKIE_ECHO, ERROR, INIT, INIT_ACK, Sent};
@@ -133,6 +133,29 @@ fn s5_2_4_a_peer_that_restarts_while_the_listener_has_its_cookie_echo_gets_throu
     give(&mut pair, STAYS, &second);
     both_talk(&mut pair);
     assert_eq!(restarts_told(&pair), 1);
+}
+
+#[test]
+fn s8_2_a_peer_that_restarts_makes_its_path_active_again() {
+    let mut pair = scripted();
+    pair.connect(RESTARTS, 1);
+    pair.run_for(Duration::from_secs(1));
+    pair.hosts[RESTARTS].association = None;
+    let now = pair.now;
+    pair.hosts[STAYS].association().send(now, Message::new("lost")).unwrap();
+    pair.drain(STAYS);
+    let reachable = |reachable| Event::PathReachable { path: PathId::PRIMARY, reachable };
+    while !pair.hosts[STAYS].events.contains(&reachable(false)) {
+        pair.now = pair.hosts[STAYS].association().poll_deadline().expect("it is retransmitted");
+        let now = pair.now;
+        pair.hosts[STAYS].association().handle_timeout(now);
+        pair.drain(STAYS);
+        while pair.links[STAYS].poll_delivery(now).is_some() {}
+    }
+    pair.connect(RESTARTS, 2);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(restarts_told(&pair), 1);
+    assert!(pair.hosts[STAYS].events.contains(&reachable(true)), "{:?}", pair.hosts[STAYS].events);
 }
 
 #[test]

@@ -55,6 +55,15 @@ fn s6_3_1_c3_further_measurements_are_smoothed_with_an_eighth_and_a_quarter() {
 }
 
 #[test]
+fn s6_3_1_c3_a_pause_makes_no_difference() {
+    let mut peer = unmeasured();
+    round_trip(&mut peer, 1, ms(800));
+    peer.wait(Duration::from_secs(12));
+    round_trip(&mut peer, 2, ms(400));
+    assert_eq!(timeout(&mut peer), ms(750 + 4 * 400));
+}
+
+#[test]
 fn s6_3_1_c3_rttvar_is_updated_with_the_srtt_of_before() {
     let mut peer = unmeasured();
     round_trip(&mut peer, 1, ms(400));
