@@ -55,7 +55,8 @@ typedef enum festina_status {
     FESTINA_PROTOCOL = 11    /* the peer speaks another protocol, such as plain SCTP, or its handshake is faulty */
 } festina_status;
 
-/* Describes this thread's last error; never NULL. The text is valid until the next call from this thread that fails. */
+/* Describes this thread's last error; never NULL. The text is valid until the next call from this thread that fails. In exit handlers and
+ * destructors of static objects it may only say that the error is not known. */
 const char *festina_last_error(void);
 
 #define FESTINA_FOREVER (-1)

@@ -26,6 +26,15 @@ fn what_the_header_promises_holds() {
     assert_eq!(promises_kept(&Command::new(program).output().unwrap()), PROMISES);
 }
 
+#[test]
+fn a_call_may_fail_while_the_program_exits() {
+    let Some(compiler) = Compiler::find() else { return };
+    for shared in [true, false] {
+        let program = compiler.program("tests/c/exit.c", shared);
+        assert_eq!(promises_kept(&Command::new(program).output().unwrap()), 1);
+    }
+}
+
 /// A program under valgrind, if that is there.
 fn valgrind(program: &Path) -> Option<Command> {
     let mut valgrind = is_there("valgrind").then(|| Command::new("valgrind"))?;
