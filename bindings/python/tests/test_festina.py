@@ -183,6 +183,14 @@ async def test_many_messages_are_sent_with_one_call() -> None:
         pair.near.abort()
 
 
+    async with connected(usual(receive_buffer_bytes=60_000, streams=(10, 10))) as pair:
+        # More than the peer's receive buffer, and than the settings allow to send.
+        for large in (60_001, 2 << 20):
+            with pytest.raises(festina.InvalidError, match="60000"):
+                pair.near.send_many_nowait([b"ok", bytes(large)])
+        with pytest.raises(festina.InvalidError, match="stream 10"):
+            pair.near.send_many_nowait([b"ok", b"ok"], stream=10)
+        assert pair.near.stats().sent.messages == 0 and pair.near.stats().path.messages_pending == 0
 async def test_fifty_handshakes_go_on_at_once() -> None:
     async with connected() as pair:
         assert pair.listener.accept_nowait() is None

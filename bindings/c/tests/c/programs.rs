@@ -9,7 +9,7 @@ use festina::security::Identity;
 use crate::compiler::{Compiler, is_there, manifest_folder};
 
 /// What `behaviour.c` prints.
-const PROMISES: usize = 14;
+const PROMISES: usize = 15;
 
 /// What `encryption.c` prints.
 const ENCRYPTION_PROMISES: usize = 9;

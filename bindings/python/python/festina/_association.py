@@ -154,7 +154,7 @@ class Association:
         replace: Optional[int] = None,
     ) -> int:
         """Sends messages in this order with the options of `send`, as many as fit into the send buffer. They share packets and system calls
-        where possible. Returns the number of messages sent."""
+        where possible. Returns the number of messages sent. If any message is invalid, none is sent."""
         options = _options(
             stream, ppid, ordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
         )
