@@ -55,7 +55,8 @@ typedef enum festina_status {
     FESTINA_PROTOCOL = 11    /* the peer speaks another protocol, such as plain SCTP, or its handshake is faulty */
 } festina_status;
 
-/* Describes this thread's last error; never NULL. The text is valid until the next call from this thread that fails. */
+/* Describes this thread's last error; never NULL. The text is valid until the next call from this thread that fails. In exit handlers and
+ * destructors of static objects it may only say that the error is not known. */
 const char *festina_last_error(void);
 
 #define FESTINA_FOREVER (-1)
@@ -321,7 +322,7 @@ festina_status festina_send(const festina_association *association, const void *
 /*
  * Sends messages in this order; they share packets and system calls where possible. Waits only while the send buffer is full.
  * If sent is not NULL, it receives the number of accepted messages: all of them with FESTINA_OK, otherwise those before the first that failed
- * or found no room. If any message is invalid, none is sent.
+ * or found no room. If any message is invalid, none is sent, unless the peer restarts with lower limits during the call.
  */
 festina_status festina_send_many(const festina_association *association, const festina_outgoing *messages, size_t count, int timeout_ms,
                                  size_t *sent);

@@ -110,6 +110,7 @@ pub extern "C" fn festina_send_many(
         let all = outgoing("messages", messages, count)?.iter();
         let mut queue: VecDeque<Outbound> =
             all.map(|each| each.message(association.message_bytes_max())).collect::<Result<_, _>>()?;
+        association.check_messages(&queue)?;
         let result = association.send_many(&mut queue, limit);
         rest = queue.len();
         result.map_err(|error: SendError| error.into())

@@ -176,7 +176,8 @@ thread_local! {
 fn remember(text: &str) {
     // A zero byte inside would end it early.
     let text: Vec<u8> = text.bytes().filter(|byte| *byte != 0).collect();
-    LAST.with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
+    // In exit handlers it is gone, since glibc destroys the thread-local variables of the main thread before.
+    let _gone = LAST.try_with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
 }
 
 /// Runs the work of an exported function: remembers its error for this thread, and lets no panic out into the program.
@@ -227,10 +228,12 @@ pub(crate) fn free<T>(handle: Option<Box<T>>) -> Status {
     })
 }
 
-/// Describes this thread's last error. Never NULL; valid until the next call from this thread that fails.
+/// Describes this thread's last error. Never NULL; valid until the next call from this thread that fails. While the thread ends it no longer
+/// says which.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_last_error() -> *const c_char {
-    LAST.with(|last| last.borrow().as_ptr())
+    LAST.try_with(|last| last.borrow().as_ptr())
+        .unwrap_or(c"the last error is not known while the thread ends".as_ptr())
 }
 
 #[cfg(test)]

@@ -105,6 +105,7 @@ impl Association {
         for data in messages {
             queue.push_back(convert::message(&data, options)?);
         }
+        association.check_messages(&queue).map_err(Failure::from)?;
         let all = queue.len();
         match association.try_send_many(&mut queue) {
             Ok(()) | Err(SendError::BufferFull(_)) => Ok(all - queue.len()),

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::{number, seconds};
+use crate::convert::{count, number, seconds};
 use crate::failure::Failure;
 use crate::security::{Identity, Sessions, Trust};
 
@@ -127,10 +127,8 @@ fn when(
 
 fn with(config: festina::Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<festina::Config> {
     // Zero stands for none where there may be none.
-    let time = || -> PyResult<Duration> { Ok(seconds(name, value.extract()?)?) };
+    let time = || -> PyResult<Duration> { seconds(name, value) };
     let time_or_none = || -> PyResult<Option<Duration>> { Ok(Some(time()?).filter(|time| !time.is_zero())) };
-    let bytes =
-        || -> PyResult<usize> { Ok(number(name, value, 0, usize::MAX as u64)?.try_into().unwrap_or(usize::MAX)) };
     Ok(match name {
         "congestion" => {
             let chosen = value.extract::<String>()?.parse::<CongestionControl>();
@@ -139,11 +137,11 @@ fn with(config: festina::Config, name: &str, value: &Bound<'_, PyAny>) -> PyResu
         "peer_timeout" => config.with_peer_timeout(time_or_none()?),
         "heartbeat_interval" => config.with_heartbeat_interval(time_or_none()?),
         "sack_delay" => config.with_sack_delay(time()?),
-        "message_bytes_max" => config.with_message_bytes_max(bytes()?),
-        "packet_bytes_max" => config.with_packet_bytes_max(bytes()?),
-        "send_buffer_bytes" => config.with_send_buffer_bytes(bytes()?),
+        "message_bytes_max" => config.with_message_bytes_max(count(name, value)?),
+        "packet_bytes_max" => config.with_packet_bytes_max(count(name, value)?),
+        "send_buffer_bytes" => config.with_send_buffer_bytes(count(name, value)?),
         "send_delay" => config.with_send_delay(time_or_none()?),
-        "receive_buffer_bytes" => config.with_receive_buffer_bytes(bytes()?),
+        "receive_buffer_bytes" => config.with_receive_buffer_bytes(count(name, value)?),
         "streams" => {
             let (outbound, inbound): (Bound<'_, PyAny>, Bound<'_, PyAny>) = value.extract()?;
             let streams = |value| -> PyResult<u16> {
@@ -160,7 +158,7 @@ fn with(config: festina::Config, name: &str, value: &Bound<'_, PyAny>) -> PyResu
         "plain_clients" => when(value, config, Security::with_plain_clients)?,
         "sessions" => secure(config, |security| Ok(security.with_sessions(sessions(value)?)))?,
         "key_log" => when(value, config, Security::with_key_log_from_env)?,
-        "associations_max" => config.with_associations_max(bytes()?),
+        "associations_max" => config.with_associations_max(count(name, value)?),
         _ => return Err(PyTypeError::new_err(format!("Config() has no setting {name:?}"))),
     })
 }

@@ -72,6 +72,12 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Options {
                         number(name, &value, 0, max)?;
                     }
                 }
+                for (index, name) in [(4, "lifetime"), (5, "deadline")] {
+                    let value = options.get_item(index)?;
+                    if !value.is_none() {
+                        seconds(name, &value)?;
+                    }
+                }
                 Err(error)
             }
         }
@@ -89,7 +95,12 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, low: u64, high: u64) 
     }
 }
 
-/// An SCTP port.
+/// A number of bytes or objects.
+pub(crate) fn count(name: &str, value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    Ok(number(name, value, 0, usize::MAX as u64)?.try_into().unwrap_or(usize::MAX))
+}
+
+/// A port.
 pub(crate) fn port(value: &Bound<'_, PyAny>) -> PyResult<u16> {
     Ok(u16::try_from(number("port", value, 1, u16::MAX.into())?).unwrap_or(u16::MAX))
 }
@@ -106,8 +117,9 @@ pub(crate) fn message(data: &[u8], options: Option<Options>) -> Result<festina::
     message.ppid = ppid;
     message.unordered = !ordered;
     message.immediate_ack = immediate_ack;
-    message.lifetime = lifetime.map(|lifetime| seconds("lifetime", lifetime)).transpose()?;
-    let left = left.map(|left| seconds("deadline", left.max(0.0))).transpose()?;
+    message.lifetime = lifetime.map(|lifetime| duration("lifetime", lifetime)).transpose()?;
+    // Not `max`, which makes 0 of NaN.
+    let left = left.map(|left| duration("deadline", if left < 0.0 { 0.0 } else { left })).transpose()?;
     message.deadline = left.map(|left| festina::now().saturating_add(left));
     message.max_retransmissions = max_retransmissions;
     message.priority = priority;
@@ -115,10 +127,19 @@ pub(crate) fn message(data: &[u8], options: Option<Options>) -> Result<festina::
     Ok(message)
 }
 
-/// A duration from a number of seconds.
-pub(crate) fn seconds(name: &str, seconds: f64) -> Result<Duration, Failure> {
+/// A duration from a number of seconds, whose argument is named if it is out of range.
+pub(crate) fn seconds(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    match value.extract() {
+        Ok(seconds) => Ok(duration(name, seconds)?),
+        // A whole number beyond all floating-point numbers.
+        Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => Ok(duration(name, f64::INFINITY)?),
+        Err(error) => Err(error),
+    }
+}
+
+fn duration(name: &str, seconds: f64) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds)
-        .map_err(|_| Failure::invalid(&format!("{name} is {seconds} s, but must be 0 or more")))
+        .map_err(|_| Failure::invalid(&format!("{name} is {seconds} s, but must be at least 0 and less than 2^64")))
 }
 
 /// The statistics, in four parts.

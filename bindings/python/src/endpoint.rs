@@ -73,7 +73,7 @@ impl Endpoint {
         host: &str,
         port: &Bound<'_, PyAny>,
         profile: Option<&str>,
-        timeout: f64,
+        timeout: &Bound<'_, PyAny>,
         encryption: Encryption,
     ) -> PyResult<Operation> {
         let open = self.open()?;

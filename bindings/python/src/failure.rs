@@ -1,5 +1,7 @@
 //! Errors as exceptions: those of `festina._errors`, each with its arguments.
 
+use std::io;
+
 use festina::blocking::{Forked, OpenError};
 use festina::security::{SecurityError, SecurityFailure};
 use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
@@ -64,6 +66,13 @@ impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         let is_invalid = matches!(error, OpenError::Bind(BindError::Config(_) | BindError::Security(_)));
         Self::new(if is_invalid { "InvalidError" } else { "BindError" }, &error)
+    }
+}
+
+/// The system has no descriptor left.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::new("BindError", &format!("no descriptor: {error}"))
     }
 }
 

@@ -45,13 +45,13 @@ impl Hub {
     fn new() -> PyResult<Self> {
         let readiness = Readiness::new();
         // A system without descriptors fails here rather than later.
-        readiness.descriptor()?;
+        readiness.descriptor().map_err(Failure::from)?;
         Ok(Self { shared: ForkGuard::new(Arc::new(Shared { readiness, numbers: AtomicU64::new(0) })) })
     }
 
     /// The descriptor to watch: readable when something was woken.
     fn fileno(&self) -> PyResult<RawFd> {
-        Ok(self.shared()?.readiness.descriptor()?.as_raw_fd())
+        Ok(self.shared()?.readiness.descriptor().map_err(Failure::from)?.as_raw_fd())
     }
 
     /// The numbers of everything that was woken since the last call.

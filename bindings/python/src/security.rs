@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyTuple};
 
+use crate::convert::{self, count};
 use crate::endpoint::pair;
 use crate::failure::Failure;
 use crate::hub::lock;
@@ -144,8 +145,8 @@ impl Sessions {
 #[pymethods]
 impl Sessions {
     #[new]
-    fn new(servers_max: usize) -> Self {
-        Self(ForkGuard::new(security::Sessions::new(servers_max)))
+    fn new(servers_max: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self(ForkGuard::new(security::Sessions::new(count("servers_max", servers_max)?))))
     }
 
     /// Forgets all sessions. Associations that have begun add no more.
@@ -156,7 +157,8 @@ impl Sessions {
 
     /// Forgets the sessions with one server, named as for `Endpoint.connect`, or by `server_name` if that was set, and returns whether there were
     /// any. Associations that have begun add no more, with any server.
-    fn forget(&self, host: &str, port: u16) -> PyResult<bool> {
+    fn forget(&self, host: &str, port: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let port = convert::port(port)?;
         let unscoped = host.split_once('%').map_or(host, |(address, _)| address);
         let server = match unscoped.parse() {
             Ok(address) => SocketAddr::new(address, port).to_string(),

@@ -305,6 +305,8 @@ async def test_mistakes_are_reported() -> None:
         (lambda: festina.Trust.fingerprints("abc"), "64 hexadecimal digits"),
         (lambda: festina.Trust.fingerprints(), "64 hexadecimal digits"),
         (lambda: festina.Config.plain(identity=IDENTITY), "plain SCTP"),  # type: ignore[call-arg]
+        (lambda: festina.Sessions(-1), "servers_max is -1"),
+        (lambda: festina.Sessions(4).forget("localhost", 70_000), "port is 70000"),
     ):
         with pytest.raises(festina.InvalidError, match=text):
             create()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import math
 import os
 import re
+import resource
 import select
 import sys
 import time
@@ -181,6 +183,14 @@ async def test_many_messages_are_sent_with_one_call() -> None:
         with pytest.raises(festina.InvalidError, match="stream is 65536"):
             pair.near.send_many_nowait([b"x"], stream=65_536)
         pair.near.abort()
+    async with connected(usual(receive_buffer_bytes=60_000, streams=(10, 10))) as pair:
+        # More than the peer's receive buffer, and than the settings allow to send.
+        for large in (60_001, 2 << 20):
+            with pytest.raises(festina.InvalidError, match="60000"):
+                pair.near.send_many_nowait([b"ok", bytes(large)])
+        with pytest.raises(festina.InvalidError, match="stream 10"):
+            pair.near.send_many_nowait([b"ok", b"ok"], stream=10)
+        assert pair.near.stats().sent.messages == 0 and pair.near.stats().path.messages_pending == 0
 
 
 async def test_fifty_handshakes_go_on_at_once() -> None:
@@ -252,8 +262,16 @@ async def test_mistakes_are_told() -> None:
         for wrong in (b"", bytes(2 << 20)):
             with pytest.raises(festina.InvalidError):
                 await pair.near.send(wrong)
-        with pytest.raises(festina.InvalidError):
-            await pair.near.send(b"x", lifetime=-1.0)
+        for seconds in (-1.0, math.nan, math.inf, 1e300, 10**400):
+            with pytest.raises(festina.InvalidError, match="lifetime is .* at least 0 and less than 2"):
+                await pair.near.send(b"x", lifetime=seconds)
+            with pytest.raises(festina.InvalidError, match="timeout is .* at least 0 and less than 2"):
+                await pair.client.connect(pair.server.local_address, timeout=seconds)
+            with pytest.raises(festina.InvalidError, match="peer_timeout is .* at least 0 and less than 2"):
+                festina.Config(peer_timeout=seconds)
+        for deadline in (math.nan, math.inf, 1e300, 10**400):
+            with pytest.raises(festina.InvalidError, match="deadline is"):
+                await pair.near.send(b"x", deadline=deadline)
         with pytest.raises(TypeError):
             await pair.near.send("text")  # type: ignore[arg-type]
         with pytest.raises(TypeError):
@@ -273,6 +291,20 @@ async def test_mistakes_are_told() -> None:
             await pair.client.connect(pair.server.local_address, timeout=-1.0)
         for name in ("RefusedError", "UnreachableError", "ClosedError", "BindError", "LimitError", "InvalidError"):
             assert issubclass(getattr(festina, name), festina.Error)
+
+
+async def test_an_endpoint_needs_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    ignored: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda raised: ignored.append(raised.exc_value))
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, allowed[1]))
+    try:
+        with pytest.raises(festina.BindError, match="no descriptor"):
+            festina.Endpoint.bind("127.0.0.1:0", usual())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
+    gc.collect()
+    assert ignored == []
 
 
 def test_settings() -> None:

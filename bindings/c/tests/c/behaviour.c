@@ -359,17 +359,52 @@ static void fifty_handshakes_go_on_at_once_and_one_wait_is_for_all(void)
     taken_apart(pair);
 }
 
+static void the_descriptor_of_an_endpoint_is_readable_only_while_something_is_ready(void)
+{
+    festina_config *config = settings(NULL);
+    struct pair pair = connected(config);
+    festina_endpoint *idle;
+    festina_message message = FESTINA_MESSAGE_INIT;
+    festina_ready ready[4];
+    size_t count;
+    int descriptor;
+
+    OK(festina_endpoint_bind("127.0.0.1:0", config, &idle));
+    festina_config_free(config);
+    descriptor = festina_endpoint_fd(idle);
+    EXPECT(festina_endpoint_ready(idle, ready, 4, FESTINA_NOW, &count) == FESTINA_TIMEOUT);
+    EXPECT(!readable(descriptor, 0));
+    OK(festina_endpoint_free(idle));
+
+    descriptor = festina_endpoint_fd(pair.server);
+    OK(festina_shutdown(pair.near, 10000));
+    EXPECT(festina_recv(pair.far, &message, 10000) == FESTINA_CLOSED);
+    while (festina_endpoint_ready(pair.server, ready, 4, FESTINA_NOW, &count) == FESTINA_OK)
+        continue;
+    EXPECT(!readable(descriptor, 0));
+    /* It is ready again, and then gone. */
+    EXPECT(festina_recv(pair.far, &message, FESTINA_NOW) == FESTINA_CLOSED);
+    EXPECT(readable(descriptor, 0));
+    OK(festina_association_free(pair.far));
+    pair.far = NULL;
+    EXPECT(festina_endpoint_ready(pair.server, ready, 4, FESTINA_NOW, &count) == FESTINA_TIMEOUT);
+    EXPECT(!readable(descriptor, 0));
+    taken_apart(pair);
+}
+
 static void many_messages_leave_with_one_call(void)
 {
-    static char bulk[20000];
+    static char bulk[20000], large[60001];
     festina_config *config;
     struct pair pair;
     festina_send_options options = FESTINA_SEND_OPTIONS_INIT;
     festina_outgoing messages[600];
     festina_message message = FESTINA_MESSAGE_INIT;
+    festina_stats before = FESTINA_STATS_INIT, after = FESTINA_STATS_INIT;
     size_t i, sent = 77;
 
     config = settings(NULL);
+    OK(festina_config_set_streams(config, 10, 10));
     OK(festina_config_set_send_buffer(config, 100000));
     OK(festina_config_set_receive_buffer(config, 60000));
     pair = connected(config);
@@ -389,6 +424,20 @@ static void many_messages_leave_with_one_call(void)
         EXPECT(message.length == 8 && (message.stream == 0 || message.stream == 3));
         festina_message_free(&message);
     }
+
+    /* The peer has no such stream, or not that much room: nothing of the batch is sent. */
+    OK(festina_get_stats(pair.near, &before));
+    options.stream = 10;
+    EXPECT(festina_send_many(pair.near, messages, 2, FESTINA_NOW, &sent) == FESTINA_INVALID && sent == 0);
+    EXPECT(strstr(festina_last_error(), "stream 10") != NULL);
+    options.stream = 3;
+    messages[1].data = large;
+    messages[1].length = sizeof large;
+    EXPECT(festina_send_many(pair.near, messages, 2, FESTINA_NOW, &sent) == FESTINA_INVALID && sent == 0);
+    EXPECT(strstr(festina_last_error(), "60000") != NULL);
+    OK(festina_get_stats(pair.near, &after));
+    EXPECT(after.sent.messages == before.sent.messages && after.path.messages_pending == before.path.messages_pending);
+
     for (i = 0; i < 10; i++) {
         messages[i].data = bulk;
         messages[i].length = sizeof bulk;
@@ -685,6 +734,7 @@ int main(int count, char **arguments)
     KEEP(a_full_buffer_and_every_setting);
     KEEP(descriptors_are_readable_as_long_as_there_is_something);
     KEEP(fifty_handshakes_go_on_at_once_and_one_wait_is_for_all);
+    KEEP(the_descriptor_of_an_endpoint_is_readable_only_while_something_is_ready);
     KEEP(many_messages_leave_with_one_call);
     KEEP(what_becomes_of_messages_is_told);
     KEEP(the_end_is_told_with_its_reason);

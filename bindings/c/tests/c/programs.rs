@@ -1,15 +1,17 @@
 //! C programs over the loopback interface: what the header promises, and the examples, with the shared library and with the static one.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::{env, fs};
 
 use festina::security::Identity;
 
 use crate::compiler::{Compiler, is_there, manifest_folder};
 
 /// What `behaviour.c` prints.
-const PROMISES: usize = 14;
+const PROMISES: usize = 15;
 
 /// What `encryption.c` prints.
 const ENCRYPTION_PROMISES: usize = 9;
@@ -24,6 +26,43 @@ fn what_the_header_promises_holds() {
     let Some(compiler) = Compiler::find() else { return };
     let program = compiler.program("tests/c/behaviour.c", true);
     assert_eq!(promises_kept(&Command::new(program).output().unwrap()), PROMISES);
+}
+
+#[test]
+fn a_call_may_fail_while_the_program_exits() {
+    let Some(compiler) = Compiler::find() else { return };
+    for shared in [true, false] {
+        let program = compiler.program("tests/c/exit.c", shared);
+        assert_eq!(promises_kept(&Command::new(program).output().unwrap()), 1);
+    }
+}
+
+#[test]
+fn it_is_installed_into_the_folder_that_the_caller_names() {
+    if !is_there("pkg-config") {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("install");
+    let _absent = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("target/release")).unwrap();
+    for library in ["libfestina_c.a", "libfestina_c.so"] {
+        fs::write(folder.join("target/release").join(library), "").unwrap();
+    }
+    // Instead of cargo: the libraries count as built.
+    symlink("/bin/true", folder.join("cargo")).unwrap();
+    let path = format!("{}:{}", folder.display(), env::var("PATH").unwrap());
+    let install = |prefix: &str| {
+        let mut install = Command::new(manifest_folder().join("install"));
+        install.arg(prefix).current_dir(&folder).env("PATH", &path).env("CARGO_TARGET_DIR", "target").output().unwrap()
+    };
+    let output = install("out & b");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let prefix = folder.join("out & b");
+    let found = r#"flags=$(pkg-config --cflags --libs festina) && eval "set -- $flags" && printf '%s\n' "$@""#;
+    let found = Command::new("sh").args(["-c", found]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")).output();
+    let expected = format!("-I{0}/include\n-L{0}/lib\n-lfestina\n", prefix.display());
+    assert_eq!(String::from_utf8(found.unwrap().stdout).unwrap(), expected);
+    assert!(!install("out $b").status.success(), "pkg-config could not name it");
 }
 
 /// A program under valgrind, if that is there.
@@ -53,11 +92,11 @@ fn certificates(folder: &Path) -> [PathBuf; 3] {
     let key = rcgen::KeyPair::generate().unwrap();
     let server = rcgen::CertificateParams::new(["server.test".to_owned()]).unwrap();
     let server = server.signed_by(&key, &rcgen::Issuer::from_params(&root, &root_key)).unwrap().der().to_vec();
-    let _absent = std::fs::remove_dir_all(folder);
-    std::fs::create_dir_all(folder).unwrap();
+    let _absent = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder).unwrap();
     let write = |name: &str, certificate, key| {
         let path = folder.join(name);
-        std::fs::write(&path, Identity::from_der([certificate], key).unwrap().to_pem()).unwrap();
+        fs::write(&path, Identity::from_der([certificate], key).unwrap().to_pem()).unwrap();
         path
     };
     let root = write("root.pem", root_certificate, root_key.serialize_der());

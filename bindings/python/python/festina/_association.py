@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import AsyncIterator, Generator, Iterable, Optional, Union, cast
 
 from . import _festina
-from ._errors import BufferFullError, ClosedError
+from ._errors import BufferFullError, ClosedError, InvalidError
 from ._loop import Hub
 from ._stats import Abandoned, AbandonedStats, PathStats, ReceivedStats, SentStats, Stats
 
@@ -154,7 +154,7 @@ class Association:
         replace: Optional[int] = None,
     ) -> int:
         """Sends messages in this order with the options of `send`, as many as fit into the send buffer. They share packets and system calls
-        where possible. Returns the number of messages sent."""
+        where possible. Returns the number of messages sent. If any message is invalid, none is sent."""
         options = _options(
             stream, ppid, ordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
         )
@@ -335,7 +335,10 @@ def _options(
     replace: Optional[int],
 ) -> Optional[_festina.Options]:
     """Converts options for the native module; None if all have their default."""
-    left = None if deadline is None else deadline - time.monotonic()
+    try:
+        left = None if deadline is None else deadline - time.monotonic()
+    except OverflowError:
+        raise InvalidError("deadline is beyond all floating-point numbers") from None
     options = (stream, ppid, ordered, immediate_ack, lifetime, left, max_retransmissions, priority, replace)
     return None if options == _DEFAULT else options
 

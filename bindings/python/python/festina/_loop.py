@@ -27,12 +27,14 @@ class Hub:
     _loop: Optional[asyncio.AbstractEventLoop] = None
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         self._process = os.getpid()
         self.native = _festina.Hub()
         self._waiting: Dict[int, List[asyncio.Future[None]]] = {}
         # A weak reference, so that the event loop does not keep the hub alive.
-        self._loop.add_reader(self.native.fileno(), _ring, weakref.ref(self))
+        loop.add_reader(self.native.fileno(), _ring, weakref.ref(self))
+        # Last, so that `__del__` removes only a reader that was added.
+        self._loop = loop
 
     def __del__(self) -> None:
         # A child made by fork() shares the epoll instance of its parent, which still watches the descriptor.

@@ -185,6 +185,27 @@ impl Deref for Association {
     }
 }
 
+impl crate::Association {
+    /// Checks whether the peer can receive these messages, for Festina's bindings, which send all messages of a call or none; not part of the stable
+    /// interface.
+    ///
+    /// # Errors
+    /// [`SendError::NoSuchStream`] or [`SendError::TooLong`].
+    #[doc(hidden)]
+    pub fn check_messages(&self, messages: &VecDeque<Message>) -> Result<(), SendError> {
+        let streams = self.streams().outbound;
+        if let Some(message) = messages.iter().find(|message| message.stream.0 >= streams) {
+            return Err(SendError::NoSuchStream { message: message.clone(), streams });
+        }
+        let Some(longest) = messages.iter().max_by_key(|message| message.payload.len()) else { return Ok(()) };
+        // The core alone knows the peer's limit. It looks at the length first, and no association has this stream, so nothing is sent.
+        match self.inner().queue(longest.clone().on_stream(u16::MAX)) {
+            Err(error @ SendError::TooLong { .. }) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The events of an association as a stream.
 #[derive(Debug)]
 struct Events(Waiter<Arc<Inner>>);

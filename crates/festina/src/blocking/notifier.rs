@@ -25,7 +25,7 @@ mod unix {
     use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use rustix::io::Errno;
+    use rustix::io::retry_on_intr;
 
     /// A descriptor that any thread makes readable and the reader makes unreadable again.
     ///
@@ -35,8 +35,9 @@ mod unix {
         readable: OwnedFd,
         /// The end of the pipe to write to; an eventfd has one end.
         writable: Option<OwnedFd>,
-        /// Whether the descriptor is readable, so that a second notification costs no system call.
-        is_notified: AtomicBool,
+        /// The descriptor is readable or about to be, so that a second notification costs no system call. Only the thread that reads the bytes
+        /// resets it.
+        pub(super) is_notified: AtomicBool,
     }
 
     impl Notifier {
@@ -51,12 +52,15 @@ mod unix {
 
         /// Makes the descriptor readable.
         pub(crate) fn notify(&self) {
-            if self.is_notified.swap(true, Ordering::SeqCst) {
-                return;
+            if !self.is_notified.swap(true, Ordering::SeqCst) {
+                self.write();
             }
+        }
+
+        pub(super) fn write(&self) {
             let end = self.writable.as_ref().unwrap_or(&self.readable);
             // An eventfd takes eight bytes. It is empty, so there is room.
-            retry(|| rustix::io::write(end, &1_u64.to_ne_bytes()));
+            let _written = retry_on_intr(|| rustix::io::write(end, &1_u64.to_ne_bytes()));
         }
 
         /// Makes the descriptor unreadable. Returns whether it was readable.
@@ -65,10 +69,13 @@ mod unix {
                 return false;
             }
             let mut bytes = [0; 8];
-            retry(|| rustix::io::read(&self.readable, &mut bytes));
-            // After the read: a notification before this finds the flag set, and writes nothing that would stay behind.
-            self.is_notified.store(false, Ordering::SeqCst);
-            true
+            // Nothing to read: another thread has set the flag and is about to write. The next call reads that.
+            let was_readable = retry_on_intr(|| rustix::io::read(&self.readable, &mut bytes)).is_ok();
+            if was_readable {
+                // After the read: a notification before this finds the flag set, and writes nothing that would stay behind.
+                self.is_notified.store(false, Ordering::SeqCst);
+            }
+            was_readable
         }
     }
 
@@ -82,11 +89,6 @@ mod unix {
         fn as_raw_fd(&self) -> RawFd {
             self.readable.as_raw_fd()
         }
-    }
-
-    /// Repeats a call that a signal interrupted.
-    fn retry(mut call: impl FnMut() -> rustix::io::Result<usize>) {
-        while call() == Err(Errno::INTR) {}
     }
 
     #[cfg(target_os = "linux")]
@@ -133,6 +135,17 @@ mod tests {
             assert!(notifier.clear());
             assert!(!is_readable(&notifier));
         }
+    }
+
+    #[test]
+    fn a_notification_that_is_cleared_before_it_is_written_does_not_stay_behind() {
+        let notifier = Notifier::new().unwrap();
+        notifier.is_notified.store(true, Ordering::SeqCst);
+        notifier.clear();
+        notifier.write();
+        assert!(is_readable(&notifier));
+        assert!(notifier.clear());
+        assert!(!is_readable(&notifier));
     }
 
     #[test]

@@ -94,11 +94,12 @@ impl Signal {
             return;
         }
         woken.push(self.clone());
-        drop(woken);
-        readiness.changed.notify_one();
+        // Under the lock, so that the descriptor does not become readable after the object was taken.
         if let Some(notifier) = readiness.notifier.get() {
             notifier.notify();
         }
+        drop(woken);
+        readiness.changed.notify_one();
     }
 
     /// The object is gone: takes it off the list.
@@ -137,21 +138,25 @@ impl Readiness {
 
     /// Appends at most `count` ready objects to `ready`. They are reported again after their next wake-up.
     pub fn take(&self, ready: &mut Vec<Ready>, count: usize) {
-        if let Some(notifier) = self.notifier.get() {
-            // Before looking: a later notification belongs to an object that is listed after this.
-            notifier.clear();
-        }
-        let mut woken = lock(&self.woken);
+        self.take_from(&mut lock(&self.woken), ready, count);
+    }
+
+    fn take_from(&self, woken: &mut Vec<Arc<Signal>>, ready: &mut Vec<Ready>, count: usize) {
         let taken = count.min(woken.len());
         for signal in woken.drain(..taken) {
             // From here on a further wake-up lists it again.
             signal.is_listed.store(false, Ordering::SeqCst);
             ready.push(Ready { token: signal.token(), kind: signal.kind });
         }
-        let is_more = !woken.is_empty();
-        drop(woken);
-        if is_more && let Some(notifier) = self.notifier.get() {
-            notifier.notify();
+        self.clear_if_empty(woken);
+    }
+
+    /// Makes the descriptor unreadable if no object is ready. The caller holds the lock: objects that are listed later make it readable again.
+    fn clear_if_empty(&self, woken: &[Arc<Signal>]) {
+        if woken.is_empty()
+            && let Some(notifier) = self.notifier.get()
+        {
+            notifier.clear();
         }
     }
 
@@ -168,14 +173,16 @@ impl Readiness {
         let limit = Limit::new(limit.into());
         let mut woken = lock(&self.woken);
         while woken.is_empty() {
+            self.clear_if_empty(&woken);
             woken = limit.wait(&self.changed, woken).ok_or(TimedOut)?;
         }
-        drop(woken);
-        self.take(ready, count);
+        // Under the same lock, so that no other thread takes the object first.
+        self.take_from(&mut woken, ready, count);
         Ok(())
     }
 
-    /// Returns a descriptor that is readable while an object is ready. Do not read from it or close it.
+    /// Returns a descriptor that is readable while an object is ready. It may be readable too early, until [`Readiness::take`] or
+    /// [`Readiness::wait`] has found nothing. Do not read from it or close it.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -237,18 +244,66 @@ mod tests {
         assert_eq!(tokens(&readiness, 9), [0; 0]);
     }
 
+    #[test]
+    fn threads_that_wait_at_the_same_time_each_get_an_object() {
+        const WAKE_UPS: usize = 50_000;
+        let readiness = Readiness::new();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    loop {
+                        let mut ready = Vec::new();
+                        readiness.wait(&mut ready, 1, None::<Duration>).unwrap();
+                        assert_eq!(ready.len(), 1);
+                        if ready[0].token == 0 {
+                            return;
+                        }
+                    }
+                });
+            }
+            for _ in 0..WAKE_UPS {
+                readiness.waker(1).wake();
+                // Only the last object of a list can be missing.
+                while lock(&readiness.woken).len() > 1 {
+                    std::thread::yield_now();
+                }
+            }
+            for _ in 0..4 {
+                readiness.waker(0).wake();
+            }
+        });
+    }
+
+    #[cfg(unix)]
+    fn is_readable(readiness: &Readiness) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let descriptor = readiness.descriptor().unwrap();
+        let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec::try_from(Duration::ZERO).unwrap())).unwrap() == 1
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_descriptor_is_unreadable_after_a_wait_that_found_nothing() {
+        let readiness = Readiness::new();
+        let nothing = || assert_eq!(readiness.wait(&mut Vec::new(), 9, Duration::ZERO), Err(TimedOut));
+        assert!(is_readable(&readiness), "a new reader looks first");
+        nothing();
+        assert!(!is_readable(&readiness));
+        let signal = Signal::new(&readiness, ReadyKind::Accept, 7);
+        signal.raise();
+        assert!(is_readable(&readiness));
+        signal.withdraw();
+        nothing();
+        assert!(!is_readable(&readiness));
+    }
+
     #[cfg(unix)]
     #[test]
     fn the_descriptor_stays_readable_until_everything_was_taken() {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let readiness = Readiness::new();
         let (first, second) = (readiness.waker(1), readiness.waker(2));
         first.wake();
-        let is_readable = |readiness: &Readiness| {
-            let descriptor = readiness.descriptor().unwrap();
-            let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
-            poll(&mut polled, Some(&Timespec::try_from(Duration::ZERO).unwrap())).unwrap() == 1
-        };
         assert!(is_readable(&readiness));
         second.wake();
         assert_eq!(tokens(&readiness, 1), [1]);
