@@ -121,6 +121,7 @@ impl Outputs {
 
     /// What of these has a part in commits, and the others.
     fn new(config: CollectorConfig, notice: &Notice) -> Result<(Self, Vec<Outlet>), CollectorStartError> {
+        let stops = Arc::new(AtomicBool::new(false));
         let mut outlets = Vec::new();
         let (mut files, mut kafka) = (Vec::new(), None);
         for OutputConfig { place, format } in config.outputs {
@@ -128,9 +129,10 @@ impl Outputs {
                 OutputPlace::File { path, rotate_bytes, compression, new_files } => {
                     files.push(FileOutput { template: path, format, rotate_bytes, compression, new_files });
                 }
-                OutputPlace::Stdout => outlets.push(Outlet::stdout(format)),
+                OutputPlace::Stdout => outlets.push(Outlet::stdout(format, Arc::clone(&stops))),
                 OutputPlace::Forward(address, tls) => {
-                    outlets.push(Outlet::forward(address, tls.as_ref(), format, notice.clone())?);
+                    let stops = Arc::clone(&stops);
+                    outlets.push(Outlet::forward(address, tls.as_ref(), format, notice.clone(), stops)?);
                 }
                 OutputPlace::Kafka(topic) => {
                     check_kafka(&topic).map_err(CollectorStartError::Kafka)?;
@@ -138,7 +140,6 @@ impl Outputs {
                 }
             }
         }
-        let stops = Arc::new(AtomicBool::new(false));
         Ok((Self { state: config.state, files, kafka, stops, notice: notice.clone() }, outlets))
     }
 }

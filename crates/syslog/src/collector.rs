@@ -388,6 +388,7 @@ impl Collector {
             self.counters.brokered_cut += added.iter().filter(|line| line.is_cut).count() as u64;
         }
         let origin = self.arrivals.origin(peer);
+        let rotates = self.outputs.iter().any(|output| output.rotate_bytes.is_some());
         for (number, output) in self.outputs.iter().enumerate() {
             if !output.template.contains('{') {
                 let pending = self.lines.entry(PathBuf::from(&output.template)).or_default();
@@ -395,7 +396,12 @@ impl Collector {
                 continue;
             }
             for record in records {
-                let path = PathBuf::from(render::file_name(&output.template, record));
+                let mut name = render::file_name(&output.template, record);
+                // Names of rotated files are not for lines: such a file may be compressed and removed.
+                if rotates && compress::is_rotated(&name) {
+                    name.push('_');
+                }
+                let path = PathBuf::from(name);
                 if !self.lines.contains_key(&path) {
                     self.causes.entry(path.clone()).or_insert(Cause { origin, output: number });
                 }

@@ -8,7 +8,8 @@
 //! was started since. Lines that were sent after that entry are read and sent again: these may be twice.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use bytes::{Buf as _, BufMut as _};
@@ -29,11 +30,14 @@ const READ_BYTES_MAX: usize = 4 << 20;
 /// Maximum number of lines after which the entry of a file that does not grow is rewritten; bounds the search at a start.
 const NUMBERS_MAX: u64 = 65_536;
 
-/// Bytes of a file that its [`Prefix`] covers.
-const PREFIX_BYTES: u64 = 256;
+/// Maximum number of bytes that a [`Tail`] covers.
+const TAIL_BYTES: u64 = 256;
 
 /// The version of the entries.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// The version whose entries have the first bytes of each file, which are ignored, in place of the [`Tail`].
+const VERSION_WITHOUT_TAILS: u8 = 1;
 
 /// For each priority, the number of its next line.
 pub(crate) type Numbers = [u64; PRIORITIES as usize];
@@ -41,12 +45,12 @@ pub(crate) type Numbers = [u64; PRIORITIES as usize];
 /// A file, identified without its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId {
+    /// When it was made, in nanoseconds since 1970; 0 if the file system does not say. Inodes are used again, times are not.
+    pub(crate) born_ns: u64,
     /// Device.
     pub(crate) device: u64,
     /// Inode.
     pub(crate) inode: u64,
-    /// When it was made, in nanoseconds since 1970; 0 if the file system does not say. Inodes are used again, times are not.
-    pub(crate) born_ns: u64,
 }
 
 /// The read position in a file.
@@ -62,41 +66,35 @@ pub(crate) struct SavedFile {
     pub(crate) is_rotated: bool,
     /// When it was changed last, as its file system says.
     pub(crate) modified_ns: u64,
-    /// The file's first bytes.
-    pub(crate) prefix: Prefix,
+    /// The bytes before the offset.
+    pub(crate) tail: Tail,
 }
 
-/// The first bytes of a file, to detect that it was rewritten.
+/// Checksum of the last bytes before an offset, to detect that a file was rewritten, and to recognise its copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Prefix {
+pub(crate) struct Tail {
+    /// 0 if the bytes are unknown.
     length: u32,
     sum: u32,
 }
 
-impl Prefix {
-    /// That of a file, as far as it was read.
-    ///
-    /// # Errors
-    /// The system's.
-    pub(crate) fn read(file: &mut File, offset: u64) -> io::Result<Self> {
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(0))?;
-        file.take(offset.min(PREFIX_BYTES)).read_to_end(&mut bytes)?;
-        Ok(Self { length: u32::try_from(bytes.len()).unwrap_or_default(), sum: checksum(&bytes) })
-    }
+impl Tail {
+    /// The file is shorter than the offset: no file has this tail.
+    const MISSING: Self = Self { length: u32::MAX, sum: 0 };
 
-    /// Bytes that it covers.
-    pub(crate) fn length(&self) -> u64 {
-        self.length.into()
-    }
-
-    /// The file has these bytes at an offset.
-    pub(crate) fn extend(&mut self, offset: u64, bytes: &[u8]) {
-        // Only the first piece counts: a checksum cannot be continued.
-        if offset == 0 && self.length == 0 {
-            let bytes = &bytes[..bytes.len().min(usize::try_from(PREFIX_BYTES).unwrap_or_default())];
-            *self = Self { length: u32::try_from(bytes.len()).unwrap_or_default(), sum: checksum(bytes) };
+    /// Reads the tail of a file before an offset.
+    pub(crate) fn read(file: &File, offset: u64) -> Self {
+        let length = offset.min(TAIL_BYTES);
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
+        match file.read_exact_at(&mut bytes, offset - length) {
+            Ok(()) => Self { length: u32::try_from(length).unwrap_or_default(), sum: checksum(&bytes) },
+            Err(_) => Self::MISSING,
         }
+    }
+
+    /// Whether a file has this tail before an offset; `None` if that is unknown.
+    pub(crate) fn is_in(self, file: &File, offset: u64) -> Option<bool> {
+        (self.length > 0).then(|| self != Self::MISSING && self == Self::read(file, offset))
     }
 }
 
@@ -105,7 +103,7 @@ impl Prefix {
 pub(crate) struct Position {
     /// Files that are read, the oldest first.
     pub(crate) files: Vec<SavedFile>,
-    /// Rotated files that were read to their end.
+    /// Other files in the directory that need not be read, first the rotated ones that were read to their end.
     pub(crate) finished: Vec<FileId>,
 }
 
@@ -303,8 +301,8 @@ fn put(bytes: &mut Vec<u8>, key: u64, boot: u64, is_safe: bool, entry: &Entry) {
         bytes.put_u64(file.offset);
         bytes.put_u8(u8::from(file.in_cut_line) | u8::from(file.is_rotated) << 1);
         bytes.put_u64(file.modified_ns);
-        bytes.put_u32(file.prefix.length);
-        bytes.put_u32(file.prefix.sum);
+        bytes.put_u32(file.tail.length);
+        bytes.put_u32(file.tail.sum);
     }
     entry.position.finished.iter().for_each(|id| put_id(bytes, *id));
     let length = u32::try_from(bytes.len() - start - 4).unwrap_or(u32::MAX);
@@ -338,9 +336,7 @@ impl Iterator for Entries<'_> {
 }
 
 fn take(mut bytes: &[u8]) -> Option<(u64, u64, bool, Entry)> {
-    if bytes.try_get_u8().ok()? != VERSION {
-        return None;
-    }
+    let version = bytes.try_get_u8().ok().filter(|version| [VERSION_WITHOUT_TAILS, VERSION].contains(version))?;
     let (key, boot, is_safe) = (bytes.try_get_u64().ok()?, bytes.try_get_u64().ok()?, bytes.try_get_u8().ok()? != 0);
     let mut entry = Entry::default();
     for number in &mut entry.numbers {
@@ -349,9 +345,10 @@ fn take(mut bytes: &[u8]) -> Option<(u64, u64, bool, Entry)> {
     for _ in 0..bytes.try_get_u16().ok()? {
         let (id, offset, marks) = (take_id(&mut bytes)?, bytes.try_get_u64().ok()?, bytes.try_get_u8().ok()?);
         let modified_ns = bytes.try_get_u64().ok()?;
-        let prefix = Prefix { length: bytes.try_get_u32().ok()?, sum: bytes.try_get_u32().ok()? };
+        let tail = Tail { length: bytes.try_get_u32().ok()?, sum: bytes.try_get_u32().ok()? };
+        let tail = if version == VERSION { tail } else { Tail::default() };
         let (in_cut_line, is_rotated) = (marks & 1 != 0, marks & 2 != 0);
-        entry.position.files.push(SavedFile { id, offset, in_cut_line, is_rotated, modified_ns, prefix });
+        entry.position.files.push(SavedFile { id, offset, in_cut_line, is_rotated, modified_ns, tail });
     }
     while !bytes.is_empty() {
         entry.position.finished.push(take_id(&mut bytes)?);

@@ -124,12 +124,12 @@ pub fn file_name(template: &str, record: &Record) -> String {
     name
 }
 
-/// The file for lines that would make too many files: the template with `overflow` in place of each placeholder.
-pub fn overflow_name(template: &str) -> String {
+/// The file for lines that cannot have their own: the template with a word in place of each placeholder.
+pub fn overflow_name(template: &str, word: &str) -> String {
     let mut name = String::with_capacity(template.len() + 32);
     for piece in template.split_inclusive('}') {
         match piece.split_once('{') {
-            Some((before, _)) => name.extend([before, "overflow"]),
+            Some((before, _)) => name.extend([before, word]),
             None => name.push_str(piece),
         }
     }
@@ -196,7 +196,7 @@ mod tests {
         let name = |source, line| file_name("/log/{source}/{app}-{severity}-{date}.log", &record(source, line));
         assert_eq!(name("10.0.0.1", b"<34>Oct 11 22:14:15 box su: x"), "/log/10.0.0.1/su-notice-2023-11-14.log");
         assert_eq!(name("../..", b"x"), "/log/_._../unknown-notice-2023-11-14.log");
-        assert_eq!(overflow_name("/log/{source}/{app}-x.log"), "/log/overflow/overflow-x.log");
+        assert_eq!(overflow_name("/log/{source}/{app}-x.log", "overflow"), "/log/overflow/overflow-x.log");
         assert_eq!(name("/etc/passwd", b"x"), "/log/_etc_passwd/unknown-notice-2023-11-14.log");
     }
 }

@@ -19,6 +19,9 @@ pub(crate) const SACK_DELAY_US: u64 = 20_000;
 /// Bytes that wait to be sent or acknowledged.
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 
+/// The transport counts this for each message in the send buffer, in addition to its payload.
+pub(crate) const MESSAGE_OVERHEAD_BYTES: u64 = 128;
+
 /// A welcome with all ranges that a collector may remember is the longest message.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 

@@ -17,6 +17,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 
+use crate::clock;
 use crate::collector::{Broker, BrokerLine};
 use crate::config::KafkaTopic;
 use crate::relay::Notice;
@@ -111,11 +112,12 @@ impl Kafka {
         let Session { producer, group } = session;
         producer.poll(Duration::ZERO);
         producer.begin_transaction()?;
+        let now_us = clock::date_us();
         for line in lines {
             let mut record = BaseRecord::to(&self.topic.topic)
                 .key(&line.source[..])
                 .payload(&line.value)
-                .timestamp(i64::try_from(line.received_us / 1_000).unwrap_or_default())
+                .timestamp(line.timestamp_ms(now_us))
                 .headers(headers(line));
             while let Err((error, refused)) = producer.send(record) {
                 if error.rdkafka_error_code() != Some(RDKafkaErrorCode::QueueFull) {

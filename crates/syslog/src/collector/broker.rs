@@ -90,6 +90,11 @@ impl BrokerLine {
         let number = priority.map(|priority| (priority, record.sequence));
         Self { source: record.source.clone(), value, sender, number, received_us: record.received_us, is_cut }
     }
+
+    /// The time for the broker in milliseconds since 1970: not after the present, as brokers reject lines from the future.
+    pub fn timestamp_ms(&self, now_us: u64) -> i64 {
+        i64::try_from(self.received_us.min(now_us) / 1_000).unwrap_or_default()
+    }
 }
 
 /// The broker, and whether it is this process that it listens to.
@@ -150,6 +155,23 @@ impl Handover {
 mod tests {
     use super::*;
     use crate::line::Severity;
+
+    #[test]
+    fn a_line_from_the_future_gets_the_present_as_its_time_for_a_broker() {
+        let (line, now_us) = (Bytes::from_static(b"a line"), 1_700_000_000_000_000);
+        let record = |received_us| {
+            let (severity, source) = (Severity::new(3), Bytes::from_static(b"here"));
+            Record { sequence: 7, received_us, marks: 0, severity, source, line: line.clone() }
+        };
+        for (received_us, timestamp_ms) in [
+            (1_600_000_000_000_999, 1_600_000_000_000),
+            (now_us + 7_200_000_000, 1_700_000_000_000),
+            (u64::MAX, 1_700_000_000_000),
+        ] {
+            let line = BrokerLine::new(&record(received_us), Format::Raw, SenderId([1; 16]), None);
+            assert_eq!(line.timestamp_ms(now_us), timestamp_ms);
+        }
+    }
 
     #[test]
     fn a_line_whose_text_is_too_long_for_a_broker_is_cut_and_marked_and_no_other_is() {

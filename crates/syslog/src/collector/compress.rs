@@ -76,13 +76,18 @@ impl<D: Disk> CompressJob<D> {
 /// Behind the name of a file that is not whole yet.
 const DRAFT: &str = ".new";
 
-/// The number behind the name of a rotated file, compressed or not.
+/// The number behind the name of a rotated file, compressed or not. It has at least six digits.
 pub(super) fn number_of(name: &str, rotated: &str) -> Option<u32> {
     let behind = rotated.strip_prefix(name)?.strip_prefix('.')?;
     let (number, suffix) = behind.split_once('.').unwrap_or((behind, ""));
     let suffix = suffix.strip_suffix(DRAFT).unwrap_or(suffix);
     let is_ours = suffix.is_empty() || Compression::ALL.iter().any(|compression| compression.suffix() == suffix);
-    number.parse().ok().filter(|_| is_ours)
+    number.parse().ok().filter(|_| is_ours && number.len() >= 6)
+}
+
+/// Whether a file of this name could be a rotated one.
+pub(super) fn is_rotated(name: &str) -> bool {
+    name.match_indices('.').any(|(end, _)| number_of(&name[..end], name).is_some())
 }
 
 /// The file that a rotated one was.
@@ -236,9 +241,11 @@ mod tests {
             ("lines.000007.zst.new", Some(7)),
             ("lines.000007.old", None),
             ("lines.gz", None),
+            ("lines.7", None),
             ("others.000007", None),
         ] {
             assert_eq!(number_of("lines", name), number, "{name}");
+            assert_eq!(is_rotated(name), number.is_some() || name == "others.000007", "{name}");
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
+use std::io::ErrorKind::{
+    AlreadyExists, InvalidFilename, IsADirectory, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem,
+};
 use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, DiskFile as _, Naming};
@@ -34,20 +36,20 @@ impl<D: Disk> Files<D> {
     /// Takes the files as they were committed: what stands behind that was never acknowledged and is removed.
     pub(super) fn recover(disk: D, memory: &mut Memory) -> io::Result<Self> {
         let mut directories = BTreeSet::new();
-        for (path, committed) in &mut memory.files {
-            let length = disk.length(path)?;
-            if length.is_some_and(|length| length > *committed) {
-                disk.truncate(path, *committed)?;
-                disk.append_to(path)?.sync()?;
-            } else if length.is_some() {
-                // A sync that failed may have shortened it in memory only.
-                ignore_others(disk.append_to(path).and_then(|mut file| file.sync()))?;
+        for (path, committed) in std::mem::take(&mut memory.files) {
+            directories.insert(directory_of(&path).to_owned());
+            // The name may lead to something else by now, which is unknown.
+            let Some(length) = regular_length(&disk, &path)? else { continue };
+            if length > committed {
+                disk.truncate(&path, committed)?;
+                disk.append_to(&path)?.sync()?;
+            } else if unless_path_fails(disk.append_to(&path).and_then(|mut file| file.sync()))?.is_none() {
+                continue;
             }
-            // A file that is shorter or missing was changed on purpose by an operator.
-            *committed = length.unwrap_or_default().min(*committed);
-            directories.insert(directory_of(path).to_owned());
+            // A file that is shorter was changed on purpose by an operator. A sync that failed may have shortened it in memory only.
+            memory.files.insert(path, length.min(committed));
         }
-        directories.iter().try_for_each(|directory| ignore_others(disk.sync_directory(directory)))?;
+        directories.iter().try_for_each(|directory| unless_path_fails(disk.sync_directory(directory)).map(drop))?;
         Ok(Self { disk, open: BTreeMap::new(), commits: 0 })
     }
 
@@ -56,7 +58,7 @@ impl<D: Disk> Files<D> {
         for path in lines.keys() {
             let is_as_left = match (self.open.get(path), memory.files.get(path)) {
                 (Some(open), _) => open.file.naming(path)? == Naming::Kept(open.length),
-                (None, Some(&length)) => self.disk.length(path)? == Some(length),
+                (None, Some(&length)) => regular_length(&self.disk, path)? == Some(length),
                 (None, None) => true,
             };
             if !is_as_left {
@@ -76,7 +78,16 @@ impl<D: Disk> Files<D> {
     /// Files that are unknown: their present lengths have to be committed before they are written to. `None` if there is no such file.
     pub(super) fn unknown(&self, lines: &Lines, memory: &Memory) -> io::Result<Vec<(PathBuf, Option<u64>)>> {
         let unknown = lines.keys().filter(|path| !memory.files.contains_key(*path));
-        unknown.map(|path| Ok((path.clone(), self.disk.length(path)?))).collect()
+        unknown.map(|path| Ok((path.clone(), regular_length(&self.disk, path)?))).collect()
+    }
+
+    /// Whether lines can be appended to a file: the name leads to a regular file, or one can be created, and is.
+    pub(super) fn is_writable(&self, path: &Path) -> io::Result<bool> {
+        let opened = self.disk.create_directory(directory_of(path)).and_then(|()| {
+            let is_other = self.disk.length(path)?.is_some() && !self.disk.is_file(path)?;
+            if is_other { Err(IsADirectory.into()) } else { self.disk.append_to(path) }
+        });
+        Ok(unless_path_fails(opened)?.is_some())
     }
 
     /// Writes and syncs these lines. `new` are files that are not there yet. Returns the new lengths.
@@ -132,8 +143,11 @@ impl<D: Disk> Files<D> {
         let directory = directory_of(path);
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("lines");
         let others = self.disk.names(directory)?;
-        let number = others.iter().filter_map(|other| compress::number_of(name, other)).max();
-        let number = number.unwrap_or_default().saturating_add(1);
+        let used: BTreeSet<u32> = others.iter().filter_map(|other| compress::number_of(name, other)).collect();
+        // After the highest number the lowest free one follows: no file is replaced.
+        let next = used.last().map_or(Some(1), |last| last.checked_add(1));
+        let number = next.or_else(|| (1..=u32::MAX).find(|number| !used.contains(number)));
+        let number = number.ok_or_else(|| io::Error::new(AlreadyExists, "all numbers of rotated files are in use"))?;
         Ok(directory.join(format!("{name}.{number:06}")))
     }
 
@@ -146,19 +160,32 @@ impl<D: Disk> Files<D> {
     }
 }
 
-/// Ignores errors of files and directories that others have removed or protected: they are not written to any more.
-fn ignore_others(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(error) if matches!(error.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem) => Ok(()),
-        result => result,
+/// Returns `None` if this path alone cannot be used: it is missing, protected, too long, or something other than a regular file.
+fn unless_path_fails<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result.map_err(|error| (error.kind(), error)) {
+        Ok(value) => Ok(Some(value)),
+        Err((
+            AlreadyExists | InvalidFilename | IsADirectory | NotADirectory | NotFound | PermissionDenied
+            | ReadOnlyFilesystem,
+            _,
+        )) => Ok(None),
+        Err((_, error)) => Err(error),
+    }
+}
+
+/// The length of a regular file; `None` if there is none that can be found.
+pub(super) fn regular_length<D: Disk>(disk: &D, path: &Path) -> io::Result<Option<u64>> {
+    match unless_path_fails(disk.is_file(path))? {
+        Some(true) => Ok(unless_path_fails(disk.length(path))?.flatten()),
+        _ => Ok(None),
     }
 }
 
 /// Makes the names in a directory durable. Otherwise a moved file could get its name back after a crash, and would be truncated to the length of the
 /// file that replaced it.
 fn sync_names<D: Disk>(disk: &D, directory: &Path) -> io::Result<()> {
-    disk.create_directory(directory)?;
-    disk.sync_directory(directory)
+    // If another file has taken the name of the directory, the files in it are gone.
+    unless_path_fails(disk.create_directory(directory).and_then(|()| disk.sync_directory(directory))).map(drop)
 }
 
 fn directory_of(path: &Path) -> &Path {

@@ -208,6 +208,11 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
+    /// Whether a path is in the directory of the state.
+    pub(super) fn is_in_directory(&self, path: &Path) -> bool {
+        path.starts_with(&self.directory)
+    }
+
     /// Whether it is time for a [`checkpoint`](Self::checkpoint).
     pub(super) fn is_long(&self) -> bool {
         self.bytes > JOURNAL_BYTES_MAX

@@ -13,7 +13,7 @@ use crate::wire::{SenderId, Start};
 
 use super::broker::{BrokerLine, Handover};
 use super::compress::{self, CompressJob};
-use super::files::{Files, Lines};
+use super::files::{Files, Lines, regular_length};
 use super::origins::{Allowance, Origin};
 use super::senders::Senders;
 use super::state::{self, Entry, EntrySpan, Journal, Memory, Step, apply};
@@ -116,27 +116,32 @@ impl<D: Disk> Store<D> {
         Ok(answers)
     }
 
-    /// Commits the present lengths of files that are written to for the first time. Lines that would make more files than their origin may go to
-    /// another one. Returns the files that are not there yet.
+    /// Commits the present lengths of files that are written to for the first time. Lines that would make more files than their origin may, or
+    /// whose file cannot be written, go to another one. Returns the files that are not there yet.
     fn prepare(
         &mut self,
         lines: &mut Lines,
         causes: &BTreeMap<PathBuf, Cause>,
         now_us: u64,
     ) -> io::Result<BTreeSet<PathBuf>> {
-        let mut unknown = self.files.unknown(lines, &self.memory)?;
+        let mut unknown = Vec::new();
         let mut redirected = Lines::new();
-        unknown.retain(|(path, length)| {
-            let Some(Cause { origin, output }) = causes.get(path) else { return true };
-            let FileOutput { new_files, template, .. } = &self.outputs[*output];
+        for (path, length) in self.files.unknown(lines, &self.memory)? {
+            let Some(&Cause { origin, output }) = causes.get(&path) else {
+                unknown.push((path, length));
+                continue;
+            };
+            let new_files = self.outputs[output].new_files;
             let is_allowed =
-                length.is_some() || self.familiar.contains(path) || self.new_files.take(*origin, *new_files, now_us);
-            if !is_allowed && let Some(bytes) = lines.remove(path) {
+                length.is_some() || self.familiar.contains(&path) || self.new_files.take(origin, new_files, now_us);
+            // Before the journal lists it: a name in a line must not stop the commit, nor the next start.
+            if is_allowed && self.is_writable(&path)? {
+                unknown.push((path, length));
+            } else if let Some(bytes) = lines.remove(&path) {
                 self.counters.overflowed += bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
-                redirected.entry(PathBuf::from(render::overflow_name(template))).or_default().extend(bytes);
+                redirected.entry(self.overflow_of(output)?).or_default().extend(bytes);
             }
-            is_allowed
-        });
+        }
         if !redirected.is_empty() {
             self.files.forget_changed(&redirected, &mut self.memory)?;
             let known = |path: &Path| unknown.iter().any(|(known, _)| known == path);
@@ -157,6 +162,17 @@ impl<D: Disk> Store<D> {
             self.journal.commit(&Entry { files, ..Entry::default() })?;
         }
         Ok(new)
+    }
+
+    fn is_writable(&self, path: &Path) -> io::Result<bool> {
+        Ok(!self.journal.is_in_directory(path) && self.files.is_writable(path)?)
+    }
+
+    /// The overflow file of an output. A name in a line may have made it unusable; no name in a line contains a `+`.
+    fn overflow_of(&self, output: usize) -> io::Result<PathBuf> {
+        let template = &self.outputs[output].template;
+        let [usual, other] = ["overflow", "overflow+"].map(|word| PathBuf::from(render::overflow_name(template, word)));
+        Ok(if self.is_writable(&usual)? { usual } else { other })
     }
 
     fn write(
@@ -264,7 +280,7 @@ fn jobs<D: Disk>(disk: &D, outputs: &[FileOutput], memory: &mut Memory) -> io::R
     for path in std::mem::take(&mut memory.rotated) {
         let compression = compress::unrotated(&path).and_then(|path| compression_of(outputs, &path));
         if let Some(compression) = compression
-            && disk.length(&path)?.is_some()
+            && regular_length(disk, &path)?.is_some()
         {
             memory.rotated.insert(path.clone());
             jobs.push(CompressJob { disk: disk.clone(), path, compression });

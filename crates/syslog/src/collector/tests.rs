@@ -4,6 +4,7 @@ use crate::line::Severity;
 use crate::wire::RANGES_MAX;
 
 mod hostile;
+mod unwritable;
 
 const FILE: &str = "/out/lines";
 

@@ -5,8 +5,8 @@ const DIRECTORY: &str = "/spool";
 
 fn position(offset: u64) -> Position {
     let id = FileId { device: 1, inode: 2, born_ns: 3 };
-    let prefix = Prefix { length: 4, sum: 5 };
-    let file = SavedFile { id, offset, in_cut_line: true, is_rotated: false, modified_ns: 6, prefix };
+    let tail = Tail { length: 4, sum: 5 };
+    let file = SavedFile { id, offset, in_cut_line: true, is_rotated: false, modified_ns: 6, tail };
     Position { files: vec![file, SavedFile { is_rotated: true, ..file }], finished: vec![id] }
 }
 
@@ -103,6 +103,18 @@ fn after_a_sync_that_failed_later_entries_survive_a_power_cut() {
         disk.crash(Crash::Power);
         assert_eq!(offset(&open(&disk, 8), 0), Some(if seed % 2 == 0 { 30 } else { 20 }), "seed {seed}");
     }
+}
+
+#[test]
+fn entries_of_an_older_version_count_without_the_bytes_before_their_positions() {
+    let mut bytes = Vec::new();
+    put(&mut bytes, 1, 7, true, &Entry { position: position(10), numbers: [1; 8] });
+    bytes[4] = VERSION_WITHOUT_TAILS;
+    let whole = bytes.len() - 4;
+    let sum = checksum(&bytes[..whole]);
+    bytes[whole..].copy_from_slice(&sum.to_be_bytes());
+    let (.., entry) = Entries(&bytes).next().expect("it is whole");
+    assert!(entry.position.files.iter().all(|file| file.offset == 10 && file.tail == Tail::default()));
 }
 
 #[test]

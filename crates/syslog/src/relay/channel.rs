@@ -1,5 +1,6 @@
 //! The connection to one collector: two associations, one of them for lines that are not repeated, and the measured state of the path.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::Poll;
 
@@ -20,8 +21,8 @@ use crate::transport;
 /// Maximum number of messages passed to the transport, or received from it, at once.
 const MESSAGES_AT_ONCE: usize = 32;
 
-/// Bytes in the transport's send buffer beyond which lines of lower priority wait, and beyond which all wait: this keeps room for more important
-/// lines.
+/// Bytes in the transport's send buffer, as it counts them, beyond which lines of lower priority wait, and beyond which all wait: this keeps room for
+/// more important lines.
 const BUFFER_BYTES: [u64; 2] = [2 << 20, 3 << 20];
 
 /// Maximum time that a collector may leave everything unanswered before another may replace it.
@@ -47,6 +48,8 @@ pub(super) struct Channel {
     copies: Copies,
     gathering: Gathering,
     patience: Patience,
+    /// Messages for which the transport had no room.
+    unsent: VecDeque<Message>,
     /// Received messages that were not handled yet.
     inbox: Vec<ReceivedMessage>,
     /// When it answered last, or had nothing to answer.
@@ -64,6 +67,7 @@ impl Channel {
             copies: Copies::default(),
             gathering: Gathering::default(),
             patience: Patience::default(),
+            unsent: VecDeque::new(),
             inbox: Vec::new(),
             heard_us: 0,
         }
@@ -84,6 +88,7 @@ impl Channel {
     pub(super) fn end(&mut self, sender: &mut Sender<RealDisk>, now_us: u64) -> Option<Association> {
         sender.disconnected(self.index, now_us);
         self.inbox.clear();
+        self.unsent.clear();
         self.association.take()
     }
 
@@ -121,12 +126,12 @@ impl Channel {
         None
     }
 
-    /// Sends as much as there is room for.
-    pub(super) async fn send(&mut self, sender: &mut Sender<RealDisk>, now_us: u64) {
+    /// Sends as much as there is room for. Never waits: the task that calls it has more to do.
+    pub(super) fn send(&mut self, sender: &mut Sender<RealDisk>, now_us: u64) {
         let mut others = Others::None;
         if let Some(association) = self.association.clone() {
             if !self.gathering.lasts(now_us) {
-                self.send_reliable(&association, sender, now_us).await;
+                self.send_reliable(&association, sender, now_us);
             }
             let stats = association.stats();
             self.transit.left(stats.sent.messages, now_us);
@@ -138,7 +143,7 @@ impl Channel {
                 association.set_mechanisms(mechanisms);
             }
             self.gathering.look(waits, stats.sent.messages, self.shortest.us(), now_us);
-            self.send_copies(&association, sender, waits, now_us).await;
+            self.send_copies(&association, sender, waits, now_us);
             others = match &stats.path {
                 path if path.send_buffer_bytes > path.cwnd_bytes => Others::WaitHere,
                 _ if waits => Others::Wait,
@@ -146,7 +151,7 @@ impl Channel {
                 _ => Others::None,
             };
         }
-        self.fresh.send(others, &mut self.shortest, now_us).await;
+        self.fresh.send(others, &mut self.shortest, now_us);
     }
 
     /// Whether packets of this association wait too long in the network.
@@ -158,13 +163,7 @@ impl Channel {
     }
 
     /// Sends the copies that are due.
-    async fn send_copies(
-        &mut self,
-        association: &Association,
-        sender: &mut Sender<RealDisk>,
-        queued: bool,
-        now_us: u64,
-    ) {
+    fn send_copies(&mut self, association: &Association, sender: &mut Sender<RealDisk>, queued: bool, now_us: u64) {
         let sent = association.stats().sent;
         // Proactive copies do not indicate losses.
         let again = &sent.retransmitted;
@@ -172,31 +171,33 @@ impl Channel {
         if queued {
             self.copies.forbid();
         }
-        while let Some(due) = self.copies.due(now_us) {
-            if let Some(copy) = sender.copy(self.index, due.priority, due.slot, due.last)
-                && association.send_many([message_of(copy)]).await.is_err()
-            {
-                return;
-            }
+        while association.try_send_many(&mut self.unsent).is_ok()
+            && let Some(due) = self.copies.due(now_us)
+        {
+            self.unsent.extend(sender.copy(self.index, due.priority, due.slot, due.last).map(message_of));
         }
     }
 
-    async fn send_reliable(&mut self, association: &Association, sender: &mut Sender<RealDisk>, now_us: u64) {
-        loop {
+    fn send_reliable(&mut self, association: &Association, sender: &mut Sender<RealDisk>, now_us: u64) {
+        // The end of an association is noticed where its messages are received, and everything is sent again over the next one.
+        while association.try_send_many(&mut self.unsent).is_ok() {
             let path = association.stats().path;
             let rtt_us = path.srtt.map_or(0, |srtt| duration::saturating_nanos(srtt) / 1_000);
-            let buffered = path.send_buffer_bytes;
+            let mut buffered = path.send_buffer_bytes + path.messages_pending * transport::MESSAGE_OVERHEAD_BYTES;
             let below = match buffered {
                 bytes if bytes >= BUFFER_BYTES[1] => return,
                 bytes if bytes >= BUFFER_BYTES[0] => 1,
                 _ => PRIORITIES,
             };
-            let outgoing = std::iter::from_fn(|| sender.next_message(self.index, below)).take(MESSAGES_AT_ONCE);
-            let outgoing: Vec<_> = outgoing.collect();
-            outgoing.iter().for_each(|message| self.copies.note(message, rtt_us, now_us));
-            let messages: Vec<Message> = outgoing.into_iter().map(message_of).collect();
-            // The end of an association is noticed where its messages are received, and everything is sent again over the next one.
-            if messages.is_empty() || association.send_many(messages).await.is_err() {
+            while self.unsent.len() < MESSAGES_AT_ONCE
+                && buffered < BUFFER_BYTES[1]
+                && let Some(message) = sender.next_message(self.index, below)
+            {
+                buffered += message.payload.len() as u64 + transport::MESSAGE_OVERHEAD_BYTES;
+                self.copies.note(&message, rtt_us, now_us);
+                self.unsent.push_back(message_of(message));
+            }
+            if self.unsent.is_empty() {
                 return;
             }
         }

@@ -157,7 +157,7 @@ impl Engine {
             }
             let now_us = clock::steady_us();
             for channel in &mut self.channels {
-                channel.send(&mut self.sender, now_us).await;
+                channel.send(&mut self.sender, now_us);
             }
             if let Some(deadline) = deadline {
                 let now = self.publish();

@@ -5,6 +5,7 @@
 //! | the file is renamed and a new one has its name | both are read, the old one as long as its writer keeps it open |
 //! | it was rotated several times between two checks, or while the relay was down | the intermediate files are found in the same directory: new names that start with its name |
 //! | it is truncated (`copytruncate`) | it is read from its beginning |
+//! | it was copied and truncated while the relay was down | its copy is read from the position, and the file from its beginning |
 //! | its last line has no line feed | the line counts a second after the last write to a rotated file, or when the relay stops |
 //!
 //! The position of a line is that of its last byte. A [`Position`] identifies files by properties that survive renaming.
@@ -22,7 +23,7 @@ use festina_units::duration;
 use super::Notice;
 use crate::disk::NONBLOCK;
 use crate::framing::{Frame, Framer, Framing};
-use crate::positions::{FileId, Position, Prefix, SavedFile};
+use crate::positions::{FileId, Position, SavedFile, Tail};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -32,6 +33,9 @@ const FILES_MAX: usize = 16;
 
 /// Rotated files that were read to their end and are remembered over a restart.
 const FINISHED_MAX: usize = 32;
+
+/// Other files in the directory that are remembered over a restart: the newest.
+const KNOWN_MAX: usize = 64;
 
 /// Maximum number of names in the directory that are checked.
 const NAMES_MAX: usize = 65_536;
@@ -64,11 +68,19 @@ struct Followed {
     framer: Framer,
     /// Bytes read from `start` on.
     read: u64,
-    prefix: Prefix,
     modified_ns: u64,
     /// When bytes were last read.
     grew_us: u64,
     is_rotated: bool,
+}
+
+/// Another file in the directory whose name starts with the followed one.
+struct Sibling {
+    path: PathBuf,
+    id: FileId,
+    modified_ns: u64,
+    /// Where to start to read it, and whether that is in a line that was cut.
+    start: (u64, bool),
 }
 
 /// Follows one file.
@@ -98,12 +110,10 @@ impl Follower {
     pub(super) fn new(path: &Path, bytes_max: usize, notice: Notice) -> Self {
         let mut follower = Self::empty(path, bytes_max, notice);
         follower.folder_changed = follower.folder_change();
-        for (_, id, _) in follower.siblings() {
-            follower.known.insert(id);
-        }
+        follower.known = follower.siblings().iter().map(|sibling| sibling.id).collect();
         if let Some((file, metadata)) = follower.open(path) {
             let id = id_of(&metadata);
-            follower.begin(file, &metadata, id, metadata.len(), false, 0);
+            follower.begin(file, &metadata, id, (metadata.len(), false), 0);
         }
         follower
     }
@@ -118,33 +128,70 @@ impl Follower {
     ) -> Self {
         let mut follower = Self::empty(path, bytes_max, notice);
         follower.spooled = spooled;
-        follower.finished = position.finished.iter().copied().collect();
+        follower.finished = position.finished.iter().copied().take(FINISHED_MAX).collect();
         follower.folder_changed = follower.folder_change();
         let siblings = follower.siblings();
+        let mut resumed = Vec::new();
         for saved in &position.files {
-            let named = std::iter::once(path).chain(siblings.iter().map(|(path, ..)| &**path));
+            let named = std::iter::once(path).chain(siblings.iter().map(|sibling| &*sibling.path));
             let opened = named.filter_map(|name| follower.open(name).map(|(file, metadata)| (name, file, metadata)));
             let mut opened = opened.filter(|(_, _, metadata)| id_of(metadata) == saved.id);
-            match opened.next() {
-                Some((name, file, metadata)) => follower.resume_file(file, &metadata, saved, name != path),
-                None if !saved.is_rotated => (follower.notice)(&format!(
-                    "the file that had the name {} is gone: lines that it got after the relay had stopped are lost",
-                    path.display()
-                )),
-                None => {}
-            }
+            let file = opened.next();
+            resumed.push(file.map(|(name, file, metadata)| follower.resume_file(file, &metadata, saved, name != path)));
         }
         let newest_ns = position.files.iter().map(|saved| saved.modified_ns).max().unwrap_or_default();
-        let is_new = |follower: &Self, id: FileId, modified_ns: u64| {
-            !follower.has(id) && !follower.finished.contains(&id) && modified_ns >= newest_ns
-        };
-        let (new, old): (Vec<_>, Vec<_>) =
-            siblings.into_iter().partition(|&(_, id, modified_ns)| is_new(&follower, id, modified_ns));
-        follower.known = old.into_iter().map(|(_, id, _)| id).collect();
+        let (mut new, old): (Vec<_>, Vec<_>) = siblings.into_iter().partition(|sibling| {
+            let is_known = follower.has(sibling.id) || position.finished.contains(&sibling.id);
+            !is_known && sibling.modified_ns >= newest_ns
+        });
+        follower.known = old.iter().map(|sibling| sibling.id).collect();
+        let mut copies = Vec::new();
+        for (saved, is_whole) in position.files.iter().zip(resumed) {
+            copies.extend(follower.take_copies(&mut new, saved, is_whole));
+        }
+        let has_name = follower.files.back().filter(|last| !last.is_rotated).map(|last| last.id);
+        if has_name.is_some() && has_name == position.files.last().filter(|last| !last.is_rotated).map(|last| last.id) {
+            // Only this file had the name.
+            follower.known.extend(new.drain(..).map(|sibling| sibling.id));
+        }
+        new.extend(copies);
         if follower.take_all(new, 0) {
             follower.look_at_path(0);
         }
         follower
+    }
+
+    /// Removes copies of a file from new ones. `is_whole` is whether the file still has the lines before its position; `None` if it is gone. If not,
+    /// returns the longest copy, which continues at the position.
+    fn take_copies(&mut self, new: &mut Vec<Sibling>, saved: &SavedFile, is_whole: Option<bool>) -> Option<Sibling> {
+        let mut longest: Option<(u64, Sibling)> = None;
+        for mut sibling in std::mem::take(new) {
+            let opened = self.open(&sibling.path).filter(|(_, metadata)| id_of(metadata) == sibling.id);
+            let Some((_, metadata)) =
+                opened.filter(|(file, _)| saved.tail.is_in(file, saved.offset).is_some_and(|is_in| is_in))
+            else {
+                new.push(sibling);
+                continue;
+            };
+            sibling.start = (saved.offset, saved.in_cut_line);
+            self.known.insert(sibling.id);
+            if is_whole != Some(true) && longest.as_ref().is_none_or(|(length, _)| *length < metadata.len()) {
+                longest = Some((metadata.len(), sibling));
+            }
+        }
+        match is_whole {
+            _ if longest.is_some() => {}
+            Some(false) => (self.notice)(&format!(
+                "{} was shortened while the relay was down: it is read from its beginning, and lines that were cut off are lost",
+                self.path.display()
+            )),
+            None if !saved.is_rotated => (self.notice)(&format!(
+                "the file that had the name {} is gone: lines that it got after the relay had stopped are lost",
+                self.path.display()
+            )),
+            _ => {}
+        }
+        longest.map(|(_, sibling)| sibling)
     }
 
     fn empty(path: &Path, bytes_max: usize, notice: Notice) -> Self {
@@ -164,20 +211,16 @@ impl Follower {
         }
     }
 
-    fn resume_file(&mut self, mut file: File, metadata: &Metadata, saved: &SavedFile, is_rotated: bool) {
-        let is_same = metadata.len() >= saved.offset
-            && Prefix::read(&mut file, saved.prefix.length()).is_ok_and(|prefix| prefix == saved.prefix);
-        let (offset, in_cut_line) = if is_same { (saved.offset, saved.in_cut_line) } else { (0, false) };
-        if !is_same {
-            (self.notice)(&format!(
-                "{} was shortened while the relay was down: it is read from its beginning, and lines that were cut off are lost",
-                self.path.display()
-            ));
-        }
-        self.begin(file, metadata, saved.id, offset, in_cut_line, 0);
+    /// Returns whether the file still has the lines before the position. If not, it is read from its beginning.
+    fn resume_file(&mut self, file: File, metadata: &Metadata, saved: &SavedFile, is_rotated: bool) -> bool {
+        let is_whole =
+            metadata.len() >= saved.offset && saved.tail.is_in(&file, saved.offset).is_none_or(|is_in| is_in);
+        let start = if is_whole { (saved.offset, saved.in_cut_line) } else { (0, false) };
+        self.begin(file, metadata, saved.id, start, 0);
         if let Some(followed) = self.files.back_mut() {
             followed.is_rotated = is_rotated;
         }
+        is_whole
     }
 
     /// Continues reading. Returns `None` if there is nothing new. `now_us` is in microseconds of a monotonic clock.
@@ -222,15 +265,23 @@ impl Follower {
     }
 
     fn position(&self) -> Position {
-        let files = self.files.iter().map(|followed| SavedFile {
-            id: followed.id,
-            offset: followed.start + followed.framer.consumed_bytes(),
-            in_cut_line: followed.framer.is_in_cut_line(),
-            is_rotated: followed.is_rotated,
-            modified_ns: followed.modified_ns,
-            prefix: followed.prefix,
+        let files = self.files.iter().map(|followed| {
+            let offset = followed.start + followed.framer.consumed_bytes();
+            SavedFile {
+                id: followed.id,
+                offset,
+                in_cut_line: followed.framer.is_in_cut_line(),
+                is_rotated: followed.is_rotated,
+                modified_ns: followed.modified_ns,
+                tail: Tail::read(&followed.file, offset),
+            }
         });
-        Position { files: files.collect(), finished: self.finished.iter().copied().collect() }
+        // Without a time of birth, a later file could be mistaken for a known one that was removed.
+        let known = self.known.iter().rev().filter(|id| id.born_ns > 0 && !self.finished.contains(id));
+        Position {
+            files: files.collect(),
+            finished: self.finished.iter().chain(known.take(KNOWN_MAX)).copied().collect(),
+        }
     }
 
     /// Reads a piece of a file. Returns whether there was one.
@@ -244,8 +295,6 @@ impl Follower {
                 return false;
             }
         };
-        let from = followed.start + followed.read;
-        followed.prefix.extend(from, &self.buffer[..length]);
         followed.read += length as u64;
         followed.grew_us = now_us;
         if let Ok(metadata) = followed.file.metadata() {
@@ -292,8 +341,15 @@ impl Follower {
         }
     }
 
-    /// Checks whether another file has the followed name.
+    /// Checks whether another file has the followed name. Checks again if so: a third file may have had it in between.
     fn look_at_path(&mut self, now_us: u64) {
+        self.look_once_at_path(now_us);
+        if self.unsure {
+            self.look_once_at_path(now_us);
+        }
+    }
+
+    fn look_once_at_path(&mut self, now_us: u64) {
         let folder_change = self.folder_change();
         let present = self.path.metadata().ok().map(|metadata| id_of(&metadata));
         let current = self.files.back().filter(|last| !last.is_rotated).map(|last| last.id);
@@ -301,7 +357,9 @@ impl Follower {
             // Any other new file in the directory is a copy, since only this file had the name.
             if folder_change != self.folder_changed {
                 self.folder_changed = folder_change;
-                self.known = self.siblings().into_iter().map(|(_, id, _)| id).collect();
+                let known = self.siblings().iter().map(|sibling| sibling.id).collect();
+                self.changed |= known != self.known;
+                self.known = known;
             }
             return;
         }
@@ -316,9 +374,10 @@ impl Follower {
         }
         self.folder_changed = folder_change;
         let siblings = self.siblings();
-        let there: BTreeSet<FileId> = siblings.iter().map(|&(_, id, _)| id).collect();
+        let there: BTreeSet<FileId> = siblings.iter().map(|sibling| sibling.id).collect();
         self.known.retain(|id| there.contains(id));
-        let new = siblings.into_iter().filter(|&(_, id, _)| !self.known.contains(&id) && !self.has(id)).collect();
+        let is_new = |sibling: &Sibling| !self.known.contains(&sibling.id) && !self.has(sibling.id);
+        let new = siblings.into_iter().filter(is_new).collect();
         if !self.take_all(new, now_us) || present == current {
             return;
         }
@@ -329,21 +388,22 @@ impl Follower {
             let again = self.files.iter().position(|followed| followed.id == id).and_then(|at| self.files.remove(at));
             match again {
                 Some(followed) => self.files.push_back(Followed { is_rotated: false, ..followed }),
-                None => self.begin(file, &metadata, id, 0, false, now_us),
+                None => self.begin(file, &metadata, id, (0, false), now_us),
             }
         }
     }
 
     /// Starts to read files that had the name between two checks, the oldest first. Returns whether there was room for all of them.
-    fn take_all(&mut self, mut files: Vec<(PathBuf, FileId, u64)>, now_us: u64) -> bool {
+    fn take_all(&mut self, mut files: Vec<Sibling>, now_us: u64) -> bool {
         let has_name = self.files.back().is_some_and(|last| !last.is_rotated);
         let current = if has_name { self.files.pop_back() } else { None };
         let room = FILES_MAX.saturating_sub(self.files.len());
-        files.sort_by_key(|&(_, id, modified_ns)| (modified_ns, id));
+        files.sort_by_key(|sibling| (sibling.modified_ns, sibling.id));
         let has_room = files.len() <= room;
-        for (path, id, _) in files.into_iter().take(room) {
+        self.unsure |= !has_room;
+        for Sibling { path, id, start, .. } in files.into_iter().take(room) {
             if let Some((file, metadata)) = self.open(&path).filter(|(_, metadata)| id_of(metadata) == id) {
-                self.begin(file, &metadata, id, 0, false, now_us);
+                self.begin(file, &metadata, id, start, now_us);
                 if let Some(followed) = self.files.back_mut() {
                     followed.is_rotated = true;
                 }
@@ -362,7 +422,7 @@ impl Follower {
                 self.finish_line(index, lines);
                 let followed = &mut self.files[index];
                 if begun {
-                    (followed.start, followed.read, followed.prefix) = (0, 0, Prefix::default());
+                    (followed.start, followed.read) = (0, 0);
                     followed.framer = Framer::new(Framing::Newline, self.bytes_max);
                     self.changed = true;
                 }
@@ -370,9 +430,15 @@ impl Follower {
         }
     }
 
-    fn begin(&mut self, file: File, metadata: &Metadata, id: FileId, offset: u64, in_cut_line: bool, now_us: u64) {
-        let mut file = file;
-        let prefix = Prefix::read(&mut file, offset).unwrap_or_default();
+    /// Starts to read a file at an offset, which may be in a line that was cut.
+    fn begin(
+        &mut self,
+        mut file: File,
+        metadata: &Metadata,
+        id: FileId,
+        (offset, in_cut_line): (u64, bool),
+        now_us: u64,
+    ) {
         if let Err(error) = file.seek(SeekFrom::Start(offset)) {
             return self.complain(&error);
         }
@@ -387,7 +453,6 @@ impl Follower {
             start: offset,
             framer,
             read: 0,
-            prefix,
             modified_ns: modified_ns(metadata),
             grew_us: now_us,
             is_rotated: false,
@@ -432,8 +497,8 @@ impl Follower {
         self.folder().metadata().ok().map(|metadata| (metadata.mtime(), metadata.mtime_nsec()))
     }
 
-    /// Regular files in the directory whose names start with the followed name, except compressed ones: path, identity, time of last change.
-    fn siblings(&self) -> Vec<(PathBuf, FileId, u64)> {
+    /// Regular files in the directory whose names start with the followed name, except compressed ones.
+    fn siblings(&self) -> Vec<Sibling> {
         let (Some(name), Ok(folder)) = (self.path.file_name(), self.folder().read_dir()) else { return Vec::new() };
         let name = name.as_encoded_bytes();
         let names = folder.take(NAMES_MAX).flatten().map(|entry| entry.file_name());
@@ -446,7 +511,7 @@ impl Follower {
         let files = rotated.filter_map(|name| {
             let path = self.folder().join(name);
             let metadata = path.symlink_metadata().ok().filter(Metadata::is_file)?;
-            Some((path, id_of(&metadata), modified_ns(&metadata)))
+            Some(Sibling { path, id: id_of(&metadata), modified_ns: modified_ns(&metadata), start: (0, false) })
         });
         files.collect()
     }

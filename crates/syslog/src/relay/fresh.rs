@@ -1,5 +1,7 @@
 //! Lines that are only worth sending while they are fresh: they wait here in the order of their priority until their association takes them.
 
+use std::collections::VecDeque;
+
 use festina::{Association, Duration, Message, ReceivedMessage, Stats};
 use festina_units::duration;
 
@@ -32,6 +34,8 @@ pub(super) struct FreshLane {
     queue: FreshQueue,
     window: DelayWindow,
     transit: Transit,
+    /// Messages for which the transport had no room.
+    unsent: VecDeque<Message>,
     /// Received messages that were not handled yet.
     inbox: Vec<ReceivedMessage>,
 }
@@ -43,6 +47,7 @@ impl FreshLane {
             queue: FreshQueue::new(),
             window: DelayWindow::new(),
             transit: Transit::default(),
+            unsent: VecDeque::new(),
             inbox: Vec::new(),
         }
     }
@@ -60,6 +65,7 @@ impl FreshLane {
     pub(super) fn end(&mut self) {
         self.association = None;
         self.inbox.clear();
+        self.unsent.clear();
         self.queue.disconnected();
     }
 
@@ -99,7 +105,7 @@ impl FreshLane {
     }
 
     /// Sends as much as may be in flight next to other traffic on this path. `shortest` is shared by both.
-    pub(super) async fn send(&mut self, others: Others, shortest: &mut ShortestRoundTrip, now_us: u64) {
+    pub(super) fn send(&mut self, others: Others, shortest: &mut ShortestRoundTrip, now_us: u64) {
         let Some(association) = self.association.clone() else { return };
         let makes_room = others == Others::Wait || shortest.is_on_trial();
         // Important lines measure round trips without these. Without important lines, these have to measure them.
@@ -107,8 +113,10 @@ impl FreshLane {
         if others == Others::WaitHere || measures || self.window.rests(makes_room, now_us) {
             return;
         }
-        loop {
+        // The end of an association is noticed where its messages are received.
+        while association.try_send_many(&mut self.unsent).is_ok() {
             let Stats { path: stats, sent, .. } = association.stats();
+            self.transit.left(sent.messages, now_us);
             let mut used = stats.send_buffer_bytes;
             if let Some(srtt) = stats.srtt {
                 let micros = |time| duration::saturating_nanos(time) / 1_000;
@@ -133,22 +141,17 @@ impl FreshLane {
                     at_us,
                 });
             }
-            let mut messages = Vec::new();
-            while messages.len() < MESSAGES_AT_ONCE
+            while self.unsent.len() < MESSAGES_AT_ONCE
                 && (used == 0 || used + FRESH_MESSAGE_BYTES as u64 <= self.window.window_bytes())
                 && let Some(message) = self.queue.next_message(sent.messages_acked, now_us)
             {
                 used += message.payload.len() as u64;
-                messages.push(message_of(message));
+                self.unsent.push_back(message_of(message));
             }
-            if !messages.is_empty() {
-                self.window.left(makes_room, now_us);
-            }
-            // The end of an association is noticed where its messages are received.
-            if messages.is_empty() || association.send_many(messages).await.is_err() {
+            if self.unsent.is_empty() {
                 return;
             }
-            self.transit.left(association.stats().sent.messages, now_us);
+            self.window.left(makes_room, now_us);
         }
     }
 

@@ -3,6 +3,7 @@
 mod garbage;
 mod keys;
 mod several;
+mod silent;
 mod strangers;
 mod tls;
 

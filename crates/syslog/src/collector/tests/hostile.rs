@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
 use crate::collector::files::OPEN_FILES_MAX;
-use crate::disk::Crash;
+use crate::disk::{Crash, DiskFile as _};
 
 fn old() -> &'static Path {
     Path::new("/out/lines.old")
@@ -220,4 +220,49 @@ fn invented_relays_of_one_origin_leave_others_room_for_ranges() {
     collector.begin(Peer(1), Origin::from(IpAddr::from(Ipv4Addr::UNSPECIFIED)));
     collector.handle(Peer(1), hello(1, 1)).expect("a hello");
     collector.handle(Peer(1), every_other(60_000)).expect("there is room");
+}
+
+/// One line of a source.
+fn of_source(number: u64, source: &'static str) -> Bytes {
+    let (severity, line) = (Severity::new(3), Bytes::from(format!("line {number}")));
+    let source = Bytes::from_static(source.as_bytes());
+    let record = Record { sequence: number, received_us: 0, marks: 0, severity, source, line };
+    Packet::Lines { priority: 0, floor: 0, records: vec![record] }.encode()
+}
+
+fn rotating(disk: &FaultyDisk) -> (Collector, Store<FaultyDisk>) {
+    let (template, format) = ("/out/{source}".to_owned(), Format::Raw);
+    let output = FileOutput { template, format, rotate_bytes: Some(5), compression: None, new_files: 4 };
+    super::super::open(disk.clone(), Path::new("/state"), vec![output]).expect("the disk works")
+}
+
+#[test]
+fn a_file_with_the_highest_number_is_not_replaced_by_rotated_ones() {
+    let disk = FaultyDisk::new(1);
+    let mut file = disk.append_to(Path::new("/out/here.4294967295")).expect("the disk works");
+    file.append(b"line 0\n").and_then(|()| file.sync()).expect("the disk works");
+    let (mut collector, mut store) = rotating(&disk);
+    collector.handle(Peer(1), hello(1, 1)).expect("a hello");
+    (1..4).for_each(|number| write(&mut collector, &mut store, &[number]).expect("the disk works"));
+    let outputs = disk.paths().into_iter().filter(|path| path.starts_with("/out"));
+    let all: String = outputs.map(|path| text(&disk, &path.display().to_string())).collect();
+    for number in 0..4 {
+        assert_eq!(all.matches(&format!("line {number}\n")).count(), 1, "{number} in {:?}", disk.paths());
+    }
+}
+
+#[test]
+fn lines_do_not_go_to_files_with_names_of_rotated_ones() {
+    let disk = FaultyDisk::new(1);
+    let (mut collector, mut store) = rotating(&disk);
+    collector.handle(Peer(1), hello(1, 1)).expect("a hello");
+    for (number, source) in (1..).zip(["here.000001", "here.000001.gz", "here.000001.zst.new", "192.0.2.7"]) {
+        collector.handle(Peer(1), of_source(number, source)).expect("lines");
+        store.commit(collector.begin_commit()).expect("the disk works");
+        assert_eq!(disk.contents(&Path::new("/out").join(source)), None, "{source}");
+    }
+    // Each of these was rotated at once.
+    assert_eq!(text(&disk, "/out/here.000001_.000001"), "line 1\n");
+    assert_eq!(text(&disk, "/out/here.000001.gz_.000001"), "line 2\n");
+    assert_eq!(text(&disk, "/out/192.0.2.7.000001"), "line 4\n");
 }

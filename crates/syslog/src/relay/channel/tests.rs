@@ -76,16 +76,16 @@ impl Pair {
     }
 
     /// Takes a line, and sends as much as there is room for.
-    async fn take_line(&mut self, now_us: u64) {
+    fn take_line(&mut self, now_us: u64) {
         let (source, line) = (Bytes::from("1"), Bytes::from("<11>a line"));
         let record = Record { sequence: 0, received_us: now_us, marks: 0, severity: Severity::new(3), source, line };
         self.sender.take(record, 0);
-        self.channel.send(&mut self.sender, now_us).await;
+        self.channel.send(&mut self.sender, now_us);
     }
 
     /// A line leaves, the only one.
-    async fn send_line(&mut self, now_us: u64) {
-        self.take_line(now_us).await;
+    fn send_line(&mut self, now_us: u64) {
+        self.take_line(now_us);
         assert_eq!(self.sender.unanswered(0), 1);
     }
 
@@ -115,7 +115,7 @@ impl Pair {
 async fn a_collector_that_answers_for_no_line_for_30_s_is_left_and_told_so() {
     let mut pair = Pair::new().await;
     assert!(pair.is_here(100 * SECOND_US), "it has nothing to answer for");
-    pair.send_line(101 * SECOND_US).await;
+    pair.send_line(101 * SECOND_US);
     assert!(pair.is_here(130 * SECOND_US));
     assert!(!pair.is_here(130 * SECOND_US + 1));
     // Messages received before the end can still be read; then reading fails.
@@ -130,7 +130,7 @@ async fn a_collector_that_answers_for_no_line_for_30_s_is_left_and_told_so() {
 async fn a_collector_that_answers_now_and_then_is_not_left() {
     let mut pair = Pair::new().await;
     assert!(pair.is_here(0));
-    pair.send_line(SECOND_US).await;
+    pair.send_line(SECOND_US);
     assert!(pair.is_here(29 * SECOND_US));
     // It has acknowledged something, but not this line.
     let mut pair = pair.says(Packet::Acks { fresh: 0, fresh_messages: 0, spans: Vec::new() }, 29 * SECOND_US).await;
@@ -143,16 +143,16 @@ async fn while_important_lines_wait_in_a_queue_the_transport_sends_no_probes() {
     let mut pair = Pair::new().await;
     let usual = pair.probe();
     assert_ne!(usual, Probe::Off);
-    pair.take_line(SECOND_US).await;
+    pair.take_line(SECOND_US);
     pair.acked().await;
     // It is seen a second later: so long it took. The next line is as late a second after that.
-    pair.take_line(2 * SECOND_US).await;
+    pair.take_line(2 * SECOND_US);
     assert_eq!(pair.probe(), usual, "one was late, and no other is yet");
-    pair.channel.send(&mut pair.sender, 3 * SECOND_US).await;
+    pair.channel.send(&mut pair.sender, 3 * SECOND_US);
     assert_eq!(pair.probe(), Probe::Off);
     pair.acked().await;
-    pair.take_line(4 * SECOND_US).await;
+    pair.take_line(4 * SECOND_US);
     pair.acked().await;
-    pair.channel.send(&mut pair.sender, 4 * SECOND_US + 1).await;
+    pair.channel.send(&mut pair.sender, 4 * SECOND_US + 1);
     assert_eq!(pair.probe(), usual, "the queue is gone");
 }

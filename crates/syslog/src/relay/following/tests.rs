@@ -275,3 +275,55 @@ fn what_is_no_file_is_not_waited_for() {
     world.look();
     assert_eq!(world.lines, ["a line"]);
 }
+
+/// Copies the file and truncates it, like `copytruncate` of logrotate.
+fn copy_and_truncate(world: &World) {
+    fs::copy(&world.path, world.folder.join("app.log.1")).expect("it can be copied");
+    File::options().write(true).open(&world.path).and_then(|file| file.set_len(0)).expect("it can be truncated");
+}
+
+#[test]
+fn a_copy_made_while_the_relay_was_down_continues_where_the_file_was_read_to() {
+    let mut world = World::new();
+    world.write("one\ntwo\n");
+    world.look();
+    world.write("three\n");
+    copy_and_truncate(&world);
+    world.write("new\n");
+    fs::write(world.folder.join("app.log.other"), "other\n").expect("it can be written");
+    let notices = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&notices);
+    let notice: Notice = Arc::new(move |_: &str| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    world.follower = Follower::resume(&world.path, 100, &world.position, HashMap::new(), notice);
+    world.look();
+    assert_eq!(world.lines, ["one", "two", "three", "new"]);
+    assert_eq!(notices.load(Ordering::Relaxed), 0, "nothing is lost");
+    // A second copy of a file that is whole has nothing new.
+    world.write("newer\n");
+    fs::copy(&world.path, world.folder.join("app.log.copy")).expect("it can be copied");
+    world.restart(&[]);
+    world.look();
+    assert_eq!(world.lines[4..], ["newer"]);
+}
+
+#[test]
+fn files_that_were_known_before_a_restart_are_not_read_after_it() {
+    let mut world = World::new();
+    let other = world.folder.join("app.log.other");
+    world.write("one\n");
+    world.look();
+    fs::write(&other, "other\n").expect("it can be written");
+    // The file is not read in between.
+    copy_and_truncate(&world);
+    world.look();
+    std::thread::sleep(std::time::Duration::from_millis(15));
+    fs::write(&other, "other\nand another\n").expect("it can be written");
+    world.write("two\n");
+    world.rotate("2");
+    world.write("three\n");
+    world.restart(&[]);
+    world.look();
+    assert_eq!(world.lines, ["one", "two", "three"]);
+}
