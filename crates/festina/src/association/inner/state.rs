@@ -361,9 +361,8 @@ impl State {
                 }
             }
         }
-        if readable {
-            self.sort(&mut others);
-        }
+        // Room may have been made for messages that the core reported earlier: it does not report them again.
+        self.sort(&mut others);
         let is_over = self.news.as_ref().is_some_and(|news| news.closed.is_some());
         if let Some(sorted) = self.sorted.as_mut().filter(|_| is_over) {
             sorted.end(&mut others);
