@@ -201,7 +201,7 @@ impl Inner {
             let handled = state.core.handle_packet(now, from, ecn, packet);
             dropped += usize::from(handled == Handled::Dropped);
             // Only a packet that proves to be the peer's may choose the address that the answers leave from.
-            if handled == Handled::Proof && source.is_some() && source != state.source {
+            if handled == Handled::Proof && source.is_some() && !state.core.may_move() {
                 state.source = source;
             }
             // What there is no room for now stays in the core, which is asked again below.
