@@ -168,7 +168,7 @@ impl Socket {
     fn try_send(&self, packets: &Outgoing<'_>) -> io::Result<()> {
         self.with(|lower| {
             let sent = lower.try_send(packets);
-            if sent.is_err() && packets.is_train() {
+            if sent.is_err() {
                 self.segments_max.store(lower.segments_max(), Ordering::Relaxed);
             }
             sent
