@@ -250,13 +250,14 @@ impl Association {
         self.inner.events_missed()
     }
 
-    /// Waits until the peer has acknowledged everything sent so far.
+    /// Waits until the peer has acknowledged all messages sent before, except those that are abandoned. Messages sent meanwhile do not count.
     ///
     /// # Errors
     /// The reason why the association ended before.
     pub async fn drained(&self) -> Result<(), ClosedReason> {
         let mut waiter = Waiter::watcher(&*self.inner);
-        poll_fn(|context| self.inner.poll_drained(context, &mut waiter)).await
+        let draining = self.inner.drain();
+        poll_fn(|context| draining.poll(context, &mut waiter)).await
     }
 
     /// Shuts the association down gracefully: refuses new messages, and waits until the peer has acknowledged all that were sent and has confirmed

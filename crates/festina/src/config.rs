@@ -362,8 +362,9 @@ impl Config {
         self
     }
 
-    /// Sets the maximum number of associations of one port that wait for [`Listener::accept`](crate::Listener::accept), 1,024 by default. Further
-    /// handshakes get no answer, so that the peer repeats them.
+    /// Sets the maximum number of associations of one port that wait for [`Listener::accept`](crate::Listener::accept), 1,024 by default. An encrypted
+    /// handshake that was admitted takes a place until it is complete, or for at most 30 s. Further handshakes get no answer, so that the peer repeats
+    /// them.
     pub fn with_accept_queue_max(mut self, associations: usize) -> Self {
         self.0.admission.accept_queue_max = associations;
         self

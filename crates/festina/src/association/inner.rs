@@ -2,6 +2,7 @@
 
 mod burst;
 mod core;
+mod drain;
 mod reconfigure;
 mod rush;
 mod secure;
@@ -201,7 +202,7 @@ impl Inner {
             let handled = state.core.handle_packet(now, from, ecn, packet);
             dropped += usize::from(handled == Handled::Dropped);
             // Only a packet that proves to be the peer's may choose the address that the answers leave from.
-            if handled == Handled::Proof && source.is_some() && source != state.source {
+            if handled == Handled::Proof && source.is_some() && !state.core.may_move() {
                 state.source = source;
             }
             // What there is no room for now stays in the core, which is asked again below.
@@ -339,7 +340,7 @@ impl Inner {
     pub(crate) fn queue(&self, message: Message) -> Result<MessageId, SendError> {
         let mut state = lock(&self.state);
         let now = state.advance(clock::now());
-        state.core.send(now, message)
+        state.send(now, message, Watch::No)
     }
 
     /// What became of a watched message, which is forgotten then.
@@ -486,22 +487,6 @@ impl Inner {
         }
         if state.closed_reason().is_some() {
             return Poll::Ready(None);
-        }
-        waiter.wait(state, context)
-    }
-
-    pub(crate) fn poll_drained<I: Deref<Target = Self>>(
-        &self,
-        context: &mut Context<'_>,
-        waiter: &mut Waiter<I>,
-    ) -> Poll<Result<(), ClosedReason>> {
-        let state = lock(&self.state);
-        if let Some(reason) = state.closed_reason() {
-            // After a graceful shutdown the peer has everything.
-            return Poll::Ready(if reason == ClosedReason::Shutdown { Ok(()) } else { Err(reason) });
-        }
-        if state.core.stats().path.send_buffer_bytes == 0 {
-            return Poll::Ready(Ok(()));
         }
         waiter.wait(state, context)
     }

@@ -78,7 +78,7 @@ impl fmt::Debug for Accepting {
 pub(crate) struct AcceptQueue {
     /// The options of the listener.
     pub(super) options: ListenOptions,
-    /// Associations that wait to be accepted. One that comes after the end is dropped, and thereby shut down.
+    /// Associations that wait to be accepted, with a [`Place`] for each that is on its way. One that comes after the end is dropped, and thereby shut down.
     pub(crate) associations: Queue<Association>,
     /// Requests that wait for a decision, if the options say so.
     pub(crate) requests: RequestQueue,
@@ -89,5 +89,27 @@ impl AcceptQueue {
     pub(crate) fn close(&self) {
         drop(self.associations.close());
         self.requests.refuse_all();
+    }
+}
+
+/// A place in the queue for the association of an encrypted handshake that was admitted and is not complete.
+#[derive(Debug)]
+pub(super) struct Place(Arc<AcceptQueue>);
+
+impl Place {
+    /// `None` if the queue is full.
+    pub(super) fn keep(queue: Arc<AcceptQueue>) -> Option<Self> {
+        queue.associations.reserve().then_some(queue).map(Self)
+    }
+
+    /// Returns whether this is a place in that queue.
+    pub(super) fn is_in(&self, queue: &Arc<AcceptQueue>) -> bool {
+        Arc::ptr_eq(&self.0, queue)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.associations.release();
     }
 }

@@ -1,6 +1,6 @@
 //! Finds the association that a packet belongs to.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -23,8 +23,12 @@ pub(crate) struct Key {
     pub(crate) name: u64,
 }
 
-/// A peer's address, the SCTP ports, and whether the association is plain: a plain and a protected one may share the rest.
-type Path = (SocketAddr, Ports, bool);
+/// A peer's address, the local and the peer's SCTP port, and whether the association is plain: a plain and a protected one may share the rest.
+type Path = (SocketAddr, u16, u16, bool);
+
+fn path(remote: SocketAddr, ports: Ports, is_plain: bool) -> Path {
+    (remote, ports.local, ports.peer, is_plain)
+}
 
 impl Key {
     /// Whether the association is a plain one: its name is a verification tag.
@@ -33,7 +37,7 @@ impl Key {
     }
 
     fn path(&self) -> Path {
-        (self.remote, self.ports, self.is_plain())
+        path(self.remote, self.ports, self.is_plain())
     }
 }
 
@@ -47,7 +51,8 @@ pub(crate) type Origin = (ConnectionId, SocketAddr);
 #[derive(Debug)]
 pub(crate) struct Demux {
     by_name: HashMap<u64, Entry, BuildHasherDefault<NameHasher>>,
-    name_by_path: HashMap<Path, u64>,
+    /// In order, so that all associations with one peer are found together.
+    name_by_path: BTreeMap<Path, u64>,
     /// Names by the connection IDs that clients chose and their addresses. Its hash function is keyed, since strangers choose these.
     name_by_origin: HashMap<Origin, u64>,
     /// Names of protected associations that this side began, by their peers: another protocol may answer a hello without any connection ID.
@@ -92,7 +97,7 @@ impl Demux {
     pub(crate) fn new(admission: Admission) -> Self {
         Self {
             by_name: HashMap::default(),
-            name_by_path: HashMap::new(),
+            name_by_path: BTreeMap::new(),
             name_by_origin: HashMap::new(),
             name_by_remote: HashMap::new(),
             lingering: 0,
@@ -114,7 +119,7 @@ impl Demux {
     pub(crate) fn find(&self, from: SocketAddr, header: &CommonHeader, packet: &[u8]) -> Option<&Arc<Inner>> {
         self.find_by_tag(header, packet).or_else(|| {
             let ports = Ports { local: header.destination_port, peer: header.source_port };
-            self.by_name.get(self.name_by_path.get(&(from, ports, true))?).map(|entry| &entry.association)
+            self.by_name.get(self.name_by_path.get(&path(from, ports, true))?).map(|entry| &entry.association)
         })
     }
 
@@ -162,7 +167,7 @@ impl Demux {
 
     /// Whether an association of this kind with the peer uses the ports.
     pub(crate) fn has_path(&self, remote: SocketAddr, ports: Ports, is_plain: bool) -> bool {
-        self.name_by_path.contains_key(&(remote, ports, is_plain))
+        self.name_by_path.contains_key(&path(remote, ports, is_plain))
     }
 
     /// Adds an association. `origin` is that of a client's; such an association may share its path with an
@@ -287,7 +292,7 @@ impl Demux {
 
     /// The associations whose packets go to this address.
     pub(crate) fn to(&self, destination: SocketAddr) -> Vec<Arc<Inner>> {
-        let paths = self.name_by_path.iter().filter(|((remote, ..), _)| *remote == destination);
+        let paths = self.name_by_path.range((destination, 0, 0, false)..=(destination, u16::MAX, u16::MAX, true));
         paths.filter_map(|(_, name)| self.by_name.get(name)).map(|entry| entry.association.clone()).collect()
     }
 
@@ -340,6 +345,27 @@ impl Hasher for NameHasher {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn the_associations_with_one_peer_are_found_by_its_address() {
+        use crate::endpoint::{ConnectOptions, Shared, lock, socket::Socket};
+
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let lower = crate::MemoryNetwork::new().bind(address("10.0.0.1:1")).unwrap();
+        let (shared, _bell) = Shared::new(Socket::new(Box::new(lower)), crate::Config::plain()).unwrap();
+        let peers = ["10.0.0.2:1", "10.0.0.2:2", "10.0.0.3:1"].map(address);
+        let _associations = peers.map(|peer| {
+            [(1, 1), (1, u16::MAX), (u16::MAX, u16::MAX), (7, 1)].map(|(local, port)| {
+                let options = ConnectOptions::default().local_port(local).peer_port(port);
+                shared.connect(peer, &options).unwrap()
+            })
+        });
+        for peer in peers {
+            let found = lock(&shared.demux).to(peer);
+            assert!(found.len() == 4 && found.iter().all(|association| association.remote() == peer), "{peer}");
+        }
+        assert!(lock(&shared.demux).to(address("10.0.0.2:3")).is_empty());
+    }
 
     #[test]
     fn only_abort_and_shutdown_complete_with_the_t_bit_carry_the_other_tag() {

@@ -260,11 +260,16 @@ impl Receiver {
             std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
         let filled = shared.socket.receive(&mut slices, &mut self.metas)?;
         let now = clock::now();
-        let (mut packets, mut bytes, mut marked, mut shed, mut sifted) = (0, 0, 0, 0, 0);
+        let (mut packets, mut bytes, mut marked, mut shed, mut sifted, mut unanswerable) = (0, 0, 0, 0, 0, 0);
         let mut expected = None;
         for (meta, buffer) in self.metas.iter().zip(self.buffers.chunks_exact(BUFFER_BYTES)).take(filled) {
             let train = buffer.get(meta.header_bytes..meta.bytes).unwrap_or_default();
             let (from, ecn) = (meta.from, meta.ecn);
+            // UDP cannot answer there, so this is no peer.
+            if from.port() == 0 && shared.socket.peer_address(from).is_err() {
+                unanswerable += train.len().div_ceil(meta.segment_bytes.max(1));
+                continue;
+            }
             let source = meta.to.filter(|_| self.wildcard);
             for packet in train.chunks(meta.segment_bytes.max(1)) {
                 packets += 1;
@@ -288,7 +293,10 @@ impl Receiver {
                 }
             }
         }
-        count(&shared.counters.packets_received, packets);
+        count(&shared.counters.packets_received, packets + unanswerable);
+        if unanswerable > 0 {
+            count(&shared.counters.packets_dropped, unanswerable);
+        }
         count(&shared.counters.bytes_received, bytes);
         if marked > 0 {
             count(&shared.counters.congestion_marked, marked);

@@ -13,6 +13,7 @@ use festina_secure::wire::{ConnectionId, Header, LongHeader, destination_id, rea
 use festina_secure::{Incoming, Listener, SecureAssociation};
 use festina_units::{EcnCodepoint, Instant};
 
+use super::accept::Place;
 use super::demux::{Origin, network};
 use super::driver::Datagram;
 use super::options::Request;
@@ -73,12 +74,21 @@ struct HalfOpen {
     network: Option<IpAddr>,
     /// The request that waits for the application's decision.
     held: Option<Arc<Held>>,
-    /// The request, once it is admitted, and its SCTP port.
-    request: Option<(Box<Request>, u16)>,
+    admitted: Option<Admitted>,
     early: VecDeque<Message>,
     deadline: Instant,
     /// Datagrams handled.
     datagrams: u16,
+}
+
+/// A request that was admitted.
+#[derive(Debug)]
+struct Admitted {
+    request: Box<Request>,
+    /// The SCTP port.
+    port: u16,
+    /// For the association, once it is complete.
+    place: Place,
 }
 
 impl Handshakes {
@@ -242,7 +252,7 @@ impl Handshakes {
             origin,
             network: None,
             held: None,
-            request: None,
+            admitted: None,
             early: VecDeque::new(),
             deadline: Instant::MAX,
             datagrams: 1,
@@ -288,10 +298,10 @@ impl Handshakes {
                 self.by_network.remove(&network);
             }
         }
-        let HalfOpen { association, source, request, early, .. } = half_open;
-        let Some((request, port)) = request else { return };
+        let HalfOpen { association, source, admitted, early, .. } = half_open;
+        let Some(Admitted { request, port, place }) = admitted else { return };
         if let Some(secure) = Secure::new(association, Some(request), early) {
-            shared.adopt_protected(secure, port, source);
+            shared.adopt_protected(secure, (port, &place), source);
         }
     }
 
@@ -332,7 +342,8 @@ impl HalfOpen {
             };
             match verdict {
                 Verdict::Admit => {
-                    self.request = Some((request, port));
+                    let Some(place) = shared.keep_place(port) else { return false };
+                    self.admitted = Some(Admitted { request, port, place });
                     self.association.admit(now);
                 }
                 Verdict::Refuse(code) => self.association.refuse(code),
@@ -343,7 +354,7 @@ impl HalfOpen {
                 }
             }
         }
-        let Some((request, port)) = &self.request else { return true };
+        let Some(Admitted { request, port, .. }) = &self.admitted else { return true };
         while let Some(message) = self.association.poll_early() {
             self.early.extend(shared.offer_early(request, *port, message));
         }

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use festina_sctp::Transmit;
 use festina_units::EcnCodepoint;
 
+use super::refusals::Refusals;
 use super::socket::Socket;
 
 /// Bytes that one system call may carry: the largest UDP payload, with room for options.
@@ -113,9 +114,18 @@ impl Outbox {
     ///
     /// Other errors of the socket count as packet loss: counted and left to the protocol.
     pub(crate) fn flush(&mut self, socket: &Socket) -> Result<(), Blocked> {
+        self.flush_noting(socket, Some(&socket.refusals))
+    }
+
+    /// Sends everything to hosts without an association. Refusals are not noted: they concern no association, and any host can cause them.
+    pub(super) fn flush_to_strangers(&mut self, socket: &Socket) -> Result<(), Blocked> {
+        self.flush_noting(socket, None)
+    }
+
+    fn flush_noting(&mut self, socket: &Socket, refusals: Option<&Refusals>) -> Result<(), Blocked> {
         while let Some(group) = self.groups.front() {
             let contents = self.bytes.get(self.sent..self.sent + group.bytes).unwrap_or_default();
-            socket.send((group.destination, group.ecn), contents, group.segment_bytes, group.source)?;
+            socket.send((group.destination, group.ecn), contents, group.segment_bytes, group.source, refusals)?;
             self.sent += group.bytes;
             self.groups.pop_front();
         }

@@ -17,19 +17,40 @@ pub(crate) struct Queue<T> {
 #[derive(Debug)]
 struct State<T> {
     items: VecDeque<T>,
+    /// Places kept for items that are to come.
+    reserved: usize,
     waiters: Waiters,
     waiter_keys: u64,
     closed: bool,
 }
 
+impl<T> State<T> {
+    fn is_full(&self, items_max: usize) -> bool {
+        self.items.len() + self.reserved >= items_max
+    }
+}
+
 impl<T> Queue<T> {
     pub(super) fn new(items_max: usize) -> Self {
         let (items, waiters) = (VecDeque::new(), Waiters::default());
-        Self { items_max, state: Mutex::new(State { items, waiters, waiter_keys: 0, closed: false }) }
+        Self { items_max, state: Mutex::new(State { items, reserved: 0, waiters, waiter_keys: 0, closed: false }) }
     }
 
     pub(super) fn is_full(&self) -> bool {
-        lock(&self.state).items.len() >= self.items_max
+        lock(&self.state).is_full(self.items_max)
+    }
+
+    /// Keeps a place for an item until [`release`](Self::release). Returns `false` if the queue is full.
+    pub(super) fn reserve(&self) -> bool {
+        let mut state = lock(&self.state);
+        let has_room = !state.is_full(self.items_max);
+        state.reserved += usize::from(has_room);
+        has_room
+    }
+
+    /// Gives back a place that was kept.
+    pub(super) fn release(&self) {
+        lock(&self.state).reserved -= 1;
     }
 
     /// Removes the items for which `is_wanted` returns `false`.

@@ -15,7 +15,7 @@ use festina_units::{Duration, Instant};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
-use super::accept::AcceptQueue;
+use super::accept::{AcceptQueue, Place};
 use super::demux::{Key, Side};
 use super::options::{Answer, ConnectOptions, Request};
 use super::requests::Held;
@@ -246,6 +246,12 @@ impl Shared {
         self.queue_with_room(request.remote.ip(), port).map_or_else(|verdict| verdict, |_| Verdict::Admit)
     }
 
+    /// Keeps a place in the accept queue for a client that was admitted. `None` if the queue is full or closed.
+    pub(super) fn keep_place(&self, port: u16) -> Option<Place> {
+        let queue = lock(&self.accepting).queue(port).cloned();
+        Place::keep(queue?)
+    }
+
     fn queue_with_room(&self, peer: IpAddr, port: u16) -> Result<Arc<AcceptQueue>, Verdict> {
         let queue = lock(&self.accepting).queue(port).cloned();
         let queue = queue.ok_or(Verdict::Refuse(NO_SUCH_PORT))?;
@@ -297,12 +303,17 @@ impl Shared {
         queue?.options.take_early(request, message)
     }
 
-    /// Adds a protected association whose client is authenticated.
-    pub(super) fn adopt_protected(self: &Arc<Self>, secure: Secure, port: u16, source: Option<IpAddr>) {
+    /// Adds a protected association whose client is authenticated, to the queue in which it has a place.
+    pub(super) fn adopt_protected(
+        self: &Arc<Self>,
+        secure: Secure,
+        (port, place): (u16, &Place),
+        source: Option<IpAddr>,
+    ) {
         let core = Core::Secure(Box::new(secure));
         let (key, origin) = (core.key(), core.origin());
         let inner = Inner::new(self.clone(), self.next_id(), core, source);
-        let queue = lock(&self.accepting).queue(port).cloned();
+        let queue = lock(&self.accepting).queue(port).filter(|queue| place.is_in(queue)).cloned();
         let Some(queue) = queue else { return inner.abort(b"nothing listens any more") };
         let inserted = lock(&self.demux).insert(key, origin, &inner, Side::Peer);
         match inserted {

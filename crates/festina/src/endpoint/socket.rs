@@ -114,13 +114,14 @@ impl Socket {
     ///
     /// A pending ICMP error (ECONNREFUSED and similar ones) belongs to an earlier datagram, so the call is repeated. A datagram that is too large for
     /// the path is sent in fragments if the system can do that. Any other error except a lack of room counts as loss of the datagrams. If the next
-    /// datagram would be refused as well, this is recorded in [`Socket::refusals`].
+    /// datagram would be refused as well, this is recorded in `refusals`.
     pub(crate) fn send(
         &self,
         (destination, ecn): (SocketAddr, EcnCodepoint),
         contents: &[u8],
         segment_bytes: usize,
         source: Option<IpAddr>,
+        refusals: Option<&Refusals>,
     ) -> Result<(), Blocked> {
         let packets = Outgoing { destination, source, ecn, contents, segment_bytes };
         let sending = self.observation.sending();
@@ -130,8 +131,10 @@ impl Socket {
         };
         let result = match result {
             Err(error) if is_too_large(&error) && !packets.is_train() => {
-                let packet_bytes_max = self.fitting_bytes(destination, contents.len());
-                self.refusals.note(destination, Refusal::TooLarge { packet_bytes_max });
+                if let Some(refusals) = refusals {
+                    let packet_bytes_max = self.fitting_bytes(destination, contents.len());
+                    refusals.note(destination, Refusal::TooLarge { packet_bytes_max });
+                }
                 self.send_in_fragments(&packets).unwrap_or(Err(error))
             }
             result => result,
@@ -153,12 +156,14 @@ impl Socket {
             // The first failure of segmentation turns it off, and the same bytes go again one by one.
             Err(error) if packets.is_train() && (self.segments_max() == 1 || is_too_large(&error)) => {
                 drop(sending);
-                contents.chunks(segment_bytes).try_for_each(|one| self.send((destination, ecn), one, one.len(), source))
+                contents
+                    .chunks(segment_bytes)
+                    .try_for_each(|one| self.send((destination, ecn), one, one.len(), source, refusals))
             }
             Err(error) => {
                 count(&self.counters.send_errors, 1);
-                if let Some(refusal) = Refusal::lasting(&error) {
-                    self.refusals.note(destination, refusal);
+                if let (Some(refusals), Some(refusal)) = (refusals, Refusal::lasting(&error)) {
+                    refusals.note(destination, refusal);
                 }
                 Ok(())
             }
@@ -168,7 +173,7 @@ impl Socket {
     fn try_send(&self, packets: &Outgoing<'_>) -> io::Result<()> {
         self.with(|lower| {
             let sent = lower.try_send(packets);
-            if sent.is_err() && packets.is_train() {
+            if sent.is_err() {
                 self.segments_max.store(lower.segments_max(), Ordering::Relaxed);
             }
             sent
@@ -247,7 +252,7 @@ mod tests {
         poll_fn(|context| socket.poll_writable(context)).await.unwrap();
         let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         for _ in 0..3 {
-            assert_eq!(socket.send((closed, EcnCodepoint::NotCapable), b"anybody there?", 14, None), Ok(()));
+            assert_eq!(socket.send((closed, EcnCodepoint::NotCapable), b"anybody there?", 14, None, None), Ok(()));
         }
     }
 }

@@ -167,7 +167,7 @@ impl Strays {
 
 /// An answer for which the socket has no room is lost: it is asked for again.
 pub(super) fn send(answers: &mut Outbox, socket: &Socket) {
-    let _blocked = answers.flush(socket);
+    let _blocked = answers.flush_to_strangers(socket);
     answers.clear();
 }
 
@@ -211,6 +211,9 @@ impl Allowance {
 
 #[cfg(test)]
 mod tests {
+    use festina_sctp::Transmit;
+    use festina_units::EcnCodepoint;
+
     use super::*;
 
     fn taken(allowance: &mut Allowance, at: Instant, attempts: usize) -> usize {
@@ -249,6 +252,24 @@ mod tests {
             let mut admitted = |packet: &[u8]| (0..1_000).filter(|_| strays.admit(now, from, packet)).count();
             assert_eq!([admitted(first), admitted(second), admitted(first)], [100, 100, 0]);
         }
+    }
+
+    #[tokio::test]
+    async fn a_refused_answer_to_a_stranger_concerns_no_association() {
+        let socket = Socket::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        std::future::poll_fn(|context| socket.poll_writable(context)).await.unwrap();
+        // The system sends nothing to port 0.
+        let destination = "127.0.0.1:0".parse().unwrap();
+        let answer = || {
+            let mut answers = Outbox::default();
+            answers.buffer().extend_from_slice(b"answer");
+            answers.push(&Transmit { destination, len: 6, ecn: EcnCodepoint::NotCapable }, None, 1);
+            answers
+        };
+        send(&mut answer(), &socket);
+        assert!(!socket.refusals.is_waiting());
+        answer().flush(&socket).unwrap();
+        assert!(socket.refusals.is_waiting(), "those to peers are noted");
     }
 
     #[test]

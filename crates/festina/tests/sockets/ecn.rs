@@ -10,7 +10,8 @@ use festina::{Config, Endpoint, Message};
 use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
-use crate::support::{Pair, in_time, pair_between};
+use crate::forged::init;
+use crate::support::{Pair, in_time, pair_between, until};
 
 /// A router that marks all ECN-capable packets. It ends with the test.
 struct Router {
@@ -108,6 +109,28 @@ async fn packets_with_data_are_marked_on_the_way_and_both_ends_hear_of_it() {
         assert!(router.seen.incapable.load(Ordering::Relaxed) > 10, "{address}: {:?}", router.seen);
         assert!(pair.server_endpoint.stats().datagrams_congestion_marked >= server.received.packets_marked);
     }
+}
+
+#[tokio::test]
+async fn a_packet_from_udp_port_0_is_dropped_and_later_ones_are_marked_all_the_same() {
+    use socket2::{Domain, Protocol, Socket, Type};
+
+    let Ok(raw) = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)) else {
+        println!("no privilege to open a raw socket: nothing to test");
+        return;
+    };
+    let (pair, _router) = pair_behind_router(Config::plain(), Config::plain(), "127.0.0.1:0").await;
+    let (init, server) = (init(1), pair.server_endpoint.local_addr());
+    let before = pair.server_endpoint.stats();
+    // No checksum.
+    let udp_bytes = u16::try_from(8 + init.len()).unwrap();
+    let mut datagram: Vec<u8> = [0, server.port(), udp_bytes, 0].into_iter().flat_map(u16::to_be_bytes).collect();
+    datagram.extend(init);
+    raw.send_to(&datagram, &SocketAddr::new(server.ip(), 0).into()).unwrap();
+    until("it is dropped", || pair.server_endpoint.stats().packets_dropped > before.packets_dropped).await;
+    exchange(&pair).await;
+    assert_eq!(pair.server_endpoint.stats().send_errors, 0, "it is not answered");
+    assert!(pair.client.stats().received.packets_marked > 0);
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use festina::{
     Message,
 };
 
+use crate::encrypted::configs;
 use crate::forged::init;
 use crate::support::{endpoint, endpoint_with, in_time, pair_with, until};
 
@@ -83,6 +84,30 @@ async fn the_accept_queue_is_as_long_as_configured_and_peers_wait_for_a_place() 
     let (second, _accepted) =
         in_time(async { tokio::join!(client.connect_with(server.local_addr(), patient()), accepting) }).await;
     assert!(second.is_ok());
+}
+
+#[tokio::test]
+async fn encrypted_handshakes_at_once_do_not_overrun_the_accept_queue() {
+    let (client, server) = configs();
+    let (client, server) = (endpoint_with(client).await, endpoint_with(server.with_accept_queue_max(1)).await);
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let remote = server.local_addr();
+    let mut connecting = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let (client, options) = (client.clone(), ConnectOptions::default().handshake_timeout(Duration::from_secs(60)));
+        connecting.spawn(async move { client.connect_with(remote, options).await.unwrap() });
+    }
+    let fits = || assert!(server.stats().associations <= 1, "the queue holds one: {:?}", server.stats());
+    until("the others wait", || {
+        fits();
+        server.stats().accept_queue_overflows >= 19 && server.stats().associations == 1
+    })
+    .await;
+    // Each that is taken out makes room for another.
+    for _ in 0..3 {
+        let accepted = in_time(listener.accept()).await.unwrap();
+        in_time(accepted.shutdown()).await.unwrap();
+    }
 }
 
 #[tokio::test]

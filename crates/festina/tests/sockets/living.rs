@@ -64,6 +64,37 @@ async fn statistics_tell_what_went_through() {
 }
 
 #[tokio::test]
+async fn drained_waits_for_no_message_that_is_sent_later() {
+    let pair = pair_with(settings(), settings().with_receive_buffer_bytes(4_000)).await;
+    pair.client.try_send("before").unwrap();
+    in_time(async {
+        let later = async {
+            // More than the buffer of the peer holds, which does not read.
+            for _ in 0..20 {
+                pair.client.send(vec![0; 1_000]).await.unwrap();
+            }
+        };
+        let (drained, ()) = tokio::join!(pair.client.drained(), later);
+        drained.unwrap();
+        assert!(pair.client.stats().path.messages_pending > 0);
+        let reading = async {
+            for _ in 0..21 {
+                pair.server.recv().await.unwrap().unwrap();
+            }
+        };
+        let (drained, ()) = tokio::join!(pair.client.drained(), reading);
+        drained.unwrap();
+    })
+    .await;
+    assert_eq!(pair.client.stats().sent.messages_acked, 21);
+    let is_delivery = |event: &Event| matches!(event, Event::MessageDelivered { .. });
+    assert!(
+        !std::iter::from_fn(|| pair.client.try_event()).any(|event| is_delivery(&event)),
+        "no confirmation was asked for"
+    );
+}
+
+#[tokio::test]
 async fn events_tell_a_messages_way_and_the_end() {
     let config = settings().with_message_events(true);
     let pair = pair_with(config, settings()).await;

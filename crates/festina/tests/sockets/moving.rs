@@ -1,13 +1,20 @@
-//! A peer behind a NAT whose UDP port changes (RFC 6951 §5.4).
+//! A peer behind a NAT whose UDP port changes (RFC 6951 §5.4), and clients that change networks.
 
-use std::net::SocketAddr;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 
-use festina::{ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Event, Message, PathId};
+use festina::{
+    ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Event, Incoming, LowerLayer, MemoryNetwork, MemorySocket, Message,
+    Outgoing, PathId,
+};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 
 use crate::encrypted::configs;
-use crate::support::{endpoint, endpoint_with, in_time, until};
+use crate::support::{endpoint, endpoint_with, in_time, pair_between, until};
 
 /// Passes datagrams between one client and a server. A socket that is sent to it takes the place of the one that the server
 /// sees.
@@ -117,4 +124,67 @@ async fn an_encrypted_association_follows_its_client_to_another_address_and_repo
     }
     in_time(at_client.shutdown()).await.unwrap();
     until("it is gone", || server.stats().associations == 0).await;
+}
+
+/// A socket on the unspecified address, whose host loses an address.
+#[derive(Debug)]
+struct Roaming {
+    below: MemorySocket,
+    has_moved: Arc<AtomicBool>,
+}
+
+impl Roaming {
+    const OLD: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+}
+
+impl LowerLayer for Roaming {
+    fn local_addr(&self) -> SocketAddr {
+        "0.0.0.0:9899".parse().unwrap()
+    }
+
+    fn peer_address(&self, remote: SocketAddr) -> Result<SocketAddr, &'static str> {
+        Ok(remote)
+    }
+
+    fn try_send(&self, packets: &Outgoing<'_>) -> io::Result<()> {
+        if self.has_moved.load(Ordering::Relaxed) && packets.source == Some(Self::OLD) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.below.try_send(packets)
+    }
+
+    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Incoming]) -> io::Result<usize> {
+        let count = self.below.try_receive(buffers, incoming)?;
+        if !self.has_moved.load(Ordering::Relaxed) {
+            incoming.iter_mut().take(count).for_each(|incoming| incoming.to = Some(Self::OLD));
+        }
+        Ok(count)
+    }
+
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.below.poll_readable(context)
+    }
+
+    fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.below.poll_writable(context)
+    }
+}
+
+#[tokio::test]
+async fn an_encrypted_client_on_the_unspecified_address_goes_on_when_its_address_disappears() {
+    let (network, has_moved) = (MemoryNetwork::new(), Arc::<AtomicBool>::default());
+    let bind = |address: &str| network.bind(address.parse().unwrap()).unwrap();
+    let (client_config, server_config) = configs();
+    let below = Roaming { below: bind("10.0.0.2:9899"), has_moved: has_moved.clone() };
+    let client = Endpoint::bind_on(below, client_config).await.unwrap();
+    let server = Endpoint::bind_on(bind("10.0.0.1:9899"), server_config).await.unwrap();
+    let pair = pair_between(client, server, "10.0.0.1:9899".parse().unwrap()).await;
+    in_time(async {
+        pair.server.send("to the old network").await.unwrap();
+        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload, "to the old network");
+        has_moved.store(true, Ordering::Relaxed);
+        pair.client.send("from the new network").await.unwrap();
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "from the new network");
+    })
+    .await;
 }

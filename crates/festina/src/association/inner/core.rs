@@ -89,6 +89,12 @@ impl Core {
         self.secure().and_then(|secure| secure.association.origin())
     }
 
+    /// Returns whether this side may come from any of its addresses, so that the system chooses one for each packet: the peer of an encrypted association
+    /// that this side began follows it. Other peers expect packets from the address that they wrote to.
+    pub(crate) fn may_move(&self) -> bool {
+        self.secure().is_some() && self.origin().is_none()
+    }
+
     pub(crate) fn secure(&self) -> Option<&Secure> {
         match self {
             Self::Plain(_) => None,

@@ -8,7 +8,7 @@ use festina_sctp::{ReceivedMessage, StreamId};
 use super::core::Core;
 use crate::association::Waiters;
 
-/// Maximum bytes of sorted, unread messages. Beyond that messages stay in the receive buffer, whose window closes.
+/// Maximum bytes of sorted, unread messages of a living association. Beyond that messages stay in the receive buffer, whose window closes.
 const SORTED_BYTES_MAX: usize = 256 << 10;
 
 /// Overhead counted for each message.
@@ -70,12 +70,13 @@ impl Sorted {
         self.taken.is_empty() && self.others.is_empty()
     }
 
-    /// Moves messages to their queues, as far as there is room, and collects the wakers of their readers. Returns the streams that are discarded from
-    /// here on because they have reached their limit.
+    /// Moves messages to their queues, as far as there is room, and collects the wakers of their readers. After the end all are moved: a reader must not
+    /// take the end for that of its stream while the core holds messages for it. Returns the streams that are discarded from here on because they have
+    /// reached their limit.
     pub(super) fn sort(&mut self, core: &mut Core, others: &mut Waiters, wakers: &mut Vec<Waker>) -> Vec<StreamId> {
         let mut overrun = Vec::new();
         let stream_bytes_max = core.stream_unread_bytes_max();
-        while self.bytes < SORTED_BYTES_MAX
+        while (self.bytes < SORTED_BYTES_MAX || core.is_closed())
             && let Some(message) = core.poll_message()
         {
             if let Some(bytes_max) = stream_bytes_max {

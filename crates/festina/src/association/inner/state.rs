@@ -10,6 +10,7 @@ use festina_units::Instant;
 
 use super::burst::Burst;
 use super::core::Core;
+use super::drain::Drain;
 use super::sorted::{Sorted, Source};
 use crate::EVENTS_QUEUED_MAX;
 use crate::association::Waiters;
@@ -86,13 +87,14 @@ pub(super) struct Spared {
 
 /// Events that the application has not taken, and the end.
 #[derive(Default)]
-struct News {
+pub(super) struct News {
     events: VecDeque<Event>,
     /// Events dropped because there were too many.
     missed: u64,
     closed: Option<ClosedReason>,
     /// Messages whose fate somebody waits for. The send buffer bounds those that have none yet, and each of the others has a future.
     watched: BTreeMap<MessageId, Watched>,
+    pub(super) drain: Drain,
     /// Why the system does not send to the peer, if that ended the handshake.
     no_way: Option<(io::ErrorKind, String)>,
 }
@@ -103,6 +105,7 @@ impl News {
             && self.missed == 0
             && self.closed.is_none()
             && self.watched.is_empty()
+            && self.drain.is_idle()
             && self.no_way.is_none()
     }
 }
@@ -276,12 +279,36 @@ impl State {
 
     /// Gives the core a message.
     pub(super) fn send(&mut self, now: Instant, mut message: Message, watch: Watch) -> Result<MessageId, SendError> {
-        message.confirm |= watch == Watch::Yes;
-        let id = self.core.send(now, message)?;
+        let (is_asked, is_draining) = (message.confirm, self.is_draining());
+        message.confirm |= watch == Watch::Yes || is_draining;
+        let id = self.core.send(now, message).map_err(|error| returned(error, is_asked))?;
         if watch == Watch::Yes {
-            self.news.get_or_insert_default().watched.insert(id, Watched::default());
+            self.news().watched.insert(id, Watched::default());
+        }
+        if is_draining {
+            self.news().drain.note(id, is_asked);
         }
         Ok(id)
+    }
+
+    /// Returns whether tasks wait until the messages sent so far are settled.
+    fn is_draining(&self) -> bool {
+        self.news.as_ref().is_some_and(|news| news.drain.has_waiters())
+    }
+
+    /// Returns whether all messages before this one are acknowledged or abandoned. All events of the core must be taken.
+    pub(super) fn is_settled_before(&self, id: MessageId) -> bool {
+        let pending = self.core.stats().path.messages_pending;
+        self.news.as_ref().is_some_and(|news| news.drain.is_settled_before(id, pending))
+    }
+
+    /// What the application may want to know, to be changed.
+    pub(super) fn news(&mut self) -> &mut News {
+        self.news.get_or_insert_default()
+    }
+
+    pub(super) fn forget_empty_news(&mut self) {
+        self.news.take_if(|news| news.is_empty());
     }
 
     /// What became of a watched message, and a waker that is not needed any more.
@@ -298,9 +325,7 @@ impl State {
     pub(super) fn unwatch(&mut self, id: MessageId) -> Option<Waker> {
         let news = self.news.as_mut()?;
         let removed = news.watched.remove(&id);
-        if news.is_empty() {
-            self.news = None;
-        }
+        self.forget_empty_news();
         removed?.waker
     }
 
@@ -339,13 +364,17 @@ impl State {
                 }
                 Event::MessageDelivered { id, at } => {
                     let was_watched = self.settle(id, id, Outcome::Delivered { at }, &mut others);
-                    if !was_watched || self.core.has_message_events() {
+                    let is_asked = self.news.as_mut().is_none_or(|news| news.drain.deliver(id));
+                    if is_asked && !was_watched || self.core.has_message_events() {
                         self.keep(Event::MessageDelivered { id, at });
                         changed = true;
                     }
                 }
                 Event::MessagesAbandoned { first, last, reason, sent } => {
                     self.settle(first, last, Outcome::Abandoned { reason, sent }, &mut others);
+                    if let Some(news) = &mut self.news {
+                        news.drain.abandon(first, last);
+                    }
                     self.keep(Event::MessagesAbandoned { first, last, reason, sent });
                     changed = true;
                 }
@@ -361,9 +390,11 @@ impl State {
                 }
             }
         }
-        if readable {
-            self.sort(&mut others);
-        }
+        self.forget_empty_news();
+        // The core does not report that only later messages are left.
+        changed |= self.is_draining() && self.is_settled_before(MessageId(0));
+        // Room may have been made for messages that the core reported earlier: it does not report them again.
+        self.sort(&mut others);
         let is_over = self.news.as_ref().is_some_and(|news| news.closed.is_some());
         if let Some(sorted) = self.sorted.as_mut().filter(|_| is_over) {
             sorted.end(&mut others);
@@ -457,9 +488,7 @@ impl State {
     pub(super) fn next_event(&mut self) -> Option<Event> {
         let news = self.news.as_mut()?;
         let event = news.events.pop_front();
-        if news.is_empty() {
-            self.news = None;
-        }
+        self.forget_empty_news();
         event
     }
 
@@ -496,4 +525,18 @@ impl State {
             Condition::Changed => &mut self.waiting.tasks.watchers,
         }
     }
+}
+
+/// The error of a message that was to be confirmed only for this side, with the message as the application sent it.
+fn returned(mut error: SendError, is_asked: bool) -> SendError {
+    match &mut error {
+        SendError::BufferFull(message)
+        | SendError::StreamResetting(message)
+        | SendError::Closed(message)
+        | SendError::Empty(message)
+        | SendError::TooLong { message, .. }
+        | SendError::NoSuchStream { message, .. } => message.confirm = is_asked,
+        _ => {}
+    }
+    error
 }

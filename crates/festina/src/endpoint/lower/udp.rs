@@ -2,11 +2,13 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll};
 
 use festina_units::EcnCodepoint;
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
@@ -32,7 +34,10 @@ const BATCH_MAX: usize = 16;
 pub(crate) struct UdpLayer {
     socket: UdpSocket,
     kind: Kind,
-    features: UdpSocketState,
+    /// Renewed when the system refuses a packet as invalid: quinn-udp takes that for an old kernel, and sends no ECN field and no trains from then on.
+    features: RwLock<UdpSocketState>,
+    /// Datagrams that the system takes in one train.
+    segments_max: AtomicUsize,
     local: SocketAddr,
     /// Held while datagrams may be fragmented.
     #[cfg(target_os = "linux")]
@@ -70,11 +75,33 @@ impl UdpLayer {
         Ok(Self {
             socket,
             kind,
-            features,
+            segments_max: AtomicUsize::new(features.max_gso_segments()),
+            features: RwLock::new(features),
             local,
             #[cfg(target_os = "linux")]
             fragmenting: std::sync::Mutex::default(),
         })
+    }
+
+    fn features(&self) -> RwLockReadGuard<'_, UdpSocketState> {
+        self.features.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The system has refused packets as invalid. A train may be refused because the device cannot cut it up, so that none follows until a single packet
+    /// is refused: that one itself was at fault, and later ones must not suffer.
+    #[cold]
+    fn recover(&self, is_train: bool) {
+        // The state describes the system, not the socket, whose options thus stay as they are.
+        let fresh = Socket::new(Domain::for_address(self.local), Type::DGRAM, None)
+            .and_then(|socket| UdpSocketState::new(UdpSockRef::from(&socket)));
+        match fresh {
+            Ok(fresh) => {
+                let segments_max = if is_train { 1 } else { fresh.max_gso_segments() };
+                self.segments_max.store(segments_max, Ordering::Relaxed);
+                *self.features.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+            }
+            Err(error) => tracing::debug!(%error, "packets go on without ECN fields"),
+        }
     }
 
     /// Bytes before the SCTP packet in a received datagram.
@@ -126,7 +153,7 @@ impl LowerLayer for UdpLayer {
     }
 
     fn segments_max(&self) -> usize {
-        if self.kind == Kind::Udp { self.features.max_gso_segments() } else { 1 }
+        if self.kind == Kind::Udp { self.segments_max.load(Ordering::Relaxed) } else { 1 }
     }
 
     fn try_send(&self, packets: &Outgoing<'_>) -> io::Result<()> {
@@ -137,7 +164,12 @@ impl LowerLayer for UdpLayer {
             segment_size: packets.is_train().then_some(packets.segment_bytes),
             src_ip: packets.source,
         };
-        self.socket.try_io(Interest::WRITABLE, || self.features.try_send(UdpSockRef::from(&self.socket), &transmit))
+        let send = || self.features().try_send(UdpSockRef::from(&self.socket), &transmit);
+        let sent = self.socket.try_io(Interest::WRITABLE, send);
+        if sent.as_ref().is_err_and(is_invalid) {
+            self.recover(packets.is_train());
+        }
+        sent
     }
 
     #[cfg(target_os = "linux")]
@@ -161,7 +193,7 @@ impl LowerLayer for UdpLayer {
         let buffers = buffers.get_mut(..BATCH_MAX.min(incoming.len()).min(buffers.len())).unwrap_or_default();
         let mut filled = 0;
         let received = self.socket.try_io(Interest::READABLE, || {
-            filled = self.features.recv(UdpSockRef::from(&self.socket), buffers, &mut metas)?;
+            filled = self.features().recv(UdpSockRef::from(&self.socket), buffers, &mut metas)?;
             // Tells the runtime that nothing is left, which saves another call. Later datagrams wake it.
             let is_drained = FEWER_MEANS_DRAINED && filled < buffers.len();
             if is_drained { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
@@ -209,6 +241,12 @@ fn do_without_timestamps(socket: &std::net::UdpSocket) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = socket;
+}
+
+/// Whether quinn-udp takes the error for one of an old kernel, or of a device that cannot cut up trains (EIO).
+fn is_invalid(error: &io::Error) -> bool {
+    const EIO: i32 = 5;
+    error.kind() == io::ErrorKind::InvalidInput || error.raw_os_error() == Some(EIO)
 }
 
 /// A smaller buffer than asked for costs throughput, not correctness.
@@ -259,6 +297,33 @@ mod tests {
         };
         let mapped = both.peer_address("127.0.0.1:9899".parse().unwrap()).unwrap();
         assert_eq!(mapped, "[::ffff:127.0.0.1]:9899".parse().unwrap());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_packet_that_the_system_refuses_costs_others_neither_their_ecn_field_nor_their_trains() {
+        let bind = || UdpLayer::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let (sender, receiver) = (bind(), bind());
+        let send = async |destination, segment_bytes| {
+            poll_fn(|context| sender.poll_writable(context)).await.unwrap();
+            let (ecn, contents) = (EcnCodepoint::Capable, &b"two packets!"[..]);
+            sender.try_send(&Outgoing { destination, source: None, ecn, contents, segment_bytes })
+        };
+        let trains = sender.segments_max();
+        for (refused_segment_bytes, segments_max) in [(6, 1), (12, trains)] {
+            let refused = send("127.0.0.1:0".parse().unwrap(), refused_segment_bytes).await;
+            assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+            assert_eq!(sender.segments_max(), segments_max);
+            send(receiver.local, 12).await.unwrap();
+            let (mut buffer, mut incoming) = ([0; 64], [Incoming::default()]);
+            poll_fn(|context| receiver.poll_readable(context)).await.unwrap();
+            receiver.try_receive(&mut [IoSliceMut::new(&mut buffer)], &mut incoming).unwrap();
+            assert_eq!(
+                incoming[0].ecn,
+                EcnCodepoint::Capable,
+                "after a refusal of segments of {refused_segment_bytes}"
+            );
+        }
     }
 
     #[cfg(target_os = "linux")]
