@@ -158,6 +158,12 @@ pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
+/// Has a connection that is dropped reset, until its linger time is set again: its peer must not take a part for the whole.
+pub(crate) fn reset_when_dropped(stream: &TcpStream) {
+    // It fails only if the connection is broken, and then the peer knows.
+    let _ = stream.set_zero_linger();
+}
+
 /// An endpoint that listens there: on every address of the machine, IPv6 and IPv4, if no host is named.
 ///
 /// # Errors

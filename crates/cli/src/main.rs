@@ -35,6 +35,7 @@ mod usage;
 
 use std::pin::Pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use commands::lab::Untested;
@@ -51,12 +52,19 @@ const EXIT_UNTESTED: u8 = 3;
 /// Two are enough for any of the commands, and leave the rest of the machine to others.
 const WORKER_THREADS: usize = 2;
 
+/// How long to wait at the end for blocking calls, such as a write to a pipe whose reader has paused. Results have been printed by then.
+const BLOCKING_CALLS_MAX: Duration = Duration::from_secs(1);
+
 fn main() -> ExitCode {
     let command = match command_line::parse() {
         Ok(command) => command,
         Err(exit_code) => return exit_code,
     };
-    let result = commands::without_threads(&command).unwrap_or_else(|| with_threads(command));
+    commands::without_threads(&command).map_or_else(|| with_threads(command), exit_code)
+}
+
+/// Reports an error, and returns the exit code for it.
+fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of our output has closed it, as in `festina ping ... | head`: that is no failure.
@@ -75,10 +83,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn with_threads(command: Command) -> anyhow::Result<()> {
+fn with_threads(command: Command) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKER_THREADS).enable_all().build();
     // Behind a pointer the commands are compiled once, and not again for each way in which the runtime polls this.
     let running: Pin<Box<dyn Future<Output = anyhow::Result<()>>>> =
         Box::pin(commands::run(command, command_line::definition));
-    runtime.context("cannot start")?.block_on(running)
+    let runtime = match runtime.context("cannot start") {
+        Ok(runtime) => runtime,
+        Err(error) => return exit_code(Err(error)),
+    };
+    output::write_in_the_background();
+    let exit_code = runtime.block_on(async {
+        let exit_code = exit_code(running.await);
+        output::all_noticed().await;
+        exit_code
+    });
+    runtime.shutdown_timeout(BLOCKING_CALLS_MAX);
+    exit_code
 }

@@ -3,6 +3,7 @@
 
 mod escape;
 mod fold;
+mod notices;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::net::SocketAddr;
@@ -11,10 +12,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use festina::ReceivedMessage;
 use serde::Serialize;
+use tokio::sync::Mutex;
 
 use self::escape::escaped;
 pub(crate) use self::fold::{folded, folded_behind};
-use crate::address;
+pub(crate) use self::notices::{all_noticed, write_in_the_background};
+use crate::{address, signal};
 
 /// How the bytes of a received message are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +34,50 @@ pub(crate) enum Format {
 
 const CANNOT_PRINT: &str = "cannot write to standard output";
 
-/// Prints one message on standard output.
-pub(crate) fn print_message(message: &ReceivedMessage, from: SocketAddr, format: Format) -> Result<()> {
+/// How long a reader that takes nothing may keep a program that was asked to end.
+const READER_MAX: Duration = Duration::from_secs(1);
+
+/// Prints one message on standard output while other tasks continue; see [`print_in_turn`].
+///
+/// # Errors
+/// As [`print_in_turn`].
+pub(crate) async fn print_message(message: ReceivedMessage, from: SocketAddr, format: Format) -> Result<()> {
     if let Format::Json = format {
-        return print(&serde_json::to_string(&MessageJson::of(message, from))?);
+        return print_in_turn(serde_json::to_string(&MessageJson::of(&message, from))?).await;
     }
-    let mut out = io::stdout().lock();
-    let to_terminal = out.is_terminal();
-    write_message(&mut out, &message.payload, format, to_terminal).context(CANNOT_PRINT)
+    in_turn(move || {
+        let mut out = io::stdout().lock();
+        let to_terminal = out.is_terminal();
+        write_message(&mut out, &message.payload, format, to_terminal).context(CANNOT_PRINT)
+    })
+    .await
+}
+
+/// Prints text as [`print`] does, while other tasks continue, and returns when it is printed: a reader that pauses holds up those who
+/// print and no others.
+///
+/// # Errors
+/// If standard output cannot be written, or if its reader takes nothing for [`READER_MAX`] after the program was asked to end.
+pub(crate) async fn print_in_turn(text: String) -> Result<()> {
+    in_turn(move || print(&text)).await
+}
+
+async fn in_turn(write: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    /// Held by the one thread that writes, also when its caller has given up.
+    static TURN: Mutex<()> = Mutex::const_new(());
+    let writing = async {
+        let turn = TURN.lock().await;
+        let written = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            write()
+        });
+        written.await?
+    };
+    tokio::select! {
+        biased;
+        written = writing => written,
+        () = signal::overdue(READER_MAX) => Err(anyhow!("the program was ended before all output was read")),
+    }
 }
 
 /// A received message for programs. Either `text` or `hex` is null.
@@ -77,7 +116,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Prints text on standard output, with a line feed after it.
+/// Prints text on standard output, with a line feed after it. Waits for the reader: tasks, and commands that end in good order on Ctrl-C, call
+/// [`print_in_turn`] instead.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).context(CANNOT_PRINT)
@@ -96,9 +136,9 @@ fn write_message(out: &mut impl Write, payload: &[u8], format: Format, to_termin
     out.flush()
 }
 
-/// Writes a notice to standard error, without control characters. A closed standard error is ignored.
+/// Writes a notice to standard error, without control characters. Does not wait for the reader while tasks run.
 pub(crate) fn notice(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", escaped(text.as_bytes()));
+    notices::write(escaped(text.as_bytes()));
 }
 
 /// Tells on standard error what went wrong, in one line.

@@ -1,6 +1,11 @@
 //! Ctrl-C and its like.
 
 use std::future::{Future, pending};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Whether the program has been asked to end.
+static IS_REQUESTED: AtomicBool = AtomicBool::new(false);
 
 /// From this call on neither the user (Ctrl-C) nor the system (SIGTERM) ends the program; the future ends when one of them has
 /// asked for it. Call this before announcing that something is ready.
@@ -24,6 +29,7 @@ pub(crate) fn interruption() -> impl Future<Output = ()> {
             () = received(interrupt) => {}
             () = received(terminate) => {}
         }
+        IS_REQUESTED.store(true, Ordering::Relaxed);
     }
 }
 
@@ -35,12 +41,21 @@ pub(crate) fn interruption() -> impl Future<Output = ()> {
             // Without a handler the signal ends the program by itself.
             pending().await
         }
+        IS_REQUESTED.store(true, Ordering::Relaxed);
     }
 }
 
 /// Waits until the user or the system asks the program to end.
 pub(crate) async fn interrupted() {
     interruption().await;
+}
+
+/// Waits until the program has been asked to end and this time has passed since, or since the call.
+pub(crate) async fn overdue(patience: Duration) {
+    if !IS_REQUESTED.load(Ordering::Relaxed) {
+        interruption().await;
+    }
+    tokio::time::sleep(patience).await;
 }
 
 /// Requests of the system to read the configuration again and to open files again (SIGHUP).

@@ -5,6 +5,7 @@ mod counters;
 mod datagram;
 mod event_loop;
 mod tap;
+mod upstream;
 
 pub use clients::CLIENTS_MAX;
 pub use counters::ProxyCounters;
@@ -58,6 +59,14 @@ impl UdpProxy {
             strings,
         );
         Ok(Self { event_loop, local_addr, handle })
+    }
+
+    /// Adds addresses of the server. Until the server has answered a client, an address that refuses the client's datagrams is
+    /// followed by the next one.
+    #[must_use]
+    pub fn with_other_targets(mut self, targets: &[SocketAddr]) -> Self {
+        self.event_loop.add_targets(targets);
+        self
     }
 
     /// Shows every datagram to `tap`, which runs on the proxy's thread and must therefore be quick.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use festina_emulate::{Direction, ProxyCounters, RunningProxy, TapEvent, UdpProxy};
-use festina_netsim::{Admission, LinkConfig, LossModel, QueueLimit};
+use festina_netsim::{Admission, LinkConfig, LossModel, QueueLimit, RateTrace};
 use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 
 /// Maximum time of any wait.
@@ -272,6 +272,47 @@ fn a_server_that_is_not_there_stops_nothing() {
     server.set_read_timeout(Some(PATIENCE)).expect("set");
     client.send(b"now").expect("sent");
     assert_eq!(receive(&server).0, b"now");
+    proxy.stop().expect("no error");
+}
+
+#[test]
+fn an_address_that_refuses_is_followed_by_the_next_until_the_server_has_answered() {
+    let (absent, server) = (socket(), socket());
+    let perfect = LinkConfig::default();
+    let proxy = UdpProxy::bind(loopback(), addr(&absent), perfect.clone(), perfect, 7).expect("bound");
+    drop(absent);
+    let proxy = proxy.with_other_targets(&[addr(&server)]).spawn().expect("started");
+    let client = socket();
+    client.connect(proxy.local_addr()).expect("connected");
+    client.send(b"only one").expect("sent");
+    let (received, upstream) = receive(&server);
+    assert_eq!(received, b"only one");
+    server.send_to(b"answer", upstream).expect("sent");
+    assert_eq!(receive(&client).0, b"answer");
+    // From now on the client stays with this address, and keeps its port.
+    let there = addr(&server);
+    drop(server);
+    for count in 2..=5 {
+        client.send(b"anyone?").expect("sent");
+        wait_for_offers(&proxy, count);
+    }
+    let server = UdpSocket::bind(there).expect("the port is still free");
+    server.set_read_timeout(Some(PATIENCE)).expect("set");
+    client.send(b"now").expect("sent");
+    assert_eq!(receive(&server), (b"now".to_vec(), upstream));
+    proxy.stop().expect("no error");
+}
+
+#[test]
+fn a_trace_begins_at_its_first_line() {
+    // Opportunities for as long as this test may take, and then none for a week.
+    let patience_ms = u32::try_from(PATIENCE.as_millis()).expect("a minute");
+    let times_ms = (0..=patience_ms).chain([festina_netsim::rate_trace::TRACE_MILLIS_MAX]);
+    let trace = RateTrace::parse(&times_ms.map(|ms| format!("{ms}\n")).collect::<String>()).expect("a trace");
+    let link = LinkConfig { trace: Some(trace), ..LinkConfig::default() };
+    let Setup { client, server, proxy } = setup(link, LinkConfig::default());
+    client.send(b"early").expect("sent");
+    assert_eq!(receive(&server).0, b"early");
     proxy.stop().expect("no error");
 }
 

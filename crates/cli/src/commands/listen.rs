@@ -229,8 +229,10 @@ impl Peers {
     async fn dismiss(mut self, endpoint: &Endpoint) {
         let printing = async {
             while let Some(left) = self.tasks.join_next().await {
-                if let Ok(Ok(left)) = left {
-                    self.remove(&left);
+                match left {
+                    Ok(Ok(left)) => _ = self.remove(&left),
+                    Ok(Err(error)) if !output::is_closed_pipe(&error) => output::complain(&output::causes(&error)),
+                    Ok(Err(_)) | Err(_) => {}
                 }
             }
         };
@@ -267,7 +269,7 @@ async fn serve(association: &Association, action: Action, lines: &mut Lines) -> 
                 Err(reason) => return anyhow::Ok(reason),
             };
             match action {
-                Action::Print(format) => output::print_message(&message, association.remote_addr(), format)?,
+                Action::Print(format) => output::print_message(message, association.remote_addr(), format).await?,
                 Action::Echo => {
                     // The next `recv` reports a peer that leaves before its echo.
                     let _ = association.send(echo_of(message)).await;

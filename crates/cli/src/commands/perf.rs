@@ -129,7 +129,7 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
     let measured = measure::run(&plan, addresses, client, &recording).await;
     recording.finish()?;
     let result = measured.context("the measurement failed")?;
-    report::print(&plan, &result, arguments.json)?;
+    report::print(&plan, &result, arguments.json).await?;
     let arrived = [(plan.upload, "there"), (plan.download, "back")].into_iter().zip(result.bytes);
     if let Some(((_, way), _)) = arrived.into_iter().find(|((is_planned, _), bytes)| *is_planned && *bytes == 0)
         && result.is_whole

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
@@ -73,7 +74,8 @@ pub(crate) async fn run(arguments: PingArgs) -> Result<()> {
         () = signal::interrupted() => Ok(false),
     };
     let stats = association.stats();
-    let printed = output::print(&if ping.arguments.json { ping.json(&stats)? } else { ping.summary(&stats) });
+    let summary = if ping.arguments.json { ping.json(&stats)? } else { ping.summary(&stats) };
+    let printed = output::print_in_turn(summary).await;
     say_goodbye(&endpoint).await;
     recording.finish()?;
     printed?;
@@ -88,6 +90,9 @@ pub(crate) async fn run(arguments: PingArgs) -> Result<()> {
     }
     Ok(())
 }
+
+/// A message on its way into the send buffer, and since when.
+type Sending = Pin<Box<dyn Future<Output = (Instant, Result<MessageId, SendError>)>>>;
 
 struct Ping {
     arguments: PingArgs,
@@ -108,6 +113,8 @@ impl Ping {
         let (mut sent_at, mut heard_at) = (Instant::now(), Instant::now());
         let mut came_back = self.times.count();
         let mut is_told = false;
+        // The message that waits for room, while others come back and make room.
+        let mut sending: Option<Sending> = None;
         loop {
             let all_sent = self.arguments.count.is_some_and(|count| self.sent >= count);
             if self.awaited.is_empty() || self.times.count() > came_back {
@@ -121,15 +128,22 @@ impl Ping {
                 return Ok(false);
             }
             tokio::select! {
-                _ = ticks.tick(), if !all_sent => {
-                    self.send().await?;
+                _ = ticks.tick(), if sending.is_none() && !all_sent => sending = Some(self.send()?),
+                Some((began_at, result)) = async { Some(sending.as_mut()?.await) } => {
+                    sending = None;
+                    match result {
+                        Ok(_) => self.awaited.insert(self.sent, began_at),
+                        Err(SendError::Closed(_)) => return Err(self.ended(&association.closed().await)),
+                        Err(error) => return Err(error.into()),
+                    };
+                    self.sent += 1;
                     sent_at = Instant::now();
                 }
                 message = next_message(&association) => match message {
-                    Ok(message) => self.echoed(message.payload)?,
+                    Ok(message) => self.echoed(message.payload).await?,
                     Err(reason) => return Err(self.ended(&reason)),
                 },
-                Some(event) = association.event() => self.acknowledged(&event)?,
+                Some(event) = association.event() => self.acknowledged(&event).await?,
                 () = sleep_until(heard_at + SILENCE), if is_waited_for && !is_told => {
                     is_told = true;
                     let silence = duration::display(SILENCE);
@@ -145,21 +159,14 @@ impl Ping {
         if self.arguments.ack || self.times.count() > 0 { "" } else { " (does the peer run with --echo?)" }
     }
 
-    async fn send(&mut self) -> Result<()> {
+    /// Begins to send the next message.
+    fn send(&self) -> Result<Sending> {
         let size = usize::try_from(self.arguments.size)?;
         let mut payload = BytesMut::with_capacity(size);
         payload.put_u64(self.sent);
         payload.resize(size, 0);
-        let sent_at = Instant::now();
-        match self.association.send(Message::new(payload.freeze())).await {
-            Ok(_) => {
-                self.awaited.insert(self.sent, sent_at);
-                self.sent += 1;
-            }
-            Err(SendError::Closed(_)) => return Err(self.ended(&self.association.closed().await)),
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
+        let (association, began_at) = (self.association.clone(), Instant::now());
+        Ok(Box::pin(async move { (began_at, association.send(Message::new(payload.freeze())).await) }))
     }
 
     fn ended(&self, reason: &ClosedReason) -> anyhow::Error {
@@ -169,24 +176,26 @@ impl Ping {
         }
     }
 
-    fn echoed(&mut self, mut payload: Bytes) -> Result<()> {
+    async fn echoed(&mut self, mut payload: Bytes) -> Result<()> {
         if self.arguments.ack {
             return Ok(());
         }
         match payload.try_get_u64() {
-            Ok(sequence) => self.came_back(sequence),
+            Ok(sequence) => self.came_back(sequence).await,
             Err(_) => Ok(()),
         }
     }
 
-    fn acknowledged(&mut self, event: &Event) -> Result<()> {
+    async fn acknowledged(&mut self, event: &Event) -> Result<()> {
         match event {
-            Event::MessageDelivered { id: MessageId(sequence), .. } if self.arguments.ack => self.came_back(*sequence),
+            Event::MessageDelivered { id: MessageId(sequence), .. } if self.arguments.ack => {
+                self.came_back(*sequence).await
+            }
             _ => Ok(()),
         }
     }
 
-    fn came_back(&mut self, sequence: u64) -> Result<()> {
+    async fn came_back(&mut self, sequence: u64) -> Result<()> {
         let Some(sent_at) = self.awaited.remove(&sequence) else {
             return Ok(());
         };
@@ -194,7 +203,8 @@ impl Ping {
         self.times.record(time);
         if !self.arguments.quiet && !self.arguments.json {
             let Self { remote, arguments: PingArgs { size, .. }, .. } = self;
-            output::print(&format!("{size} bytes, {remote}: seq={} time={} ms", sequence + 1, milliseconds(time)))?;
+            let line = format!("{size} bytes, {remote}: seq={} time={} ms", sequence + 1, milliseconds(time));
+            output::print_in_turn(line).await?;
         }
         Ok(())
     }

@@ -108,7 +108,7 @@ pub(crate) async fn run(arguments: SendArgs) -> Result<()> {
     recording.finish()?;
     let stats = association.stats();
     if arguments.json {
-        output::print(&serde_json::to_string(&SentJson::of(&stats, ended.is_ok()))?)?;
+        output::print_in_turn(serde_json::to_string(&SentJson::of(&stats, ended.is_ok()))?).await?;
     }
     let abandoned = stats.abandoned;
     for (messages, why) in
@@ -158,7 +158,7 @@ async fn exchange(
         loop {
             match next_message(association).await {
                 Ok(message) => {
-                    let printed = output::print_message(&message, association.remote_addr(), format);
+                    let printed = output::print_message(message, association.remote_addr(), format).await;
                     printed.map_err(|error| if all_sent.get() { error } else { output::cut_by_reader(error) })?;
                 }
                 Err(reason) => return anyhow::Ok(reason),

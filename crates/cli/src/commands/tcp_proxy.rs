@@ -108,6 +108,7 @@ impl Proxy {
             let Ok(seat) = Arc::clone(&self.seats).acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((client, from)) => {
+                    address::reset_when_dropped(&client);
                     tokio::spawn(Arc::clone(self).serve(client, from, seat));
                 }
                 Err(error) => {
@@ -133,11 +134,9 @@ impl Proxy {
 
     async fn relay(&self, client: TcpStream) -> Result<String> {
         let Ok(upstream) = tokio::time::timeout(self.arguments.connect_timeout, self.connect()).await else {
-            relay::reset(&client);
             anyhow::bail!("{} does not answer", self.arguments.to);
         };
-        let upstream = upstream.inspect_err(|_| relay::reset(&client))?;
-        let mut relay = Relay::new(client, upstream, self.arguments.limit(), self.arguments.pace)?;
+        let mut relay = Relay::new(client, upstream?, self.arguments.limit(), self.arguments.pace)?;
         relay.run().await?;
         Ok(relay.report())
     }

@@ -51,13 +51,15 @@ pub(crate) async fn run(arguments: TcpWatchArgs) -> Result<()> {
     let mut interruption = pin!(signal::interruption());
     let mut looks = 0;
     while arguments.count.is_none_or(|count| looks < count) {
+        let look = async {
+            ticks.tick().await;
+            let sockets = arguments.look()?;
+            output::print_in_turn(if arguments.json { json_line(&sockets) } else { table(&sockets) }).await
+        };
         tokio::select! {
             () = &mut interruption => return Ok(()),
-            _ = ticks.tick() => {}
+            looked = look => looked?,
         }
-        let sockets = arguments.look()?;
-        let text = if arguments.json { json_line(&sockets) } else { table(&sockets) };
-        output::print(&text)?;
         looks += 1;
     }
     Ok(())

@@ -185,6 +185,26 @@ impl Running {
         assert!(status.is_ok_and(|status| status.success()), "kill works");
     }
 
+    /// Waits for the end of a command whose standard output is not read, and returns its exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        const PAUSE: Duration = Duration::from_millis(10);
+        for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
+            if let Some(status) = self.child.try_wait().expect("the command can be waited for") {
+                return status.code();
+            }
+            thread::sleep(PAUSE);
+        }
+        panic!("the command does not end");
+    }
+
+    /// Fills the pipe of standard error and keeps it full, as if its reader had paused.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn fill_stderr(&self) {
+        let pipe = format!("/proc/{}/fd/2", self.child.id());
+        let mut pipe = std::fs::OpenOptions::new().write(true).open(pipe).expect("the command is running");
+        thread::spawn(move || while pipe.write_all(&[b'\n'; 4_096]).is_ok() {});
+    }
+
     /// Closes standard input and waits for the end.
     pub(crate) fn end(mut self) -> Ended {
         drop(self.child.stdin.take());

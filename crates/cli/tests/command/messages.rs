@@ -396,6 +396,61 @@ fn record_both_ends(plain: &[&str]) {
 }
 
 #[test]
+fn a_reader_that_pauses_holds_up_no_other_peer_and_no_signal() {
+    let path = folder("a-reader-that-pauses").join("bytes");
+    std::fs::write(&path, vec![b'x'; 300_000]).expect("the file can be written");
+    let mut command = festina(&["listen", "127.0.0.1:0", "--plain"]);
+    // A pipe holds less than the file.
+    let (_unread, stdout) = std::io::pipe().expect("a pipe");
+    command.stdout(stdout);
+    let mut listener = Running::start(command);
+    let line = listener.stderr_line();
+    let address = line.strip_prefix("listening on ").and_then(|rest| rest.split_once(", SCTP port ")).expect(&line).0;
+    let sent = run(&["send", address, "--plain", "--file", path.to_str().expect("the path is text")]);
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    let pinged = run(&["ping", address, "--plain", "--ack", "-c", "1", "--timeout", "60s"]);
+    assert_eq!(pinged.code, Some(0), "{pinged:?}");
+    listener.signal("-TERM");
+    assert_eq!(listener.wait(), Some(0));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_reader_of_standard_error_that_pauses_holds_up_no_peer_and_no_signal() {
+    let (mut listener, address) = listen(&["--plain"]);
+    listener.fill_stderr();
+    // The pipe is full by then, or the test shows nothing.
+    thread::sleep(A_WHILE);
+    for _ in 0..2 {
+        let pinged = run(&["ping", &address, "--plain", "--ack", "-c", "1", "--timeout", "60s"]);
+        assert_eq!(pinged.code, Some(0), "{pinged:?}");
+    }
+    listener.signal("-TERM");
+    assert_eq!(listener.wait(), Some(0));
+}
+
+#[test]
+fn a_summary_that_is_not_read_does_not_keep_a_command_from_ending() {
+    let (_listener, address) = listen(&["--echo"]);
+    let mut command = festina(&["ping", &address, "-i", "10us"]);
+    let (_unread, stdout) = std::io::pipe().expect("a pipe");
+    command.stdout(stdout);
+    let mut ping = Running::start(command);
+    // The pipe is full by then, or the test shows nothing.
+    thread::sleep(A_WHILE);
+    ping.interrupt();
+    assert!(ping.wait().is_some(), "it ends by itself");
+}
+
+#[test]
+fn echoes_come_back_while_a_message_waits_for_room() {
+    let (_listener, address) = listen(&["--echo", "--plain"]);
+    let pinged = run(&["ping", &address, "--plain", "-s", "1MiB", "-i", "1ms", "-c", "24", "--timeout", "60s", "-q"]);
+    assert_eq!(pinged.code, Some(0), "{pinged:?}");
+    assert!(pinged.stdout.contains("\n24 messages sent, 24 received, 0 outstanding"), "{}", pinged.stdout);
+}
+
+#[test]
 fn a_closed_output_does_not_shorten_the_capture() {
     let (_listener, address) = listen(&["--echo"]);
     let file = folder("closed-output").join("ping.pcapng");

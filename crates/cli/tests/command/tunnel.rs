@@ -81,6 +81,28 @@ fn a_program_sees_a_broken_connection_when_the_server_is_not_there() {
 }
 
 #[test]
+fn a_program_sees_a_broken_connection_when_the_exit_is_not_reached() {
+    let deaf = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let exit = deaf.local_addr().expect("bound").to_string();
+    for (timeout, is_interrupted) in [("300ms", false), ("60s", true)] {
+        let (entrance, address) = Running::start_server(
+            &["tunnel", "tcp", "--listen", "127.0.0.1:0", "--to", &exit, "--plain", "--timeout", timeout],
+            "",
+            " leads to",
+        );
+        let mut client = TcpStream::connect(&address).expect("the entrance is there");
+        client.set_read_timeout(Some(PATIENCE)).expect("set");
+        if is_interrupted {
+            // The entrance has accepted the connection when it calls the exit.
+            deaf.recv(&mut [0; 2_000]).expect("a packet");
+            entrance.interrupt();
+        }
+        let broken = client.read(&mut [0; 1]).expect_err("no end in good order");
+        assert_eq!(broken.kind(), std::io::ErrorKind::ConnectionReset);
+    }
+}
+
+#[test]
 fn more_clients_than_a_tunnel_remembers_are_answered_all() {
     const CLIENTS: usize = 1_100;
     let server = UdpSocket::bind("127.0.0.1:0").expect("bound");
@@ -128,14 +150,19 @@ fn a_server_that_listens_on_the_second_address_of_its_name_is_found() {
         println!("skipped: {last} cannot be bound");
         return;
     };
-    let (_exit, _entrance, address) = tunnel("udp", &host(server.local_addr().expect("bound")));
+    let name = host(server.local_addr().expect("bound"));
+    let (_exit, _entrance, tunnelled) = tunnel("udp", &name);
+    let (_emulator, emulated) =
+        Running::start_server(&["emulate", "udp", "--listen", "127.0.0.1:0", "--to", &name], "", " leads to");
     thread::spawn(move || {
         let mut buffer = [0; 100];
         while let Ok((length, from)) = server.recv_from(&mut buffer) {
             let _ = server.send_to(&buffer[..length], from);
         }
     });
-    ask(&UdpSocket::bind("127.0.0.1:0").expect("bound"), &address, 7);
+    for address in [tunnelled, emulated] {
+        ask(&UdpSocket::bind("127.0.0.1:0").expect("bound"), &address, 7);
+    }
 
     let server = TcpListener::bind(last).expect("it could be bound before");
     let name = host(server.local_addr().expect("bound"));

@@ -147,6 +147,7 @@ impl Way {
             let at = clock.now();
             let admission = self.link.send(at, IpPacket { bytes: packet.to_vec() });
             if let Some(tap) = tap {
+                let at = clock.unix_time(at);
                 tap(TunTapRecord { at, direction: self.direction, packet, event: TapEvent::Offered(admission) });
             }
         }
@@ -168,7 +169,7 @@ impl Way {
             counters.lateness.note(at - due_at);
             counters.send_failed += u64::from(!sent);
             if let Some(tap) = tap.as_mut().filter(|_| sent) {
-                let (direction, packet) = (self.direction, &packet.bytes[..]);
+                let (at, direction, packet) = (clock.unix_time(at), self.direction, &packet.bytes[..]);
                 tap(TunTapRecord { at, direction, packet, event: TapEvent::Delivered });
             }
         }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 
 use festina_units::{Duration, Instant};
+
+use super::upstream::{Upstream, is_out_of_descriptors};
 
 /// Maximum number of clients at the same time. Each takes a file descriptor, and many systems limit a process to 1,024.
 pub const CLIENTS_MAX: usize = 512;
@@ -22,8 +24,7 @@ pub(super) struct ClientId(u64);
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) addr: SocketAddr,
-    /// Connected to the server, so that only the server's datagrams come back to the client.
-    pub(super) upstream: UdpSocket,
+    pub(super) upstream: Upstream,
     last_heard: Instant,
     was_heard_again: bool,
 }
@@ -31,7 +32,8 @@ pub(super) struct Client {
 /// The clients of a proxy.
 #[derive(Debug)]
 pub(super) struct Clients {
-    target: SocketAddr,
+    /// The server's addresses, in the order in which to try them.
+    targets: Vec<SocketAddr>,
     by_id: BTreeMap<ClientId, Client>,
     by_addr: BTreeMap<SocketAddr, ClientId>,
     count_max: usize,
@@ -41,12 +43,18 @@ pub(super) struct Clients {
 impl Clients {
     /// Creates an empty table with room for `count_max` clients.
     pub(super) fn new(target: SocketAddr, count_max: usize) -> Self {
-        Self { target, count_max, by_id: BTreeMap::new(), by_addr: BTreeMap::new(), accepted_count: 0 }
+        Self { targets: vec![target], count_max, by_id: BTreeMap::new(), by_addr: BTreeMap::new(), accepted_count: 0 }
     }
 
-    /// The server's address.
-    pub(super) fn target(&self) -> SocketAddr {
-        self.target
+    /// Adds addresses of the server, to be tried after the earlier ones.
+    pub(super) fn add_targets(&mut self, targets: &[SocketAddr]) {
+        self.targets.extend(targets);
+    }
+
+    /// Returns the server's address for this client; the first one if the client was forgotten.
+    pub(super) fn target_of(&self, id: ClientId) -> SocketAddr {
+        let of_client = self.by_id.get(&id).and_then(|client| client.upstream.target(&self.targets));
+        of_client.unwrap_or(self.targets[0])
     }
 
     /// Returns the number of clients accepted since the start.
@@ -54,8 +62,9 @@ impl Clients {
         self.accepted_count
     }
 
-    pub(super) fn get(&self, id: ClientId) -> Option<&Client> {
-        self.by_id.get(&id)
+    /// Returns a client and the server's addresses, for its [`Upstream`].
+    pub(super) fn get(&mut self, id: ClientId) -> Option<(&mut Client, &[SocketAddr])> {
+        Some((self.by_id.get_mut(&id)?, &self.targets))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (ClientId, &Client)> {
@@ -65,7 +74,7 @@ impl Clients {
     /// Returns the client at `addr`, which sent a datagram at `now`, and adds it if it is unknown.
     ///
     /// # Errors
-    /// If no socket can be made.
+    /// If no socket can be made, or if the system has no route to any of the server's addresses.
     pub(super) fn heard_from(&mut self, addr: SocketAddr, now: Instant) -> io::Result<ClientId> {
         if let Some(id) = self.by_addr.get(&addr)
             && let Some(client) = self.by_id.get_mut(id)
@@ -73,15 +82,14 @@ impl Clients {
             (client.last_heard, client.was_heard_again) = (now, true);
             return Ok(*id);
         }
+        let upstream = match Upstream::connect(&self.targets) {
+            Err(error) if is_out_of_descriptors(&error) && self.forget_one(now) => Upstream::connect(&self.targets),
+            result => result,
+        }?;
         if self.by_id.len() >= self.count_max {
             self.forget_one(now);
         }
-        let upstream = match connect(self.target) {
-            // The process may have too many open files: forget a client and try again.
-            Err(_) if self.forget_one(now) => connect(self.target),
-            result => result,
-        };
-        let client = Client { addr, upstream: upstream?, last_heard: now, was_heard_again: false };
+        let client = Client { addr, upstream, last_heard: now, was_heard_again: false };
         let id = ClientId(self.accepted_count);
         self.accepted_count += 1;
         self.by_id.insert(id, client);
@@ -104,22 +112,10 @@ impl Clients {
     }
 }
 
-fn connect(target: SocketAddr) -> io::Result<UdpSocket> {
-    let any_port_of = |ip: IpAddr| SocketAddr::new(ip, 0);
-    let local = match target.ip() {
-        IpAddr::V4(ip) if ip.is_loopback() => any_port_of(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V4(_) => any_port_of(Ipv4Addr::UNSPECIFIED.into()),
-        IpAddr::V6(ip) if ip.is_loopback() => any_port_of(Ipv6Addr::LOCALHOST.into()),
-        IpAddr::V6(_) => any_port_of(Ipv6Addr::UNSPECIFIED.into()),
-    };
-    let socket = UdpSocket::bind(local)?;
-    super::prepare(&socket)?;
-    socket.connect(target)?;
-    Ok(socket)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     fn addr(port: u16) -> SocketAddr {
@@ -154,5 +150,15 @@ mod tests {
         assert_eq!(hear(300, 300), [2, 199, 300], "the one silent for longest is replaced");
         assert_eq!(hear(2, 30_100), [2, 199, 300]);
         assert_eq!(hear(301, 30_250), [2, 300, 301], "an idle one is replaced before a stranger");
+    }
+
+    #[test]
+    fn a_server_without_a_route_costs_no_client_its_place() {
+        let mut clients = Clients::new(addr(9), 1);
+        let known = clients.heard_from(addr(1), Instant::ZERO).expect("room");
+        // The system permits no socket to send there by default.
+        clients.targets = vec![SocketAddr::new(Ipv4Addr::BROADCAST.into(), 9)];
+        clients.heard_from(addr(2), Instant::ZERO).expect_err("no way there");
+        assert_eq!(clients.heard_from(addr(1), Instant::ZERO).expect("still known"), known);
     }
 }

@@ -16,6 +16,8 @@ pub struct ProxyCounters {
     pub clients: u64,
     /// Datagrams of new clients that were ignored because the proxy could not make another socket.
     pub refused: u64,
+    /// Datagrams of new clients that were ignored because the system had no route to the server.
+    pub unreachable: u64,
     /// Datagrams that left a link but could not be sent on, or whose client had been
     /// forgotten in the meantime.
     pub send_failed: u64,

@@ -11,6 +11,7 @@ use super::clients::{ClientId, Clients};
 use super::counters::ProxyCounters;
 use super::datagram::Datagram;
 use super::tap::{Tap, TapRecord};
+use super::upstream::{is_news, is_out_of_descriptors};
 use crate::clock::Clock;
 use crate::passage::MeasuredLink;
 use crate::tap::{Direction, TapEvent};
@@ -64,6 +65,10 @@ impl EventLoop {
         }
     }
 
+    pub(super) fn add_targets(&mut self, targets: &[SocketAddr]) {
+        self.clients.add_targets(targets);
+    }
+
     pub(super) fn set_tap(&mut self, tap: Tap) {
         self.tap = Some(tap);
     }
@@ -94,7 +99,7 @@ impl EventLoop {
                 self.receive_from_clients(clock)?;
             }
             for client in ready.upstreams {
-                self.receive_from_target(client, clock)?;
+                self.receive_from_target(client, clock);
             }
         }
     }
@@ -103,7 +108,7 @@ impl EventLoop {
     fn wait(&self, clock: Clock) -> io::Result<Ready> {
         let mut fds =
             vec![PollFd::new(&self.strings.stop_requested, PollFlags::IN), PollFd::new(&self.listen, PollFlags::IN)];
-        fds.extend(self.clients.iter().map(|(_, client)| PollFd::new(&client.upstream, PollFlags::IN)));
+        fds.extend(self.clients.iter().map(|(_, client)| PollFd::new(&client.upstream.socket, PollFlags::IN)));
         let deadlines = [self.forward.poll_deadline(), self.backward.poll_deadline()];
         let timeout = deadlines.into_iter().flatten().min().map(|deadline| timeout_until(deadline, clock.now()));
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
@@ -123,38 +128,36 @@ impl EventLoop {
         for _ in 0..RECEIVE_BATCH_MAX {
             let (len, addr) = match self.listen.recv_from(&mut self.buffer) {
                 Ok(received) => received,
-                Err(error) if is_transient(&error) => continue,
+                // An earlier datagram found no client at its destination, which some systems report even without a connection.
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionReset) => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             };
-            let now = clock.now();
-            match self.clients.heard_from(addr, now) {
-                Ok(client) => self.offer(Direction::Forward, now, client, addr, len),
-                Err(_) => self.counters.refused += 1,
+            match self.clients.heard_from(addr, clock.now()) {
+                Ok(client) => self.offer(Direction::Forward, clock, client, addr, len),
+                Err(error) if is_out_of_descriptors(&error) => self.counters.refused += 1,
+                Err(_) => self.counters.unreachable += 1,
             }
         }
         Ok(())
     }
 
-    fn receive_from_target(&mut self, id: ClientId, clock: Clock) -> io::Result<()> {
+    fn receive_from_target(&mut self, id: ClientId, clock: Clock) {
         for _ in 0..RECEIVE_BATCH_MAX {
             // A new client may have replaced this one since the wait.
-            let Some(client) = self.clients.get(id) else {
-                return Ok(());
-            };
+            let Some((client, targets)) = self.clients.get(id) else { return };
             let addr = client.addr;
-            match client.upstream.recv(&mut self.buffer) {
-                Ok(len) => self.offer(Direction::Backward, clock.now(), id, addr, len),
-                Err(error) if is_transient(&error) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
+            match client.upstream.recv(&mut self.buffer, targets) {
+                Ok(Some(len)) => self.offer(Direction::Backward, clock, id, addr, len),
+                Ok(None) => {}
+                Err(_) => return,
             }
         }
-        Ok(())
     }
 
     /// Sends the first `len` bytes of the buffer into a link.
-    fn offer(&mut self, direction: Direction, now: Instant, client: ClientId, client_addr: SocketAddr, len: usize) {
+    fn offer(&mut self, direction: Direction, clock: Clock, client: ClientId, client_addr: SocketAddr, len: usize) {
+        let now = clock.now();
         let payload = self.buffer.get(..len).unwrap_or_default();
         let datagram = Datagram { client, client_addr, payload: payload.to_vec() };
         let link = match direction {
@@ -164,10 +167,10 @@ impl EventLoop {
         let admission: Admission = link.send(now, datagram);
         if let Some(tap) = &mut self.tap {
             tap(TapRecord {
-                at: now,
+                at: clock.unix_time(now),
                 direction,
                 client: client_addr,
-                target: self.clients.target(),
+                target: self.clients.target_of(client),
                 payload,
                 event: TapEvent::Offered(admission),
             });
@@ -179,13 +182,14 @@ impl EventLoop {
         let now = clock.now();
         while let Some((due_at, datagram)) = self.forward.poll_timed_delivery(now) {
             let sent = match self.clients.get(datagram.client) {
-                Some(client) => send_on(|| client.upstream.send(&datagram.payload)),
+                Some((client, targets)) => client.upstream.send(&datagram.payload, targets),
                 None => false,
             };
             self.note_delivery(Direction::Forward, clock, due_at, &datagram, sent);
         }
         while let Some((due_at, datagram)) = self.backward.poll_timed_delivery(now) {
-            let sent = send_on(|| self.listen.send_to(&datagram.payload, datagram.client_addr));
+            let send = || self.listen.send_to(&datagram.payload, datagram.client_addr);
+            let sent = send().or_else(|error| if is_news(&error) { send() } else { Err(error) }).is_ok();
             self.note_delivery(Direction::Backward, clock, due_at, &datagram, sent);
         }
     }
@@ -199,10 +203,10 @@ impl EventLoop {
         }
         if let Some(tap) = &mut self.tap {
             tap(TapRecord {
-                at,
+                at: clock.unix_time(at),
                 direction,
                 client: datagram.client_addr,
-                target: self.clients.target(),
+                target: self.clients.target_of(datagram.client),
                 payload: &datagram.payload,
                 event: TapEvent::Delivered,
             });
@@ -217,26 +221,4 @@ impl EventLoop {
         self.counters.clients = self.clients.accepted_count();
         *self.strings.published.lock() = self.counters;
     }
-}
-
-/// Returns whether a datagram was sent. A second attempt is made if the first only reported the fate of an
-/// earlier datagram.
-fn send_on(send: impl Fn() -> io::Result<usize>) -> bool {
-    match send() {
-        Ok(_) => true,
-        Err(error) => is_transient(&error) && send().is_ok(),
-    }
-}
-
-/// Returns whether the same call may succeed when it is tried again. A connected UDP socket uses the next call
-/// to report that an earlier datagram found no listener at its destination.
-fn is_transient(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Interrupted
-            | ErrorKind::ConnectionRefused
-            | ErrorKind::ConnectionReset
-            | ErrorKind::HostUnreachable
-            | ErrorKind::NetworkUnreachable
-    )
 }

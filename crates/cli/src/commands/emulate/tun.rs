@@ -89,7 +89,7 @@ pub(super) async fn run(arguments: TunArgs) -> Result<()> {
     let counters = pair.stop().context("the emulation failed")?;
     let report = Report::of_devices(format!("{} to {}", left.address, right.address), &counters);
     crate::capture::finish(capture, arguments.network.pcap.as_deref())?;
-    output::print(&report.render(arguments.network.json)?)
+    output::print_in_turn(report.render(arguments.network.json)?).await
 }
 
 fn ends(arguments: &TunArgs) -> Result<(TunEnd, TunEnd)> {

@@ -1,7 +1,5 @@
 //! `festina emulate udp`: a UDP proxy.
 
-use std::net::SocketAddr;
-
 use anyhow::{Context as _, Result};
 use clap::Args;
 use festina_emulate::{ProxyCounters, UdpProxy};
@@ -28,7 +26,7 @@ pub(crate) struct UdpArgs {
     /// Where clients send to
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: HostPort,
-    /// Where their datagrams go
+    /// Where their datagrams go. If the host has several addresses, each client uses the first that does not refuse
     #[arg(long, value_name = "HOST:PORT")]
     to: HostPort,
     #[command(flatten)]
@@ -39,27 +37,32 @@ pub(crate) struct UdpArgs {
 pub(super) async fn run(arguments: UdpArgs) -> Result<()> {
     let (forward, backward) = arguments.network.links()?;
     let listen = arguments.listen.resolve().await?;
-    let target = arguments.to.resolve().await?;
+    let targets = arguments.to.resolve_all().await?;
+    let (target, others) = targets.split_first().context("the server has no address")?;
     let capture = arguments.network.capture(["clients", "server"])?;
-    let mut proxy = UdpProxy::bind(listen, target, forward, backward, arguments.network.seed)
-        .with_context(|| format!("cannot listen on {listen}"))?;
+    let mut proxy = UdpProxy::bind(listen, *target, forward, backward, arguments.network.seed)
+        .with_context(|| format!("cannot listen on {listen}"))?
+        .with_other_targets(others);
     if let Some(file) = &capture {
         proxy = proxy.with_tap(udp_tap(file.clone()));
     }
     let proxy = proxy.spawn().context("cannot start the emulation")?;
     let interruption = signal::interruption();
-    output::notice(&format!("{} leads to {target}", proxy.local_addr()));
+    output::notice(&format!("{} leads to {}", proxy.local_addr(), arguments.to));
     arguments.network.wait_for_the_end(&proxy, true, interruption).await;
     let counters = proxy.stop().context("the proxy failed")?;
     crate::capture::finish(capture, arguments.network.pcap.as_deref())?;
-    output::print(&report(&counters, target).render(arguments.network.json)?)
+    output::print_in_turn(report(&counters, &arguments.to).render(arguments.network.json)?).await
 }
 
-fn report(counters: &ProxyCounters, target: SocketAddr) -> Report {
-    let ProxyCounters { clients, refused, send_failed, .. } = counters;
+fn report(counters: &ProxyCounters, target: &HostPort) -> Report {
+    let ProxyCounters { clients, refused, unreachable, send_failed, .. } = counters;
     let mut notes = vec![if *clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") }];
     if *refused > 0 || *send_failed > 0 {
         notes.push(format!("{refused} datagrams of too many clients ignored; {send_failed} could not be sent on"));
+    }
+    if *unreachable > 0 {
+        notes.push(format!("{unreachable} datagrams of new clients ignored: there was no route to {target}"));
     }
     Report {
         title: format!("to {target}"),

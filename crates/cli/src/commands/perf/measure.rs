@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use festina::{Association, Endpoint, Message};
+use festina::{Association, Endpoint, Message, SendError};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -227,8 +227,10 @@ async fn ping(association: Association, tally: Arc<Tally>) -> anyhow::Error {
                 payload.put_u64(under_way.len() as u64);
                 payload.resize(THIN_BYTES, 0);
                 under_way.push(Some((Instant::now(), phase)));
-                if let Err(error) = association.send(Message::new(payload.freeze())).await {
-                    return error.into();
+                // A message without room in the send buffer counts as missing: to wait here would keep echoes from being read.
+                match association.try_send(Message::new(payload.freeze())) {
+                    Ok(_) | Err(SendError::BufferFull(_)) => {}
+                    Err(error) => return error.into(),
                 }
             }
             message = next_message(&association) => match message {

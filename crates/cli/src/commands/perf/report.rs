@@ -19,12 +19,12 @@ const GRADES: [(&str, Duration); 5] = [
 ];
 
 /// Prints the result.
-pub(super) fn print(plan: &Plan, measured: &Measured, as_json: bool) -> Result<()> {
-    if as_json {
-        output::print(&serde_json::to_string_pretty(&ResultJson::of(plan, measured))?)
-    } else {
-        output::print(&text(plan, measured))
-    }
+pub(super) async fn print(plan: &Plan, measured: &Measured, as_json: bool) -> Result<()> {
+    let text = match as_json {
+        true => serde_json::to_string_pretty(&ResultJson::of(plan, measured))?,
+        false => text(plan, measured),
+    };
+    output::print_in_turn(text).await
 }
 
 /// The line for one interval: its start and end, counted from the beginning of the load, and the byte counts at both.

@@ -49,8 +49,7 @@ impl Relay {
     ) -> Result<Self> {
         let limited = |stream: TcpStream| -> io::Result<MinBufStream> {
             let socket = SockRef::from(&stream);
-            // A connection that is dropped before both directions have ended is reset: its peer must not take a part for the whole.
-            socket.set_linger(Some(Duration::ZERO))?;
+            address::reset_when_dropped(&stream);
             address::keep_alive(&stream)?;
             if stream.peer_addr()?.ip().to_canonical().is_loopback() {
                 socket.set_recv_buffer_size(LOCAL_RECEIVE_BYTES)?;
@@ -127,10 +126,4 @@ impl Pump {
         }
         Poll::Ready(Ok(()))
     }
-}
-
-/// Resets the connection, so that the peer does not take the end for a good one.
-pub(super) fn reset(stream: &TcpStream) {
-    // It is closed in any case.
-    let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }

@@ -41,6 +41,8 @@ pub(super) async fn run(arguments: EntranceArgs) -> Result<()> {
             tokio::select! {
                 accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                     Ok((stream, client)) => {
+                        // The client must not take an exit that is not reached, or Ctrl-C, for the end of a transfer.
+                        address::reset_when_dropped(&stream);
                         let way = way.clone();
                         connections.spawn(async move {
                             if let Err(error) = enter(&way, stream).await {
@@ -85,8 +87,7 @@ async fn carry(association: &Association, mut stream: TcpStream) -> Result<()> {
     stream.set_nodelay(true)?;
     // Between two writes a program, or its host, may vanish.
     address::keep_alive(&stream)?;
-    // A connection that is dropped before both ways have ended is reset, so that programs do not take a part for the whole.
-    stream.set_zero_linger()?;
+    address::reset_when_dropped(&stream);
     let (from_program, to_program) = stream.split();
     let carried = tokio::try_join!(there(association, from_program), back(association, to_program));
     if let Err(error) = carried {

@@ -224,11 +224,14 @@ impl Client {
             tokio::select! {
                 datagram = received.recv() => match datagram {
                     Some(datagram) => {
-                        // The error belongs to an earlier datagram that was refused; the next one may arrive.
                         let sent = socket.send(&datagram).await;
                         *latest = datagram;
-                        if may_leave && sent.is_err_and(|error| is_refusal(&error)) {
-                            return false;
+                        if let Err(error) = sent {
+                            if may_leave && is_refusal(&error) {
+                                return false;
+                            }
+                            // The error belongs to an earlier datagram; this one has not been sent.
+                            let _ = socket.send(latest).await;
                         }
                     }
                     None => return true,
@@ -249,8 +252,8 @@ impl Client {
 }
 
 fn is_refusal(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-    matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
+    matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | PermissionDenied)
 }
 
 /// Returns whether the process or the system has too many open files: EMFILE or ENFILE, which have these numbers on every Unix.
