@@ -201,6 +201,26 @@ fn compressed_captures_read_as_bare_ones_in_one_part_or_in_several() {
 }
 
 #[test]
+fn a_wrong_checksum_of_a_compressed_capture_is_an_error_behind_the_last_packet() {
+    let whole = pcapng_file();
+    for (mut compressed, flipped_from_end) in [(gzip(&whole), 8), (zstd(&whole), 4)] {
+        let at = compressed.len() - flipped_from_end;
+        compressed[at] ^= 1;
+        let mut reader = PacketReader::new(compressed.as_slice()).expect("a capture");
+        let mut packets = 0;
+        let error = loop {
+            match reader.next_packet() {
+                Ok(Some(_)) => packets += 1,
+                Ok(None) => panic!("the checksum was not compared"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, ReadError::Io { .. }), "{error}");
+        assert_eq!(packets, 2);
+    }
+}
+
+#[test]
 fn of_a_compressed_capture_that_was_cut_off_the_packets_before_are_read() {
     let mut file = pcap_file(false, 0xa1b2_c3d4, 1);
     let record = file[24..].to_vec();
