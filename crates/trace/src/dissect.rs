@@ -102,6 +102,7 @@ impl Dissector {
             }
             Added::Incomplete => return Ok(Dissected::Fragment),
             Added::Superfluous => return Ok(Dissected::Again),
+            Added::Invalid => return Ok(Dissected::Other),
         };
         let whole = Transport { bytes: &self.whole, len, fragment: None, ..found };
         let whole = if source.is_ipv6() { behind_extensions(whole) } else { Some(whole) };
