@@ -85,7 +85,8 @@ pub enum Finding {
 pub struct Summary {
     /// Packets.
     pub packets: u64,
-    /// Packets that are not TCP, UDP or SCTP, or whose headers were not captured, and fragments of incomplete packets.
+    /// Packets that are not TCP, UDP or SCTP, from a type of link that is not supported, or without their headers, and
+    /// fragments of incomplete packets.
     pub packets_other: u64,
     /// Duplicate packets of TCP and SCTP: the same number in IPv4, the same transport header. They are ignored.
     pub packets_again: u64,
@@ -162,7 +163,8 @@ impl LiveStream<'_> {
 }
 
 /// Analyses a capture from its beginning to its end. `each` gets the findings. If the capture is damaged, the part
-/// before the damage is analysed, and the error is returned with the summary.
+/// before the damage is analysed, and the error is returned with the summary. Packets from types of links that are not
+/// supported count as [`Summary::packets_other`]; if there are no others, that is an error.
 pub fn analyse(
     source: impl Read,
     mut analyser: Analyser,
@@ -171,7 +173,7 @@ pub fn analyse(
     let read = || {
         let mut reader = PacketReader::new(source)?;
         while let Some(packet) = reader.next_packet()? {
-            analyser.handle_packet(&packet)?;
+            analyser.handle_packet(&packet);
             while let Some(finding) = analyser.poll_finding() {
                 each(finding);
             }
@@ -180,6 +182,7 @@ pub fn analyse(
     };
     let result = read();
     analyser.finish();
+    let result = result.and_then(|()| analyser.dissector.link_error());
     while let Some(finding) = analyser.poll_finding() {
         each(finding);
     }
@@ -207,27 +210,21 @@ impl Analyser {
     }
 
     /// Analyses the next packet of the capture.
-    ///
-    /// # Errors
-    /// If it is of a kind of link that is not known.
-    pub fn handle_packet(&mut self, packet: &CapturedPacket<'_>) -> Result<(), ReadError> {
+    pub fn handle_packet(&mut self, packet: &CapturedPacket<'_>) {
         let mut dissector = std::mem::take(&mut self.dissector);
         let mut scratch = std::mem::take(&mut self.scratch);
-        let result = dissector.dissect(packet).map(|dissected| {
-            self.summary.packets += 1;
-            self.retire(packet.at);
-            match dissected {
-                Dissected::Transport(transport) => match parse(&transport, &mut scratch) {
-                    Some(parsed) => self.take_packet(packet, &parsed),
-                    None => self.summary.packets_other += 1,
-                },
-                Dissected::Fragment => {}
-                Dissected::Again => self.summary.packets_again += 1,
-                Dissected::Other => self.summary.packets_other += 1,
-            }
-        });
+        self.summary.packets += 1;
+        self.retire(packet.at);
+        match dissector.dissect(packet) {
+            Dissected::Transport(transport) => match parse(&transport, &mut scratch) {
+                Some(parsed) => self.take_packet(packet, &parsed),
+                None => self.summary.packets_other += 1,
+            },
+            Dissected::Fragment => {}
+            Dissected::Again => self.summary.packets_again += 1,
+            Dissected::Other => self.summary.packets_other += 1,
+        }
         (self.dissector, self.scratch) = (dissector, scratch);
-        result
     }
 
     /// The next finding.

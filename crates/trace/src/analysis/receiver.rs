@@ -212,13 +212,13 @@ fn walk(
     let mut scratch = Sctp::default();
     let mut dissector = Dissector::with_decryption(decryption);
     while let Some(packet) = reader.next_packet()? {
-        if let Dissected::Transport(transport) = dissector.dissect(&packet)?
+        if let Dissected::Transport(transport) = dissector.dissect(&packet)
             && let Some(parsed) = parse(&transport, &mut scratch)
         {
             each(packet.at, parsed.key, parsed.from, &parsed.content)?;
         }
     }
-    Ok(())
+    dissector.link_error()
 }
 
 /// Returns the start and end of each part with data, and its stream in SCTP.

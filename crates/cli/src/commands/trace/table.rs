@@ -50,7 +50,10 @@ fn heading(name: &str, summary: &Summary) -> String {
 pub(super) fn unread(summary: &Summary) -> impl Iterator<Item = String> {
     let Summary { packets, packets_other, packets_encrypted, .. } = *summary;
     [
-        (packets_other, "not read: not TCP, UDP or SCTP, without their headers, or fragments of incomplete packets"),
+        (
+            packets_other,
+            "not read: not TCP, UDP or SCTP, of other link types, without their headers, or fragments of incomplete packets",
+        ),
         (
             packets_encrypted,
             "not decrypted and count as UDP: their secrets are unknown (--keys), or they are incomplete",
