@@ -103,6 +103,34 @@ fn of_a_capture_that_was_cut_off_the_beginning_is_told_and_the_command_fails() {
 }
 
 #[test]
+fn tables_and_page_count_all_streams_of_very_many() {
+    const STREAMS: u16 = 25_000;
+    let folder = folder("trace-many");
+    let (path, html) = (folder.join("many.pcap"), folder.join("page.html"));
+    let mut file: Vec<u8> = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 101] {
+        file.extend(word.to_le_bytes());
+    }
+    for client in 0..STREAMS {
+        for word in [1_700_000_000, u32::from(client), 36, 36] {
+            file.extend(word.to_le_bytes());
+        }
+        let mut packet = vec![0x45, 0, 0, 36, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0];
+        packet.extend(client.to_be_bytes());
+        packet.extend([9, 9, 9, 9, 0x27, 0x10, 0, 53, 0, 16, 0, 0]);
+        packet.resize(36, 0);
+        file.extend(packet);
+    }
+    fs::write(&path, file).expect("the folder can be written");
+    let ended = run(&["trace", "thin", text(&path), "--html", text(&html)]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let is_port = |line: &str| line.split_whitespace().take(3).eq(["53", "25000", "25000"]);
+    assert!(ended.stdout.lines().any(is_port), "{}", ended.stdout);
+    let page = fs::read_to_string(html).expect("it was written");
+    assert!(page.contains("Of 25000 streams with data in 25000 packets") && page.contains("24900 more are in the CSV"));
+}
+
+#[test]
 fn what_if_says_what_another_transport_would_have_changed_in_a_sentence_a_table_a_figure_and_json() {
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/captures/thin.pcapng.gz");
     let svg = folder("trace-what-if").join("what-if.svg");
