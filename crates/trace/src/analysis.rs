@@ -13,6 +13,7 @@ mod cause;
 pub mod columns;
 mod estimate;
 mod headers;
+mod opening;
 mod order;
 mod outstanding;
 mod packet;
@@ -39,6 +40,7 @@ pub use slow_start::{SlowStart, SlowStartExit};
 
 use estimate::Unwrap;
 use headers::{Sctp, Tcp};
+use opening::{Opening, first_number};
 use order::Sightings;
 use outstanding::Copy;
 use packet::{Content, Parsed, parse};
@@ -284,11 +286,11 @@ impl Analyser {
         }
         match &parsed.content {
             Content::Tcp(tcp) => {
-                let slot = self.hear(packet, parsed, tcp.is_syn.then_some(tcp.sequence));
+                let slot = self.hear(packet, parsed);
                 self.tcp(slot, packet, parsed, tcp);
             }
             Content::Sctp(sctp) => {
-                let slot = self.hear(packet, parsed, sctp.initial_tsn);
+                let slot = self.hear(packet, parsed);
                 self.sctp(slot, packet, parsed, sctp);
             }
             Content::Udp { payload_bytes } => {
@@ -301,17 +303,12 @@ impl Analyser {
         }
     }
 
-    /// Returns the conversation of the packet. A SYN or INIT with another number begins a new one between the same
-    /// ends.
-    fn hear(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, initial: Option<u32>) -> Slot {
+    /// Returns the conversation of the packet, which may begin a new one between the same ends.
+    fn hear(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>) -> Slot {
         let slot = self.table.hear(parsed.key, packet.at);
-        if initial.is_none() {
-            return slot;
-        }
         let known = self.table.get_mut(slot);
-        let is_other = known.initial[parsed.from].is_some_and(|known| Some(known) != initial)
-            || (known.initial[parsed.from].is_none() && known.streams[parsed.from].is_some());
-        if !is_other {
+        let has_data = known.streams.each_ref().map(Option::is_some);
+        if !(Opening { initial: known.initial, has_data }).is_ended_by(parsed.from, &parsed.content) {
             return slot;
         }
         if let Some(conversation) = self.table.remove(slot) {
@@ -358,7 +355,8 @@ impl Analyser {
             let probes = if initial.is_some() { offers == [true, true] } else { has_timestamps };
             let mut stream = Stream::new(report, unwrap, base, is_tcp.then_some(probes));
             stream.round_trips.begin(packet.at, handshake_ns, path_ns, initial.is_some());
-            stream.deliveries = receiver.as_mut().and_then(|receiver| receiver.take(parsed.key, parsed.from));
+            stream.deliveries =
+                receiver.as_mut().and_then(|receiver| receiver.take(parsed.key, parsed.from, packet.number));
             Box::new(stream)
         })
     }
@@ -366,11 +364,11 @@ impl Analyser {
     fn tcp(&mut self, slot: Slot, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, tcp: &Tcp) {
         let conversation = self.table.get_mut(slot);
         if tcp.is_syn {
-            conversation.hear_handshake(parsed.from, packet.at, Some(tcp.sequence));
+            conversation.hear_handshake(parsed, packet.at);
             conversation.offers[parsed.from] = tcp.sack_permitted && tcp.timestamps.is_some();
             return;
         }
-        conversation.hear_handshake(parsed.from, packet.at, None);
+        conversation.hear_handshake(parsed, packet.at);
         if tcp.is_rst {
             return;
         }
@@ -404,7 +402,7 @@ impl Analyser {
 
     fn sctp(&mut self, slot: Slot, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, sctp: &Sctp) {
         let conversation = self.table.get_mut(slot);
-        conversation.hear_handshake(parsed.from, packet.at, sctp.initial_tsn.or(sctp.answered_tsn));
+        conversation.hear_handshake(parsed, packet.at);
         // A packet's acknowledgement was written before its data.
         if let (Some(sack), Some(stream)) = (&sctp.sack, conversation.streams[1 - parsed.from].as_mut()) {
             stream.sctp_sack(packet, sack, sctp.data.is_empty(), &mut self.sink);
@@ -454,8 +452,9 @@ impl Conversation {
         }
     }
 
-    /// Handles a packet that opens the conversation or accepts it with this first number, or a later one.
-    fn hear_handshake(&mut self, from: usize, at: Instant, initial: Option<u32>) {
+    /// Handles a packet that opens the conversation or accepts it, or a later one.
+    fn hear_handshake(&mut self, parsed: &Parsed<'_>, at: Instant) {
+        let (from, initial) = (parsed.from, first_number(&parsed.content));
         if let (Some(opened), None) = (self.opened_at[1 - from], self.answered_ns[1 - from]) {
             self.answered_ns[1 - from] = Some(estimate::ns_between(opened, at));
         }

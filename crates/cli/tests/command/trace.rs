@@ -103,6 +103,33 @@ fn of_a_capture_that_was_cut_off_the_beginning_is_told_and_the_command_fails() {
 }
 
 #[test]
+fn a_damaged_capture_of_the_receiver_gives_the_delays_before_the_damage_and_the_command_fails() {
+    let folder = folder("trace-receiver-cut");
+    let path = capture(&folder);
+    let (sender, receiver) = (text(&path), folder.join("receiver.pcap"));
+    let whole = fs::read(&path).expect("it was written");
+    // Each way takes 20 ms.
+    let mut arrived = whole.clone();
+    for (record, at_ms) in [(24, 20u32), (180, 30), (236, 420), (392, 720), (548, 730)] {
+        arrived[record + 4..record + 8].copy_from_slice(&(1_000 * at_ms).to_le_bytes());
+    }
+    fs::write(&receiver, &arrived[..arrived.len() - 5]).expect("the folder can be written");
+    let page = folder.join("page.html");
+    let ended = run(&["trace", "thin", sender, "--receiver", text(&receiver), "--json", "--html", text(&page)]);
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(1), 1));
+    let problem = format!("{}: the capture ends within a packet", receiver.display());
+    assert!(ended.stderr.contains(&problem), "{}", ended.stderr);
+    let row: Value = serde_json::from_str(&ended.stdout).expect("one object in one line");
+    assert_eq!((&row["delivery_max_ms"], &row["ack_delay_max_ms"]), (&20.into(), &350.into()));
+    assert!(fs::read_to_string(page).is_ok_and(|page| page.contains("Read only in part") && page.contains(&problem)));
+    // Both are reported.
+    fs::write(&path, &whole[..whole.len() - 5]).expect("the folder can be written");
+    let ended = run(&["trace", "thin", sender, "--receiver", text(&receiver)]);
+    assert_eq!((ended.code, ended.stderr.matches("ends within a packet").count()), (Some(1), 2), "{}", ended.stderr);
+    assert!(ended.stdout.contains("4 packets"), "{}", ended.stdout);
+}
+
+#[test]
 fn tables_and_page_count_all_streams_of_very_many() {
     const STREAMS: u16 = 25_000;
     let folder = folder("trace-many");

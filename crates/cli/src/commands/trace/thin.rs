@@ -109,8 +109,9 @@ fn one(arguments: &ThinArgs, path: &Path, keys: &Keys, rows: &mut Rows) -> Resul
     let mut analyser = keys.analyser(AnalyserOptions::default());
     let mut failures = Vec::new();
     if let Some(receiver) = &arguments.receiver {
-        let side = ReceiverSide::read_decrypting(open(receiver)?, keys.0.clone());
-        let mut side = side.with_context(|| receiver.display().to_string())?;
+        // Everything before its damage is used.
+        let (mut side, result) = ReceiverSide::read_decrypting(open(receiver)?, keys.0.clone());
+        failures.extend(failure(receiver, result));
         // Damage of the sender's capture is reported when it is analysed.
         let _ = side.align(open(path)?);
         analyser = analyser.with_receiver(side);
