@@ -44,7 +44,7 @@ use opening::{Opening, first_number};
 use order::Sightings;
 use outstanding::Copy;
 use packet::{Content, Parsed, parse};
-use stream::{Ack, Sent, Stream};
+use stream::{Ack, SegmentSize, Sent, Stream};
 use table::{Conversation, Heard, Slot, Table};
 
 use crate::dissect::{Decryption, Dissected, Dissector};
@@ -102,7 +102,14 @@ pub struct Summary {
     pub conversations_retired: u64,
     /// Streams with data.
     pub streams: u64,
+    /// Streams of TCP and SCTP that have ended without an acknowledgement in the capture. Their packets in flight and their
+    /// delays are unknown.
+    pub streams_one_way: u64,
 }
+
+/// Maximum number of list entries of all streams together: outstanding data and undecided retransmissions, which take 130
+/// megabytes. Beyond it, streams with more than a few forget their oldest.
+const HELD_MAX: usize = 1 << 20;
 
 /// Analyses the packets of a capture.
 #[derive(Debug, Default)]
@@ -115,6 +122,8 @@ pub struct Analyser {
     scratch: Sctp,
     sink: Sink,
     summary: Summary,
+    /// List entries of all streams.
+    held: usize,
 }
 
 /// Findings that were not returned yet.
@@ -270,9 +279,11 @@ impl Analyser {
     }
 
     fn end(&mut self, conversation: Conversation) {
+        self.held -= conversation.held();
         let mut is_empty = true;
         for stream in conversation.streams.into_iter().flatten() {
             is_empty = false;
+            self.summary.streams_one_way += u64::from(stream.is_one_way());
             stream.finish(&mut self.sink);
         }
         self.summary.conversations_without_data += u64::from(is_empty);
@@ -284,23 +295,20 @@ impl Analyser {
             self.summary.packets_again += 1;
             return;
         }
+        if matches!(parsed.content, Content::Udp { payload_bytes: 0 }) {
+            return;
+        }
+        let slot = self.hear(packet, parsed);
+        self.held -= self.table.get_mut(slot).held();
         match &parsed.content {
-            Content::Tcp(tcp) => {
-                let slot = self.hear(packet, parsed);
-                self.tcp(slot, packet, parsed, tcp);
-            }
-            Content::Sctp(sctp) => {
-                let slot = self.hear(packet, parsed);
-                self.sctp(slot, packet, parsed, sctp);
-            }
+            Content::Tcp(tcp) => self.tcp(slot, packet, parsed, tcp),
+            Content::Sctp(sctp) => self.sctp(slot, packet, parsed, sctp),
             Content::Udp { payload_bytes } => {
-                if *payload_bytes > 0 {
-                    let slot = self.table.hear(parsed.key, packet.at);
-                    let stream = self.stream(slot, packet, parsed, 0);
-                    stream.packet(packet.at, *payload_bytes, parsed.transport_bytes);
-                }
+                let stream = self.stream(slot, packet, parsed, 0);
+                stream.packet(packet.at, *payload_bytes, parsed.transport_bytes);
             }
         }
+        self.held += self.table.get_mut(slot).held();
     }
 
     /// Returns the conversation of the packet, which may begin a new one between the same ends.
@@ -322,12 +330,14 @@ impl Analyser {
         let has_timestamps = matches!(parsed.content, Content::Tcp(Tcp { timestamps: Some(_), .. }));
         let receiver = &mut self.receiver;
         let summary = &mut self.summary;
+        let may_grow = self.held < HELD_MAX;
         let conversation = self.table.get_mut(slot);
+        let segment_size = SegmentSize::new(conversation.segment_bytes_max);
         let (initial, offers) = (conversation.initial[parsed.from], conversation.offers);
         let handshake_ns = conversation.answered_ns[parsed.from];
         let [ours, theirs] = conversation.answered_ns;
         let path_ns = ours.zip(theirs).map(|(ours, theirs)| ours.saturating_add(theirs));
-        conversation.streams[parsed.from].get_or_insert_with(|| {
+        let stream = conversation.streams[parsed.from].get_or_insert_with(|| {
             summary.streams += 1;
             let mut unwrap = Unwrap::default();
             let is_tcp = parsed.key.protocol == Protocol::Tcp;
@@ -353,12 +363,14 @@ impl Analyser {
                 slow_start: SlowStart::new(initial.is_some(), base),
             };
             let probes = if initial.is_some() { offers == [true, true] } else { has_timestamps };
-            let mut stream = Stream::new(report, unwrap, base, is_tcp.then_some(probes));
+            let mut stream = Stream::new(report, unwrap, base, is_tcp.then_some(probes), segment_size);
             stream.round_trips.begin(packet.at, handshake_ns, path_ns, initial.is_some());
             stream.deliveries =
                 receiver.as_mut().and_then(|receiver| receiver.take(parsed.key, parsed.from, packet.number));
             Box::new(stream)
-        })
+        });
+        stream.may_grow(may_grow);
+        stream
     }
 
     fn tcp(&mut self, slot: Slot, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, tcp: &Tcp) {
@@ -366,6 +378,7 @@ impl Analyser {
         if tcp.is_syn {
             conversation.hear_handshake(parsed, packet.at);
             conversation.offers[parsed.from] = tcp.sack_permitted && tcp.timestamps.is_some();
+            conversation.segment_bytes_max[parsed.from] = tcp.segment_bytes_max;
             return;
         }
         conversation.hear_handshake(parsed, packet.at);
@@ -407,6 +420,13 @@ impl Analyser {
         if let (Some(sack), Some(stream)) = (&sctp.sack, conversation.streams[1 - parsed.from].as_mut()) {
             stream.sctp_sack(packet, sack, sctp.data.is_empty(), &mut self.sink);
         }
+        if let Some(stream) = conversation.streams[parsed.from].as_mut() {
+            for &(start, end) in &sctp.abandoned {
+                if let (Some(start), Some(end)) = (stream.unwrap.near(start), stream.unwrap.near(end)) {
+                    stream.abandoned(start, end);
+                }
+            }
+        }
         let Some(first) = sctp.data.first() else { return };
         let mut sink = std::mem::take(&mut self.sink);
         let stream = self.stream(slot, packet, parsed, first.tsn);
@@ -434,6 +454,11 @@ impl Analyser {
 }
 
 impl Conversation {
+    /// Returns the number of list entries of both streams.
+    fn held(&self) -> usize {
+        self.streams.iter().flatten().map(|stream| stream.held()).sum()
+    }
+
     /// Returns whether a segment of one byte carries no data of the application: it keeps an idle connection alive, or probes a closed window.
     fn is_probe(&mut self, from: usize, sequence: u32) -> bool {
         let heard = self.heard[1 - from];

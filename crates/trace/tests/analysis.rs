@@ -273,6 +273,70 @@ fn what_the_receiver_acknowledges_and_the_capture_lacks_is_counted() {
     assert_eq!(found.streams[0].traffic.unseen_bytes, 100);
 }
 
+/// A bulk transfer over a network card that cuts 45 segments out of each packet: one segment of every second packet is lost. `handshake` comes
+/// before it.
+fn segmented_by_the_card(handshake: &[(u64, Vec<u8>)]) -> StreamReport {
+    const SEGMENT: u32 = 1_448;
+    const PACKET: u32 = 45 * SEGMENT;
+    let mut packets = handshake.to_vec();
+    let large = |sequence| {
+        let mut packet = data(sequence, PACKET as usize - 1_000);
+        packet.resize(packet.len() + 1_000, 0);
+        packet[2..4].copy_from_slice(&[0, 0]);
+        packet
+    };
+    for index in 0..200 {
+        let (at, start) = (2_000 + 100 * u64::from(index), 1 + index * PACKET);
+        let (end, lost) = (start + PACKET, start + 10 * SEGMENT);
+        packets.push((at, large(start)));
+        if index % 2 == 0 {
+            packets.extend((20..24).map(|after| (at + after, ack(lost, &[(lost + SEGMENT, end)]))));
+            packets.push((at + 24, data(lost, SEGMENT as usize)));
+        }
+        packets.push((at + 44, ack(end, &[])));
+    }
+    let found = analysed(&packets);
+    assert_eq!(found.retransmissions.len(), 100);
+    found.streams.into_iter().next().expect("a stream")
+}
+
+#[test]
+fn a_packet_that_the_network_card_cuts_counts_as_its_segments() {
+    let syn = |from: &str, to: &str, ack, mss| {
+        let options = [TcpOption::MaximumSegmentSize(mss)];
+        let segment = TcpSegment { sequence: 0, ack, syn: true, options: &options, ..TcpSegment::default() };
+        encapsulate_tcp(address(from), address(to), &segment).expect("short")
+    };
+    let handshake = [(0, syn(CLIENT, SERVER, None, 8_960)), (20, syn(SERVER, CLIENT, Some(1), 1_460))];
+    for handshake in [&[][..], &handshake] {
+        let stream = segmented_by_the_card(handshake);
+        assert_eq!((stream.repair.first_copies, stream.repair.retransmissions()), (9_000, 100));
+        assert_eq!(stream.repair.loss(), Some(100.0 / 9_100.0));
+        assert_eq!(stream.repair.sent_times[..2], [8_900, 100]);
+        assert_eq!(stream.thinness.in_flight.max(), Some(45));
+        assert!(stream.thinness.share_thin().is_some_and(|share| share < 0.7), "{:?}", stream.thinness.share_thin());
+    }
+}
+
+#[test]
+fn packets_in_flight_are_unknown_in_a_capture_of_one_direction() {
+    let mut packets: Vec<_> = (0..600).map(|index| (100 * u64::from(index), data(1 + 100 * index, 100))).collect();
+    let found = analysed(&packets);
+    let stream = &found.streams[0];
+    assert_eq!((stream.thinness.share_thin(), stream.thinness.in_flight.count()), (None, 0));
+    assert_eq!(found.summary.streams_one_way, 1);
+    for column in ["thin_share", "few_in_flight_share", "in_flight_avg", "in_flight_max"] {
+        let at = COLUMNS.iter().position(|name| *name == column).expect("a column");
+        assert_eq!(stream.values()[at], Value::Missing, "{column}");
+    }
+    // With an acknowledgement the whole stream counts.
+    packets.insert(2, (150, ack(201, &[])));
+    let found = analysed(&packets[..4]);
+    let thinness = &found.streams[0].thinness;
+    assert_eq!((thinness.in_flight.count(), thinness.total_ns, thinness.share_thin()), (3, 200_000_000, Some(1.0)));
+    assert_eq!(found.summary.streams_one_way, 0);
+}
+
 #[test]
 fn a_keepalive_is_no_retransmission() {
     let found = analysed(&[(0, data(1, 100)), (50, ack(101, &[])), (60_000, data(100, 1)), (60_050, ack(101, &[]))]);

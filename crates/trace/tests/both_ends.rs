@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use festina_trace::analysis::columns::{COLUMNS, Value};
 use festina_trace::{
     Analyser, Finding, PcapngWriter, ReceiverSide, StreamReport, TcpSegment, analyse, encapsulate_tcp, ip,
 };
@@ -183,4 +184,70 @@ fn deliveries_are_known_from_the_beginning_of_a_transfer_of_three_gigabytes() {
         path.back(at_ms + ONE_WAY_MS, encapsulate_tcp(server, client, &segment).expect("short"));
     }
     assert_eq!(path.delivered(), [(50_000, Some(ONE_WAY_MS))]);
+}
+
+/// Five messages, a second apart: the fourth is lost, and `skip` abandons it half a second later.
+fn with_an_abandoned_message(skip: &Vec<u8>) -> Path {
+    let mut path = Path::default();
+    path.forward(999_900, sctp(true, &[init(1, 1_000)]));
+    path.back(999_920, sctp(false, &[init(2, 77)]));
+    for index in 0..5 {
+        let (at_ms, tsn) = (1_000_000 + 1_000 * u64::from(index), 1_000 + index);
+        let packet = sctp(true, &[message(tsn, WHOLE)]);
+        if index == 3 {
+            path.lost(at_ms, packet);
+            path.forward(at_ms + 500, sctp(true, std::slice::from_ref(skip)));
+            path.back(at_ms + 520, sctp(false, &[sack(tsn)]));
+        } else {
+            path.forward(at_ms, packet);
+            path.back(at_ms + ONE_WAY_MS, sctp(false, &[sack(tsn)]));
+        }
+    }
+    path
+}
+
+#[test]
+fn abandoned_messages_are_neither_acknowledged_nor_delivered() {
+    let skips = [
+        chunk(192, 0, &[&1_003u32.to_be_bytes()]),
+        chunk(194, 0, &[&1_003u32.to_be_bytes()]),
+        // The peer has acknowledged 1002, and one block skips the next.
+        chunk(245, 0, &[&1_002u32.to_be_bytes(), &[0, 1, 0, 0], &[0, 1, 0, 1]]),
+    ];
+    for skip in skips {
+        let path = with_an_abandoned_message(&skip);
+        assert_eq!(path.delivered(), [(4, Some(ONE_WAY_MS))]);
+        let [stream] = path.analysed().try_into().expect("one stream");
+        let acknowledged = &stream.delays.acknowledged_ns;
+        assert_eq!((acknowledged.count(), acknowledged.max()), (4, Some(2 * ONE_WAY_MS * MS)));
+        assert_eq!(stream.rtt_ns.max(), Some(2 * ONE_WAY_MS * MS));
+        let column = COLUMNS.iter().position(|name| *name == "abandoned").expect("there is one");
+        assert_eq!((stream.repair.abandoned, &stream.values()[column]), (1, &Value::Count(1)));
+    }
+}
+
+#[test]
+fn a_message_that_never_arrived_has_no_delivery() {
+    // The FORWARD-TSN is not in the sender's capture.
+    let mut path = with_an_abandoned_message(&chunk(192, 0, &[&1_003u32.to_be_bytes()]));
+    path.sender.retain(|(at_ms, _)| *at_ms != 1_003_500);
+    assert_eq!(path.delivered(), [(4, Some(ONE_WAY_MS))]);
+}
+
+#[test]
+fn a_message_is_abandoned_as_a_whole_and_one_that_was_reported_before_is_not() {
+    const BEGINNING: u8 = 2;
+    const END: u8 = 1;
+    let mut path = Path::default();
+    let gap = chunk(3, 0, &[&999u32.to_be_bytes(), &[0, 0, 0xff, 0xff], &[0, 1, 0, 0], &[0, 2, 0, 3]]);
+    path.forward(0, sctp(true, &[init(1, 1_000)]));
+    path.lost(1_000, sctp(true, &[message(1_000, BEGINNING)]));
+    // The end of the message, and another message, arrive.
+    path.forward(1_001, sctp(true, &[message(1_001, END)]));
+    path.forward(1_002, sctp(true, &[message(1_002, WHOLE)]));
+    path.back(1_022, sctp(false, &[gap]));
+    path.forward(1_500, sctp(true, &[chunk(192, 0, &[&1_002u32.to_be_bytes()])]));
+    path.back(1_520, sctp(false, &[sack(1_002)]));
+    let [stream] = path.analysed().try_into().expect("one stream");
+    assert_eq!((stream.repair.abandoned, stream.delays.acknowledged_ns.count()), (2, 1));
 }

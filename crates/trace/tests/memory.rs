@@ -138,6 +138,19 @@ fn streams_at_the_receiver_are_limited() {
 }
 
 #[test]
+fn data_that_is_never_acknowledged_takes_bounded_memory_in_all_streams_together() {
+    const STREAMS: u32 = 32;
+    let one_way = Generated::new(2_000_000, |number| {
+        let number = 1_999_999 - number;
+        let client = SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + number % STREAMS), 5_000));
+        let segment = TcpSegment { sequence: number / STREAMS, payload: &[0], ..TcpSegment::default() };
+        encapsulate_tcp(client, SocketAddr::from(([11, 0, 0, 1], 80)), &segment).expect("short")
+    });
+    let peak_bytes = peak_of(|| analyse(one_way, Analyser::default(), |_| {}));
+    assert!(peak_bytes < 180_000_000, "{peak_bytes}");
+}
+
+#[test]
 fn fragments_that_overlap_take_no_more_memory_than_their_packet() {
     let fragments = Generated::new(1_200, |number| {
         let offset = u16::try_from(1_200 - number).expect("small");

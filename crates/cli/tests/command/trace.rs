@@ -158,6 +158,23 @@ fn tables_and_page_count_all_streams_of_very_many() {
 }
 
 #[test]
+fn a_capture_of_one_direction_draws_a_warning() {
+    let folder = folder("trace-one-way");
+    let path = capture(&folder);
+    let whole = fs::read(&path).expect("it was written");
+    // Without the packets of the server.
+    let [small, large] = [16 + 40, 16 + 140];
+    let sent = [24..24 + large, 24 + large + small..24 + 3 * large + small].map(|range| &whole[range]).concat();
+    fs::write(&path, [&whole[..24], &sent].concat()).expect("the folder can be written");
+    let expected = "1 of 1 streams have no acknowledgement in the capture";
+    let ended = run(&["trace", "thin", text(&path), "--json"]);
+    assert!(ended.code == Some(0) && ended.stderr.contains(expected), "{}", ended.stderr);
+    let row: Value = serde_json::from_str(&ended.stdout).expect("one object in one line");
+    assert!(row["thin_share"].is_null() && row["packets"] == 3, "{row}");
+    assert!(run(&["trace", "thin", text(&path)]).stdout.contains(expected));
+}
+
+#[test]
 fn what_if_says_what_another_transport_would_have_changed_in_a_sentence_a_table_a_figure_and_json() {
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/captures/thin.pcapng.gz");
     let svg = folder("trace-what-if").join("what-if.svg");

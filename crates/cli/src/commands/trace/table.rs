@@ -46,9 +46,14 @@ fn heading(name: &str, summary: &Summary) -> String {
     text + "\n"
 }
 
-/// Describes the packets of a capture that were not read, or not decrypted, if there are any.
+/// Describes the packets of a capture that were not read, or not decrypted, and streams without acknowledgements, if there are any.
 pub(super) fn unread(summary: &Summary) -> impl Iterator<Item = String> {
-    let Summary { packets, packets_other, packets_encrypted, .. } = *summary;
+    let Summary { packets, packets_other, packets_encrypted, streams, streams_one_way, .. } = *summary;
+    let one_way = (streams_one_way > 0).then(|| {
+        format!(
+            "{streams_one_way} of {streams} streams have no acknowledgement in the capture: their packets in flight and delays are unknown"
+        )
+    });
     [
         (
             packets_other,
@@ -62,6 +67,7 @@ pub(super) fn unread(summary: &Summary) -> impl Iterator<Item = String> {
     .into_iter()
     .filter(|(count, _)| *count > 0)
     .map(move |(count, what)| format!("{count} of {packets} packets were {what}"))
+    .chain(one_way)
 }
 
 /// Sums over all streams by application port: the smaller one of both ends.
