@@ -55,7 +55,7 @@ fn all(file: &[u8]) {
     let flows = read_flows(file);
     let options = AnalyserOptions { details: true, ..AnalyserOptions::default() };
     let decryption = Decryption { suites: &SUITES, keys: KeyLog::default() };
-    let mut side = ReceiverSide::read_decrypting(file, decryption.clone()).unwrap_or_default();
+    let (mut side, _) = ReceiverSide::read_decrypting(file, decryption.clone());
     let aligned = side.align(file);
     let (summary, result) =
         analyse(file, Analyser::new(options).with_decryption(decryption).with_receiver(side), |_| {});

@@ -41,12 +41,39 @@ pub struct TracePage<'a> {
     pub title: &'a str,
     /// Summary of the data read.
     pub summary: Summary,
-    /// Streams, those with the longest delays first.
+    /// Counts of all streams.
+    pub totals: &'a Totals,
+    /// Streams, those with the longest delays first. Of very many, others are missing.
     pub streams: &'a [StreamReport],
     /// The life of some of them.
     pub lives: &'a [Life],
     /// What kept the capture from being read to its end.
     pub problem: Option<&'a str>,
+}
+
+/// Counts of the streams of a capture, whether their reports are kept or not.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    streams: u64,
+    thin: u64,
+    /// Streams whose delays are known.
+    delayed: u64,
+    noticed: u64,
+    /// Delays of thin streams and of others.
+    delays_ns: [Histogram; 2],
+}
+
+impl Totals {
+    /// Counts a stream.
+    pub fn add(&mut self, stream: &StreamReport) {
+        let delays_ns = stream.delays.best_known_ns();
+        let is_thin = is_thin(stream);
+        self.streams += 1;
+        self.thin += u64::from(is_thin);
+        self.delayed += u64::from(delays_ns.count() > 0);
+        self.noticed += u64::from(max_ms(stream) > NOTICED_MS);
+        self.delays_ns[usize::from(!is_thin)].merge(delays_ns);
+    }
 }
 
 impl TracePage<'_> {
@@ -81,16 +108,11 @@ impl TracePage<'_> {
 
     /// The result in one or two sentences.
     pub fn lead(&self) -> String {
-        let thin = self.streams.iter().filter(|stream| is_thin(stream)).count();
-        let delayed: Vec<&StreamReport> =
-            self.streams.iter().filter(|s| s.delays.best_known_ns().count() > 0).collect();
-        let noticed = delayed.iter().filter(|stream| max_ms(stream) > NOTICED_MS).count();
+        let Totals { streams, thin, delayed, noticed, .. } = self.totals;
         let mut lead = format!(
-            "Of {} streams with data in {} packets {thin} are thin for at least nine tenths of their time. Of {} whose delays are known, {noticed} had \
-             one above {NOTICED_MS} ms.",
-            self.streams.len(),
+            "Of {streams} streams with data in {} packets {thin} are thin for at least nine tenths of their time. Of {delayed} whose delays are known, \
+             {noticed} had one above {NOTICED_MS} ms.",
             self.summary.packets,
-            delayed.len()
         );
         if let Some(worst) =
             self.streams.iter().filter_map(|stream| stream.delays.worst.first()).max_by_key(|write| write.delay())
@@ -118,7 +140,11 @@ impl TracePage<'_> {
         let count = streams.len().max(1);
         let x = || Axis::from_zero("stream, by its longest delay", count as f64, Unit::Count);
         let y = Axis::log("delay", (lowest / 2.0).min(100.0), (highest * 2.0).max(1_000.0), Unit::Milliseconds);
-        let mut delays = Figure::new("Delay of each stream", &format!("{} streams", streams.len()), x(), y);
+        let drawn_of = match self.totals.delayed {
+            all if all == streams.len() as u64 => format!("{all} streams"),
+            all => format!("the {} of {all} streams with the longest delays", streams.len()),
+        };
+        let mut delays = Figure::new("Delay of each stream", &drawn_of, x(), y);
         let series: [(&str, Measure); 3] = [("longest", max_ms), ("99 %", p99_ms), ("mean", mean_ms)];
         for (name, value) in series {
             let points =
@@ -137,13 +163,10 @@ impl TracePage<'_> {
     }
 
     fn distribution(&self) -> Option<Figure> {
-        let mut groups = [("thin streams", Histogram::default()), ("other streams", Histogram::default())];
-        for stream in self.streams {
-            groups[usize::from(!is_thin(stream))].1.merge(stream.delays.best_known_ns());
-        }
-        let is_empty = groups.iter().all(|(_, delays)| delays.count() == 0);
+        let groups = ["thin streams", "other streams"].into_iter().zip(&self.totals.delays_ns);
+        let is_empty = self.totals.delayed == 0;
         let mut distribution = DelayDistribution::new("Delays", "from the first transmission");
-        for (name, delays) in &groups {
+        for (name, delays) in groups {
             distribution.curve(name, &statistics(delays));
         }
         let mut figure = distribution.figure();
@@ -204,7 +227,7 @@ impl TracePage<'_> {
             "max",
         ];
         let rows: Vec<Vec<String>> = self.streams.iter().take(ROWS_MAX).map(row).collect();
-        let note = match self.streams.len().saturating_sub(ROWS_MAX) {
+        let note = match self.totals.streams.saturating_sub(ROWS_MAX as u64) {
             0 => String::new(),
             more => format!("<p>{more} more are in the CSV file.</p>"),
         };

@@ -13,6 +13,7 @@ mod cause;
 pub mod columns;
 mod estimate;
 mod headers;
+mod opening;
 mod order;
 mod outstanding;
 mod packet;
@@ -39,10 +40,11 @@ pub use slow_start::{SlowStart, SlowStartExit};
 
 use estimate::Unwrap;
 use headers::{Sctp, Tcp};
+use opening::{Opening, first_number};
 use order::Sightings;
 use outstanding::Copy;
 use packet::{Content, Parsed, parse};
-use stream::{Ack, Sent, Stream};
+use stream::{Ack, SegmentSize, Sent, Stream};
 use table::{Conversation, Heard, Slot, Table};
 
 use crate::dissect::{Decryption, Dissected, Dissector};
@@ -85,7 +87,8 @@ pub enum Finding {
 pub struct Summary {
     /// Packets.
     pub packets: u64,
-    /// Packets that are not TCP, UDP or SCTP, or whose headers were not captured, and fragments of incomplete packets.
+    /// Packets that are not TCP, UDP or SCTP, from a type of link that is not supported, or without their headers, and
+    /// fragments of incomplete packets.
     pub packets_other: u64,
     /// Duplicate packets of TCP and SCTP: the same number in IPv4, the same transport header. They are ignored.
     pub packets_again: u64,
@@ -99,7 +102,14 @@ pub struct Summary {
     pub conversations_retired: u64,
     /// Streams with data.
     pub streams: u64,
+    /// Streams of TCP and SCTP that have ended without an acknowledgement in the capture. Their packets in flight and their
+    /// delays are unknown.
+    pub streams_one_way: u64,
 }
+
+/// Maximum number of list entries of all streams together: outstanding data and undecided retransmissions, which take 130
+/// megabytes. Beyond it, streams with more than a few forget their oldest.
+const HELD_MAX: usize = 1 << 20;
 
 /// Analyses the packets of a capture.
 #[derive(Debug, Default)]
@@ -112,6 +122,8 @@ pub struct Analyser {
     scratch: Sctp,
     sink: Sink,
     summary: Summary,
+    /// List entries of all streams.
+    held: usize,
 }
 
 /// Findings that were not returned yet.
@@ -162,7 +174,8 @@ impl LiveStream<'_> {
 }
 
 /// Analyses a capture from its beginning to its end. `each` gets the findings. If the capture is damaged, the part
-/// before the damage is analysed, and the error is returned with the summary.
+/// before the damage is analysed, and the error is returned with the summary. Packets from types of links that are not
+/// supported count as [`Summary::packets_other`]; if there are no others, that is an error.
 pub fn analyse(
     source: impl Read,
     mut analyser: Analyser,
@@ -171,7 +184,7 @@ pub fn analyse(
     let read = || {
         let mut reader = PacketReader::new(source)?;
         while let Some(packet) = reader.next_packet()? {
-            analyser.handle_packet(&packet)?;
+            analyser.handle_packet(&packet);
             while let Some(finding) = analyser.poll_finding() {
                 each(finding);
             }
@@ -180,6 +193,7 @@ pub fn analyse(
     };
     let result = read();
     analyser.finish();
+    let result = result.and_then(|()| analyser.dissector.link_error());
     while let Some(finding) = analyser.poll_finding() {
         each(finding);
     }
@@ -207,27 +221,21 @@ impl Analyser {
     }
 
     /// Analyses the next packet of the capture.
-    ///
-    /// # Errors
-    /// If it is of a kind of link that is not known.
-    pub fn handle_packet(&mut self, packet: &CapturedPacket<'_>) -> Result<(), ReadError> {
+    pub fn handle_packet(&mut self, packet: &CapturedPacket<'_>) {
         let mut dissector = std::mem::take(&mut self.dissector);
         let mut scratch = std::mem::take(&mut self.scratch);
-        let result = dissector.dissect(packet).map(|dissected| {
-            self.summary.packets += 1;
-            self.retire(packet.at);
-            match dissected {
-                Dissected::Transport(transport) => match parse(&transport, &mut scratch) {
-                    Some(parsed) => self.take_packet(packet, &parsed),
-                    None => self.summary.packets_other += 1,
-                },
-                Dissected::Fragment => {}
-                Dissected::Again => self.summary.packets_again += 1,
-                Dissected::Other => self.summary.packets_other += 1,
-            }
-        });
+        self.summary.packets += 1;
+        self.retire(packet.at);
+        match dissector.dissect(packet) {
+            Dissected::Transport(transport) => match parse(&transport, &mut scratch) {
+                Some(parsed) => self.take_packet(packet, &parsed),
+                None => self.summary.packets_other += 1,
+            },
+            Dissected::Fragment => {}
+            Dissected::Again => self.summary.packets_again += 1,
+            Dissected::Other => self.summary.packets_other += 1,
+        }
         (self.dissector, self.scratch) = (dissector, scratch);
-        result
     }
 
     /// The next finding.
@@ -271,9 +279,11 @@ impl Analyser {
     }
 
     fn end(&mut self, conversation: Conversation) {
+        self.held -= conversation.held();
         let mut is_empty = true;
         for stream in conversation.streams.into_iter().flatten() {
             is_empty = false;
+            self.summary.streams_one_way += u64::from(stream.is_one_way());
             stream.finish(&mut self.sink);
         }
         self.summary.conversations_without_data += u64::from(is_empty);
@@ -285,36 +295,28 @@ impl Analyser {
             self.summary.packets_again += 1;
             return;
         }
+        if matches!(parsed.content, Content::Udp { payload_bytes: 0 }) {
+            return;
+        }
+        let slot = self.hear(packet, parsed);
+        self.held -= self.table.get_mut(slot).held();
         match &parsed.content {
-            Content::Tcp(tcp) => {
-                let slot = self.hear(packet, parsed, tcp.is_syn.then_some(tcp.sequence));
-                self.tcp(slot, packet, parsed, tcp);
-            }
-            Content::Sctp(sctp) => {
-                let slot = self.hear(packet, parsed, sctp.initial_tsn);
-                self.sctp(slot, packet, parsed, sctp);
-            }
+            Content::Tcp(tcp) => self.tcp(slot, packet, parsed, tcp),
+            Content::Sctp(sctp) => self.sctp(slot, packet, parsed, sctp),
             Content::Udp { payload_bytes } => {
-                if *payload_bytes > 0 {
-                    let slot = self.table.hear(parsed.key, packet.at);
-                    let stream = self.stream(slot, packet, parsed, 0);
-                    stream.packet(packet.at, *payload_bytes, parsed.transport_bytes);
-                }
+                let stream = self.stream(slot, packet, parsed, 0);
+                stream.packet(packet.at, *payload_bytes, parsed.transport_bytes);
             }
         }
+        self.held += self.table.get_mut(slot).held();
     }
 
-    /// Returns the conversation of the packet. A SYN or INIT with another number begins a new one between the same
-    /// ends.
-    fn hear(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, initial: Option<u32>) -> Slot {
+    /// Returns the conversation of the packet, which may begin a new one between the same ends.
+    fn hear(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>) -> Slot {
         let slot = self.table.hear(parsed.key, packet.at);
-        if initial.is_none() {
-            return slot;
-        }
         let known = self.table.get_mut(slot);
-        let is_other = known.initial[parsed.from].is_some_and(|known| Some(known) != initial)
-            || (known.initial[parsed.from].is_none() && known.streams[parsed.from].is_some());
-        if !is_other {
+        let has_data = known.streams.each_ref().map(Option::is_some);
+        if !(Opening { initial: known.initial, has_data }).is_ended_by(parsed.from, &parsed.content) {
             return slot;
         }
         if let Some(conversation) = self.table.remove(slot) {
@@ -328,12 +330,14 @@ impl Analyser {
         let has_timestamps = matches!(parsed.content, Content::Tcp(Tcp { timestamps: Some(_), .. }));
         let receiver = &mut self.receiver;
         let summary = &mut self.summary;
+        let may_grow = self.held < HELD_MAX;
         let conversation = self.table.get_mut(slot);
+        let segment_size = SegmentSize::new(conversation.segment_bytes_max);
         let (initial, offers) = (conversation.initial[parsed.from], conversation.offers);
         let handshake_ns = conversation.answered_ns[parsed.from];
         let [ours, theirs] = conversation.answered_ns;
         let path_ns = ours.zip(theirs).map(|(ours, theirs)| ours.saturating_add(theirs));
-        conversation.streams[parsed.from].get_or_insert_with(|| {
+        let stream = conversation.streams[parsed.from].get_or_insert_with(|| {
             summary.streams += 1;
             let mut unwrap = Unwrap::default();
             let is_tcp = parsed.key.protocol == Protocol::Tcp;
@@ -359,21 +363,25 @@ impl Analyser {
                 slow_start: SlowStart::new(initial.is_some(), base),
             };
             let probes = if initial.is_some() { offers == [true, true] } else { has_timestamps };
-            let mut stream = Stream::new(report, unwrap, base, is_tcp.then_some(probes));
+            let mut stream = Stream::new(report, unwrap, base, is_tcp.then_some(probes), segment_size);
             stream.round_trips.begin(packet.at, handshake_ns, path_ns, initial.is_some());
-            stream.deliveries = receiver.as_mut().and_then(|receiver| receiver.take(parsed.key, parsed.from));
+            stream.deliveries =
+                receiver.as_mut().and_then(|receiver| receiver.take(parsed.key, parsed.from, packet.number));
             Box::new(stream)
-        })
+        });
+        stream.may_grow(may_grow);
+        stream
     }
 
     fn tcp(&mut self, slot: Slot, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, tcp: &Tcp) {
         let conversation = self.table.get_mut(slot);
         if tcp.is_syn {
-            conversation.hear_handshake(parsed.from, packet.at, Some(tcp.sequence));
+            conversation.hear_handshake(parsed, packet.at);
             conversation.offers[parsed.from] = tcp.sack_permitted && tcp.timestamps.is_some();
+            conversation.segment_bytes_max[parsed.from] = tcp.segment_bytes_max;
             return;
         }
-        conversation.hear_handshake(parsed.from, packet.at, None);
+        conversation.hear_handshake(parsed, packet.at);
         if tcp.is_rst {
             return;
         }
@@ -407,10 +415,17 @@ impl Analyser {
 
     fn sctp(&mut self, slot: Slot, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, sctp: &Sctp) {
         let conversation = self.table.get_mut(slot);
-        conversation.hear_handshake(parsed.from, packet.at, sctp.initial_tsn.or(sctp.answered_tsn));
+        conversation.hear_handshake(parsed, packet.at);
         // A packet's acknowledgement was written before its data.
         if let (Some(sack), Some(stream)) = (&sctp.sack, conversation.streams[1 - parsed.from].as_mut()) {
             stream.sctp_sack(packet, sack, sctp.data.is_empty(), &mut self.sink);
+        }
+        if let Some(stream) = conversation.streams[parsed.from].as_mut() {
+            for &(start, end) in &sctp.abandoned {
+                if let (Some(start), Some(end)) = (stream.unwrap.near(start), stream.unwrap.near(end)) {
+                    stream.abandoned(start, end);
+                }
+            }
         }
         let Some(first) = sctp.data.first() else { return };
         let mut sink = std::mem::take(&mut self.sink);
@@ -439,6 +454,11 @@ impl Analyser {
 }
 
 impl Conversation {
+    /// Returns the number of list entries of both streams.
+    fn held(&self) -> usize {
+        self.streams.iter().flatten().map(|stream| stream.held()).sum()
+    }
+
     /// Returns whether a segment of one byte carries no data of the application: it keeps an idle connection alive, or probes a closed window.
     fn is_probe(&mut self, from: usize, sequence: u32) -> bool {
         let heard = self.heard[1 - from];
@@ -457,8 +477,9 @@ impl Conversation {
         }
     }
 
-    /// Handles a packet that opens the conversation or accepts it with this first number, or a later one.
-    fn hear_handshake(&mut self, from: usize, at: Instant, initial: Option<u32>) {
+    /// Handles a packet that opens the conversation or accepts it, or a later one.
+    fn hear_handshake(&mut self, parsed: &Parsed<'_>, at: Instant) {
+        let (from, initial) = (parsed.from, first_number(&parsed.content));
         if let (Some(opened), None) = (self.opened_at[1 - from], self.answered_ns[1 - from]) {
             self.answered_ns[1 - from] = Some(estimate::ns_between(opened, at));
         }

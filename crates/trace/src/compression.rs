@@ -137,7 +137,13 @@ impl<R: io::BufRead> Read for ZstdReader<R> {
                 if read > 0 {
                     return Ok(read);
                 }
-                self.is_in_frame = !self.decoder.is_finished();
+                if self.decoder.is_finished() {
+                    self.is_in_frame = false;
+                    let stored = self.decoder.get_checksum_from_data();
+                    if stored.is_some_and(|stored| self.decoder.get_calculated_checksum() != Some(stored)) {
+                        return Err(io::Error::other("a zstd frame has a wrong checksum"));
+                    }
+                }
                 continue;
             }
             if self.source.fill_buf()?.is_empty() {

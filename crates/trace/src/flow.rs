@@ -56,16 +56,17 @@ pub struct FlowWrite {
 /// retransmissions of its transport.
 ///
 /// # Errors
-/// If this is no capture, or a damaged or excessively large one, or from a kind of link that is not known.
+/// If this is no capture, or a damaged or excessively large one, or has only packets from types of links that are not supported.
 pub fn read_flows(source: impl Read) -> Result<Vec<Flow>, ReadError> {
     let mut reader = PacketReader::new(source)?;
     let mut gatherer = Gatherer::default();
     let mut dissector = Dissector::default();
     while let Some(packet) = reader.next_packet()? {
-        if let Dissected::Transport(transport) = dissector.dissect(&packet)? {
+        if let Dissected::Transport(transport) = dissector.dissect(&packet) {
             gatherer.add(packet.at, &transport)?;
         }
     }
+    dissector.link_error()?;
     Ok(gatherer.finish())
 }
 

@@ -1,6 +1,6 @@
 //! Reading captures: pcap, with times in micro- or nanoseconds, and pcapng, in either byte order, bare or compressed by gzip or zstd.
 //!
-//! A damaged file gives an error with its place, never a panic, and needs no more memory than its largest packet.
+//! A damaged file gives an error with its place, never a panic, and needs no more memory than its largest block and its secrets.
 //! Packets before the damage are returned.
 
 mod source;
@@ -13,13 +13,13 @@ use festina_units::Instant;
 
 use crate::pcapng::SECRETS_TLS_KEY_LOG;
 
-/// Maximum size of a packet and of a block.
+/// Maximum size of a packet, and of a block without secrets.
 const PACKET_BYTES_MAX: u32 = 1 << 20;
 const BLOCK_BYTES_MAX: u32 = 1 << 22;
 /// Maximum number of interfaces of one section of a pcapng file.
 const INTERFACES_MAX: usize = 65_536;
-/// Maximum number of bytes of secrets between two packets.
-const SECRETS_BYTES_MAX: usize = 1 << 24;
+/// Maximum number of bytes of secrets between two packets: as many as the command reads from a key log.
+const SECRETS_BYTES_MAX: u32 = 1 << 26;
 
 /// The reason why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -216,7 +216,7 @@ fn section<R: Read>(source: &mut Source<R>) -> Result<Order, ReadError> {
     };
     let len = order.u32_at(start, 0);
     // The byte order has been read already.
-    source.block_body(len, 4, order)?;
+    source.block_body(len, 4, order, BLOCK_BYTES_MAX)?;
     Ok(order)
 }
 
@@ -239,7 +239,12 @@ fn find_packet<R: Read>(
             return Ok(true);
         }
         let len = order.u32_at(source.take(4)?, 0);
-        source.block_body(len, 0, *order)?;
+        let bytes_max = match block_type {
+            block::SECRETS if len > SECRETS_BYTES_MAX => return Err(TOO_MANY_SECRETS),
+            block::SECRETS => SECRETS_BYTES_MAX,
+            _ => BLOCK_BYTES_MAX,
+        };
+        source.block_body(len, 0, *order, bytes_max)?;
         match block_type {
             block::INTERFACE if interfaces.len() == INTERFACES_MAX => {
                 return Err(ReadError::TooMuch { what: "interfaces", max: INTERFACES_MAX });
@@ -253,6 +258,9 @@ fn find_packet<R: Read>(
     Ok(false)
 }
 
+const TOO_MANY_SECRETS: ReadError =
+    ReadError::TooMuch { what: "bytes of secrets before a packet", max: SECRETS_BYTES_MAX as usize };
+
 /// Takes a key log out of a block of `len` bytes with secrets (§4.7). Secrets of other protocols are passed over.
 fn take_secrets<R: Read>(source: &Source<R>, order: Order, len: usize, secrets: &mut Vec<u8>) -> Result<(), ReadError> {
     const DATA_START: usize = 8;
@@ -263,8 +271,8 @@ fn take_secrets<R: Read>(source: &Source<R>, order: Order, len: usize, secrets: 
     let end = usize::try_from(order.u32_at(body, 4)).ok().and_then(|len| DATA_START.checked_add(len));
     let key_log = end.and_then(|end| body.get(DATA_START..end));
     let key_log = key_log.ok_or_else(|| source.damaged("secrets that are longer than their block"))?;
-    if secrets.len() + key_log.len() > SECRETS_BYTES_MAX {
-        return Err(ReadError::TooMuch { what: "bytes of secrets before a packet", max: SECRETS_BYTES_MAX });
+    if secrets.len() + key_log.len() > SECRETS_BYTES_MAX as usize {
+        return Err(TOO_MANY_SECRETS);
     }
     secrets.extend_from_slice(key_log);
     secrets.push(b'\n');
@@ -323,7 +331,7 @@ fn packet<'a, R: Read>(
     const DATA_START: usize = 20;
     let is_old = order.u32_at(source.taken(4), 0) == block::OLD_PACKET;
     let len = order.u32_at(source.take(4)?, 0);
-    let body = source.block_body(len, 0, order)?;
+    let body = source.block_body(len, 0, order, BLOCK_BYTES_MAX)?;
     let body_bytes = body.len();
     let index = if is_old { u32::from(order.u16_at(body, 0)) } else { order.u32_at(body, 0) };
     let [high, low, len, original_bytes] = [4, 8, 12, 16].map(|at| order.u32_at(body, at));

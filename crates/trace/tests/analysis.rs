@@ -273,6 +273,70 @@ fn what_the_receiver_acknowledges_and_the_capture_lacks_is_counted() {
     assert_eq!(found.streams[0].traffic.unseen_bytes, 100);
 }
 
+/// A bulk transfer over a network card that cuts 45 segments out of each packet: one segment of every second packet is lost. `handshake` comes
+/// before it.
+fn segmented_by_the_card(handshake: &[(u64, Vec<u8>)]) -> StreamReport {
+    const SEGMENT: u32 = 1_448;
+    const PACKET: u32 = 45 * SEGMENT;
+    let mut packets = handshake.to_vec();
+    let large = |sequence| {
+        let mut packet = data(sequence, PACKET as usize - 1_000);
+        packet.resize(packet.len() + 1_000, 0);
+        packet[2..4].copy_from_slice(&[0, 0]);
+        packet
+    };
+    for index in 0..200 {
+        let (at, start) = (2_000 + 100 * u64::from(index), 1 + index * PACKET);
+        let (end, lost) = (start + PACKET, start + 10 * SEGMENT);
+        packets.push((at, large(start)));
+        if index % 2 == 0 {
+            packets.extend((20..24).map(|after| (at + after, ack(lost, &[(lost + SEGMENT, end)]))));
+            packets.push((at + 24, data(lost, SEGMENT as usize)));
+        }
+        packets.push((at + 44, ack(end, &[])));
+    }
+    let found = analysed(&packets);
+    assert_eq!(found.retransmissions.len(), 100);
+    found.streams.into_iter().next().expect("a stream")
+}
+
+#[test]
+fn a_packet_that_the_network_card_cuts_counts_as_its_segments() {
+    let syn = |from: &str, to: &str, ack, mss| {
+        let options = [TcpOption::MaximumSegmentSize(mss)];
+        let segment = TcpSegment { sequence: 0, ack, syn: true, options: &options, ..TcpSegment::default() };
+        encapsulate_tcp(address(from), address(to), &segment).expect("short")
+    };
+    let handshake = [(0, syn(CLIENT, SERVER, None, 8_960)), (20, syn(SERVER, CLIENT, Some(1), 1_460))];
+    for handshake in [&[][..], &handshake] {
+        let stream = segmented_by_the_card(handshake);
+        assert_eq!((stream.repair.first_copies, stream.repair.retransmissions()), (9_000, 100));
+        assert_eq!(stream.repair.loss(), Some(100.0 / 9_100.0));
+        assert_eq!(stream.repair.sent_times[..2], [8_900, 100]);
+        assert_eq!(stream.thinness.in_flight.max(), Some(45));
+        assert!(stream.thinness.share_thin().is_some_and(|share| share < 0.7), "{:?}", stream.thinness.share_thin());
+    }
+}
+
+#[test]
+fn packets_in_flight_are_unknown_in_a_capture_of_one_direction() {
+    let mut packets: Vec<_> = (0..600).map(|index| (100 * u64::from(index), data(1 + 100 * index, 100))).collect();
+    let found = analysed(&packets);
+    let stream = &found.streams[0];
+    assert_eq!((stream.thinness.share_thin(), stream.thinness.in_flight.count()), (None, 0));
+    assert_eq!(found.summary.streams_one_way, 1);
+    for column in ["thin_share", "few_in_flight_share", "in_flight_avg", "in_flight_max"] {
+        let at = COLUMNS.iter().position(|name| *name == column).expect("a column");
+        assert_eq!(stream.values()[at], Value::Missing, "{column}");
+    }
+    // With an acknowledgement the whole stream counts.
+    packets.insert(2, (150, ack(201, &[])));
+    let found = analysed(&packets[..4]);
+    let thinness = &found.streams[0].thinness;
+    assert_eq!((thinness.in_flight.count(), thinness.total_ns, thinness.share_thin()), (3, 200_000_000, Some(1.0)));
+    assert_eq!(found.summary.streams_one_way, 0);
+}
+
 #[test]
 fn a_keepalive_is_no_retransmission() {
     let found = analysed(&[(0, data(1, 100)), (50, ack(101, &[])), (60_000, data(100, 1)), (60_050, ack(101, &[]))]);
@@ -376,6 +440,30 @@ fn of_a_damaged_capture_all_before_the_damage_is_reported() {
     assert_eq!(error, format!("the capture is damaged at byte {len}: a block whose length makes no sense"));
 }
 
+/// Two packets on an interface whose link type is not supported, and `packets` on one that is.
+fn with_foreign_packets(packets: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    const USB: u8 = 220;
+    let mut file = capture(packets);
+    // In a section of its own.
+    let mut foreign = capture(&[(7, vec![0; 64]), (8, vec![0; 64])]);
+    let link_type = foreign.windows(8).position(|bytes| bytes[..4] == [1, 0, 0, 0] && bytes[5..8] == [0, 0, 0]);
+    foreign[link_type.expect("an interface") + 8] = USB;
+    file.extend(foreign);
+    file
+}
+
+#[test]
+fn packets_of_unknown_links_are_counted_and_end_the_analysis_only_if_there_are_no_others() {
+    let mut file = with_foreign_packets(&[(0, data(1, 100))]);
+    file.extend(capture(&[(50, ack(101, &[]))]));
+    let found = analysed_by(Analyser::default(), &file);
+    assert!(found.error.is_none(), "{:?}", found.error);
+    assert_eq!((found.summary.packets, found.summary.packets_other, found.streams.len()), (4, 2, 1));
+    let found = analysed_by(Analyser::default(), &with_foreign_packets(&[]));
+    assert!(matches!(found.error, Some(ReadError::LinkType { link_type: 220, .. })), "{:?}", found.error);
+    assert_eq!((found.summary.packets, found.summary.packets_other), (2, 2));
+}
+
 #[test]
 fn a_scan_leaves_no_more_conversations_alive_than_have_room() {
     let mut analyser = Analyser::default();
@@ -393,7 +481,7 @@ fn a_scan_leaves_no_more_conversations_alive_than_have_room() {
             original_bytes: 40,
             secrets: &[],
         };
-        analyser.handle_packet(&captured).expect("a known link");
+        analyser.handle_packet(&captured);
     }
     let before_the_end = analyser.summary();
     assert_eq!(before_the_end.conversations_retired, u64::from(flows) - 200_000);

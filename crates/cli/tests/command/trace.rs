@@ -103,6 +103,78 @@ fn of_a_capture_that_was_cut_off_the_beginning_is_told_and_the_command_fails() {
 }
 
 #[test]
+fn a_damaged_capture_of_the_receiver_gives_the_delays_before_the_damage_and_the_command_fails() {
+    let folder = folder("trace-receiver-cut");
+    let path = capture(&folder);
+    let (sender, receiver) = (text(&path), folder.join("receiver.pcap"));
+    let whole = fs::read(&path).expect("it was written");
+    // Each way takes 20 ms.
+    let mut arrived = whole.clone();
+    for (record, at_ms) in [(24, 20u32), (180, 30), (236, 420), (392, 720), (548, 730)] {
+        arrived[record + 4..record + 8].copy_from_slice(&(1_000 * at_ms).to_le_bytes());
+    }
+    fs::write(&receiver, &arrived[..arrived.len() - 5]).expect("the folder can be written");
+    let page = folder.join("page.html");
+    let ended = run(&["trace", "thin", sender, "--receiver", text(&receiver), "--json", "--html", text(&page)]);
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(1), 1));
+    let problem = format!("{}: the capture ends within a packet", receiver.display());
+    assert!(ended.stderr.contains(&problem), "{}", ended.stderr);
+    let row: Value = serde_json::from_str(&ended.stdout).expect("one object in one line");
+    assert_eq!((&row["delivery_max_ms"], &row["ack_delay_max_ms"]), (&20.into(), &350.into()));
+    assert!(fs::read_to_string(page).is_ok_and(|page| page.contains("Read only in part") && page.contains(&problem)));
+    // Both are reported.
+    fs::write(&path, &whole[..whole.len() - 5]).expect("the folder can be written");
+    let ended = run(&["trace", "thin", sender, "--receiver", text(&receiver)]);
+    assert_eq!((ended.code, ended.stderr.matches("ends within a packet").count()), (Some(1), 2), "{}", ended.stderr);
+    assert!(ended.stdout.contains("4 packets"), "{}", ended.stdout);
+}
+
+#[test]
+fn tables_and_page_count_all_streams_of_very_many() {
+    const STREAMS: u16 = 25_000;
+    let folder = folder("trace-many");
+    let (path, html) = (folder.join("many.pcap"), folder.join("page.html"));
+    let mut file: Vec<u8> = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 101] {
+        file.extend(word.to_le_bytes());
+    }
+    for client in 0..STREAMS {
+        for word in [1_700_000_000, u32::from(client), 36, 36] {
+            file.extend(word.to_le_bytes());
+        }
+        let mut packet = vec![0x45, 0, 0, 36, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0];
+        packet.extend(client.to_be_bytes());
+        packet.extend([9, 9, 9, 9, 0x27, 0x10, 0, 53, 0, 16, 0, 0]);
+        packet.resize(36, 0);
+        file.extend(packet);
+    }
+    fs::write(&path, file).expect("the folder can be written");
+    let ended = run(&["trace", "thin", text(&path), "--html", text(&html)]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let is_port = |line: &str| line.split_whitespace().take(3).eq(["53", "25000", "25000"]);
+    assert!(ended.stdout.lines().any(is_port), "{}", ended.stdout);
+    let page = fs::read_to_string(html).expect("it was written");
+    assert!(page.contains("Of 25000 streams with data in 25000 packets") && page.contains("24900 more are in the CSV"));
+}
+
+#[test]
+fn a_capture_of_one_direction_draws_a_warning() {
+    let folder = folder("trace-one-way");
+    let path = capture(&folder);
+    let whole = fs::read(&path).expect("it was written");
+    // Without the packets of the server.
+    let [small, large] = [16 + 40, 16 + 140];
+    let sent = [24..24 + large, 24 + large + small..24 + 3 * large + small].map(|range| &whole[range]).concat();
+    fs::write(&path, [&whole[..24], &sent].concat()).expect("the folder can be written");
+    let expected = "1 of 1 streams have no acknowledgement in the capture";
+    let ended = run(&["trace", "thin", text(&path), "--json"]);
+    assert!(ended.code == Some(0) && ended.stderr.contains(expected), "{}", ended.stderr);
+    let row: Value = serde_json::from_str(&ended.stdout).expect("one object in one line");
+    assert!(row["thin_share"].is_null() && row["packets"] == 3, "{row}");
+    assert!(run(&["trace", "thin", text(&path)]).stdout.contains(expected));
+}
+
+#[test]
 fn what_if_says_what_another_transport_would_have_changed_in_a_sentence_a_table_a_figure_and_json() {
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/captures/thin.pcapng.gz");
     let svg = folder("trace-what-if").join("what-if.svg");

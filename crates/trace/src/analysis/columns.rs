@@ -42,7 +42,7 @@ pub fn kind(name: &str) -> Kind {
 }
 
 /// The names of the columns, units included: `_ms` are milliseconds, `_s` seconds, `_share` shares from 0 to 1.
-pub const COLUMNS: [&str; 51] = [
+pub const COLUMNS: [&str; 52] = [
     "id",
     "protocol",
     "source",
@@ -81,6 +81,7 @@ pub const COLUMNS: [&str; 51] = [
     "out_of_order",
     "unseen_bytes",
     "probes",
+    "abandoned",
     "sent_once",
     "sent_twice",
     "sent_three_times",
@@ -153,7 +154,9 @@ impl StreamReport {
         row.push(Value::Count(repair.retransmissions()));
         row.extend(repair.by_cause.map(Value::Count));
         let traffic = &self.traffic;
-        row.extend([repair.spurious, repair.out_of_order, traffic.unseen_bytes, traffic.probes].map(Value::Count));
+        let traffic = [traffic.unseen_bytes, traffic.probes];
+        row.extend([repair.spurious, repair.out_of_order].into_iter().chain(traffic).map(Value::Count));
+        row.push(Value::Count(repair.abandoned));
         let (few, more) = repair.sent_times.split_at(3);
         row.extend(few.iter().copied().map(Value::Count));
         row.push(Value::Count(more.iter().sum()));

@@ -120,6 +120,11 @@ impl Unwrap {
     /// Room below the first number seen, for earlier data.
     const START: u64 = 1 << 32;
 
+    /// Begins near an unwrapped number.
+    pub(super) fn at(number: u64) -> Self {
+        Self { highest: Some(number) }
+    }
+
     /// Returns the unwrapped number, or `None` before the first one seen.
     #[expect(clippy::cast_possible_truncation, reason = "the low half is what the wire has")]
     pub(super) fn near(self, number: u32) -> Option<u64> {

@@ -23,6 +23,8 @@ pub(super) struct Tcp {
     pub(super) window: u16,
     pub(super) payload_bytes: u32,
     pub(super) sack_permitted: bool,
+    /// The largest payload that its sender wants to receive, from a SYN.
+    pub(super) segment_bytes_max: Option<u16>,
     /// TSval and TSecr.
     pub(super) timestamps: Option<(u32, u32)>,
     blocks: [(u32, u32); TCP_BLOCKS_MAX],
@@ -64,6 +66,7 @@ impl Tcp {
             let Some(len) = rest.first().map(|len| usize::from(*len)).filter(|len| *len >= 2) else { return };
             let Some(value) = options.get(2..len) else { return };
             match kind {
+                2 => self.segment_bytes_max = u16_at(value, 0),
                 4 => self.sack_permitted = true,
                 5 => {
                     for block in value.chunks_exact(8).take(TCP_BLOCKS_MAX) {
@@ -111,6 +114,8 @@ pub(super) struct Sack {
 pub(super) struct Sctp {
     pub(super) data: Vec<Data>,
     pub(super) sack: Option<Sack>,
+    /// Ranges of TSNs that the sender abandons, the end exclusive (RFC 3758 §3.2, RFC 8260 §2.3.1, E-FORWARD-TSN).
+    pub(super) abandoned: Vec<(u32, u32)>,
     /// The sender's first TSN, from INIT. An INIT ACK may be sent several times, each with a different one.
     pub(super) initial_tsn: Option<u32>,
     pub(super) answered_tsn: Option<u32>,
@@ -125,6 +130,7 @@ impl Sctp {
     pub(super) fn read(&mut self, packet: &[u8], len: usize) {
         const COMMON_HEADER_BYTES: usize = 12;
         self.data.clear();
+        self.abandoned.clear();
         (self.sack, self.initial_tsn, self.answered_tsn) = (None, None, None);
         self.is_cut = false;
         let mut rest = packet.get(COMMON_HEADER_BYTES..).unwrap_or_default();
@@ -153,6 +159,11 @@ impl Sctp {
         const SACK: u8 = 3;
         const NR_SACK: u8 = 16;
         const I_DATA: u8 = 64;
+        const FORWARD_TSN: u8 = 192;
+        const I_FORWARD_TSN: u8 = 194;
+        const E_FORWARD_TSN: u8 = 245;
+        /// TSNs below the new cumulative one that may be outstanding.
+        const OUTSTANDING_MAX: u32 = 1 << 30;
         match chunk_type {
             DATA | I_DATA => {
                 let header_bytes = if chunk_type == DATA { 16 } else { 20 };
@@ -169,6 +180,15 @@ impl Sctp {
             }
             SACK => self.sack = sack(bytes, 16, 12, 14),
             NR_SACK => self.sack = sack(bytes, 20, 12, 16),
+            FORWARD_TSN | I_FORWARD_TSN => {
+                let through = u32_at(bytes, 4).map(|tsn| tsn.wrapping_add(1));
+                self.abandoned.extend(through.map(|through| (through.wrapping_sub(OUTSTANDING_MAX), through)));
+            }
+            E_FORWARD_TSN => {
+                let Some((cumulative, count)) = u32_at(bytes, 4).zip(u16_at(bytes, 8)) else { return };
+                let room = GAPS_MAX.saturating_sub(self.abandoned.len()).min(count.into());
+                self.abandoned.extend(blocks(bytes.get(12..).unwrap_or_default(), cumulative, room));
+            }
             INIT => self.initial_tsn = u32_at(bytes, 16),
             INIT_ACK => self.answered_tsn = u32_at(bytes, 16),
             _ => {}
@@ -183,12 +203,16 @@ fn sack(bytes: &[u8], lists: usize, gaps_at: usize, duplicates_at: usize) -> Opt
     let gaps = usize::from(u16_at(bytes, gaps_at)?);
     let further = if duplicates_at == gaps_at + 2 { 0 } else { usize::from(u16_at(bytes, gaps_at + 2)?) };
     let duplicates = usize::from(u16_at(bytes, duplicates_at)?);
-    let blocks = bytes.get(lists..).unwrap_or_default().chunks_exact(4).take((gaps + further).min(GAPS_MAX));
-    let blocks = blocks.filter_map(|block| u16_at(block, 0).zip(u16_at(block, 2)));
-    let gaps_read = blocks
-        .map(|(start, end)| (cumulative.wrapping_add(u32::from(start)), cumulative.wrapping_add(u32::from(end) + 1)))
-        .collect();
+    let gaps_read = blocks(bytes.get(lists..).unwrap_or_default(), cumulative, gaps + further).collect();
     let list = bytes.get(lists + 4 * (gaps + further)..).unwrap_or_default().chunks_exact(4);
     let duplicates = list.take(duplicates.min(DUPLICATES_MAX)).filter_map(|tsn| u32_at(tsn, 0)).collect();
     Some(Sack { cumulative, gaps: gaps_read, duplicates })
+}
+
+/// Returns the ranges of TSNs of gap ack blocks, or of blocks with the same format.
+fn blocks(list: &[u8], cumulative: u32, count: usize) -> impl Iterator<Item = (u32, u32)> + '_ {
+    let blocks = list.chunks_exact(4).take(count.min(GAPS_MAX));
+    blocks.filter_map(|block| u16_at(block, 0).zip(u16_at(block, 2))).map(move |(start, end)| {
+        (cumulative.wrapping_add(u32::from(start)), cumulative.wrapping_add(u32::from(end) + 1))
+    })
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use festina_units::{Duration, Instant};
 
 use super::cause::{Cause, Confidence};
+use super::outstanding::Range;
 use super::slow_start::SlowStart;
 use crate::flow::Protocol;
 use crate::histogram::Histogram;
@@ -78,16 +79,17 @@ impl TrafficStatistics {
     }
 }
 
-/// How long a stream was thin between its first and last packet with data.
+/// How long a stream was thin between its first and last packet with data. Empty until an acknowledgement was seen: a capture
+/// of one direction does not show when data arrives.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Thinness {
     /// The whole time.
     pub total_ns: u64,
-    /// Thin by the detector of P10 §5.1: packets in flight ≤ (3 + 1) / (1 − loss rate).
+    /// Thin by the detector of P10 §5.1: segments or chunks in flight ≤ (3 + 1) / (1 − loss rate).
     pub thin_ns: u64,
-    /// Fewer than four packets in flight, Linux's rule.
+    /// Fewer than four in flight, Linux's rule.
     pub few_ns: u64,
-    /// Packets in flight whenever data was sent, including that packet.
+    /// Segments or chunks in flight whenever data was sent, including these.
     pub in_flight: Histogram,
 }
 
@@ -114,7 +116,8 @@ pub const COPIES_MAX: usize = 8;
 /// Retransmissions by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairStatistics {
-    /// Segments or chunks sent for the first time.
+    /// Segments or chunks sent for the first time. A packet that the network card cuts into segments behind the capture counts
+    /// as these, here and below.
     pub first_copies: u64,
     /// Retransmissions by cause, in the order of [`Cause::ALL`].
     pub by_cause: [u64; 4],
@@ -124,6 +127,9 @@ pub struct RepairStatistics {
     pub out_of_order: u64,
     /// How many segments or chunks were sent once, twice and so on.
     pub sent_times: [u64; COPIES_MAX],
+    /// Chunks of SCTP messages that the sender abandoned before they were known to have arrived (RFC 3758). They have no
+    /// delays.
+    pub abandoned: u64,
 }
 
 impl RepairStatistics {
@@ -140,10 +146,16 @@ impl RepairStatistics {
         share(needed, self.first_copies + self.retransmissions())
     }
 
-    pub(super) fn count(&mut self, cause: Cause) {
+    pub(super) fn count(&mut self, cause: Cause, segments: u64) {
         if let Some(at) = Cause::ALL.iter().position(|known| *known == cause) {
-            self.by_cause[at] += 1;
+            self.by_cause[at] += segments;
         }
+    }
+
+    /// No more copies of this range are expected.
+    pub(super) fn ended(&mut self, range: &Range) {
+        self.sent_times[COPIES_MAX.min(range.copies as usize) - 1] += range.segments;
+        self.abandoned += u64::from(range.is_abandoned);
     }
 }
 

@@ -1,19 +1,24 @@
 //! One direction of a conversation: the data of its sender and the acknowledgements of its receiver.
 
 mod repair;
+mod segments;
 
 use std::collections::VecDeque;
 
 use festina_units::{Duration, Instant};
 
 use super::Sink;
-use super::cause::{Cause, Circumstances, Confidence};
+use super::cause::{Cause, Confidence};
 use super::estimate::{RoundTrips, Unwrap, ns_between};
 use super::order::Departure;
-use super::outstanding::{Copy, Outstanding, Range, reserve_first};
+use super::outstanding::{Copy, Outstanding, RANGES_FEW, Range, reserve_first, shrink};
 use super::receiver::Deliveries;
-use super::report::{COPIES_MAX, OutOfOrder, Retransmission, StreamReport, Write};
+use super::report::{OutOfOrder, Retransmission, StreamReport, Write};
 use super::thin::ThinClock;
+
+use crate::flow::Protocol;
+
+pub(super) use segments::SegmentSize;
 
 /// Maximum number of undecided retransmissions; beyond that the oldest are judged by the evidence so far.
 const PENDING_MAX: usize = 256;
@@ -80,6 +85,7 @@ pub(super) struct Stream {
     feedback: Feedback,
     repair: Repair,
     thin: ThinClock,
+    segment_size: SegmentSize,
     pub(super) deliveries: Option<Deliveries>,
 }
 
@@ -124,12 +130,19 @@ struct AfterTimer {
 #[derive(Debug)]
 struct Pending {
     copy: Retransmission,
+    segments: u64,
     /// The receiver has reported this one as a duplicate.
     is_reported: bool,
 }
 
 impl Stream {
-    pub(super) fn new(report: StreamReport, unwrap: Unwrap, start: u64, probes: Option<bool>) -> Self {
+    pub(super) fn new(
+        report: StreamReport,
+        unwrap: Unwrap,
+        start: u64,
+        probes: Option<bool>,
+        segment_size: SegmentSize,
+    ) -> Self {
         Self {
             report,
             unwrap,
@@ -144,12 +157,37 @@ impl Stream {
             feedback: Feedback::default(),
             repair: Repair { probes, ..Repair::default() },
             thin: ThinClock::default(),
+            segment_size,
             deliveries: None,
         }
     }
 
     pub(super) fn highest(&self) -> u64 {
         self.highest
+    }
+
+    /// Returns whether TCP or SCTP sent data, and no acknowledgement was seen.
+    pub(super) fn is_one_way(&self) -> bool {
+        self.acknowledged.is_none() && self.report.protocol != Protocol::Udp
+    }
+
+    /// Returns the number of list entries for which memory is allocated.
+    pub(super) fn held(&self) -> usize {
+        self.outstanding.held() + self.repair.pending.capacity()
+    }
+
+    /// Sets whether all streams together have room for more entries.
+    pub(super) fn may_grow(&mut self, may_grow: bool) {
+        self.outstanding.may_grow = may_grow;
+    }
+
+    /// The sender has abandoned the messages with this data.
+    pub(super) fn abandoned(&mut self, start: u64, end: u64) {
+        self.outstanding.abandon(start, end);
+    }
+
+    fn segments(&self, sent: &Sent, bytes: u64) -> u64 {
+        if sent.framing.is_some() { 1 } else { self.segment_size.segments(bytes) }
     }
 
     /// A segment without data shows that everything below this sequence number was sent.
@@ -195,7 +233,8 @@ impl Stream {
         self.settle_pending(sent.copy.at, sink);
         let old_end = sent.end.min(self.highest);
         if sent.start < old_end {
-            if self.repair.pending.len() == PENDING_MAX {
+            let pending_max = if self.outstanding.may_grow { PENDING_MAX } else { RANGES_FEW };
+            if self.repair.pending.len() >= pending_max {
                 self.settle_first(sink);
             }
             self.sent_again(sent, old_end, sink);
@@ -205,7 +244,8 @@ impl Stream {
         }
         self.repair.sent_at = Some(sent.copy.at);
         let loss = self.report.repair.loss();
-        self.thin.sent(sent.copy.at, self.outstanding.in_flight(), loss, &mut self.report.thinness);
+        let thinness = self.acknowledged.is_some().then_some(&mut self.report.thinness);
+        self.thin.sent(sent.copy.at, self.outstanding.in_flight(), loss, thinness);
     }
 
     fn sent_first(&mut self, sent: &Sent) {
@@ -223,6 +263,7 @@ impl Stream {
             }
             _ => {}
         }
+        let segments = self.segments(sent, sent.end - sent.start);
         self.outstanding.insert(Range {
             start: sent.start,
             end: sent.end,
@@ -231,21 +272,25 @@ impl Stream {
             copies: 1,
             reports: 0,
             is_reported: false,
+            is_abandoned: false,
             write,
             ends_write: sent.framing.is_none_or(|(_, is_end)| is_end),
             bytes: u32::try_from(sent.end - sent.start)
                 .unwrap_or(u32::MAX)
                 .min(sent.bytes)
                 .max(if sent.framing.is_some() { sent.bytes } else { 0 }),
+            segments,
         });
         self.highest = sent.end;
-        self.report.repair.first_copies += 1;
+        self.report.repair.first_copies += segments;
         self.report.slow_start.sent(sent.bytes);
     }
 
     /// Handles data that was sent before, or should have been: up to `end`.
     fn sent_again(&mut self, sent: &Sent, end: u64, sink: &mut Sink) {
         let is_tcp = sent.framing.is_none();
+        self.segment_size.repaired(end - sent.start);
+        let segments = self.segments(sent, end - sent.start);
         let within = self.outstanding.within(sent.start, end);
         let circumstances = self.circumstances(sent, &within);
         let mut retransmission = Retransmission {
@@ -276,7 +321,7 @@ impl Stream {
                 }
                 None if is_late => {
                     self.report.repair.out_of_order += 1;
-                    self.report.repair.first_copies += 1;
+                    self.report.repair.first_copies += segments;
                     let Retransmission { stream, start, end: until, at, packet, .. } = retransmission;
                     sink.out_of_order(OutOfOrder { stream, start, end: until, at, packet });
                     if is_acknowledged {
@@ -306,12 +351,13 @@ impl Stream {
             if is_tcp { circumstances.tcp() } else { circumstances.sctp() };
         self.learn(&retransmission, circumstances.continues_timeout());
         self.report.slow_start.sent_again();
-        self.repair.pending.push_back(Pending { copy: retransmission, is_reported: false });
-        self.report.repair.count(retransmission.cause);
+        self.repair.pending.push_back(Pending { copy: retransmission, segments, is_reported: false });
+        self.report.repair.count(retransmission.cause, segments);
     }
 
     /// Fills the gap with data that was not seen before.
     fn fill(&mut self, sent: &Sent, end: u64, copies: u32) {
+        let segments = self.segments(sent, end - sent.start);
         self.outstanding.insert(Range {
             start: sent.start,
             end,
@@ -320,10 +366,12 @@ impl Stream {
             copies,
             reports: 0,
             is_reported: false,
+            is_abandoned: false,
             write: sent.copy,
             // The sending time of a write is unknown if its first copy is not in the capture.
             ends_write: copies == 1,
             bytes: sent.bytes,
+            segments,
         });
     }
 
@@ -350,49 +398,6 @@ impl Stream {
         !is_reported && is_soon(gap_at)
     }
 
-    fn circumstances(&mut self, sent: &Sent, within: &std::ops::Range<usize>) -> Circumstances {
-        let at = sent.copy.at;
-        let since = |earlier: Instant| at.saturating_duration_since(earlier);
-        let range = self.outstanding.get_mut(within.start).copied();
-        let is_before =
-            |packet: Option<u64>| range.zip(packet).is_some_and(|(range, packet)| range.latest.packet < packet);
-        Circumstances {
-            is_with_new_data: sent.is_with_new_data || sent.end > self.highest,
-            reports: range.map_or(0, |range| range.reports),
-            duplicate_acks: self.feedback.duplicate_acks,
-            since_heard: self.feedback.at.map(since),
-            since_copy: range.map_or(Duration::MAX, |range| since(range.latest.at)),
-            is_overtaken: is_before(self.repair.arrived_packet),
-            is_last: sent.end >= self.highest && within.len() <= 1,
-            after_timer: self.repair.after_timer.map(|timer| timer.cause),
-            was_sent_since_timer: !is_before(self.repair.after_timer.map(|timer| timer.packet)),
-            timers: self.round_trips.timers(sent.framing.is_none()),
-            may_probe: !self.repair.has_probed && self.repair.probe_end.is_none(),
-            in_recovery: self.repair.recovery.is_some(),
-            bundled_with: self.repair.latest.filter(|(packet, _)| *packet == sent.copy.packet).map(|(_, cause)| cause),
-            probes: self.repair.probes,
-            copies: range.map_or(1, |range| range.copies),
-        }
-    }
-
-    /// Learns from a retransmission for later ones. One that continues a timer's repair does not prolong that.
-    fn learn(&mut self, copy: &Retransmission, continues_timeout: bool) {
-        let cause = copy.cause;
-        if matches!(cause, Cause::Probe | Cause::Timeout) && !continues_timeout {
-            self.repair.after_timer = Some(AfterTimer { cause, packet: copy.packet, until: self.highest });
-        }
-        self.repair.has_probed |= cause == Cause::Probe;
-        match cause {
-            Cause::Probe => self.repair.probe_end = Some(self.highest),
-            Cause::Timeout | Cause::Fast => self.repair.probe_end = None,
-            Cause::Bundled => {}
-        }
-        if cause == Cause::Fast {
-            self.repair.recovery.get_or_insert(self.highest);
-        }
-        self.repair.latest = Some((copy.packet, cause));
-    }
-
     /// An acknowledgement was seen.
     pub(super) fn acknowledged(&mut self, ack: &Ack<'_>, sink: &mut Sink) {
         self.settle_pending(ack.at, sink);
@@ -406,6 +411,9 @@ impl Stream {
         }
         let latest_reported = self.report_blocks(ack);
         let before = self.acknowledged.unwrap_or(ack.through.min(self.base));
+        if self.acknowledged.is_none() {
+            self.report.thinness = self.thin.take_early();
+        }
         let advances = ack.through > before;
         if advances || self.acknowledged.is_none() {
             self.advance(before, ack, sink);
@@ -459,13 +467,13 @@ impl Stream {
         while let Some(range) = self.outstanding.pop_below(ack.through) {
             seen += range.end - range.start;
             packets.add(&range);
-            if !range.is_reported {
+            if !range.is_reported && !range.is_abandoned {
                 self.arrived(&range, ack);
                 self.repair.arrived_packet = self.repair.arrived_packet.max(Some(range.answered_copy(ack.echo).packet));
                 latest = Some(range);
             }
-            self.report.repair.sent_times[COPIES_MAX.min(range.copies as usize) - 1] += 1;
-            if range.ends_write && ack.through >= range.end {
+            self.report.repair.ended(&range);
+            if range.ends_write && ack.through >= range.end && !range.is_abandoned {
                 self.written(&range, ack, sink);
             }
             if self.settled.len() == SETTLED_MAX {
@@ -542,8 +550,9 @@ impl Stream {
     }
 
     fn settle_first(&mut self, sink: &mut Sink) {
-        if let Some(Pending { copy: retransmission, .. }) = self.repair.pending.pop_front() {
-            self.report.repair.spurious += u64::from(retransmission.is_spurious);
+        if let Some(Pending { copy: retransmission, segments, .. }) = self.repair.pending.pop_front() {
+            self.report.repair.spurious += if retransmission.is_spurious { segments } else { 0 };
+            shrink(&mut self.repair.pending);
             sink.retransmission(&retransmission);
         }
     }
@@ -554,7 +563,7 @@ impl Stream {
             self.settle_first(sink);
         }
         for range in self.outstanding.iter_mut() {
-            self.report.repair.sent_times[COPIES_MAX.min(range.copies as usize) - 1] += 1;
+            self.report.repair.ended(range);
         }
         self.report.slow_start.finish();
         self.report.rtt_ns = self.round_trips.samples_ns;

@@ -23,6 +23,8 @@ pub(super) struct Conversation {
     pub(super) initial: [Option<u32>; 2],
     /// Both ends of TCP have offered SACK and timestamps.
     pub(super) offers: [bool; 2],
+    /// The maximum segment size in each end's SYN.
+    pub(super) segment_bytes_max: [Option<u16>; 2],
     /// When each end last opened or accepted the conversation, and how long the other took to answer.
     pub(super) opened_at: [Option<Instant>; 2],
     pub(super) answered_ns: [Option<u64>; 2],
@@ -131,6 +133,7 @@ impl Table {
             streams: [None, None],
             initial: [None, None],
             offers: [false, false],
+            segment_bytes_max: [None, None],
             opened_at: [None, None],
             answered_ns: [None, None],
             identifications: [Identifications::default(); 2],

@@ -8,10 +8,10 @@ use super::report::Thinness;
 /// The number of reports that trigger a fast retransmit (P10 §5.1: pttfr).
 const REPORTS_OF_A_LOSS: f64 = 3.0;
 /// Linux calls a stream thin with fewer packets in flight.
-const FEW: usize = 4;
+const FEW: u64 = 4;
 
 /// Adds up times between events, up to the last data.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ThinClock {
     at: Option<Instant>,
     is_thin: bool,
@@ -20,19 +20,28 @@ pub(super) struct ThinClock {
     total_ns: u64,
     thin_ns: u64,
     few_ns: u64,
+    /// Findings that need an acknowledgement afterwards: a capture of one direction has none.
+    early: Thinness,
 }
 
 impl ThinClock {
-    pub(super) fn sent(&mut self, at: Instant, in_flight: usize, loss: Option<f64>, thinness: &mut Thinness) {
+    /// Data was sent. `thinness` is `None` until an acknowledgement was seen.
+    pub(super) fn sent(&mut self, at: Instant, in_flight: u64, loss: Option<f64>, thinness: Option<&mut Thinness>) {
         self.acknowledged(at, in_flight, loss);
+        let thinness = thinness.unwrap_or(&mut self.early);
         thinness.total_ns += std::mem::take(&mut self.total_ns);
         thinness.thin_ns += std::mem::take(&mut self.thin_ns);
         thinness.few_ns += std::mem::take(&mut self.few_ns);
-        thinness.in_flight.record(in_flight as u64);
+        thinness.in_flight.record(in_flight);
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "fewer than 65,536 packets")]
-    pub(super) fn acknowledged(&mut self, at: Instant, in_flight: usize, loss: Option<f64>) {
+    /// Returns the findings before the first acknowledgement.
+    pub(super) fn take_early(&mut self) -> Thinness {
+        std::mem::take(&mut self.early)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "fewer than 2^52 segments")]
+    pub(super) fn acknowledged(&mut self, at: Instant, in_flight: u64, loss: Option<f64>) {
         if let Some(before) = self.at {
             let passed_ns = ns_between(before, at);
             self.total_ns += passed_ns;

@@ -54,10 +54,9 @@ impl<R: Read> Source<R> {
         self.window.get(self.position.saturating_sub(len)..self.position).unwrap_or_default()
     }
 
-    /// Reads the rest of a block of `len` bytes after the first `read`, and the length at its end. Returns the length
-    /// of the body.
-    pub(super) fn block_body(&mut self, len: u32, read: u32, order: Order) -> Result<&[u8], ReadError> {
-        if !len.is_multiple_of(4) || !(block::FRAME_BYTES + read..=super::BLOCK_BYTES_MAX).contains(&len) {
+    /// Reads the rest of a block of `len` bytes, at most `max`, after the first `read`, and the length at its end. Returns the body.
+    pub(super) fn block_body(&mut self, len: u32, read: u32, order: Order, max: u32) -> Result<&[u8], ReadError> {
+        if !len.is_multiple_of(4) || !(block::FRAME_BYTES + read..=max).contains(&len) {
             return Err(self.damaged("a block whose length makes no sense"));
         }
         let body_bytes = usize::try_from(len - block::FRAME_BYTES - read).unwrap_or(usize::MAX);

@@ -110,7 +110,7 @@ fn secrets_come_with_the_packet_behind_them_and_are_bounded() {
         let secrets = |kind: u32, len: u32, text: &[u8]| block(big, 10, &[&words(big, &[kind, len]), text].concat());
         let [one, two] = [b"one\0", b"two!"].map(|text| secrets(0x544c_534b, 3 + u32::from(text[3] == b'!'), text));
         let other = secrets(0x5353_484b, 4, b"else");
-        let blocks = [section_header(big), interface, one.clone(), other, two, packet.clone(), packet];
+        let blocks = [section_header(big), interface, one.clone(), other, two, packet.clone(), packet.clone()];
         let mut seen = Vec::new();
         let file = blocks.concat();
         let mut reader = PacketReader::new(file.as_slice()).expect("a capture");
@@ -122,9 +122,14 @@ fn secrets_come_with_the_packet_behind_them_and_are_bounded() {
         let beyond = [section_header(big), secrets(0x544c_534b, 5, b"four")].concat();
         let error = read(&beyond).expect_err("they are longer than their block");
         assert!(error.to_string().contains("secrets that are longer than their block"), "{error}");
-        let large = secrets(0x544c_534b, 4 << 19, &vec![b'x'; 4 << 19]);
-        let error = read(&[vec![section_header(big)], vec![large; 9]].concat().concat()).expect_err("too many");
-        assert!(matches!(error, ReadError::TooMuch { what: "bytes of secrets before a packet", .. }), "{error}");
+        let large = secrets(0x544c_534b, 3 << 23, &vec![b'x'; 3 << 23]);
+        let two = [blocks[..2].concat(), large.clone(), large.clone(), packet].concat();
+        assert_eq!(read(&two).expect("48 MiB").len(), 1);
+        let [three, whole] = [vec![large; 3].concat(), [&words(big, &[10, (1 << 26) + 4])[..], &[0; 100]].concat()];
+        for many in [three, whole] {
+            let error = read(&[section_header(big), many].concat()).expect_err("too many");
+            assert!(matches!(error, ReadError::TooMuch { what: "bytes of secrets before a packet", .. }), "{error}");
+        }
     }
 }
 
@@ -197,6 +202,26 @@ fn compressed_captures_read_as_bare_ones_in_one_part_or_in_several() {
         ] {
             assert_eq!(read(&compressed).expect("a sound file"), expected);
         }
+    }
+}
+
+#[test]
+fn a_wrong_checksum_of_a_compressed_capture_is_an_error_behind_the_last_packet() {
+    let whole = pcapng_file();
+    for (mut compressed, flipped_from_end) in [(gzip(&whole), 8), (zstd(&whole), 4)] {
+        let at = compressed.len() - flipped_from_end;
+        compressed[at] ^= 1;
+        let mut reader = PacketReader::new(compressed.as_slice()).expect("a capture");
+        let mut packets = 0;
+        let error = loop {
+            match reader.next_packet() {
+                Ok(Some(_)) => packets += 1,
+                Ok(None) => panic!("the checksum was not compared"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, ReadError::Io { .. }), "{error}");
+        assert_eq!(packets, 2);
     }
 }
 

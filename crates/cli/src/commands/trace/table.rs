@@ -14,13 +14,13 @@ pub(super) const ENDS: usize = 36;
 /// Rows of the table of ports.
 const PORTS_MAX: usize = 10;
 
-/// The report on a capture. `streams` begin with the longest delay.
-pub(super) fn text(name: &str, summary: &Summary, streams: &[StreamReport], top: usize) -> String {
+/// The report on a capture. `streams` begin with the longest delay; of very many, others are missing.
+pub(super) fn text(name: &str, summary: &Summary, ports: &Ports, streams: &[StreamReport], top: usize) -> String {
     let mut text = heading(name, summary);
     if streams.is_empty() {
         return text + "No stream carries data.";
     }
-    text += &ports(streams);
+    text += &ports.text();
     text += &shapes(streams, top);
     text += &repairs(streams, top);
     text += &worst(streams, top);
@@ -46,11 +46,19 @@ fn heading(name: &str, summary: &Summary) -> String {
     text + "\n"
 }
 
-/// Describes the packets of a capture that were not read, or not decrypted, if there are any.
+/// Describes the packets of a capture that were not read, or not decrypted, and streams without acknowledgements, if there are any.
 pub(super) fn unread(summary: &Summary) -> impl Iterator<Item = String> {
-    let Summary { packets, packets_other, packets_encrypted, .. } = *summary;
+    let Summary { packets, packets_other, packets_encrypted, streams, streams_one_way, .. } = *summary;
+    let one_way = (streams_one_way > 0).then(|| {
+        format!(
+            "{streams_one_way} of {streams} streams have no acknowledgement in the capture: their packets in flight and delays are unknown"
+        )
+    });
     [
-        (packets_other, "not read: not TCP, UDP or SCTP, without their headers, or fragments of incomplete packets"),
+        (
+            packets_other,
+            "not read: not TCP, UDP or SCTP, of other link types, without their headers, or fragments of incomplete packets",
+        ),
         (
             packets_encrypted,
             "not decrypted and count as UDP: their secrets are unknown (--keys), or they are incomplete",
@@ -59,50 +67,76 @@ pub(super) fn unread(summary: &Summary) -> impl Iterator<Item = String> {
     .into_iter()
     .filter(|(count, _)| *count > 0)
     .map(move |(count, what)| format!("{count} of {packets} packets were {what}"))
+    .chain(one_way)
 }
 
-/// A row per application port: the smaller one of both ends.
-fn ports(streams: &[StreamReport]) -> String {
-    #[derive(Default)]
-    struct Port {
-        streams: u64,
-        sizes: Histogram,
-        gaps: Histogram,
-        delays: Histogram,
-        copies: u64,
-        again: u64,
+/// Sums over all streams by application port: the smaller one of both ends.
+#[derive(Default)]
+pub(super) struct Ports(BTreeMap<u16, Port>);
+
+#[derive(Default)]
+struct Port {
+    streams: u64,
+    sizes: Mean,
+    gaps_ns: Mean,
+    delays_ns: Histogram,
+    copies: u64,
+    again: u64,
+}
+
+/// The part of a histogram that a mean needs.
+#[derive(Default)]
+struct Mean {
+    count: u64,
+    sum: f64,
+}
+
+impl Mean {
+    fn add(&mut self, values: &Histogram) {
+        self.count += values.count();
+        self.sum += values.mean().unwrap_or(0.0) * values.count() as f64;
     }
-    let mut ports: BTreeMap<u16, Port> = BTreeMap::new();
-    for stream in streams {
-        let port = ports.entry(stream.source.port().min(stream.destination.port())).or_default();
+
+    fn value(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / self.count as f64)
+    }
+}
+
+impl Ports {
+    pub(super) fn add(&mut self, stream: &StreamReport) {
+        let port = self.0.entry(stream.source.port().min(stream.destination.port())).or_default();
         port.streams += 1;
-        port.sizes.merge(&stream.traffic.payload_bytes);
-        port.gaps.merge(&stream.traffic.gaps_ns);
-        port.delays.merge(stream.delays.best_known_ns());
+        port.sizes.add(&stream.traffic.payload_bytes);
+        port.gaps_ns.add(&stream.traffic.gaps_ns);
+        port.delays_ns.merge(stream.delays.best_known_ns());
         port.copies += stream.repair.first_copies + stream.repair.retransmissions();
         port.again += stream.repair.retransmissions();
     }
-    let mut rows: Vec<(u16, Port)> = ports.into_iter().collect();
-    rows.sort_by_key(|(port, row)| (std::cmp::Reverse(row.sizes.count()), *port));
-    let mut text = format!(
-        "{:>6} {:>8} {:>9} {:>8} {:>9} {:>7} {:>8} {:>8} {:>8}\n",
-        "port", "streams", "packets", "payload", "gap ms", "resent", "mean ms", "p99 ms", "max ms"
-    );
-    for (port, row) in rows.iter().take(PORTS_MAX) {
-        let resent = if row.copies == 0 { String::new() } else { percent(row.again as f64 / row.copies as f64) };
-        let _ = writeln!(
-            text,
-            "{port:>6} {:>8} {:>9} {:>8} {:>9} {resent:>7} {:>8} {:>8} {:>8}",
-            row.streams,
-            row.sizes.count(),
-            row.sizes.mean().map_or(String::new(), |mean| format!("{mean:.0}")),
-            row.gaps.mean().map_or(String::new(), |ns| short(ns / 1e6)),
-            row.delays.mean().map_or(String::new(), |ns| short(ns / 1e6)),
-            ms(row.delays.percentile(99.0)),
-            ms(row.delays.max()),
+
+    /// A row for each of the ports with the most packets.
+    fn text(&self) -> String {
+        let mut rows: Vec<(&u16, &Port)> = self.0.iter().collect();
+        rows.sort_by_key(|(port, row)| (std::cmp::Reverse(row.sizes.count), **port));
+        let mut text = format!(
+            "{:>6} {:>8} {:>9} {:>8} {:>9} {:>7} {:>8} {:>8} {:>8}\n",
+            "port", "streams", "packets", "payload", "gap ms", "resent", "mean ms", "p99 ms", "max ms"
         );
+        for (port, row) in rows.iter().take(PORTS_MAX) {
+            let resent = if row.copies == 0 { String::new() } else { percent(row.again as f64 / row.copies as f64) };
+            let _ = writeln!(
+                text,
+                "{port:>6} {:>8} {:>9} {:>8} {:>9} {resent:>7} {:>8} {:>8} {:>8}",
+                row.streams,
+                row.sizes.count,
+                row.sizes.value().map_or(String::new(), |mean| format!("{mean:.0}")),
+                row.gaps_ns.value().map_or(String::new(), |ns| short(ns / 1e6)),
+                row.delays_ns.mean().map_or(String::new(), |ns| short(ns / 1e6)),
+                ms(row.delays_ns.percentile(99.0)),
+                ms(row.delays_ns.max()),
+            );
+        }
+        text + "\n"
     }
-    text + "\n"
 }
 
 /// Sizes and gaps of streams, and for how long they are thin.

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
-use festina_lab::traces::{Life, TracePage};
+use festina_lab::traces::{Life, Totals, TracePage};
 use festina_trace::analysis::Summary;
 use festina_trace::analysis::columns::{csv_header, csv_line, json_line};
-use festina_trace::{AnalyserOptions, Finding, ReceiverSide, StreamReport, analyse};
+use festina_trace::{AnalyserOptions, Finding, ReadError, ReceiverSide, StreamReport, analyse};
 
 use super::keys::{Keys, KeysArgs};
 use super::live;
 use super::parquet::ParquetFile;
-use super::table::text;
+use super::table::{Ports, text};
 use crate::args;
 use crate::output;
 use crate::usage::UsageError;
@@ -107,9 +107,11 @@ pub(crate) async fn run(arguments: &ThinArgs) -> Result<()> {
 fn one(arguments: &ThinArgs, path: &Path, keys: &Keys, rows: &mut Rows) -> Result<()> {
     let name = path.display();
     let mut analyser = keys.analyser(AnalyserOptions::default());
+    let mut failures = Vec::new();
     if let Some(receiver) = &arguments.receiver {
-        let side = ReceiverSide::read_decrypting(open(receiver)?, keys.0.clone());
-        let mut side = side.with_context(|| receiver.display().to_string())?;
+        // Everything before its damage is used.
+        let (mut side, result) = ReceiverSide::read_decrypting(open(receiver)?, keys.0.clone());
+        failures.extend(failure(receiver, result));
         // Damage of the sender's capture is reported when it is analysed.
         let _ = side.align(open(path)?);
         analyser = analyser.with_receiver(side);
@@ -125,19 +127,26 @@ fn one(arguments: &ThinArgs, path: &Path, keys: &Keys, rows: &mut Rows) -> Resul
         }
     });
     written?;
-    let streams = kept.sorted();
-    let problem = result.as_ref().err().map(|error| output::causes(&anyhow!("{error}")));
+    kept.sort();
     // A file that is not a capture has no report.
-    let is_read = problem.is_none() || summary.packets > 0;
+    let is_read = result.is_ok() || summary.packets > 0;
+    failures.extend(failure(path, result));
+    let problem = (!failures.is_empty()).then(|| failures.join("; "));
     if is_read && !rows.owns_stdout {
-        output::print(&text(&name.to_string(), &summary, &streams, arguments.top))?;
+        output::print(&kept.text(&name.to_string(), &summary, arguments.top))?;
     } else {
         super::warn_unread(path, &summary);
     }
     if let Some(html) = &arguments.html {
-        page((path, keys), html, summary, &streams, problem.as_deref())?;
+        page((path, keys), html, summary, &kept, problem.as_deref())?;
     }
-    result.map_err(anyhow::Error::from).with_context(|| name.to_string())
+    problem.map_or(Ok(()), |problem| Err(anyhow!(problem)))
+}
+
+/// Describes why a capture was not read to its end.
+fn failure(path: &Path, result: Result<(), ReadError>) -> Option<String> {
+    let error = result.err().map(|error| anyhow::Error::from(error).context(path.display().to_string()));
+    error.as_ref().map(output::causes)
 }
 
 /// Opens a capture.
@@ -150,31 +159,23 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>> {
 }
 
 /// What the end of a live look leaves: tables unless rows have standard output, and the page.
-pub(super) fn conclude(arguments: &ThinArgs, name: &str, summary: Summary, kept: Kept, rows: Rows) -> Result<()> {
-    let streams = kept.sorted();
+pub(super) fn conclude(arguments: &ThinArgs, name: &str, summary: Summary, mut kept: Kept, rows: Rows) -> Result<()> {
+    kept.sort();
     if rows.owns_stdout {
         super::warn_unread(Path::new(name), &summary);
     } else {
-        output::print(&text(name, &summary, &streams, arguments.top))?;
+        output::print(&kept.text(name, &summary, arguments.top))?;
     }
     rows.finish()?;
     match &arguments.html {
-        Some(html) => {
-            write_page(html, &TracePage { title: name, summary, streams: &streams, lives: &[], problem: None })
-        }
+        Some(html) => write_page(html, &kept.page(name, summary, &[], None)),
         None => Ok(()),
     }
 }
 
 /// Writes the page; the capture is read again for the packet diagrams of its worst streams.
-fn page(
-    (path, keys): (&Path, &Keys),
-    html: &Path,
-    summary: Summary,
-    streams: &[StreamReport],
-    problem: Option<&str>,
-) -> Result<()> {
-    let mut lives: Vec<Life> = streams.iter().take(LIVES_MAX).filter_map(Life::of).collect();
+fn page((path, keys): (&Path, &Keys), html: &Path, summary: Summary, kept: &Kept, problem: Option<&str>) -> Result<()> {
+    let mut lives: Vec<Life> = kept.streams.iter().take(LIVES_MAX).filter_map(Life::of).collect();
     if path.as_os_str() != "-" {
         let analyser = keys.analyser(AnalyserOptions { details: true, ..AnalyserOptions::default() });
         let (_, _) = analyse(open(path)?, analyser, |finding| {
@@ -186,33 +187,49 @@ fn page(
         lives.clear();
     }
     let title = path.display().to_string();
-    write_page(html, &TracePage { title: &title, summary, streams, lives: &lives, problem })
+    write_page(html, &kept.page(&title, summary, &lives, problem))
 }
 
 fn write_page(html: &Path, page: &TracePage<'_>) -> Result<()> {
     std::fs::write(html, page.html()?).with_context(|| format!("cannot write {}", html.display()))
 }
 
-/// The streams with the longest delays.
+/// The streams with the longest delays, and sums over all.
 #[derive(Default)]
-pub(super) struct Kept(Vec<StreamReport>);
+pub(super) struct Kept {
+    streams: Vec<StreamReport>,
+    totals: Totals,
+    ports: Ports,
+}
 
 impl Kept {
     pub(super) fn add(&mut self, stream: StreamReport) {
-        self.0.push(stream);
-        if self.0.len() >= 2 * STREAMS_KEPT_MAX {
+        self.totals.add(&stream);
+        self.ports.add(&stream);
+        self.streams.push(stream);
+        if self.streams.len() >= 2 * STREAMS_KEPT_MAX {
             self.sort();
-            self.0.truncate(STREAMS_KEPT_MAX);
+            self.streams.truncate(STREAMS_KEPT_MAX);
         }
     }
 
+    /// Sorts the streams by their longest delays.
     fn sort(&mut self) {
-        self.0.sort_by_key(|stream| (std::cmp::Reverse(stream.delays.best_known_ns().max()), stream.id));
+        self.streams.sort_by_key(|stream| (std::cmp::Reverse(stream.delays.best_known_ns().max()), stream.id));
     }
 
-    fn sorted(mut self) -> Vec<StreamReport> {
-        self.sort();
-        self.0
+    fn text(&self, name: &str, summary: &Summary, top: usize) -> String {
+        text(name, summary, &self.ports, &self.streams, top)
+    }
+
+    fn page<'a>(
+        &'a self,
+        title: &'a str,
+        summary: Summary,
+        lives: &'a [Life],
+        problem: Option<&'a str>,
+    ) -> TracePage<'a> {
+        TracePage { title, summary, totals: &self.totals, streams: &self.streams, lives, problem }
     }
 }
 

@@ -130,7 +130,7 @@ fn captured(stream: &ThinStream, seed: u64) -> Vec<ThinFlow> {
         let original_bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let packet =
             CapturedPacket { number, offset: 0, at: *at, link_type: LINK_TYPE_RAW, data, original_bytes, secrets: &[] };
-        analyser.handle_packet(&packet).expect("bare IP is known");
+        analyser.handle_packet(&packet);
         while let Some(finding) = analyser.poll_finding() {
             flows.take(finding);
         }

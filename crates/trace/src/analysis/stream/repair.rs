@@ -1,11 +1,60 @@
-//! Conclusions from acknowledgements about a sender's repair.
+//! The repair of a sender: its state at a retransmission, and conclusions from acknowledgements.
 
-use festina_units::Instant;
+use std::ops::Range as IndexRange;
 
+use festina_units::{Duration, Instant};
+
+use super::super::cause::{Cause, Circumstances};
 use super::super::estimate::ns_between;
 use super::super::outstanding::Range;
 use super::super::report::Retransmission;
-use super::{Ack, COPIES_JUDGED_MAX, Pending, Repair};
+use super::{Ack, AfterTimer, COPIES_JUDGED_MAX, Pending, Repair, Sent, Stream};
+
+impl Stream {
+    /// Describes the sender's state at the retransmission of the ranges `within`.
+    pub(super) fn circumstances(&mut self, sent: &Sent, within: &IndexRange<usize>) -> Circumstances {
+        let at = sent.copy.at;
+        let since = |earlier: Instant| at.saturating_duration_since(earlier);
+        let range = self.outstanding.get_mut(within.start).copied();
+        let is_before =
+            |packet: Option<u64>| range.zip(packet).is_some_and(|(range, packet)| range.latest.packet < packet);
+        Circumstances {
+            is_with_new_data: sent.is_with_new_data || sent.end > self.highest,
+            reports: range.map_or(0, |range| range.reports),
+            duplicate_acks: self.feedback.duplicate_acks,
+            since_heard: self.feedback.at.map(since),
+            since_copy: range.map_or(Duration::MAX, |range| since(range.latest.at)),
+            is_overtaken: is_before(self.repair.arrived_packet),
+            is_last: sent.end >= self.highest && within.len() <= 1,
+            after_timer: self.repair.after_timer.map(|timer| timer.cause),
+            was_sent_since_timer: !is_before(self.repair.after_timer.map(|timer| timer.packet)),
+            timers: self.round_trips.timers(sent.framing.is_none()),
+            may_probe: !self.repair.has_probed && self.repair.probe_end.is_none(),
+            in_recovery: self.repair.recovery.is_some(),
+            bundled_with: self.repair.latest.filter(|(packet, _)| *packet == sent.copy.packet).map(|(_, cause)| cause),
+            probes: self.repair.probes,
+            copies: range.map_or(1, |range| range.copies),
+        }
+    }
+
+    /// Learns from a retransmission for later ones. One that continues a timer's repair does not prolong that.
+    pub(super) fn learn(&mut self, copy: &Retransmission, continues_timeout: bool) {
+        let cause = copy.cause;
+        if matches!(cause, Cause::Probe | Cause::Timeout) && !continues_timeout {
+            self.repair.after_timer = Some(AfterTimer { cause, packet: copy.packet, until: self.highest });
+        }
+        self.repair.has_probed |= cause == Cause::Probe;
+        match cause {
+            Cause::Probe => self.repair.probe_end = Some(self.highest),
+            Cause::Timeout | Cause::Fast => self.repair.probe_end = None,
+            Cause::Bundled => {}
+        }
+        if cause == Cause::Fast {
+            self.repair.recovery.get_or_insert(self.highest);
+        }
+        self.repair.latest = Some((copy.packet, cause));
+    }
+}
 
 impl Repair {
     /// Returns whether an acknowledgement immediately answers the packet that first carried this range, because that packet also carried a

@@ -17,7 +17,7 @@ mod linux {
     use std::sync::Mutex;
 
     use anyhow::{Context as _, Result, anyhow};
-    use festina_trace::{CapturedPacket, ReadError};
+    use festina_trace::CapturedPacket;
     use festina_units::Instant;
     use nix::errno::Errno;
     use nix::libc;
@@ -99,11 +99,7 @@ mod linux {
 
         /// Passes received packets to `each`, a bounded number of them. Returns whether there may be more. `is_last` reads what the
         /// runtime has not noticed yet.
-        pub(in super::super) fn take(
-            &self,
-            is_last: bool,
-            mut each: impl FnMut(&CapturedPacket<'_>) -> Result<(), ReadError>,
-        ) -> Result<bool> {
+        pub(in super::super) fn take(&self, is_last: bool, mut each: impl FnMut(&CapturedPacket<'_>)) -> Result<bool> {
             let mut reading = self.reading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             for _ in 0..BATCH_MAX {
                 let next = match is_last {
@@ -124,7 +120,7 @@ mod linux {
                             data,
                             original_bytes,
                             secrets: &[],
-                        })?;
+                        });
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                     Err(error) => return Err(error.into()),
@@ -212,7 +208,7 @@ mod other {
     use std::convert::Infallible;
 
     use anyhow::{Result, bail};
-    use festina_trace::{CapturedPacket, ReadError};
+    use festina_trace::CapturedPacket;
 
     pub(in super::super) struct Interface(Infallible);
 
@@ -225,11 +221,7 @@ mod other {
             match self.0 {}
         }
 
-        pub(in super::super) fn take(
-            &self,
-            _is_last: bool,
-            _each: impl FnMut(&CapturedPacket<'_>) -> Result<(), ReadError>,
-        ) -> Result<bool> {
+        pub(in super::super) fn take(&self, _is_last: bool, _each: impl FnMut(&CapturedPacket<'_>)) -> Result<bool> {
             match self.0 {}
         }
 
