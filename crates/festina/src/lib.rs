@@ -115,6 +115,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../../docs/start/rust.md")]
     struct Start;
+    #[doc = include_str!("../../../docs/guides/two-hosts.md")]
+    struct TwoHosts;
     #[doc = include_str!("../../../docs/guides/reliability.md")]
     struct Reliability;
     #[doc = include_str!("../../../docs/guides/tuning.md")]
