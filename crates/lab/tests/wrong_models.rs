@@ -102,7 +102,7 @@ fn wrong_models(name: &str) -> [(&'static str, &'static str, &'static str); 3] {
         ],
         // At four messages a second the modified kernel is the earlier one without fast retransmission, too.
         "p10-fig8b" => [doubled, swapped, repeated],
-        // As fig8b; and what repeats everything has few delays.
+        // As fig8b. A sender that repeats everything has few delays.
         "p10-fig10" => [doubled, swapped, low],
         // These say that a stream takes no more than its share, which a slow timer does not change.
         "p10-fig11" | "p10-fig12" => [unprompted, swapped, repeated],

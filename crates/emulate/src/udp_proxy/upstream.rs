@@ -112,7 +112,7 @@ impl Upstream {
 }
 
 /// Returns whether an error of a connected UDP socket is about an earlier datagram: an ICMP message about it becomes the error of
-/// the next call, whatever its kind, and only that one. So no error is a reason to end.
+/// the next call of any kind, and only that one. So no error is a reason to end.
 pub(super) fn is_news(error: &io::Error) -> bool {
     error.kind() != ErrorKind::WouldBlock
 }
