@@ -239,11 +239,8 @@ impl Association {
         }
         let id = MessageId(self.counters.messages_taken);
         let path = self.paths.primary_mut();
-        if self.sender.is_drained() && path.sending.copies_control_early() {
-            let silence = path.silence(now);
-            path.sending.was_silent(silence);
-        }
-        self.sender.send(now, &mut path.sending, message, id, &mut self.events)?;
+        let silence = path.silence(now);
+        self.sender.send((now, silence), &mut path.sending, message, id, &mut self.events)?;
         self.counters.messages_taken += 1;
         Ok(id)
     }

@@ -42,6 +42,17 @@ pub enum SendError {
 }
 
 impl SendError {
+    /// Returns the message that was not accepted, to be changed.
+    pub fn message_mut(&mut self) -> &mut Message {
+        match self {
+            Self::BufferFull(message)
+            | Self::Empty(message)
+            | Self::StreamResetting(message)
+            | Self::Closed(message) => message,
+            Self::TooLong { message, .. } | Self::NoSuchStream { message, .. } => message,
+        }
+    }
+
     /// Returns the message that was not accepted.
     pub fn into_message(self) -> Message {
         match self {

@@ -180,13 +180,13 @@ impl Sender {
         self.ledger.set_buries(apart);
     }
 
-    /// Queues a message, which is to leave by `path`.
+    /// Queues a message, which is to leave by `path`, where the peer has answered nothing for `silence`.
     ///
     /// # Errors
     /// Caller: the message cannot be sent, or not now.
     pub(crate) fn send(
         &mut self,
-        now: Instant,
+        (now, silence): (Instant, Duration),
         path: &mut SendPath,
         message: Message,
         id: MessageId,
@@ -199,6 +199,9 @@ impl Sender {
         }
         if self.streams.is_resetting(message.stream) {
             return Err(SendError::StreamResetting(message));
+        }
+        if self.is_drained() {
+            path.was_silent(silence);
         }
         let abandoned_before = self.counters.messages_abandoned;
         if message.is_tracked() {

@@ -198,7 +198,7 @@ impl crate::Association {
             return Err(SendError::NoSuchStream { message: message.clone(), streams });
         }
         let Some(longest) = messages.iter().max_by_key(|message| message.payload.len()) else { return Ok(()) };
-        // The core alone knows the peer's limit. It looks at the length first, and no association has this stream, so nothing is sent.
+        // The core alone knows the peer's limit. It looks at the length first, and no association has this stream. A refused message changes nothing.
         match self.inner().queue(longest.clone().on_stream(u16::MAX)) {
             Err(error @ SendError::TooLong { .. }) => Err(error),
             _ => Ok(()),

@@ -258,9 +258,11 @@ impl SendPath {
         rtt.rtt_latest().and_then(|_| AssumedRoundTrip::by(rtt))
     }
 
-    /// New data follows after `silence` without a packet on this path.
+    /// New data follows after `silence` without a packet on this path. The standard keeps its estimate (RFC 9260 §6.3.1).
     pub(crate) fn was_silent(&mut self, silence: Duration) {
-        self.repair.was_silent(silence);
+        if self.copies_control_early() {
+            self.repair.was_silent(silence);
+        }
     }
 
     /// The peer has just answered: ends a T3-rtx wait that an outage backed off.

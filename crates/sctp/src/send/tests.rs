@@ -133,7 +133,7 @@ impl Rig {
 
     fn try_send(&mut self, message: Message) -> Result<MessageId, SendError> {
         let id = MessageId(self.next_id);
-        self.sender.send(self.now, &mut self.path, message, id, &mut self.events)?;
+        self.sender.send((self.now, Duration::ZERO), &mut self.path, message, id, &mut self.events)?;
         self.next_id += 1;
         Ok(id)
     }

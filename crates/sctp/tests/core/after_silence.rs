@@ -57,6 +57,19 @@ fn resent(pair: &mut Pair) -> u64 {
 const SILENCES: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(600)];
 
 #[test]
+fn a_message_that_is_refused_changes_nothing() {
+    let mut pair = silent_for(Duration::from_secs(60));
+    let now = pair.now;
+    let association = pair.hosts[0].association();
+    let before = (association.stats(), association.poll_deadline());
+    let long = Message::new(vec![1; (1 << 20) + 1]);
+    for message in [Message::new(Vec::new()), long, Message::new(vec![1]).on_stream(u16::MAX)] {
+        association.send(now, message).unwrap_err();
+        assert_eq!((association.stats(), association.poll_deadline()), before);
+    }
+}
+
+#[test]
 fn a_round_trip_that_grew_tenfold_during_the_silence_draws_at_most_three_needless_copies_of_a_message() {
     for silence in SILENCES {
         let mut pair = silent_for(silence);

@@ -281,7 +281,10 @@ impl State {
     pub(super) fn send(&mut self, now: Instant, mut message: Message, watch: Watch) -> Result<MessageId, SendError> {
         let (is_asked, is_draining) = (message.confirm, self.is_draining());
         message.confirm |= watch == Watch::Yes || is_draining;
-        let id = self.core.send(now, message).map_err(|error| returned(error, is_asked))?;
+        let id = self.core.send(now, message).map_err(|mut error| {
+            error.message_mut().confirm = is_asked;
+            error
+        })?;
         if watch == Watch::Yes {
             self.news().watched.insert(id, Watched::default());
         }
@@ -525,18 +528,4 @@ impl State {
             Condition::Changed => &mut self.waiting.tasks.watchers,
         }
     }
-}
-
-/// The error of a message that was to be confirmed only for this side, with the message as the application sent it.
-fn returned(mut error: SendError, is_asked: bool) -> SendError {
-    match &mut error {
-        SendError::BufferFull(message)
-        | SendError::StreamResetting(message)
-        | SendError::Closed(message)
-        | SendError::Empty(message)
-        | SendError::TooLong { message, .. }
-        | SendError::NoSuchStream { message, .. } => message.confirm = is_asked,
-        _ => {}
-    }
-    error
 }
