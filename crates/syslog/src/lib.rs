@@ -44,6 +44,8 @@ pub mod ranges;
 pub mod record;
 pub mod relay;
 pub mod render;
+#[cfg(test)]
+mod scratch;
 pub mod sender;
 pub mod serve;
 pub mod snapshot;

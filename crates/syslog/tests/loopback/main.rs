@@ -2,6 +2,8 @@
 
 mod garbage;
 mod keys;
+#[path = "../../src/scratch.rs"]
+mod scratch;
 mod several;
 mod silent;
 mod strangers;
@@ -9,38 +11,22 @@ mod tls;
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use festina_syslog::collect::RunningCollector;
 use festina_syslog::config::{CollectorConfig, RelayConfig};
 use festina_syslog::delays::Delays;
 use festina_syslog::relay::{Notice, RunningRelay};
 use festina_units::Duration;
+use scratch::Directory;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A directory of its own that goes with its value.
-struct Directory(PathBuf);
-
 impl Directory {
-    fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("festina-syslog-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a directory can be made");
-        Self(path)
-    }
-
     fn output(&self) -> String {
         std::fs::read_to_string(self.0.join("lines.log")).unwrap_or_default()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -205,21 +205,26 @@ fn compressed_captures_read_as_bare_ones_in_one_part_or_in_several() {
     }
 }
 
+/// The number of packets before an error, and the error.
+fn packets_before_error(capture: &[u8]) -> (usize, ReadError) {
+    let mut reader = PacketReader::new(capture).expect("a capture");
+    for packets in 0.. {
+        match reader.next_packet() {
+            Ok(Some(_)) => {}
+            Ok(None) => break,
+            Err(error) => return (packets, error),
+        }
+    }
+    panic!("the capture ends without an error");
+}
+
 #[test]
 fn a_wrong_checksum_of_a_compressed_capture_is_an_error_behind_the_last_packet() {
     let whole = pcapng_file();
     for (mut compressed, flipped_from_end) in [(gzip(&whole), 8), (zstd(&whole), 4)] {
         let at = compressed.len() - flipped_from_end;
         compressed[at] ^= 1;
-        let mut reader = PacketReader::new(compressed.as_slice()).expect("a capture");
-        let mut packets = 0;
-        let error = loop {
-            match reader.next_packet() {
-                Ok(Some(_)) => packets += 1,
-                Ok(None) => panic!("the checksum was not compared"),
-                Err(error) => break error,
-            }
-        };
+        let (packets, error) = packets_before_error(&compressed);
         assert!(matches!(error, ReadError::Io { .. }), "{error}");
         assert_eq!(packets, 2);
     }
@@ -233,15 +238,7 @@ fn of_a_compressed_capture_that_was_cut_off_the_packets_before_are_read() {
         file.extend(&record);
     }
     for compressed in [gzip(&file), zstd(&file)] {
-        let mut reader = PacketReader::new(&compressed[..compressed.len() - 9]).expect("a capture");
-        let mut packets = 0;
-        let error = loop {
-            match reader.next_packet() {
-                Ok(Some(_)) => packets += 1,
-                Ok(None) => panic!("the end is missing"),
-                Err(error) => break error,
-            }
-        };
+        let (packets, error) = packets_before_error(&compressed[..compressed.len() - 9]);
         let ReadError::Io { offset, .. } = error else { panic!("{error}") };
         let offset = usize::try_from(offset).expect("within the file");
         assert!((1_001..=20_001).contains(&packets), "{packets} packets");

@@ -1,23 +1,18 @@
 //! Lines whose names lead to something other than a file that can be written. On the system's own disk: the simulated one has only files.
 
 use std::fs;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 use crate::disk::RealDisk;
+use crate::scratch::Directory;
 
-/// A directory of its own that goes with its value.
-struct Directory(PathBuf);
+fn directory() -> Directory {
+    let directory = Directory::new();
+    fs::create_dir_all(directory.0.join("out")).expect("a directory can be made");
+    directory
+}
 
 impl Directory {
-    fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("festina-syslog-unwritable-{}-{number}", std::process::id()));
-        fs::create_dir_all(path.join("out")).expect("a directory can be made");
-        Self(path)
-    }
-
     fn open(&self, templates: &[&str]) -> io::Result<(Collector, Store<RealDisk>)> {
         let output = |template: &&str| FileOutput {
             template: format!("{}/{template}", self.0.display()),
@@ -53,15 +48,9 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn lines_named_like_a_directory_or_a_fifo_or_the_state_go_to_the_overflow_file() {
-    let directory = Directory::new();
+    let directory = directory();
     fs::create_dir_all(directory.0.join("out/archive")).expect("a directory can be made");
     let made = std::process::Command::new("mkfifo").arg(directory.0.join("out/fifo")).status();
     assert!(made.is_ok_and(|status| status.success()));
@@ -76,7 +65,7 @@ fn lines_named_like_a_directory_or_a_fifo_or_the_state_go_to_the_overflow_file()
 
 #[test]
 fn a_file_that_became_a_directory_does_not_stop_the_collector() {
-    let directory = Directory::new();
+    let directory = directory();
     directory.write(&["out/{source}"], 1, &["x", "y"]);
     fs::remove_file(directory.0.join("out/x"))
         .and_then(|()| fs::create_dir(directory.0.join("out/x")))

@@ -1,7 +1,6 @@
 //! A collector that is present and does not answer.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 
 use bytes::Bytes;
 use festina::{ClosedReason, Endpoint};
@@ -11,29 +10,11 @@ use super::*;
 use crate::line::Severity;
 use crate::ranges::Ranges;
 use crate::record::Record;
+use crate::scratch::Directory;
 use crate::sender::{Routing, SenderLimits};
 use crate::wire::Packet;
 
 const SECOND_US: u64 = 1_000_000;
-
-/// A directory of its own that goes with its value.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("festina-syslog-channel-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a directory can be made");
-        Self(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn sender(directory: &Path) -> Sender<RealDisk> {
     let collectors = ["silent", "other"].map(str::to_owned).to_vec();
