@@ -248,15 +248,22 @@ impl Events {
 
     /// Queues an event that is always reported.
     pub(crate) fn push(&mut self, event: Event) {
+        debug_assert!(!self.is_over(), "{event:?} after the end");
         self.queue.push_back(event);
     }
 
     /// Queues an error reported by the peer, unless too many are queued.
     pub(crate) fn push_peer_error(&mut self, code: u16, info: impl FnOnce() -> Bytes) {
+        debug_assert!(!self.is_over(), "an error after the end");
         if self.peer_errors < PEER_ERRORS_MAX {
             self.peer_errors += 1;
             self.queue.push_back(Event::PeerError { code, info: info() });
         }
+    }
+
+    /// Returns whether the last event is queued.
+    fn is_over(&self) -> bool {
+        matches!(self.queue.back(), Some(Event::Closed(_)))
     }
 
     /// Returns whether there is room for another change requested by the peer.

@@ -338,6 +338,10 @@ impl Association {
 
     fn handle_errors(&mut self, now: Instant, errors: &Errors<'_>) {
         for cause in errors.causes() {
+            if self.is_closed() {
+                // By a stale cookie before this cause.
+                return;
+            }
             match cause {
                 Ok(Cause::StaleCookie { .. }) => self.handle_stale_cookie(now),
                 Ok(cause) => self.events.push_peer_error(cause.code(), || cause_info(&cause)),

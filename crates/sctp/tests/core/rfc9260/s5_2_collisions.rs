@@ -383,6 +383,17 @@ fn s5_2_6_stale_cookie_errors_do_not_keep_an_attempt_alive_for_ever() {
 }
 
 #[test]
+fn s5_2_6_causes_behind_the_stale_cookie_that_ends_the_attempt_are_not_reported() {
+    let mut config = config();
+    config.retries.init_max = 0;
+    let mut peer = Peer::cookie_echoed(config, &init_ack());
+    // Out of Resource (§3.3.10.4).
+    peer.give(&[chunk(ERROR, 0, &[tlv(3, &[0, 0, 0, 9]), tlv(4, &[])].concat())]);
+    assert_eq!(peer.closed(), Some(&ClosedReason::HandshakeTimeout));
+    assert!(matches!(peer.events.last(), Some(Event::Closed(_))), "{:?}", peer.events);
+}
+
+#[test]
 fn s5_2_6_a_stale_cookie_error_in_another_state_is_discarded() {
     let mut peer = Peer::established();
     peer.give(&[chunk(ERROR, 0, &tlv(3, &[0, 0, 0, 9]))]);
