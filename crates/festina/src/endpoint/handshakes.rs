@@ -5,7 +5,8 @@
 //! queues, which take turns. Beyond the limits the listener answers hellos by a retry without state, so that clients prove their addresses.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use festina_sctp::{self as sctp, Message, Transmit};
@@ -32,6 +33,8 @@ const HANDLED_PER_TURN: usize = 64;
 const WAITING_MAX: usize = 256;
 /// Half-open associations of one IPv4 address or IPv6 /64 network that have proved their address, so that few hosts cannot take all places.
 const HALF_OPEN_PER_NETWORK_MAX: usize = 64;
+/// The same for an IPv6 /48, which a site may have for itself (RFC 6177 §2).
+const HALF_OPEN_PER_SITE_MAX: usize = 4 * HALF_OPEN_PER_NETWORK_MAX;
 /// Datagrams handled for one half-open association, which is then forgotten: an attacker's cost little each, but without end. A client with a
 /// certificate chain of 32 KiB needs 28, and sends them at most seven times within [`HALF_OPEN_LIFETIME`](festina_secure::HALF_OPEN_LIFETIME).
 const DATAGRAMS_PER_HALF_OPEN_MAX: u16 = 256;
@@ -49,8 +52,8 @@ pub(super) struct Handshakes {
     half_open: HashMap<ConnectionId, HalfOpen>,
     /// By the ID that the client chose, and its address.
     by_origin: HashMap<Origin, ConnectionId>,
-    /// Half-open associations by the client's network, without those that have not proved their address.
-    by_network: HashMap<IpAddr, usize>,
+    /// Half-open associations by the client's networks, without those that have not proved their address.
+    by_network: HashMap<Network, usize>,
     deadlines: BTreeSet<(Instant, ConnectionId)>,
     known: VecDeque<Datagram>,
     strangers: VecDeque<Datagram>,
@@ -59,6 +62,8 @@ pub(super) struct Handshakes {
     /// The next packet is taken from `strangers` if one waits there, the one after it from `known`.
     is_strangers_turn: bool,
     allowance: Allowance,
+    /// One site gets half of the allowance, since handshakes that fail at once keep no places. 256 allowances, by a byte of a keyed hash.
+    by_site: (RandomState, Box<[Allowance]>),
     /// The rest of the limits of a turn: packets for which TLS runs, and packets.
     left: (usize, usize),
 }
@@ -70,8 +75,8 @@ struct HalfOpen {
     /// The own address that the client wrote to.
     source: Option<IpAddr>,
     origin: Option<Origin>,
-    /// The client's network, if the client has proved its address.
-    network: Option<IpAddr>,
+    /// The client's networks, if the client has proved its address.
+    networks: Option<[Network; 2]>,
     /// The request that waits for the application's decision.
     held: Option<Arc<Held>>,
     admitted: Option<Admitted>,
@@ -91,8 +96,38 @@ struct Admitted {
     place: Place,
 }
 
+/// Addresses that one host may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Network {
+    /// An IPv4 address or an IPv6 /64.
+    Host(IpAddr),
+    /// An IPv4 address or an IPv6 /48.
+    Site(IpAddr),
+}
+
+impl Network {
+    /// Both networks of an address.
+    fn both(address: IpAddr) -> [Self; 2] {
+        let host = network(address);
+        let site = match host {
+            IpAddr::V4(_) => host,
+            IpAddr::V6(host) => Ipv6Addr::from_bits(host.to_bits() >> 80 << 80).into(),
+        };
+        [Self::Host(host), Self::Site(site)]
+    }
+
+    fn half_open_max(self) -> usize {
+        match self {
+            Self::Host(_) => HALF_OPEN_PER_NETWORK_MAX,
+            Self::Site(_) => HALF_OPEN_PER_SITE_MAX,
+        }
+    }
+}
+
 impl Handshakes {
     pub(super) fn new(listener: Option<Listener>, strays_per_second_max: u32) -> Self {
+        let per_second = (strays_per_second_max / STRAYS_PER_HANDSHAKE).max(1);
+        let by_site = (0..=u8::MAX).map(|_| Allowance::new(per_second.div_ceil(2))).collect();
         Self {
             listener,
             half_open: HashMap::new(),
@@ -103,7 +138,8 @@ impl Handshakes {
             strangers: VecDeque::new(),
             decided: VecDeque::new(),
             is_strangers_turn: false,
-            allowance: Allowance::new((strays_per_second_max / STRAYS_PER_HANDSHAKE).max(1)),
+            allowance: Allowance::new(per_second),
+            by_site: (RandomState::new(), by_site),
             left: (TLS_PER_TURN, HANDLED_PER_TURN),
         }
     }
@@ -218,13 +254,22 @@ impl Handshakes {
             return reply(answers);
         }
         // Without an allowance the listener asks for a proof of the address, and takes none that has one.
-        let network = network(from.ip());
-        let has_room = self.by_network.get(&network).is_none_or(|count| *count < HALF_OPEN_PER_NETWORK_MAX);
-        let half_open = if has_room && self.allowance.is_left(now) { self.half_open.len() } else { usize::MAX };
+        let networks = Network::both(from.ip());
+        let has_room =
+            |network: &Network| self.by_network.get(network).is_none_or(|count| *count < network.half_open_max());
+        let (random, by_site) = &mut self.by_site;
+        let [slot, ..] = random.hash_one(networks[1]).to_le_bytes();
+        let site = &mut by_site[usize::from(slot)];
+        let may_begin = networks.iter().all(has_room) && self.allowance.is_left(now) && site.is_left(now);
+        let half_open = if may_begin { self.half_open.len() } else { usize::MAX };
         match listener.handle_datagram(now, from, packet, half_open, answers.buffer()) {
             Incoming::HalfOpen(association) => {
                 self.left.0 -= 1;
                 self.allowance.take(now);
+                // Others can be blamed for hellos without a proof.
+                if association.is_address_proved() {
+                    site.take(now);
+                }
                 self.begin(now, *association, source, shared, answers);
                 true
             }
@@ -250,7 +295,7 @@ impl Handshakes {
             association,
             source,
             origin,
-            network: None,
+            networks: None,
             held: None,
             admitted: None,
             early: VecDeque::new(),
@@ -270,10 +315,12 @@ impl Handshakes {
         answers: &mut Outbox,
     ) {
         // Others can be blamed for hellos without a proof, whose number the listener limits in all.
-        if half_open.network.is_none() && half_open.association.is_address_proved() {
-            let network = network(half_open.association.remote().ip());
-            half_open.network = Some(network);
-            *self.by_network.entry(network).or_default() += 1;
+        if half_open.networks.is_none() && half_open.association.is_address_proved() {
+            let networks = Network::both(half_open.association.remote().ip());
+            half_open.networks = Some(networks);
+            for network in networks {
+                *self.by_network.entry(network).or_default() += 1;
+            }
         }
         let is_wanted = half_open.datagrams <= DATAGRAMS_PER_HALF_OPEN_MAX && half_open.decide(now, id, shared);
         while let Some(transmit) = half_open.association.poll_transmit(now, answers.buffer()) {
@@ -290,12 +337,12 @@ impl Handshakes {
         if let Some(origin) = half_open.origin {
             self.by_origin.remove(&origin);
         }
-        if let Some(network) = half_open.network
-            && let Some(count) = self.by_network.get_mut(&network)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.by_network.remove(&network);
+        for network in half_open.networks.into_iter().flatten() {
+            if let Some(count) = self.by_network.get_mut(&network) {
+                *count -= 1;
+                if *count == 0 {
+                    self.by_network.remove(&network);
+                }
             }
         }
         let HalfOpen { association, source, admitted, early, .. } = half_open;

@@ -205,9 +205,16 @@ async fn at_most_64_handshakes_of_one_ipv4_address_or_ipv6_network_begin_with_a_
         (64, &(|at| format!("10.2.0.1:{at}")) as &dyn Fn(u64) -> String),
         (64, &|at| format!("[2001:db8::{at}]:9")),
         (64, &|at| format!("[2001:db8:0:1::{at}]:9")),
+        // Of one /48, four times as many.
+        (64, &|at| format!("[2001:db8:0:2::{at}]:9")),
+        (64, &|at| format!("[2001:db8:0:3::{at}]:9")),
+        (0, &|at| format!("[2001:db8:0:4::{at}]:9")),
+        (70, &|at| format!("[2001:db8:1:{at}::1]:9")),
         (0, &|at| format!("[::ffff:10.2.0.1]:{}", at + 1_000)),
     ] {
         let before = world.handshakes.half_open.len();
+        // One site has half of the handshakes of a second.
+        world.now += Duration::from_secs(1);
         for at in 1..=70 {
             world.hello(&from(at), number, true);
             number += 1;
@@ -282,6 +289,29 @@ async fn hellos_begin_at_most_a_twentieth_as_many_handshakes_as_strays_are_admit
     let begun = world.handshakes.half_open.len();
     assert!((9..=11).contains(&begun), "{begun} in a second");
     assert_eq!(retries, 1_000 - begun, "the others are to prove their addresses");
+}
+
+#[tokio::test]
+async fn one_site_begins_at_most_half_of_the_handshakes_that_are_admitted() {
+    let mut world = World::new();
+    let mut begun = [0; 2];
+    let mut numbers = 0..;
+    for (ms, host) in (0..2_000).zip(1..) {
+        let others = format!("10.{}.{}.1:9", host / 250 + 1, host % 250);
+        for (is_other, from) in [(0, ATTACKER), (0, ATTACKER), (0, ATTACKER), (1, &others)] {
+            let number = numbers.next().unwrap();
+            // TLS ends a handshake that begins with an unknown message, answers with a close, and gives the place up at once.
+            let mut frames = Vec::new();
+            Frame::Token(&world.token(address(from), id(number))).write(&mut frames);
+            Frame::Fragment { offset: 0, bytes: &[99; 40] }.write(&mut frames);
+            world.push(from, &initial(id(number), &frames));
+            world.now = Instant::from_secs(3_600) + Duration::from_millis(ms);
+            begun[is_other] += usize::from(!world.turn().is_empty());
+        }
+    }
+    // In each second 500, and 256 before the server asks for proofs.
+    let [attacker, others] = begun;
+    assert!((900..1_600).contains(&attacker) && others > 400, "{begun:?}");
 }
 
 #[tokio::test]
