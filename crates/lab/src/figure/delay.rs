@@ -95,11 +95,14 @@ impl DelayDistribution {
         let (low, high) = thresholds_ms.fold(self.delay_ms_range.unwrap_or((10.0, 1000.0)), |(low, high), delay_ms| {
             (low.min(delay_ms), high.max(delay_ms))
         });
+        // A logarithmic axis has no place for the delay 0 of a capture with coarse time stamps.
+        let low = low.max(LEAST_MS);
         // Room at both sides so that no curve runs along the frame and the last threshold's name fits.
-        let (low, high) = (low.max(0.001) * 0.8, high * 1.6);
-        let x = Axis::log("delivery delay", low, high, Unit::Milliseconds);
+        let (left, high) = (low * 0.8, high.max(low) * 1.6);
+        let x = Axis::log("delivery delay", left, high, Unit::Milliseconds);
         for curve in &mut self.curves {
             curve.points.retain(|&(delay_ms, _)| delay_ms <= high);
+            curve.points.iter_mut().for_each(|(delay_ms, _)| *delay_ms = delay_ms.max(low));
         }
         let marks = self.thresholds.into_iter();
         let subtitle = match self.count_min {
@@ -114,6 +117,9 @@ impl DelayDistribution {
         }
     }
 }
+
+/// The left end of the axis: shorter delays are drawn there.
+const LEAST_MS: f64 = 0.001;
 
 /// From all messages down to the decade that holds a single one of `count`.
 fn share_axis(count: u64) -> Axis {
@@ -190,6 +196,17 @@ mod tests {
         let labels: Vec<&str> = figure.y.ticks.iter().map(|tick| tick.label.as_str()).collect();
         assert_eq!(labels, ["all", "10%", "1%", "0.1%", "0.01%"]);
         assert_eq!(figure.x.ticks.last().map(|tick| tick.label.as_str()), Some("1 s"));
+    }
+
+    #[test]
+    fn delays_of_zero_are_drawn_at_the_left_end() {
+        for delays in [&[0, 0][..], &[0, 1, 2]] {
+            let mut distribution = DelayDistribution::new("t", "s");
+            distribution.curve("a", &delays_ms(delays.iter().copied()));
+            let figure = distribution.figure();
+            assert!(figure.curves[0].points.iter().all(|point| point.0 > figure.x.low));
+            assert!(!figure.to_svg().unwrap().contains("inf"));
+        }
     }
 
     #[test]
