@@ -183,6 +183,13 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_of_zstd_ends_with_its_checksum() {
+        let compressed = Compression::Zstd.compress(&lines(7, 1_000)).expect("it works");
+        // The flag of the checksum in the frame's descriptor (RFC 8878 §3.1.1.1.1).
+        assert_ne!(compressed[4] & 4, 0);
+    }
+
+    #[test]
     fn a_file_of_several_pieces_is_read_back_by_the_formats_own_readers() {
         for compression in Compression::ALL {
             let contents = lines(7, PIECE_BYTES * 2 + 12_345);
