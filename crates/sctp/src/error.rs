@@ -54,14 +54,8 @@ impl SendError {
     }
 
     /// Returns the message that was not accepted.
-    pub fn into_message(self) -> Message {
-        match self {
-            Self::BufferFull(message)
-            | Self::Empty(message)
-            | Self::StreamResetting(message)
-            | Self::Closed(message) => message,
-            Self::TooLong { message, .. } | Self::NoSuchStream { message, .. } => message,
-        }
+    pub fn into_message(mut self) -> Message {
+        core::mem::replace(self.message_mut(), Message::new(Bytes::new()))
     }
 }
 

@@ -248,22 +248,16 @@ impl Events {
 
     /// Queues an event that is always reported.
     pub(crate) fn push(&mut self, event: Event) {
-        debug_assert!(!self.is_over(), "{event:?} after the end");
+        debug_assert!(!matches!(self.queue.back(), Some(Event::Closed(_))), "{event:?} after the end");
         self.queue.push_back(event);
     }
 
     /// Queues an error reported by the peer, unless too many are queued.
     pub(crate) fn push_peer_error(&mut self, code: u16, info: impl FnOnce() -> Bytes) {
-        debug_assert!(!self.is_over(), "an error after the end");
         if self.peer_errors < PEER_ERRORS_MAX {
             self.peer_errors += 1;
-            self.queue.push_back(Event::PeerError { code, info: info() });
+            self.push(Event::PeerError { code, info: info() });
         }
-    }
-
-    /// Returns whether the last event is queued.
-    fn is_over(&self) -> bool {
-        matches!(self.queue.back(), Some(Event::Closed(_)))
     }
 
     /// Returns whether there is room for another change requested by the peer.
@@ -274,7 +268,7 @@ impl Events {
     /// Queues a change requested by the peer.
     pub(crate) fn push_change(&mut self, event: Event) {
         self.changes = self.changes.saturating_add(1);
-        self.queue.push_back(event);
+        self.push(event);
     }
 
     /// Reports an abandoned message, in the same event as the one before it if that was just reported for the same reason.
