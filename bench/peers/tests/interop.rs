@@ -1,13 +1,16 @@
 //! Interoperability in virtual time: `festina_bench_peers::simulation` lists the checks of each run.
 
+#[path = "../../../tests/seeds.rs"]
+mod seeds;
+
+use std::ops::Range;
+
 use festina_bench_peers::simulation::{Ending, Outcome, Scenario, run};
 use festina_bench_peers::stack::{DcSctp, Festina, RtcSctp, SctpProto};
 use festina_bench_peers::{Settings, Stack};
 use festina_netsim::{LinkConfig, LossModel, RandomStream, Reordering};
 use festina_units::{Duration, Probability};
 
-/// Runs with each loss rate.
-const SEEDS: u64 = 250;
 /// Longest time for which a packet is held back, so that later ones overtake it.
 const HOLD_BACK_MS_MAX: u64 = 40;
 
@@ -82,12 +85,13 @@ fn scenario<C: Stack, S: Stack>(loss_percent: u32, seed: u64) -> Scenario {
 
 /// Runs `seeds` scenarios with each of the loss rates. Checks that all succeed and that the links lost, reordered and
 /// duplicated packets as configured.
-fn all_runs_succeed<C: Stack, S: Stack>(seeds: u64) {
+fn all_runs_succeed<C: Stack, S: Stack>(seeds: Range<u64>) {
+    let runs = seeds.end - seeds.start;
     for loss_percent in [0, 1, 5, 20] {
         let mut failures = Vec::new();
         let (mut lost, mut duplicated, mut reordered, mut damaged) = (0, 0, 0, 0);
         let (mut messages, mut late_aborts) = (0, 0);
-        for seed in 0..seeds {
+        for seed in seeds.clone() {
             let (mut clients, mut servers) = (C::new(&Settings::interop()), S::new(&Settings::interop()));
             let scenario = scenario::<C, S>(loss_percent, seed);
             match run(&mut clients, &mut servers, &scenario) {
@@ -106,59 +110,64 @@ fn all_runs_succeed<C: Stack, S: Stack>(seeds: u64) {
         }
         assert!(
             failures.is_empty(),
-            "client {}, server {}, {loss_percent} % loss: {} of {seeds} runs failed\n{}",
+            "client {}, server {}, {loss_percent} % loss: {} of {runs} runs failed\n{}",
             C::NAME,
             S::NAME,
             failures.len(),
             failures.iter().take(6).cloned().collect::<Vec<_>>().join("\n")
         );
-        assert!(messages > seeds && duplicated > 0 && reordered > 0 && damaged > 0);
+        assert!(messages > runs && duplicated > 0 && reordered > 0 && damaged > 0);
         assert_eq!(lost > 0, loss_percent > 0);
         // It takes a packet that is overtaken by SHUTDOWN COMPLETE, or by what caused it, on top of the loss.
-        let late_aborts_max = seeds / 100;
+        let late_aborts_max = (runs / 100).max(1);
         assert!(late_aborts <= late_aborts_max, "{late_aborts} late aborts at {loss_percent} % loss");
     }
 }
 
+/// The runs with each loss rate.
+fn all_seeds() -> Range<u64> {
+    seeds::extent(0..40, 0..250)
+}
+
 #[test]
 fn festina_understands_itself() {
-    all_runs_succeed::<Festina, Festina>(SEEDS);
+    all_runs_succeed::<Festina, Festina>(all_seeds());
 }
 
 #[test]
 fn festina_connects_to_dcsctp() {
-    all_runs_succeed::<Festina, DcSctp>(SEEDS);
+    all_runs_succeed::<Festina, DcSctp>(all_seeds());
 }
 
 #[test]
 fn festina_accepts_dcsctp() {
-    all_runs_succeed::<DcSctp, Festina>(SEEDS);
+    all_runs_succeed::<DcSctp, Festina>(all_seeds());
 }
 
 #[test]
 fn festina_connects_to_rtc_sctp() {
-    all_runs_succeed::<Festina, RtcSctp>(SEEDS);
+    all_runs_succeed::<Festina, RtcSctp>(all_seeds());
 }
 
 #[test]
 fn festina_accepts_rtc_sctp() {
-    all_runs_succeed::<RtcSctp, Festina>(SEEDS);
+    all_runs_succeed::<RtcSctp, Festina>(all_seeds());
 }
 
 #[test]
 fn festina_connects_to_sctp_proto() {
-    all_runs_succeed::<Festina, SctpProto>(SEEDS);
+    all_runs_succeed::<Festina, SctpProto>(all_seeds());
 }
 
 #[test]
 fn festina_accepts_sctp_proto() {
-    all_runs_succeed::<SctpProto, Festina>(SEEDS);
+    all_runs_succeed::<SctpProto, Festina>(all_seeds());
 }
 
 /// Shows that the harness finds no fault where there is none of Festina's to find.
 #[test]
 fn the_peers_understand_themselves() {
-    all_runs_succeed::<DcSctp, DcSctp>(40);
-    all_runs_succeed::<RtcSctp, RtcSctp>(40);
-    all_runs_succeed::<SctpProto, SctpProto>(40);
+    all_runs_succeed::<DcSctp, DcSctp>(0..40);
+    all_runs_succeed::<RtcSctp, RtcSctp>(0..40);
+    all_runs_succeed::<SctpProto, SctpProto>(0..40);
 }

@@ -1,6 +1,8 @@
 //! A relay whose disk is full: accepted lines are safe; lines that it cannot keep are refused or counted.
 
 mod processes;
+#[path = "../../../tests/seeds.rs"]
+mod seeds;
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -14,11 +16,6 @@ use tokio::time::Instant;
 
 const ROLE: &str = "a_process_of_the_other_tests_is_a_relay_or_a_collector";
 const INSIDE: &str = "FESTINA_SYSLOG_FULL_DISK";
-
-/// Seconds for which the disk is full.
-fn seconds() -> u64 {
-    std::env::var("SYSLOG_FULL_SECONDS").map_or(5, |seconds| seconds.parse().expect("a number"))
-}
 
 #[test]
 fn a_process_of_the_other_tests_is_a_relay_or_a_collector() {
@@ -111,6 +108,7 @@ fn lines_in(path: &Path) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_test_inside() {
     let Some(directory) = std::env::var_os(INSIDE) else { return };
+    let full = Duration::from_secs(seeds::extent(5, 60));
     let mut world = World::new(directory.into());
     world.start("relay");
     let mut kept = 0;
@@ -129,7 +127,7 @@ async fn the_test_inside() {
             5_000_u64.saturating_sub(shed_at_input + lost_in_kernel)
         };
         world.status("lost datagrams are counted", |status| uncounted(status) <= 1_024).await;
-        while since.elapsed() < Duration::from_secs(seconds()) {
+        while since.elapsed() < full {
             tokio::time::sleep(Duration::from_millis(200)).await;
             assert!(world.files() <= 10, "{} files", world.files());
         }

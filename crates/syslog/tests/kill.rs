@@ -3,6 +3,8 @@
 #[path = "processes/group.rs"]
 mod group;
 mod processes;
+#[path = "../../../tests/seeds.rs"]
+mod seeds;
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
@@ -13,9 +15,10 @@ use festina_units::Duration;
 use group::Processes;
 use processes::{free_address, status_when};
 
-/// Kills with one collector and with two, unless the environment says otherwise: `SYSLOG_KILLS=500`. With two, lines that are sent to the other too
+/// Kills with one collector and with two; `TEST_SEEDS=0..500` is for 500 kills. With two, lines that are sent to the other too
 /// early are there twice after 30 kills or so.
 const ROUNDS: [usize; 2] = [12, 60];
+const ROUNDS_FULL: usize = 200;
 const LINES_PER_ROUND: usize = 500;
 
 const ROLES: &str = "a_process_of_the_other_tests_is_a_relay_or_a_collector";
@@ -71,8 +74,7 @@ impl Setting {
     /// Sends lines over and over, has `kill` kill in each round, and waits until all have arrived. Returns how many lines they were.
     async fn run(&mut self, kill: impl Fn(&mut Processes, usize)) -> usize {
         let (mut written, metrics) = (0, self.metrics);
-        let rounds = std::env::var("SYSLOG_KILLS")
-            .map_or(ROUNDS[self.outputs.len() - 1], |kills| kills.parse().expect("a number"));
+        let rounds = seeds::extent(ROUNDS[self.outputs.len() - 1], ROUNDS_FULL);
         for round in 0..rounds {
             let before = status_when(metrics, "the relay lives", |_: &RelaySnapshot| true).await;
             let before: u64 = before.received.iter().sum();

@@ -8,8 +8,9 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// Packets and associations, unless the environment says otherwise: `SYSLOG_GARBAGE=10000`.
+/// Packets and associations; `TEST_SEEDS=0..10000` is for 10,000 of them.
 const GARBAGE: u64 = 500;
+const GARBAGE_FULL: u64 = 2_000;
 
 /// One of this number is an association.
 const ASSOCIATION_ONE_IN: u64 = 5;
@@ -125,7 +126,7 @@ async fn garbage_beside_a_relay(mode: Mode) {
     until("the relay is connected", || relay.snapshot().paths.connected).await;
     let begin = Instant::now();
     let alone = delays(&directory, &relay, begin).await;
-    let count = std::env::var("SYSLOG_GARBAGE").map_or(GARBAGE, |count| count.parse().expect("a number"));
+    let count = seeds::extent(GARBAGE, GARBAGE_FULL);
     let (beside, associations) =
         tokio::join!(delays(&directory, &relay, begin), litter(mode, collector.local_addr(), count));
     let p99 = |delays: &[Duration]| delays[delays.len() * 99 / 100];

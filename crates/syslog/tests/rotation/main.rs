@@ -5,6 +5,8 @@
 mod group;
 #[path = "../processes/mod.rs"]
 mod processes;
+#[path = "../../../../tests/seeds.rs"]
+mod seeds;
 mod writer;
 
 use std::path::Path;
@@ -16,8 +18,9 @@ use processes::{PATIENCE, free_address, status_when};
 use tokio::time::Instant;
 use writer::written;
 
-/// Kills unless the environment says otherwise: `SYSLOG_ROTATION_KILLS=200`.
+/// `TEST_SEEDS=0..200` is for 200 kills.
 const KILLS: usize = 9;
+const KILLS_FULL: usize = 60;
 
 /// Whom to kill, one after the other.
 const ROLES: [&str; 3] = ["relay", "collect", "writer"];
@@ -61,7 +64,7 @@ async fn killed_relays_collectors_and_writers_of_a_rotated_file_lose_no_line_and
     ["relay", "collect"].into_iter().for_each(|role| processes.start(role));
     status_when(metrics, "the relay lives", |_: &RelaySnapshot| true).await;
     processes.start("writer");
-    let kills = std::env::var("SYSLOG_ROTATION_KILLS").map_or(KILLS, |kills| kills.parse().expect("a number"));
+    let kills = seeds::extent(KILLS, KILLS_FULL);
     for number in 0..kills {
         tokio::time::sleep(Duration::from_millis(400 + number as u64 * 137 % 900)).await;
         let role = ROLES[number % 3];
