@@ -1,8 +1,5 @@
 //! Interoperability in virtual time: `festina_bench_peers::simulation` lists the checks of each run.
 
-#[path = "../../../tests/seeds.rs"]
-mod seeds;
-
 use std::ops::Range;
 
 use festina_bench_peers::simulation::{Ending, Outcome, Scenario, run};
@@ -10,6 +7,8 @@ use festina_bench_peers::stack::{DcSctp, Festina, RtcSctp, SctpProto};
 use festina_bench_peers::{Settings, Stack};
 use festina_netsim::{LinkConfig, LossModel, RandomStream, Reordering};
 use festina_units::{Duration, Probability};
+
+use crate::seeds;
 
 /// Longest time for which a packet is held back, so that later ones overtake it.
 const HOLD_BACK_MS_MAX: u64 = 40;

@@ -4,9 +4,7 @@
 //! libusrsctp-dev and Go; where those are missing the tests say so and prove nothing, except in continuous integration (`CI` is
 //! set), where they fail.
 
-#[path = "out_of_process/marks.rs"]
 mod marks;
-#[path = "out_of_process/resets.rs"]
 mod resets;
 
 use std::io::{BufRead, BufReader, Lines};

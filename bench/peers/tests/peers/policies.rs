@@ -2,9 +2,6 @@
 //! where the peer supports it, as I-DATA, with and without stream resets, in both roles. `festina_bench_peers::simulation::conversation` lists the
 //! checks.
 
-#[path = "../../../tests/seeds.rs"]
-mod seeds;
-
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
@@ -15,6 +12,8 @@ use festina_bench_peers::{PartiallyReliable, Policy, Settings, Stack};
 use festina_netsim::{LinkConfig, LossModel, RandomStream, Reordering};
 use festina_sctp::{Config, Expiry};
 use festina_units::Probability;
+
+use crate::seeds;
 
 /// Conversations in each role of each cell. Links with odd seeds corrupt packets.
 const SEEDS_SHORT: Range<u64> = 1..2;

@@ -1,5 +1,4 @@
-//! Twenty thousand associations from one address. A binary of its own, since it looks at the memory of the process.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! Twenty thousand associations from one address. It looks at the memory of the process.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -9,13 +8,10 @@ use bytes::Bytes;
 use festina::{AssociationState, Config, DEFAULT_SCTP_PORT, Endpoint, Message, now};
 use festina_sctp::{Association, Context, Ports};
 use festina_units::EcnCodepoint;
-use pings::ping;
-use resident::resident_bytes;
 
-#[path = "attacks/pings.rs"]
-mod pings;
-#[path = "attacks/resident.rs"]
-mod resident;
+use crate::alone;
+use crate::pings::ping;
+use crate::resident::resident_bytes;
 
 /// Associations that one host asks for.
 const ATTEMPTS: u16 = 20_000;
@@ -73,41 +69,43 @@ impl Host {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_address_gets_as_many_associations_as_the_default_allows_whatever_it_asks_for() {
-    let server = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).await.unwrap();
-    let allowed = Config::plain().associations_per_address_max();
-    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
-    let client = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).await.unwrap();
-    let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
-    let (near, far) = (near.unwrap(), far.unwrap());
-    tokio::spawn(async move {
-        while let Ok(Some(message)) = far.recv().await {
-            far.send(Message::new(message.payload)).await.unwrap();
+#[test]
+fn one_address_gets_as_many_associations_as_the_default_allows_whatever_it_asks_for() {
+    alone(2, || async {
+        let server = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).await.unwrap();
+        let allowed = Config::plain().associations_per_address_max();
+        let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+        let client = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).await.unwrap();
+        let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+        let (near, far) = (near.unwrap(), far.unwrap());
+        tokio::spawn(async move {
+            while let Ok(Some(message)) = far.recv().await {
+                far.send(Message::new(message.payload)).await.unwrap();
+            }
+        });
+        let accepting = tokio::spawn(async move {
+            let mut accepted = Vec::new();
+            while let Some(association) = listener.accept().await {
+                accepted.push(association);
+            }
+        });
+        let (quiet, _) = ping(&near, |pings| pings >= QUIET_PINGS).await;
+        let before = resident_bytes(std::process::id());
+        let host = Host::new(server.local_addr());
+        let crowd = tokio::task::spawn_blocking(move || (0..ATTEMPTS).filter(|number| host.attempt(*number)).count());
+        let (crowded, _) = ping(&near, |pings| pings >= QUIET_PINGS && crowd.is_finished()).await;
+        // The one that was there before has the same address.
+        assert_eq!(1 + crowd.await.unwrap(), allowed);
+        assert_eq!(server.stats().associations, allowed as u64);
+        assert!(server.stats().associations_refused >= u64::from(ATTEMPTS) - allowed as u64);
+        if let Some(((before, _), (_, most))) = before.zip(resident_bytes(std::process::id())) {
+            let growth = most.saturating_sub(before);
+            println!("{} KiB more", growth / 1_024);
+            assert!(growth <= GROWTH_BYTES_MAX, "{} KiB more", growth / 1_024);
         }
+        println!("{crowded:?}, {quiet:?} when quiet");
+        assert!(crowded.median <= quiet.median * 10 + DELAY_FLOOR, "{crowded:?}, {quiet:?} when quiet");
+        assert!(crowded.worst_tenth <= quiet.worst_tenth * 10 + 5 * DELAY_FLOOR, "{crowded:?}, {quiet:?} when quiet");
+        accepting.abort();
     });
-    let accepting = tokio::spawn(async move {
-        let mut accepted = Vec::new();
-        while let Some(association) = listener.accept().await {
-            accepted.push(association);
-        }
-    });
-    let (quiet, _) = ping(&near, |pings| pings >= QUIET_PINGS).await;
-    let before = resident_bytes(std::process::id());
-    let host = Host::new(server.local_addr());
-    let crowd = tokio::task::spawn_blocking(move || (0..ATTEMPTS).filter(|number| host.attempt(*number)).count());
-    let (crowded, _) = ping(&near, |pings| pings >= QUIET_PINGS && crowd.is_finished()).await;
-    // The one that was there before has the same address.
-    assert_eq!(1 + crowd.await.unwrap(), allowed);
-    assert_eq!(server.stats().associations, allowed as u64);
-    assert!(server.stats().associations_refused >= u64::from(ATTEMPTS) - allowed as u64);
-    if let Some(((before, _), (_, most))) = before.zip(resident_bytes(std::process::id())) {
-        let growth = most.saturating_sub(before);
-        println!("{} KiB more", growth / 1_024);
-        assert!(growth <= GROWTH_BYTES_MAX, "{} KiB more", growth / 1_024);
-    }
-    println!("{crowded:?}, {quiet:?} when quiet");
-    assert!(crowded.median <= quiet.median * 10 + DELAY_FLOOR, "{crowded:?}, {quiet:?} when quiet");
-    assert!(crowded.worst_tenth <= quiet.worst_tenth * 10 + 5 * DELAY_FLOOR, "{crowded:?}, {quiet:?} when quiet");
-    accepting.abort();
 }

@@ -1,5 +1,4 @@
 //! Two endpoints with a bad network between them: the emulator's.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

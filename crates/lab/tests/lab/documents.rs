@@ -1,9 +1,5 @@
 //! What a document shows of an experiment is what the experiment draws and counts today.
 
-mod scratch;
-#[path = "../../../tests/seeds.rs"]
-mod seeds;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,7 +18,9 @@ use festina_recovery::rto_restart::TimerRestart;
 use festina_recovery::{Mechanisms, Profile};
 use festina_sctp::CongestionControl;
 use festina_units::{ByteCount, Probability};
-use scratch::Scratch;
+
+use crate::scratch::Scratch;
+use crate::seeds;
 
 fn document(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(path)

@@ -1,9 +1,5 @@
 //! Every experiment at quick scale: what our own requirements say holds, and what the papers say is as the list below has it.
 
-mod scratch;
-#[path = "../../../tests/seeds.rs"]
-mod seeds;
-
 use festina_lab::experiment::{Experiment, Verdict};
 use festina_lab::experiments;
 use festina_lab::ledger::{self, Outcome as Ran};
@@ -13,7 +9,9 @@ use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_lab::samples::Samples;
 use festina_lab::summary::Results;
 use rayon::prelude::*;
-use scratch::Scratch;
+
+use crate::scratch::Scratch;
+use crate::seeds;
 
 /// Requirements of Festina's own that it does not meet. The list gets longer only with a set-up that a paper states and that was not run before.
 const KNOWN_BROKEN: &[&str] = &[

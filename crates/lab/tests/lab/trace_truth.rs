@@ -1,9 +1,6 @@
 //! Compares the results of the analysis of captures with the truth that the simulator knows.
 //!
-//! `cargo test -p festina-lab --test trace_truth -- --nocapture` prints the counts; with `FESTINA_TRUTH_EXAMPLES=1` also the errors.
-
-#[path = "../../../tests/seeds.rs"]
-mod seeds;
+//! `cargo test -p festina-lab --test lab trace_truth -- --nocapture` prints the counts; with `FESTINA_TRUTH_EXAMPLES=1` also the errors.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +13,8 @@ use festina_sctp::RetransmissionCause;
 use festina_trace::analysis::{Retransmission, Write};
 use festina_trace::{Analyser, AnalyserOptions, Cause, Confidence, Finding, PcapngWriter, ReceiverSide, analyse};
 use festina_units::{ByteCount, Duration, Instant, Probability};
+
+use crate::seeds;
 
 const CAPTURES: usize = 200;
 const MESSAGE_BYTES: u64 = 100;

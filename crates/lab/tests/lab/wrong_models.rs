@@ -1,10 +1,6 @@
 //! The checks of the papers' experiments notice a wrong model: with a doubled or too low RTO, without fast retransmission, with the senders
 //! mistaken for each other, or with one that repeats everything, a check that holds otherwise is broken or undecided.
 
-mod scratch;
-#[path = "../../../tests/seeds.rs"]
-mod seeds;
-
 use std::collections::BTreeMap;
 
 use festina_lab::experiment::{Check, Verdict};
@@ -13,7 +9,9 @@ use festina_lab::plan::{PlanFile, Scale};
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_lab::scenario::Fault;
 use rayon::prelude::*;
-use scratch::Scratch;
+
+use crate::scratch::Scratch;
+use crate::seeds;
 
 /// Experiments, and what makes their plans as small as still shows a fault.
 const EXPERIMENTS: [(&str, &str); 20] = [

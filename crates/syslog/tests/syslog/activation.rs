@@ -45,7 +45,7 @@ fn what_was_written_to_a_socket_that_the_relay_is_started_with_is_received() {
     let script = "exec 3<&0; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh"]).arg(std::env::current_exe().expect("this is a program"));
-    command.args(["--exact", "a_process_of_the_other_test_is_a_relay"]).env(DIRECTORY, &directory);
+    command.args(["--exact", "activation::a_process_of_the_other_test_is_a_relay"]).env(DIRECTORY, &directory);
     let status = command.stdin(Stdio::from(OwnedFd::from(socket))).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let _ = std::fs::remove_dir_all(&directory);
     assert!(status.expect("it runs").success());

@@ -3,11 +3,8 @@
 //! In two runs of three, files are rotated and compressed meanwhile. The seed decides everything:
 //!
 //! ```text
-//! TEST_SEEDS=17..18 cargo test -p festina-syslog --test broker
+//! TEST_SEEDS=17..18 cargo test -p festina-syslog --test syslog broker
 //! ```
-
-#[path = "../../../tests/seeds.rs"]
-mod seeds;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read as _};
@@ -26,6 +23,8 @@ use festina_syslog::record::Record;
 use festina_syslog::wire::{Packet, SenderId, Start};
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::seeds;
 
 fn hello(connection: u32) -> Packet {
     Packet::Hello { sender: SenderId([1; 16]), start: Start { epoch: 1, nonce: 1 }, connection, before: Vec::new() }

@@ -3,18 +3,18 @@
 //! source keep their order. The seed decides everything:
 //!
 //! ```text
-//! TEST_SEEDS=17..18 cargo test -p festina-syslog --test exactly_once
+//! TEST_SEEDS=17..18 cargo test -p festina-syslog --test syslog exactly_once
 //! ```
 
 mod copies;
 mod gaps;
 mod list;
 mod place;
-#[path = "../../../../tests/seeds.rs"]
-mod seeds;
 mod world;
 
 use world::{Tally, World};
+
+use crate::seeds;
 
 /// Run in any case: finds lines that are only on disk and count as copied.
 const RARE: u64 = 16_105;

@@ -1,9 +1,5 @@
 //! A relay whose disk is full: accepted lines are safe; lines that it cannot keep are refused or counted.
 
-mod processes;
-#[path = "../../../tests/seeds.rs"]
-mod seeds;
-
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -11,10 +7,12 @@ use std::process::{Child, Command};
 
 use festina_syslog::snapshot::{LostBefore, RelaySnapshot};
 use festina_units::Duration;
-use processes::{free_address, kill, status_when};
 use tokio::time::Instant;
 
-const ROLE: &str = "a_process_of_the_other_tests_is_a_relay_or_a_collector";
+use crate::processes::{self, free_address, kill, status_when};
+use crate::seeds;
+
+const ROLE: &str = "full_disk::a_process_of_the_other_tests_is_a_relay_or_a_collector";
 const INSIDE: &str = "FESTINA_SYSLOG_FULL_DISK";
 
 #[test]
@@ -30,7 +28,9 @@ fn with_a_full_disk_every_line_that_was_taken_arrives_and_others_are_held_back_o
     std::fs::create_dir_all(directory.join("relay-state")).expect("a directory can be made");
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-ec"]);
-    command.arg("mount -t tmpfs -o size=4m none \"$0/relay-state\"; exec \"$1\" --exact the_test_inside --nocapture");
+    command.arg(
+        "mount -t tmpfs -o size=4m none \"$0/relay-state\"; exec \"$1\" --exact full_disk::the_test_inside --nocapture",
+    );
     let status = command.arg(&directory).arg(test).env(INSIDE, &directory).status();
     std::fs::remove_dir_all(&directory).expect("it can be removed");
     assert!(status.expect("unshare is there").success());

@@ -1,8 +1,6 @@
 //! Two relays, two collectors and a broker of Kafka, all processes of their own. The broker is killed twice, and each collector once: every
 //! line is once in the topic, the lines of a source are in their order, and none was answered while there was no broker.
 
-#[path = "../processes/mod.rs"]
-mod processes;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +11,6 @@ use std::process::Child;
 
 use festina_syslog::snapshot::{CollectorSnapshot, RelaySnapshot};
 use festina_units::Duration;
-use processes::{PATIENCE, free_address, kill, status_when};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Headers as _, Message as _};
@@ -21,11 +18,13 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use server::Server;
 use tokio::time::Instant;
 
+use crate::processes::{self, PATIENCE, free_address, kill, status_when};
+
 const TOPIC: &str = "lines";
 /// Sources of each relay.
 const SOURCES: u8 = 3;
 
-const ROLES: &str = "a_process_of_the_other_test_is_a_relay_or_a_collector";
+const ROLES: &str = "kafka::a_process_of_the_other_test_is_a_relay_or_a_collector";
 
 #[test]
 fn a_process_of_the_other_test_is_a_relay_or_a_collector() {

@@ -1,19 +1,15 @@
 //! `kill -9` of real processes at random moments: no line that the relay had taken is lost or duplicated, and all keep their order.
 
-#[path = "processes/group.rs"]
-mod group;
-mod processes;
-#[path = "../../../tests/seeds.rs"]
-mod seeds;
-
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 
 use festina_syslog::snapshot::RelaySnapshot;
 use festina_units::Duration;
-use group::Processes;
-use processes::{free_address, status_when};
+
+use crate::group::Processes;
+use crate::processes::{self, free_address, status_when};
+use crate::seeds;
 
 /// Kills with one collector and with two; `TEST_SEEDS=0..500` is for 500 kills. With two, lines that are sent to the other too
 /// early are there twice after 30 kills or so.
@@ -21,7 +17,7 @@ const ROUNDS: [usize; 2] = [12, 60];
 const ROUNDS_FULL: usize = 200;
 const LINES_PER_ROUND: usize = 500;
 
-const ROLES: &str = "a_process_of_the_other_tests_is_a_relay_or_a_collector";
+const ROLES: &str = "kill::a_process_of_the_other_tests_is_a_relay_or_a_collector";
 
 #[test]
 fn a_process_of_the_other_tests_is_a_relay_or_a_collector() {

@@ -1,22 +1,18 @@
 //! `kill -9` of a relay, of its collector and of the program that writes the relay's input, a file that is rotated every second: each line is
 //! once in the output, in order.
 
-#[path = "../processes/group.rs"]
-mod group;
-#[path = "../processes/mod.rs"]
-mod processes;
-#[path = "../../../../tests/seeds.rs"]
-mod seeds;
 mod writer;
 
 use std::path::Path;
 
 use festina_syslog::snapshot::RelaySnapshot;
 use festina_units::Duration;
-use group::Processes;
-use processes::{PATIENCE, free_address, status_when};
 use tokio::time::Instant;
 use writer::written;
+
+use crate::group::Processes;
+use crate::processes::{self, PATIENCE, free_address, status_when};
+use crate::seeds;
 
 /// `TEST_SEEDS=0..200` is for 200 kills.
 const KILLS: usize = 9;
@@ -25,7 +21,7 @@ const KILLS_FULL: usize = 60;
 /// Whom to kill, one after the other.
 const ROLES: [&str; 3] = ["relay", "collect", "writer"];
 
-const ROLE: &str = "a_process_of_the_other_test_is_a_relay_a_collector_or_a_writer";
+const ROLE: &str = "rotation::a_process_of_the_other_test_is_a_relay_a_collector_or_a_writer";
 
 #[test]
 fn a_process_of_the_other_test_is_a_relay_a_collector_or_a_writer() {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use festina::{Config, ConnectOptions, Direction, Endpoint};
 use festina_sctp::wire::{Packet, chunk_type};
 
-use crate::{Program, SCTP_PORT, in_time, numbered, programs};
+use super::{Program, SCTP_PORT, in_time, numbered, programs};
 
 /// How often the chunks of a packet have this type.
 fn count_chunks(packet: &[u8], chunk_type: u8) -> usize {

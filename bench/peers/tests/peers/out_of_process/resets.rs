@@ -3,7 +3,7 @@
 use festina::{Association, Direction, Event, Message, StreamId};
 use tokio::task::JoinSet;
 
-use crate::{
+use super::{
     FIRST_UNORDERED_STREAM, LossyRelay, ONE_LOST_IN, PPID_BINARY, Program, connect_with, in_time, one_in, persistent,
     programs,
 };

@@ -7,6 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use tokio::time::Instant;
 
 use super::*;
+use crate::seeds;
 
 /// Packets and associations; `TEST_SEEDS=0..10000` is for 10,000 of them.
 const GARBAGE: u64 = 500;
