@@ -8,7 +8,7 @@
 //!
 //! It takes eleven minutes and needs root's privileges. `chrt` gives it priority over all other processes.
 
-#[path = "../tests/tun/kernel.rs"]
+#[path = "../tests/emulate/tun/kernel.rs"]
 mod kernel;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
-//! Connections and files that leave a relay without descriptors or hang it: its own work goes on.
+//! Connections and files that leave a relay without descriptors or hang it: its own work goes on. A program of its own: its two thousand connections
+//! take ports to which the processes of other tests return after a kill.
 
+#[path = "syslog/processes.rs"]
 mod processes;
 
 use std::io::Write as _;

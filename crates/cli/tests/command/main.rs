@@ -21,3 +21,4 @@ mod trace_both_ends;
 #[cfg(target_os = "linux")]
 mod trace_interface;
 mod tunnel;
+mod wireshark;

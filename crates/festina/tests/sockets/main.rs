@@ -12,6 +12,7 @@ mod failing;
 mod forged;
 mod identity;
 mod limits;
+mod lossy;
 mod memory;
 mod moving;
 mod over_plain;

@@ -15,6 +15,8 @@ mod pair;
 mod promises;
 mod random_walk;
 mod rfc9260;
+#[path = "../../../../tests/seeds.rs"]
+mod seeds;
 mod silence;
 mod thin;
 mod tiny_buffer;

@@ -2,6 +2,7 @@
 //! and nothing gets stuck.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use bytes::Bytes;
 use festina_netsim::{
@@ -13,9 +14,18 @@ use festina_sctp::{Carrier, ClosedReason, Config, CongestionControl, Event, Mess
 use festina_units::{Bandwidth, Duration, Probability};
 
 use crate::pair::Pair;
+use crate::seeds;
 
-/// Walks per test function; the functions run side by side.
-pub(crate) const SEEDS: u64 = 260;
+/// Fewer walks need not meet each fault.
+pub(crate) const WALKS_MIN: u64 = 65;
+
+/// Returns the seeds of one of the test functions that share all walks and run side by side. A failure prints its seed; replay it with
+/// `TEST_SEEDS=17..18 cargo test -p festina-sctp --test core of_the_seeds`.
+pub(crate) fn part(number: u64, parts: u64) -> Range<u64> {
+    let Range { start, end } = seeds::extent(0..WALKS_MIN * parts, 0..4 * WALKS_MIN * parts);
+    let first_of = |number| start + (end - start) * number / parts;
+    first_of(number)..first_of(number + 1)
+}
 
 /// What happened in a walk, so that the test can say that each fault was really met.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -363,9 +373,10 @@ impl Walk {
     }
 }
 
-fn walk_all(seeds: std::ops::Range<u64>) {
+fn walk_all(seeds: Range<u64>) {
     let mut met = Met::default();
     let mut failed = Vec::new();
+    let are_few = seeds.end - seeds.start < WALKS_MIN;
     for seed in seeds {
         match std::panic::catch_unwind(|| Walk::new(seed).run()) {
             Ok((walk, [there, back])) => {
@@ -377,6 +388,9 @@ fn walk_all(seeds: std::ops::Range<u64>) {
         }
     }
     assert!(failed.is_empty(), "seeds {failed:?} failed");
+    if are_few {
+        return;
+    }
     let Met { lost, queue_dropped, reordered, duplicated, corrupted, blocked, .. } = met;
     for (what, count) in [
         ("lost", lost),
@@ -400,23 +414,23 @@ fn walk_all(seeds: std::ops::Range<u64>) {
 }
 
 #[test]
-fn messages_arrive_once_whole_and_in_order_over_any_link_seeds_0_to_259() {
-    walk_all(0..SEEDS);
+fn messages_arrive_once_whole_and_in_order_over_any_link_first_quarter_of_the_seeds() {
+    walk_all(part(0, 4));
 }
 
 #[test]
-fn messages_arrive_once_whole_and_in_order_over_any_link_seeds_260_to_519() {
-    walk_all(SEEDS..2 * SEEDS);
+fn messages_arrive_once_whole_and_in_order_over_any_link_second_quarter_of_the_seeds() {
+    walk_all(part(1, 4));
 }
 
 #[test]
-fn messages_arrive_once_whole_and_in_order_over_any_link_seeds_520_to_779() {
-    walk_all(2 * SEEDS..3 * SEEDS);
+fn messages_arrive_once_whole_and_in_order_over_any_link_third_quarter_of_the_seeds() {
+    walk_all(part(2, 4));
 }
 
 #[test]
-fn messages_arrive_once_whole_and_in_order_over_any_link_seeds_780_to_1039() {
-    walk_all(3 * SEEDS..4 * SEEDS);
+fn messages_arrive_once_whole_and_in_order_over_any_link_fourth_quarter_of_the_seeds() {
+    walk_all(part(3, 4));
 }
 
 #[test]
@@ -425,19 +439,4 @@ fn the_same_seed_gives_the_same_packets_at_the_same_times() {
         assert_eq!(Walk::new(seed).run(), Walk::new(seed).run());
     }
     assert_ne!(Walk::new(3).run().1, Walk::new(4).run().1);
-}
-
-/// For looking at one failing seed, or for many more: `WALK_SEEDS=17..18 cargo test -p festina-sctp --test core chosen`.
-#[test]
-fn walks_of_chosen_seeds() {
-    let chosen = std::env::var("WALK_SEEDS").unwrap_or_else(|_| "0..20".to_owned());
-    let (first, end) = chosen.split_once("..").expect("WALK_SEEDS is a range like 17..18");
-    let seeds = first.parse().expect("a first seed")..end.parse().expect("an end");
-    if seeds.end - seeds.start < 100 {
-        for seed in seeds {
-            Walk::new(seed).run();
-        }
-    } else {
-        walk_all(seeds);
-    }
 }

@@ -1,18 +1,24 @@
 //! The first message over a link with losses, measured over many runs.
 
+use std::ops::Range;
+
 use festina_netsim::{LinkConfig, LossModel};
 use festina_units::{Duration, Probability};
 
 use crate::early::{resume, warm};
 use crate::handshake::link;
+use crate::seeds;
 use crate::world::{Setup, World, tls, tls_early};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The figures of docs/secure-format.md: `SECURE_RUNS=5000 cargo test -p festina-secure --test secure
+/// Few runs say little about the tail.
+const TAIL_RUNS_MIN: u64 = 10_000;
+
+/// The figures of docs/secure-format.md: `TEST_SEEDS=0..5000 cargo test -p festina-secure --test secure
 /// first_message -- --nocapture`.
-fn runs() -> usize {
-    std::env::var("SECURE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(300)
+fn seeds() -> Range<u64> {
+    seeds::extent(0..300, 0..TAIL_RUNS_MIN)
 }
 
 fn lossy() -> LinkConfig {
@@ -35,8 +41,9 @@ fn report(name: &str, mut times: Vec<u64>) -> [u64; 4] {
 #[test]
 fn the_first_message_at_a_loss_of_5_percent() {
     let tls = tls();
-    let mut times = Vec::new();
-    for seed in 0..runs() as u64 {
+    let (seeds, mut times) = (seeds(), Vec::new());
+    let runs = seeds.end - seeds.start;
+    for seed in seeds {
         let mut world = World::new(Setup::new(&tls, lossy(), seed));
         world.send(&[1; 100]);
         let (delivered, milliseconds) = world.run_until(MINUTE * 5, |world| world.messages() == 1);
@@ -45,8 +52,7 @@ fn the_first_message_at_a_loss_of_5_percent() {
     }
     let [p50, p90, p99, p999] = report("first message", times);
     assert!(p50 == 150 && p90 <= 400, "{p50} and {p90} ms");
-    // Few runs say little about the tail.
-    if runs() >= 10_000 {
+    if runs >= TAIL_RUNS_MIN {
         assert!(p99 <= 500 && p999 <= 850, "{p99} and {p999} ms");
     }
 }
@@ -54,8 +60,9 @@ fn the_first_message_at_a_loss_of_5_percent() {
 #[test]
 fn an_early_message_at_a_loss_of_5_percent() {
     let tls = tls_early();
-    let mut times = Vec::new();
-    for seed in 0..runs() as u64 {
+    let (seeds, mut times) = (seeds(), Vec::new());
+    let runs = seeds.end - seeds.start;
+    for seed in seeds {
         warm(&tls, seed << 20 | 1);
         let mut world = resume(&tls, [lossy(), lossy()], seed);
         let arrived =
@@ -66,7 +73,7 @@ fn an_early_message_at_a_loss_of_5_percent() {
     }
     let [p50, _, p99, _] = report("early message", times);
     assert_eq!(p50, 50);
-    if runs() >= 10_000 {
+    if runs >= TAIL_RUNS_MIN {
         assert!(p99 <= 300, "{p99} ms");
     }
 }

@@ -14,6 +14,7 @@ use rustls::Side;
 
 use crate::forge::long_header;
 use crate::handshake::link;
+use crate::seeds;
 use crate::world::{PORTS, Setup, World, address, provider, tls};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -36,10 +37,9 @@ fn state(world: &World) -> (usize, u64, u64, bool, bool) {
     (world.messages(), received.0, received.1, world.core().is_closed(), server.is_closed())
 }
 
-/// 20,000 forgeries; `SECURE_FORGERIES` sets another number.
 #[test]
 fn no_forged_packet_is_accepted() {
-    let count: usize = std::env::var("SECURE_FORGERIES").map_or(20_000, |count| count.parse().unwrap());
+    let count: usize = seeds::extent(20_000, 1_000_000);
     let mut world = established(1);
     let mut random = RandomStream::new(1, "forger");
     let genuine = [0, 1].map(|side: usize| world.sent[1 - side].last().unwrap().clone());

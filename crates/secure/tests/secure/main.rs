@@ -11,6 +11,8 @@ mod hostile;
 mod identity;
 mod moving;
 mod reading;
+#[path = "../../../../tests/seeds.rs"]
+mod seeds;
 mod sessions;
 mod walk;
 mod world;

@@ -1,0 +1,4 @@
+//! Links and traces from outside.
+
+mod conservation;
+mod made_traces;
