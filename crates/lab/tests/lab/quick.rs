@@ -51,8 +51,34 @@ const CONTRADICTED: &[&str] = &[
     "g02-fig10: ecn-tcp-tails",
 ];
 
-/// Run with `TEST_SEEDS=full` only: each takes more than four seconds of CPU time in an unoptimised build.
-const LONG: &[&str] = &[];
+/// Run with `TEST_SEEDS=full` only: each takes more than two seconds of CPU time by `durations.csv` of the command.
+const LONG: &[&str] = &[
+    "first-message",
+    "bulk",
+    "p10-fig1",
+    "p10-fig8a",
+    "p10-fig8b",
+    "p10-fig9",
+    "p10-fig10",
+    "p10-fig11",
+    "p10-fig13",
+    "r12-fig3",
+    "r12-fig4",
+    "r12-fig7",
+    "r15-classes",
+    "r15-slow-start",
+    "r15-congestion",
+    "r15-web",
+    "r15-parking-lot",
+    "r15-buffering",
+    "r15-syslog-trace",
+    "r15-syslog-congestion",
+    "g02-table1",
+    "g02-table2",
+    "g02-table3",
+    "g02-fig9",
+    "g02-fig10",
+];
 
 fn is_run(experiment: &str) -> bool {
     seeds::is_full() || !LONG.contains(&experiment)

@@ -65,7 +65,7 @@ const EXPERIMENTS: [(&str, &str); 20] = [
 ];
 
 /// Those that run without `TEST_SEEDS=full`: a quick one of each kind.
-const SHORT: [&str; 5] = ["p06-table3", "p10-table1", "p10-fig4", "r15-slow-start", "r15-syslog-loss"];
+const SHORT: [&str; 5] = ["p06-table3", "p10-table1", "p10-fig4", "r15-tail-loss", "r15-syslog-loss"];
 
 /// The checks of an experiment with a model that has a fault.
 fn checks(name: &str, model: &str, settings: &str, fault: &str) -> Vec<Check> {
