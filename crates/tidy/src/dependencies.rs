@@ -33,7 +33,8 @@ const ARROWS: [(&str, &[&str]); 14] = [
 ];
 
 /// Crates of ours that may use any other.
-const TOP: [&str; 4] = ["festina-bench-peers", "festina-bench-sockets", "festina-cli", "festina-tidy"];
+const TOP: [&str; 5] =
+    ["festina-bench-peers", "festina-bench-sockets", "festina-cli", "festina-fuzz-bodies", "festina-tidy"];
 
 /// Everything that the protocol core may be built from. Those from `digest` to `spin` come with `crc-fast`, and `version_check` builds
 /// one of them; those from `thiserror-impl` on run in the compiler.

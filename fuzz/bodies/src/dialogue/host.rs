@@ -9,9 +9,9 @@ use festina_sctp::{
 };
 use festina_units::{Duration, Instant};
 
+use super::heap::{live_bytes, on_behalf_of};
+use super::ledger::{Ledger, SessionId};
 use crate::forge::Knowledge;
-use crate::heap::{live_bytes, on_behalf_of};
-use crate::ledger::{Ledger, SessionId};
 
 const PORTS: [u16; 2] = [5_001, 5_000];
 /// The cause code of a protocol violation (RFC 9260 §3.3.10.13).
@@ -24,17 +24,17 @@ const CLOCK_TICK: Duration = Duration::from_millis(4);
 const HEAP_BYTES_MAX: usize = 2 * (64 << 10);
 
 /// One host.
-pub struct Host {
-    pub index: usize,
-    pub address: SocketAddr,
-    pub context: Arc<Context>,
-    pub listener: Listener,
-    pub association: Option<Association>,
-    pub ports: Ports,
-    pub knowledge: Knowledge,
-    pub session: SessionId,
-    pub reads: bool,
-    pub closed: Option<ClosedReason>,
+pub(crate) struct Host {
+    pub(crate) index: usize,
+    pub(crate) address: SocketAddr,
+    pub(crate) context: Arc<Context>,
+    pub(crate) listener: Listener,
+    pub(crate) association: Option<Association>,
+    pub(crate) ports: Ports,
+    pub(crate) knowledge: Knowledge,
+    pub(crate) session: SessionId,
+    pub(crate) reads: bool,
+    pub(crate) closed: Option<ClosedReason>,
     /// The number of the session's first message among those of the association.
     first_message: u64,
     nonce: u64,
@@ -43,11 +43,11 @@ pub struct Host {
     tags_ended: Vec<u32>,
     /// A late COOKIE ECHO has revived an ended association. A stateless listener cannot know that, and the peer may
     /// still report TSNs of the ended one.
-    pub has_revived: bool,
+    pub(crate) has_revived: bool,
 }
 
 impl Host {
-    pub fn new(index: usize, config: Config, session: SessionId) -> Self {
+    pub(crate) fn new(index: usize, config: Config, session: SessionId) -> Self {
         let context = Context::new(config, [7 + index as u8; 16]).expect("the settings are in range");
         let mut listener = Listener::new(&context);
         listener.listen(PORTS[index]);
@@ -70,20 +70,20 @@ impl Host {
         }
     }
 
-    pub fn living(&mut self) -> Option<&mut Association> {
+    pub(crate) fn living(&mut self) -> Option<&mut Association> {
         self.association.as_mut().filter(|association| !association.is_closed())
     }
 
-    pub fn is_living(&self) -> bool {
+    pub(crate) fn is_living(&self) -> bool {
         self.association.as_ref().is_some_and(|association| !association.is_closed())
     }
 
-    pub fn is_established(&self) -> bool {
+    pub(crate) fn is_established(&self) -> bool {
         self.association.as_ref().is_some_and(|association| association.state() == AssociationState::Established)
     }
 
     /// Discards all state, including the secret.
-    pub fn forget(&mut self, ledger: &mut Ledger) {
+    pub(crate) fn forget(&mut self, ledger: &mut Ledger) {
         ledger.tear(self.session);
         let config = self.context.config().clone();
         let session = ledger.open();
@@ -99,7 +99,7 @@ impl Host {
         self.listener.listen(self.ports.local);
     }
 
-    pub fn connect(&mut self, now: Instant, remote: SocketAddr, ledger: &mut Ledger) {
+    pub(crate) fn connect(&mut self, now: Instant, remote: SocketAddr, ledger: &mut Ledger) {
         self.clear(ledger);
         self.nonce += 1;
         self.heap_before = live_bytes(self.index);
@@ -109,7 +109,7 @@ impl Host {
     }
 
     /// Takes over the accepted association. Messages read before are the old association's.
-    pub fn adopt(&mut self, association: Association, heap_before: isize, ledger: &mut Ledger) {
+    pub(crate) fn adopt(&mut self, association: Association, heap_before: isize, ledger: &mut Ledger) {
         let held = live_bytes(self.index);
         self.clear(ledger);
         self.has_revived |= self.tags_ended.contains(&association.local_tag());
@@ -125,7 +125,7 @@ impl Host {
         self.session = ledger.open();
     }
 
-    pub fn send(&mut self, now: Instant, message: Message, ledger: &mut Ledger) -> bool {
+    pub(crate) fn send(&mut self, now: Instant, message: Message, ledger: &mut Ledger) -> bool {
         let Some(association) = &mut self.association else { return false };
         let kept = message.clone();
         match on_behalf_of(self.index, || association.send(now, message)) {
@@ -138,7 +138,7 @@ impl Host {
     }
 
     /// Reads messages.
-    pub fn read(&mut self, count: usize, ledger: &mut Ledger) {
+    pub(crate) fn read(&mut self, count: usize, ledger: &mut Ledger) {
         let Some(association) = &mut self.association else { return };
         for _ in 0..count {
             let Some(message) = on_behalf_of(self.index, || association.poll_message()) else { break };
@@ -147,7 +147,7 @@ impl Host {
     }
 
     /// Takes all events. Without an attacker, and unless an association was revived, no host violates the protocol.
-    pub fn poll_events(&mut self, excused: bool, ledger: &mut Ledger) {
+    pub(crate) fn poll_events(&mut self, excused: bool, ledger: &mut Ledger) {
         let Some(association) = &mut self.association else { return };
         while let Some(event) = on_behalf_of(self.index, || association.poll_event()) {
             assert!(self.closed.is_none(), "{event:?} after the end");
@@ -184,14 +184,14 @@ impl Host {
 
     /// Checks that the association measures no round trip shorter than is possible. One tick of the coarsest clock is
     /// tolerated.
-    pub fn check_round_trip(&self, least: Duration) {
+    pub(crate) fn check_round_trip(&self, least: Duration) {
         let srtt = self.association.as_ref().and_then(|association| association.stats().path.srtt);
         let least = least.saturating_sub(CLOCK_TICK);
         assert!(srtt.is_none_or(|srtt| srtt >= least), "SRTT is {srtt:?}, and no round trip takes less than {least:?}");
     }
 
     /// Checks that the association's memory is bounded.
-    pub fn check_heap(&self) {
+    pub(crate) fn check_heap(&self) {
         let limits = &self.context.config().limits;
         let buffers = limits.receive_buffer_bytes + limits.send_buffer_bytes.max(limits.message_bytes_max);
         let bytes_max = 2 * buffers + HEAP_BYTES_MAX;

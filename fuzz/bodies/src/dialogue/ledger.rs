@@ -6,12 +6,12 @@ use bytes::Bytes;
 use festina_sctp::{Message, ReceivedMessage};
 
 /// The header of a message has its session and number.
-pub const HEADER_BYTES: usize = 5;
+pub(crate) const HEADER_BYTES: usize = 5;
 /// Sessions that a header can name.
 const SESSIONS_MAX: usize = 255;
 
 /// The time between two restarts of a pair, on one side.
-pub type SessionId = usize;
+pub(crate) type SessionId = usize;
 
 /// A message as it was sent.
 struct Sent {
@@ -36,7 +36,7 @@ struct Session {
 
 /// All messages sent.
 #[derive(Default)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     sessions: Vec<Session>,
     arrived: BTreeSet<(SessionId, SessionId, usize)>,
     last_of_stream: BTreeMap<(SessionId, SessionId, u16), usize>,
@@ -52,22 +52,22 @@ fn payload(session: SessionId, number: usize, bytes: usize) -> impl Iterator<Ite
 }
 
 impl Ledger {
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.sessions.len() < SESSIONS_MAX
     }
 
-    pub fn open(&mut self) -> SessionId {
+    pub(crate) fn open(&mut self) -> SessionId {
         self.sessions.push(Session::default());
         self.sessions.len() - 1
     }
 
     /// Returns the bytes of the next message.
-    pub fn next_payload(&self, session: SessionId, bytes: usize) -> Bytes {
+    pub(crate) fn next_payload(&self, session: SessionId, bytes: usize) -> Bytes {
         payload(session, self.sessions[session].sent.len(), bytes.max(HEADER_BYTES)).collect::<Vec<u8>>().into()
     }
 
     /// The next message was accepted.
-    pub fn accepted(&mut self, session: SessionId, message: &Message) {
+    pub(crate) fn accepted(&mut self, session: SessionId, message: &Message) {
         let bytes = message.payload.len();
         let reliable = message.lifetime.is_none()
             && message.deadline.is_none()
@@ -83,29 +83,29 @@ impl Ledger {
     }
 
     /// Messages of the session may be missing from now on.
-    pub fn tear(&mut self, session: SessionId) {
+    pub(crate) fn tear(&mut self, session: SessionId) {
         self.sessions[session].torn = true;
     }
 
     /// The message will not arrive, which is correct.
-    pub fn excuse(&mut self, session: SessionId, number: usize) {
+    pub(crate) fn excuse(&mut self, session: SessionId, number: usize) {
         if let Some(sent) = self.sessions[session].sent.get_mut(number) {
             sent.reliable = false;
         }
     }
 
     /// The message was reported as delivered.
-    pub fn confirm(&mut self, session: SessionId, number: usize) {
+    pub(crate) fn confirm(&mut self, session: SessionId, number: usize) {
         self.sessions[session].sent[number].confirmed = true;
     }
 
     /// From now on messages may come from an attacker, so nothing is checked.
-    pub fn distrust(&mut self) {
+    pub(crate) fn distrust(&mut self) {
         self.forged = true;
     }
 
     /// A message was read.
-    pub fn read(&mut self, reader: SessionId, message: &ReceivedMessage) {
+    pub(crate) fn read(&mut self, reader: SessionId, message: &ReceivedMessage) {
         if self.forged {
             return;
         }
@@ -125,7 +125,7 @@ impl Ledger {
     }
 
     /// Checks that every message that had to arrive has arrived.
-    pub fn check_complete(&self, session: SessionId) {
+    pub(crate) fn check_complete(&self, session: SessionId) {
         let Session { sent, torn } = &self.sessions[session];
         if !torn && !self.forged {
             let missing: Vec<usize> =
@@ -135,7 +135,7 @@ impl Ledger {
     }
 
     /// Checks that every message that was reported as delivered has been read. Call it when everything has been read.
-    pub fn check_confirmed(&self) {
+    pub(crate) fn check_confirmed(&self) {
         for (session, Session { sent, .. }) in self.sessions.iter().enumerate().filter(|(_, session)| !session.torn) {
             let is_missing = |sent: &Sent| sent.confirmed && !sent.arrived;
             let missing = sent.iter().position(is_missing).filter(|_| !self.forged);
@@ -144,12 +144,12 @@ impl Ledger {
     }
 
     /// Checks that nothing that had to arrive is missing.
-    pub fn check_all_complete(&self) {
+    pub(crate) fn check_all_complete(&self) {
         (0..self.sessions.len()).for_each(|session| self.check_complete(session));
     }
 
     /// Returns the numbers of messages and bytes sent.
-    pub fn sent(&self) -> (usize, usize) {
+    pub(crate) fn sent(&self) -> (usize, usize) {
         (self.messages, self.bytes)
     }
 }

@@ -7,14 +7,14 @@ use crate::settings::{MechanismsPlan, Setup, Side};
 
 /// One run.
 #[derive(Arbitrary, Debug)]
-pub struct Plan {
-    pub setup: Setup,
-    pub operations: Vec<Operation>,
+pub(crate) struct Plan {
+    pub(crate) setup: Setup,
+    pub(crate) operations: Vec<Operation>,
 }
 
 /// An operation. `to` is the host that gets a packet.
 #[derive(Arbitrary, Debug)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// The genuine packet at this place of the link arrives.
     Deliver {
         to: Side,
@@ -99,10 +99,10 @@ pub enum Operation {
 }
 
 #[derive(Arbitrary, Debug)]
-pub struct MessagePlan {
-    pub bytes: u16,
-    pub stream: u8,
-    pub unordered: bool,
-    pub immediate: bool,
-    pub lifetime_ms: Option<u8>,
+pub(crate) struct MessagePlan {
+    pub(crate) bytes: u16,
+    pub(crate) stream: u8,
+    pub(crate) unordered: bool,
+    pub(crate) immediate: bool,
+    pub(crate) lifetime_ms: Option<u8>,
 }

@@ -1,8 +1,10 @@
 //! An allocator that records the owner of each block.
 
+#![expect(unsafe_code, reason = "an allocator is unsafe to implement")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicIsize, Ordering};
+use std::hint::black_box;
 
 /// The two hosts, and everything else.
 const OWNERS: usize = 3;
@@ -10,11 +12,14 @@ const UNOWNED: usize = 2;
 
 thread_local! {
     static OWNER: Cell<usize> = const { Cell::new(UNOWNED) };
+    static LIVE: [Cell<isize>; OWNERS] = const { [const { Cell::new(0) }; OWNERS] };
 }
 
-static LIVE: [AtomicIsize; OWNERS] = [const { AtomicIsize::new(0) }; OWNERS];
+fn count(owner: usize, bytes: isize) {
+    let _ended = LIVE.try_with(|live| live[owner].set(live[owner].get() + bytes));
+}
 
-/// Counts live bytes by owner. The owner is written in front of each block, so any code may free it.
+/// Counts live bytes by owner, on each thread separately. The owner is written in front of each block, so any code may free it.
 pub struct Tagging;
 
 fn widened(layout: Layout) -> (Layout, usize) {
@@ -35,7 +40,7 @@ unsafe impl GlobalAlloc for Tagging {
                 return block;
             }
             block.cast::<usize>().write(owner);
-            LIVE[owner].fetch_add(layout.size() as isize, Ordering::Relaxed);
+            count(owner, layout.size() as isize);
             block.add(front)
         }
     }
@@ -46,14 +51,14 @@ unsafe impl GlobalAlloc for Tagging {
         unsafe {
             let block = pointer.sub(front);
             let owner = block.cast::<usize>().read();
-            LIVE[owner].fetch_sub(layout.size() as isize, Ordering::Relaxed);
+            count(owner, -(layout.size() as isize));
             System.dealloc(block, wide);
         }
     }
 }
 
 /// Runs an action for a host, which owns the memory allocated meanwhile.
-pub fn on_behalf_of<T>(host: usize, action: impl FnOnce() -> T) -> T {
+pub(crate) fn on_behalf_of<T>(host: usize, action: impl FnOnce() -> T) -> T {
     let before = OWNER.replace(host);
     let result = action();
     OWNER.set(before);
@@ -61,6 +66,13 @@ pub fn on_behalf_of<T>(host: usize, action: impl FnOnce() -> T) -> T {
 }
 
 /// Live bytes that were allocated on behalf of a host.
-pub fn live_bytes(host: usize) -> isize {
-    LIVE[host].load(Ordering::Relaxed)
+pub(crate) fn live_bytes(host: usize) -> isize {
+    LIVE.with(|live| live[host].get())
+}
+
+/// Returns whether the allocator of the program is [`Tagging`].
+pub(crate) fn is_counted() -> bool {
+    let before = live_bytes(0);
+    let _block = on_behalf_of(0, || black_box(Box::new(0_u8)));
+    live_bytes(0) > before
 }

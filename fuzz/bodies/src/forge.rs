@@ -17,23 +17,23 @@ static FILL: [u8; 65_535] = [0x5a; 65_535];
 
 /// Returns the ECN field with which a packet arrives. It depends on the checksum, so that all three occur, and the same
 /// again for the same input.
-pub fn ecn_of(packet: &[u8]) -> EcnCodepoint {
+pub(crate) fn ecn_of(packet: &[u8]) -> EcnCodepoint {
     EcnCodepoint::from_bits(packet.get(8).copied().unwrap_or_default())
 }
 
 /// The knowledge of an attacker that has listened.
 #[derive(Debug, Default)]
-pub struct Knowledge {
+pub(crate) struct Knowledge {
     /// The TSN that the receiver of the packet expects.
-    pub tsn_expected: u32,
+    pub(crate) tsn_expected: u32,
     /// The highest TSN that it has sent.
-    pub tsn_sent: u32,
+    pub(crate) tsn_sent: u32,
     /// Cookies seen.
-    pub cookies: Vec<Vec<u8>>,
+    pub(crate) cookies: Vec<Vec<u8>>,
 }
 
 /// A packet with these chunks, as far as they fit into a datagram.
-pub fn forge(header: CommonHeader, chunks: &[ChunkPlan], knowledge: &Knowledge) -> Vec<u8> {
+pub(crate) fn forge(header: CommonHeader, chunks: &[ChunkPlan], knowledge: &Knowledge) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut packet = PacketBuilder::new(&mut bytes, header, FORGED_BYTES_MAX);
     for chunk in chunks {
@@ -43,7 +43,7 @@ pub fn forge(header: CommonHeader, chunks: &[ChunkPlan], knowledge: &Knowledge) 
 }
 
 /// Records the data that an eavesdropper learns from a packet, and checks that every chunk is well formed.
-pub fn learn(packet: &Packet<'_>, sender: &mut Knowledge, receiver: &mut Knowledge) {
+pub(crate) fn learn(packet: &Packet<'_>, sender: &mut Knowledge, receiver: &mut Knowledge) {
     for chunk in packet.chunks() {
         match chunk.expect("a chunk that was sent is well formed") {
             Chunk::Data(data) => sender.tsn_sent = data.tsn.0,
@@ -76,7 +76,7 @@ fn header_only(header: CommonHeader) -> Vec<u8> {
 }
 
 /// Corrects the checksum.
-pub fn seal(packet: &mut [u8]) {
+pub(crate) fn seal(packet: &mut [u8]) {
     if let Some((header, chunks)) = packet.split_first_chunk_mut::<COMMON_HEADER_BYTES>() {
         let checksum = packet_checksum(header, chunks);
         header[8..].copy_from_slice(&checksum.to_le_bytes());

@@ -7,28 +7,28 @@ use bytes::Bytes;
 use festina_sctp::wire::COMMON_HEADER_BYTES;
 use festina_units::{Duration, Instant};
 
+use super::plan::{LinkPlan, Padding, Span};
 use crate::forge::seal;
-use crate::plan::{LinkPlan, Padding, Span};
 
 /// Maximum number of packets in transit; further ones are lost, as in any queue.
 const UNDER_WAY_MAX: usize = 512;
 /// Maximum delay of a packet.
-pub const DELAY_MAX: Duration = Duration::from_secs(120);
+pub(crate) const DELAY_MAX: Duration = Duration::from_secs(120);
 /// The largest UDP datagram, without its headers.
 const DATAGRAM_BYTES_MAX: usize = 65_480;
 /// The types of PAD and FORWARD TSN are known ones; those of these low bits are not.
 const CHUNK_TYPES_SKIPPED: [u8; 4] = [0x8f, 0xa3, 0xb1, 0xbe];
 
 /// A packet that arrives.
-pub struct Arrival {
-    pub to: usize,
-    pub source: SocketAddr,
-    pub destination: SocketAddr,
-    pub bytes: Vec<u8>,
+pub(crate) struct Arrival {
+    pub(crate) to: usize,
+    pub(crate) source: SocketAddr,
+    pub(crate) destination: SocketAddr,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// Both links.
-pub struct Network {
+pub(crate) struct Network {
     links: [LinkPlan; 2],
     padded: [Option<(Padding, u8)>; 2],
     /// The shortest delay that each link has had.
@@ -39,7 +39,7 @@ pub struct Network {
 }
 
 /// Returns the time that a span represents.
-pub fn time(span: Span, max: Duration) -> Duration {
+pub(crate) fn time(span: Span, max: Duration) -> Duration {
     Duration::from_nanos(u64::from(span.mantissa) << (span.exponent % 38)).min(max)
 }
 
@@ -52,7 +52,7 @@ const GOOD: LinkPlan = LinkPlan {
 };
 
 impl Network {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             links: [GOOD; 2],
             padded: [None; 2],
@@ -63,50 +63,50 @@ impl Network {
         }
     }
 
-    pub fn set_link(&mut self, to: usize, link: LinkPlan) {
+    pub(crate) fn set_link(&mut self, to: usize, link: LinkPlan) {
         self.links[to] = link;
         self.delays_min[to] = self.delays_min[to].min(time(link.delay, DELAY_MAX));
     }
 
     /// Returns the shortest possible round trip.
-    pub fn round_trip_min(&self) -> Duration {
+    pub(crate) fn round_trip_min(&self) -> Duration {
         self.delays_min.into_iter().sum()
     }
 
     /// Delays the packets in transit towards a host.
-    pub fn delay(&mut self, to: usize, by: Duration) {
+    pub(crate) fn delay(&mut self, to: usize, by: Duration) {
         let (late, others): (BTreeMap<_, _>, _) =
             std::mem::take(&mut self.under_way).into_iter().partition(|(_, arrival)| arrival.to == to);
         self.under_way = others;
         self.under_way.extend(late.into_iter().map(|((at, sequence), arrival)| ((at + by, sequence), arrival)));
     }
 
-    pub fn pad(&mut self, to: usize, packets: u8, padding: Padding) {
+    pub(crate) fn pad(&mut self, to: usize, packets: u8, padding: Padding) {
         self.padded[to] = Some((padding, packets));
     }
 
     /// Returns whether nothing is lost, damaged or delayed.
-    pub fn is_good(&self) -> bool {
+    pub(crate) fn is_good(&self) -> bool {
         self.links == [GOOD; 2] && self.padded.iter().all(|padded| matches!(padded, None | Some((_, 0))))
     }
 
     /// From now on nothing is lost, delayed or padded.
-    pub fn heal(&mut self) {
+    pub(crate) fn heal(&mut self) {
         (self.links, self.padded) = ([GOOD; 2], [None; 2]);
     }
 
     /// Returns when the next packet arrives.
-    pub fn next_at(&self) -> Option<Instant> {
+    pub(crate) fn next_at(&self) -> Option<Instant> {
         self.under_way.first_key_value().map(|(key, _)| key.0)
     }
 
     /// Returns the next packet.
-    pub fn next(&mut self) -> Option<Arrival> {
+    pub(crate) fn next(&mut self) -> Option<Arrival> {
         self.under_way.pop_first().map(|(_, arrival)| arrival)
     }
 
     /// Sends a packet.
-    pub fn send(&mut self, now: Instant, mut arrival: Arrival) {
+    pub(crate) fn send(&mut self, now: Instant, mut arrival: Arrival) {
         let link = self.links[arrival.to];
         if let Some((padding, packets @ 1..)) = &mut self.padded[arrival.to] {
             *packets -= 1;
@@ -167,6 +167,6 @@ fn pad(packet: &mut Vec<u8>, padding: Padding) {
 }
 
 /// Returns the packet as a host's socket returns it: in a separate block.
-pub fn received(bytes: Vec<u8>) -> Bytes {
-    Bytes::copy_from_slice(&bytes)
+pub(crate) fn received(bytes: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(bytes)
 }

@@ -7,13 +7,13 @@ use festina_sctp::wire::{Chunk, CommonHeader, Packet};
 use festina_sctp::{Association, ClosedReason, Incoming, Message, StreamId};
 use festina_units::{Duration, Instant};
 
+use super::heap::{live_bytes, on_behalf_of};
+use super::host::Host;
+use super::ledger::{HEADER_BYTES, Ledger};
+use super::network::{Arrival, DELAY_MAX, Network, received, time};
+use super::plan::{Ending, MessagePlan, Opening, Operation, Plan, Tear};
 use crate::chunks::{Forgery, TagPlan};
 use crate::forge::{ecn_of, forge, learn};
-use crate::heap::{live_bytes, on_behalf_of};
-use crate::host::Host;
-use crate::ledger::{HEADER_BYTES, Ledger};
-use crate::network::{Arrival, DELAY_MAX, Network, received, time};
-use crate::plan::{Ending, MessagePlan, Opening, Operation, Plan, Tear};
 use crate::settings::{config, index, mechanisms};
 
 /// Calls until no timer is due, as in the target `association`.
@@ -47,7 +47,7 @@ const STEPS_BEFORE_TEAR_MAX: u8 = 8;
 const LATE_MS_MAX: u8 = 64;
 
 /// The hosts and the network.
-pub struct World {
+pub(crate) struct World {
     now: Instant,
     hosts: [Host; 2],
     network: Network,
@@ -69,7 +69,7 @@ pub struct World {
 
 impl World {
     /// Runs the plan, checks everything, and returns the hash of all packets.
-    pub fn run(plan: &Plan) -> u64 {
+    pub(crate) fn run(plan: &Plan) -> u64 {
         let mut config = config(&plan.setup);
         config.limits.message_bytes_max = config.limits.message_bytes_max.max(HEADER_BYTES);
         let mut ledger = Ledger::default();
@@ -371,7 +371,7 @@ impl World {
         }
         let now = self.now;
         let heap_before = live_bytes(to);
-        let packet = on_behalf_of(to, || received(bytes));
+        let packet = on_behalf_of(to, || received(&bytes));
         let host = &mut self.hosts[to];
         if let Some(association) = host.living() {
             // The reason why a packet is dropped is for other tests.
@@ -381,7 +381,7 @@ impl World {
             let listener = &host.listener;
             match on_behalf_of(to, || listener.handle_packet(now, source, &packet, &|_| false, &mut reply)) {
                 Incoming::Accepted(association) => host.adopt(*association, heap_before, &mut self.ledger),
-                Incoming::Reply => self.transmit(to, source, reply.clone()),
+                Incoming::Reply => self.transmit(to, source, reply),
                 _ => assert!(reply.is_empty(), "nothing is to be sent"),
             }
         }

@@ -7,18 +7,18 @@ use crate::settings::{MechanismsPlan, Setup, Side};
 
 /// One run.
 #[derive(Arbitrary, Debug)]
-pub struct Plan {
-    pub setup: Setup,
+pub(crate) struct Plan {
+    pub(crate) setup: Setup,
     /// Seed of the links' random decisions.
-    pub seed: u64,
-    pub opening: Opening,
-    pub ending: Ending,
-    pub operations: Operations,
+    pub(crate) seed: u64,
+    pub(crate) opening: Opening,
+    pub(crate) ending: Ending,
+    pub(crate) operations: Operations,
 }
 
 /// All operations in the input. The number is not random, so that long dialogues are as common as short ones.
 #[derive(Debug)]
-pub struct Operations(pub Vec<Operation>);
+pub(crate) struct Operations(pub(crate) Vec<Operation>);
 
 /// Maximum number of operations of one run.
 const OPERATIONS_MAX: usize = 300;
@@ -35,7 +35,7 @@ impl<'a> Arbitrary<'a> for Operations {
 
 /// The side that begins.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
+pub(crate) enum Opening {
     Client,
     Both,
     /// Both, and one side restarts while their handshakes cross.
@@ -45,15 +45,15 @@ pub enum Opening {
 /// One side loses its state after some packets and timers, and connects again. Its earlier packets are delayed, so that
 /// the other side may receive those of the new incarnation first.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tear {
-    pub at: Side,
-    pub steps: u8,
-    pub late_ms: u8,
+pub(crate) struct Tear {
+    pub(crate) at: Side,
+    pub(crate) steps: u8,
+    pub(crate) late_ms: u8,
 }
 
 /// The end of a run, over a link that has recovered.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// Everything is delivered, then one side shuts down.
     Drained(Side),
     /// One side shuts down at once.
@@ -64,7 +64,7 @@ pub enum Ending {
 
 /// An operation.
 #[derive(Arbitrary, Debug)]
-pub enum Operation {
+pub(crate) enum Operation {
     Send {
         from: Side,
         message: MessagePlan,
@@ -148,40 +148,40 @@ pub enum Operation {
 
 /// `mantissa` times two to the power of `exponent` nanoseconds.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    pub mantissa: u8,
-    pub exponent: u8,
+pub(crate) struct Span {
+    pub(crate) mantissa: u8,
+    pub(crate) exponent: u8,
 }
 
 /// Probabilities are in 256ths.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkPlan {
-    pub delay: Span,
-    pub jitter: Span,
-    pub loss: u8,
-    pub duplication: u8,
-    pub corruption: u8,
+pub(crate) struct LinkPlan {
+    pub(crate) delay: Span,
+    pub(crate) jitter: Span,
+    pub(crate) loss: u8,
+    pub(crate) duplication: u8,
+    pub(crate) corruption: u8,
 }
 
 /// A chunk that is added behind those of a packet.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub struct Padding {
+pub(crate) struct Padding {
     /// The low bits of a chunk type whose highest bit means that it is to be skipped.
-    pub chunk_type: u8,
-    pub bytes: u16,
+    pub(crate) chunk_type: u8,
+    pub(crate) bytes: u16,
 }
 
 #[derive(Arbitrary, Debug)]
-pub struct MessagePlan {
-    pub bytes: u16,
-    pub stream: u8,
-    pub unordered: bool,
-    pub immediate: bool,
-    pub lifetime: Option<Span>,
+pub(crate) struct MessagePlan {
+    pub(crate) bytes: u16,
+    pub(crate) stream: u8,
+    pub(crate) unordered: bool,
+    pub(crate) immediate: bool,
+    pub(crate) lifetime: Option<Span>,
     /// A lifetime that ends at a point in time, from now on.
-    pub deadline: Option<Span>,
-    pub retransmissions: Option<u8>,
-    pub priority: Option<u8>,
+    pub(crate) deadline: Option<Span>,
+    pub(crate) retransmissions: Option<u8>,
+    pub(crate) priority: Option<u8>,
     /// The message replaces an older one with this key.
-    pub key: Option<u8>,
+    pub(crate) key: Option<u8>,
 }

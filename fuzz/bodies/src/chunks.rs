@@ -4,15 +4,15 @@ use arbitrary::Arbitrary;
 
 /// A packet that the attacker invents, with a correct checksum.
 #[derive(Arbitrary, Debug)]
-pub struct Forgery {
-    pub tag: TagPlan,
-    pub right_ports: bool,
-    pub chunks: Vec<ChunkPlan>,
+pub(crate) struct Forgery {
+    pub(crate) tag: TagPlan,
+    pub(crate) right_ports: bool,
+    pub(crate) chunks: Vec<ChunkPlan>,
 }
 
 /// The verification tag of a forged packet.
 #[derive(Arbitrary, Debug)]
-pub enum TagPlan {
+pub(crate) enum TagPlan {
     /// The receiver's own: the attacker knows it.
     Right,
     /// The tag in packets that the receiver sends.
@@ -23,7 +23,7 @@ pub enum TagPlan {
 
 /// TSNs are relative to the right ones.
 #[derive(Arbitrary, Debug)]
-pub enum ChunkPlan {
+pub(crate) enum ChunkPlan {
     Data { tsn: i16, stream: u16, ssn: u16, flags: u8, bytes: u16 },
     DataRow { tsn: i16, step: u8, count: u8, stream: u8, flags: u8, bytes: u8 },
     Sack { tsn: i16, a_rwnd: u32, gaps: Vec<(u16, u16)>, duplicates: Vec<i16> },
@@ -43,7 +43,7 @@ pub enum ChunkPlan {
 }
 
 #[derive(Arbitrary, Debug)]
-pub enum ParameterPlan {
+pub(crate) enum ParameterPlan {
     Cookie { bytes: u16 },
     Preservative(u32),
     HostName { bytes: u16 },
@@ -54,7 +54,7 @@ pub enum ParameterPlan {
 }
 
 #[derive(Arbitrary, Debug)]
-pub enum CausePlan {
+pub(crate) enum CausePlan {
     StaleCookie(u32),
     UserAbort { bytes: u16 },
     Violation { bytes: u16 },

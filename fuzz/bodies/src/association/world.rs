@@ -9,9 +9,9 @@ use festina_sctp::wire::{CommonHeader, Packet};
 use festina_sctp::{Association, Config, Context, Event, Incoming, Listener, Message, Ports};
 use festina_units::{Duration, Instant};
 
+use super::plan::{MessagePlan, Operation};
 use crate::chunks::{Forgery, TagPlan};
 use crate::forge::{Knowledge, ecn_of, forge, learn, seal};
-use crate::plan::{MessagePlan, Operation};
 use crate::settings::{Setup, Side, config, index, mechanisms};
 
 const PORTS: [u16; 2] = [5_001, 5_000];
@@ -46,7 +46,7 @@ struct Host {
 }
 
 /// The hosts and the links.
-pub struct World {
+pub(crate) struct World {
     now: Instant,
     hosts: [Host; 2],
     /// The packets in transit towards each host.
@@ -111,7 +111,7 @@ impl Host {
 }
 
 impl World {
-    pub fn new(setup: &Setup) -> Self {
+    pub(crate) fn new(setup: &Setup) -> Self {
         Self {
             now: Instant::from_secs(1_000),
             hosts: [Host::new(0, config(setup)), Host::new(1, config(setup))],
@@ -121,7 +121,7 @@ impl World {
     }
 
     /// Both ends become established, without an attacker.
-    pub fn establish(&mut self) {
+    pub(crate) fn establish(&mut self) {
         self.connect(0);
         while let Some((to, packet)) = (0..2).find_map(|to| self.links[to].pop_front().map(|packet| (to, packet))) {
             self.deliver(to, self.hosts[1 - to].address, packet);
@@ -132,7 +132,7 @@ impl World {
         }
     }
 
-    pub fn act(&mut self, operation: &Operation) {
+    pub(crate) fn act(&mut self, operation: &Operation) {
         match operation {
             Operation::Deliver { to, place } => {
                 if let Some(packet) = self.take(*to, *place) {
@@ -226,7 +226,7 @@ impl World {
     }
 
     /// No unread event or message is left behind.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         for at in 0..2 {
             self.read(at, usize::MAX);
             self.hosts[at].poll_events();

@@ -25,46 +25,46 @@ const SEND_BUFFERS: [SendBufferPolicy; 4] = [
 
 /// Settings of both sides.
 #[derive(Arbitrary, Debug)]
-pub struct Setup {
-    pub mechanisms: MechanismsPlan,
-    pub packet_bytes: u16,
-    pub receive_buffer_bytes: u16,
-    pub send_buffer_bytes: u16,
-    pub message_bytes: u16,
-    pub streams: u8,
-    pub sack_delay_ms: u8,
+pub(crate) struct Setup {
+    pub(crate) mechanisms: MechanismsPlan,
+    pub(crate) packet_bytes: u16,
+    pub(crate) receive_buffer_bytes: u16,
+    pub(crate) send_buffer_bytes: u16,
+    pub(crate) message_bytes: u16,
+    pub(crate) streams: u8,
+    pub(crate) sack_delay_ms: u8,
     /// The highest bit offers E-FORWARD-TSN.
-    pub scheduler: u8,
-    pub interleaving: bool,
-    pub nr_sack: bool,
+    pub(crate) scheduler: u8,
+    pub(crate) interleaving: bool,
+    pub(crate) nr_sack: bool,
     /// The two highest bits select the policy of the send buffer.
-    pub expiry: u8,
-    pub message_events: bool,
-    pub heartbeats: bool,
-    pub ecn: bool,
+    pub(crate) expiry: u8,
+    pub(crate) message_events: bool,
+    pub(crate) heartbeats: bool,
+    pub(crate) ecn: bool,
 }
 
 /// The loss-recovery mechanisms.
 #[derive(Arbitrary, Debug)]
-pub struct MechanismsPlan {
+pub(crate) struct MechanismsPlan {
     /// The profile whose rules hold while the stream is not thin.
-    pub normal: u8,
+    pub(crate) normal: u8,
     /// The profile whose rules hold while it is thin, and whose thin-stream detector may be used.
-    pub thin: u8,
-    pub redundancy: u8,
+    pub(crate) thin: u8,
+    pub(crate) redundancy: u8,
     /// Whether spurious timeouts and cuts are detected.
-    pub doubts: bool,
+    pub(crate) doubts: bool,
 }
 
 /// One of the two hosts.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     Client,
     Server,
 }
 
 /// The place of a host in arrays of two.
-pub fn index(side: Side) -> usize {
+pub(crate) fn index(side: Side) -> usize {
     match side {
         Side::Client => 0,
         Side::Server => 1,
@@ -77,7 +77,7 @@ fn profile(number: u8) -> Profile {
 }
 
 /// The rules of two profiles, one for thick streams and one for thin ones.
-pub fn mechanisms(plan: &MechanismsPlan) -> Mechanisms {
+pub(crate) fn mechanisms(plan: &MechanismsPlan) -> Mechanisms {
     let all = Redundancy::NAMED;
     let mut mechanisms = Mechanisms {
         normal: profile(plan.normal).mechanisms().normal,
@@ -95,7 +95,7 @@ pub fn mechanisms(plan: &MechanismsPlan) -> Mechanisms {
 }
 
 /// Returns the settings of the plan.
-pub fn config(setup: &Setup) -> Config {
+pub(crate) fn config(setup: &Setup) -> Config {
     let mut config = Config { mechanisms: mechanisms(&setup.mechanisms), ..Config::default() };
     let limits = &mut config.limits;
     limits.packet_bytes_max = 384 + usize::from(setup.packet_bytes) % 1_200;
