@@ -371,7 +371,7 @@ impl World {
         }
         let now = self.now;
         let heap_before = live_bytes(to);
-        let packet = on_behalf_of(to, || received(bytes));
+        let packet = on_behalf_of(to, || received(&bytes));
         let host = &mut self.hosts[to];
         if let Some(association) = host.living() {
             // The reason why a packet is dropped is for other tests.
@@ -381,7 +381,7 @@ impl World {
             let listener = &host.listener;
             match on_behalf_of(to, || listener.handle_packet(now, source, &packet, &|_| false, &mut reply)) {
                 Incoming::Accepted(association) => host.adopt(*association, heap_before, &mut self.ledger),
-                Incoming::Reply => self.transmit(to, source, reply.clone()),
+                Incoming::Reply => self.transmit(to, source, reply),
                 _ => assert!(reply.is_empty(), "nothing is to be sent"),
             }
         }
