@@ -1,12 +1,9 @@
 //! The fuzz targets of Festina as ordinary functions: one module per target, whose `run` takes an input of the fuzzer and
 //! panics if the input breaks an invariant. The targets of `fuzz/fuzz_targets` call them, and so does the test `seeds`.
 
-<<<<<<< HEAD
-=======
 #![expect(clippy::cast_possible_truncation, reason = "the numbers are small, or only their low bits are used")]
 #![expect(clippy::unwrap_used, reason = "the settings are fixed and valid")]
 
->>>>>>> work-E
 pub mod association;
 pub mod capture;
 mod chunks;

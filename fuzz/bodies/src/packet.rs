@@ -189,11 +189,7 @@ fn parameters(parameters: Parameters<'_>) -> Option<Vec<Parameter<'_>>> {
         match parameter {
             Parameter::UnrecognizedParameter(quoted) => drop(Parameters::new(quoted).count()),
             Parameter::SupportedAddressTypes(types) => {
-<<<<<<< HEAD
-                assert_eq!(types.iter().len() * 2, types.as_bytes().len())
-=======
                 assert_eq!(types.iter().len() * 2, types.as_bytes().len());
->>>>>>> work-E
             }
             Parameter::Unknown(unknown) => {
                 let [first_byte, _] = unknown.parameter_type.to_be_bytes();
@@ -215,11 +211,7 @@ fn causes(causes: Causes<'_>) -> Option<Vec<Cause<'_>>> {
             | Cause::RestartWithNewAddresses(quoted)
             | Cause::UnresolvableAddress(quoted) => drop(parameters(Parameters::new(quoted))),
             Cause::MissingMandatoryParameter(types) => {
-<<<<<<< HEAD
-                assert_eq!(types.iter().len() * 2, types.as_bytes().len())
-=======
                 assert_eq!(types.iter().len() * 2, types.as_bytes().len());
->>>>>>> work-E
             }
             _ => {}
         }

@@ -209,13 +209,8 @@ impl World {
         assert!(self.bytes[1] <= 3 * self.bytes[0], "{:?}", self.bytes);
     }
 
-<<<<<<< HEAD
-    fn arrive(&mut self, to_server: bool, datagram: Vec<u8>) {
-        let datagram = BytesMut::from(&datagram[..]);
-=======
     fn arrive(&mut self, to_server: bool, datagram: &[u8]) {
         let datagram = BytesMut::from(datagram);
->>>>>>> work-E
         let (now, from) = (self.now, if to_server { self.client_address } else { address(true) });
         if !to_server {
             let _dropped = self.client.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram);
@@ -242,11 +237,7 @@ impl World {
     }
 
     fn wait(&mut self, time: Duration) {
-<<<<<<< HEAD
-        self.waited = self.waited + time;
-=======
         self.waited += time;
->>>>>>> work-E
         let limit = self.now + time;
         for _ in 0..100 {
             let deadlines = self.servers.iter().chain([&self.client]).filter_map(SecureAssociation::poll_deadline);
@@ -300,11 +291,7 @@ impl World {
         let (to, from) = seen.unwrap_or((self.original, self.original));
         let mut datagram = Vec::new();
         if keys.seal(&mut datagram, to, from, frames).is_ok() {
-<<<<<<< HEAD
-            self.arrive(to_server, datagram);
-=======
             self.arrive(to_server, &datagram);
->>>>>>> work-E
         }
     }
 
@@ -312,20 +299,12 @@ impl World {
         match operation {
             Operation::Deliver { to_server } => {
                 if let Some(datagram) = self.ways[usize::from(*to_server)].pop_front() {
-<<<<<<< HEAD
-                    self.arrive(*to_server, datagram);
-=======
                     self.arrive(*to_server, &datagram);
->>>>>>> work-E
                 }
             }
             Operation::Repeat { to_server } => {
                 if let Some(datagram) = self.ways[usize::from(*to_server)].front().cloned() {
-<<<<<<< HEAD
-                    self.arrive(*to_server, datagram);
-=======
                     self.arrive(*to_server, &datagram);
->>>>>>> work-E
                 }
             }
             Operation::Lose { to_server } => drop(self.ways[usize::from(*to_server)].pop_front()),
@@ -339,31 +318,19 @@ impl World {
                 if let Some(mut datagram) = self.ways[usize::from(*to_server)].front().cloned() {
                     let at = usize::from(*at) % datagram.len();
                     datagram[at] ^= mask;
-<<<<<<< HEAD
-                    self.arrive(*to_server, datagram);
-=======
                     self.arrive(*to_server, &datagram);
->>>>>>> work-E
                 }
             }
             Operation::Cut { to_server, at } => {
                 if let Some(mut datagram) = self.ways[usize::from(*to_server)].front().cloned() {
                     datagram.truncate(usize::from(*at) % datagram.len());
-<<<<<<< HEAD
-                    self.arrive(*to_server, datagram);
-=======
                     self.arrive(*to_server, &datagram);
->>>>>>> work-E
                 }
             }
             Operation::Invent { to_server, front, bytes } => {
                 let last = &self.last[usize::from(*to_server)];
                 let front = last.get(..usize::from(*front)).unwrap_or(last).to_vec();
-<<<<<<< HEAD
-                self.arrive(*to_server, [&front[..], bytes].concat());
-=======
                 self.arrive(*to_server, &[&front[..], bytes].concat());
->>>>>>> work-E
             }
             Operation::Forge { to_server, frames } => self.forge(*to_server, frames),
             Operation::Wait { milliseconds } => self.wait(Duration::from_millis((*milliseconds).into())),

@@ -167,11 +167,6 @@ fn pad(packet: &mut Vec<u8>, padding: Padding) {
 }
 
 /// Returns the packet as a host's socket returns it: in a separate block.
-<<<<<<< HEAD
-pub(crate) fn received(bytes: Vec<u8>) -> Bytes {
-    Bytes::copy_from_slice(&bytes)
-=======
 pub(crate) fn received(bytes: &[u8]) -> Bytes {
     Bytes::copy_from_slice(bytes)
->>>>>>> work-E
 }
