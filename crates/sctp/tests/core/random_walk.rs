@@ -17,7 +17,7 @@ use crate::pair::Pair;
 use crate::seeds;
 
 /// Fewer walks need not meet each fault.
-pub(crate) const WALKS_MIN: u64 = 65;
+pub(crate) const WALKS_MIN: u64 = 260;
 
 /// Returns the seeds of one of the test functions that share all walks and run side by side. A failure prints its seed; replay it with
 /// `TEST_SEEDS=17..18 cargo test -p festina-sctp --test core of_the_seeds`.

@@ -31,7 +31,7 @@ fn hello(connection: u32) -> Packet {
 }
 
 /// In fewer worlds, some events may be rare.
-const WORLDS_MIN: u64 = 250;
+const WORLDS_MIN: u64 = 1_000;
 
 /// What happened in all runs: a test in which it does not happen would show nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -466,7 +466,7 @@ fn first_is_settled() -> Ranges {
 #[test]
 fn whatever_crashes_and_is_lost_each_line_is_once_in_the_topic_and_in_the_file() {
     let mut all = Events::default();
-    let seeds = seeds::extent(0..250, 0..1_000);
+    let seeds = seeds::extent(0..1_000, 0..4_000);
     let worlds = seeds.end - seeds.start;
     for seed in seeds {
         let mut world = World::new(seed);
