@@ -12,6 +12,8 @@ pub(super) struct PeerWindow {
     /// their own.
     told_bytes: usize,
     state: WindowState,
+    /// When an acknowledgement first showed it closed, unless a later one showed it open.
+    closed_since: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +30,7 @@ enum WindowState {
 
 impl PeerWindow {
     pub(super) fn new(told_bytes: u32) -> Self {
-        let mut window = Self { told_bytes: 0, state: WindowState::Idle };
+        let mut window = Self { told_bytes: 0, state: WindowState::Idle, closed_since: None };
         window.told(told_bytes);
         window
     }
@@ -98,6 +100,20 @@ impl PeerWindow {
                 self.state = WindowState::Idle;
             }
         }
+    }
+
+    /// An acknowledgement was handled to its end, and the state follows from it: the window is closed if it holds nothing, or less than the next chunk.
+    pub(super) fn note_closed(&mut self, now: Instant) {
+        if self.told_bytes > 0 && self.state == WindowState::Idle {
+            self.closed_since = None;
+        } else {
+            self.closed_since.get_or_insert(now);
+        }
+    }
+
+    /// When an acknowledgement first showed the window closed, if it still is.
+    pub(super) fn closed_since(&self) -> Option<Instant> {
+        self.closed_since
     }
 
     /// The window opened, and the probe is retransmitted as ordinary data.

@@ -16,6 +16,7 @@ mod promises;
 mod random_walk;
 mod rfc9260;
 mod silence;
+mod stalled_reader;
 mod thin;
 mod tiny_buffer;
 mod unread;
