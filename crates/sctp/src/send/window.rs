@@ -3,7 +3,7 @@
 //! Fragments are cut to the packet and never to the window, and nothing but a probe leaves that the window cannot hold: that keeps the
 //! silly window syndrome away.
 
-use festina_units::Instant;
+use festina_units::{Instant, OptionalInstant};
 
 /// The peer's receive window.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(super) struct PeerWindow {
     told_bytes: usize,
     state: WindowState,
     /// When an acknowledgement first showed it closed, unless a later one showed it open.
-    closed_since: Option<Instant>,
+    closed_since: OptionalInstant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ enum WindowState {
 
 impl PeerWindow {
     pub(super) fn new(told_bytes: u32) -> Self {
-        let mut window = Self { told_bytes: 0, state: WindowState::Idle, closed_since: None };
+        let mut window = Self { told_bytes: 0, state: WindowState::Idle, closed_since: OptionalInstant::NONE };
         window.told(told_bytes);
         window
     }
@@ -105,7 +105,7 @@ impl PeerWindow {
     /// An acknowledgement was handled to its end, and the state follows from it: the window is closed if it holds nothing, or less than the next chunk.
     pub(super) fn note_closed(&mut self, now: Instant) {
         if self.told_bytes > 0 && self.state == WindowState::Idle {
-            self.closed_since = None;
+            self.closed_since = OptionalInstant::NONE;
         } else {
             self.closed_since.get_or_insert(now);
         }
@@ -113,7 +113,7 @@ impl PeerWindow {
 
     /// When an acknowledgement first showed the window closed, if it still is.
     pub(super) fn closed_since(&self) -> Option<Instant> {
-        self.closed_since
+        self.closed_since.get()
     }
 
     /// The window opened, and the probe is retransmitted as ordinary data.
