@@ -62,7 +62,7 @@ const char *festina_last_error(void);
 #define FESTINA_FOREVER (-1)
 #define FESTINA_NOW 0
 
-/* Microseconds on the monotonic clock of deadlines and events. Its zero is arbitrary. */
+/* Microseconds on the monotonic clock of deadlines and events. Its zero is arbitrary. On Linux it goes on while the system is suspended. */
 uint64_t festina_now_us(void);
 
 /* ---- Identity and trust ---- */
@@ -327,7 +327,7 @@ festina_status festina_send(const festina_association *association, const void *
 festina_status festina_send_many(const festina_association *association, const festina_outgoing *messages, size_t count, int timeout_ms,
                                  size_t *sent);
 
-/* Waits until the peer has acknowledged everything sent so far. */
+/* Waits until the peer has acknowledged everything sent so far, except abandoned messages. */
 festina_status festina_drained(const festina_association *association, int timeout_ms);
 
 /* ---- Receiving ---- */
@@ -491,11 +491,15 @@ typedef struct festina_stats {
     festina_received_stats received;
     festina_path_stats path;
     festina_abandoned_stats abandoned;
+    uint64_t messages_abandoned_sent; /* those of sent.messages_abandoned of which part was sent: the peer may have received them; without loss
+                                         they have arrived. The others were never sent */
+    uint64_t peer_window_closed_ns;   /* time since the peer's window closed, 0 while it is open: the peer's transport answers, and its program
+                                         reads nothing */
 } festina_stats;
 
 #define FESTINA_STATS_INIT                                                                                                      \
     {sizeof(festina_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},               \
-     {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}}}
+     {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}}, 0, 0}
 
 festina_status festina_get_stats(const festina_association *association, festina_stats *stats);
 

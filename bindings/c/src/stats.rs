@@ -14,6 +14,10 @@ pub struct Stats {
     pub path: Path,
     /// Abandoned messages, by reason.
     pub abandoned: AbandonedByReason,
+    /// Abandoned messages of which part was sent, for whatever reason.
+    pub messages_abandoned_sent: u64,
+    /// Time since the peer's window closed.
+    pub peer_window_closed_ns: u64,
 }
 
 /// Counters of the sending side.
@@ -166,6 +170,8 @@ impl Stats {
                 replaced: stats.abandoned.replaced.into(),
                 stream_refused: stats.abandoned.refused.into(),
             },
+            messages_abandoned_sent: sent.messages_abandoned_sent,
+            peer_window_closed_ns: path.peer_window_closed_since.map_or(0, |since| ns(festina::now() - since)),
         }
     }
 }

@@ -8,6 +8,9 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::failure::Failure;
 
+/// Bytes of a payload that `repr` shows.
+const SHOWN_BYTES: usize = 8;
+
 /// A message that came.
 #[pyclass(frozen, get_all, module = "festina")]
 pub(crate) struct Message {
@@ -20,7 +23,7 @@ pub(crate) struct Message {
 #[pymethods]
 impl Message {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let data = self.data.bind(py).repr()?;
+        let data = preview(self.data.bind(py))?;
         let Self { stream, ppid, ordered, .. } = self;
         let ordered = if *ordered { "True" } else { "False" };
         Ok(format!("Message(data={data}, stream={stream}, ppid={ppid}, ordered={ordered})"))
@@ -40,6 +43,17 @@ impl Message {
     fn holding(py: Python<'_>, payload: &[u8], stream: StreamId, ppid: u32, unordered: bool) -> Self {
         Self { data: PyBytes::new(py, payload).unbind(), stream: stream.0, ppid, ordered: !unordered }
     }
+}
+
+/// The first bytes of a payload and the number of all: a whole payload fills logs, and may be secret.
+fn preview(data: &Bound<'_, PyBytes>) -> PyResult<String> {
+    let bytes = data.as_bytes();
+    Ok(match bytes.get(..SHOWN_BYTES) {
+        Some(shown) if bytes.len() > SHOWN_BYTES => {
+            format!("{}... ({} bytes)", PyBytes::new(data.py(), shown).repr()?, bytes.len())
+        }
+        _ => data.repr()?.to_string(),
+    })
 }
 
 /// How a message is delivered, as the Python half hands it over: stream, PPID, ordered, immediate acknowledgement, lifetime, deadline, most
@@ -170,6 +184,7 @@ fn sent<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
             ("messages", sent.messages),
             ("messages_acked", sent.messages_acked),
             ("messages_abandoned", sent.messages_abandoned),
+            ("messages_abandoned_sent", sent.messages_abandoned_sent),
             ("retransmissions", sent.retransmitted.total()),
             ("spurious", sent.spurious),
             ("chunks_lost", sent.chunks_lost),
@@ -208,6 +223,8 @@ fn path<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     dict.set_item("srtt", path.srtt.map(|srtt| srtt.as_secs_f64()))?;
     dict.set_item("rttvar", path.rttvar.as_secs_f64())?;
     dict.set_item("rto", path.rto.as_secs_f64())?;
+    let closed = path.peer_window_closed_since.map(|since| (festina::now() - since).as_secs_f64());
+    dict.set_item("peer_window_closed", closed)?;
     dict.set_item("thin", path.thin)?;
     dict.set_item("in_fast_recovery", path.in_fast_recovery)?;
     Ok(dict)

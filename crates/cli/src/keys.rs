@@ -13,6 +13,13 @@ use crate::address::HostPort;
 use crate::output;
 use crate::usage::UsageError;
 
+/// The file of the user's key.
+const IDENTITY: &str = "identity.pem";
+
+/// How to do without a list of known peers.
+const WITHOUT_KNOWN_PEERS: &str =
+    "give the server's key with --fingerprint or --ca, or leave out encryption with --plain";
+
 /// The name in the certificate. Peers know it by its fingerprint.
 const NAME: &str = "festina";
 
@@ -133,7 +140,10 @@ impl ServerTrustArgs {
                 (server.trust(), ServerTrust::Pinned(server))
             }
             (None, None) => {
-                let server = known_peers()?.find(&name)?;
+                let server = known_peers()?.find(&name).map_err(|error| match error {
+                    StoredError::Read { .. } => anyhow!("{error}; {WITHOUT_KNOWN_PEERS}"),
+                    error => error.into(),
+                })?;
                 (server.trust(), ServerTrust::FirstUse(server))
             }
         };
@@ -252,9 +262,10 @@ pub(crate) fn show(fingerprint: Option<Fingerprint>) {
     }
 }
 
-/// Whether the own key is missing because there is no place for it.
+/// Whether the own key is missing because there is no place for it: the folder is unknown, cannot be written, or cannot be entered.
 fn is_without_storage(error: &anyhow::Error) -> bool {
-    folder().is_err() || matches!(error.downcast_ref(), Some(StoredError::Write { .. }))
+    let is_closed = || folder().is_ok_and(|folder| folder.join(IDENTITY).try_exists().is_err());
+    folder().is_err() || matches!(error.downcast_ref(), Some(StoredError::Write { .. })) || is_closed()
 }
 
 /// The folder of the user's key and known peers.
@@ -270,7 +281,7 @@ fn folder() -> Result<PathBuf> {
 
 /// The user's key, created at its first use.
 pub(crate) fn own_identity() -> Result<Identity> {
-    let path = folder()?.join("identity.pem");
+    let path = folder()?.join(IDENTITY);
     let is_new = !path.exists();
     let identity = Identity::from_file_or_new(&path, NAME)?;
     if is_new {
@@ -281,7 +292,6 @@ pub(crate) fn own_identity() -> Result<Identity> {
 
 /// The peers that the user has met.
 pub(crate) fn known_peers() -> Result<KnownPeers> {
-    let path =
-        folder().context("give the server's key with --fingerprint or --ca, or leave out encryption with --plain")?;
+    let path = folder().context(WITHOUT_KNOWN_PEERS)?;
     Ok(KnownPeers::new(path.join("known_peers")))
 }

@@ -9,20 +9,32 @@ const HEAD_START: Duration = Duration::from_secs(3_600);
 
 /// The present on the library's monotonic clock, on which [`Event`](crate::Event)s give their times.
 ///
-/// The epoch is arbitrary but common to all endpoints of the process.
+/// The epoch is arbitrary but common to all endpoints of the process. On Linux the clock goes on while the system is suspended, so that lifetimes and
+/// timeouts end as they do for the peer.
 pub fn now() -> Instant {
-    static FIRST_READING: OnceLock<std::time::Instant> = OnceLock::new();
+    static FIRST_READING: OnceLock<Duration> = OnceLock::new();
     let reading = read();
     let first = *FIRST_READING.get_or_init(|| reading);
-    Instant::ZERO + HEAD_START + reading.saturating_duration_since(first)
+    Instant::ZERO + HEAD_START + reading.saturating_sub(first)
 }
 
+/// Time since the system was started, including suspension.
+#[cfg(target_os = "linux")]
+fn read() -> Duration {
+    let reading = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(reading.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(reading.tv_nsec).unwrap_or_default())
+}
+
+/// Time since the first reading.
+#[cfg(not(target_os = "linux"))]
 #[expect(
     clippy::disallowed_methods,
     reason = "this crate drives the core in real time; all others get the time from their callers"
 )]
-fn read() -> std::time::Instant {
-    std::time::Instant::now()
+fn read() -> Duration {
+    static START: OnceLock<std::time::Instant> = OnceLock::new();
+    START.get_or_init(std::time::Instant::now).elapsed()
 }
 
 #[cfg(test)]
@@ -36,5 +48,32 @@ mod tests {
         let second = now();
         assert!(second.saturating_duration_since(first) >= Duration::from_millis(2));
         assert!(first >= Instant::ZERO + HEAD_START);
+    }
+
+    /// Time since the system was started, including suspension, rounded down to hundredths of a second.
+    #[cfg(target_os = "linux")]
+    fn uptime() -> Duration {
+        let text = std::fs::read_to_string("/proc/uptime").unwrap();
+        Duration::from_secs_f64(text.split_whitespace().next().unwrap().parse().unwrap())
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_clock_counts_the_time_in_suspension() {
+        let (before, reading, after) = (uptime(), read(), uptime());
+        assert!(before <= reading && reading <= after + Duration::from_millis(10), "{before:?} {reading:?} {after:?}");
+    }
+
+    /// A system that was never suspended cannot tell the clocks apart. In a time namespace they differ, as after a day of suspension.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_clock_counts_a_day_in_suspension() {
+        let this = std::env::current_exe().unwrap();
+        let mut child = std::process::Command::new("unshare");
+        child.args(["--user", "--map-root-user", "--time", "--boottime", "86400", "--monotonic", "0"]).arg(this);
+        let ended = child.args(["--exact", "clock::tests::the_clock_counts_the_time_in_suspension"]).output();
+        let Ok(ended) = ended else { return };
+        let refused = String::from_utf8_lossy(&ended.stderr).contains("unshare:");
+        assert!(ended.status.success() || refused, "{}", String::from_utf8_lossy(&ended.stdout));
     }
 }

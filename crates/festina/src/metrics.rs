@@ -16,9 +16,10 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
 use crate::association::{Association, Inner};
+use crate::clock;
 use crate::endpoint::{Endpoint, EndpointStats, Shared, lock};
 
-/// Default of [`Metrics::with_associations_max`]. Each association has 25 series of its own.
+/// Default of [`Metrics::with_associations_max`]. Each association has 27 series of its own.
 pub const ASSOCIATIONS_SHOWN_MAX: usize = 100;
 
 /// Exports endpoints and associations to a [`Registry`](prometheus_client::registry::Registry).
@@ -261,7 +262,7 @@ static ENDPOINT: [OfEndpoint; 15] = [
     OfEndpoint::counter("festina_endpoint_receive_errors", "Times that receiving failed", |s| s.receive_errors),
 ];
 
-static ASSOCIATION: [OfAssociation; 20] = [
+static ASSOCIATION: [OfAssociation; 22] = [
     OfAssociation::counter("festina_association_packets_sent", "SCTP packets sent", |s| s.sent.packets),
     OfAssociation::counter("festina_association_sent", "Bytes of SCTP packets sent", |s| s.sent.bytes).in_bytes(),
     OfAssociation::counter("festina_association_messages_sent", "Messages taken to be sent", |s| s.sent.messages),
@@ -271,6 +272,11 @@ static ASSOCIATION: [OfAssociation; 20] = [
     OfAssociation::counter("festina_association_messages_abandoned", "Messages given up", |s| {
         s.sent.messages_abandoned
     }),
+    OfAssociation::counter(
+        "festina_association_messages_abandoned_sent",
+        "Those given up after part of them was sent: the peer may have received them",
+        |s| s.sent.messages_abandoned_sent,
+    ),
     OfAssociation {
         name: "festina_association_chunks_retransmitted",
         help: "DATA chunks sent again",
@@ -317,6 +323,11 @@ static ASSOCIATION: [OfAssociation; 20] = [
     OfAssociation::gauge("festina_association_congestion_window", "Congestion window", |s| s.path.cwnd_bytes)
         .in_bytes(),
     OfAssociation::gauge("festina_association_in_flight", "Bytes on the way", |s| s.path.in_flight_bytes).in_bytes(),
+    OfAssociation::duration(
+        "festina_association_peer_window_closed",
+        "Time since the peer's window closed: its application reads nothing; 0 while it is open",
+        |s| Some(s.path.peer_window_closed_since.map_or(Duration::ZERO, |since| clock::now() - since)),
+    ),
     OfAssociation::gauge("festina_association_thin", "Whether the association is thin: 1 or 0", |s| s.path.thin.into()),
 ];
 
@@ -364,6 +375,7 @@ mod tests {
             near.send(Message::new("a few")).await.unwrap();
             far.recv().await.unwrap().unwrap();
         }
+        near.send(Message::new("too late").with_lifetime(Duration::ZERO)).await.unwrap();
         near.drained().await.unwrap();
 
         let page = page(&metrics);
@@ -374,7 +386,10 @@ mod tests {
         assert_eq!(packets, client.stats().packets_sent);
         let (id, peer) = (near.id(), near.remote_addr());
         let labels = format!("endpoint=\"{address}\",association=\"{id}\",peer=\"{peer}\"");
-        assert_eq!(value(&page, &format!("festina_association_messages_sent_total{{{labels}}}")), 3);
+        assert_eq!(value(&page, &format!("festina_association_messages_sent_total{{{labels}}}")), 4);
+        assert_eq!(value(&page, &format!("festina_association_messages_abandoned_total{{{labels}}}")), 1);
+        assert_eq!(value(&page, &format!("festina_association_messages_abandoned_sent_total{{{labels}}}")), 0);
+        assert_eq!(value(&page, &format!("festina_association_peer_window_closed_seconds{{{labels}}}")), 0);
         let by_timeout = format!("festina_association_chunks_retransmitted_total{{{labels},cause=\"timeout\"}}");
         assert_eq!(value(&page, &by_timeout), near.stats().sent.retransmitted.timeout);
         let srtt = format!("festina_association_round_trip_seconds{{{labels}}} ");
@@ -386,7 +401,7 @@ mod tests {
         let names: BTreeSet<&str> =
             series.iter().filter_map(|line| line.rsplit_once(' ').map(|(name, _)| name)).collect();
         assert_eq!(names.len(), series.len(), "{page}");
-        assert_eq!(series.iter().filter(|line| line.contains("association=")).count(), 25);
+        assert_eq!(series.iter().filter(|line| line.contains("association=")).count(), 27);
     }
 
     #[tokio::test]

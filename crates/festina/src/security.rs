@@ -28,6 +28,8 @@
 
 mod credentials;
 mod failure;
+mod files;
+mod peer_name;
 pub(crate) mod platform;
 mod reports;
 mod sessions;
@@ -43,7 +45,7 @@ use rustls::CipherSuite;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self as pem_reader, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer};
 
 use crate::clock;
 use crate::endpoint::lock;
@@ -143,12 +145,11 @@ impl Identity {
     /// Reads PEM: the chain, the own certificate first, and the private key (PKCS #8, PKCS #1 or SEC 1).
     ///
     /// # Errors
-    /// Nothing usable is in one of the texts.
+    /// Nothing usable is in one of the texts, or the key is encrypted.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, SecurityError> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
         let chain = chain.map_err(|error| SecurityError::Certificate(error.to_string()))?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| SecurityError::PrivateKey(error.to_string()))?;
-        Self::new(chain, key)
+        Self::new(chain, private_key(key)?)
     }
 
     /// Writes the chain and the key as PEM (RFC 7468), as [`from_pem`](Self::from_pem) reads them, or the key alone, as
@@ -178,6 +179,9 @@ impl Identity {
     /// The name is no host name and no IP address.
     pub fn self_signed(name: &str) -> Result<Self, SecurityError> {
         let unusable = |error: rcgen::Error| SecurityError::Certificate(error.to_string());
+        if ServerName::try_from(name).is_err() {
+            return Err(SecurityError::Certificate(format!("{name:?} is no host name and no IP address")));
+        }
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(unusable)?;
         let parameters = rcgen::CertificateParams::new([name.to_owned()]).map_err(unusable)?;
         let certificate = parameters.self_signed(&key).map_err(unusable)?;
@@ -200,7 +204,7 @@ impl Identity {
     /// # Errors
     /// The text has no usable key.
     pub fn raw_key_from_pem(key: &[u8]) -> Result<Self, SecurityError> {
-        Self::raw(PrivateKeyDer::from_pem_slice(key).map_err(|error| SecurityError::PrivateKey(error.to_string()))?)
+        Self::raw(private_key(key)?)
     }
 
     /// As [`raw_key_from_pem`](Self::raw_key_from_pem), for DER.
@@ -254,6 +258,20 @@ impl fmt::Debug for Identity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Identity").field("fingerprint", &self.fingerprint()).finish_non_exhaustive()
     }
+}
+
+/// Reads a private key from PEM.
+fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, SecurityError> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| {
+        let holds = |mark: &[u8]| pem.windows(mark.len()).any(|bytes| bytes == mark);
+        SecurityError::PrivateKey(if holds(b"BEGIN ENCRYPTED PRIVATE KEY") || holds(b"Proc-Type: 4,ENCRYPTED") {
+            "it is encrypted; decrypt it first, for example with openssl pkey".to_owned()
+        } else if matches!(error, pem_reader::Error::NoItemsFound) {
+            "there is no private key".to_owned()
+        } else {
+            error.to_string()
+        })
+    })
 }
 
 /// Certificates and other blocks as PEM.
@@ -456,5 +474,30 @@ mod tests {
         assert!(Identity::from_der([], key.serialize_der()).is_err());
         assert!(Identity::from_pem(b"nothing", b"nothing").is_err());
         assert!(Trust::roots_from_pem(b"nothing").is_err());
+    }
+
+    #[test]
+    fn a_name_that_is_no_host_is_refused() {
+        for name in ["", "a\0b", "a b", "a..test", "-"] {
+            assert!(matches!(Identity::self_signed(name), Err(SecurityError::Certificate(_))), "{name:?}");
+        }
+        for name in ["a.test", "localhost", "192.0.2.1", "2001:db8::1"] {
+            assert!(Identity::self_signed(name).is_ok(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_says_that_a_key_is_encrypted_or_missing() {
+        let pem = |label: &str, head: &str| format!("-----BEGIN {label}-----\n{head}AAAA\n-----END {label}-----\n");
+        let legacy = pem("RSA PRIVATE KEY", "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n");
+        for (text, expected) in [
+            (pem("ENCRYPTED PRIVATE KEY", ""), "it is encrypted"),
+            (legacy, "it is encrypted"),
+            (pem("CERTIFICATE", ""), "there is no private key"),
+            (String::new(), "there is no private key"),
+        ] {
+            let error = Identity::raw_key_from_pem(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
     }
 }

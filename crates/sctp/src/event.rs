@@ -29,7 +29,7 @@ pub enum Event {
     Readable,
     /// The send buffer was full and has drained to the low-water mark.
     Writable,
-    /// Everything sent so far has been acknowledged (SENDER DRY, RFC 6458 §6.1.11).
+    /// Everything sent so far has been acknowledged or abandoned (SENDER DRY, RFC 6458 §6.1.11).
     Drained,
     /// The peer has started a graceful shutdown and accepts no more messages.
     PeerShutdown,

@@ -1,7 +1,9 @@
 //! Messages to send and received messages.
 
+use std::fmt;
+
 use bytes::Bytes;
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, Instant, Preview};
 
 use crate::wire::StreamId;
 
@@ -12,7 +14,7 @@ pub struct MessageId(pub u64);
 /// A message to send, with its delivery options.
 ///
 /// The payload is reference-counted and copied once, into the packet that carries it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     /// The payload: from 1 byte to the maximum message size of the configuration.
     pub payload: Bytes,
@@ -41,6 +43,38 @@ pub struct Message {
     pub key: Option<u64>,
     /// Report [`Event::MessageDelivered`](crate::Event::MessageDelivered), even without `Config::message_events`.
     pub confirm: bool,
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            payload,
+            stream,
+            ppid,
+            unordered,
+            immediate_ack,
+            lifetime,
+            deadline,
+            max_retransmissions,
+            priority,
+            key,
+            confirm,
+        } = self;
+        formatter
+            .debug_struct("Message")
+            .field("payload", &Preview(payload))
+            .field("stream", stream)
+            .field("ppid", ppid)
+            .field("unordered", unordered)
+            .field("immediate_ack", immediate_ack)
+            .field("lifetime", lifetime)
+            .field("deadline", deadline)
+            .field("max_retransmissions", max_retransmissions)
+            .field("priority", priority)
+            .field("key", key)
+            .field("confirm", confirm)
+            .finish()
+    }
 }
 
 impl Message {
@@ -146,7 +180,7 @@ impl<Payload: Into<Bytes>> From<Payload> for Message {
 }
 
 /// A complete message from the peer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ReceivedMessage {
     /// The payload. If the message arrived in one chunk, this may be a slice that keeps the whole packet in memory. It is a copy if the packet is
     /// larger than 2 KiB and the payload less than half of it.
@@ -160,4 +194,39 @@ pub struct ReceivedMessage {
     /// Number of restarts of the peer before it sent this, modulo 256; initially 0. If the number differs from that of the previous message, the peer
     /// has lost its state and restarted the association ([`Event::PeerRestarted`](crate::Event::PeerRestarted)).
     pub restarts: u8,
+}
+
+impl fmt::Debug for ReceivedMessage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { payload, stream, ppid, unordered, restarts } = self;
+        formatter
+            .debug_struct("ReceivedMessage")
+            .field("payload", &Preview(payload))
+            .field("stream", stream)
+            .field("ppid", ppid)
+            .field("unordered", unordered)
+            .field("restarts", restarts)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::SendError;
+
+    #[test]
+    fn debug_output_of_a_message_and_of_an_error_with_one_shows_its_length_and_eight_bytes() {
+        let secret = "password correct horse battery staple";
+        let payload = Bytes::from(secret.repeat(10_000));
+        let message = Message::new(payload.clone());
+        let received = ReceivedMessage { payload, stream: StreamId(1), ppid: 2, unordered: false, restarts: 0 };
+        let errors =
+            [SendError::BufferFull(message.clone()), SendError::TooLong { message: message.clone(), bytes_max: 1 }];
+        let texts = errors.iter().map(|error| format!("{error:?}"));
+        for text in texts.chain([format!("{message:?}"), format!("{received:#?}")]) {
+            assert!(text.len() < 600 && text.contains("370000 bytes \"password\"..."), "{text}");
+            assert!(!text.contains("correct"), "{text}");
+        }
+    }
 }

@@ -90,7 +90,11 @@ pub(crate) struct Sender {
 #[derive(Debug, Default)]
 struct Counters {
     messages_acked: u64,
+    /// Payload that the peer has acknowledged for good, without that of abandoned messages.
+    acked_bytes: u64,
     messages_abandoned: u64,
+    /// Those of which part was sent.
+    messages_abandoned_sent: u64,
     chunks: u64,
     retransmitted: RetransmittedStats,
     chunks_lost: u64,
@@ -263,9 +267,10 @@ impl Sender {
         self.buffer.is_empty() && self.ledger.is_empty()
     }
 
-    /// Payload bytes that are queued or not acknowledged yet.
-    pub(crate) fn left_bytes(&self) -> usize {
-        self.buffer.used_bytes()
+    /// Payload bytes that are queued or not acknowledged yet, and those that the peer has acknowledged for good since the association began. Abandoned
+    /// messages count as neither: the peer may have passed over them.
+    pub(crate) fn progress_bytes(&self) -> (usize, u64) {
+        (self.buffer.used_bytes(), self.counters.acked_bytes)
     }
 
     /// Gives back memory, if nothing is queued or outstanding.
@@ -285,6 +290,7 @@ impl Sender {
         stats.sent = SentStats {
             messages_acked,
             messages_abandoned,
+            messages_abandoned_sent: self.counters.messages_abandoned_sent,
             chunks,
             retransmitted: self.counters.retransmitted.clone(),
             chunks_lost,
@@ -306,6 +312,7 @@ impl Sender {
         gauges.in_flight_packets = repair.packets_in_flight();
         gauges.in_fast_recovery = repair.in_fast_recovery();
         gauges.peer_window_bytes = self.window.available_bytes(in_flight.payload_bytes) as u64;
+        gauges.peer_window_closed_since = self.window.closed_since();
         gauges.send_buffer_bytes = self.buffer.used_bytes() as u64;
         gauges.messages_pending = self.buffer.pending_messages().into();
         gauges.thin = repair.is_thin();
@@ -336,7 +343,9 @@ impl Sender {
         failed.dedup_by_key(|&mut (id, _)| id);
         self.counters.messages_abandoned += failed.len() as u64;
         for (id, reason) in failed {
-            events.push_abandoned(id, reason, reason == AbandonReason::UnacknowledgedAtEnd);
+            let sent = reason == AbandonReason::UnacknowledgedAtEnd;
+            self.counters.messages_abandoned_sent += u64::from(sent);
+            events.push_abandoned(id, reason, sent);
         }
         if let Some(partial) = &mut self.partial {
             partial.clear();
@@ -403,8 +412,7 @@ impl Sender {
     fn abandoning(&mut self) -> Abandoning<'_> {
         let Self { buffer, ledger, streams, partial, counters, framing, forwards, apart, .. } = self;
         let (framing, forwards, apart) = (*framing, *forwards, *apart);
-        let messages_abandoned = &mut counters.messages_abandoned;
-        Abandoning { buffer, ledger, streams, partial, messages_abandoned, framing, forwards, apart }
+        Abandoning { buffer, ledger, streams, partial, counters, framing, forwards, apart }
     }
 
     /// Abandons messages whose lifetime has ended, and those that would exceed their retransmissions. Returns whether there were any.

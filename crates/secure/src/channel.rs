@@ -5,8 +5,10 @@ mod late;
 mod output;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
+use festina_units::Preview;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig, Side};
@@ -55,7 +57,7 @@ impl Budget {
 }
 
 /// The data that a client sends with its hello, and its fate.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Opening {
     /// The token of the last retry.
     token: Vec<u8>,
@@ -66,6 +68,20 @@ struct Opening {
     early_received: u8,
     /// The hello has to be sent again at once.
     is_changed: bool,
+}
+
+impl fmt::Debug for Opening {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { token, retries, early_frames, early_received, is_changed } = self;
+        formatter
+            .debug_struct("Opening")
+            .field("token", &Preview(token))
+            .field("retries", retries)
+            .field("early_frames", &Preview(early_frames))
+            .field("early_received", early_received)
+            .field("is_changed", is_changed)
+            .finish()
+    }
 }
 
 /// The keys of all levels.

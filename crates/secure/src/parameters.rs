@@ -3,6 +3,10 @@
 //! It has the form of those (RFC 9000 §18): identifier, length and value. The first two are variable-length integers, written in one or two bytes.
 //! TLS authenticates it. Unknown parameters are ignored.
 
+use std::fmt;
+
+use festina_units::Preview;
+
 use crate::wire::{CONNECTION_ID_BYTES, ConnectionId};
 
 /// The longest token that a client may present.
@@ -22,7 +26,7 @@ const PORTS: u16 = 0x3f02;
 const TOKEN: u16 = 0x3f03;
 
 /// The parameters of one side.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Parameters {
     /// The connection ID that the client chose for the server.
     pub original_destination: Option<ConnectionId>,
@@ -34,6 +38,16 @@ pub struct Parameters {
     pub ports: Option<(u16, u16)>,
     /// The application's token.
     pub token: Vec<u8>,
+}
+
+/// Shows only the length of the token, which is often a secret.
+impl fmt::Debug for Parameters {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { original_destination, initial_source, init, ports, token } = self;
+        let mut fields = formatter.debug_struct("Parameters");
+        fields.field("original_destination", original_destination).field("initial_source", initial_source);
+        fields.field("init", &Preview(init)).field("ports", ports).field("token_bytes", &token.len()).finish()
+    }
 }
 
 /// A blob that is truncated, too long, or contains a parameter twice.

@@ -3,7 +3,10 @@
 //! [`Framer`] holds at most one message of the limit and the bytes pushed last. A message beyond the limit is cut and marked, and its rest is
 //! skipped up to the start of the next one. A length that cannot be right is an error, since nothing after it can be trusted.
 
+use std::fmt;
+
 use bytes::{Buf as _, Bytes, BytesMut};
+use festina_units::Preview;
 use thiserror::Error;
 
 /// How messages are delimited in a stream.
@@ -20,12 +23,19 @@ pub enum Framing {
 }
 
 /// One message of a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Frame {
     /// The bytes, never empty, without the frame.
     pub bytes: Bytes,
     /// Something is missing at the end: the message was beyond the limit, or the stream ended within it.
     pub cut: bool,
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bytes, cut } = self;
+        formatter.debug_struct("Frame").field("bytes", &Preview(bytes)).field("cut", cut).finish()
+    }
 }
 
 /// A stream that does not keep to octet counting. The connection has to be closed: the start of the next message is unknown.

@@ -3,7 +3,10 @@
 //! The relay encodes a record once: sequence number (8 bytes, big endian like all fields), time of receipt in microseconds since 1970 (8), marks (1),
 //! severity (1), length of the source (1), the source, the line.
 
+use std::fmt;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
+use festina_units::Preview;
 
 use crate::line::Severity;
 
@@ -21,7 +24,7 @@ const FIXED_BYTES: usize = 19;
 pub const RECORD_BYTES_MAX: usize = (256 << 10) + FIXED_BYTES + 255;
 
 /// A line with its metadata.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Record {
     /// Its number among the lines of its sender and priority; 0 for lines that are not spooled.
     pub sequence: u64,
@@ -35,6 +38,21 @@ pub struct Record {
     pub source: Bytes,
     /// The line as it came.
     pub line: Bytes,
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sequence, received_us, marks, severity, source, line } = self;
+        formatter
+            .debug_struct("Record")
+            .field("sequence", sequence)
+            .field("received_us", received_us)
+            .field("marks", marks)
+            .field("severity", severity)
+            .field("source", &Preview(source))
+            .field("line", &Preview(line))
+            .finish()
+    }
 }
 
 impl Record {

@@ -10,6 +10,7 @@
 //! - [`prose`]: phrases that make English sound translated;
 //! - [`links`]: relative links of Markdown files and their anchors;
 //! - [`evidence`]: the tests that show what the tables of a document state;
+//! - [`reports`]: public reports of faults in other projects, and the tests that show them here;
 //! - [`metadata`]: what cargo knows about the packages of the workspace and of their dependencies;
 //! - [`dependencies`]: which crate may use which, and under which licences.
 //!
@@ -32,6 +33,7 @@ pub mod metadata;
 pub mod passage;
 pub mod prose;
 pub mod ratchet;
+pub mod reports;
 pub mod source;
 pub mod structure;
 pub mod text;

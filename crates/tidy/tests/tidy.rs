@@ -10,7 +10,7 @@ use festina_tidy::passage::{Passage, passages};
 use festina_tidy::ratchet::{Limit, Sizes, check, exceptions};
 use festina_tidy::structure::{Owner, Structure};
 use festina_tidy::tree::{File, files, root};
-use festina_tidy::{dependencies, evidence, links, prose, source, text};
+use festina_tidy::{dependencies, evidence, links, prose, reports, source, text};
 
 const FILE_CODE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
@@ -140,6 +140,14 @@ fn tests_show_each_row_of_the_tables_about_security() {
         "Keys of the commands",
     ];
     report(evidence::unshown(security, &sections, &tests));
+}
+
+#[test]
+fn each_public_report_has_a_verdict_and_a_test_that_exists_or_a_reason() {
+    let mut tests: BTreeSet<String> = with_extension(".rs").flat_map(evidence::tests).collect();
+    tests.extend(with_extension(".py").flat_map(reports::python_tests));
+    let file = FILES.iter().find(|file| file.path == "tests/reports.toml").expect("there is one");
+    report(reports::faults(file, &tests));
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! - [`ByteCount`] is an amount in bytes
 //! - [`Probability`] is a fraction in parts per billion
 //! - [`EcnCodepoint`] is the ECN field of the IP header
+//! - [`Preview`] shortens bytes in debug output
 //! - [`ParseError`] names the rejected text, the expected form and an example
 //!
 //! ```
@@ -30,6 +31,7 @@ pub mod duration;
 mod ecn;
 mod instant;
 mod parse_error;
+mod preview;
 mod probability;
 mod quantity;
 
@@ -39,4 +41,5 @@ pub use core::time::Duration;
 pub use ecn::EcnCodepoint;
 pub use instant::{Instant, OptionalInstant};
 pub use parse_error::ParseError;
+pub use preview::Preview;
 pub use probability::Probability;

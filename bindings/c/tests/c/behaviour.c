@@ -193,6 +193,7 @@ static void what_is_replaced_is_counted_by_whether_it_was_sent(void)
     struct pair pair;
     festina_send_options options = FESTINA_SEND_OPTIONS_INIT;
     festina_stats stats = FESTINA_STATS_INIT;
+    festina_message message = FESTINA_MESSAGE_INIT;
     int i;
 
     config = settings(NULL);
@@ -208,6 +209,13 @@ static void what_is_replaced_is_counted_by_whether_it_was_sent(void)
     OK(festina_get_stats(pair.near, &stats));
     EXPECT(stats.abandoned.replaced.unsent == 2 && stats.abandoned.replaced.sent == 0);
     EXPECT(stats.sent.messages_abandoned == 2 && stats.abandoned.expired.unsent == 0);
+    EXPECT(stats.messages_abandoned_sent == 0);
+    /* It answers all the same. */
+    for (i = 0; i < 1000 && stats.peer_window_closed_ns == 0; i++) {
+        EXPECT(festina_recv(pair.near, &message, 10) == FESTINA_TIMEOUT);
+        OK(festina_get_stats(pair.near, &stats));
+    }
+    EXPECT(stats.peer_window_closed_ns > 0);
     OK(festina_abort(pair.near, NULL));
     taken_apart(pair);
 }

@@ -102,7 +102,8 @@ class Association:
         ordered: False delivers it regardless of the order of its stream.
         immediate_ack: asks the peer to acknowledge at once.
         lifetime: seconds after which it is abandoned.
-        deadline: time at which it is abandoned, on the clock of `time.monotonic` and `loop.time`.
+        deadline: time at which it is abandoned, on the clock of `time.monotonic` and `loop.time`. The time left also passes while the system
+            is suspended (Linux).
         max_retransmissions: it is abandoned when it would need one more; 0 sends it once.
         priority: it is abandoned for one with a lower number if the send buffer is full.
         replace: a key; it replaces an older message on its stream with the same key.
@@ -182,7 +183,7 @@ class Association:
         return Delivery(self._hub, number, operation)
 
     async def drained(self) -> None:
-        """Waits until the peer has acknowledged everything sent so far."""
+        """Waits until the peer has acknowledged everything sent so far, except abandoned messages."""
         await self._hub.run(self._native.drained())
 
     async def recv(self) -> _festina.Message:

@@ -16,6 +16,8 @@ class SentStats:
     messages_acked: int
     messages_abandoned: int
     """Abandoned messages in total; `Stats.abandoned` splits them by reason."""
+    messages_abandoned_sent: int
+    """Those of which part was sent: the peer may have received them, and without loss it has. The others were never sent."""
     retransmissions: int
     """DATA chunks sent again, including proactive copies."""
     spurious: int
@@ -52,6 +54,8 @@ class PathStats:
     in_flight_bytes: int
     in_flight_packets: int
     peer_window_bytes: int
+    peer_window_closed: Optional[float]
+    """Time since the peer's window closed; None while it is open. The peer's transport answers, and its program reads nothing."""
     send_buffer_bytes: int
     messages_pending: int
     """Messages that are neither acknowledged nor abandoned."""

@@ -117,7 +117,7 @@ pub(crate) async fn run(arguments: SendArgs) -> Result<()> {
         if messages.unsent + messages.sent > 0 {
             let Abandoned { unsent, sent } = messages;
             output::notice(&format!(
-                "{} messages were abandoned because {why}; {sent} of them had been sent",
+                "{} messages were abandoned because {why}; {sent} of them had been sent and may have arrived",
                 unsent + sent
             ));
         }
@@ -132,6 +132,8 @@ struct SentJson {
     retransmissions: u64,
     expired: u64,
     retransmissions_exhausted: u64,
+    /// Abandoned messages of which part was sent: they may have arrived.
+    abandoned_sent: u64,
 }
 
 impl SentJson {
@@ -142,6 +144,7 @@ impl SentJson {
             retransmissions: stats.sent.retransmitted.total(),
             expired: count(stats.abandoned.expired),
             retransmissions_exhausted: count(stats.abandoned.retransmissions_exhausted),
+            abandoned_sent: stats.sent.messages_abandoned_sent,
         }
     }
 }

@@ -219,3 +219,21 @@ fn the_exit_of_tunnels_admits_the_clients_that_are_allowed() {
     let mut entrance = enter(&stranger, &address);
     while !entrance.stderr_line().contains(" leads to ") {}
 }
+
+#[test]
+fn a_client_that_names_the_servers_key_needs_no_folder_that_it_can_enter() {
+    let server = folder("closed-server");
+    let (mut listener, address, fingerprint) = listen(&server, "127.0.0.1:0");
+    // No folder: everything below it is as out of reach as below a folder without permissions, for root as well.
+    let closed = server.join("file");
+    std::fs::write(&closed, "").expect("it can be written");
+    let sent = run(&closed, &["send", &address, "--fingerprint", &fingerprint], "one\n");
+    assert_eq!((sent.code, sent.stderr.as_str()), (Some(0), ""), "{sent:?}");
+    listener.wait_for_stdout("one\n");
+    let unknown = run(&closed, &["send", &address], "two\n");
+    assert_eq!(unknown.code, Some(1), "{unknown:?}");
+    for part in ["known_peers", "--fingerprint"] {
+        assert!(unknown.stderr.contains(part), "{part} is not in {}", unknown.stderr);
+    }
+    drop(listener);
+}

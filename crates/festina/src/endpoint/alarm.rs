@@ -37,9 +37,10 @@ mod timerfd {
     }
 
     impl Alarm {
-        /// The caller is inside a runtime.
+        /// The caller is inside a runtime. The timer uses the clock of [`now`](crate::now), so that it has rung when a suspension ends that was longer
+        /// than its delay.
         pub(crate) fn new() -> io::Result<(Self, Bell)> {
-            let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+            let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
             let bell = Bell { timer: pipe::Receiver::from_owned_fd_unchecked(timer.try_clone()?)? };
             Ok((Self { timer }, bell))
         }
@@ -56,6 +57,14 @@ mod timerfd {
             let setting = Itimerspec { it_interval: once, it_value: delay };
             timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting)
                 .expect("setting an own timer to a valid time cannot fail");
+        }
+    }
+
+    #[cfg(test)]
+    impl Alarm {
+        /// The number of its file descriptor.
+        pub(crate) fn number(&self) -> i32 {
+            std::os::fd::AsRawFd::as_raw_fd(&self.timer)
         }
     }
 
@@ -179,6 +188,15 @@ mod tests {
         late.sort_unstable();
         let median = late[late.len() / 2];
         assert!(median < Duration::from_micros(500), "{median:?}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_alarm_counts_the_time_in_suspension_as_the_clock_does() {
+        let (alarm, _bell) = Alarm::new().unwrap();
+        let of_timer = |text: &str| text.lines().any(|line| line.split_whitespace().eq(["clockid:", "7"]));
+        let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", alarm.number())).unwrap();
+        assert!(of_timer(&text), "7 is CLOCK_BOOTTIME: {text}");
     }
 
     #[tokio::test]

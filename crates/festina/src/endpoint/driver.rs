@@ -1,5 +1,6 @@
 //! The one task of an endpoint: receives, watches the time, and sends what the socket had no room for and what callers held back.
 
+use std::fmt;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use festina_units::{Duration, EcnCodepoint, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant, Preview};
 
 use super::alarm::Bell;
 use super::handshakes::Handshakes;
@@ -214,7 +215,6 @@ struct Receiver {
 }
 
 /// A received datagram and where it came from.
-#[derive(Debug)]
 pub(crate) struct Datagram {
     pub(crate) from: SocketAddr,
     /// The address that answers come from.
@@ -222,6 +222,19 @@ pub(crate) struct Datagram {
     pub(crate) ecn: EcnCodepoint,
     /// Encrypted packets are decrypted in place.
     pub(crate) packet: BytesMut,
+}
+
+impl fmt::Debug for Datagram {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, source, ecn, packet } = self;
+        formatter
+            .debug_struct("Datagram")
+            .field("from", from)
+            .field("source", source)
+            .field("ecn", ecn)
+            .field("packet", &Preview(packet))
+            .finish()
+    }
 }
 
 /// The time that has come for timers, while there is more to receive than what had come by `emptied_at`.

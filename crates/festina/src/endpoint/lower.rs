@@ -12,7 +12,7 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 
-use festina_units::EcnCodepoint;
+use festina_units::{EcnCodepoint, Preview};
 
 pub use self::memory::{MemoryNetwork, MemorySocket};
 pub(crate) use self::udp::UdpLayer;
@@ -76,7 +76,7 @@ pub trait LowerLayer: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Packets to send with one call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Outgoing<'a> {
     /// The peer.
@@ -89,6 +89,20 @@ pub struct Outgoing<'a> {
     pub contents: &'a [u8],
     /// The size of each packet; the last one may be shorter.
     pub segment_bytes: usize,
+}
+
+impl fmt::Debug for Outgoing<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { destination, source, ecn, contents, segment_bytes } = self;
+        formatter
+            .debug_struct("Outgoing")
+            .field("destination", destination)
+            .field("source", source)
+            .field("ecn", ecn)
+            .field("contents", &Preview(contents))
+            .field("segment_bytes", segment_bytes)
+            .finish()
+    }
 }
 
 impl<'a> Outgoing<'a> {

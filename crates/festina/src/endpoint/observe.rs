@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use festina_sctp::Direction;
-use festina_units::Instant;
+use festina_units::{Instant, Preview};
 
 use super::lock;
 use crate::clock;
 
 /// A packet that an endpoint has sent or received.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct SeenPacket<'a> {
     /// Which way it went.
@@ -22,6 +22,19 @@ pub struct SeenPacket<'a> {
     pub at: Instant,
     /// The SCTP packet, without IP and UDP headers. On an encrypted endpoint, the datagram with protected packets.
     pub bytes: &'a [u8],
+}
+
+impl fmt::Debug for SeenPacket<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { direction, remote, at, bytes } = self;
+        formatter
+            .debug_struct("SeenPacket")
+            .field("direction", direction)
+            .field("remote", remote)
+            .field("at", at)
+            .field("bytes", &Preview(bytes))
+            .finish()
+    }
 }
 
 type Observer = Box<dyn Fn(SeenPacket<'_>) + Send + Sync>;

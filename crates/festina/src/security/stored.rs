@@ -1,17 +1,15 @@
 //! Keys and known peers in files, as SSH keeps them.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
 
+use super::files::{self, draft_of, private, read_present, read_state, sync_folder, write_private};
+use super::peer_name::canonical;
 use super::{Fingerprint, Identity, SecurityError, Trust};
-
-/// Longest file that is read.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Caller or system: why a file with a key or with known peers cannot be used.
 #[derive(Debug, Error)]
@@ -32,6 +30,12 @@ pub enum StoredError {
         path: PathBuf,
         /// The system's error.
         source: io::Error,
+    },
+    /// Every user of the system can read or change the file with the private key.
+    #[error("{} holds a private key, and every user can read or change it: chmod 600, or remove it for a new key", path.display())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
     },
     /// The file contains no certificates or no key, although it should.
     #[error("cannot use {}: {source}", path.display())]
@@ -80,9 +84,10 @@ impl Identity {
     /// that only its owner can read (mode 0600 on Unix). Processes that do so at the same time get the same identity. Missing folders are made.
     ///
     /// # Errors
-    /// The file cannot be read or written, or holds something else.
+    /// The file cannot be read or written, is no regular file, can be read or changed by every user, or holds something else.
     pub fn from_file_or_new(path: &Path, name: &str) -> Result<Self, StoredError> {
-        let pem = match read(path)? {
+        let pem = match read_state(path)? {
+            Some(_) if files::is_exposed(path) => return Err(StoredError::Exposed { path: path.to_owned() }),
             Some(pem) => pem,
             None => {
                 create(path, name).map_err(|source| StoredError::Write { path: path.to_owned(), source })?;
@@ -147,62 +152,11 @@ fn create(path: &Path, name: &str) -> io::Result<()> {
     }
 }
 
-/// Has the name of a new file survive a power cut.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
-}
-
-/// A name for a file that becomes the file `path` once it is whole.
-fn draft_of(path: &Path) -> PathBuf {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(format!(".{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
-    draft.into()
-}
-
-/// Writes a file that only its owner can read.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    // A file of an earlier process with this number keeps its mode.
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = private(OpenOptions::new().write(true).create_new(true)).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
-}
-
-/// Gives files that are created the mode 0600.
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
-}
-
-/// The contents of a file; `None` if there is none.
-fn read(path: &Path) -> Result<Option<Vec<u8>>, StoredError> {
-    let failed = |source| StoredError::Read { path: path.to_owned(), source };
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
-    };
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(failed(io::Error::other("it is longer than 1 MiB")));
-    }
-    Ok(Some(bytes))
-}
-
-/// The contents of a file that has to be there.
-fn read_present(path: &Path) -> Result<Vec<u8>, StoredError> {
-    read(path)?.ok_or_else(|| StoredError::Read { path: path.to_owned(), source: ErrorKind::NotFound.into() })
-}
-
 /// A list of known peers in a text file: in each line the name of a peer, a space and its fingerprint. Lines that begin with `#` are comments. Of
 /// several lines with the same name the last one counts.
+///
+/// A name that ends with a port names a host. Its spellings count as the same name: `Game.Example.:9899` and `game.example:9899`, `127.1:9899` and
+/// `[::ffff:127.0.0.1]:9899`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownPeers {
     path: PathBuf,
@@ -227,9 +181,10 @@ impl KnownPeers {
         if name.is_empty() || name.starts_with('#') || name.contains(char::is_whitespace) {
             return Err(StoredError::Name { name: name.to_owned() });
         }
-        let known = self.key_in(&self.text()?, name)?;
+        let name = canonical(name);
+        let known = self.key_in(&self.text()?, &name)?;
         let state = Arc::new(Mutex::new(Familiarity { known, seen: None }));
-        Ok(Acquaintance { name: name.to_owned(), peers: self.clone(), state })
+        Ok(Acquaintance { name, peers: self.clone(), state })
     }
 
     /// Removes a peer, and returns whether it was there. Its next key is then trusted at its first use.
@@ -237,24 +192,27 @@ impl KnownPeers {
     /// # Errors
     /// The file cannot be read or written.
     pub fn forget(&self, name: &str) -> Result<bool, StoredError> {
-        if read(&self.path)?.is_none() {
+        if read_state(&self.path)?.is_none() {
             return Ok(false);
         }
         let _lock = self.lock()?;
-        let text = self.text()?;
-        let others: String = text.split_inclusive('\n').filter(|line| !is_line_of(line, name)).collect();
+        let (text, name) = (self.text()?, canonical(name));
+        let others: String = text.split_inclusive('\n').filter(|line| !is_line_of(line, &name)).collect();
         if others.len() == text.len() {
             return Ok(false);
         }
-        let draft = draft_of(&self.path);
-        let replaced = write_private(&draft, &others).and_then(|()| std::fs::rename(&draft, &self.path));
+        // The path may be a link, which stays.
+        let replaced = std::fs::canonicalize(&self.path).and_then(|path| {
+            let draft = draft_of(&path);
+            write_private(&draft, &others).and_then(|()| std::fs::rename(&draft, &path))
+        });
         replaced.map_err(|source| StoredError::Write { path: self.path.clone(), source })?;
         Ok(true)
     }
 
     /// The whole list.
     fn text(&self) -> Result<String, StoredError> {
-        String::from_utf8(read(&self.path)?.unwrap_or_default()).map_err(|error| StoredError::Read {
+        String::from_utf8(read_state(&self.path)?.unwrap_or_default()).map_err(|error| StoredError::Read {
             path: self.path.clone(),
             source: io::Error::new(ErrorKind::InvalidData, error),
         })
@@ -290,21 +248,25 @@ impl KnownPeers {
 
     /// Keeps other processes from changing the list until it is dropped. The list itself is replaced when a peer is forgotten, so the lock is on a
     /// file beside it.
+    ///
+    /// # Errors
+    /// The lock cannot be had, also if another process keeps it for long.
     fn lock(&self) -> Result<File, StoredError> {
         let mut path = self.path.as_os_str().to_owned();
         path.push(".lock");
         let path = PathBuf::from(path);
         let locked = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| {
             let file = private(OpenOptions::new().write(true).create(true).truncate(false)).open(&path)?;
-            file.lock()?;
+            files::lock(&file)?;
             Ok(file)
         });
         locked.map_err(|source| StoredError::Write { path, source })
     }
 }
 
+/// `name` is in canonical form. That of the line may be older than this rule, or written by hand.
 fn is_line_of(line: &str, name: &str) -> bool {
-    !line.starts_with('#') && line.split_whitespace().next() == Some(name)
+    !line.starts_with('#') && line.split_whitespace().next().is_some_and(|other| canonical(other) == name)
 }
 
 /// A server that is trusted at its first use and has to keep its key from then on. Clones share the known key.
@@ -397,98 +359,4 @@ impl Acquaintance {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn scratch(test: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("festina-stored-{}-{test}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        folder
-    }
-
-    #[test]
-    fn an_identity_is_created_once_and_only_its_owner_can_read_it() {
-        let folder = scratch("identity");
-        let path = folder.join("deeper/identity.pem");
-        let threads: Vec<_> = (0..4)
-            .map(|_| {
-                std::thread::spawn({
-                    let path = path.clone();
-                    move || read_identity(&path)
-                })
-            })
-            .collect();
-        let seen: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-        assert!(seen.iter().all(|fingerprint| *fingerprint == seen[0]), "{seen:?}");
-        assert_eq!(std::fs::read_dir(folder.join("deeper")).unwrap().count(), 1, "no draft is left");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        }
-        std::fs::write(&path, "no key").unwrap();
-        let error = Identity::from_file_or_new(&path, "a.test").unwrap_err();
-        assert!(matches!(error, StoredError::Unusable { .. }), "{error}");
-        std::fs::write(&path, vec![b' '; usize::try_from(FILE_BYTES_MAX).unwrap() + 1]).unwrap();
-        let error = Identity::from_file_or_new(&path, "a.test").unwrap_err();
-        assert!(matches!(error, StoredError::Read { .. }), "{error}");
-        std::fs::remove_dir_all(folder).unwrap();
-    }
-
-    fn read_identity(path: &Path) -> Fingerprint {
-        Identity::from_file_or_new(path, "a.test").unwrap().fingerprint()
-    }
-
-    #[test]
-    fn known_peers_are_read_line_by_line_and_forgotten() {
-        let folder = scratch("known");
-        std::fs::create_dir_all(&folder).unwrap();
-        let peers = KnownPeers::new(folder.join("known_peers"));
-        assert!(!peers.forget("a.test:9899").unwrap());
-        let key = Fingerprint([7; 32]);
-        std::fs::write(peers.path(), format!("# comment\n\nother:1 nonsense\na.test:9899 sha256:{key}")).unwrap();
-        let known = |name: &str| peers.find(name).unwrap().known();
-        assert_eq!(known("a.test:9899"), Some(key));
-        assert_eq!(known("a.test:98"), None);
-        assert!(matches!(peers.find("other:1"), Err(StoredError::Line { line: 3, .. })));
-        assert!(peers.find("b.test:1").unwrap().met(key).unwrap());
-        assert_eq!(known("b.test:1"), Some(key));
-        assert_eq!(known("a.test:9899"), Some(key), "the last line had no end");
-        for unusable in ["", "#a", "a b", "a\nb"] {
-            assert!(matches!(peers.find(unusable), Err(StoredError::Name { .. })), "{unusable:?}");
-        }
-        assert!(peers.forget("a.test:9899").unwrap());
-        assert_eq!((known("a.test:9899"), known("b.test:1")), (None, Some(key)));
-        std::fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn a_key_that_another_process_has_stored_meanwhile_counts() {
-        let folder = scratch("meanwhile");
-        let peers = KnownPeers::new(folder.join("known_peers"));
-        let (genuine, forged) = (Fingerprint([1; 32]), Fingerprint([2; 32]));
-        let [first, second, third] = [(); 3].map(|()| peers.find("a.test:1").unwrap());
-        assert!(first.met(genuine).unwrap());
-        assert!(matches!(second.met(forged), Err(StoredError::Changed(_))));
-        assert_eq!(second.known(), Some(genuine));
-        assert!(!third.met(genuine).unwrap());
-        assert_eq!(std::fs::read_to_string(peers.path()).unwrap().lines().count(), 1);
-        std::fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn clones_of_an_acquaintance_learn_its_key_together_and_refuse_another_one() {
-        let folder = scratch("acquaintance");
-        let peers = KnownPeers::new(folder.join("known_peers"));
-        let (one, other) = (Fingerprint([1; 32]), Fingerprint([2; 32]));
-        let first = peers.find("a.test:1").unwrap();
-        let second = first.clone();
-        assert!(first.met(one).unwrap());
-        assert!(!second.met(one).unwrap());
-        assert!(
-            matches!(second.met(other), Err(StoredError::Changed(ChangedKey { known, seen, .. })) if (known, seen) == (one, other))
-        );
-        assert_eq!(std::fs::read_to_string(peers.path()).unwrap(), format!("a.test:1 sha256:{one}\n"));
-        std::fs::remove_dir_all(folder).unwrap();
-    }
-}
+mod tests;

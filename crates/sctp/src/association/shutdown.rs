@@ -43,7 +43,8 @@ impl Association {
     pub(super) fn advance_shutdown(&mut self, now: Instant) {
         if !self.sender.is_drained() {
             if let State::ShutdownPending { drain } | State::ShutdownReceived { drain } = &mut self.state {
-                drain.update(now, self.sender.left_bytes(), self.context.config().timers.shutdown_stall);
+                let (_, acked_bytes) = self.sender.progress_bytes();
+                drain.update(now, acked_bytes, self.context.config().timers.shutdown_stall);
             }
             return;
         }
@@ -164,7 +165,8 @@ impl Association {
     }
 
     fn new_drain(&self, now: Instant) -> Drain {
-        Drain::start(now, self.sender.left_bytes(), self.context.config().timers.shutdown_stall)
+        let (left_bytes, acked_bytes) = self.sender.progress_bytes();
+        Drain::start(now, left_bytes, acked_bytes, self.context.config().timers.shutdown_stall)
     }
 
     fn new_t2(&self, now: Instant) -> RetryTimer {

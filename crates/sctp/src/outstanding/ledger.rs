@@ -3,9 +3,10 @@
 mod all;
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use bytes::Bytes;
-use festina_units::Instant;
+use festina_units::{Instant, Preview};
 
 use super::reported::Reported;
 use crate::event::RetransmissionCause;
@@ -75,7 +76,6 @@ impl<T> ByPath<T> {
 }
 
 /// A DATA chunk that has a TSN. Less than a cache line, since every SACK walks over many of them.
-#[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) payload: Bytes,
     /// When it last left.
@@ -97,6 +97,40 @@ pub(crate) struct Chunk {
     pub(crate) sent_as: SentAs,
     /// By which path it last left.
     pub(crate) path: PathId,
+}
+
+impl fmt::Debug for Chunk {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            payload,
+            sent_at,
+            message,
+            fragment,
+            form,
+            immediate_ack,
+            state,
+            transmissions,
+            miss_indications,
+            fast_retransmitted,
+            sent_as,
+            path,
+        } = self;
+        formatter
+            .debug_struct("Chunk")
+            .field("payload", &Preview(payload))
+            .field("sent_at", sent_at)
+            .field("message", message)
+            .field("fragment", fragment)
+            .field("form", form)
+            .field("immediate_ack", immediate_ack)
+            .field("state", state)
+            .field("transmissions", transmissions)
+            .field("miss_indications", miss_indications)
+            .field("fast_retransmitted", fast_retransmitted)
+            .field("sent_as", sent_as)
+            .field("path", path)
+            .finish()
+    }
 }
 
 /// The reason of a transmission.

@@ -108,6 +108,7 @@ impl Sender {
             partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), true);
         }
         self.update_window(now, path);
+        self.window.note_closed(now);
         Ok(SackOutcome { answered })
     }
 
@@ -165,6 +166,7 @@ impl Settling<'_> {
     /// The last chunk of a message completes it.
     #[inline(always)]
     fn settle(&mut self, SettledPiece { message, payload_bytes }: SettledPiece) {
+        self.counters.acked_bytes += payload_bytes as u64;
         let Some(Left { id, fate }) = self.buffer.release(message, payload_bytes) else { return };
         let confirm = match fate {
             Fate::Plain => false,

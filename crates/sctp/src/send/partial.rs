@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use festina_units::{Duration, Instant};
 
-use super::SendPath;
 use super::messages::OutboundMessage;
 use super::queue::{Room, SendBuffer};
 use super::scheduler::Unsent;
 use super::streams::OutboundStreams;
+use super::{Counters, SendPath};
 use crate::error::SendError;
 use crate::event::{AbandonReason, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
@@ -151,7 +151,7 @@ pub(super) struct Abandoning<'s> {
     pub(super) streams: &'s mut OutboundStreams,
     pub(super) partial: &'s mut Option<Box<Partial>>,
     /// Counts them.
-    pub(super) messages_abandoned: &'s mut u64,
+    pub(super) counters: &'s mut Counters,
     pub(super) framing: Framing,
     /// The peer can be moved past abandoned chunks.
     pub(super) forwards: bool,
@@ -311,7 +311,8 @@ impl Abandoning<'_> {
     }
 
     fn count_abandoned(&mut self, message: &OutboundMessage, reason: AbandonReason, sent: bool, events: &mut Events) {
-        *self.messages_abandoned += 1;
+        self.counters.messages_abandoned += 1;
+        self.counters.messages_abandoned_sent += u64::from(sent);
         self.partial.get_or_insert_default().count(message.stream, reason, sent);
         events.push_abandoned(message.id, reason, sent);
     }

@@ -4,8 +4,10 @@ mod line;
 mod streams;
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use bytes::Bytes;
+use festina_units::Preview;
 
 use crate::config::StreamScheduler;
 use crate::outstanding::MessageSlot;
@@ -20,13 +22,24 @@ const MESSAGES_SECOND: usize = 32;
 
 /// The unsent rest of a message, which waits for its TSNs. They are assigned as late as possible, so that a message that expires here costs none (the
 /// implementation note of RFC 9260 §11.1.5).
-#[derive(Debug)]
 pub(super) struct Unsent {
     /// The payload without a TSN.
     pub(super) rest: Bytes,
     pub(super) message: MessageSlot,
     /// The number of the next fragment.
     pub(super) fragment: u32,
+}
+
+impl fmt::Debug for Unsent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rest, message, fragment } = self;
+        formatter
+            .debug_struct("Unsent")
+            .field("rest", &Preview(rest))
+            .field("message", message)
+            .field("fragment", fragment)
+            .finish()
+    }
 }
 
 impl Unsent {
@@ -61,7 +74,6 @@ pub(super) struct Turn {
 }
 
 /// The piece sent in one turn.
-#[derive(Debug)]
 pub(super) struct Piece {
     pub(super) payload: Bytes,
     pub(super) message: MessageSlot,
@@ -69,6 +81,19 @@ pub(super) struct Piece {
     pub(super) fragment: u32,
     /// It is the last one.
     pub(super) ends: bool,
+}
+
+impl fmt::Debug for Piece {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { payload, message, fragment, ends } = self;
+        formatter
+            .debug_struct("Piece")
+            .field("payload", &Preview(payload))
+            .field("message", message)
+            .field("fragment", fragment)
+            .field("ends", ends)
+            .finish()
+    }
 }
 
 /// Unsent messages, in the order in which they take turns.

@@ -3,7 +3,7 @@
 //! Fragments are cut to the packet and never to the window, and nothing but a probe leaves that the window cannot hold: that keeps the
 //! silly window syndrome away.
 
-use festina_units::Instant;
+use festina_units::{Instant, OptionalInstant};
 
 /// The peer's receive window.
 #[derive(Debug)]
@@ -12,6 +12,8 @@ pub(super) struct PeerWindow {
     /// their own.
     told_bytes: usize,
     state: WindowState,
+    /// When an acknowledgement first showed it closed, unless a later one showed it open.
+    closed_since: OptionalInstant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +30,7 @@ enum WindowState {
 
 impl PeerWindow {
     pub(super) fn new(told_bytes: u32) -> Self {
-        let mut window = Self { told_bytes: 0, state: WindowState::Idle };
+        let mut window = Self { told_bytes: 0, state: WindowState::Idle, closed_since: OptionalInstant::NONE };
         window.told(told_bytes);
         window
     }
@@ -98,6 +100,20 @@ impl PeerWindow {
                 self.state = WindowState::Idle;
             }
         }
+    }
+
+    /// An acknowledgement was handled to its end, and the state follows from it: the window is closed if it holds nothing, or less than the next chunk.
+    pub(super) fn note_closed(&mut self, now: Instant) {
+        if self.told_bytes > 0 && self.state == WindowState::Idle {
+            self.closed_since = OptionalInstant::NONE;
+        } else {
+            self.closed_since.get_or_insert(now);
+        }
+    }
+
+    /// When an acknowledgement first showed the window closed, if it still is.
+    pub(super) fn closed_since(&self) -> Option<Instant> {
+        self.closed_since.get()
     }
 
     /// The window opened, and the probe is retransmitted as ordinary data.

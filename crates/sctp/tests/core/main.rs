@@ -18,6 +18,7 @@ mod rfc9260;
 #[path = "../../../../tests/seeds.rs"]
 mod seeds;
 mod silence;
+mod stalled_reader;
 mod thin;
 mod tiny_buffer;
 mod unread;

@@ -12,9 +12,11 @@
 //! again. Otherwise it can no longer arrive, and is handed over again. After a crash it is discarded instead: its lines were not acknowledged, so
 //! relays send them again.
 
+use std::fmt;
 use std::io;
 
 use bytes::Bytes;
+use festina_units::Preview;
 
 use crate::config::Format;
 use crate::record::{MARK_CUT, Record};
@@ -22,7 +24,7 @@ use crate::render;
 use crate::wire::SenderId;
 
 /// A line for a broker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BrokerLine {
     /// Source of the line. Lines of one source stay in order.
     pub source: Bytes,
@@ -36,6 +38,21 @@ pub struct BrokerLine {
     pub received_us: u64,
     /// It was too long for the broker.
     pub is_cut: bool,
+}
+
+impl fmt::Debug for BrokerLine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, value, sender, number, received_us, is_cut } = self;
+        formatter
+            .debug_struct("BrokerLine")
+            .field("source", &Preview(source))
+            .field("value", &Preview(value))
+            .field("sender", sender)
+            .field("number", number)
+            .field("received_us", received_us)
+            .field("is_cut", is_cut)
+            .finish()
+    }
 }
 
 /// Takes all lines of a commit or none, and remembers the number of its last commit.

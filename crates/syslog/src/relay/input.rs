@@ -1,6 +1,7 @@
 //! Inputs: sockets, standard input, growing files.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use festina_units::Duration;
+use festina_units::{Duration, Preview};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
@@ -22,7 +23,7 @@ use crate::framing::{Frame, Framing};
 use crate::positions::Position;
 
 /// A received line.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Incoming {
     pub(crate) source: Bytes,
     pub(crate) line: Bytes,
@@ -30,6 +31,20 @@ pub(crate) struct Incoming {
     /// When it was received.
     pub(crate) received_us: u64,
     pub(crate) arrived_us: u64,
+}
+
+impl fmt::Debug for Incoming {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, line, cut, received_us, arrived_us } = self;
+        formatter
+            .debug_struct("Incoming")
+            .field("source", &Preview(source))
+            .field("line", &Preview(line))
+            .field("cut", cut)
+            .field("received_us", received_us)
+            .field("arrived_us", arrived_us)
+            .finish()
+    }
 }
 
 /// Maximum number of lines that wait for the relay.

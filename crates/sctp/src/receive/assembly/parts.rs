@@ -1,8 +1,10 @@
 //! The payload of a run of fragments: large ones stay as they came, small ones are gathered in buffers.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use bytes::Bytes;
+use festina_units::Preview;
 
 /// The smallest buffer in which fragments are gathered.
 const GATHER_BYTES_MIN: usize = 64;
@@ -19,12 +21,20 @@ pub(super) struct Parts {
     part_bytes: usize,
 }
 
-#[derive(Debug)]
 enum Part {
     /// A slice of a packet or a copy of a fragment.
     Whole(Bytes),
     /// Several small fragments.
     Gathered(Vec<u8>),
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(bytes) => Preview(bytes).fmt(formatter),
+            Self::Gathered(bytes) => Preview(bytes).fmt(formatter),
+        }
+    }
 }
 
 impl Parts {

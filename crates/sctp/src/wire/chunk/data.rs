@@ -15,6 +15,10 @@
 //! |                         payload ...                           |
 //! ```
 
+use std::fmt;
+
+use festina_units::Preview;
+
 use super::chunk_type;
 use crate::wire::error::Malformation;
 use crate::wire::framing::DATA_HEADER_BYTES;
@@ -27,7 +31,7 @@ pub(super) const UNORDERED: u8 = 1 << 2;
 pub(super) const IMMEDIATE: u8 = 1 << 3;
 
 /// A DATA chunk, as read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Data<'a> {
     /// Its transmission sequence number.
     pub tsn: Tsn,
@@ -47,6 +51,24 @@ pub struct Data<'a> {
     pub immediate: bool,
     /// The bytes of the message. The standard forbids an empty payload, but it is for the receiver to answer it.
     pub payload: &'a [u8],
+}
+
+impl fmt::Debug for Data<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tsn, stream, ssn, ppid, unordered, beginning, end, immediate, payload } = self;
+        formatter
+            .debug_struct("Data")
+            .field("tsn", tsn)
+            .field("stream", stream)
+            .field("ssn", ssn)
+            .field("ppid", ppid)
+            .field("unordered", unordered)
+            .field("beginning", beginning)
+            .field("end", end)
+            .field("immediate", immediate)
+            .field("payload", &Preview(payload))
+            .finish()
+    }
 }
 
 /// A DATA chunk to be written, without its payload. The fields are those of [`Data`].

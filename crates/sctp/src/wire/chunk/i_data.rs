@@ -17,6 +17,10 @@
 //! |                         payload ...                           |
 //! ```
 
+use std::fmt;
+
+use festina_units::Preview;
+
 use super::chunk_type;
 use super::data::{BEGINNING, END, IMMEDIATE, UNORDERED, flag};
 use super::unknown::UnknownChunk;
@@ -26,7 +30,7 @@ use crate::wire::serial::{Mid, StreamId, Tsn};
 use crate::wire::tlv::Frame;
 
 /// An I-DATA chunk, as read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct IData<'a> {
     /// Its transmission sequence number.
     pub tsn: Tsn,
@@ -45,6 +49,24 @@ pub struct IData<'a> {
     pub immediate: bool,
     /// The whole chunk without padding.
     bytes: &'a [u8],
+}
+
+impl fmt::Debug for IData<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tsn, stream, mid, ppid_or_fsn, unordered, beginning, end, immediate, bytes } = self;
+        formatter
+            .debug_struct("IData")
+            .field("tsn", tsn)
+            .field("stream", stream)
+            .field("mid", mid)
+            .field("ppid_or_fsn", ppid_or_fsn)
+            .field("unordered", unordered)
+            .field("beginning", beginning)
+            .field("end", end)
+            .field("immediate", immediate)
+            .field("bytes", &Preview(bytes))
+            .finish()
+    }
 }
 
 /// An I-DATA chunk to be written, without its payload. The fields are those of [`IData`].
