@@ -203,6 +203,27 @@ pub extern "C" fn festina_config_set_associations_max(config: Option<&mut Config
     Config::set(config, |settings| settings.with_associations_max(associations))
 }
 
+/// Sets the maximum number of concurrent associations of peers with one IP address.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_associations_per_address_max(
+    config: Option<&mut Config>,
+    associations: usize,
+) -> Status {
+    Config::set(config, |settings| settings.with_associations_per_address_max(associations))
+}
+
+/// Sets the maximum number of associations of one port that wait to be accepted.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_accept_queue_max(config: Option<&mut Config>, associations: usize) -> Status {
+    Config::set(config, |settings| settings.with_accept_queue_max(associations))
+}
+
+/// Sets the maximum number per second of packets without an association that are processed.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_strays_per_second_max(config: Option<&mut Config>, packets: u32) -> Status {
+    Config::set(config, |settings| settings.with_strays_per_second_max(packets))
+}
+
 /// Sets the own certificate chain and key.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_identity(config: Option<&mut Config>, identity: Option<&Identity>) -> Status {

@@ -26,6 +26,10 @@ use crate::security::{Identity, Sessions, Trust};
 /// - streams: the numbers of outbound streams requested and of inbound streams accepted, each from 1 to 65535, default (65535, 65535).
 /// - interleaving: whether a small message may overtake a large one on another stream (RFC 8260), default False.
 /// - associations_max: the maximum number of concurrent associations of the endpoint, from 1 to 16777216, default 65536.
+/// - associations_per_address_max: the same for peers of one IPv4 address or IPv6 /64, from 1 to 16777216, default 4096.
+/// - accept_queue_max: the maximum number of associations of one port that wait to be accepted, from 1 to 1048576, default 1024.
+/// - strays_per_second_max: the maximum number per second of packets that belong to no association, mainly requests for one, that are processed, from 1
+///   to 100000000, default 20000.
 ///
 /// Encryption, which `Config.plain` does without:
 ///
@@ -159,6 +163,11 @@ fn with(config: festina::Config, name: &str, value: &Bound<'_, PyAny>) -> PyResu
         "sessions" => secure(config, |security| Ok(security.with_sessions(sessions(value)?)))?,
         "key_log" => when(value, config, Security::with_key_log_from_env)?,
         "associations_max" => config.with_associations_max(count(name, value)?),
+        "associations_per_address_max" => config.with_associations_per_address_max(count(name, value)?),
+        "accept_queue_max" => config.with_accept_queue_max(count(name, value)?),
+        "strays_per_second_max" => {
+            config.with_strays_per_second_max(u32::try_from(count(name, value)?).unwrap_or(u32::MAX))
+        }
         _ => return Err(PyTypeError::new_err(format!("Config() has no setting {name:?}"))),
     })
 }

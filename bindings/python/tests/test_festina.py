@@ -327,6 +327,9 @@ def test_settings() -> None:
         streams=(3, 4),
         interleaving=True,
         associations_max=5,
+        associations_per_address_max=4,
+        accept_queue_max=3,
+        strays_per_second_max=2,
     )
     assert repr(config).startswith("Config(congestion='cubic', peer_timeout=0,")
     with pytest.raises(festina.InvalidError, match="expected one of.*festina"):
@@ -354,13 +357,13 @@ def test_help_states_the_range_and_the_default_of_each_setting() -> None:
         "identity", "server_trust", "client_trust", "alpn", "early_messages", "key_log", "sessions", "plain_clients",
     ):
         settings.pop(encryption)
-    assert len(settings) == 13 and "default" in settings.pop("congestion") and "default" in settings.pop("profile")
+    assert len(settings) == 16 and "default" in settings.pop("congestion") and "default" in settings.pop("profile")
     assert "default False" in settings.pop("interleaving")
     for name, text in settings.items():
         text = " ".join(text.split())
         low, high = map(float, re.search(r"from ([\d.]+) to ([\d]+(?:\.\d+)?)", text).groups())  # type: ignore[union-attr]
         assert re.search(r"[Dd]efault \(?\d", text), text
-        whole = "bytes" in name or name in ("streams", "associations_max")
+        whole = "bytes" in name or name == "streams" or name.endswith("_max")
         above = high + (1 if whole else 0.001)
         for value, fits in ((low, True), (high, True), (above, False)):
             number: Any = int(value) if whole else value

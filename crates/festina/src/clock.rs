@@ -37,6 +37,19 @@ fn read() -> Duration {
     START.get_or_init(std::time::Instant::now).elapsed()
 }
 
+/// The CPU time that this thread has used, or the present where the system does not tell it. Its epoch is arbitrary.
+pub(crate) fn cpu_time() -> Duration {
+    #[cfg(target_os = "linux")]
+    {
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(u64::try_from(used.tv_sec).unwrap_or_default(), u32::try_from(used.tv_nsec).unwrap_or_default())
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        now().saturating_duration_since(Instant::ZERO)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

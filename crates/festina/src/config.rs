@@ -62,7 +62,9 @@ impl Config {
     pub fn plain() -> Self {
         // The core turns ECN off, since it cannot know whether its caller sees the IP header. This crate does.
         let carrier = sctp::Carrier { ecn: true, ..sctp::Carrier::default() };
-        Self(sctp::Config { carrier, ..sctp::Config::default() }, None, Chosen::default())
+        // Nor does it know of other clients, which must not repeat lost requests at the same moment.
+        let retries = sctp::Retries { spread: true, ..sctp::Retries::default() };
+        Self(sctp::Config { carrier, retries, ..sctp::Config::default() }, None, Chosen::default())
     }
 }
 
@@ -492,6 +494,7 @@ mod tests {
                 association_max: 9,
                 path_max: 11,
                 unreachable_after_min: seconds(10),
+                spread: true,
             },
             peer_timeout: Some(seconds(2)),
             limits: sctp::Limits {

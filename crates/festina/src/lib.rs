@@ -83,6 +83,7 @@ mod error;
 mod listener;
 #[cfg(feature = "prometheus")]
 mod metrics;
+mod program;
 mod recovery;
 pub mod security;
 

@@ -47,8 +47,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self as pem_reader, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer};
 
-use crate::clock;
 use crate::endpoint::lock;
+use crate::{clock, program};
 
 use self::credentials::{Credentials, is_raw_key, public_key};
 pub use self::failure::{SecurityError, SecurityFailure};
@@ -346,7 +346,7 @@ impl Trust {
         Self::deciding(move |seen| {
             let is_trusted = fingerprints.contains(seen);
             if !is_trusted && lock(&reports).is_due(seen, clock::now()) {
-                report(seen);
+                program::call("fingerprints_reporting", (), || report(seen));
             }
             is_trusted
         })
@@ -354,9 +354,11 @@ impl Trust {
 
     /// Trusts certificates for whose fingerprint `is_trusted` returns true, such as those of a list that changes, or unknown ones at their
     /// first use. The peer has to prove that it holds the private key in any case. The function runs in the middle of a handshake and should be
-    /// quick. It is asked at every connection, also before a session is resumed.
+    /// quick. If it panics, the peer is not trusted. It is asked at every connection, also before a session is resumed.
     pub fn deciding(is_trusted: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static) -> Self {
-        Self::of_kind(TrustKind::Fingerprints(Arc::new(move |hash| is_trusted(&Fingerprint(*hash)))))
+        Self::of_kind(TrustKind::Fingerprints(Arc::new(move |hash| {
+            program::call("deciding", false, || is_trusted(&Fingerprint(*hash)))
+        })))
     }
 
     /// Expects peers with raw public keys (RFC 7250) instead of certificates; the fingerprints are those of the keys. Either side names one

@@ -204,11 +204,15 @@ pub struct Retries {
     /// retransmit quickly from ending an association that the standard would keep. With the timers and retries of RFC 9260 §16 the standard needs 363
     /// s; the default is 5 minutes. Ignored with a `Config::peer_timeout`.
     pub unreachable_after_min: Duration,
+    /// Lengthens the pauses between copies of INIT and COOKIE ECHO by up to a quarter, at random, so that clients whose requests were lost together do
+    /// not repeat them together. Off by default: RFC 9260 has fixed pauses, and so have the publications that simulations reproduce.
+    pub spread: bool,
 }
 
 impl Default for Retries {
     fn default() -> Self {
-        Self { init_max: 8, association_max: 10, path_max: 5, unreachable_after_min: Duration::from_secs(300) }
+        let unreachable_after_min = Duration::from_secs(300);
+        Self { init_max: 8, association_max: 10, path_max: 5, unreachable_after_min, spread: false }
     }
 }
 

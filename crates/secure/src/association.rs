@@ -266,13 +266,28 @@ impl SecureAssociation {
         half_open.hello.as_ref().filter(|_| self.channel.error().is_none()).map(|(hello, _)| hello)
     }
 
-    /// Admits the client, so that the handshake continues.
+    /// Admits the client, so that the handshake continues: TLS reads the hello and signs the answer, which costs most of the CPU time of a handshake.
     pub fn admit(&mut self, now: Instant) {
         if self.hello().is_some()
             && let Some(half_open) = &mut self.half_open
         {
             half_open.is_admitted = true;
-            self.answer(now);
+            self.early.received.extend(self.channel.read_hello());
+            self.note_failure(now);
+            if self.channel.error().is_none() {
+                self.answer(now);
+            }
+        }
+    }
+
+    /// Asks the client to prove its address, on a server that does not admit it without a proof. The client repeats its hello with a token, after which
+    /// [`is_address_proved`](Self::is_address_proved) returns true.
+    pub fn demand_proof(&mut self, now: Instant) {
+        if self.hello().is_some()
+            && let Some(half_open) = &self.half_open
+        {
+            let token = half_open.proofs.token(now, self.remote, self.channel.ids().original);
+            self.channel.queue_retry(&token);
         }
     }
 

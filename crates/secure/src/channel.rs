@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
+use festina_sctp::Message;
 use festina_units::Preview;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
@@ -18,7 +19,7 @@ use crate::parameters::Parameters;
 use crate::record::{LongKeys, Traffic, initial_keys};
 use crate::sessions::Recall;
 use crate::tls::{NewKeys, Space, Tls};
-use crate::wire::{ConnectionId, Level};
+use crate::wire::{ConnectionId, Level, LongHeader};
 
 pub(crate) use input::Input;
 pub(crate) use late::CHALLENGE_BYTES;
@@ -68,11 +69,13 @@ struct Opening {
     early_received: u8,
     /// The hello has to be sent again at once.
     is_changed: bool,
+    /// On a server, the first packet with early keys that came before TLS has read the hello.
+    early_packet: Option<(LongHeader, Vec<u8>)>,
 }
 
 impl fmt::Debug for Opening {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { token, retries, early_frames, early_received, is_changed } = self;
+        let Self { token, retries, early_frames, early_received, is_changed, early_packet } = self;
         formatter
             .debug_struct("Opening")
             .field("token", &Preview(token))
@@ -80,6 +83,7 @@ impl fmt::Debug for Opening {
             .field("early_frames", &Preview(early_frames))
             .field("early_received", early_received)
             .field("is_changed", is_changed)
+            .field("early_packet", &early_packet.as_ref().map(|(header, bytes)| (header, Preview(bytes))))
             .finish()
     }
 }
@@ -184,9 +188,18 @@ impl Channel {
         self.is_complete && self.error.is_none()
     }
 
-    /// Returns whether a server has read the whole hello.
-    pub(crate) fn has_read_hello(&self) -> bool {
-        self.tls.peer_parameters().is_some()
+    /// Has a server's TLS answer the hello. Returns early messages that came with it.
+    pub(crate) fn read_hello(&mut self) -> Vec<Message> {
+        match self.tls.read_hello() {
+            Ok(keys) => self.install(keys),
+            Err(error) => self.fail(error),
+        }
+        let mut input = Input::default();
+        if let Some((header, mut packet)) = self.opening.early_packet.take() {
+            // One that is not authentic is lost, and the client sends the messages again.
+            let _dropped = self.handle_long(&header, &mut packet, &mut input);
+        }
+        input.early
     }
 
     pub(crate) fn ids(&self) -> Ids {
@@ -242,7 +255,7 @@ impl Channel {
 
     /// Returns whether a server asks for another hello.
     pub(crate) fn has_hello_retry(&self) -> bool {
-        !self.has_read_hello() && !self.tls.outgoing(Space::Initial).is_empty()
+        self.tls.peer_parameters().is_none() && !self.tls.outgoing(Space::Initial).is_empty()
     }
 
     /// Begins the next key phase, unless the peer has not confirmed the current one.

@@ -24,6 +24,7 @@ mod association;
 mod channel;
 mod error;
 mod listener;
+mod messages;
 pub mod parameters;
 pub mod pinned;
 pub mod reading;
@@ -38,7 +39,7 @@ pub use association::{Connect, HALF_OPEN_LIFETIME, Hello, LINGER, OVERHEAD_BYTES
 pub use error::{
     APPLICATION_CODES, DatagramDropped, FULL, Foreign, HandshakeError, NO_SUCH_PORT, REFUSED, UNUSABLE_PARAMETERS,
 };
-pub use listener::{HalfOpenLimits, Incoming, Listener};
+pub use listener::{Checked, HalfOpenLimits, Incoming, Listener};
 
 #[cfg(test)]
 mod testing;

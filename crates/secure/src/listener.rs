@@ -55,6 +55,23 @@ pub struct Listener {
     recent: (u64, u32),
 }
 
+/// The judgement on a datagram that matches no association.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Checked {
+    /// There is nothing to do.
+    Ignored(DatagramDropped),
+    /// One datagram was appended to the reply buffer, at most three times as long as the one that it answers.
+    Reply,
+    /// A handshake may [begin](Listener::begin).
+    Hello {
+        /// The connection ID that the client chose for the server.
+        original: ConnectionId,
+        /// Whether a token proves the client's address.
+        is_proved: bool,
+    },
+}
+
 /// The consequence of a datagram that matches no association.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -102,36 +119,53 @@ impl Listener {
         half_open: usize,
         reply: &mut Vec<u8>,
     ) -> Incoming {
+        match self.check(now, from, &datagram, half_open, reply) {
+            Checked::Ignored(dropped) => Incoming::Ignored(dropped),
+            Checked::Reply => Incoming::Reply,
+            Checked::Hello { is_proved: true, .. } if half_open >= self.limits.total_max => {
+                Incoming::Ignored(DatagramDropped::TooManyHalfOpen)
+            }
+            Checked::Hello { original, is_proved } => self.begin(now, from, (original, is_proved), datagram),
+        }
+    }
+
+    /// Judges a datagram whose connection ID belongs to no association, without state for its sender. A hello can wait before its handshake
+    /// [begins](Self::begin). From [`HalfOpenLimits::unproved_max`] half-open associations on, only those with a proof of their address are passed.
+    pub fn check(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &[u8],
+        half_open: usize,
+        reply: &mut Vec<u8>,
+    ) -> Checked {
         let ip = from.ip();
         if ip.is_multicast() || ip.is_unspecified() || from.port() == 0 {
-            return Incoming::Ignored(DatagramDropped::Unexpected);
+            return Checked::Ignored(DatagramDropped::Unexpected);
         }
-        let header = match read_header(&datagram) {
+        let header = match read_header(datagram) {
             Ok(Header::Long(header)) if header.level == Level::Initial => header,
-            Ok(_) => return Incoming::Ignored(DatagramDropped::Unexpected),
+            Ok(_) => return Checked::Ignored(DatagramDropped::Unexpected),
             Err(error @ HeaderError::Version(_)) => {
                 let mut answer = Vec::new();
-                let is_answered = write_versions(&datagram, &mut answer) && answer.len() <= datagram.len();
+                let is_answered = write_versions(datagram, &mut answer) && answer.len() <= datagram.len();
                 reply.extend_from_slice(if is_answered { &answer } else { &[] });
-                return if is_answered { Incoming::Reply } else { Incoming::Ignored(error.into()) };
+                return if is_answered { Checked::Reply } else { Checked::Ignored(error.into()) };
             }
-            Err(error) => return Incoming::Ignored(error.into()),
+            Err(error) => return Checked::Ignored(error.into()),
         };
+        let original = header.destination;
         let is_loaded =
             half_open >= self.limits.unproved_max || self.hellos_in_second(now) >= self.limits.unproved_per_second_max;
-        if is_loaded {
-            match self.check_proof(now, from, &header, &datagram) {
-                Ok(true) => {}
-                Ok(false) => return self.retry(now, from, &header, datagram.len(), reply),
-                Err(dropped) => return Incoming::Ignored(dropped),
-            }
-            if half_open >= self.limits.total_max {
-                return Incoming::Ignored(DatagramDropped::TooManyHalfOpen);
-            }
-        } else {
+        if !is_loaded {
             self.recent.1 += 1;
+            return Checked::Hello { original, is_proved: false };
         }
-        self.begin(now, from, (header.destination, is_loaded), datagram)
+        match self.check_proof(now, from, &header, datagram) {
+            Ok(true) => Checked::Hello { original, is_proved: true },
+            Ok(false) => self.retry(now, from, &header, datagram.len(), reply),
+            Err(dropped) => Checked::Ignored(dropped),
+        }
     }
 
     fn hellos_in_second(&mut self, now: Instant) -> u32 {
@@ -173,7 +207,7 @@ impl Listener {
         header: &LongHeader,
         datagram_bytes: usize,
         reply: &mut Vec<u8>,
-    ) -> Incoming {
+    ) -> Checked {
         let original = header.destination;
         // It begins with the low byte of its epoch, so that a client does not take a newer retry for a copy of the last one.
         let token = self.proofs.token(now, from, original);
@@ -182,13 +216,14 @@ impl Listener {
             .initial_keys(original, token[0])
             .is_ok_and(|mut keys| seal_retry(&mut keys, reply, (header.source, original), &token).is_ok());
         if sealed && reply.len() - start <= datagram_bytes.saturating_mul(AMPLIFICATION_MAX) {
-            return Incoming::Reply;
+            return Checked::Reply;
         }
         reply.truncate(start);
-        Incoming::Ignored(DatagramDropped::Unexpected)
+        Checked::Ignored(DatagramDropped::Unexpected)
     }
 
-    fn begin(
+    /// Begins the handshake of a hello that was [checked](Self::check), whether or not its address is proved.
+    pub fn begin(
         &mut self,
         now: Instant,
         from: SocketAddr,

@@ -4,13 +4,13 @@
 
 mod key_log;
 mod keys;
-mod messages;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use rustls::Side;
 
+use crate::messages;
 use crate::parameters::Parameters;
 use crate::reassembly::Reassembly;
 use crate::wire::{

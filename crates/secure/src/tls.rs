@@ -1,17 +1,25 @@
 //! The TLS 1.3 handshake of one side: rustls, and the handshake bytes of each level in both directions.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 use rustls::quic::{self, DirectionalKeys, KeyChange, Keys, Version};
-use rustls::{ClientConfig, Error, ServerConfig, Side, client};
+use rustls::{ClientConfig, Error, InvalidMessage, ServerConfig, Side, client};
 
 use crate::error::HandshakeError;
+use crate::messages::{ClientHello, chain_bytes, chain_length, is_complete, may_be_hello, split_message};
 use crate::reassembly::Reassembly;
 use crate::sessions::Recall;
 
 /// Handshake bytes that a peer may send at one level: a client's hello with a token and post-quantum keys, or a chain of certificates.
 pub(crate) const LEVEL_BYTES_MAX: [usize; 3] = [8 << 10, 32 << 10, 8 << 10];
+/// Bytes of a peer's chain of certificates, and certificates in it. Verifiers look for a path to a root among all of them, whose cost grows with the
+/// factorial of their number if they name each other.
+const CHAIN_BYTES_MAX: usize = 8 << 10;
+const CHAIN_LENGTH_MAX: usize = 8;
+/// The alert `decode_error` (RFC 8446 §6.2).
+const DECODE_ERROR: u8 = 50;
 
 /// The keys that protect handshake bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,23 +49,59 @@ pub(crate) struct Tls {
     read_bytes: usize,
     /// The sessions of a client, unless they are left to its settings.
     recall: Option<Arc<Recall>>,
-    /// On a server, until its settings suit the hello.
-    others: Option<Box<Others>>,
+    /// Messages with the keys of the handshake that are not complete.
+    unfinished: Vec<u8>,
+    /// On a server, until TLS has answered.
+    pending: Option<Box<Pending>>,
+    /// On a server, once its client's hello is there.
+    offer: Option<Box<Offer>>,
 }
 
-/// A server's other settings, for clients that want other kinds of keys.
-struct Others {
-    configs: Arc<[Arc<ServerConfig>]>,
+/// A server's handshake that TLS has not begun. The hello waits for the decision to admit the client, since the answer costs a signature.
+struct Pending {
+    config: Arc<ServerConfig>,
+    /// Other settings, for clients that want other kinds of keys.
+    others: Arc<[Arc<ServerConfig>]>,
     tried: usize,
     parameters: Vec<u8>,
     /// The hello as far as it was received.
     hello: Vec<u8>,
 }
 
-impl Others {
+/// A client's offer, read before TLS.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    /// The blob of parameters.
+    pub(crate) parameters: Vec<u8>,
+    pub(crate) server_name: Option<String>,
+    /// The protocol that ALPN will choose.
+    pub(crate) alpn: Option<Vec<u8>>,
+}
+
+impl Pending {
+    /// Reads the hello once it is complete.
+    fn offer(&self) -> Result<Option<Offer>, HandshakeError> {
+        if may_be_hello(&self.hello) && !is_complete(&self.hello) {
+            return Ok(None);
+        }
+        let malformed = || HandshakeError::Tls {
+            error: Error::InvalidMessage(InvalidMessage::MissingData("ClientHello")),
+            alert: Some(DECODE_ERROR),
+        };
+        let hello = ClientHello::read(&self.hello).ok_or_else(malformed)?;
+        Ok(Some(Offer {
+            parameters: hello.parameters.ok_or(HandshakeError::Parameters)?.to_vec(),
+            server_name: hello.server_name.and_then(|name| match ServerName::try_from(name) {
+                Ok(ServerName::DnsName(name)) => Some(name.as_ref().to_ascii_lowercase()),
+                _ => None,
+            }),
+            alpn: hello.choose_protocol(&self.config.alpn_protocols),
+        }))
+    }
+
     /// The next settings, at the beginning of the handshake.
     fn next(&mut self) -> Option<quic::Connection> {
-        let config = Arc::clone(self.configs.get(self.tried)?);
+        let config = Arc::clone(self.others.get(self.tried)?);
         self.tried += 1;
         quic::ServerConnection::new(config, Version::V1, self.parameters.clone()).ok().map(quic::Connection::Server)
     }
@@ -66,6 +110,12 @@ impl Others {
 /// Whether the certificate resolver of a server's settings has returned nothing.
 fn wants_other_keys(error: &Error) -> bool {
     matches!(error, Error::General(problem) if problem == "no server certificate chain resolved")
+}
+
+/// Has TLS read bytes. It calls functions of the program, such as verifiers and key logs, and a panic in one of them fails this handshake only.
+fn guarded(read: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    let panicked = |_| Err(Error::General("a function of the program panicked".to_owned()));
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked)
 }
 
 impl Tls {
@@ -87,21 +137,29 @@ impl Tls {
         Ok((tls, keys))
     }
 
-    /// A server. `configs` are its settings, and others that are tried in turn if the client wants keys of another kind.
+    /// A server. `others` are settings that are tried in turn if the client wants keys of another kind.
     pub(crate) fn server(
-        (config, configs): (&Arc<ServerConfig>, &Arc<[Arc<ServerConfig>]>),
+        (config, others): (&Arc<ServerConfig>, &Arc<[Arc<ServerConfig>]>),
         parameters: Vec<u8>,
     ) -> Result<Self, HandshakeError> {
         let server = quic::ServerConnection::new(Arc::clone(config), Version::V1, parameters.clone())?;
-        let others = Others { configs: Arc::clone(configs), tried: 0, parameters, hello: Vec::new() };
-        let others = (!configs.is_empty()).then(|| Box::new(others));
-        Ok(Self { others, ..Self::new(quic::Connection::Server(server)) })
+        let (config, others) = (Arc::clone(config), Arc::clone(others));
+        let pending = Pending { config, others, tried: 0, parameters, hello: Vec::new() };
+        Ok(Self { pending: Some(Box::new(pending)), ..Self::new(quic::Connection::Server(server)) })
     }
 
     fn new(connection: quic::Connection) -> Self {
-        let incoming = LEVEL_BYTES_MAX.map(Reassembly::new);
-        let outgoing = [const { Vec::new() }; 3];
-        Self { connection, space: Space::Initial, outgoing, incoming, read_bytes: 0, recall: None, others: None }
+        Self {
+            connection,
+            space: Space::Initial,
+            outgoing: [const { Vec::new() }; 3],
+            incoming: LEVEL_BYTES_MAX.map(Reassembly::new),
+            read_bytes: 0,
+            recall: None,
+            unfinished: Vec::new(),
+            pending: None,
+            offer: None,
+        }
     }
 
     pub(crate) fn side(&self) -> Side {
@@ -123,9 +181,19 @@ impl Tls {
         self.incoming[space as usize].insert(usize::from(offset), bytes).map_err(|_| HandshakeError::TooLong)?;
         let mut keys = Vec::new();
         loop {
-            let ready = self.incoming[self.space as usize].read();
+            let ready = self.incoming[self.space as usize].read().to_vec();
             if ready.is_empty() || (self.space == Space::Traffic && self.connection.is_handshaking()) {
                 return Ok(keys);
+            }
+            if let Some(pending) = &mut self.pending {
+                pending.hello.extend_from_slice(&ready);
+                if self.offer.is_none() {
+                    self.offer = pending.offer()?.map(Box::new);
+                }
+                return Ok(keys);
+            }
+            if self.space == Space::Handshake {
+                self.check_chain(&ready)?;
             }
             self.read_bytes += ready.len();
             // These bytes are tickets, of a server that is authenticated.
@@ -134,24 +202,67 @@ impl Tls {
             {
                 recall.authenticated(chain);
             }
-            let mut result = self.connection.read_hs(ready);
-            if let Some(others) = &mut self.others {
-                others.hello.extend_from_slice(ready);
-                while result.as_ref().is_err_and(wants_other_keys)
-                    && let Some(connection) = others.next()
-                {
-                    self.connection = connection;
-                    result = self.connection.read_hs(&others.hello);
-                }
-            }
-            if let Err(error) = result {
-                return Err(HandshakeError::Tls { alert: self.connection.alert().map(u8::from), error });
-            }
-            if self.side() == Side::Server && !self.connection.is_handshaking() {
-                self.space = Space::Traffic;
-            }
-            keys.extend(self.write());
+            let result = guarded(|| self.connection.read_hs(&ready));
+            keys.extend(self.finish_read(result)?);
         }
+    }
+
+    /// Has TLS read the client's hello and answer it, on a server that admits the client.
+    ///
+    /// # Errors
+    /// The handshake failed.
+    pub(crate) fn read_hello(&mut self) -> Result<Vec<NewKeys>, HandshakeError> {
+        let Some(mut pending) = self.pending.take() else { return Ok(Vec::new()) };
+        self.read_bytes += pending.hello.len();
+        let mut result = guarded(|| self.connection.read_hs(&pending.hello));
+        while result.as_ref().is_err_and(wants_other_keys)
+            && let Some(connection) = pending.next()
+        {
+            self.connection = connection;
+            result = guarded(|| self.connection.read_hs(&pending.hello));
+        }
+        self.finish_read(result)
+    }
+
+    fn finish_read(&mut self, result: Result<(), Error>) -> Result<Vec<NewKeys>, HandshakeError> {
+        if let Err(error) = result {
+            return Err(HandshakeError::Tls { alert: self.connection.alert().map(u8::from), error });
+        }
+        // A second hello (RFC 8446 §4.1.4) must not ask for anything but the one that was admitted.
+        if let (Some(offer), quic::Connection::Server(server)) = (&self.offer, &self.connection)
+            && let Some(parameters) = server.quic_transport_parameters()
+            && (parameters, server.server_name()) != (&offer.parameters[..], offer.server_name.as_deref())
+        {
+            return Err(HandshakeError::Parameters);
+        }
+        if self.side() == Side::Server && !self.connection.is_handshaking() {
+            self.space = Space::Traffic;
+        }
+        Ok(self.write())
+    }
+
+    /// Refuses a chain of certificates that is too long, before TLS verifies it.
+    fn check_chain(&mut self, ready: &[u8]) -> Result<(), HandshakeError> {
+        self.unfinished.extend_from_slice(ready);
+        let mut rest = &self.unfinished[..];
+        let mut is_too_long = chain_bytes(rest).is_some_and(|bytes| bytes > CHAIN_BYTES_MAX);
+        while let Some(message) = split_message(&mut rest) {
+            is_too_long |= chain_length(message).is_some_and(|certificates| certificates > CHAIN_LENGTH_MAX);
+            is_too_long |= chain_bytes(rest).is_some_and(|bytes| bytes > CHAIN_BYTES_MAX);
+        }
+        let read = self.unfinished.len() - rest.len();
+        self.unfinished.drain(..read);
+        if is_too_long { Err(HandshakeError::TooLong) } else { Ok(()) }
+    }
+
+    /// A client's offer that waits for a decision, or was admitted.
+    pub(crate) fn offer(&self) -> Option<&Offer> {
+        self.offer.as_deref()
+    }
+
+    /// Whether a server's TLS has not read the hello.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending.is_some()
     }
 
     /// Takes the bytes that TLS has to send, and its new keys.
@@ -181,9 +292,6 @@ impl Tls {
                 None if outgoing.len() == before => break,
                 None => {}
             }
-        }
-        if !self.outgoing(Space::Initial).is_empty() {
-            self.others = None;
         }
         keys
     }

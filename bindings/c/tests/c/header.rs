@@ -297,7 +297,7 @@ fn defaults_are_those_of_the_header() {
 /// A setting: the function that sets it, its range, and its default with the profile `festina`.
 type Setting = (&'static str, u64, u64, u64, fn(&mut Config, u64) -> Status);
 
-const SETTINGS: [Setting; 10] = [
+const SETTINGS: [Setting; 13] = [
     ("peer_timeout", 1_000, 86_400_000, 60_000, |config, ms| {
         config::festina_config_set_peer_timeout(Some(config), narrow(ms))
     }),
@@ -324,6 +324,15 @@ const SETTINGS: [Setting; 10] = [
     }),
     ("associations_max", 1, 1 << 24, 65_536, |config, associations| {
         config::festina_config_set_associations_max(Some(config), size(associations))
+    }),
+    ("associations_per_address_max", 1, 1 << 24, 4_096, |config, associations| {
+        config::festina_config_set_associations_per_address_max(Some(config), size(associations))
+    }),
+    ("accept_queue_max", 1, 1 << 20, 1_024, |config, associations| {
+        config::festina_config_set_accept_queue_max(Some(config), size(associations))
+    }),
+    ("strays_per_second_max", 1, 100_000_000, 20_000, |config, packets| {
+        config::festina_config_set_strays_per_second_max(Some(config), narrow(packets))
     }),
 ];
 

@@ -35,6 +35,9 @@ class Config:
         streams: Optional[tuple[int, int]] = None,
         interleaving: Optional[bool] = None,
         associations_max: Optional[int] = None,
+        associations_per_address_max: Optional[int] = None,
+        accept_queue_max: Optional[int] = None,
+        strays_per_second_max: Optional[int] = None,
         identity: Optional[Identity] = None,
         server_trust: Optional[Trust] = None,
         client_trust: Optional[Trust] = None,
@@ -60,6 +63,9 @@ class Config:
         streams: Optional[tuple[int, int]] = None,
         interleaving: Optional[bool] = None,
         associations_max: Optional[int] = None,
+        associations_per_address_max: Optional[int] = None,
+        accept_queue_max: Optional[int] = None,
+        strays_per_second_max: Optional[int] = None,
     ) -> Config:
         """Settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated."""
 

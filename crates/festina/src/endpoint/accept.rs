@@ -97,9 +97,9 @@ impl AcceptQueue {
 pub(super) struct Place(Arc<AcceptQueue>);
 
 impl Place {
-    /// `None` if the queue is full.
-    pub(super) fn keep(queue: Arc<AcceptQueue>) -> Option<Self> {
-        queue.associations.reserve().then_some(queue).map(Self)
+    /// `None` if this part of the queue, such as 2 for half of it, is taken.
+    pub(super) fn keep(queue: Arc<AcceptQueue>, part: usize) -> Option<Self> {
+        queue.associations.reserve(part).then_some(queue).map(Self)
     }
 
     /// Returns whether this is a place in that queue.

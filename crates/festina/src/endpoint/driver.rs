@@ -52,6 +52,8 @@ pub(super) struct Driver {
     due: Vec<Due>,
     /// The last turn left associations whose time had come.
     late: bool,
+    /// The last turn left work of any kind, so that this one follows at once. The runtime may not have looked at the socket in between.
+    is_pressed: bool,
     /// What had come by then has been received.
     emptied_at: Instant,
 }
@@ -66,6 +68,7 @@ impl Driver {
             pause: Pause::default(),
             due: Vec::new(),
             late: false,
+            is_pressed: false,
             emptied_at: Instant::ZERO,
         }
     }
@@ -100,8 +103,11 @@ impl Driver {
     }
 
     fn receive_batches(&mut self, context: &mut Context<'_>) -> bool {
+        let mut unasked = self.is_pressed;
         for _ in 0..BATCHES_PER_TURN {
             match self.shared.socket.poll_readable(context) {
+                // A runtime with one thread asks the system only once in 61 polls of tasks, which may be hundreds of milliseconds of handshakes.
+                Poll::Pending if unasked => unasked = false,
                 Poll::Pending => return false,
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => {
@@ -113,6 +119,7 @@ impl Driver {
             match self.receiver.receive(&self.shared) {
                 Ok(Batch { at, emptied }) => {
                     self.pause.succeed();
+                    unasked = !emptied;
                     if emptied {
                         self.emptied_at = at;
                     }
@@ -137,7 +144,7 @@ impl Driver {
     /// be among them.
     fn ring(&mut self, context: &mut Context<'_>, more: bool) {
         let come = |emptied_at| if more { come_by(clock::now(), emptied_at) } else { clock::now() };
-        let mut unasked = (more || self.late) && self.shared.timers.is_due(come(self.emptied_at));
+        let mut unasked = (more || self.is_pressed) && self.shared.timers.is_due(come(self.emptied_at));
         self.late = false;
         while !self.late && (std::mem::take(&mut unasked) || self.bell.poll(context).is_ready()) {
             let come = come(self.emptied_at);
@@ -185,7 +192,8 @@ impl Future for Driver {
         if this.shared.is_abandoned() || this.shared.is_closed() {
             return Poll::Ready(());
         }
-        if more || this.late || this.shared.socket.refusals.is_waiting() {
+        this.is_pressed = more || this.late || this.shared.socket.refusals.is_waiting();
+        if this.is_pressed {
             context.waker().wake_by_ref();
         }
         Poll::Pending
@@ -351,7 +359,7 @@ impl Receiver {
 /// The handshakes of an encrypted endpoint.
 fn handshakes(shared: &Shared) -> Option<Box<Handshakes>> {
     let secure = shared.secure.as_ref()?;
-    Some(Box::new(Handshakes::new(secure.take_listener(), shared.admission().strays_per_second_max)))
+    Some(Box::new(Handshakes::new(secure.take_listener())))
 }
 
 /// Ports and verification tag, or the connection ID: packets from one address in which they are the same belong to one association.
@@ -403,6 +411,25 @@ mod tests {
         );
         assert_ne!(Tag::of(&protected, Protocols::Both), Tag::of(&plain, Protocols::Both));
         assert_eq!(Tag::of(&protected[..8], Protocols::Both), None);
+    }
+
+    #[tokio::test]
+    async fn a_busy_driver_looks_at_the_socket_though_the_runtime_does_not() {
+        let socket = crate::endpoint::Socket::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let (shared, bell) = Shared::new(socket, crate::Config::plain()).unwrap();
+        shared.handle_added();
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut driver = Driver::new(Arc::clone(&shared), bell);
+        // Nothing is awaited, so the runtime does not ask the system.
+        let mut turn = |is_pressed| {
+            driver.is_pressed = is_pressed;
+            sender.send_to(b"a datagram", shared.socket.local_addr()).unwrap();
+            assert!(Pin::new(&mut driver).poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
+            shared.stats().packets_received
+        };
+        assert_eq!(turn(false), 0);
+        assert_eq!(turn(true), 2);
+        assert_eq!(turn(true), 3);
     }
 
     #[test]

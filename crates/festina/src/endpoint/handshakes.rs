@@ -1,45 +1,47 @@
 //! Handshakes of strangers with an encrypted endpoint.
 //!
-//! TLS costs a server about 100 µs per client, so the endpoint runs few handshakes in one turn of the driver, between which packets of associations
-//! are received, and a bounded number per second. No lock is held meanwhile. Packets of handshakes that have begun and hellos wait in two short
-//! queues, which take turns. Beyond the limits the listener answers hellos by a retry without state, so that clients prove their addresses.
+//! A hello is judged by its port, token and server name before TLS reads it, because the answer costs a signature: 25 µs with Ed25519, 4 ms with
+//! RSA-4096. So the endpoint measures the CPU time of handshakes, and they get [shares](budget) of the time. Within a turn of the driver, TLS runs for
+//! few packets, between which packets of associations are received. No lock is held meanwhile. Beyond the limits the listener answers hellos by a
+//! retry without state, so that clients prove their addresses, and hellos with a proof [wait](waiting).
+
+mod budget;
+mod half_open;
+mod waiting;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use festina_sctp::{self as sctp, Message, Transmit};
+use festina_sctp::{self as sctp, Transmit};
 use festina_secure::wire::{ConnectionId, Header, LongHeader, destination_id, read_header};
-use festina_secure::{Incoming, Listener, SecureAssociation};
-use festina_units::{EcnCodepoint, Instant};
+use festina_secure::{Checked, HalfOpenLimits, Incoming, Listener};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
-use super::accept::Place;
+use self::budget::{Budget, Payer};
+use self::half_open::{HalfOpen, Wish};
+use self::waiting::{ProvedHello, Waiting};
 use super::demux::{Origin, network};
 use super::driver::Datagram;
-use super::options::Request;
 use super::outbox::Outbox;
-use super::requests::Held;
-use super::secure::Verdict;
 use super::shared::Shared;
-use super::strays::{self, Allowance};
-use crate::association::Secure;
+use super::strays;
 
 /// Packets for which TLS runs in one turn of the driver.
 const TLS_PER_TURN: usize = 4;
+/// CPU time after which a turn runs no more TLS. One signature may take longer.
+const TURN_TIME: Duration = Duration::from_micros(500);
 /// Packets of strangers handled in one turn. During a flood, most cost a retry.
 const HANDLED_PER_TURN: usize = 64;
-/// Packets that wait for a later turn, in each of two queues.
-const WAITING_MAX: usize = 256;
-/// Half-open associations of one IPv4 address or IPv6 /64 network that have proved their address, so that few hosts cannot take all places.
-const HALF_OPEN_PER_NETWORK_MAX: usize = 64;
-/// The same for an IPv6 /48, which a site may have for itself (RFC 6177 §2).
-const HALF_OPEN_PER_SITE_MAX: usize = 4 * HALF_OPEN_PER_NETWORK_MAX;
+/// Packets that wait for a later turn: of handshakes that have begun, and of strangers.
+const WAITING_MAX: usize = 1_024;
+/// From this age on, a half-open association makes room for a newcomer if all places are taken.
+const OLD_AGE: Duration = Duration::from_secs(3);
+/// Pause of the search for a place, which looks at all of them.
+const FULL_PAUSE: Duration = Duration::from_millis(1);
 /// Datagrams handled for one half-open association, which is then forgotten: an attacker's cost little each, but without end. A client with a
-/// certificate chain of 32 KiB needs 28, and sends them at most seven times within [`HALF_OPEN_LIFETIME`](festina_secure::HALF_OPEN_LIFETIME).
+/// certificate chain of 8 KiB needs 7, and sends them at most seven times within [`HALF_OPEN_LIFETIME`](festina_secure::HALF_OPEN_LIFETIME).
 const DATAGRAMS_PER_HALF_OPEN_MAX: u16 = 256;
-/// How many other strays are admitted for each handshake.
-const STRAYS_PER_HANDSHAKE: u32 = 20;
 
 /// The reason that a client of plain SCTP reports.
 pub(super) const ENCRYPTED_ONLY: &[u8] = b"this endpoint speaks only encrypted associations";
@@ -57,43 +59,25 @@ pub(super) struct Handshakes {
     deadlines: BTreeSet<(Instant, ConnectionId)>,
     known: VecDeque<Datagram>,
     strangers: VecDeque<Datagram>,
+    proved: Waiting,
+    /// Until then no place is looked for: all are taken, and none is to be given up.
+    full_until: Instant,
     /// Handshakes whose requests the application has decided on.
     decided: VecDeque<ConnectionId>,
-    /// The next packet is taken from `strangers` if one waits there, the one after it from `known`.
-    is_strangers_turn: bool,
-    allowance: Allowance,
-    /// One site gets half of the allowance, since handshakes that fail at once keep no places. 256 allowances, by a byte of a keyed hash.
-    by_site: (RandomState, Box<[Allowance]>),
+    /// The queue from which the next packet is taken, unless it is empty.
+    turn: usize,
+    budget: Budget,
     /// The rest of the limits of a turn: packets for which TLS runs, and packets.
     left: (usize, usize),
 }
 
-/// A handshake that has begun.
+/// A packet that can be handled now.
 #[derive(Debug)]
-struct HalfOpen {
-    association: SecureAssociation,
-    /// The own address that the client wrote to.
-    source: Option<IpAddr>,
-    origin: Option<Origin>,
-    /// The client's networks, if the client has proved its address.
-    networks: Option<[Network; 2]>,
-    /// The request that waits for the application's decision.
-    held: Option<Arc<Held>>,
-    admitted: Option<Admitted>,
-    early: VecDeque<Message>,
-    deadline: Instant,
-    /// Datagrams handled.
-    datagrams: u16,
-}
-
-/// A request that was admitted.
-#[derive(Debug)]
-struct Admitted {
-    request: Box<Request>,
-    /// The SCTP port.
-    port: u16,
-    /// For the association, once it is complete.
-    place: Place,
+enum Next {
+    /// Of a handshake that has begun.
+    Known(Datagram),
+    Stranger(Datagram),
+    Proved(ProvedHello),
 }
 
 /// Addresses that one host may have.
@@ -115,19 +99,10 @@ impl Network {
         };
         [Self::Host(host), Self::Site(site)]
     }
-
-    fn half_open_max(self) -> usize {
-        match self {
-            Self::Host(_) => HALF_OPEN_PER_NETWORK_MAX,
-            Self::Site(_) => HALF_OPEN_PER_SITE_MAX,
-        }
-    }
 }
 
 impl Handshakes {
-    pub(super) fn new(listener: Option<Listener>, strays_per_second_max: u32) -> Self {
-        let per_second = (strays_per_second_max / STRAYS_PER_HANDSHAKE).max(1);
-        let by_site = (0..=u8::MAX).map(|_| Allowance::new(per_second.div_ceil(2))).collect();
+    pub(super) fn new(listener: Option<Listener>) -> Self {
         Self {
             listener,
             half_open: HashMap::new(),
@@ -136,10 +111,11 @@ impl Handshakes {
             deadlines: BTreeSet::new(),
             known: VecDeque::new(),
             strangers: VecDeque::new(),
+            proved: Waiting::default(),
+            full_until: Instant::ZERO,
             decided: VecDeque::new(),
-            is_strangers_turn: false,
-            allowance: Allowance::new(per_second),
-            by_site: (RandomState::new(), by_site),
+            turn: 0,
+            budget: Budget::new(),
             left: (TLS_PER_TURN, HANDLED_PER_TURN),
         }
     }
@@ -176,24 +152,50 @@ impl Handshakes {
         }
     }
 
-    /// Whether packets wait for another turn.
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.known.is_empty() || !self.strangers.is_empty() || !self.decided.is_empty()
+    /// Whether packets wait that can be handled now.
+    pub(super) fn is_waiting(&self, now: Instant) -> bool {
+        !self.strangers.is_empty()
+            || !self.decided.is_empty()
+            || self.known.iter().any(|datagram| self.budget.is_left(now, self.payer(datagram.from.ip())))
+            || self.next_slot(now).is_some()
     }
 
-    /// When [`expire`](Self::expire) is to be called.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(at, _)| *at)
+    /// When [`expire`](Self::expire) is to be called, or a packet that waits can be handled.
+    pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
+        let known = self.known.iter().map(|datagram| self.budget.left_at(self.payer(datagram.from.ip())));
+        let proved = self.proved.slots().map(|slot| self.budget.left_at(Payer::Site(slot)).max(self.full_until));
+        let expires_at = self.deadlines.first().map(|(at, _)| *at);
+        known.chain(proved).filter(|at| *at > now).chain(expires_at).min()
     }
 
-    /// The next packet to handle: neither queue can hold up the other.
-    fn pop(&mut self) -> Option<Datagram> {
-        self.is_strangers_turn = !self.is_strangers_turn;
-        let (mut first, mut second) = (&mut self.strangers, &mut self.known);
-        if self.is_strangers_turn {
-            core::mem::swap(&mut first, &mut second);
-        }
-        first.pop_front().or_else(|| second.pop_front())
+    fn payer(&self, address: IpAddr) -> Payer {
+        let [_, site] = Network::both(address);
+        Payer::Site(self.budget.slot(site))
+    }
+
+    /// The slot whose first hello may begin.
+    fn next_slot(&self, now: Instant) -> Option<u8> {
+        let may_begin = |slot: &u8| self.budget.is_left(now, Payer::Site(*slot));
+        self.proved.slots().filter(|_| now >= self.full_until).find(may_begin)
+    }
+
+    /// The next packet to handle: no queue can hold up another.
+    fn pop(&mut self, now: Instant) -> Option<Next> {
+        (0..3).find_map(|_| {
+            self.turn = (self.turn + 1) % 3;
+            match self.turn {
+                0 => {
+                    let may_run = |datagram: &Datagram| self.budget.is_left(now, self.payer(datagram.from.ip()));
+                    let at = self.known.iter().position(may_run)?;
+                    self.known.remove(at).map(Next::Known)
+                }
+                1 => self.strangers.pop_front().map(Next::Stranger),
+                _ => {
+                    let slot = self.next_slot(now)?;
+                    self.proved.pop(slot).map(Next::Proved)
+                }
+            }
+        })
     }
 
     /// Handles packets that wait, as far as the turn allows. Returns the number of packets that had no effect.
@@ -206,103 +208,141 @@ impl Handshakes {
             && let Some(id) = self.decided.pop_front()
         {
             if let Some(half_open) = self.half_open.remove(&id) {
-                self.left.0 -= 1;
-                self.advance(now, id, half_open, shared, answers);
+                let payer = self.payer(half_open.association.remote().ip());
+                self.run(now, payer, |handshakes| handshakes.advance(now, id, half_open, shared, answers));
             }
         }
+        self.proved.expire(now);
         while self.left.0 > 0 && self.left.1 > 0 {
-            let Some(datagram) = self.pop() else { break };
+            let Some(next) = self.pop(now) else { break };
             self.left.1 -= 1;
-            // A packet before it may have completed the handshake, or it answers this side's hello in another protocol.
-            let by_remote =
-                || shared.find_by_remote(datagram.from).filter(|_| destination_id(&datagram.packet).is_err());
-            if let Some(association) = shared.find_protected(datagram.from, &datagram.packet).or_else(by_remote) {
-                dropped += association.handle_packets(now, std::iter::once(datagram));
-                continue;
-            }
             if answers.is_full() {
                 strays::send(answers, &shared.socket);
             }
-            dropped += usize::from(!self.handle_one(now, datagram, shared, answers));
+            dropped += match next {
+                Next::Known(datagram) | Next::Stranger(datagram) => {
+                    // A packet before it may have completed the handshake, or it answers this side's hello in another protocol.
+                    let by_remote =
+                        || shared.find_by_remote(datagram.from).filter(|_| destination_id(&datagram.packet).is_err());
+                    match shared.find_protected(datagram.from, &datagram.packet).or_else(by_remote) {
+                        Some(association) => association.handle_packets(now, std::iter::once(datagram)),
+                        None => usize::from(!self.handle_one(now, datagram, shared, answers)),
+                    }
+                }
+                Next::Proved(hello) => usize::from(!self.begin_proved(now, hello, shared, answers)),
+            };
         }
         dropped
     }
 
+    /// Runs TLS, and charges its CPU time.
+    fn run<R>(&mut self, now: Instant, payer: Payer, work: impl FnOnce(&mut Self) -> R) -> R {
+        let measure = self.budget.measure;
+        let before = measure();
+        let result = work(self);
+        let cost = measure().saturating_sub(before);
+        self.budget.charge(now, payer, cost);
+        self.left.0 = if cost < TURN_TIME { self.left.0.saturating_sub(1) } else { 0 };
+        result
+    }
+
     /// Returns whether the packet had an effect.
     fn handle_one(&mut self, now: Instant, datagram: Datagram, shared: &Arc<Shared>, answers: &mut Outbox) -> bool {
-        let Datagram { from, source, ecn, packet } = datagram;
+        if let Some(id) = self.id_of(datagram.from, &datagram.packet) {
+            return self.handle_known(now, id, datagram, shared, answers);
+        }
+        let Datagram { from, source, packet, .. } = &datagram;
         let before = answers.buffer().len();
         let reply = |answers: &mut Outbox| {
             let len = answers.buffer().len() - before;
-            let transmit = Transmit { destination: from, len, ecn: EcnCodepoint::NotCapable };
-            answers.push(&transmit, source, shared.socket.segments_max());
+            let transmit = Transmit { destination: *from, len, ecn: EcnCodepoint::NotCapable };
+            answers.push(&transmit, *source, shared.socket.segments_max());
             true
         };
-        if let Some(id) = self.id_of(from, &packet) {
-            let Some(mut half_open) = self.half_open.remove(&id) else { return false };
-            let before = half_open.association.handshake_bytes_read();
-            let result = half_open.association.handle_datagram(now, from, ecn, packet);
-            self.left.0 -= usize::from(half_open.association.handshake_bytes_read() > before);
-            half_open.datagrams += 1;
-            self.advance(now, id, half_open, shared, answers);
-            return result.is_ok();
-        }
         let Some(listener) = &mut self.listener else { return false };
         // The ports of an INIT may look like the first bytes of a protected packet.
-        let is_foreign = destination_id(&packet).is_err();
-        if is_foreign && sctp::Listener::refuse_init(from, &packet, ENCRYPTED_ONLY, answers.buffer()) {
+        let is_foreign = destination_id(packet).is_err();
+        if is_foreign && sctp::Listener::refuse_init(*from, packet, ENCRYPTED_ONLY, answers.buffer()) {
             return reply(answers);
         }
-        // Without an allowance the listener asks for a proof of the address, and takes none that has one.
-        let networks = Network::both(from.ip());
-        let has_room =
-            |network: &Network| self.by_network.get(network).is_none_or(|count| *count < network.half_open_max());
-        let (random, by_site) = &mut self.by_site;
-        let [slot, ..] = random.hash_one(networks[1]).to_le_bytes();
-        let site = &mut by_site[usize::from(slot)];
-        let may_begin = networks.iter().all(has_room) && self.allowance.is_left(now) && site.is_left(now);
+        // Without CPU time for clients that have not proved their addresses, the listener asks for a proof.
+        let may_begin = self.budget.is_left(now, Payer::Unproved);
         let half_open = if may_begin { self.half_open.len() } else { usize::MAX };
-        match listener.handle_datagram(now, from, packet, half_open, answers.buffer()) {
-            Incoming::HalfOpen(association) => {
-                self.left.0 -= 1;
-                self.allowance.take(now);
-                // Others can be blamed for hellos without a proof.
-                if association.is_address_proved() {
-                    site.take(now);
-                }
-                self.begin(now, *association, source, shared, answers);
+        match listener.check(now, *from, packet, half_open, answers.buffer()) {
+            Checked::Hello { original, is_proved: true } => {
+                let [_, site] = Network::both(from.ip());
+                self.proved.push(self.budget.slot(site), ProvedHello { original, datagram, received_at: now });
                 true
             }
-            Incoming::Reply => reply(answers),
+            Checked::Hello { original, is_proved } => self.begin(now, (original, is_proved), datagram, shared, answers),
+            Checked::Reply => reply(answers),
             _ => false,
         }
     }
 
+    fn handle_known(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        datagram: Datagram,
+        shared: &Arc<Shared>,
+        answers: &mut Outbox,
+    ) -> bool {
+        let Some(mut half_open) = self.half_open.remove(&id) else { return false };
+        let Datagram { from, ecn, packet, .. } = datagram;
+        let (payer, turns) = (self.payer(from.ip()), self.left.0);
+        let before = half_open.association.handshake_bytes_read();
+        half_open.datagrams += 1;
+        let mut has_run = false;
+        let is_good = self.run(now, payer, |handshakes| {
+            let result = half_open.association.handle_datagram(now, from, ecn, packet);
+            has_run = half_open.association.handshake_bytes_read() > before || half_open.association.hello().is_some();
+            handshakes.advance(now, id, half_open, shared, answers);
+            result.is_ok()
+        });
+        if !has_run {
+            self.left.0 = turns;
+        }
+        is_good
+    }
+
+    /// Begins the handshake of a client that has proved its address, or keeps it waiting for a place.
+    fn begin_proved(&mut self, now: Instant, hello: ProvedHello, shared: &Arc<Shared>, answers: &mut Outbox) -> bool {
+        let networks = Network::both(hello.datagram.from.ip());
+        if self.half_open.len() >= HalfOpenLimits::default().total_max {
+            let Some(id) = self.victim(now, networks, |_| true) else {
+                self.full_until = now + FULL_PAUSE;
+                self.proved.push(self.budget.slot(networks[1]), hello);
+                return true;
+            };
+            self.forget(id);
+        }
+        self.begin(now, (hello.original, true), hello.datagram, shared, answers)
+    }
+
+    /// Begins the handshake of a hello, whose client may have proved its address. Returns whether it had an effect.
     fn begin(
         &mut self,
         now: Instant,
-        association: SecureAssociation,
-        source: Option<IpAddr>,
+        (original, is_proved): (ConnectionId, bool),
+        datagram: Datagram,
         shared: &Arc<Shared>,
         answers: &mut Outbox,
-    ) {
-        let id = association.id();
-        let origin = association.origin();
-        if let Some(origin) = origin {
-            self.by_origin.insert(origin, id);
-        }
-        let half_open = HalfOpen {
-            association,
-            source,
-            origin,
-            networks: None,
-            held: None,
-            admitted: None,
-            early: VecDeque::new(),
-            deadline: Instant::MAX,
-            datagrams: 1,
-        };
-        self.advance(now, id, half_open, shared, answers);
+    ) -> bool {
+        let Datagram { from, source, packet, .. } = datagram;
+        let payer = if is_proved { self.payer(from.ip()) } else { Payer::Unproved };
+        self.run(now, payer, |handshakes| {
+            let Some(listener) = &mut handshakes.listener else { return false };
+            let Incoming::HalfOpen(association) = listener.begin(now, from, (original, is_proved), packet) else {
+                return false;
+            };
+            let (id, half_open) = (association.id(), HalfOpen::new(now, *association, source));
+            if let Some(origin) = half_open.origin {
+                handshakes.by_origin.insert(origin, id);
+            }
+            handshakes.advance(now, id, half_open, shared, answers);
+            true
+        })
     }
 
     /// What follows a packet or a timer: the request is decided on, datagrams are sent, and the association is passed on, kept or forgotten.
@@ -322,7 +362,19 @@ impl Handshakes {
                 *self.by_network.entry(network).or_default() += 1;
             }
         }
-        let is_wanted = half_open.datagrams <= DATAGRAMS_PER_HALF_OPEN_MAX && half_open.decide(now, id, shared);
+        let is_wanted = half_open.datagrams <= DATAGRAMS_PER_HALF_OPEN_MAX
+            && match half_open.decide(now, id, shared) {
+                Wish::Keep => true,
+                Wish::Forget => false,
+                Wish::Place(port) => {
+                    let networks = half_open.networks;
+                    let victim = networks.and_then(|at| self.victim(now, at, |other| other.has_place(port)));
+                    victim.is_some_and(|victim| {
+                        self.forget(victim);
+                        matches!(half_open.decide(now, id, shared), Wish::Keep)
+                    })
+                }
+            };
         while let Some(transmit) = half_open.association.poll_transmit(now, answers.buffer()) {
             answers.push(&transmit, half_open.source, shared.socket.segments_max());
         }
@@ -334,6 +386,42 @@ impl Handshakes {
             self.half_open.insert(id, half_open);
             return;
         }
+        self.unlist(&half_open);
+        half_open.adopt(shared);
+    }
+
+    /// The half-open association that makes room for a client: the oldest of the largest site among those that have more than the client's, or are old.
+    fn victim(
+        &self,
+        now: Instant,
+        [own_host, own_site]: [Network; 2],
+        is_candidate: impl Fn(&HalfOpen) -> bool,
+    ) -> Option<ConnectionId> {
+        let count = |network: Network| self.by_network.get(&network).copied().unwrap_or_default();
+        let own = (count(own_host), count(own_site));
+        let rank = |half_open: &HalfOpen| {
+            let [host, site] = half_open.networks?;
+            let (in_host, in_site) = (count(host), count(site));
+            let is_of_larger = if site == own_site { in_host > own.0 } else { in_site > own.1 };
+            let is_old = now.saturating_duration_since(half_open.begun_at) >= OLD_AGE && !half_open.is_held();
+            (is_of_larger || is_old).then_some((in_site, in_host, std::cmp::Reverse(half_open.begun_at)))
+        };
+        let candidates = self.half_open.iter().filter(|(_, half_open)| is_candidate(half_open));
+        let (_, id) = candidates.filter_map(|(id, half_open)| Some((rank(half_open)?, *id))).max()?;
+        Some(id)
+    }
+
+    /// Forgets a handshake that makes room for another one. Its client gets no answer any more.
+    fn forget(&mut self, id: ConnectionId) {
+        if let Some(half_open) = self.half_open.remove(&id) {
+            tracing::debug!(client = %half_open.association.remote(), "a half-open handshake makes room for another client's");
+            self.deadlines.remove(&(half_open.deadline, id));
+            self.unlist(&half_open);
+        }
+    }
+
+    fn unlist(&mut self, half_open: &HalfOpen) {
+        self.full_until = Instant::ZERO;
         if let Some(origin) = half_open.origin {
             self.by_origin.remove(&origin);
         }
@@ -344,11 +432,6 @@ impl Handshakes {
                     self.by_network.remove(&network);
                 }
             }
-        }
-        let HalfOpen { association, source, admitted, early, .. } = half_open;
-        let Some(Admitted { request, port, place }) = admitted else { return };
-        if let Some(secure) = Secure::new(association, Some(request), early) {
-            shared.adopt_protected(secure, (port, &place), source);
         }
     }
 
@@ -363,49 +446,6 @@ impl Handshakes {
                 self.advance(now, id, half_open, shared, answers);
             }
         }
-    }
-}
-
-impl HalfOpen {
-    /// Decides on the client's request once it is there, and takes its early messages. Returns `false` if the handshake is to be forgotten.
-    fn decide(&mut self, now: Instant, id: ConnectionId, shared: &Arc<Shared>) -> bool {
-        let held = self.held.as_ref().map(|held| held.verdict());
-        if held == Some(Verdict::Hold) {
-            return true;
-        }
-        if let Some(hello) = self.association.hello() {
-            let port = hello.ports.local;
-            let request = Box::new(Request {
-                remote: self.association.remote(),
-                token: hello.token.clone(),
-                server_name: hello.server_name.clone(),
-                alpn: hello.alpn.clone(),
-                is_address_proved: hello.is_address_proved,
-            });
-            let verdict = match held {
-                None => shared.judge(&request, port),
-                Some(Verdict::Admit) => shared.judge_accepted(&request, port),
-                Some(verdict) => verdict,
-            };
-            match verdict {
-                Verdict::Admit => {
-                    let Some(place) = shared.keep_place(port) else { return false };
-                    self.admitted = Some(Admitted { request, port, place });
-                    self.association.admit(now);
-                }
-                Verdict::Refuse(code) => self.association.refuse(code),
-                Verdict::Ignore => return false,
-                Verdict::Hold => {
-                    self.held = shared.hold(id, *request, port);
-                    return self.held.is_some();
-                }
-            }
-        }
-        let Some(Admitted { request, port, .. }) = &self.admitted else { return true };
-        while let Some(message) = self.association.poll_early() {
-            self.early.extend(shared.offer_early(request, *port, message));
-        }
-        true
     }
 }
 

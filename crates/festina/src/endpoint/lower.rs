@@ -54,7 +54,8 @@ pub trait LowerLayer: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Receives a batch of datagrams, each into one of the buffers and described by the element of `incoming` with the same index. Returns their
-    /// number, which is below that of the buffers only if no more had come.
+    /// number, which is below that of the buffers only if no more had come. A busy driver also calls it without asking
+    /// [`poll_readable`](Self::poll_readable) first, so it must ask the system and not rely on the runtime's last report.
     ///
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing has come; [`poll_readable`](Self::poll_readable) then says when.

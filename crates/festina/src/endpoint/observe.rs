@@ -8,7 +8,7 @@ use festina_sctp::Direction;
 use festina_units::{Instant, Preview};
 
 use super::lock;
-use crate::clock;
+use crate::{clock, program};
 
 /// A packet that an endpoint has sent or received.
 #[derive(Clone, Copy)]
@@ -73,7 +73,8 @@ impl Observation {
     pub(crate) fn received(&self, remote: SocketAddr, bytes: &[u8]) {
         if let Some(observer) = self.observer.get() {
             let _order = lock(&self.order);
-            observer(SeenPacket { direction: Direction::Inbound, remote, at: clock::now(), bytes });
+            let packet = SeenPacket { direction: Direction::Inbound, remote, at: clock::now(), bytes };
+            program::call("observer", (), || observer(packet));
         }
     }
 }
@@ -82,7 +83,8 @@ impl Sending<'_> {
     /// They have left: shows them. They lie one behind the other, all of this size but the last.
     pub(crate) fn left(self, remote: SocketAddr, packets: &[u8], packet_bytes: usize) {
         let (direction, at) = (Direction::Outbound, self.at);
-        let show = |bytes| (self.observer)(SeenPacket { direction, remote, at, bytes });
+        let show =
+            |bytes| program::call("observer", (), || (self.observer)(SeenPacket { direction, remote, at, bytes }));
         packets.chunks(packet_bytes.max(1)).for_each(show);
     }
 }

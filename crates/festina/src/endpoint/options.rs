@@ -7,8 +7,8 @@ use std::sync::Arc;
 use festina_sctp::Message;
 use festina_units::Duration;
 
-use crate::DEFAULT_SCTP_PORT;
 use crate::recovery::Profile;
+use crate::{DEFAULT_SCTP_PORT, program};
 
 /// Options for one association.
 #[derive(Clone, PartialEq, Eq)]
@@ -170,8 +170,8 @@ pub struct ListenOptions {
 
 impl ListenOptions {
     /// Calls `decide` with the address of each peer that requests an association, before any answer: at its INIT, and again at its COOKIE ECHO, whose
-    /// sender has proven that it receives at that address. It runs on the endpoint's task for each such packet, so it should be quick. By default all
-    /// are accepted, within the endpoint's limits: [`Config::with_associations_max`](crate::Config::with_associations_max) and related settings.
+    /// sender has proven that it receives at that address. It runs on the endpoint's task for each such packet, so it should be quick. If it panics, the
+    /// peer is refused. By default all are accepted, within the endpoint's limits: [`Config::with_associations_max`](crate::Config::with_associations_max) and related settings.
     ///
     /// ```
     /// use festina::{Answer, ListenOptions};
@@ -185,7 +185,7 @@ impl ListenOptions {
     }
 
     /// Has `decide` look at each request for an encrypted association, with the client's token, before anything is answered but a demand to prove
-    /// the address. It runs on the endpoint's task and should be quick. [`decide`](Self::decide) is asked first.
+    /// the address. It runs on the endpoint's task and should be quick. If it panics, the client is refused. [`decide`](Self::decide) is asked first.
     ///
     /// ```
     /// use festina::{Answer, ListenOptions};
@@ -222,8 +222,9 @@ impl ListenOptions {
     }
 
     pub(super) fn answer_request(&self, request: &Request) -> Answer {
+        let judge = |decide: &RequestJudge| program::call("decide_request", Answer::Refuse, || decide(request));
         match self.answer(request.remote) {
-            Answer::Accept => self.judge.as_ref().map_or(Answer::Accept, |decide| decide(request)),
+            Answer::Accept => self.judge.as_ref().map_or(Answer::Accept, judge),
             other => other,
         }
     }
@@ -237,7 +238,7 @@ impl ListenOptions {
     pub(super) fn take_early(&self, request: &Request, message: Message) -> Option<Message> {
         match &self.early {
             Some(handle) => {
-                handle(request, message);
+                program::call("on_early", (), || handle(request, message));
                 None
             }
             None => Some(message),
@@ -245,7 +246,8 @@ impl ListenOptions {
     }
 
     pub(super) fn answer(&self, peer: SocketAddr) -> Answer {
-        self.doorkeeper.as_ref().map_or(Answer::Accept, |decide| decide(peer))
+        let judge = |decide: &Doorkeeper| program::call("decide", Answer::Refuse, || decide(peer));
+        self.doorkeeper.as_ref().map_or(Answer::Accept, judge)
     }
 }
 

@@ -40,10 +40,10 @@ impl<T> Queue<T> {
         lock(&self.state).is_full(self.items_max)
     }
 
-    /// Keeps a place for an item until [`release`](Self::release). Returns `false` if the queue is full.
-    pub(super) fn reserve(&self) -> bool {
+    /// Keeps a place for an item until [`release`](Self::release). Returns `false` if this part of the queue, such as 2 for half of it, is taken.
+    pub(super) fn reserve(&self, part: usize) -> bool {
         let mut state = lock(&self.state);
-        let has_room = !state.is_full(self.items_max);
+        let has_room = !state.is_full(self.items_max / part);
         state.reserved += usize::from(has_room);
         has_room
     }

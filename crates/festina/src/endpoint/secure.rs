@@ -83,6 +83,8 @@ pub(super) enum Verdict {
     Refuse(u16),
     /// No answer: the client may ask again.
     Ignore,
+    /// The accept queue is full.
+    Full,
     /// The application has not decided yet.
     Hold,
 }
@@ -246,10 +248,11 @@ impl Shared {
         self.queue_with_room(request.remote.ip(), port).map_or_else(|verdict| verdict, |_| Verdict::Admit)
     }
 
-    /// Keeps a place in the accept queue for a client that was admitted. `None` if the queue is full or closed.
-    pub(super) fn keep_place(&self, port: u16) -> Option<Place> {
+    /// Keeps a place in the accept queue for a client that was admitted. `None` if the queue is closed or full. For clients that have not proved
+    /// their addresses it is full when half of it is taken, because hellos in others' names could take all places.
+    pub(super) fn keep_place(&self, port: u16, is_address_proved: bool) -> Option<Place> {
         let queue = lock(&self.accepting).queue(port).cloned();
-        Place::keep(queue?)
+        Place::keep(queue?, if is_address_proved { 1 } else { 2 })
     }
 
     fn queue_with_room(&self, peer: IpAddr, port: u16) -> Result<Arc<AcceptQueue>, Verdict> {
@@ -260,7 +263,7 @@ impl Shared {
                 &self.counters.accept_queue_overflows,
                 "the accept queue is full: a handshake is left to be repeated",
             );
-            return Err(Verdict::Ignore);
+            return Err(Verdict::Full);
         }
         if !lock(&self.demux).admits(peer) {
             warn_of(&self.counters.associations_refused, "too many associations: a peer is refused");

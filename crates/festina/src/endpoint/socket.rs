@@ -12,6 +12,7 @@ use super::lower::{Incoming, LowerLayer, Outgoing, UdpLayer};
 use super::observe::Observation;
 use super::outbox::Blocked;
 use super::refusals::{Refusal, Refusals, is_too_large};
+use crate::program;
 
 /// The lower layer and what went through it.
 #[derive(Debug)]
@@ -72,7 +73,10 @@ impl Socket {
     /// Uses the lower layer, unless the socket was closed.
     fn with<R>(&self, call: impl FnOnce(&dyn LowerLayer) -> io::Result<R>) -> io::Result<R> {
         let lower = self.lower.read().unwrap_or_else(PoisonError::into_inner);
-        lower.as_ref().map_or_else(|| Err(io::ErrorKind::NotConnected.into()), |lower| call(&**lower))
+        lower.as_ref().map_or_else(
+            || Err(io::ErrorKind::NotConnected.into()),
+            |lower| program::call("lower layer", Err(io::ErrorKind::Other.into()), || call(&**lower)),
+        )
     }
 
     /// Closes the socket: its address can be bound again.
@@ -230,7 +234,10 @@ impl Socket {
 
     fn poll(&self, poll: impl FnOnce(&dyn LowerLayer) -> Poll<io::Result<()>>) -> Poll<io::Result<()>> {
         let lower = self.lower.read().unwrap_or_else(PoisonError::into_inner);
-        lower.as_ref().map_or_else(|| Poll::Ready(Err(io::ErrorKind::NotConnected.into())), |lower| poll(&**lower))
+        lower.as_ref().map_or_else(
+            || Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            |lower| program::call("lower layer", Poll::Ready(Err(io::ErrorKind::Other.into())), || poll(&**lower)),
+        )
     }
 }
 

@@ -147,16 +147,12 @@ impl Strays {
         if dropped > 0 {
             count(&shared.counters.packets_dropped, dropped);
         }
-        if let Some(at) = handshakes.deadline() {
-            let now = clock::now();
-            if at <= now {
-                handshakes.expire(now, shared, &mut self.answers);
-            }
-            if let Some(at) = handshakes.deadline() {
-                shared.timers.ring_by(now, at);
-            }
+        let now = clock::now();
+        handshakes.expire(now, shared, &mut self.answers);
+        if let Some(at) = handshakes.deadline(now) {
+            shared.timers.ring_by(now, at);
         }
-        handshakes.is_waiting()
+        handshakes.is_waiting(now)
     }
 
     /// Sends the answers.
@@ -189,18 +185,9 @@ impl Allowance {
         Self { interval, depth, settled_at: Instant::ZERO }
     }
 
-    /// Returns whether one is left.
-    pub(super) fn is_left(&self, now: Instant) -> bool {
-        self.settled_by_next(now) <= now
-    }
-
-    fn settled_by_next(&self, now: Instant) -> Instant {
-        self.settled_at.max(now.saturating_sub(self.depth)) + self.interval
-    }
-
     /// Takes one, if one is left.
     pub(super) fn take(&mut self, now: Instant) -> bool {
-        let settled_at = self.settled_by_next(now);
+        let settled_at = self.settled_at.max(now.saturating_sub(self.depth)) + self.interval;
         let left = settled_at <= now;
         if left {
             self.settled_at = settled_at;
@@ -247,7 +234,7 @@ mod tests {
         let init = [&[0xc0, 1, 2, 3, 0, 0, 0, 0, 9, 9, 9, 9, chunk_type::INIT, 0, 0, 4][..], &[0; 40]].concat();
         let hello = [&[0xc0][..], b"FST\x01", &[8; 9], &[8; 9], &[0, 30], &[0; 40]].concat();
         for (first, second) in [(&init, &hello), (&hello, &init)] {
-            let handshakes = Some(Box::new(Handshakes::new(None, 1_000)));
+            let handshakes = Some(Box::new(Handshakes::new(None)));
             let mut strays = Strays::new(&admission, Protocols::Both, handshakes);
             let mut admitted = |packet: &[u8]| (0..1_000).filter(|_| strays.admit(now, from, packet)).count();
             assert_eq!([admitted(first), admitted(second), admitted(first)], [100, 100, 0]);

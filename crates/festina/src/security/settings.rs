@@ -17,6 +17,7 @@ use rustls::{ClientConfig, KeyLog, KeyLogFile, RootCertStore, ServerConfig};
 use super::credentials::{NO_CREDENTIALS, ShownTo};
 use super::platform::{self, PlatformRoots};
 use super::{Decision, Hex, Identity, SecurityError, Sessions, Trust, TrustKind, provider};
+use crate::program;
 
 /// Sessions that a server remembers for resumption.
 const SESSIONS_MAX: usize = 4_096;
@@ -62,7 +63,8 @@ struct Lines<F>(F);
 
 impl<F: Fn(&str) + Send + Sync> KeyLog for Lines<F> {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
-        (self.0)(&format!("{label} {} {}\n", Hex(client_random), Hex(secret)));
+        let line = format!("{label} {} {}\n", Hex(client_random), Hex(secret));
+        program::call("key log", (), || (self.0)(&line));
     }
 }
 

@@ -166,3 +166,31 @@ async fn a_listener_may_refuse_or_ignore_a_peer_before_it_answers() {
     assert!(near.is_ok() && far.is_some());
     assert!(answer.lock().unwrap().1.len() >= 2, "INIT and COOKIE ECHO");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_of_encrypted_clients_at_one_address_gets_in() {
+    let (client, server) = configs();
+    let server = endpoint_with(server).await;
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let accepting = tokio::spawn(async move {
+        let mut accepted = Vec::new();
+        while let Some(association) = listener.accept().await {
+            accepted.push(association);
+        }
+    });
+    let mut connecting = Vec::new();
+    for _ in 0..15 {
+        let client = endpoint_with(client.clone()).await;
+        connecting.extend((0..100).map(|_| {
+            let (client, address) = (client.clone(), server.local_addr());
+            // Four attempts in 15 s.
+            tokio::spawn(async move { client.connect(address).await.map(|near| (client, near)) })
+        }));
+    }
+    let (begun, mut connected) = (festina::now(), Vec::new());
+    for connecting in connecting {
+        connected.push(in_time(connecting).await.unwrap().unwrap());
+    }
+    println!("{} clients in {:?}", connected.len(), festina::now() - begun);
+    accepting.abort();
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use festina::blocking::ReadyKind;
 use festina::security::SecurityFailure;
-use festina::{ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions, blocking};
+use festina::{Answer, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions, blocking};
 
 use crate::encrypted::configs;
 use crate::support::{endpoint_with, in_time, until};
@@ -71,6 +71,30 @@ async fn a_client_waits_for_the_decision_on_its_token() {
         for client in clients {
             client.await.unwrap().unwrap();
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_panic_of_the_program_refuses_one_client_and_nothing_else() {
+    let (client, server) = endpoints().await;
+    let options = ListenOptions::default().decide_request(|request| match &request.token[..] {
+        b"bug" => panic!("a bug of the program"),
+        _ => Answer::Accept,
+    });
+    let listener = server.listen_with(DEFAULT_SCTP_PORT, options).unwrap();
+    let connect = |token| client.connect_with(server.local_addr(), with_token(token));
+    in_time(async {
+        let (near, far) = tokio::join!(connect("good"), listener.accept());
+        let (near, far) = (near.unwrap(), far.unwrap());
+        let refused = connect("bug").await;
+        let is_refusal = |error: &ConnectError| {
+            matches!(error, ConnectError::Security { failure: SecurityFailure::Refused(256), .. })
+        };
+        assert!(refused.as_ref().is_err_and(is_refusal), "{refused:?}");
+        near.send("still there").await.unwrap();
+        assert_eq!(far.recv().await.unwrap().unwrap().payload, "still there");
+        connect("good").await.unwrap();
     })
     .await;
 }

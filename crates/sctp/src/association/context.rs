@@ -37,6 +37,7 @@ pub(crate) enum Purpose {
     HeartbeatJitter = 5,
     CookieKey = 6,
     CookieCipher = 7,
+    RetrySpread = 8,
 }
 
 impl Context {

@@ -135,10 +135,11 @@ impl Association {
 
     /// Sends INIT again at once, because the layer below had to start over, and measures the round trip from now.
     pub fn repeat_init(&mut self, now: Instant) {
+        let spread = self.spread(now);
         if let State::CookieWait { t1 } = &mut self.state {
             let sending = &self.paths.primary().sending;
             let rto = sending.rto().max(self.context.config().timers.rto_initial);
-            *t1 = t1.restarted(RetryTimer::start(now, rto).with_copies(sending.control_pace()));
+            *t1 = t1.restarted(RetryTimer::start(now, rto).with_copies(sending.control_pace()).spread(spread));
             self.control.set(Due::INIT);
         }
     }

@@ -23,6 +23,13 @@ struct Early {
     pace: Option<Pace>,
     /// Number of copies sent.
     copies: u8,
+    /// How much longer their pauses are, in parts of 1,024.
+    spread: u8,
+}
+
+/// Lengthens a pause by parts of 1,024.
+fn lengthened(pause: Duration, parts: u8) -> Duration {
+    pause + pause * u32::from(parts) / 1_024
 }
 
 /// Why the chunk is sent again.
@@ -39,13 +46,21 @@ pub(crate) enum Repeat {
 impl RetryTimer {
     /// The chunk leaves now for the first time.
     pub(crate) fn start(now: Instant, rto: Duration) -> Self {
-        let early = Early { left_at: now, pace: None, copies: 0 };
+        let early = Early { left_at: now, pace: None, copies: 0, spread: 0 };
         Self { expires_at: now + rto, started_at: now, pause: rto, retransmissions: 0, early }
     }
 
     /// Early copies leave at this pace.
     pub(crate) fn with_copies(mut self, pace: Option<Pace>) -> Self {
         self.early.pace = pace;
+        self
+    }
+
+    /// Lengthens all pauses by parts of 1,024, at most by a quarter. They keep that length when they double.
+    pub(crate) fn spread(mut self, parts: u8) -> Self {
+        self.pause = lengthened(self.pause, parts);
+        self.expires_at = self.started_at + self.pause;
+        self.early.spread = parts;
         self
     }
 
@@ -72,8 +87,8 @@ impl RetryTimer {
     }
 
     fn copy_at(&self) -> Option<Instant> {
-        let Early { left_at, pace, copies } = self.early;
-        Some(left_at + pace?.pause(copies)?)
+        let Early { left_at, pace, copies, spread } = self.early;
+        Some(left_at + lengthened(pace?.pause(copies)?, spread))
     }
 
     /// Returns why the chunk is due now, if it is.
@@ -147,6 +162,17 @@ mod tests {
     fn a_retry_timer_doubles_its_pause_up_to_the_maximum() {
         let times: Vec<_> = repeats(RetryTimer::start(Instant::ZERO, SECOND), 4).iter().map(|&(at, _)| at).collect();
         assert_eq!(times, [1_000, 3_000, 6_000, 9_000]);
+    }
+
+    #[test]
+    fn a_spread_lengthens_every_pause_by_at_most_a_quarter() {
+        let pace = EarlyCopies::ByRoundTrip.pace(KnownRoundTrip::Nothing, Redundancy::Off);
+        let timer = RetryTimer::start(Instant::ZERO, SECOND).with_copies(pace);
+        let times = |parts| repeats(timer.spread(parts), 2).iter().map(|&(at, _)| at).collect::<Vec<_>>();
+        assert_eq!(times(128), [236, 472, 767, 1_125, 1_494, 3_375]);
+        for (most, none) in times(u8::MAX).into_iter().zip(times(0)) {
+            assert!(most > none && most <= none * 5 / 4, "{most} {none}");
+        }
     }
 
     #[test]

@@ -6,12 +6,12 @@ use bytes::{Buf, Bytes, BytesMut};
 use festina_sctp::{Association, AssociationState, OutOfBandInit, PacketDropped, Ports};
 use festina_units::{Duration, EcnCodepoint, Instant};
 use rustls::Side;
-use rustls::quic::Connection;
 
 use super::moving::Moves;
 use super::{CHALLENGE_DATAGRAM_BYTES, Hello, SecureAssociation};
 use crate::channel::{AMPLIFICATION_MAX, Input};
 use crate::error::{DatagramDropped, Foreign, HandshakeError};
+use crate::parameters::Parameters;
 use crate::versions::read_versions;
 use crate::wire::SHORT_OVERHEAD_BYTES;
 
@@ -82,7 +82,7 @@ impl SecureAssociation {
     }
 
     /// The association ends with its channel.
-    fn note_failure(&mut self, now: Instant) {
+    pub(super) fn note_failure(&mut self, now: Instant) {
         if self.channel.error().is_none() {
             return;
         }
@@ -143,39 +143,34 @@ impl SecureAssociation {
         if self.channel.is_complete() {
             return self.establish(now);
         }
-        if self.channel.has_hello_retry() {
-            // TLS asks for another hello before it reads the parameters (RFC 8446 §4.1.4).
-            self.channel.queue_answer();
-        } else if self.channel.has_read_hello() && half_open.hello.is_none() {
-            match self.read_hello() {
-                Ok(hello) => self.set_hello(hello),
+        if half_open.hello.is_none() {
+            match self.read_offer() {
+                Ok(Some(hello)) => self.set_hello(hello),
+                Ok(None) => {}
                 Err(error) => self.channel.fail(error),
             }
-        } else if input.is_repeated {
+        } else if self.channel.has_hello_retry() || input.is_repeated {
             self.answer(now);
         }
     }
 
-    fn read_hello(&self) -> Result<(Hello, OutOfBandInit), HandshakeError> {
-        let parameters = self.channel.peer_parameters()?;
+    /// The hello once it is complete, before TLS has read it.
+    fn read_offer(&self) -> Result<Option<(Hello, OutOfBandInit)>, HandshakeError> {
+        let Some(offer) = self.channel.tls().offer() else { return Ok(None) };
+        let parameters = Parameters::read(&offer.parameters).map_err(|_| HandshakeError::Parameters)?;
         let init = OutOfBandInit::read(&parameters.init, self.remote).map_err(|_| HandshakeError::Parameters)?;
         let (Some((client, server)), true) = (parameters.ports, parameters.initial_source == self.channel.ids().peer)
         else {
             return Err(HandshakeError::Parameters);
         };
-        let connection = self.channel.tls().connection();
-        let server_name = match connection {
-            Connection::Server(server) => server.server_name().map(str::to_owned),
-            Connection::Client(_) => None,
-        };
         let hello = Hello {
             token: parameters.token,
             ports: Ports { local: server, peer: client },
-            server_name,
-            alpn: connection.alpn_protocol().map(<[u8]>::to_vec),
+            server_name: offer.server_name.clone(),
+            alpn: offer.alpn.clone(),
             is_address_proved: self.is_address_proved(),
         };
-        Ok((hello, init))
+        Ok(Some((hello, init)))
     }
 
     fn set_hello(&mut self, hello: (Hello, OutOfBandInit)) {
@@ -189,6 +184,11 @@ impl SecureAssociation {
     pub(super) fn answer(&mut self, now: Instant) {
         let Some(half_open) = self.half_open.as_mut().filter(|half_open| half_open.is_admitted) else { return };
         if half_open.answers >= ANSWERS_MAX {
+            return;
+        }
+        if self.channel.has_hello_retry() {
+            // TLS asks for another hello before it reads the parameters (RFC 8446 §4.1.4).
+            self.channel.queue_answer();
             return;
         }
         half_open.answers += 1;

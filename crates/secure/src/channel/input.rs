@@ -99,7 +99,7 @@ impl Channel {
         error.into()
     }
 
-    fn handle_long(
+    pub(super) fn handle_long(
         &mut self,
         header: &LongHeader,
         packet: &mut [u8],
@@ -112,6 +112,13 @@ impl Channel {
         }
         let keys = match header.level {
             Level::Initial => &mut self.keys.initial,
+            // The keys follow from the hello, which waits to be admitted.
+            Level::Early if is_server && self.tls.is_pending() => {
+                if self.opening.early_packet.is_none() && packet.len() <= self.datagram_bytes_max {
+                    self.opening.early_packet = Some((*header, packet.to_vec()));
+                }
+                return Err(DatagramDropped::Unexpected);
+            }
             // Only servers receive such packets, and only the first that is whole counts.
             Level::Early if is_server && self.early_delivered.is_none() => &mut self.keys.early,
             Level::Early => return Err(DatagramDropped::Unexpected),

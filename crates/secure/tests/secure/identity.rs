@@ -20,11 +20,16 @@ const TLS13: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
 
 /// A server with a chain of certificates that is longer than three times a hello.
 pub(crate) fn long_chain() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
+    chain_of(6)
+}
+
+/// A server with a chain of this many certificates, of which the client trusts the first.
+fn chain_of(certificates: usize) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
     let (own, key) = certificate(NAME);
     let mut roots = RootCertStore::empty();
     roots.add(own.clone()).unwrap();
     let mut chain = vec![own];
-    chain.extend((0..5).map(|number| certificate(&format!("padding-{number}.test")).0));
+    chain.extend((1..certificates).map(|number| certificate(&format!("padding-{number}.test")).0));
     let client = ClientConfig::builder_with_provider(provider()).with_protocol_versions(TLS13).unwrap();
     let server = ServerConfig::builder_with_provider(provider()).with_protocol_versions(TLS13).unwrap();
     let client = client.with_root_certificates(roots).with_no_client_auth();
@@ -49,6 +54,44 @@ fn a_server_with_another_name_or_another_key_is_refused_and_the_server_is_told()
     assert!(matches!(result, Err(HandshakeError::Tls { .. })), "{result:?}");
     world.run_for(Duration::from_secs(1));
     assert!(matches!(world.served[0].association.failure(), Some(HandshakeError::Alert(_))), "{:?}", world.served[0]);
+}
+
+#[test]
+fn a_chain_of_too_many_certificates_is_refused_before_it_is_verified() {
+    let (_, result) = outcome(&chain_of(8));
+    assert!(result.is_ok(), "{result:?}");
+    for certificates in [9, 60] {
+        let (client, server) = chain_of(certificates);
+        let (_, result) = outcome(&(Arc::clone(&client), server));
+        assert_eq!(result, Err(HandshakeError::TooLong), "{certificates} of a server");
+        // A client shows as many to a server that trusts every one.
+        let (own, key) = certificate("client.test");
+        let chain = std::iter::repeat_n(own, certificates).collect();
+        let asks = Pinned::deciding(provider(), Arc::new(|_| panic!("the chain is verified")));
+        let (name, server_key) = certificate(NAME);
+        let trusts = Pinned::deciding(provider(), Arc::new(|_| true));
+        let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(TLS13).unwrap();
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(trusts));
+        let client = builder.with_client_auth_cert(chain, key).unwrap();
+        let server = ServerConfig::builder_with_provider(provider()).with_protocol_versions(TLS13).unwrap();
+        let server = server.with_client_cert_verifier(Arc::new(asks)).with_single_cert(vec![name], server_key).unwrap();
+        let mut world = World::new(Setup::new(&(Arc::new(client), Arc::new(server)), link(&[]), 1));
+        world.run_for(Duration::from_secs(1));
+        let failure = world.served.first().and_then(|served| served.association.failure());
+        assert_eq!(failure, Some(&HandshakeError::TooLong), "{certificates} of a client");
+    }
+}
+
+#[test]
+fn a_panic_of_the_program_within_tls_ends_that_handshake() {
+    let (own, key) = certificate(NAME);
+    let panics = Pinned::deciding(provider(), Arc::new(|_| panic!("a bug of the program")));
+    let client = ClientConfig::builder_with_provider(provider()).with_protocol_versions(TLS13).unwrap();
+    let client = client.dangerous().with_custom_certificate_verifier(Arc::new(panics)).with_no_client_auth();
+    let server = ServerConfig::builder_with_provider(provider()).with_protocol_versions(TLS13).unwrap();
+    let server = server.with_no_client_auth().with_single_cert(vec![own], key).unwrap();
+    let (_, result) = outcome(&(Arc::new(client), Arc::new(server)));
+    assert!(matches!(result, Err(HandshakeError::Tls { error: rustls::Error::General(_), .. })), "{result:?}");
 }
 
 #[test]

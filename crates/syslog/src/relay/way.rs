@@ -1,5 +1,6 @@
 //! The way to one collector: keeps one association with it open.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 
 use festina::{Association, ClosedReason, ConnectOptions, Duration, Endpoint};
@@ -18,6 +19,12 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 
 /// Silence, with messages to acknowledge, after which a second association is tried. Four retransmission timeouts, if that is longer.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
+
+/// Lengthens a pause by up to a quarter, at random: relays that have lost a collector at the same moment do not return at the same moment.
+fn spread(pause: Duration) -> Duration {
+    let [random, ..] = RandomState::new().hash_one(()).to_le_bytes();
+    pause + pause * u32::from(random) / 1_024
+}
 
 /// How to connect to a collector.
 pub(super) struct Way {
@@ -84,7 +91,7 @@ impl Way {
                     }
                 }
             }
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(spread(pause)).await;
             pause = PAUSES.1.min(pause * 2);
         }
     }
@@ -133,5 +140,17 @@ async fn silence(association: &Association) {
             return;
         }
         tokio::time::sleep(SILENCE_MAX / 8).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relays_that_lost_a_collector_together_return_at_different_times() {
+        let pauses: Vec<_> = (0..100).map(|_| spread(PAUSES.1)).collect();
+        assert!(pauses.iter().all(|pause| (PAUSES.1..PAUSES.1 * 5 / 4).contains(pause)), "{pauses:?}");
+        assert!(pauses.iter().any(|pause| *pause != pauses[0]));
     }
 }

@@ -2,6 +2,7 @@
 //! overtake others, and is given up when it is too old.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -49,7 +50,9 @@ pub(super) async fn run(arguments: UdpArgs) -> Result<()> {
             let reason = entrance.carry(&association).await?;
             output::complain(&format!("the tunnel ended: {reason}; trying again"));
             association = loop {
-                sleep(RETRY_AFTER).await;
+                // Entrances that have lost an exit at the same moment do not return at the same moment.
+                let [random, ..] = RandomState::new().hash_one(()).to_le_bytes();
+                sleep(RETRY_AFTER + RETRY_AFTER * u32::from(random) / 1_024).await;
                 match way.open(Kind::Udp).await {
                     Ok(association) => break association,
                     Err(error) => output::complain(&output::causes(&error)),

@@ -191,16 +191,19 @@ impl LowerLayer for UdpLayer {
     fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Incoming]) -> io::Result<usize> {
         let mut metas = [RecvMeta::default(); BATCH_MAX];
         let buffers = buffers.get_mut(..BATCH_MAX.min(incoming.len()).min(buffers.len())).unwrap_or_default();
-        let mut filled = 0;
-        let received = self.socket.try_io(Interest::READABLE, || {
-            filled = self.features().recv(UdpSockRef::from(&self.socket), buffers, &mut metas)?;
+        let offered = buffers.len();
+        let mut receive = || self.features().recv(UdpSockRef::from(&self.socket), &mut *buffers, &mut metas);
+        let mut received = None;
+        let _readiness = self.socket.try_io(Interest::READABLE, || {
             // Tells the runtime that nothing is left, which saves another call. Later datagrams wake it.
-            let is_drained = FEWER_MEANS_DRAINED && filled < buffers.len();
+            let is_drained = match received.insert(receive()) {
+                Ok(filled) => FEWER_MEANS_DRAINED && *filled < offered,
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            };
             if is_drained { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
-        if filled == 0 {
-            received?;
-        }
+        // The runtime does not know of datagrams that came since it last asked the system.
+        let filled = received.unwrap_or_else(receive)?;
         for ((meta, buffer), incoming) in metas.iter().zip(&*buffers).zip(incoming).take(filled) {
             *incoming = Incoming {
                 from: meta.addr,
@@ -324,6 +327,26 @@ mod tests {
                 "after a refusal of segments of {refused_segment_bytes}"
             );
         }
+    }
+
+    #[tokio::test]
+    async fn a_datagram_is_received_before_the_runtime_knows_of_it() {
+        let layer = UdpLayer::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let receive = || {
+            let (mut buffer, mut incoming) = ([0; 64], [Incoming::default()]);
+            layer.try_receive(&mut [IoSliceMut::new(&mut buffer)], &mut incoming)
+        };
+        assert_eq!(receive().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        // Nothing is awaited, so the runtime cannot look at the socket.
+        for _ in 0..3 {
+            sender.send_to(b"datagram", layer.local).unwrap();
+            assert_eq!(receive().unwrap(), 1);
+            assert_eq!(receive().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
+        sender.send_to(b"datagram", layer.local).unwrap();
+        poll_fn(|context| layer.poll_readable(context)).await.unwrap();
+        assert_eq!(receive().unwrap(), 1);
     }
 
     #[cfg(target_os = "linux")]
