@@ -176,8 +176,8 @@ pub struct PathStats {
     pub in_fast_recovery: bool,
     /// The peer's last advertised window, less the bytes in flight.
     pub peer_window_bytes: u64,
-    /// When an acknowledgement first showed the peer's window closed, with room for nothing or for less than the next chunk; `None` if the last one
-    /// showed it open. A peer whose transport answers while this stays the same has an application that reads nothing.
+    /// When an acknowledgement first showed the peer's window closed, with room for nothing or for less than the next chunk, rounded down to a second;
+    /// `None` if the last one showed it open. A peer whose transport answers while this stays the same has an application that reads nothing.
     pub peer_window_closed_since: Option<Instant>,
     /// Bytes in the send buffer.
     pub send_buffer_bytes: u64,
