@@ -93,7 +93,7 @@ impl Partial {
         self.counts.all
     }
 
-    /// Abandoned messages of which part was sent, for any reason.
+    /// Abandoned messages that were sent at least in part, for any reason.
     pub(super) fn abandoned_sent(&self) -> u64 {
         self.counts.all.total().sent + self.counts.sent_at_end
     }
