@@ -31,8 +31,10 @@ use super::strays;
 const TLS_PER_TURN: usize = 4;
 /// CPU time after which a turn runs no more TLS. One signature may take longer.
 const TURN_TIME: Duration = Duration::from_micros(500);
-/// Packets handled in one turn, at most half of them strangers'. During a flood, most cost a retry.
-const HANDLED_PER_TURN: usize = 128;
+/// Packets handled in one turn.
+const HANDLED_PER_TURN: usize = 80;
+/// Those of strangers among them. During a flood most cost a retry of 10 to 20 µs, and the socket's buffer must not overflow meanwhile.
+const STRANGERS_PER_TURN: usize = 16;
 /// Packets that wait for a later turn: of handshakes that have begun, and of strangers.
 const WAITING_MAX: usize = 1_024;
 /// From this age on, a half-open association makes room for a newcomer if all places are taken.
@@ -199,7 +201,7 @@ impl Handshakes {
         }
         self.hellos.expire(now);
         // Strangers come first: most cost little, and their hellos wait.
-        while self.left.1 > HANDLED_PER_TURN / 2
+        while self.left.1 > HANDLED_PER_TURN - STRANGERS_PER_TURN
             && let Some(datagram) = self.strangers.pop_front()
         {
             dropped += self.handle_datagram(now, datagram, shared, answers);
