@@ -498,7 +498,7 @@ typedef struct festina_stats {
     festina_received_stats received;
     festina_path_stats path;
     festina_abandoned_stats abandoned;
-    uint64_t messages_abandoned_sent; /* those of sent.messages_abandoned of which part was sent: the peer may have received them; without loss
+    uint64_t messages_abandoned_sent; /* those of sent.messages_abandoned that were sent in part: the peer may have received them; without loss
                                          they have arrived. The others were never sent */
     uint64_t peer_window_closed_ns;   /* time since the peer's window closed, 0 while it is open: the peer's transport answers, and its program
                                          reads nothing */

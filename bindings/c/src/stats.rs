@@ -14,7 +14,7 @@ pub struct Stats {
     pub path: Path,
     /// Abandoned messages, by reason.
     pub abandoned: AbandonedByReason,
-    /// Abandoned messages of which part was sent, for whatever reason.
+    /// Abandoned messages that were sent at least in part, for any reason.
     pub messages_abandoned_sent: u64,
     /// Time since the peer's window closed.
     pub peer_window_closed_ns: u64,

@@ -90,11 +90,7 @@ pub(crate) struct Sender {
 #[derive(Debug, Default)]
 struct Counters {
     messages_acked: u64,
-    /// Payload that the peer has acknowledged for good, without that of abandoned messages.
-    acked_bytes: u64,
     messages_abandoned: u64,
-    /// Those of which part was sent.
-    messages_abandoned_sent: u64,
     chunks: u64,
     retransmitted: RetransmittedStats,
     chunks_lost: u64,
@@ -267,10 +263,11 @@ impl Sender {
         self.buffer.is_empty() && self.ledger.is_empty()
     }
 
-    /// Payload bytes that are queued or not acknowledged yet, and those that the peer has acknowledged for good since the association began. Abandoned
-    /// messages count as neither: the peer may have passed over them.
-    pub(crate) fn progress_bytes(&self) -> (usize, u64) {
-        (self.buffer.used_bytes(), self.counters.acked_bytes)
+    /// Payload bytes that are queued or not acknowledged yet, and their number with all bytes abandoned so far. Only an acknowledgement makes the latter
+    /// smaller once no more messages come.
+    pub(crate) fn left_bytes(&self) -> (usize, u64) {
+        let left_bytes = self.buffer.used_bytes();
+        (left_bytes, left_bytes as u64 + self.partial.as_ref().map_or(0, |partial| partial.abandoned_bytes()))
     }
 
     /// Gives back memory, if nothing is queued or outstanding.
@@ -290,7 +287,7 @@ impl Sender {
         stats.sent = SentStats {
             messages_acked,
             messages_abandoned,
-            messages_abandoned_sent: self.counters.messages_abandoned_sent,
+            messages_abandoned_sent: self.partial.as_ref().map_or(0, |partial| partial.abandoned_sent()),
             chunks,
             retransmitted: self.counters.retransmitted.clone(),
             chunks_lost,
@@ -344,7 +341,9 @@ impl Sender {
         self.counters.messages_abandoned += failed.len() as u64;
         for (id, reason) in failed {
             let sent = reason == AbandonReason::UnacknowledgedAtEnd;
-            self.counters.messages_abandoned_sent += u64::from(sent);
+            if sent {
+                self.partial.get_or_insert_default().note_sent_at_end();
+            }
             events.push_abandoned(id, reason, sent);
         }
         if let Some(partial) = &mut self.partial {
@@ -412,7 +411,8 @@ impl Sender {
     fn abandoning(&mut self) -> Abandoning<'_> {
         let Self { buffer, ledger, streams, partial, counters, framing, forwards, apart, .. } = self;
         let (framing, forwards, apart) = (*framing, *forwards, *apart);
-        Abandoning { buffer, ledger, streams, partial, counters, framing, forwards, apart }
+        let messages_abandoned = &mut counters.messages_abandoned;
+        Abandoning { buffer, ledger, streams, partial, messages_abandoned, framing, forwards, apart }
     }
 
     /// Abandons messages whose lifetime has ended, and those that would exceed their retransmissions. Returns whether there were any.

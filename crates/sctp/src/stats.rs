@@ -86,7 +86,7 @@ pub struct SentStats {
     pub messages_acked: u64,
     /// Messages abandoned, for any reason. `messages` is the sum of acknowledged and abandoned ones and `path.messages_pending`.
     pub messages_abandoned: u64,
-    /// Those of them of which part was sent. The peer may have received them: a message whose acknowledgement is on its way when it expires or is
+    /// Those of them that were sent at least in part. The peer may have received them: a message whose acknowledgement is on its way when it expires or is
     /// replaced counts here, and without loss all of these have arrived. The others never left this side.
     pub messages_abandoned_sent: u64,
     /// First transmissions of DATA chunks.
@@ -176,8 +176,8 @@ pub struct PathStats {
     pub in_fast_recovery: bool,
     /// The peer's last advertised window, less the bytes in flight.
     pub peer_window_bytes: u64,
-    /// When an acknowledgement first showed the peer's window closed, with room for nothing or for less than the next chunk; `None` if the last one
-    /// showed it open. A peer whose transport answers while this stays the same has an application that reads nothing.
+    /// When an acknowledgement first showed the peer's window closed, with room for nothing or for less than the next chunk, rounded down to a second;
+    /// `None` if the last one showed it open. A peer whose transport answers while this stays the same has an application that reads nothing.
     pub peer_window_closed_since: Option<Instant>,
     /// Bytes in the send buffer.
     pub send_buffer_bytes: u64,

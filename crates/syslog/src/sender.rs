@@ -8,6 +8,7 @@
 //!
 //! The document `docs/syslog.md` explains exactly-once delivery.
 
+mod debug;
 mod fresh;
 mod identity;
 mod lane;

@@ -1,3 +1,5 @@
+//! Bytes in debug output.
+
 use core::fmt;
 
 /// Bytes that are shown.

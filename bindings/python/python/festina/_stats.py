@@ -17,7 +17,7 @@ class SentStats:
     messages_abandoned: int
     """Abandoned messages in total; `Stats.abandoned` splits them by reason."""
     messages_abandoned_sent: int
-    """Those of which part was sent: the peer may have received them, and without loss it has. The others were never sent."""
+    """Those that were sent at least in part: the peer may have received them, and without loss it has. The others were never sent."""
     retransmissions: int
     """DATA chunks sent again, including proactive copies."""
     spurious: int

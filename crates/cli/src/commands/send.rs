@@ -132,7 +132,7 @@ struct SentJson {
     retransmissions: u64,
     expired: u64,
     retransmissions_exhausted: u64,
-    /// Abandoned messages of which part was sent: they may have arrived.
+    /// Abandoned messages that were sent at least in part: they may have arrived.
     abandoned_sent: u64,
 }
 

@@ -20,7 +20,7 @@ use festina_units::{Duration, EcnCodepoint, Instant};
 
 use self::budget::{Budget, Payer};
 use self::half_open::{HalfOpen, Wish};
-use self::waiting::{ProvedHello, Waiting};
+use self::waiting::{Waiting, WaitingHello};
 use super::demux::{Origin, network};
 use super::driver::Datagram;
 use super::outbox::Outbox;
@@ -31,8 +31,10 @@ use super::strays;
 const TLS_PER_TURN: usize = 4;
 /// CPU time after which a turn runs no more TLS. One signature may take longer.
 const TURN_TIME: Duration = Duration::from_micros(500);
-/// Packets of strangers handled in one turn. During a flood, most cost a retry.
-const HANDLED_PER_TURN: usize = 64;
+/// Packets handled in one turn.
+const HANDLED_PER_TURN: usize = 80;
+/// Those of strangers among them. During a flood most cost a retry of 10 to 20 µs, and the socket's buffer must not overflow meanwhile.
+const STRANGERS_PER_TURN: usize = 16;
 /// Packets that wait for a later turn: of handshakes that have begun, and of strangers.
 const WAITING_MAX: usize = 1_024;
 /// From this age on, a half-open association makes room for a newcomer if all places are taken.
@@ -59,25 +61,16 @@ pub(super) struct Handshakes {
     deadlines: BTreeSet<(Instant, ConnectionId)>,
     known: VecDeque<Datagram>,
     strangers: VecDeque<Datagram>,
-    proved: Waiting,
+    hellos: Waiting,
     /// Until then no place is looked for: all are taken, and none is to be given up.
     full_until: Instant,
     /// Handshakes whose requests the application has decided on.
     decided: VecDeque<ConnectionId>,
-    /// The queue from which the next packet is taken, unless it is empty.
-    turn: usize,
+    /// The next packet for TLS is taken from `hellos` if one may begin there, the one after it from `known`.
+    is_hellos_turn: bool,
     budget: Budget,
     /// The rest of the limits of a turn: packets for which TLS runs, and packets.
     left: (usize, usize),
-}
-
-/// A packet that can be handled now.
-#[derive(Debug)]
-enum Next {
-    /// Of a handshake that has begun.
-    Known(Datagram),
-    Stranger(Datagram),
-    Proved(ProvedHello),
 }
 
 /// Addresses that one host may have.
@@ -111,10 +104,10 @@ impl Handshakes {
             deadlines: BTreeSet::new(),
             known: VecDeque::new(),
             strangers: VecDeque::new(),
-            proved: Waiting::default(),
+            hellos: Waiting::new(),
             full_until: Instant::ZERO,
             decided: VecDeque::new(),
-            turn: 0,
+            is_hellos_turn: false,
             budget: Budget::new(),
             left: (TLS_PER_TURN, HANDLED_PER_TURN),
         }
@@ -157,15 +150,15 @@ impl Handshakes {
         !self.strangers.is_empty()
             || !self.decided.is_empty()
             || self.known.iter().any(|datagram| self.budget.is_left(now, self.payer(datagram.from.ip())))
-            || self.next_slot(now).is_some()
+            || self.next_payer(now).is_some()
     }
 
     /// When [`expire`](Self::expire) is to be called, or a packet that waits can be handled.
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         let known = self.known.iter().map(|datagram| self.budget.left_at(self.payer(datagram.from.ip())));
-        let proved = self.proved.slots().map(|slot| self.budget.left_at(Payer::Site(slot)).max(self.full_until));
+        let hellos = self.hellos.payers().map(|payer| self.budget.left_at(payer).max(self.full_until));
         let expires_at = self.deadlines.first().map(|(at, _)| *at);
-        known.chain(proved).filter(|at| *at > now).chain(expires_at).min()
+        known.chain(hellos).filter(|at| *at > now).chain(expires_at).min()
     }
 
     fn payer(&self, address: IpAddr) -> Payer {
@@ -173,29 +166,20 @@ impl Handshakes {
         Payer::Site(self.budget.slot(site))
     }
 
-    /// The slot whose first hello may begin.
-    fn next_slot(&self, now: Instant) -> Option<u8> {
-        let may_begin = |slot: &u8| self.budget.is_left(now, Payer::Site(*slot));
-        self.proved.slots().filter(|_| now >= self.full_until).find(may_begin)
+    /// The one whose first hello may begin.
+    fn next_payer(&self, now: Instant) -> Option<Payer> {
+        self.hellos.payers().filter(|_| now >= self.full_until).find(|payer| self.budget.is_left(now, *payer))
     }
 
-    /// The next packet to handle: no queue can hold up another.
-    fn pop(&mut self, now: Instant) -> Option<Next> {
-        (0..3).find_map(|_| {
-            self.turn = (self.turn + 1) % 3;
-            match self.turn {
-                0 => {
-                    let may_run = |datagram: &Datagram| self.budget.is_left(now, self.payer(datagram.from.ip()));
-                    let at = self.known.iter().position(may_run)?;
-                    self.known.remove(at).map(Next::Known)
-                }
-                1 => self.strangers.pop_front().map(Next::Stranger),
-                _ => {
-                    let slot = self.next_slot(now)?;
-                    self.proved.pop(slot).map(Next::Proved)
-                }
-            }
-        })
+    fn pop_known(&mut self, now: Instant) -> Option<Datagram> {
+        let may_run = |datagram: &Datagram| self.budget.is_left(now, self.payer(datagram.from.ip()));
+        let at = self.known.iter().position(may_run)?;
+        self.known.remove(at)
+    }
+
+    fn pop_hello(&mut self, now: Instant) -> Option<(Payer, WaitingHello)> {
+        let payer = self.next_payer(now)?;
+        self.hellos.pop(payer).map(|hello| (payer, hello))
     }
 
     /// Handles packets that wait, as far as the turn allows. Returns the number of packets that had no effect.
@@ -209,40 +193,64 @@ impl Handshakes {
         {
             if let Some(half_open) = self.half_open.remove(&id) {
                 let payer = self.payer(half_open.association.remote().ip());
-                self.run(now, payer, |handshakes| handshakes.advance(now, id, half_open, shared, answers));
+                self.run(now, payer, |handshakes| {
+                    handshakes.advance(now, id, half_open, shared, answers);
+                    ((), true)
+                });
             }
         }
-        self.proved.expire(now);
+        self.hellos.expire(now);
+        // Strangers come first: most cost little, and their hellos wait.
+        while self.left.1 > HANDLED_PER_TURN - STRANGERS_PER_TURN
+            && let Some(datagram) = self.strangers.pop_front()
+        {
+            dropped += self.handle_datagram(now, datagram, shared, answers);
+        }
         while self.left.0 > 0 && self.left.1 > 0 {
-            let Some(next) = self.pop(now) else { break };
-            self.left.1 -= 1;
-            if answers.is_full() {
-                strays::send(answers, &shared.socket);
+            self.is_hellos_turn = !self.is_hellos_turn;
+            let hello = if self.is_hellos_turn { self.pop_hello(now) } else { None };
+            if hello.is_none()
+                && let Some(datagram) = self.pop_known(now)
+            {
+                dropped += self.handle_datagram(now, datagram, shared, answers);
+                continue;
             }
-            dropped += match next {
-                Next::Known(datagram) | Next::Stranger(datagram) => {
-                    // A packet before it may have completed the handshake, or it answers this side's hello in another protocol.
-                    let by_remote =
-                        || shared.find_by_remote(datagram.from).filter(|_| destination_id(&datagram.packet).is_err());
-                    match shared.find_protected(datagram.from, &datagram.packet).or_else(by_remote) {
-                        Some(association) => association.handle_packets(now, std::iter::once(datagram)),
-                        None => usize::from(!self.handle_one(now, datagram, shared, answers)),
-                    }
-                }
-                Next::Proved(hello) => usize::from(!self.begin_proved(now, hello, shared, answers)),
-            };
+            let Some((payer, hello)) = hello.or_else(|| self.pop_hello(now)) else { break };
+            dropped += usize::from(!self.begin(now, payer, hello, shared, answers));
         }
         dropped
     }
 
-    /// Runs TLS, and charges its CPU time.
-    fn run<R>(&mut self, now: Instant, payer: Payer, work: impl FnOnce(&mut Self) -> R) -> R {
+    /// Returns the number of packets that had no effect.
+    fn handle_datagram(
+        &mut self,
+        now: Instant,
+        datagram: Datagram,
+        shared: &Arc<Shared>,
+        answers: &mut Outbox,
+    ) -> usize {
+        self.left.1 -= 1;
+        if answers.is_full() {
+            strays::send(answers, &shared.socket);
+        }
+        // A packet before it may have completed the handshake, or it answers this side's hello in another protocol.
+        let by_remote = || shared.find_by_remote(datagram.from).filter(|_| destination_id(&datagram.packet).is_err());
+        match shared.find_protected(datagram.from, &datagram.packet).or_else(by_remote) {
+            Some(association) => association.handle_packets(now, std::iter::once(datagram)),
+            None => usize::from(!self.handle_one(now, datagram, shared, answers)),
+        }
+    }
+
+    /// Does work that may run TLS, and charges its CPU time if it says so.
+    fn run<R>(&mut self, now: Instant, payer: Payer, work: impl FnOnce(&mut Self) -> (R, bool)) -> R {
         let measure = self.budget.measure;
         let before = measure();
-        let result = work(self);
+        let (result, has_run) = work(self);
         let cost = measure().saturating_sub(before);
-        self.budget.charge(now, payer, cost);
-        self.left.0 = if cost < TURN_TIME { self.left.0.saturating_sub(1) } else { 0 };
+        if has_run {
+            self.budget.charge(now, payer, cost);
+            self.left.0 = if cost < TURN_TIME { self.left.0.saturating_sub(1) } else { 0 };
+        }
         result
     }
 
@@ -267,14 +275,14 @@ impl Handshakes {
         }
         // Without CPU time for clients that have not proved their addresses, the listener asks for a proof.
         let may_begin = self.budget.is_left(now, Payer::Unproved);
-        let half_open = if may_begin { self.half_open.len() } else { usize::MAX };
+        let half_open = self.half_open.len() + self.hellos.count(Payer::Unproved);
+        let half_open = if may_begin { half_open } else { usize::MAX };
         match listener.check(now, *from, packet, half_open, answers.buffer()) {
-            Checked::Hello { original, is_proved: true } => {
-                let [_, site] = Network::both(from.ip());
-                self.proved.push(self.budget.slot(site), ProvedHello { original, datagram, received_at: now });
+            Checked::Hello { original, is_proved } => {
+                let payer = if is_proved { self.payer(from.ip()) } else { Payer::Unproved };
+                self.hellos.push(payer, WaitingHello { original, datagram, received_at: now });
                 true
             }
-            Checked::Hello { original, is_proved } => self.begin(now, (original, is_proved), datagram, shared, answers),
             Checked::Reply => reply(answers),
             _ => false,
         }
@@ -290,58 +298,52 @@ impl Handshakes {
     ) -> bool {
         let Some(mut half_open) = self.half_open.remove(&id) else { return false };
         let Datagram { from, ecn, packet, .. } = datagram;
-        let (payer, turns) = (self.payer(from.ip()), self.left.0);
+        let payer = self.payer(from.ip());
         let before = half_open.association.handshake_bytes_read();
         half_open.datagrams += 1;
-        let mut has_run = false;
-        let is_good = self.run(now, payer, |handshakes| {
+        self.run(now, payer, |handshakes| {
             let result = half_open.association.handle_datagram(now, from, ecn, packet);
-            has_run = half_open.association.handshake_bytes_read() > before || half_open.association.hello().is_some();
+            let reads =
+                half_open.association.handshake_bytes_read() > before || half_open.association.hello().is_some();
             handshakes.advance(now, id, half_open, shared, answers);
-            result.is_ok()
-        });
-        if !has_run {
-            self.left.0 = turns;
-        }
-        is_good
+            (result.is_ok(), reads)
+        })
     }
 
-    /// Begins the handshake of a client that has proved its address, or keeps it waiting for a place.
-    fn begin_proved(&mut self, now: Instant, hello: ProvedHello, shared: &Arc<Shared>, answers: &mut Outbox) -> bool {
-        let networks = Network::both(hello.datagram.from.ip());
+    /// Begins the handshake of a hello, or keeps it waiting for a place. Returns whether it had an effect.
+    fn begin(
+        &mut self,
+        now: Instant,
+        payer: Payer,
+        hello: WaitingHello,
+        shared: &Arc<Shared>,
+        answers: &mut Outbox,
+    ) -> bool {
         if self.half_open.len() >= HalfOpenLimits::default().total_max {
-            let Some(id) = self.victim(now, networks, |_| true) else {
+            let Some(id) = self.victim(now, Network::both(hello.datagram.from.ip()), |_| true) else {
                 self.full_until = now + FULL_PAUSE;
-                self.proved.push(self.budget.slot(networks[1]), hello);
+                self.hellos.push(payer, hello);
                 return true;
             };
             self.forget(id);
         }
-        self.begin(now, (hello.original, true), hello.datagram, shared, answers)
-    }
-
-    /// Begins the handshake of a hello, whose client may have proved its address. Returns whether it had an effect.
-    fn begin(
-        &mut self,
-        now: Instant,
-        (original, is_proved): (ConnectionId, bool),
-        datagram: Datagram,
-        shared: &Arc<Shared>,
-        answers: &mut Outbox,
-    ) -> bool {
-        let Datagram { from, source, packet, .. } = datagram;
-        let payer = if is_proved { self.payer(from.ip()) } else { Payer::Unproved };
+        self.left.1 -= 1;
+        if answers.is_full() {
+            strays::send(answers, &shared.socket);
+        }
+        let WaitingHello { original, datagram: Datagram { from, source, packet, .. }, .. } = hello;
+        let is_proved = payer != Payer::Unproved;
         self.run(now, payer, |handshakes| {
-            let Some(listener) = &mut handshakes.listener else { return false };
+            let Some(listener) = &mut handshakes.listener else { return (false, false) };
             let Incoming::HalfOpen(association) = listener.begin(now, from, (original, is_proved), packet) else {
-                return false;
+                return (false, true);
             };
             let (id, half_open) = (association.id(), HalfOpen::new(now, *association, source));
             if let Some(origin) = half_open.origin {
                 handshakes.by_origin.insert(origin, id);
             }
             handshakes.advance(now, id, half_open, shared, answers);
-            true
+            (true, true)
         })
     }
 

@@ -19,7 +19,7 @@ pub(super) fn canonical(name: &str) -> String {
     }
 }
 
-/// Reads an IPv4 address as resolvers do: one to four numbers, the last of which fills the rest, in decimal, octal (0) or hexadecimal (0x).
+/// Reads an IPv4 address as resolvers do: one to four numbers, the last one fills the rest, in decimal, octal (0) or hexadecimal (0x).
 fn ipv4(text: &str) -> Option<Ipv4Addr> {
     let numbers: Option<Vec<u32>> = text.split('.').map(number).collect();
     let (&last, heads) = numbers.as_deref().and_then(<[u32]>::split_last)?;

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use festina_recovery::Mechanisms;
+use festina_units::Instant;
 
 use super::siphash::Key;
 use crate::config::{Config, ConfigError};
@@ -78,6 +79,15 @@ impl Context {
     #[expect(clippy::cast_possible_truncation, reason = "the low bits of a hash are as good as all")]
     pub(crate) fn derive_u32(&self, purpose: Purpose, input: &[u64]) -> u32 {
         self.derive(purpose, input) as u32
+    }
+
+    /// By how many parts of 1,024 the pauses of T1 are longer than usual: see `Retries::spread`.
+    pub(crate) fn retry_spread(&self, tag: u32, now: Instant) -> u8 {
+        if !self.config().retries.spread {
+            return 0;
+        }
+        let [parts, ..] = self.derive_u32(Purpose::RetrySpread, &[tag.into(), now.as_nanos()]).to_be_bytes();
+        parts
     }
 
     /// The key that signs cookies made in one period; it changes with the period (RFC 9260 §5.1.3).

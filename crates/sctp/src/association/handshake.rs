@@ -56,19 +56,11 @@ impl Association {
         let sending = &self.paths.primary().sending;
         // A path that is known to be slow has the time that its answer takes.
         let rto = sending.rto().max(self.context.config().timers.rto_initial);
-        let t1 = RetryTimer::start(now, rto).with_copies(sending.control_pace()).spread(self.spread(now));
+        let t1 = RetryTimer::start(now, rto)
+            .with_copies(sending.control_pace())
+            .spread(self.context.retry_spread(self.tags.local, now));
         self.state = State::CookieWait { t1 };
         self.control.set(Due::INIT);
-    }
-
-    /// By how many parts of 1,024 the pauses of T1 are longer than usual (`Retries::spread`).
-    pub(super) fn spread(&self, now: Instant) -> u8 {
-        if !self.context.config().retries.spread {
-            return 0;
-        }
-        let [parts, ..] =
-            self.context.derive_u32(Purpose::RetrySpread, &[self.tags.local.into(), now.as_nanos()]).to_be_bytes();
-        parts
     }
 
     /// INIT for an association that exists (RFC 9260 §5.2.1, §5.2.2).
@@ -135,7 +127,8 @@ impl Association {
     /// Starts T1-cookie after INIT was answered within `round_trip`, if that is known. Early copies follow a round trip after COOKIE ECHO, so T1
     /// itself need not be shorter than RTO.Initial.
     pub(super) fn t1_cookie(&mut self, now: Instant, t1: &RetryTimer, round_trip: Option<Duration>) -> RetryTimer {
-        let (rto_initial, spread) = (self.context.config().timers.rto_initial, self.spread(now));
+        let (rto_initial, spread) =
+            (self.context.config().timers.rto_initial, self.context.retry_spread(self.tags.local, now));
         let sending = &mut self.paths.primary_mut().sending;
         let pace = match round_trip {
             Some(_) => sending.control_pace(),

@@ -135,7 +135,7 @@ impl Association {
 
     /// Sends INIT again at once, because the layer below had to start over, and measures the round trip from now.
     pub fn repeat_init(&mut self, now: Instant) {
-        let spread = self.spread(now);
+        let spread = self.context.retry_spread(self.tags.local, now);
         if let State::CookieWait { t1 } = &mut self.state {
             let sending = &self.paths.primary().sending;
             let rto = sending.rto().max(self.context.config().timers.rto_initial);

@@ -43,8 +43,8 @@ impl Association {
     pub(super) fn advance_shutdown(&mut self, now: Instant) {
         if !self.sender.is_drained() {
             if let State::ShutdownPending { drain } | State::ShutdownReceived { drain } = &mut self.state {
-                let (_, acked_bytes) = self.sender.progress_bytes();
-                drain.update(now, acked_bytes, self.context.config().timers.shutdown_stall);
+                let (_, unacked_bytes) = self.sender.left_bytes();
+                drain.update(now, unacked_bytes, self.context.config().timers.shutdown_stall);
             }
             return;
         }
@@ -165,8 +165,8 @@ impl Association {
     }
 
     fn new_drain(&self, now: Instant) -> Drain {
-        let (left_bytes, acked_bytes) = self.sender.progress_bytes();
-        Drain::start(now, left_bytes, acked_bytes, self.context.config().timers.shutdown_stall)
+        let (left_bytes, unacked_bytes) = self.sender.left_bytes();
+        Drain::start(now, left_bytes, unacked_bytes, self.context.config().timers.shutdown_stall)
     }
 
     fn new_t2(&self, now: Instant) -> RetryTimer {

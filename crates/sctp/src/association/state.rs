@@ -139,8 +139,8 @@ pub(crate) struct Drain {
     /// When the wait ends, unless the next step is reached before.
     ends_at: Instant,
     step_bytes: u64,
-    /// The next step is done when this much is acknowledged.
-    next_acked_bytes: u64,
+    /// The next step is done when no more than this is unacknowledged.
+    next_bytes: u64,
     /// The peer did not answer in this step, and got more time for that.
     is_extended: bool,
 }
@@ -149,16 +149,21 @@ impl Drain {
     /// Number of steps in which the peer may acknowledge the remaining data.
     const STEPS: usize = 16;
 
-    /// Starts the wait for `left_bytes`; the peer has acknowledged `acked_bytes` so far.
-    pub(crate) fn start(now: Instant, left_bytes: usize, acked_bytes: u64, stall: Duration) -> Self {
+    /// Starts the wait for `left_bytes`. With the abandoned ones, `unacked_bytes` are not acknowledged.
+    pub(crate) fn start(now: Instant, left_bytes: usize, unacked_bytes: u64, stall: Duration) -> Self {
         let step_bytes = left_bytes.div_ceil(Self::STEPS).max(1) as u64;
-        Self { ends_at: now + stall, step_bytes, next_acked_bytes: acked_bytes + step_bytes, is_extended: false }
+        Self {
+            ends_at: now + stall,
+            step_bytes,
+            next_bytes: unacked_bytes.saturating_sub(step_bytes),
+            is_extended: false,
+        }
     }
 
-    /// The peer has acknowledged `acked_bytes` so far.
-    pub(crate) fn update(&mut self, now: Instant, acked_bytes: u64, stall: Duration) {
-        if acked_bytes >= self.next_acked_bytes {
-            *self = Self { ends_at: now + stall, next_acked_bytes: acked_bytes + self.step_bytes, ..*self };
+    /// Updates the amount that is not acknowledged, including abandoned bytes.
+    pub(crate) fn update(&mut self, now: Instant, unacked_bytes: u64, stall: Duration) {
+        if unacked_bytes <= self.next_bytes {
+            *self = Self { ends_at: now + stall, next_bytes: unacked_bytes.saturating_sub(self.step_bytes), ..*self };
             self.is_extended = false;
         }
     }
@@ -186,12 +191,12 @@ mod tests {
     fn what_is_left_may_be_acknowledged_in_at_most_sixteen_steps_each_of_which_may_take_as_long_as_a_stall() {
         let stall = Duration::from_secs(30);
         for left in [1, 7, 16, 17, 1_000, 4 << 20] {
-            let mut drain = Drain::start(Instant::ZERO, left, 7, stall);
+            let mut drain = Drain::start(Instant::ZERO, left, 7 + left as u64, stall);
             let (mut now, mut steps) = (Instant::ZERO, 0);
             for rest in (0..left).rev().step_by(left.div_ceil(10_000)) {
                 let before = drain.ends_at;
                 now += Duration::from_millis(1);
-                drain.update(now, 7 + (left - rest) as u64, stall);
+                drain.update(now, 7 + rest as u64, stall);
                 steps += u32::from(drain.ends_at != before);
                 assert!(!drain.is_over(drain.ends_at - Duration::from_nanos(1)) && drain.is_over(drain.ends_at));
             }

@@ -166,7 +166,6 @@ impl Settling<'_> {
     /// The last chunk of a message completes it.
     #[inline(always)]
     fn settle(&mut self, SettledPiece { message, payload_bytes }: SettledPiece) {
-        self.counters.acked_bytes += payload_bytes as u64;
         let Some(Left { id, fate }) = self.buffer.release(message, payload_bytes) else { return };
         let confirm = match fate {
             Fate::Plain => false,

@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use festina_units::{Duration, Instant};
 
+use super::SendPath;
 use super::messages::OutboundMessage;
 use super::queue::{Room, SendBuffer};
 use super::scheduler::Unsent;
 use super::streams::OutboundStreams;
-use super::{Counters, SendPath};
 use crate::error::SendError;
 use crate::event::{AbandonReason, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
@@ -41,6 +41,10 @@ struct AbandonedCounts {
     all: AbandonedStats,
     /// At most one entry for each stream that the peer allows.
     streams: BTreeMap<StreamId, AbandonedStats>,
+    /// Those that the end of the association left partly sent.
+    sent_at_end: u64,
+    /// Payload bytes that were not acknowledged when their messages were abandoned.
+    bytes: u64,
 }
 
 /// What a message past its lifetime waits for.
@@ -87,6 +91,21 @@ impl Partial {
     /// Abandoned messages, by policy.
     pub(super) fn abandoned(&self) -> AbandonedStats {
         self.counts.all
+    }
+
+    /// Abandoned messages that were sent at least in part, for any reason.
+    pub(super) fn abandoned_sent(&self) -> u64 {
+        self.counts.all.total().sent + self.counts.sent_at_end
+    }
+
+    /// The association ended, and a partly sent message with it.
+    pub(super) fn note_sent_at_end(&mut self) {
+        self.counts.sent_at_end += 1;
+    }
+
+    /// Payload bytes that were not acknowledged when their messages were abandoned.
+    pub(super) fn abandoned_bytes(&self) -> u64 {
+        self.counts.bytes
     }
 
     /// As [`abandoned`](Self::abandoned), of one stream.
@@ -151,7 +170,7 @@ pub(super) struct Abandoning<'s> {
     pub(super) streams: &'s mut OutboundStreams,
     pub(super) partial: &'s mut Option<Box<Partial>>,
     /// Counts them.
-    pub(super) counters: &'s mut Counters,
+    pub(super) messages_abandoned: &'s mut u64,
     pub(super) framing: Framing,
     /// The peer can be moved past abandoned chunks.
     pub(super) forwards: bool,
@@ -275,6 +294,7 @@ impl Abandoning<'_> {
         if let Some(&OutboundMessage { stream, .. }) = self.buffer.message(slot) {
             self.streams.left(stream);
         }
+        self.count_bytes(unsent.rest.len());
         if unsent.has_tsn() {
             self.give_up_sent(slot, Some(&unsent), reason, events);
         } else {
@@ -297,6 +317,7 @@ impl Abandoning<'_> {
         self.forget(slot);
         let payload_bytes = self.tsns_of(slot).into_iter().map(|tsn| self.ledger.abandon(tsn)).sum();
         self.buffer.abandon(slot, payload_bytes);
+        self.count_bytes(payload_bytes);
         if let Some(&Unsent { fragment, .. }) = unsent {
             // The peer may have everything that has left, and would wait for the end.
             self.ledger.push_abandoned(Chunk { fragment, ..end_of(slot, self.framing) });
@@ -310,9 +331,12 @@ impl Abandoning<'_> {
         }
     }
 
+    fn count_bytes(&mut self, payload_bytes: usize) {
+        self.partial.get_or_insert_default().counts.bytes += payload_bytes as u64;
+    }
+
     fn count_abandoned(&mut self, message: &OutboundMessage, reason: AbandonReason, sent: bool, events: &mut Events) {
-        self.counters.messages_abandoned += 1;
-        self.counters.messages_abandoned_sent += u64::from(sent);
+        *self.messages_abandoned += 1;
         self.partial.get_or_insert_default().count(message.stream, reason, sent);
         events.push_abandoned(message.id, reason, sent);
     }

@@ -3,17 +3,20 @@
 //! Fragments are cut to the packet and never to the window, and nothing but a probe leaves that the window cannot hold: that keeps the
 //! silly window syndrome away.
 
-use festina_units::{Instant, OptionalInstant};
+use core::num::NonZeroU32;
+
+use festina_units::Instant;
 
 /// The peer's receive window.
 #[derive(Debug)]
 pub(super) struct PeerWindow {
     /// The last advertised a_rwnd. The window is this less all data in flight, so that the rules B to D of RFC 9260 §6.2.1 need no arithmetic of
     /// their own.
-    told_bytes: usize,
+    told_bytes: u32,
+    /// The second in which an acknowledgement first showed it closed, counted from 1, unless a later one showed it open. Every association has this,
+    /// hence a small number.
+    closed_in: Option<NonZeroU32>,
     state: WindowState,
-    /// When an acknowledgement first showed it closed, unless a later one showed it open.
-    closed_since: OptionalInstant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,19 +33,17 @@ enum WindowState {
 
 impl PeerWindow {
     pub(super) fn new(told_bytes: u32) -> Self {
-        let mut window = Self { told_bytes: 0, state: WindowState::Idle, closed_since: OptionalInstant::NONE };
-        window.told(told_bytes);
-        window
+        Self { told_bytes, closed_in: None, state: WindowState::Idle }
     }
 
     /// The peer advertised its window.
     pub(super) fn told(&mut self, bytes: u32) {
-        self.told_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.told_bytes = bytes;
     }
 
     /// The available part of the window.
     pub(super) fn available_bytes(&self, in_flight_payload_bytes: usize) -> usize {
-        self.told_bytes.saturating_sub(in_flight_payload_bytes)
+        usize::try_from(self.told_bytes).unwrap_or(usize::MAX).saturating_sub(in_flight_payload_bytes)
     }
 
     /// Returns whether a chunk of new data may leave.
@@ -105,15 +106,16 @@ impl PeerWindow {
     /// An acknowledgement was handled to its end, and the state follows from it: the window is closed if it holds nothing, or less than the next chunk.
     pub(super) fn note_closed(&mut self, now: Instant) {
         if self.told_bytes > 0 && self.state == WindowState::Idle {
-            self.closed_since = OptionalInstant::NONE;
-        } else {
-            self.closed_since.get_or_insert(now);
+            self.closed_in = None;
+        } else if self.closed_in.is_none() {
+            let second = (now - Instant::ZERO).as_secs();
+            self.closed_in = Some(NonZeroU32::MIN.saturating_add(u32::try_from(second).unwrap_or(u32::MAX)));
         }
     }
 
-    /// When an acknowledgement first showed the window closed, if it still is.
+    /// The second in which an acknowledgement first showed the window closed, if it still is.
     pub(super) fn closed_since(&self) -> Option<Instant> {
-        self.closed_since.get()
+        self.closed_in.map(|second| Instant::from_secs(u64::from(second.get()) - 1))
     }
 
     /// The window opened, and the probe is retransmitted as ordinary data.

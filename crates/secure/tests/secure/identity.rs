@@ -58,9 +58,9 @@ fn a_server_with_another_name_or_another_key_is_refused_and_the_server_is_told()
 
 #[test]
 fn a_chain_of_too_many_certificates_is_refused_before_it_is_verified() {
-    let (_, result) = outcome(&chain_of(8));
+    let (_, result) = outcome(&chain_of(6));
     assert!(result.is_ok(), "{result:?}");
-    for certificates in [9, 60] {
+    for certificates in [7, 60] {
         let (client, server) = chain_of(certificates);
         let (_, result) = outcome(&(Arc::clone(&client), server));
         assert_eq!(result, Err(HandshakeError::TooLong), "{certificates} of a server");

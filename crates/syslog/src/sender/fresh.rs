@@ -4,10 +4,9 @@
 //! [`next_message`](FreshQueue::next_message) returns, and give answers to [`handle`](FreshQueue::handle).
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use bytes::Bytes;
-use festina_units::{Duration, Preview, duration};
+use festina_units::{Duration, duration};
 
 use super::PeerError;
 use crate::policy::PRIORITIES;
@@ -74,19 +73,6 @@ pub struct FreshMessage {
     pub retransmissions: Option<u16>,
     /// The bytes.
     pub payload: Bytes,
-}
-
-impl fmt::Debug for FreshMessage {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { priority, lifetime, retransmissions, payload } = self;
-        formatter
-            .debug_struct("FreshMessage")
-            .field("priority", priority)
-            .field("lifetime", lifetime)
-            .field("retransmissions", retransmissions)
-            .field("payload", &Preview(payload))
-            .finish()
-    }
 }
 
 /// Fresh lines for one collector.

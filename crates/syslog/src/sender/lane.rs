@@ -6,12 +6,10 @@
 //! A line belongs to the collector to which it was sent first, and is sent to no other, unless it [is to be repeated](Lane::repeat).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
-use festina_units::Preview;
 
 use super::Counters;
 use crate::disk::Disk;
@@ -63,20 +61,6 @@ pub struct Outgoing {
     pub last: u64,
     /// The bytes.
     pub payload: Bytes,
-}
-
-impl fmt::Debug for Outgoing {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { priority, slot, unordered, last, payload } = self;
-        formatter
-            .debug_struct("Outgoing")
-            .field("priority", priority)
-            .field("slot", slot)
-            .field("unordered", unordered)
-            .field("last", last)
-            .field("payload", &Preview(payload))
-            .finish()
-    }
 }
 
 /// Streams of each priority: one per slot and one for unordered lines, and the same number for copies.

@@ -7,12 +7,12 @@ use festina_units::{Duration, Instant};
 use super::Network;
 use crate::clock;
 
-/// All handshakes get two thirds of the time, in parts of a unit of CPU time per unit of time.
-const ALL: (u32, u32) = (3, 2);
+/// All handshakes get half of the time: so many units of time bring one of CPU time.
+const ALL: u32 = 2;
 /// Those of clients at one site that have proved their addresses.
-const SITE: (u32, u32) = (2, 1);
+const SITE: u32 = 3;
 /// Those of all clients that have not: anyone can send such hellos in any name.
-const UNPROVED: (u32, u32) = (50, 1);
+const UNPROVED: u32 = 50;
 /// Time that can be saved up.
 const SAVED: Duration = Duration::from_millis(200);
 /// The same for clients without a proof. At a fiftieth of the time, it is a burst of 20 ms.
@@ -21,26 +21,25 @@ const UNPROVED_SAVED: Duration = Duration::from_secs(1);
 /// A share of the time: a token bucket that measured costs may overdraw.
 #[derive(Clone, Debug)]
 struct Share {
-    /// How long it takes to earn CPU time, as a fraction.
-    factor: (u32, u32),
+    /// How much longer it takes to earn CPU time than to spend it.
+    factor: u32,
     saved_max: Duration,
     /// The budget of all time before this is spent.
     settled_at: Instant,
 }
 
 impl Share {
-    fn new(factor: (u32, u32), saved_max: Duration) -> Self {
+    fn new(factor: u32, saved_max: Duration) -> Self {
         Self { factor, saved_max, settled_at: Instant::ZERO }
     }
 
     fn charge(&mut self, now: Instant, cost: Duration) {
-        let (times, parts) = self.factor;
-        self.settled_at = self.settled_at.max(now.saturating_sub(self.saved_max)) + cost * times / parts;
+        self.settled_at = self.settled_at.max(now.saturating_sub(self.saved_max)) + cost * self.factor;
     }
 }
 
 /// Who pays for a handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Payer {
     /// All clients that have not proved their addresses.
     Unproved,
@@ -129,9 +128,9 @@ mod tests {
             let unproved = taken(&[Payer::Unproved], cost);
             assert!(unproved <= Duration::from_millis(1_220) + cost, "{unproved:?} of a minute, {cost:?} each");
             let site = taken(&[Payer::Site(7)], cost);
-            assert!(site <= Duration::from_secs(31) + cost, "{site:?}");
+            assert!(site <= Duration::from_secs(21) + cost, "{site:?}");
             let all = taken(&sites, cost);
-            assert!(all <= Duration::from_secs(41) + cost, "{all:?}");
+            assert!(all <= Duration::from_secs(31) + cost, "{all:?}");
         }
     }
 }
