@@ -49,7 +49,7 @@ fn s9_2_messages_given_up_are_no_progress_of_a_peer_that_reads_nothing() {
     for max_retransmissions in [None, Some(0), Some(1)] {
         for peer_begins in [false, true] {
             let message = || Message { max_retransmissions, ..Message::new(vec![7; 1_000]) };
-            let mut pair = stalled(&message, 300);
+            let mut pair = stalled(&message, 40);
             let start = pair.now;
             shut_down(&mut pair, usize::from(peer_begins));
             pair.run_until(|pair| pair.hosts[0].closed().is_some());
@@ -65,7 +65,7 @@ fn s9_2_messages_given_up_are_no_progress_of_a_peer_that_reads_nothing() {
 #[test]
 fn s9_2_a_peer_that_begins_to_read_lets_the_end_finish_though_most_messages_are_given_up() {
     let message = || Message::new(vec![7; 1_000]).with_max_retransmissions(0);
-    let mut pair = stalled(&message, 300);
+    let mut pair = stalled(&message, 40);
     shut_down(&mut pair, 0);
     pair.run_for(Duration::from_secs(25));
     pair.hosts[1].reads = true;

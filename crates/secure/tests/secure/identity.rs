@@ -23,7 +23,7 @@ pub(crate) fn long_chain() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
     chain_of(6)
 }
 
-/// A server with a chain of this many certificates, of which the client trusts the first.
+/// A server with a chain of this many certificates. The client trusts the first.
 fn chain_of(certificates: usize) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
     let (own, key) = certificate(NAME);
     let mut roots = RootCertStore::empty();

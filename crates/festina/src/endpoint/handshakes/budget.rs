@@ -7,7 +7,7 @@ use festina_units::{Duration, Instant};
 use super::Network;
 use crate::clock;
 
-/// All handshakes get half of the time: so many units of time bring one of CPU time.
+/// Units of time that bring one unit of CPU time to all handshakes together.
 const ALL: u32 = 2;
 /// Those of clients at one site that have proved their addresses.
 const SITE: u32 = 3;

@@ -402,7 +402,7 @@ async fn hellos_without_a_proof_get_a_fiftieth_of_the_time_whatever_a_signature_
             world.push(&format!("10.1.{}.{}:9", number / 250, number % 250 + 1), &initial(id(number), &frames));
             answers += usize::from(!world.turn().is_empty());
         }
-        // What was saved up in a second, what three seconds bring, and one that overdraws it.
+        // The burst that a second saves up, three seconds' share, and one handshake that overdraws it.
         let time_max = Duration::from_millis(20 + 60) + cost;
         assert!(
             runs() * cost <= time_max && 2 * runs() * cost >= time_max.min(Duration::from_millis(50)),
@@ -438,7 +438,7 @@ async fn one_site_keeps_no_cpu_time_from_others() {
     };
     let rest: Vec<_> = std::iter::from_fn(pop).collect();
     let others = 4_000 - rest.iter().filter(|hello| hello.datagram.from != address(ATTACKER)).count();
-    // All together get half of four seconds, and what they had saved up.
+    // All together get half of four seconds, and the burst of 200 ms.
     assert!(runs() <= 2_000 + 210 && others > 1_500, "{} of others, {} in all", others, runs());
 }
 
