@@ -263,6 +263,11 @@ impl Sender {
         self.buffer.is_empty() && self.ledger.is_empty()
     }
 
+    /// The TSNs in use that are not acknowledged cumulatively.
+    pub(crate) fn outstanding_tsns(&self) -> core::ops::Range<u64> {
+        self.ledger.first_tsn()..self.ledger.next_tsn()
+    }
+
     /// Payload bytes that are queued or not acknowledged yet.
     pub(crate) fn left_bytes(&self) -> usize {
         self.buffer.used_bytes()

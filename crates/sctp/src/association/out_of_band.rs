@@ -23,7 +23,7 @@ use super::output::header_to;
 use super::retry::RetryTimer;
 use super::state::State;
 use super::{Association, Context, Ports, Transmit, cookie};
-use crate::error::PacketDropped;
+use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
 use crate::send::FlightAgain;
 use crate::wire::{COMMON_HEADER_BYTES, Chunk, CommonHeader, Packet, PacketBuilder, TAG_REFLECTED, chunk_type};
@@ -193,6 +193,18 @@ impl Association {
             let elsewhere = FlightAgain::Elsewhere { room_bytes };
             self.sender.repeat_flight(now, &mut self.paths.primary_mut().sending, elsewhere);
         }
+    }
+
+    /// The layer below has learned that the peer has lost its state: ends the association, without a packet.
+    pub fn peer_reset(&mut self) {
+        if self.peer.out_of_band {
+            self.close(ClosedReason::PeerReset);
+        }
+    }
+
+    /// Returns the TSNs that have been used and are not acknowledged cumulatively. They count on from the first one without wrapping.
+    pub fn outstanding_tsns(&self) -> core::ops::Range<u64> {
+        self.sender.outstanding_tsns()
     }
 
     /// Confirms a proof that was received again.
