@@ -12,6 +12,10 @@ use crate::sessions::Recall;
 
 /// Handshake bytes that a peer may send at one level: a client's hello with a token and post-quantum keys, or a chain of certificates.
 pub(crate) const LEVEL_BYTES_MAX: [usize; 3] = [8 << 10, 32 << 10, 8 << 10];
+/// Bytes of a chain of certificates that fit into a handshake.
+pub const CHAIN_BYTES_MAX: usize = 30 << 10;
+/// Bytes of the protocols of ALPN that fit into a hello, each with a byte for its length.
+pub const ALPN_BYTES_MAX: usize = 4 << 10;
 
 /// The keys that protect handshake bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,6 +80,9 @@ impl Tls {
         parameters: Vec<u8>,
         recall: Option<Recall>,
     ) -> Result<(Self, Vec<NewKeys>), HandshakeError> {
+        if config.alpn_protocols.iter().map(|protocol| protocol.len() + 1).sum::<usize>() > ALPN_BYTES_MAX {
+            return Err(HandshakeError::Settings);
+        }
         let (mut config, recall) = (Arc::clone(config), recall.map(Arc::new));
         if let Some(recall) = &recall {
             let store: Arc<Recall> = Arc::clone(recall);
@@ -84,6 +91,9 @@ impl Tls {
         let client = quic::ClientConnection::new(config, Version::V1, server_name, parameters)?;
         let mut tls = Self { recall, ..Self::new(quic::Connection::Client(client)) };
         let keys = tls.write();
+        if tls.is_too_long() {
+            return Err(HandshakeError::Settings);
+        }
         Ok((tls, keys))
     }
 
@@ -151,7 +161,15 @@ impl Tls {
                 self.space = Space::Traffic;
             }
             keys.extend(self.write());
+            if self.is_too_long() {
+                return Err(HandshakeError::TooLong);
+            }
         }
+    }
+
+    /// Returns whether the peer takes less than this side has to send.
+    fn is_too_long(&self) -> bool {
+        self.outgoing.iter().zip(LEVEL_BYTES_MAX).any(|(bytes, max)| bytes.len() > max)
     }
 
     /// Takes the bytes that TLS has to send, and its new keys.

@@ -149,7 +149,7 @@ fn moved(world: &World) -> Vec<SocketAddr> {
 }
 
 #[test]
-fn a_relay_that_passes_the_challenge_and_its_answer_on_is_followed_until_the_client_sends_again() {
+fn a_relay_that_passes_the_challenge_and_its_answer_on_is_followed_until_the_clients_own_answer_arrives() {
     let mut world = World::new(Setup::new(&tls(), link(&[]), 1));
     world.send(b"hello");
     world.run_for(Duration::from_secs(3));
