@@ -20,8 +20,8 @@ use crate::tls::{NewKeys, Space, Tls};
 use crate::wire::{ConnectionId, Level, SHORT_OVERHEAD_BYTES};
 
 pub(crate) use input::Input;
-pub(crate) use late::{CHALLENGE_BYTES, answers};
 use late::Late;
+pub(crate) use late::{CHALLENGE_BYTES, answers};
 pub(crate) use output::seal_retry;
 
 /// An answer to an address that is not proved is at most this many times as long as the bytes that it answers (RFC 9000 §8.1).

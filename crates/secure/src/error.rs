@@ -51,7 +51,9 @@ pub enum HandshakeError {
     #[error("the peer's parameters are malformed or do not belong to this handshake")]
     Parameters,
     /// The handshake of a side is longer than allowed: mostly because of its certificates.
-    #[error("a side's handshake is longer than allowed: its certificates have more than 30 KiB, or its hello more than 8 KiB")]
+    #[error(
+        "a side's handshake is longer than allowed: its certificates have more than 30 KiB, or its hello more than 8 KiB"
+    )]
     TooLong,
     /// The peer speaks other versions. This is not authenticated, so anyone on the path may have forged it.
     #[error("the peer does not speak this version of the protocol but {0}")]

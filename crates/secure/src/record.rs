@@ -345,8 +345,7 @@ impl Traffic {
         match sealed {
             Ok(()) => {
                 self.numbers.next += 1;
-                self.own_update_credit =
-                    (self.own_update_credit + 1).min(OWN_UPDATES_FREE * OWN_PACKETS_PER_UPDATE);
+                self.own_update_credit = (self.own_update_credit + 1).min(OWN_UPDATES_FREE * OWN_PACKETS_PER_UPDATE);
             }
             // No packet was sent with this number, so the next one may have it.
             Err(_) => buffer.truncate(start),

@@ -43,7 +43,7 @@ impl SecureAssociation {
     ) -> Result<(), DatagramDropped> {
         let from = from.into();
         let result = self.channel.handle_datagram(&mut datagram);
-        if matches!(result, Err(DatagramDropped::Open(OpenError::Duplicate))) {
+        if matches!(result, Err(DatagramDropped::Open(OpenError::Duplicate))) && is_short(&datagram) {
             self.note_duplicate(now, from, &datagram);
         }
         if self.channel.side() == Side::Client && !self.is_adopted {
@@ -274,7 +274,7 @@ impl SecureAssociation {
     /// overtaken it.
     fn note_duplicate(&mut self, now: Instant, from: Path, datagram: &[u8]) {
         self.look_for_move(now, from, datagram.len(), false);
-        if let Some(chunks) = payload(datagram).filter(|_| is_short(datagram)) {
+        if let Some(chunks) = payload(datagram) {
             self.follow_answers(now, from, chunks);
         }
     }

@@ -6,7 +6,7 @@
 //! datagrams to the candidate, as far as three times the bytes received from it allow. The first one repeats the earliest data in flight, which may have
 //! missed the client. An answer counts only if it arrives from the candidate.
 //!
-//! A candidate that answers while nothing arrives on the path in use takes its place. If authentic packets arrive on both paths, duplicates included, a
+//! A candidate that answers, and that not before an original packet could have arrived, while nothing arrives on the path in use takes its place. If authentic packets arrive on both paths, duplicates included, a
 //! tap relays the client's packets or the client has just moved. The server cannot tell which path is the client's, so it sends all datagrams to both,
 //! until one of them answers no challenge any more.
 
@@ -71,6 +71,8 @@ struct Contest {
     copies: VecDeque<(Path, Vec<u8>)>,
     /// After a challenge of a validated path.
     pause: Duration,
+    /// A packet that was sent when the contest began may take this long on the path in use.
+    one_way: Duration,
 }
 
 /// A path in a contest.
@@ -144,7 +146,8 @@ impl Contest {
     fn new(now: Instant, home: Path, round_trip: Option<Duration>) -> Self {
         let pause = round_trip.unwrap_or_default().max(PAUSE);
         let home = Place { is_validated: true, round_trip: pause, ..Place::new(home, now) };
-        Self { home, others: Vec::new(), copies: VecDeque::new(), pause }
+        let one_way = round_trip.unwrap_or_default() / 2;
+        Self { home, others: Vec::new(), copies: VecDeque::new(), pause, one_way }
     }
 
     /// Adds a candidate. Returns `false`, without effect, if it would take the place of another one although its packet is not the newest.
@@ -172,7 +175,8 @@ impl Contest {
         let demoted = core::mem::replace(&mut self.home, Place { was_home: false, ..home });
         self.others.retain(|place| place.is_validated);
         if self.others.len() >= RIVALS_MAX
-            && let Some(oldest) = (0..self.others.len()).min_by_key(|&at| self.others.get(at).map(|place| place.heard_at))
+            && let Some(oldest) =
+                (0..self.others.len()).min_by_key(|&at| self.others.get(at).map(|place| place.heard_at))
         {
             self.others.remove(oldest);
         }
@@ -183,11 +187,12 @@ impl Contest {
 
     /// A nonce was returned on the path at this place in `others`.
     fn answered(&mut self, now: Instant, at: usize, nonce: u64) -> Option<Move> {
-        let (since, pause) = (self.home.heard_at, self.pause);
+        let (heard_at, pause, one_way) = (self.home.heard_at, self.pause, self.one_way);
         let rivals = self.others.iter().filter(|place| place.is_validated).count();
         let place = self.others.get_mut(at)?;
         let round_trip = place.round_trip_of(now, nonce)?;
-        let is_alone = since.is_none_or(|heard_at| heard_at < place.since);
+        // The original of a packet that a tap has overtaken may still be on its way.
+        let is_alone = heard_at.is_none_or(|heard_at| heard_at < place.since) && place.since + one_way <= now;
         if place.is_validated && !place.was_home || !place.is_validated && !is_alone && rivals >= RIVALS_MAX {
             return None;
         }

@@ -170,7 +170,9 @@ impl Channel {
 /// The nonces that the chunks at the front of a client's packet return.
 pub(crate) fn answers(mut chunks: &[u8]) -> impl Iterator<Item = u64> {
     core::iter::from_fn(move || {
-        let ([ANSWER, _, 0, 12, nonce @ ..], rest) = chunks.split_first_chunk::<CHALLENGE_BYTES>()? else { return None };
+        let ([ANSWER, _, 0, 12, nonce @ ..], rest) = chunks.split_first_chunk::<CHALLENGE_BYTES>()? else {
+            return None;
+        };
         chunks = rest;
         Some(u64::from_be_bytes(*nonce))
     })

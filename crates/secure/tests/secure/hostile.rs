@@ -345,7 +345,8 @@ fn nothing_is_sent_to_an_address_that_no_host_has() {
     for (from, answers) in [("192.0.2.1:9", true), ("224.0.0.1:9", false), ("0.0.0.0:9", false), ("192.0.2.1:0", false)]
     {
         for datagram in [&hello, &newer] {
-            let (from, datagram, mut reply) = (from.parse::<SocketAddr>().unwrap(), BytesMut::from(&datagram[..]), Vec::new());
+            let (from, datagram, mut reply) =
+                (from.parse::<SocketAddr>().unwrap(), BytesMut::from(&datagram[..]), Vec::new());
             let incoming = world.listener.handle_datagram(world.now, from, datagram, 64, &mut reply);
             assert_eq!((matches!(incoming, Incoming::Reply), !reply.is_empty()), (answers, answers), "{from}");
         }

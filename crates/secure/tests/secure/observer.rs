@@ -57,7 +57,8 @@ impl Observer {
         let copied = [share(&mut random), share(&mut random)];
         let delay_max = Duration::from_millis([1, 45, 400][usize::try_from(random.below(3)).unwrap()]);
         let taps = 1 + random.below(3);
-        let addresses = (0..taps).map(|tap| SocketAddr::from(([198, 51, 100, u8::try_from(tap).unwrap()], 9))).collect();
+        let addresses =
+            (0..taps).map(|tap| SocketAddr::from(([198, 51, 100, u8::try_from(tap).unwrap()], 9))).collect();
         Self { random, world, copies: Vec::new(), seen, copied, delay_max, addresses }
     }
 
@@ -67,7 +68,8 @@ impl Observer {
             while let Some(datagram) = self.world.sent[side].get(self.seen[side]).cloned() {
                 self.seen[side] += 1;
                 if self.random.below(100) < self.copied[side] {
-                    let at = self.world.now + Duration::from_micros(self.random.below(u64::try_from(self.delay_max.as_micros()).unwrap()));
+                    let at = self.world.now
+                        + Duration::from_micros(self.random.below(u64::try_from(self.delay_max.as_micros()).unwrap()));
                     let from = self.pretended(side);
                     let own = u8::try_from(2 + self.random.below(2) * 100).unwrap();
                     let local = IpAddr::from([192, 0, 2, own]);
@@ -153,6 +155,9 @@ fn an_observer_that_copies_delays_and_injects_but_drops_nothing_ends_and_silence
         // A client that moves shows its new address with its next message.
         let limit = if moves { SILENCE_MAX + PERIOD } else { SILENCE_MAX };
         assert!(longest <= limit, "{scene}: a message took {longest:?}");
-        assert!(world.server_events.iter().filter(|event| matches!(event, Event::PeerMoved { .. })).count() <= 8, "{scene}");
+        assert!(
+            world.server_events.iter().filter(|event| matches!(event, Event::PeerMoved { .. })).count() <= 8,
+            "{scene}"
+        );
     }
 }

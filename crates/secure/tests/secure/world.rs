@@ -185,7 +185,8 @@ impl World {
         let Setup { server_config, reset_secret, others, .. } = setup;
         let now = Instant::from_secs(1);
         let server_config = server_config.unwrap_or_else(|| config.clone());
-        let contexts = [(config, 1), (server_config, 2)].map(|(config, secret)| Context::new(config, [secret; 16]).unwrap());
+        let contexts =
+            [(config, 1), (server_config, 2)].map(|(config, secret)| Context::new(config, [secret; 16]).unwrap());
         let request = Connect {
             tls: client_tls,
             resumption: resumption.as_ref(),
