@@ -10,8 +10,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use festina_sctp::{self as sctp, Message, Transmit};
-use festina_secure::wire::{ConnectionId, Header, LongHeader, destination_id, read_header};
-use festina_secure::{Incoming, Listener, SecureAssociation};
+use festina_secure::wire::{ConnectionId, Header, LongHeader, destination_id, is_short, read_header};
+use festina_secure::{Incoming, Listener, Path, SecureAssociation};
 use festina_units::{EcnCodepoint, Instant};
 
 use super::accept::Place;
@@ -62,6 +62,8 @@ pub(super) struct Handshakes {
     /// The next packet is taken from `strangers` if one waits there, the one after it from `known`.
     is_strangers_turn: bool,
     allowance: Allowance,
+    /// Stateless resets.
+    resets: Allowance,
     /// One site gets half of the allowance, since handshakes that fail at once keep no places. 256 allowances, by a byte of a keyed hash.
     by_site: (RandomState, Box<[Allowance]>),
     /// The rest of the limits of a turn: packets for which TLS runs, and packets.
@@ -72,8 +74,6 @@ pub(super) struct Handshakes {
 #[derive(Debug)]
 struct HalfOpen {
     association: SecureAssociation,
-    /// The own address that the client wrote to.
-    source: Option<IpAddr>,
     origin: Option<Origin>,
     /// The client's networks, if the client has proved its address.
     networks: Option<[Network; 2]>,
@@ -139,6 +139,7 @@ impl Handshakes {
             decided: VecDeque::new(),
             is_strangers_turn: false,
             allowance: Allowance::new(per_second),
+            resets: Allowance::new(per_second),
             by_site: (RandomState::new(), by_site),
             left: (TLS_PER_TURN, HANDLED_PER_TURN),
         }
@@ -231,6 +232,7 @@ impl Handshakes {
     /// Returns whether the packet had an effect.
     fn handle_one(&mut self, now: Instant, datagram: Datagram, shared: &Arc<Shared>, answers: &mut Outbox) -> bool {
         let Datagram { from, source, ecn, packet } = datagram;
+        let path = Path { remote: from, local: source };
         let before = answers.buffer().len();
         let reply = |answers: &mut Outbox| {
             let len = answers.buffer().len() - before;
@@ -241,7 +243,7 @@ impl Handshakes {
         if let Some(id) = self.id_of(from, &packet) {
             let Some(mut half_open) = self.half_open.remove(&id) else { return false };
             let before = half_open.association.handshake_bytes_read();
-            let result = half_open.association.handle_datagram(now, from, ecn, packet);
+            let result = half_open.association.handle_datagram(now, path, ecn, packet);
             self.left.0 -= usize::from(half_open.association.handshake_bytes_read() > before);
             half_open.datagrams += 1;
             self.advance(now, id, half_open, shared, answers);
@@ -253,6 +255,10 @@ impl Handshakes {
         if is_foreign && sctp::Listener::refuse_init(from, &packet, ENCRYPTED_ONLY, answers.buffer()) {
             return reply(answers);
         }
+        // Resets cost no state, so one allowance for all is enough.
+        if is_short(&packet) && !self.resets.take(now) {
+            return false;
+        }
         // Without an allowance the listener asks for a proof of the address, and takes none that has one.
         let networks = Network::both(from.ip());
         let has_room =
@@ -262,7 +268,7 @@ impl Handshakes {
         let site = &mut by_site[usize::from(slot)];
         let may_begin = networks.iter().all(has_room) && self.allowance.is_left(now) && site.is_left(now);
         let half_open = if may_begin { self.half_open.len() } else { usize::MAX };
-        match listener.handle_datagram(now, from, packet, half_open, answers.buffer()) {
+        match listener.handle_datagram(now, path, packet, half_open, answers.buffer()) {
             Incoming::HalfOpen(association) => {
                 self.left.0 -= 1;
                 self.allowance.take(now);
@@ -270,7 +276,7 @@ impl Handshakes {
                 if association.is_address_proved() {
                     site.take(now);
                 }
-                self.begin(now, *association, source, shared, answers);
+                self.begin(now, *association, shared, answers);
                 true
             }
             Incoming::Reply => reply(answers),
@@ -278,14 +284,7 @@ impl Handshakes {
         }
     }
 
-    fn begin(
-        &mut self,
-        now: Instant,
-        association: SecureAssociation,
-        source: Option<IpAddr>,
-        shared: &Arc<Shared>,
-        answers: &mut Outbox,
-    ) {
+    fn begin(&mut self, now: Instant, association: SecureAssociation, shared: &Arc<Shared>, answers: &mut Outbox) {
         let id = association.id();
         let origin = association.origin();
         if let Some(origin) = origin {
@@ -293,7 +292,6 @@ impl Handshakes {
         }
         let half_open = HalfOpen {
             association,
-            source,
             origin,
             networks: None,
             held: None,
@@ -324,7 +322,7 @@ impl Handshakes {
         }
         let is_wanted = half_open.datagrams <= DATAGRAMS_PER_HALF_OPEN_MAX && half_open.decide(now, id, shared);
         while let Some(transmit) = half_open.association.poll_transmit(now, answers.buffer()) {
-            answers.push(&transmit, half_open.source, shared.socket.segments_max());
+            answers.push(&transmit, half_open.association.source(), shared.socket.segments_max());
         }
         self.deadlines.remove(&(half_open.deadline, id));
         let is_complete = half_open.association.association().is_some();
@@ -345,10 +343,10 @@ impl Handshakes {
                 }
             }
         }
-        let HalfOpen { association, source, admitted, early, .. } = half_open;
+        let HalfOpen { association, admitted, early, .. } = half_open;
         let Some(Admitted { request, port, place }) = admitted else { return };
         if let Some(secure) = Secure::new(association, Some(request), early) {
-            shared.adopt_protected(secure, (port, &place), source);
+            shared.adopt_protected(secure, (port, &place));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Errors of the security settings, and of handshakes.
 
-use festina_secure::{Foreign, HandshakeError};
+use festina_secure::{Foreign, HandshakeError, TOO_LONG, UNUSABLE_PARAMETERS};
 use thiserror::Error;
 
 /// Caller: why security settings cannot be used.
@@ -88,6 +88,14 @@ impl SecurityFailure {
                 fault => fault.to_string(),
             }),
             HandshakeError::Alert(code) => Self::Alert { code: *code, meaning: alert_name(*code) },
+            HandshakeError::Refused(TOO_LONG) => {
+                let problem =
+                    "the handshake is longer than the peer allows: a chain of certificates has at most 30 KiB";
+                Self::Handshake(problem.to_owned())
+            }
+            HandshakeError::Refused(UNUSABLE_PARAMETERS) => {
+                Self::Handshake("the peer finds no usable association in the parameters of this side".to_owned())
+            }
             HandshakeError::Refused(code) => Self::Refused(*code),
             HandshakeError::NoAnswer(Some(foreign)) => Self::of_foreign(*foreign),
             HandshakeError::Version(versions) => Self::OtherProtocol(format!("other versions: {versions}")),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use festina_secure::pinned::Pinned;
 use festina_secure::sessions::{Resumption, ServerSessions};
+use festina_secure::{ALPN_BYTES_MAX, CHAIN_BYTES_MAX};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::server::danger::ClientCertVerifier;
@@ -84,6 +85,8 @@ pub(crate) struct TlsSettings {
     pub(crate) needs_platform_roots: bool,
     /// Listeners take plain SCTP as well.
     pub(crate) plain_clients: bool,
+    /// From which the key of stateless resets follows.
+    pub(crate) identity: Option<Identity>,
 }
 
 impl Security {
@@ -173,6 +176,19 @@ impl Security {
         if self.alpn.iter().any(|protocol| !(1..=255).contains(&protocol.len())) {
             return Err(SecurityError::Settings("an application protocol has 1 to 255 bytes".to_owned()));
         }
+        let alpn_bytes: usize = self.alpn.iter().map(|protocol| protocol.len() + 1).sum();
+        if alpn_bytes > ALPN_BYTES_MAX {
+            let problem = format!(
+                "the application protocols have {alpn_bytes} bytes, with one each for the length, but at most {ALPN_BYTES_MAX} fit into a hello"
+            );
+            return Err(SecurityError::Settings(problem));
+        }
+        let chain_bytes = self.identity.iter().flat_map(Identity::chain_der).map(<[u8]>::len).sum::<usize>();
+        if chain_bytes > CHAIN_BYTES_MAX {
+            let problem =
+                format!("the chain has {chain_bytes} bytes, but at most {CHAIN_BYTES_MAX} fit into a handshake");
+            return Err(SecurityError::Certificate(problem));
+        }
         let server_trust = self.server_trust.clone().unwrap_or_else(Trust::platform_roots);
         let needs_platform_roots = matches!(server_trust.kind, TrustKind::Platform);
         let verifier = server_trust.server_verifier()?;
@@ -200,6 +216,7 @@ impl Security {
             resumption: Some(Resumption { sessions, verifier }),
             server,
             needs_platform_roots,
+            identity: self.identity.clone(),
         })
     }
 
