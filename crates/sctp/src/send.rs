@@ -126,6 +126,11 @@ impl Counters {
     }
 }
 
+/// The TSNs in use that are not acknowledged cumulatively.
+pub(crate) fn outstanding_tsns(sender: &Sender) -> core::ops::Range<u64> {
+    sender.ledger.first_tsn()..sender.ledger.next_tsn()
+}
+
 impl Sender {
     /// Creates a sender whose first chunk has the TSN `first_tsn`. The window and the streams can be set later by [`establish`](Self::establish).
     pub(crate) fn new(config: &Config, first_tsn: Tsn, peer_a_rwnd: u32, outbound_streams: u16) -> Self {
@@ -261,11 +266,6 @@ impl Sender {
     /// Nothing queued and nothing outstanding: SHUTDOWN may go.
     pub(crate) fn is_drained(&self) -> bool {
         self.buffer.is_empty() && self.ledger.is_empty()
-    }
-
-    /// The TSNs in use that are not acknowledged cumulatively.
-    pub(crate) fn outstanding_tsns(&self) -> core::ops::Range<u64> {
-        self.ledger.first_tsn()..self.ledger.next_tsn()
     }
 
     /// Payload bytes that are queued or not acknowledged yet.

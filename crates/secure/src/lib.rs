@@ -15,7 +15,7 @@
 //! | [`reassembly`] | puts handshake bytes in order, in bounded memory |
 //! | [`sessions`] | sessions for resumption, in bounded number |
 //! | [`pinned`] | peers known by the fingerprint of their key |
-//! | [`reset`] | ends connections of which a server has lost the state |
+//! | [`reset`] | ends connections whose server has lost its state |
 //! | [`reading`] | opens the packets of captures with the secrets of a key log |
 //! | [`parameters`] | the blob that each side adds to its TLS handshake |
 #![forbid(unsafe_code)]

@@ -1,7 +1,9 @@
 //! Processes datagrams, and advances the handshake.
 
 use bytes::{Buf, Bytes, BytesMut};
-use festina_sctp::{Association, AssociationState, Message, OutOfBandInit, PacketDropped, Ports};
+use festina_sctp::{
+    Association, AssociationState, Message, OutOfBandInit, PacketDropped, Ports, outstanding_tsns, reset_by_peer,
+};
 use festina_units::{Duration, EcnCodepoint, Instant};
 use rustls::Side;
 use rustls::quic::Connection;
@@ -88,7 +90,7 @@ impl SecureAssociation {
         let difference = claimed.iter().zip(token).fold(0, |sum, (one, other)| sum | (one ^ other));
         let is_reset = core::hint::black_box(difference) == 0;
         if is_reset && let Some(core) = self.core.as_mut().filter(|core| !core.is_closed()) {
-            core.peer_reset();
+            reset_by_peer(core);
             self.has_ended = true;
         }
         is_reset
@@ -316,7 +318,7 @@ impl SecureAssociation {
         }
         // The channel authenticates the sender at any address.
         core.handle_chunks(now, ecn, &chunks)?;
-        self.channel.note_outstanding(core.outstanding_tsns());
+        self.channel.note_outstanding(outstanding_tsns(core));
         if self.channel.side() == Side::Client && !self.is_confirmed {
             // The server has this side's last handshake bytes, since it has sent chunks.
             self.is_confirmed = core.state() != AssociationState::CookieEchoed;

@@ -6,8 +6,9 @@
 //! datagrams to the candidate, as far as three times the bytes received from it allow. The first one repeats the earliest data in flight, which may have
 //! missed the client. An answer counts only if it arrives from the candidate.
 //!
-//! A candidate that answers, and that not before an original packet could have arrived, while nothing arrives on the path in use takes its place. If authentic packets arrive on both paths, duplicates included, a
-//! tap relays the client's packets or the client has just moved. The server cannot tell which path is the client's, so it sends all datagrams to both,
+//! A candidate takes the place of the path in use with its answer, if nothing has arrived on that path meanwhile although an original packet would have
+//! had the time. If authentic packets arrive on both paths, duplicates included, a tap relays the client's packets or the client has just moved. The
+//! server cannot tell which path is the client's, so it sends all datagrams to both,
 //! until one of them answers no challenge any more.
 
 use core::net::{IpAddr, SocketAddr};
@@ -20,9 +21,9 @@ use crate::address::Proofs;
 use crate::channel::AMPLIFICATION_MAX;
 use crate::wire::ConnectionId;
 
-/// Paths beside the one in use. A further one takes the place of the oldest that is not validated.
+/// Paths other than the one in use. A further one takes the place of the oldest that is not validated.
 const OTHERS_MAX: usize = 4;
-/// Validated paths beside the one in use, each of which gets all datagrams.
+/// Validated paths other than the one in use. Each gets all datagrams.
 const RIVALS_MAX: usize = 2;
 /// Challenges sent to a candidate, and the pause after the first. Each further pause is twice as long.
 const CHALLENGES_MAX: usize = 4;

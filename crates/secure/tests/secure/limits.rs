@@ -59,7 +59,7 @@ fn trusting(client: Certificate, server: Certificate) -> (Arc<ClientConfig>, Arc
 }
 
 #[test]
-fn a_chain_that_is_too_long_ends_the_handshake_at_once_and_the_peer_is_told_why() {
+fn a_chain_that_is_too_long_ends_the_handshake_at_once_on_both_sides() {
     for (client, server) in [(long(1_000), certificate(NAME)), (certificate(NAME), long(1_000))] {
         let mut world = World::new(Setup::new(&trusting(client, server), link(&[]), 1));
         world.send(b"hello");
