@@ -538,7 +538,8 @@ typedef enum festina_close_reason {
     FESTINA_CLOSE_HANDSHAKE_TIMEOUT = 5,
     FESTINA_CLOSE_PEER_UNREACHABLE = 6,
     FESTINA_CLOSE_SHUTDOWN_TIMEOUT = 7,
-    FESTINA_CLOSE_OTHER = 8
+    FESTINA_CLOSE_OTHER = 8,
+    FESTINA_CLOSE_PEER_RESET = 9 /* the peer has lost its state: it was restarted */
 } festina_close_reason;
 
 festina_close_reason festina_get_close_reason(const festina_association *association);

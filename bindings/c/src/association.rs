@@ -43,6 +43,8 @@ pub enum CloseReason {
     ShutdownTimeout = 7,
     /// A reason that newer versions may name.
     Other = 8,
+    /// The peer has lost its state: it was restarted.
+    PeerReset = 9,
 }
 
 impl From<&ClosedReason> for CloseReason {
@@ -55,6 +57,7 @@ impl From<&ClosedReason> for CloseReason {
             ClosedReason::HandshakeTimeout => Self::HandshakeTimeout,
             ClosedReason::PeerUnreachable => Self::PeerUnreachable,
             ClosedReason::ShutdownTimeout => Self::ShutdownTimeout,
+            ClosedReason::PeerReset => Self::PeerReset,
             _ => Self::Other,
         }
     }

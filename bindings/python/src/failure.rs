@@ -152,6 +152,7 @@ pub(crate) fn reason_name(reason: &ClosedReason) -> &'static str {
         ClosedReason::HandshakeTimeout => "handshake-timeout",
         ClosedReason::PeerUnreachable => "peer-unreachable",
         ClosedReason::ShutdownTimeout => "shutdown-timeout",
+        ClosedReason::PeerReset => "peer-reset",
         _ => "other",
     }
 }

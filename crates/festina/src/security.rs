@@ -37,15 +37,18 @@ mod settings;
 mod stored;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
+use festina_secure::reset::ResetKey;
 use pem::{EncodeConfig, LineEnding, Pem};
 use rustls::CipherSuite;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self as pem_reader, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer};
+use zeroize::Zeroize;
 
 use crate::endpoint::lock;
 use crate::{clock, program};
@@ -188,7 +191,7 @@ impl Identity {
         Self::from_der([certificate.der().to_vec()], key.serialize_der())
     }
 
-    /// Makes a new key (Ed25519), to be shown without a certificate. A handshake takes 1,104 bytes of both ends instead of 1,412 (docs/secure-format.md).
+    /// Makes a new key (Ed25519), to be shown without a certificate. A handshake takes 1,112 bytes of both ends instead of 1,420 (docs/secure-format.md).
     /// Peers know the key by its [`fingerprint`](Self::fingerprint), and have to [expect raw public keys](Trust::of_raw_keys).
     ///
     /// # Errors
@@ -241,9 +244,20 @@ impl Identity {
         self.chain.iter().map(AsRef::as_ref)
     }
 
+    /// The key of stateless resets for a server with this private key at this address.
+    pub(crate) fn reset_key(&self, local: SocketAddr) -> Option<ResetKey> {
+        ResetKey::new(&provider(), self.key_der(), local)
+    }
+
     /// Returns the private key as DER. Store it where only its owner can read it.
     pub fn key_der(&self) -> &[u8] {
         self.key.secret_der()
+    }
+}
+
+impl Drop for Identity {
+    fn drop(&mut self) {
+        self.key.zeroize();
     }
 }
 

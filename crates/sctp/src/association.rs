@@ -32,7 +32,7 @@ pub use context::{Context, Ports};
 pub use knowledge::PathKnowledge;
 pub use listener::{Incoming, Listener};
 pub use negotiation::Extensions;
-pub use out_of_band::{OutOfBandError, OutOfBandInit};
+pub use out_of_band::{OutOfBandError, OutOfBandInit, outstanding_tsns, reset_by_peer};
 pub use state::AssociationState;
 
 use crate::config::Config;

@@ -112,6 +112,9 @@ pub enum ClosedReason {
     /// Network: the peer stopped answering (RFC 9260 §8.1).
     #[error("the peer stopped answering")]
     PeerUnreachable,
+    /// Peer: it has lost its state, and its stateless reset proves so (RFC 9000 §10.3). Only encrypted associations can be reset.
+    #[error("the peer has lost its state, and reset the association")]
+    PeerReset,
     /// Network or peer: an orderly shutdown did not finish in time. Either the peer acknowledged too little of the remaining data within
     /// `Timers::shutdown_stall`, or the time since SHUTDOWN exceeded `Timers::shutdown_guard` (T5, RFC 9260 §9.2).
     #[error("the shutdown did not finish in time")]

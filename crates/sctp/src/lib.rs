@@ -73,7 +73,7 @@ pub mod wire;
 
 pub use association::{
     Association, AssociationState, Context, Extensions, Incoming, Listener, OutOfBandError, OutOfBandInit,
-    PathKnowledge, Ports, Transmit,
+    PathKnowledge, Ports, Transmit, outstanding_tsns, reset_by_peer,
 };
 pub use config::{
     Admission, Carrier, Config, ConfigError, CongestionControl, DestinationMemory, Expiry, Limits, PartialReliability,

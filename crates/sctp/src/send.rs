@@ -126,6 +126,11 @@ impl Counters {
     }
 }
 
+/// The TSNs in use that are not acknowledged cumulatively.
+pub(crate) fn outstanding_tsns(sender: &Sender) -> core::ops::Range<u64> {
+    sender.ledger.first_tsn()..sender.ledger.next_tsn()
+}
+
 impl Sender {
     /// Creates a sender whose first chunk has the TSN `first_tsn`. The window and the streams can be set later by [`establish`](Self::establish).
     pub(crate) fn new(config: &Config, first_tsn: Tsn, peer_a_rwnd: u32, outbound_streams: u16) -> Self {

@@ -22,6 +22,7 @@ enum Purpose {
     Token = 1,
     ConnectionId = 2,
     Challenge = 3,
+    Reset = 4,
 }
 
 /// Makes and checks the tokens of one endpoint, and derives its connection IDs.
@@ -68,6 +69,15 @@ impl Proofs {
     pub(crate) fn challenge(&self, counter: u64, local: ConnectionId) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.mac(Purpose::Challenge, &[&counter.to_be_bytes(), &local.0]);
         u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+
+    /// Unpredictable bytes for a stateless reset.
+    pub(crate) fn reset_bytes(&self, counter: u64) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        for (part, half) in bytes.chunks_exact_mut(MAC_BYTES).enumerate() {
+            half.copy_from_slice(&self.mac(Purpose::Reset, &[&counter.to_be_bytes(), &part.to_be_bytes()]));
+        }
+        bytes
     }
 
     fn token_of(&self, epoch: u64, from: SocketAddr, original: ConnectionId) -> [u8; TOKEN_BYTES] {

@@ -4,7 +4,7 @@ mod input;
 mod moving;
 mod output;
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -20,10 +20,11 @@ use rustls::{ClientConfig, HandshakeKind};
 use crate::address::Proofs;
 use crate::channel::{CHALLENGE_BYTES, Channel, Ids};
 use crate::error::{Foreign, HandshakeError, REFUSED};
-use crate::parameters::{Parameters, TOKEN_BYTES_MAX};
+use crate::parameters::{Parameters, ResetToken, TOKEN_BYTES_MAX};
 use crate::sessions::{Recall, Resumption};
 use crate::wire::{ConnectionId, SHORT_OVERHEAD_BYTES};
 use moving::Moves;
+pub use moving::Path;
 
 /// Bytes by which a datagram may exceed `Limits::packet_bytes_max` of the core's settings.
 pub const OVERHEAD_BYTES: usize = SHORT_OVERHEAD_BYTES - COMMON_HEADER_BYTES;
@@ -95,6 +96,17 @@ impl core::fmt::Debug for Hello {
     }
 }
 
+/// The addresses of both ends.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    /// The peer's address in the handshake.
+    remote: SocketAddr,
+    /// A server's own address on the path in use, if it has several.
+    local: Option<IpAddr>,
+    /// The same for the datagram that was written last.
+    sent_from: Option<IpAddr>,
+}
+
 /// A server's handshake until the client's Finished was received.
 #[derive(Debug)]
 struct HalfOpen {
@@ -129,8 +141,7 @@ struct Early {
 pub struct SecureAssociation {
     context: Arc<Context>,
     channel: Channel,
-    /// The peer's address in the handshake.
-    remote: SocketAddr,
+    ends: Ends,
     ports: Ports,
     core: Option<Box<Association>>,
     half_open: Option<Box<HalfOpen>>,
@@ -170,16 +181,17 @@ impl SecureAssociation {
         let nonce = u64::from_be_bytes(local);
         let ids = Ids { local: ConnectionId(local), peer: None, original: ConnectionId(original) };
         let parameters = Parameters {
-            original_destination: None,
+            datagram_bytes_max: u16::try_from(datagram_bytes_max(context)).ok(),
             initial_source: Some(ids.local),
             init: context.init_chunk(nonce),
             ports: Some((ports.local, ports.peer)),
             token: token.to_vec(),
+            ..Parameters::default()
         };
         let recall = resumption.map(|resumption| Recall::new(resumption, tls, &server_name, remote.port()));
         let channel = Channel::client((tls, recall), server_name, ids, &parameters, datagram_bytes_max(context))?;
         let core = Association::connect_knowing(now, context, remote, ports, nonce, known);
-        Ok(Self::new(context, channel, (remote, ports), Some(core), None))
+        Ok(Self::new(context, channel, (remote.into(), ports), Some(core), None))
     }
 
     /// A server's end of a handshake that has just begun.
@@ -187,7 +199,7 @@ impl SecureAssociation {
         now: Instant,
         context: &Arc<Context>,
         channel: Channel,
-        remote: SocketAddr,
+        path: Path,
         (nonce, proofs): (u64, &Arc<Proofs>),
     ) -> Self {
         let half_open = HalfOpen {
@@ -200,20 +212,20 @@ impl SecureAssociation {
             is_admitted: false,
         };
         let ports = Ports { local: 0, peer: 0 };
-        Self::new(context, channel, (remote, ports), None, Some(Box::new(half_open)))
+        Self::new(context, channel, (path, ports), None, Some(Box::new(half_open)))
     }
 
     fn new(
         context: &Arc<Context>,
         channel: Channel,
-        (remote, ports): (SocketAddr, Ports),
+        (Path { remote, local }, ports): (Path, Ports),
         core: Option<Association>,
         half_open: Option<Box<HalfOpen>>,
     ) -> Self {
         Self {
             context: Arc::clone(context),
             channel,
-            remote,
+            ends: Ends { remote, local, sent_from: local },
             ports,
             core: core.map(Box::new),
             half_open,
@@ -237,7 +249,7 @@ impl SecureAssociation {
     /// Returns, on a server, the connection ID in the client's hellos, which the client chose, and the address from which they come. A hello with this ID from another address
     /// does not belong here, also after the handshake: anyone on the path can copy the ID, and must not take the client's place with it.
     pub fn origin(&self) -> Option<(ConnectionId, SocketAddr)> {
-        (self.channel.side() == rustls::Side::Server).then_some((self.channel.ids().original, self.remote))
+        (self.channel.side() == rustls::Side::Server).then_some((self.channel.ids().original, self.ends.remote))
     }
 
     /// Returns whether a datagram with this destination ID from this address is for this association.
@@ -272,7 +284,8 @@ impl SecureAssociation {
             && let Some(half_open) = &mut self.half_open
         {
             half_open.is_admitted = true;
-            self.early.received.extend(self.channel.read_hello());
+            let early = self.channel.read_hello();
+            self.take_early(early);
             self.note_failure(now);
             if self.channel.error().is_none() {
                 self.answer(now);
@@ -286,7 +299,7 @@ impl SecureAssociation {
         if self.hello().is_some()
             && let Some(half_open) = &self.half_open
         {
-            let token = half_open.proofs.token(now, self.remote, self.channel.ids().original);
+            let token = half_open.proofs.token(now, self.ends.remote, self.channel.ids().original);
             self.channel.queue_retry(&token);
         }
     }
@@ -399,7 +412,7 @@ impl SecureAssociation {
     }
 
     /// Switches to the next keys (RFC 9001 §6), which also happens automatically after 2^22 packets. Returns `false`, without effect, before the peer
-    /// has confirmed the current ones.
+    /// has confirmed the current ones. After 16 calls, each further one takes 64 packets sent.
     pub fn update_keys(&mut self) -> bool {
         self.is_adopted && self.channel.update_keys()
     }
@@ -421,7 +434,24 @@ impl SecureAssociation {
 
     /// Returns where datagrams are sent.
     pub fn remote(&self) -> SocketAddr {
-        self.core.as_ref().map_or(self.remote, |core| core.remote())
+        self.core.as_ref().map_or(self.ends.remote, |core| core.remote())
+    }
+
+    /// Returns the end of datagrams by which the server resets this association (RFC 9000 §10.3), on an established client whose server does so. They belong
+    /// here whichever connection ID they have.
+    pub fn reset_token(&self) -> Option<ResetToken> {
+        self.channel.reset_token().filter(|_| self.is_adopted)
+    }
+
+    /// Returns the own address from which the datagram that [`poll_transmit`](Self::poll_transmit) wrote last is to be sent. `None` on a client, whose
+    /// operating system chooses it for each datagram, and on a server that has one address.
+    pub fn source(&self) -> Option<IpAddr> {
+        self.ends.sent_from
+    }
+
+    /// The path in use.
+    fn path(&self) -> Path {
+        Path { remote: self.remote(), local: self.ends.local }
     }
 
     fn is_closed(&self) -> bool {
@@ -446,8 +476,8 @@ impl SecureAssociation {
         if let Some(core) = &mut self.core {
             core.handle_timeout(now);
         }
-        if let Some(moves) = &mut self.moves {
-            moves.handle_timeout(now, CHALLENGE_DATAGRAM_BYTES);
+        if let Some(moved) = self.moves.as_mut().and_then(|moves| moves.handle_timeout(now, CHALLENGE_DATAGRAM_BYTES)) {
+            self.follow(now, moved);
         }
         if self.ends_at.is_some_and(|at| now >= at) {
             self.ends_at = None;

@@ -9,25 +9,28 @@ use std::fmt;
 use std::sync::Arc;
 
 use festina_sctp::Message;
+use festina_sctp::wire::COMMON_HEADER_BYTES;
 use festina_units::Preview;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig, Side};
 
 use crate::error::HandshakeError;
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, ResetToken};
 use crate::record::{LongKeys, Traffic, initial_keys};
 use crate::sessions::Recall;
 use crate::tls::{NewKeys, Space, Tls};
-use crate::wire::{ConnectionId, Level, LongHeader};
+use crate::wire::{ConnectionId, Level, LongHeader, SHORT_OVERHEAD_BYTES};
 
 pub(crate) use input::Input;
-pub(crate) use late::CHALLENGE_BYTES;
 use late::Late;
+pub(crate) use late::{CHALLENGE_BYTES, answers};
 pub(crate) use output::seal_retry;
 
 /// An answer to an address that is not proved is at most this many times as long as the bytes that it answers (RFC 9000 §8.1).
 pub(crate) const AMPLIFICATION_MAX: usize = 3;
+/// A peer that wants shorter datagrams gets such ones: the core's packets have 384 bytes at least.
+const DATAGRAM_BYTES_MIN: usize = 384 + SHORT_OVERHEAD_BYTES - COMMON_HEADER_BYTES;
 /// Maximum number of retries that a client follows.
 const RETRIES_MAX: u8 = 2;
 
@@ -108,6 +111,8 @@ pub(crate) struct Channel {
     /// Datagrams to send.
     outbox: VecDeque<Vec<u8>>,
     datagram_bytes_max: usize,
+    /// The token of the server's stateless resets.
+    reset_token: Option<ResetToken>,
     /// Messages delivered of the client's packet with early keys, on a server.
     early_delivered: Option<u8>,
     error: Option<HandshakeError>,
@@ -154,6 +159,7 @@ impl Channel {
             late: Late::default(),
             outbox: VecDeque::new(),
             datagram_bytes_max,
+            reset_token: None,
             early_delivered: None,
             error: None,
             is_complete: false,
@@ -253,14 +259,46 @@ impl Channel {
         self.budget.is_verified
     }
 
+    /// Sends no datagrams that are longer than the peer wants to receive.
+    pub(crate) fn limit_datagram_bytes(&mut self, wanted: Option<u16>) {
+        let wanted = wanted.map_or(usize::MAX, |bytes| usize::from(bytes).max(DATAGRAM_BYTES_MIN));
+        self.datagram_bytes_max = self.datagram_bytes_max.min(wanted);
+    }
+
+    /// The server resets this connection by a datagram that ends in `token`.
+    pub(crate) fn set_reset_token(&mut self, token: Option<ResetToken>) {
+        self.reset_token = token;
+    }
+
+    pub(crate) fn reset_token(&self) -> Option<ResetToken> {
+        self.reset_token
+    }
+
+    /// The longest datagram that this side sends.
+    pub(crate) fn datagram_bytes_max(&self) -> usize {
+        self.datagram_bytes_max
+    }
+
+    /// None of the early messages is delivered, so that the client sends them again.
+    pub(crate) fn refuse_early(&mut self) {
+        self.early_delivered = Some(0);
+    }
+
     /// Returns whether a server asks for another hello.
     pub(crate) fn has_hello_retry(&self) -> bool {
         self.tls.peer_parameters().is_none() && !self.tls.outgoing(Space::Initial).is_empty()
     }
 
-    /// Begins the next key phase, unless the peer has not confirmed the current one.
+    /// Begins the next key phase, unless the peer has not confirmed the current one, or there were too many.
     pub(crate) fn update_keys(&mut self) -> bool {
-        self.keys.traffic.as_mut().is_some_and(Traffic::update_keys)
+        self.keys.traffic.as_mut().is_some_and(Traffic::update_keys_early)
+    }
+
+    /// Notes which TSNs the peer has not acknowledged.
+    pub(crate) fn note_outstanding(&mut self, tsns: core::ops::Range<u64>) {
+        if let Some(traffic) = &mut self.keys.traffic {
+            traffic.note_outstanding(tsns);
+        }
     }
 
     /// Ends the channel and tells the peer.

@@ -3,6 +3,7 @@
 use festina_sctp::PacketDropped;
 
 use crate::record::OpenError;
+use crate::tls::{CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX};
 use crate::versions::Versions;
 use crate::wire::HeaderError;
 
@@ -14,6 +15,8 @@ pub const UNUSABLE_PARAMETERS: u16 = 257;
 pub const NO_SUCH_PORT: u16 = 258;
 /// Code of a close frame: the endpoint has no room for another association.
 pub const FULL: u16 = 259;
+/// Code of a close frame: the handshake is longer than allowed.
+pub const TOO_LONG: u16 = 260;
 /// Lowest code of a close frame that is an application's own.
 pub const APPLICATION_CODES: u16 = 512;
 
@@ -32,8 +35,9 @@ pub enum HandshakeError {
     /// Caller: the TLS settings lack `TLS13_AES_128_GCM_SHA256`, which protects the first packets.
     #[error("the TLS settings lack TLS13_AES_128_GCM_SHA256")]
     NoInitialSuite,
-    /// Caller: the token is longer than 1,024 bytes, or the packet limit leaves no room.
-    #[error("the token or the packet limit is out of range")]
+    /// Caller: the token is longer than 1,024 bytes, the hello with it and all protocols of ALPN is longer than allowed, or the packet limit leaves no
+    /// room.
+    #[error("the token, the list of protocols or the packet limit is out of range")]
     Settings,
     /// TLS failed on the peer's side. Until the client has read a ServerHello this is not authenticated, as with [`Refused`](Self::Refused).
     #[error("the peer sent the TLS alert {0}")]
@@ -47,8 +51,13 @@ pub enum HandshakeError {
     /// The peer's parameters are malformed, contradict its packets, or offer no usable association.
     #[error("the peer's parameters are malformed or do not belong to this handshake")]
     Parameters,
-    /// The peer's handshake is longer than allowed.
-    #[error("the peer's handshake is longer than allowed")]
+    /// The handshake of a side is longer than allowed: mostly because of its chain, which may have [`CHAIN_LENGTH_MAX`] certificates of
+    /// [`CHAIN_BYTES_MAX`] bytes in all.
+    #[error(
+        "a side's handshake is longer than allowed: it has more than {} certificates, they have more than {} bytes, or its hello more than 8 KiB",
+        CHAIN_LENGTH_MAX,
+        CHAIN_BYTES_MAX
+    )]
     TooLong,
     /// The peer speaks other versions. This is not authenticated, so anyone on the path may have forged it.
     #[error("the peer does not speak this version of the protocol but {0}")]
@@ -118,6 +127,7 @@ impl HandshakeError {
         match self {
             Self::Tls { alert, .. } => Some(alert.unwrap_or(INTERNAL_ERROR).into()),
             Self::Parameters => Some(UNUSABLE_PARAMETERS),
+            Self::TooLong => Some(TOO_LONG),
             Self::RefusedLocally(code) => Some(*code),
             _ => None,
         }

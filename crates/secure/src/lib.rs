@@ -15,6 +15,7 @@
 //! | [`reassembly`] | puts handshake bytes in order, in bounded memory |
 //! | [`sessions`] | sessions for resumption, in bounded number |
 //! | [`pinned`] | peers known by the fingerprint of their key |
+//! | [`reset`] | ends connections whose server has lost its state |
 //! | [`reading`] | opens the packets of captures with the secrets of a key log |
 //! | [`parameters`] | the blob that each side adds to its TLS handshake |
 #![forbid(unsafe_code)]
@@ -30,16 +31,19 @@ pub mod pinned;
 pub mod reading;
 pub mod reassembly;
 pub mod record;
+pub mod reset;
 pub mod sessions;
 mod tls;
 pub mod versions;
 pub mod wire;
 
-pub use association::{Connect, HALF_OPEN_LIFETIME, Hello, LINGER, OVERHEAD_BYTES, SecureAssociation};
+pub use association::{Connect, HALF_OPEN_LIFETIME, Hello, LINGER, OVERHEAD_BYTES, Path, SecureAssociation};
 pub use error::{
-    APPLICATION_CODES, DatagramDropped, FULL, Foreign, HandshakeError, NO_SUCH_PORT, REFUSED, UNUSABLE_PARAMETERS,
+    APPLICATION_CODES, DatagramDropped, FULL, Foreign, HandshakeError, NO_SUCH_PORT, REFUSED, TOO_LONG,
+    UNUSABLE_PARAMETERS,
 };
 pub use listener::{Checked, HalfOpenLimits, Incoming, Listener};
+pub use tls::{ALPN_BYTES_MAX, CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX};
 
 #[cfg(test)]
 mod testing;

@@ -9,11 +9,12 @@ use festina_units::{EcnCodepoint, Instant};
 use rustls::{ServerConfig, Side};
 
 use crate::address::Proofs;
-use crate::association::{SecureAssociation, datagram_bytes_max};
+use crate::association::{Path, SecureAssociation, datagram_bytes_max};
 use crate::channel::{AMPLIFICATION_MAX, Channel, Ids, seal_retry};
 use crate::error::{DatagramDropped, HandshakeError};
 use crate::parameters::Parameters;
 use crate::record::{LongKeys, initial_keys};
+use crate::reset::{ResetKey, write_reset};
 use crate::versions::write_versions;
 use crate::wire::{
     ConnectionId, Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, LongHeader, read_header,
@@ -51,6 +52,9 @@ pub struct Listener {
     proofs: Arc<Proofs>,
     limits: HalfOpenLimits,
     accepted: u64,
+    resets: Option<ResetKey>,
+    /// Resets written.
+    reset: u64,
     /// The current second, and the hellos without a proof accepted in it.
     recent: (u64, u32),
 }
@@ -97,7 +101,17 @@ impl Listener {
     ) -> Result<Self, HandshakeError> {
         let proofs = Proofs::new(tls.crypto_provider(), secret).ok_or(HandshakeError::NoInitialSuite)?;
         let (context, proofs) = (Arc::clone(context), Arc::new(proofs));
-        Ok(Self { context, tls, others: Arc::new([]), proofs, limits, accepted: 0, recent: (0, 0) })
+        Ok(Self {
+            context,
+            tls,
+            others: Arc::new([]),
+            proofs,
+            limits,
+            accepted: 0,
+            resets: None,
+            reset: 0,
+            recent: (0, 0),
+        })
     }
 
     /// Adds TLS settings for clients with another kind of keys: certificates or raw public keys (RFC 7250). They are tried in turn for a client to
@@ -110,15 +124,24 @@ impl Listener {
         self
     }
 
+    /// Gives tokens of this key to clients, and answers packets of connections that are not known any more by resets (RFC 9000 §10.3). The caller limits
+    /// their rate.
+    #[must_use]
+    pub fn with_resets(mut self, key: ResetKey) -> Self {
+        self.resets = Some(key);
+        self
+    }
+
     /// Handles a datagram whose connection ID belongs to no association. `half_open` is the number of associations that are not established.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
-        from: SocketAddr,
+        from: impl Into<Path>,
         datagram: BytesMut,
         half_open: usize,
         reply: &mut Vec<u8>,
     ) -> Incoming {
+        let from = from.into();
         match self.check(now, from, &datagram, half_open, reply) {
             Checked::Ignored(dropped) => Incoming::Ignored(dropped),
             Checked::Reply => Incoming::Reply,
@@ -134,17 +157,20 @@ impl Listener {
     pub fn check(
         &mut self,
         now: Instant,
-        from: SocketAddr,
+        from: impl Into<Path>,
         datagram: &[u8],
         half_open: usize,
         reply: &mut Vec<u8>,
     ) -> Checked {
+        let path = from.into();
+        let from = path.remote;
         let ip = from.ip();
         if ip.is_multicast() || ip.is_unspecified() || from.port() == 0 {
             return Checked::Ignored(DatagramDropped::Unexpected);
         }
         let header = match read_header(datagram) {
             Ok(Header::Long(header)) if header.level == Level::Initial => header,
+            Ok(Header::Short(id)) => return self.reset(path, id, datagram.len(), reply),
             Ok(_) => return Checked::Ignored(DatagramDropped::Unexpected),
             Err(error @ HeaderError::Version(_)) => {
                 let mut answer = Vec::new();
@@ -168,6 +194,16 @@ impl Listener {
         }
     }
 
+    fn reset(&mut self, path: Path, id: ConnectionId, bytes: usize, reply: &mut Vec<u8>) -> Checked {
+        if let Some(token) = self.resets.as_ref().and_then(|key| key.token(id, path.local)) {
+            self.reset += 1;
+            if write_reset(reply, bytes, self.proofs.reset_bytes(self.reset), token) {
+                return Checked::Reply;
+            }
+        }
+        Checked::Ignored(DatagramDropped::Unexpected)
+    }
+
     fn hellos_in_second(&mut self, now: Instant) -> u32 {
         let second = now.as_nanos() / 1_000_000_000;
         if self.recent.0 != second {
@@ -184,7 +220,7 @@ impl Listener {
         header: &LongHeader,
         datagram: &[u8],
     ) -> Result<bool, DatagramDropped> {
-        let mut keys = self.initial_keys(header.destination, 0)?;
+        let mut keys = self.initial_keys(header.destination, 0_u8)?;
         let packet = datagram.get(..LONG_HEADER_BYTES + header.length).ok_or(HeaderError::Truncated)?;
         let mut packet = packet.to_vec();
         let frames = keys.open(&mut packet)?;
@@ -195,7 +231,7 @@ impl Listener {
         Ok(first.is_some_and(|token| self.proofs.is_valid(now, from, header.destination, token)))
     }
 
-    fn initial_keys(&self, original: ConnectionId, salt: u8) -> Result<LongKeys, DatagramDropped> {
+    fn initial_keys(&self, original: ConnectionId, salt: impl Into<u64>) -> Result<LongKeys, DatagramDropped> {
         let keys = initial_keys(self.tls.crypto_provider(), original, Side::Server);
         keys.map(|keys| LongKeys::stateless(Level::Initial, keys, salt)).ok_or(DatagramDropped::Unexpected)
     }
@@ -209,11 +245,14 @@ impl Listener {
         reply: &mut Vec<u8>,
     ) -> Checked {
         let original = header.destination;
-        // It begins with the low byte of its epoch, so that a client does not take a newer retry for a copy of the last one.
         let token = self.proofs.token(now, from, original);
+        // A client must not take a retry for a copy of an earlier one, with a token for the address that it had then. If two tokens lead to the same
+        // number, the retries at other times do not.
+        let [_, high, low, ..] = token;
+        let salt = u64::from(u16::from_be_bytes([high, low])) + now.as_nanos() / 1_000_000;
         let start = reply.len();
         let sealed = self
-            .initial_keys(original, token[0])
+            .initial_keys(original, salt)
             .is_ok_and(|mut keys| seal_retry(&mut keys, reply, (header.source, original), &token).is_ok());
         if sealed && reply.len() - start <= datagram_bytes.saturating_mul(AMPLIFICATION_MAX) {
             return Checked::Reply;
@@ -226,7 +265,7 @@ impl Listener {
     pub fn begin(
         &mut self,
         now: Instant,
-        from: SocketAddr,
+        from: Path,
         (original, is_address_proved): (ConnectionId, bool),
         datagram: BytesMut,
     ) -> Incoming {
@@ -235,10 +274,11 @@ impl Listener {
         let nonce = u64::from_be_bytes(local.0);
         let parameters = Parameters {
             original_destination: Some(original),
+            reset_token: self.resets.as_ref().and_then(|key| key.token(local, from.local)),
+            datagram_bytes_max: u16::try_from(datagram_bytes_max(&self.context)).ok(),
             initial_source: Some(local),
             init: self.context.init_chunk(nonce),
-            ports: None,
-            token: Vec::new(),
+            ..Parameters::default()
         };
         let ids = Ids { local, peer: None, original };
         let Ok(channel) =

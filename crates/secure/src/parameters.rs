@@ -1,7 +1,9 @@
 //! The parameter blob that each side puts into its TLS handshake, where QUIC has its transport parameters (RFC 9001 §8.2).
 //!
 //! It has the form of those (RFC 9000 §18): identifier, length and value. The first two are variable-length integers, written in one or two bytes.
-//! TLS authenticates it. Unknown parameters are ignored.
+//! TLS authenticates it. Unknown parameters are ignored, and none may be there twice.
+
+use std::collections::BTreeSet;
 
 use std::fmt;
 
@@ -11,11 +13,18 @@ use crate::wire::{CONNECTION_ID_BYTES, ConnectionId};
 
 /// The longest token that a client may present.
 pub const TOKEN_BYTES_MAX: usize = 1_024;
+/// The secret that ends a datagram by which an endpoint without state resets a connection.
+pub type ResetToken = [u8; 16];
+
 /// The longest blob that is read.
 const BLOB_BYTES_MAX: usize = 4_096;
 
 /// The connection ID that the client chose for the server in its first packet (RFC 9000 §7.3). Sent by servers.
 const ORIGINAL_DESTINATION: u16 = 0x00;
+/// The token of stateless resets for this connection (RFC 9000 §10.3). Sent by servers.
+const RESET_TOKEN: u16 = 0x02;
+/// The longest datagram that the sender wants to receive (RFC 9000 §18.2, `max_udp_payload_size`).
+const DATAGRAM_BYTES_MAX: u16 = 0x03;
 /// The connection ID that the sender chose for itself (RFC 9000 §7.3).
 const INITIAL_SOURCE: u16 = 0x0f;
 /// An INIT chunk with its chunk header (RFC 9260 §3.3.2).
@@ -30,6 +39,10 @@ const TOKEN: u16 = 0x3f03;
 pub struct Parameters {
     /// The connection ID that the client chose for the server.
     pub original_destination: Option<ConnectionId>,
+    /// The token of stateless resets for this connection.
+    pub reset_token: Option<ResetToken>,
+    /// The longest datagram that the sender wants to receive, in bytes. Only values below 16,384 are written.
+    pub datagram_bytes_max: Option<u16>,
     /// The connection ID that the sender chose for itself.
     pub initial_source: Option<ConnectionId>,
     /// The INIT chunk.
@@ -40,17 +53,19 @@ pub struct Parameters {
     pub token: Vec<u8>,
 }
 
-/// Shows only the length of the token, which is often a secret.
+/// Shows only the length of the token, which is often a secret, and not the token of resets.
 impl fmt::Debug for Parameters {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { original_destination, initial_source, init, ports, token } = self;
+        let Self { original_destination, reset_token: _, datagram_bytes_max, initial_source, init, ports, token } =
+            self;
         let mut fields = formatter.debug_struct("Parameters");
         fields.field("original_destination", original_destination).field("initial_source", initial_source);
-        fields.field("init", &Preview(init)).field("ports", ports).field("token_bytes", &token.len()).finish()
+        fields.field("datagram_bytes_max", datagram_bytes_max).field("init", &Preview(init)).field("ports", ports);
+        fields.field("token_bytes", &token.len()).finish_non_exhaustive()
     }
 }
 
-/// A blob that is truncated, too long, or contains a parameter twice.
+/// A blob that is truncated, too long, or contains a parameter twice. An unknown one counts too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the parameters are malformed")]
 pub struct Malformed;
@@ -66,6 +81,14 @@ impl Parameters {
             if let Some(ConnectionId(id)) = id {
                 put(&mut blob, identifier, &id);
             }
+        }
+        if let Some(token) = self.reset_token {
+            put(&mut blob, RESET_TOKEN, &token);
+        }
+        if let Some(bytes) = self.datagram_bytes_max.filter(|bytes| *bytes < 1 << 14) {
+            let mut value = Vec::new();
+            put_integer(&mut value, bytes);
+            put(&mut blob, DATAGRAM_BYTES_MAX, &value);
         }
         put(&mut blob, INIT, &self.init);
         if let Some((client, server)) = self.ports {
@@ -88,22 +111,19 @@ impl Parameters {
             return Err(Malformed);
         }
         let mut parameters = Self::default();
-        let mut seen = Vec::new();
+        let mut seen = BTreeSet::new();
         while !blob.is_empty() {
             let identifier = integer(&mut blob)?;
             let length = integer(&mut blob)?;
             let length = usize::try_from(length).map_err(|_| Malformed)?;
             let (value, rest) = blob.split_at_checked(length).ok_or(Malformed)?;
             blob = rest;
-            let Ok(identifier) = u16::try_from(identifier) else { continue };
-            if !matches!(identifier, ORIGINAL_DESTINATION | INITIAL_SOURCE | INIT | PORTS | TOKEN) {
-                continue;
-            }
-            if seen.contains(&identifier) {
+            if !seen.insert(identifier) {
                 return Err(Malformed);
             }
-            seen.push(identifier);
-            parameters.take(identifier, value)?;
+            if let Ok(identifier) = u16::try_from(identifier) {
+                parameters.take(identifier, value)?;
+            }
         }
         Ok(parameters)
     }
@@ -112,13 +132,24 @@ impl Parameters {
         match identifier {
             ORIGINAL_DESTINATION => self.original_destination = Some(id(value)?),
             INITIAL_SOURCE => self.initial_source = Some(id(value)?),
+            RESET_TOKEN => self.reset_token = Some(value.try_into().map_err(|_| Malformed)?),
+            DATAGRAM_BYTES_MAX => {
+                let mut rest = value;
+                let bytes = integer(&mut rest)?;
+                self.datagram_bytes_max = Some(u16::try_from(bytes).unwrap_or(u16::MAX));
+                if !rest.is_empty() {
+                    return Err(Malformed);
+                }
+            }
             INIT => self.init = value.to_vec(),
             PORTS => {
                 let &[c0, c1, s0, s1] = value else { return Err(Malformed) };
                 self.ports = Some((u16::from_be_bytes([c0, c1]), u16::from_be_bytes([s0, s1])));
             }
-            TOKEN if value.len() <= TOKEN_BYTES_MAX => self.token = value.to_vec(),
-            _ => return Err(Malformed),
+            TOKEN if value.len() > TOKEN_BYTES_MAX => return Err(Malformed),
+            TOKEN => self.token = value.to_vec(),
+            // Unknown parameters are passed over.
+            _ => {}
         }
         Ok(())
     }
@@ -170,6 +201,8 @@ mod tests {
     fn a_blob_is_read_as_it_was_written() {
         let parameters = Parameters {
             original_destination: Some(ConnectionId([1; 8])),
+            reset_token: Some([4; 16]),
+            datagram_bytes_max: Some(1_252),
             initial_source: Some(ConnectionId([2; 8])),
             init: vec![1; 100],
             ports: Some((5_001, 5_000)),
@@ -179,8 +212,10 @@ mod tests {
         assert_eq!(Parameters::read(&blob), Ok(parameters.clone()));
         blob.extend_from_slice(&[0x20, 1, 0]);
         assert_eq!(Parameters::read(&blob), Ok(parameters.clone()), "unknown parameters are passed over");
-        blob.extend_from_slice(&[0x0f, 8, 1, 1, 1, 1, 1, 1, 1, 1]);
-        assert_eq!(Parameters::read(&blob), Err(Malformed), "nothing may be said twice");
+        for twice in [&[0x0f, 8, 1, 1, 1, 1, 1, 1, 1, 1][..], &[0x20, 0], &[0x40, 0x20, 0]] {
+            let blob = [&blob[..], twice].concat();
+            assert_eq!(Parameters::read(&blob), Err(Malformed), "nothing may be said twice, known or not");
+        }
         let long = Parameters { token: vec![0; TOKEN_BYTES_MAX + 1], ..parameters };
         assert_eq!(Parameters::read(&long.to_bytes()), Err(Malformed));
     }

@@ -14,9 +14,19 @@ use window::ReplayWindow;
 
 /// Where the sample for header protection begins, counted from the packet number (RFC 9001 §5.4.2).
 const SAMPLE_OFFSET: usize = 4;
-/// Packets sent without an authenticated packet of the peer before packet numbers get four bytes: with two, the peer could mistake
+/// Packets sent since the latest one that the peer has shown to have received, before packet numbers get four bytes: with two, the peer could mistake
 /// their order after a long outage (RFC 9000 §17.1).
 const NARROW_NUMBERS_MAX: u64 = 1 << 14;
+/// Packets between two that the peer has to show to have received.
+const PROOF_PACKETS: u64 = 1 << 12;
+/// The longest packet whose number may get four bytes. Longer ones may be as long as the path allows already.
+const WIDE_PACKET_BYTES_MAX: usize = 384;
+/// Key updates that a peer has free, and the packets that each further one takes: an update costs as much CPU time as 90 packets.
+const UPDATES_FREE: u64 = 32;
+const PACKETS_PER_UPDATE: u64 = 8;
+/// The same for this side, which leaves more between its own, since packets are lost.
+const OWN_UPDATES_FREE: u64 = 16;
+const OWN_PACKETS_PER_UPDATE: u64 = 64;
 /// Keys are updated after this many packets at the latest. It is half of the limit that RFC 9001 §6.6 sets for AES-GCM.
 const UPDATE_AFTER_PACKETS: u64 = 1 << 22;
 
@@ -62,7 +72,7 @@ pub enum OpenError {
     /// It sets bits that must be zero.
     #[error("the packet sets reserved bits")]
     Reserved,
-    /// The peer updated its keys before it could know of the last update (RFC 9001 §6.2).
+    /// The peer updated its keys before it could know of the last update, or too often (RFC 9001 §6.2).
     #[error("the peer updated its keys too soon")]
     KeyUpdateTooSoon,
     /// More packets were not authentic than is safe (RFC 9001 §6.6).
@@ -139,6 +149,12 @@ pub(crate) fn decrypt(key: &dyn PacketKey, unmasked: &Unmasked, packet: &mut [u8
     Ok(plain.len())
 }
 
+/// The payload of a packet with a short header that was decrypted in place.
+pub(crate) fn payload(packet: &[u8]) -> Option<&[u8]> {
+    let header_bytes = SHORT_HEADER_BYTES + FirstByte(*packet.first()?).number_bytes();
+    packet.get(header_bytes..packet.len().checked_sub(TAG_BYTES)?)
+}
+
 /// Notes the number of an authentic packet, and checks the bits that could not be trusted before.
 fn admit(window: &mut ReplayWindow, unmasked: &Unmasked) -> Result<(), OpenError> {
     if !unmasked.first.reserved_bits_are_zero() {
@@ -163,11 +179,12 @@ impl LongKeys {
         Self { level, keys, next_number: 0, window: ReplayWindow::default(), failures: 0 }
     }
 
-    /// The same for a side that keeps no state of the packets it sends. Their numbers start in the middle of the peer's window, so that they do not
-    /// collide with those of a side that does. `salt` is added, so that packets of different times have different numbers.
+    /// The same for a side that keeps no state of the packets it sends. Their numbers lie in the upper half of the peer's window, so that they do not
+    /// collide with those of a side that does. `salt` chooses among them, so that packets of different contents or times have different numbers.
     #[must_use]
-    pub fn stateless(level: Level, keys: Keys, salt: u8) -> Self {
-        Self { next_number: window::WINDOW_NUMBERS / 2 + u64::from(salt), ..Self::new(level, keys) }
+    pub fn stateless(level: Level, keys: Keys, salt: impl Into<u64>) -> Self {
+        let half = window::WINDOW_NUMBERS / 2;
+        Self { next_number: half + salt.into() % half, ..Self::new(level, keys) }
     }
 
     /// Appends a packet with these frames.
@@ -232,6 +249,10 @@ pub struct Traffic {
     window: ReplayWindow,
     /// Packets that were not authentic, with any key (RFC 9001 §6.6).
     failures: u64,
+    /// Packets received, minus those taken by the peer's key updates.
+    update_credit: u64,
+    /// Packets sent, minus those taken by updates that the application wanted.
+    own_update_credit: u64,
 }
 
 /// The current key phase.
@@ -245,11 +266,14 @@ struct Phase {
     lowest_received: Option<u64>,
 }
 
+/// The numbers of the packets sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Numbers {
     next: u64,
-    /// `next` at the time of the peer's latest packet.
-    at_last_heard: u64,
+    /// The peer has received a packet with this number or a later one.
+    proved: u64,
+    /// A number, and a TSN that is sent with it or with a later one.
+    awaited: Option<(u64, u64)>,
 }
 
 /// Where [`Traffic::open`] found the payload.
@@ -280,17 +304,36 @@ impl Traffic {
             numbers: Numbers::default(),
             window: ReplayWindow::default(),
             failures: 0,
+            update_credit: UPDATES_FREE * PACKETS_PER_UPDATE,
+            own_update_credit: OWN_UPDATES_FREE * OWN_PACKETS_PER_UPDATE,
         })
     }
 
     /// Leaves room for the header of the next packet at the end of `buffer`, behind which its chunks are to be written. [`seal`](Self::seal) follows.
     pub fn reserve(&self, buffer: &mut Vec<u8>) {
-        buffer.resize(buffer.len() + SHORT_HEADER_BYTES + self.number_bytes(), 0);
+        buffer.resize(buffer.len() + SHORT_HEADER_BYTES + NUMBER_BYTES, 0);
     }
 
-    fn number_bytes(&self) -> usize {
-        let Numbers { next, at_last_heard } = self.numbers;
-        if next - at_last_heard > NARROW_NUMBERS_MAX { WIDE_NUMBER_BYTES } else { NUMBER_BYTES }
+    /// Notes which TSNs are outstanding now: the peer's acknowledgements are the only proof that it has received a packet.
+    pub(crate) fn note_outstanding(&mut self, tsns: core::ops::Range<u64>) {
+        let Numbers { next, proved, awaited } = &mut self.numbers;
+        if let Some((number, _)) = awaited.take_if(|(_, tsn)| *tsn < tsns.start) {
+            *proved = number;
+        }
+        if awaited.is_none() && *next - *proved > PROOF_PACKETS {
+            *awaited = Some((*next, tsns.end));
+        }
+    }
+
+    /// Gives a short packet at `start` a packet number of four bytes, if the peer may mistake one of two. Returns the length of the packet number.
+    fn widen(&self, buffer: &mut Vec<u8>, start: usize) -> usize {
+        let Numbers { next, proved, .. } = self.numbers;
+        let is_wide = next - proved > NARROW_NUMBERS_MAX && buffer.len() - start <= WIDE_PACKET_BYTES_MAX;
+        if is_wide {
+            let payload_at = start + SHORT_HEADER_BYTES + NUMBER_BYTES;
+            buffer.splice(payload_at..payload_at, [0; WIDE_NUMBER_BYTES - NUMBER_BYTES]);
+        }
+        if is_wide { WIDE_NUMBER_BYTES } else { NUMBER_BYTES }
     }
 
     /// Makes a packet of everything in `buffer` from `start` on, in place: the room that was [reserved](Self::reserve) there, and chunks.
@@ -300,7 +343,10 @@ impl Traffic {
     pub fn seal(&mut self, buffer: &mut Vec<u8>, start: usize, destination: ConnectionId) -> Result<(), SealError> {
         let sealed = self.try_seal(buffer, start, destination);
         match sealed {
-            Ok(()) => self.numbers.next += 1,
+            Ok(()) => {
+                self.numbers.next += 1;
+                self.own_update_credit = (self.own_update_credit + 1).min(OWN_UPDATES_FREE * OWN_PACKETS_PER_UPDATE);
+            }
             // No packet was sent with this number, so the next one may have it.
             Err(_) => buffer.truncate(start),
         }
@@ -313,7 +359,10 @@ impl Traffic {
         if used >= UPDATE_AFTER_PACKETS.min(limit / 2) && !self.update_keys() && used >= limit {
             return Err(SealError::KeyExhausted);
         }
-        let (number, number_bytes) = (self.numbers.next, self.number_bytes());
+        if buffer.len() < start + SHORT_HEADER_BYTES + NUMBER_BYTES {
+            return Err(SealError::TooShort);
+        }
+        let (number, number_bytes) = (self.numbers.next, self.widen(buffer, start));
         let payload_at = start + SHORT_HEADER_BYTES + number_bytes;
         let header = buffer.get_mut(start..payload_at).ok_or(SealError::TooShort)?;
         write_short_header(header, destination, self.phase.bit, number);
@@ -332,18 +381,19 @@ impl Traffic {
         let unmasked = unmask(&*self.remote_header, &self.window, packet, SHORT_HEADER_BYTES)?;
         let is_current = unmasked.first.key_phase() == self.phase.bit;
         let (bytes, is_update) = self.decrypt(&unmasked, is_current, packet).inspect_err(|_| self.failures += 1)?;
-        if is_update && self.numbers.next == self.phase.first_sent {
+        if is_update && (self.numbers.next == self.phase.first_sent || self.update_credit < PACKETS_PER_UPDATE) {
             return Err(OpenError::KeyUpdateTooSoon);
         }
         let is_newest = self.window.is_newest(unmasked.number);
         admit(&mut self.window, &unmasked)?;
+        self.update_credit = (self.update_credit + 1).min(UPDATES_FREE * PACKETS_PER_UPDATE);
         if is_update {
+            self.update_credit -= PACKETS_PER_UPDATE;
             self.rotate(Some(unmasked.number));
         } else if is_current {
             let lowest = self.phase.lowest_received.map_or(unmasked.number, |lowest| lowest.min(unmasked.number));
             self.phase.lowest_received = Some(lowest);
         }
-        self.numbers.at_last_heard = self.numbers.next;
         Ok(Opened { start: unmasked.header_bytes, bytes, is_newest })
     }
 
@@ -375,6 +425,13 @@ impl Traffic {
             self.rotate(None);
         }
         may_update
+    }
+
+    /// As [`update_keys`](Self::update_keys), but not so often that the peer refuses.
+    pub(crate) fn update_keys_early(&mut self) -> bool {
+        let is_updated = self.own_update_credit >= OWN_PACKETS_PER_UPDATE && self.update_keys();
+        self.own_update_credit -= if is_updated { OWN_PACKETS_PER_UPDATE } else { 0 };
+        is_updated
     }
 
     fn rotate(&mut self, lowest_received: Option<u64>) {

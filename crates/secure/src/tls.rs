@@ -14,10 +14,15 @@ use crate::sessions::Recall;
 
 /// Handshake bytes that a peer may send at one level: a client's hello with a token and post-quantum keys, or a chain of certificates.
 pub(crate) const LEVEL_BYTES_MAX: [usize; 3] = [8 << 10, 32 << 10, 8 << 10];
-/// Bytes of a peer's chain of certificates, and certificates in it. Verifiers look for a path to a root among all of them, whose cost grows with the
-/// factorial of their number if all have one name: 0.3 ms for 6 certificates, more than 10 ms for 8.
-const CHAIN_BYTES_MAX: usize = 8 << 10;
-const CHAIN_LENGTH_MAX: usize = 6;
+/// The most certificates in a chain, of either side. Verifiers look for a path to a root among all of them, whose cost grows with the factorial of their
+/// number if all have one name: 0.3 ms for 6 certificates, more than 10 ms for 8.
+pub const CHAIN_LENGTH_MAX: usize = 6;
+/// The most bytes of these certificates in all.
+pub const CHAIN_BYTES_MAX: usize = 8 << 10;
+/// Bytes that frame the certificates in their message (RFC 8446 §4.4.2). Extensions of certificates count as bytes of the chain.
+const CHAIN_FRAME_BYTES: usize = 1 + 3 + CHAIN_LENGTH_MAX * (3 + 2);
+/// Bytes of the protocols of ALPN that fit into a hello, each with a byte for its length.
+pub const ALPN_BYTES_MAX: usize = 4 << 10;
 /// The alert `decode_error` (RFC 8446 §6.2).
 const DECODE_ERROR: u8 = 50;
 
@@ -126,6 +131,9 @@ impl Tls {
         parameters: Vec<u8>,
         recall: Option<Recall>,
     ) -> Result<(Self, Vec<NewKeys>), HandshakeError> {
+        if config.alpn_protocols.iter().map(|protocol| protocol.len() + 1).sum::<usize>() > ALPN_BYTES_MAX {
+            return Err(HandshakeError::Settings);
+        }
         let (mut config, recall) = (Arc::clone(config), recall.map(Arc::new));
         if let Some(recall) = &recall {
             let store: Arc<Recall> = Arc::clone(recall);
@@ -134,6 +142,9 @@ impl Tls {
         let client = quic::ClientConnection::new(config, Version::V1, server_name, parameters)?;
         let mut tls = Self { recall, ..Self::new(quic::Connection::Client(client)) };
         let keys = tls.write();
+        if tls.is_too_long() {
+            return Err(HandshakeError::Settings);
+        }
         Ok((tls, keys))
     }
 
@@ -238,17 +249,20 @@ impl Tls {
         if self.side() == Side::Server && !self.connection.is_handshaking() {
             self.space = Space::Traffic;
         }
-        Ok(self.write())
+        let keys = self.write();
+        if self.is_too_long() { Err(HandshakeError::TooLong) } else { Ok(keys) }
     }
 
     /// Refuses a chain of certificates that is too long, before TLS verifies it.
     fn check_chain(&mut self, ready: &[u8]) -> Result<(), HandshakeError> {
         self.unfinished.extend_from_slice(ready);
+        let has_too_many_bytes =
+            |rest: &[u8]| chain_bytes(rest).is_some_and(|bytes| bytes > CHAIN_BYTES_MAX + CHAIN_FRAME_BYTES);
         let mut rest = &self.unfinished[..];
-        let mut is_too_long = chain_bytes(rest).is_some_and(|bytes| bytes > CHAIN_BYTES_MAX);
+        let mut is_too_long = has_too_many_bytes(rest);
         while let Some(message) = split_message(&mut rest) {
             is_too_long |= chain_length(message).is_some_and(|certificates| certificates > CHAIN_LENGTH_MAX);
-            is_too_long |= chain_bytes(rest).is_some_and(|bytes| bytes > CHAIN_BYTES_MAX);
+            is_too_long |= has_too_many_bytes(rest);
         }
         let read = self.unfinished.len() - rest.len();
         self.unfinished.drain(..read);
@@ -263,6 +277,11 @@ impl Tls {
     /// Whether a server's TLS has not read the hello.
     pub(crate) fn is_pending(&self) -> bool {
         self.pending.is_some()
+    }
+
+    /// Returns whether the peer takes less than this side has to send.
+    fn is_too_long(&self) -> bool {
+        self.outgoing.iter().zip(LEVEL_BYTES_MAX).any(|(bytes, max)| bytes.len() > max)
     }
 
     /// Takes the bytes that TLS has to send, and its new keys.

@@ -282,7 +282,7 @@ impl World {
         let provider = tls().1.crypto_provider();
         let side = if to_server { Side::Client } else { Side::Server };
         let Some(keys) = initial_keys(provider, self.original, side) else { return };
-        let mut keys = LongKeys::stateless(Level::Initial, keys, 0);
+        let mut keys = LongKeys::stateless(Level::Initial, keys, 0_u8);
         // The source that the other side uses, if it was seen.
         let seen = match read_header(&self.last[usize::from(to_server)]) {
             Ok(Header::Long(header)) => Some((header.destination, header.source)),

@@ -211,6 +211,7 @@ fn constants(file: &mut String) {
         ("PEER_UNREACHABLE", CloseReason::PeerUnreachable),
         ("SHUTDOWN_TIMEOUT", CloseReason::ShutdownTimeout),
         ("OTHER", CloseReason::Other),
+        ("PEER_RESET", CloseReason::PeerReset),
     ];
     let readiness = [
         ("OTHER", ready::Kind::Other),

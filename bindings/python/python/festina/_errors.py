@@ -52,7 +52,7 @@ class ClosedError(Error, ConnectionError):
 
     reason: str | None
     """Why the association has ended: "shutdown", "aborted", "aborted-by-peer", "protocol-violation", "handshake-timeout", "peer-unreachable",
-    "shutdown-timeout" or "other"; None if the endpoint was closed."""
+    "peer-reset", "shutdown-timeout" or "other"; None if the endpoint was closed."""
 
     said: bytes
     """The reason that the peer gave for aborting."""

@@ -23,6 +23,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use festina_sctp::{AbandonedStats, PathStats, ReceivedMessage, SendError, Stats, StreamId, StreamScheduler};
 use festina_sctp::{AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
+use festina_secure::Path;
 use festina_units::Instant;
 
 use self::core::Handled;
@@ -199,10 +200,10 @@ impl Inner {
         let mut state = self.succeed();
         let now = state.advance(now);
         for Datagram { from, source, ecn, packet } in packets {
-            let handled = state.core.handle_packet(now, from, ecn, packet);
+            let handled = state.core.handle_packet(now, Path { remote: from, local: source }, ecn, packet);
             dropped += usize::from(handled == Handled::Dropped);
-            // Only a packet that proves to be the peer's may choose the address that the answers leave from.
-            if handled == Handled::Proof && source.is_some() && !state.core.may_move() {
+            // Only a packet with the tag of the association may choose the address that the answers leave from.
+            if handled == Handled::Proof && source.is_some() {
                 state.source = source;
             }
             // What there is no room for now stays in the core, which is asked again below.

@@ -8,6 +8,8 @@ use std::task::Waker;
 
 use festina_sctp::wire::{CommonHeader, chunk_type};
 use festina_sctp::{Admission, Ports};
+use festina_secure::parameters::ResetToken;
+use festina_secure::reset::token_of;
 use festina_secure::wire::ConnectionId;
 
 use crate::association::{Inner, Waiters};
@@ -21,6 +23,8 @@ pub(crate) struct Key {
     pub(crate) ports: Ports,
     /// Its own verification tag, or its own connection ID on an encrypted endpoint.
     pub(crate) name: u64,
+    /// The end of datagrams by which its server resets it.
+    pub(crate) reset_token: Option<ResetToken>,
 }
 
 /// A peer's address, the local and the peer's SCTP port, and whether the association is plain: a plain and a protected one may share the rest.
@@ -57,6 +61,8 @@ pub(crate) struct Demux {
     name_by_origin: HashMap<Origin, u64>,
     /// Names of protected associations that this side began, by their peers: another protocol may answer a hello without any connection ID.
     name_by_remote: HashMap<SocketAddr, u64>,
+    /// Names by the tokens that servers have given. Its hash function is keyed, since they choose these.
+    name_by_token: HashMap<ResetToken, u64>,
     /// Associations in `by_name` that are over.
     lingering: usize,
     /// Associations that peers set up, by the network that they came from. No longer than `by_name`.
@@ -100,6 +106,7 @@ impl Demux {
             name_by_path: BTreeMap::new(),
             name_by_origin: HashMap::new(),
             name_by_remote: HashMap::new(),
+            name_by_token: HashMap::new(),
             lingering: 0,
             accepted: HashMap::new(),
             admission,
@@ -139,6 +146,12 @@ impl Demux {
     /// The latest protected association that this side has begun with a peer there.
     pub(crate) fn find_by_remote(&self, remote: SocketAddr) -> Option<&Arc<Inner>> {
         let entry = self.by_name.get(self.name_by_remote.get(&remote)?)?;
+        Some(&entry.association)
+    }
+
+    /// The association that a datagram resets.
+    pub(crate) fn find_by_reset(&self, datagram: &[u8]) -> Option<&Arc<Inner>> {
+        let entry = self.by_name.get(self.name_by_token.get(&token_of(datagram)?)?)?;
         Some(&entry.association)
     }
 
@@ -217,6 +230,7 @@ impl Demux {
             self.remove_path(old);
             if !is_over {
                 self.name_by_path.entry(new.path()).or_insert(new.name);
+                self.name_by_token.extend(new.reset_token.map(|token| (token, new.name)));
             }
         }
     }
@@ -225,6 +239,11 @@ impl Demux {
         let path = key.path();
         if self.name_by_path.get(&path) == Some(&key.name) {
             self.name_by_path.remove(&path);
+        }
+        if let Some(token) = key.reset_token
+            && self.name_by_token.get(&token) == Some(&key.name)
+        {
+            self.name_by_token.remove(&token);
         }
         if self.name_by_remote.get(&key.remote) == Some(&key.name) {
             self.name_by_remote.remove(&key.remote);

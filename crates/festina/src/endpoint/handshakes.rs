@@ -14,8 +14,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use festina_sctp::{self as sctp, Transmit};
-use festina_secure::wire::{ConnectionId, Header, LongHeader, destination_id, read_header};
-use festina_secure::{Checked, HalfOpenLimits, Incoming, Listener};
+use festina_secure::wire::{ConnectionId, Header, LongHeader, destination_id, is_short, read_header};
+use festina_secure::{Checked, HalfOpenLimits, Incoming, Listener, Path};
 use festina_units::{Duration, EcnCodepoint, Instant};
 
 use self::budget::{Budget, Payer};
@@ -25,7 +25,7 @@ use super::demux::{Origin, network};
 use super::driver::Datagram;
 use super::outbox::Outbox;
 use super::shared::Shared;
-use super::strays;
+use super::strays::{self, Allowance};
 
 /// Packets for which TLS runs in one turn of the driver.
 const TLS_PER_TURN: usize = 4;
@@ -41,6 +41,8 @@ const WAITING_MAX: usize = 1_024;
 const OLD_AGE: Duration = Duration::from_secs(3);
 /// Pause of the search for a place, which looks at all of them.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
+/// Stateless resets in one second. Each costs an HMAC, and a client needs one.
+const RESETS_PER_SECOND: u32 = 1_000;
 /// Datagrams handled for one half-open association, which is then forgotten: an attacker's cost little each, but without end. A client with a
 /// certificate chain of 8 KiB needs 7, and sends them at most seven times within [`HALF_OPEN_LIFETIME`](festina_secure::HALF_OPEN_LIFETIME).
 const DATAGRAMS_PER_HALF_OPEN_MAX: u16 = 256;
@@ -69,6 +71,8 @@ pub(super) struct Handshakes {
     /// The next packet for TLS is taken from `hellos` if one may begin there, the one after it from `known`.
     is_hellos_turn: bool,
     budget: Budget,
+    /// Stateless resets.
+    resets: Allowance,
     /// The rest of the limits of a turn: packets for which TLS runs, and packets.
     left: (usize, usize),
 }
@@ -109,6 +113,7 @@ impl Handshakes {
             decided: VecDeque::new(),
             is_hellos_turn: false,
             budget: Budget::new(),
+            resets: Allowance::new(RESETS_PER_SECOND),
             left: (TLS_PER_TURN, HANDLED_PER_TURN),
         }
     }
@@ -273,11 +278,16 @@ impl Handshakes {
         if is_foreign && sctp::Listener::refuse_init(*from, packet, ENCRYPTED_ONLY, answers.buffer()) {
             return reply(answers);
         }
+        // Resets cost no state, so one allowance for all is enough.
+        if is_short(packet) && !self.resets.take(now) {
+            return false;
+        }
         // Without CPU time for clients that have not proved their addresses, the listener asks for a proof.
         let may_begin = self.budget.is_left(now, Payer::Unproved);
         let half_open = self.half_open.len() + self.hellos.count(Payer::Unproved);
         let half_open = if may_begin { half_open } else { usize::MAX };
-        match listener.check(now, *from, packet, half_open, answers.buffer()) {
+        let path = Path { remote: *from, local: *source };
+        match listener.check(now, path, packet, half_open, answers.buffer()) {
             Checked::Hello { original, is_proved } => {
                 let payer = if is_proved { self.payer(from.ip()) } else { Payer::Unproved };
                 self.hellos.push(payer, WaitingHello { original, datagram, received_at: now });
@@ -297,12 +307,13 @@ impl Handshakes {
         answers: &mut Outbox,
     ) -> bool {
         let Some(mut half_open) = self.half_open.remove(&id) else { return false };
-        let Datagram { from, ecn, packet, .. } = datagram;
+        let Datagram { from, source, ecn, packet } = datagram;
+        let path = Path { remote: from, local: source };
         let payer = self.payer(from.ip());
         let before = half_open.association.handshake_bytes_read();
         half_open.datagrams += 1;
         self.run(now, payer, |handshakes| {
-            let result = half_open.association.handle_datagram(now, from, ecn, packet);
+            let result = half_open.association.handle_datagram(now, path, ecn, packet);
             let reads =
                 half_open.association.handshake_bytes_read() > before || half_open.association.hello().is_some();
             handshakes.advance(now, id, half_open, shared, answers);
@@ -332,13 +343,13 @@ impl Handshakes {
             strays::send(answers, &shared.socket);
         }
         let WaitingHello { original, datagram: Datagram { from, source, packet, .. }, .. } = hello;
-        let is_proved = payer != Payer::Unproved;
+        let (path, is_proved) = (Path { remote: from, local: source }, payer != Payer::Unproved);
         self.run(now, payer, |handshakes| {
             let Some(listener) = &mut handshakes.listener else { return (false, false) };
-            let Incoming::HalfOpen(association) = listener.begin(now, from, (original, is_proved), packet) else {
+            let Incoming::HalfOpen(association) = listener.begin(now, path, (original, is_proved), packet) else {
                 return (false, true);
             };
-            let (id, half_open) = (association.id(), HalfOpen::new(now, *association, source));
+            let (id, half_open) = (association.id(), HalfOpen::new(now, *association));
             if let Some(origin) = half_open.origin {
                 handshakes.by_origin.insert(origin, id);
             }
@@ -378,7 +389,7 @@ impl Handshakes {
                 }
             };
         while let Some(transmit) = half_open.association.poll_transmit(now, answers.buffer()) {
-            answers.push(&transmit, half_open.source, shared.socket.segments_max());
+            answers.push(&transmit, half_open.association.source(), shared.socket.segments_max());
         }
         self.deadlines.remove(&(half_open.deadline, id));
         let is_complete = half_open.association.association().is_some();

@@ -107,13 +107,18 @@ pub(super) fn core_config(config: Config, local: SocketAddr) -> sctp::Config {
 impl SecureSide {
     pub(super) fn new(
         context: &Arc<sctp::Context>,
-        TlsSettings { client, resumption, server, needs_platform_roots, plain_clients }: TlsSettings,
-        secret: [u8; 32],
+        TlsSettings { client, resumption, server, needs_platform_roots, plain_clients, identity }: TlsSettings,
+        (secret, local): ([u8; 32], SocketAddr),
     ) -> Result<Self, BindError> {
         let mut servers = server.into_iter();
         let listener = servers.next().map(|server| {
             let listener = Listener::new(context, server, secret, HalfOpenLimits::default())?;
-            Ok(listener.with_other_keys(servers))
+            let listener = listener.with_other_keys(servers);
+            let resets = identity.and_then(|identity| identity.reset_key(local));
+            Ok(match resets {
+                Some(key) => listener.with_resets(key),
+                None => listener,
+            })
         });
         let listener: Option<_> =
             listener.transpose().map_err(|error: HandshakeError| SecurityError::Settings(error.to_string()))?;
@@ -218,7 +223,7 @@ impl Shared {
         let demux = lock(&self.demux);
         match read_header(packet) {
             Ok(Header::Long(header)) => demux.find_by_id(header.destination, from),
-            Ok(Header::Short(id)) => demux.find_by_own_id(id),
+            Ok(Header::Short(id)) => demux.find_by_own_id(id).or_else(|| demux.find_by_reset(packet)),
             Err(_) => demux.find_by_own_id(destination_id_of_any_version(packet)?),
         }
         .cloned()
@@ -307,15 +312,10 @@ impl Shared {
     }
 
     /// Adds a protected association whose client is authenticated, to the queue in which it has a place.
-    pub(super) fn adopt_protected(
-        self: &Arc<Self>,
-        secure: Secure,
-        (port, place): (u16, &Place),
-        source: Option<IpAddr>,
-    ) {
+    pub(super) fn adopt_protected(self: &Arc<Self>, secure: Secure, (port, place): (u16, &Place)) {
         let core = Core::Secure(Box::new(secure));
         let (key, origin) = (core.key(), core.origin());
-        let inner = Inner::new(self.clone(), self.next_id(), core, source);
+        let inner = Inner::new(self.clone(), self.next_id(), core, None);
         let queue = lock(&self.accepting).queue(port).filter(|queue| place.is_in(queue)).cloned();
         let Some(queue) = queue else { return inner.abort(b"nothing listens any more") };
         let inserted = lock(&self.demux).insert(key, origin, &inner, Side::Peer);

@@ -107,7 +107,7 @@ impl Shared {
         let secure = match tls {
             Some(tls) => {
                 getrandom::fill(&mut proof_secret).map_err(no_randomness)?;
-                Some(Box::new(SecureSide::new(&context, tls, proof_secret)?))
+                Some(Box::new(SecureSide::new(&context, tls, (proof_secret, socket.local_addr()))?))
             }
             None => None,
         };

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
+use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::{Error, InconsistentKeys, SignatureScheme};
 
-use super::{Identity, SecurityError, provider};
+use super::{Identity, SecurityError};
 
 /// Kinds of keys (RFC 7250 §8). rustls does not export their names.
 const X509: u8 = 0;
@@ -27,8 +28,7 @@ pub(super) struct Credentials {
 
 /// The public key of a private one, as SubjectPublicKeyInfo (RFC 5280 §4.1.2.7).
 pub(super) fn public_key(key: &PrivateKeyDer<'_>) -> Result<CertificateDer<'static>, SecurityError> {
-    let key = provider().key_provider.load_private_key(key.clone_key());
-    let key = key.map_err(|error| SecurityError::PrivateKey(error.to_string()))?;
+    let key = any_supported_type(key).map_err(|error| SecurityError::PrivateKey(error.to_string()))?;
     let public = key.public_key().ok_or_else(|| SecurityError::PrivateKey("it has no public key".to_owned()))?;
     Ok(CertificateDer::from(public.as_ref().to_vec()))
 }
@@ -53,14 +53,15 @@ impl Identity {
             return Ok(Arc::clone(credentials));
         }
         // For a raw key the chain is its public key, so the two fit.
-        let key = if self.is_raw {
-            let key = provider().key_provider.load_private_key(self.key.clone_key());
-            key.map(|key| CertifiedKey::new(self.chain.clone(), key))
-        } else {
-            CertifiedKey::from_der(self.chain.clone(), self.key.clone_key(), &provider())
-        };
-        let key = Some(Arc::new(key.map_err(SecurityError::of_tls)?));
-        let credentials = Arc::new(Credentials { key, is_raw: self.is_raw });
+        let key = any_supported_type(&self.key).map_err(SecurityError::of_tls)?;
+        let key = CertifiedKey::new(self.chain.clone(), key);
+        match key.keys_match() {
+            Err(error) if !self.is_raw && error != Error::InconsistentKeys(InconsistentKeys::Unknown) => {
+                return Err(SecurityError::of_tls(error));
+            }
+            _ => {}
+        }
+        let credentials = Arc::new(Credentials { key: Some(Arc::new(key)), is_raw: self.is_raw });
         Ok(Arc::clone(self.credentials.get_or_init(|| credentials)))
     }
 }

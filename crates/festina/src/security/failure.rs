@@ -1,6 +1,6 @@
 //! Errors of the security settings, and of handshakes.
 
-use festina_secure::{Foreign, HandshakeError};
+use festina_secure::{CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX, Foreign, HandshakeError, TOO_LONG, UNUSABLE_PARAMETERS};
 use thiserror::Error;
 
 /// Caller: why security settings cannot be used.
@@ -88,6 +88,12 @@ impl SecurityFailure {
                 fault => fault.to_string(),
             }),
             HandshakeError::Alert(code) => Self::Alert { code: *code, meaning: alert_name(*code) },
+            HandshakeError::Refused(TOO_LONG) => Self::Handshake(format!(
+                "the handshake is longer than the peer allows: a chain has at most {CHAIN_LENGTH_MAX} certificates of {CHAIN_BYTES_MAX} bytes in all"
+            )),
+            HandshakeError::Refused(UNUSABLE_PARAMETERS) => {
+                Self::Handshake("the peer finds no usable association in the parameters of this side".to_owned())
+            }
             HandshakeError::Refused(code) => Self::Refused(*code),
             HandshakeError::NoAnswer(Some(foreign)) => Self::of_foreign(*foreign),
             HandshakeError::Version(versions) => Self::OtherProtocol(format!("other versions: {versions}")),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use festina_secure::pinned::Pinned;
 use festina_secure::sessions::{Resumption, ServerSessions};
+use festina_secure::{ALPN_BYTES_MAX, CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::server::danger::ClientCertVerifier;
@@ -86,6 +87,8 @@ pub(crate) struct TlsSettings {
     pub(crate) needs_platform_roots: bool,
     /// Listeners take plain SCTP as well.
     pub(crate) plain_clients: bool,
+    /// From which the key of stateless resets follows.
+    pub(crate) identity: Option<Identity>,
 }
 
 impl Security {
@@ -175,6 +178,21 @@ impl Security {
         if self.alpn.iter().any(|protocol| !(1..=255).contains(&protocol.len())) {
             return Err(SecurityError::Settings("an application protocol has 1 to 255 bytes".to_owned()));
         }
+        let alpn_bytes: usize = self.alpn.iter().map(|protocol| protocol.len() + 1).sum();
+        if alpn_bytes > ALPN_BYTES_MAX {
+            let problem = format!(
+                "the application protocols have {alpn_bytes} bytes, with one each for the length, but at most {ALPN_BYTES_MAX} fit into a hello"
+            );
+            return Err(SecurityError::Settings(problem));
+        }
+        let chain = || self.identity.iter().flat_map(Identity::chain_der);
+        let (chain_length, chain_bytes) = (chain().count(), chain().map(<[u8]>::len).sum::<usize>());
+        if chain_length > CHAIN_LENGTH_MAX || chain_bytes > CHAIN_BYTES_MAX {
+            let problem = format!(
+                "the chain has {chain_length} certificates of {chain_bytes} bytes in all, but peers take at most {CHAIN_LENGTH_MAX} of {CHAIN_BYTES_MAX} bytes"
+            );
+            return Err(SecurityError::Certificate(problem));
+        }
         let server_trust = self.server_trust.clone().unwrap_or_else(Trust::platform_roots);
         let needs_platform_roots = matches!(server_trust.kind, TrustKind::Platform);
         let verifier = server_trust.server_verifier()?;
@@ -202,6 +220,7 @@ impl Security {
             resumption: Some(Resumption { sessions, verifier }),
             server,
             needs_platform_roots,
+            identity: self.identity.clone(),
         })
     }
 

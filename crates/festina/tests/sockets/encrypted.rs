@@ -396,7 +396,7 @@ async fn a_forged_packet_does_not_choose_the_address_that_answers_leave_from() {
     let (hello, answer) = (header(Direction::Outbound), header(Direction::Inbound));
     let provider = rustls::crypto::ring::default_provider();
     let keys = initial_keys(&provider, hello.destination, rustls::Side::Client).unwrap();
-    let (mut keys, mut forged) = (LongKeys::stateless(Level::Initial, keys, 0), Vec::new());
+    let (mut keys, mut forged) = (LongKeys::stateless(Level::Initial, keys, 0_u8), Vec::new());
     keys.seal(&mut forged, answer.source, hello.source, &[0; 40]).unwrap();
     let received = pair.server_endpoint.stats().packets_received;
     let attacker = loopback_socket().await;

@@ -22,5 +22,6 @@ mod path_mtu;
 mod platform;
 mod raw;
 mod requests;
+mod restarting;
 mod sessions;
 mod support;

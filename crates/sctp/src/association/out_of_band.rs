@@ -23,9 +23,9 @@ use super::output::header_to;
 use super::retry::RetryTimer;
 use super::state::State;
 use super::{Association, Context, Ports, Transmit, cookie};
-use crate::error::PacketDropped;
+use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
-use crate::send::FlightAgain;
+use crate::send::{self, FlightAgain};
 use crate::wire::{COMMON_HEADER_BYTES, Chunk, CommonHeader, Packet, PacketBuilder, TAG_REFLECTED, chunk_type};
 
 /// Longest chunk that is read.
@@ -83,6 +83,18 @@ impl Context {
         packet.finish_unchecked();
         bytes.split_off(COMMON_HEADER_BYTES.min(bytes.len()))
     }
+}
+
+/// Ends an association without a packet: the layer below has learned that the peer has lost its state. Only where INITs are exchanged out of band.
+pub fn reset_by_peer(association: &mut Association) {
+    if association.peer.out_of_band {
+        association.close(ClosedReason::PeerReset);
+    }
+}
+
+/// Returns the TSNs that were used and are not acknowledged cumulatively. They count on from the first one without wrapping.
+pub fn outstanding_tsns(association: &Association) -> core::ops::Range<u64> {
+    send::outstanding_tsns(&association.sender)
 }
 
 impl Association {

@@ -1,19 +1,21 @@
 //! Processes datagrams, and advances the handshake.
 
-use core::net::SocketAddr;
-
 use bytes::{Buf, Bytes, BytesMut};
-use festina_sctp::{Association, AssociationState, OutOfBandInit, PacketDropped, Ports};
+use festina_sctp::{
+    Association, AssociationState, Message, OutOfBandInit, PacketDropped, Ports, outstanding_tsns, reset_by_peer,
+};
 use festina_units::{Duration, EcnCodepoint, Instant};
 use rustls::Side;
 
-use super::moving::Moves;
-use super::{CHALLENGE_DATAGRAM_BYTES, Hello, SecureAssociation};
-use crate::channel::{AMPLIFICATION_MAX, Input};
+use super::moving::{Move, Moves, Path};
+use super::{CHALLENGE_DATAGRAM_BYTES, Hello, OVERHEAD_BYTES, SecureAssociation};
+use crate::channel::{AMPLIFICATION_MAX, Input, answers};
 use crate::error::{DatagramDropped, Foreign, HandshakeError};
 use crate::parameters::Parameters;
+use crate::record::{OpenError, payload};
+use crate::reset::token_of;
 use crate::versions::read_versions;
-use crate::wire::SHORT_OVERHEAD_BYTES;
+use crate::wire::{SHORT_OVERHEAD_BYTES, is_short};
 
 /// Time during which a server recognises the client's last handshake bytes, to confirm them again.
 const HANDSHAKE_KEYS_LIFETIME: Duration = Duration::from_secs(60);
@@ -29,23 +31,34 @@ const SHUTDOWN_COMPLETE: u8 = 14;
 pub(super) const TAG_REFLECTED: u8 = 1;
 
 impl SecureAssociation {
-    /// Processes a datagram that arrived with this ECN field, and decrypts it in place. Messages are kept by reference, so `datagram` should own little
-    /// more than its bytes.
+    /// Processes a datagram that arrived on this path with this ECN field, and decrypts it in place. The peer's address alone is a path too, on a host that
+    /// has one address. Messages are kept by reference, so `datagram` should own little more than its bytes.
     ///
     /// # Errors
     /// The reason why the datagram, or the rest of it, had no effect. If that ended the association, [`failure`](Self::failure) has details.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
-        from: SocketAddr,
+        from: impl Into<Path>,
         ecn: EcnCodepoint,
         mut datagram: BytesMut,
     ) -> Result<(), DatagramDropped> {
+        let from = from.into();
         let result = self.channel.handle_datagram(&mut datagram);
+        if matches!(result, Err(DatagramDropped::Open(OpenError::Duplicate))) && is_short(&datagram) {
+            self.note_duplicate(now, from, &datagram);
+        }
         if self.channel.side() == Side::Client && !self.is_adopted {
             self.look_for_foreign(&result, &datagram);
         }
+        if matches!(result, Err(DatagramDropped::Unexpected)) && self.is_reset(&datagram) {
+            return Ok(());
+        }
         let input = result.inspect_err(|_| self.note_failure(now))?;
+        if self.half_open.is_some() && from.remote == self.ends.remote {
+            // The client is answered from the address that it wrote to.
+            (self.ends.local, self.ends.sent_from) = (from.local, from.local);
+        }
         match self.channel.side() {
             Side::Client => self.advance_client(now),
             Side::Server => self.advance_server(now, &input),
@@ -54,19 +67,45 @@ impl SecureAssociation {
         if self.channel.error().is_some() {
             return Err(DatagramDropped::Failed);
         }
-        self.early.received.extend(input.early);
+        self.take_early(input.early);
         match input.chunks {
             Some(range) => {
                 let moving = self.look_for_move(now, from, datagram.len(), input.is_newest);
                 datagram.truncate(range.end);
                 datagram.advance(range.start);
-                let delivered = self.deliver(now, ecn, datagram.freeze());
+                let delivered = self.deliver(now, from, ecn, datagram.freeze());
                 if let (Some(room_bytes), Some(core)) = (moving, &mut self.core) {
                     core.send_earliest_again(now, room_bytes);
                 }
                 delivered
             }
             None => Ok(()),
+        }
+    }
+
+    /// Ends the association if a datagram with another connection ID is the server's reset. Returns whether it is.
+    fn is_reset(&mut self, datagram: &[u8]) -> bool {
+        let (Some(claimed), Some(token)) = (token_of(datagram), self.reset_token()) else { return false };
+        // In constant time, since anyone may try.
+        let difference = claimed.iter().zip(token).fold(0, |sum, (one, other)| sum | (one ^ other));
+        let is_reset = core::hint::black_box(difference) == 0;
+        if is_reset && let Some(core) = self.core.as_mut().filter(|core| !core.is_closed()) {
+            reset_by_peer(core);
+            self.has_ended = true;
+        }
+        is_reset
+    }
+
+    /// Takes early messages, which have the same limits as others. If one exceeds them, the client sends all of them again once the handshake is complete.
+    pub(super) fn take_early(&mut self, messages: Vec<Message>) {
+        let limits = &self.context.config().limits;
+        let fits = |message: &Message| {
+            message.payload.len() <= limits.message_bytes_max && message.stream.0 < limits.inbound_streams
+        };
+        if messages.iter().all(fits) {
+            self.early.received.extend(messages);
+        } else {
+            self.channel.refuse_early();
         }
     }
 
@@ -106,13 +145,16 @@ impl SecureAssociation {
         let init = self.channel.peer_parameters().and_then(|parameters| {
             let is_ours =
                 parameters.original_destination == Some(ids.original) && parameters.initial_source == ids.peer;
-            let init = OutOfBandInit::read(&parameters.init, self.remote).ok().filter(|_| is_ours);
-            init.ok_or(HandshakeError::Parameters)
+            let init = OutOfBandInit::read(&parameters.init, self.ends.remote).ok().filter(|_| is_ours);
+            init.map(|init| (init, parameters)).ok_or(HandshakeError::Parameters)
         });
-        let init = match init {
-            Ok(init) => init,
+        let (init, parameters) = match init {
+            Ok(known) => known,
             Err(error) => return self.channel.fail(error),
         };
+        self.channel.set_reset_token(parameters.reset_token);
+        self.channel.limit_datagram_bytes(parameters.datagram_bytes_max);
+        core.limit_packet_bytes(self.channel.datagram_bytes_max() - OVERHEAD_BYTES);
         // A COOKIE ECHO of this length keeps room for the last handshake bytes, which take its place.
         let proof = vec![0; self.channel.proof_bytes().saturating_sub(4)];
         self.is_adopted = core.adopt_init(now, &init, Some(&proof));
@@ -136,7 +178,7 @@ impl SecureAssociation {
         };
         if !self.channel.is_address_verified()
             && let Some(token) = &input.token
-            && half_open.proofs.is_valid(now, self.remote, self.channel.ids().original, token)
+            && half_open.proofs.is_valid(now, self.ends.remote, self.channel.ids().original, token)
         {
             self.channel.verify_address();
         }
@@ -155,10 +197,10 @@ impl SecureAssociation {
     }
 
     /// The hello once it is complete, before TLS has read it.
-    fn read_offer(&self) -> Result<Option<(Hello, OutOfBandInit)>, HandshakeError> {
+    fn read_offer(&mut self) -> Result<Option<(Hello, OutOfBandInit)>, HandshakeError> {
         let Some(offer) = self.channel.tls().offer() else { return Ok(None) };
         let parameters = Parameters::read(&offer.parameters).map_err(|_| HandshakeError::Parameters)?;
-        let init = OutOfBandInit::read(&parameters.init, self.remote).map_err(|_| HandshakeError::Parameters)?;
+        let init = OutOfBandInit::read(&parameters.init, self.ends.remote).map_err(|_| HandshakeError::Parameters)?;
         let (Some((client, server)), true) = (parameters.ports, parameters.initial_source == self.channel.ids().peer)
         else {
             return Err(HandshakeError::Parameters);
@@ -170,6 +212,7 @@ impl SecureAssociation {
             alpn: offer.alpn.clone(),
             is_address_proved: self.is_address_proved(),
         };
+        self.channel.limit_datagram_bytes(parameters.datagram_bytes_max);
         Ok(Some((hello, init)))
     }
 
@@ -195,7 +238,7 @@ impl SecureAssociation {
         if self.channel.queue_answer() {
             half_open.answered_at = (half_open.answers == 1).then_some(now);
         } else {
-            let token = half_open.proofs.token(now, self.remote, self.channel.ids().original);
+            let token = half_open.proofs.token(now, self.ends.remote, self.channel.ids().original);
             self.channel.queue_retry(&token);
             half_open.answers -= 1;
         }
@@ -208,40 +251,66 @@ impl SecureAssociation {
             return self.channel.fail(HandshakeError::Parameters);
         };
         let round_trip = half_open.answered_at.map(|at| now.saturating_duration_since(at));
-        let to = (self.remote, hello.ports);
-        let core = Association::accept_init(now, &self.context, to, half_open.nonce, &init, round_trip);
+        let to = (self.ends.remote, hello.ports);
+        let mut core = Association::accept_init(now, &self.context, to, half_open.nonce, &init, round_trip);
+        core.limit_packet_bytes(self.channel.datagram_bytes_max() - OVERHEAD_BYTES);
         self.core = Some(Box::new(core));
         self.moves = Some(Box::new(Moves::new(half_open.proofs, self.channel.ids().local)));
         self.is_adopted = true;
         self.handshake_ends_at = Some(now + HANDSHAKE_KEYS_LIFETIME);
     }
 
-    /// An authentic datagram may come from another address than those before. If it is the first one from there, returns the bytes of chunks that
-    /// may be sent to this address behind the challenge.
-    fn look_for_move(&mut self, now: Instant, from: SocketAddr, bytes: usize, is_newest: bool) -> Option<u16> {
-        let (core, moves) = (self.core.as_ref()?, self.moves.as_mut()?);
-        if from == core.remote() || core.is_closed() || !moves.heard(now, from, bytes, is_newest) {
+    /// An authentic datagram may come from another address than those before, or to another one. If it is the newest and the first one on its path, returns
+    /// the bytes of chunks that may be sent there behind the challenge.
+    fn look_for_move(&mut self, now: Instant, from: Path, bytes: usize, is_newest: bool) -> Option<u16> {
+        let home = self.path();
+        let (core, moves) = (self.core.as_ref().filter(|core| !core.is_closed())?, self.moves.as_mut()?);
+        if !moves.heard(now, (home, || core.stats().path.srtt), (from, bytes), is_newest) {
             return None;
         }
         let beside_bytes = CHALLENGE_DATAGRAM_BYTES + SHORT_OVERHEAD_BYTES + SACK_BYTES;
         Some(u16::try_from((bytes * AMPLIFICATION_MAX).saturating_sub(beside_bytes)).unwrap_or(u16::MAX))
     }
 
-    /// Sends to the client's new address from now on, if the client has just proved it.
-    fn follow_move(&mut self, now: Instant) {
-        if let Some(nonce) = self.channel.take_answer()
-            && let (Some(core), Some(moves)) = (&mut self.core, &mut self.moves)
-            && let Some((remote, round_trip)) = moves.answered(now, nonce)
-        {
+    /// An authentic packet has arrived again. It shows no more than that packets arrive on this path, and the nonces in it: a copy of a tap may have
+    /// overtaken it.
+    fn note_duplicate(&mut self, now: Instant, from: Path, datagram: &[u8]) {
+        self.look_for_move(now, from, datagram.len(), false);
+        if let Some(chunks) = payload(datagram) {
+            self.follow_answers(now, from, chunks);
+        }
+    }
+
+    /// Sends on another path from now on, if the client has just returned a nonce that was sent there.
+    fn follow_answers(&mut self, now: Instant, from: Path, chunks: &[u8]) {
+        let Some(moves) = &mut self.moves else { return };
+        let nonces: Vec<u64> = answers(chunks).collect();
+        if let Some(moved) = moves.answered(now, from, &nonces) {
+            self.follow(now, moved);
+        }
+    }
+
+    /// Sends on another path from now on.
+    pub(super) fn follow(&mut self, now: Instant, (Path { remote, local }, round_trip): Move) {
+        self.ends.local = local;
+        if let Some(core) = self.core.as_mut().filter(|core| core.remote() != remote) {
             core.move_to(now, remote, round_trip);
         }
     }
 
     /// Gives the chunks of an authentic packet to the association.
-    fn deliver(&mut self, now: Instant, ecn: EcnCodepoint, mut chunks: Bytes) -> Result<(), DatagramDropped> {
-        let late = self.channel.take_late(&chunks).inspect_err(|_| self.note_failure(now))?;
+    fn deliver(
+        &mut self,
+        now: Instant,
+        from: Path,
+        ecn: EcnCodepoint,
+        mut chunks: Bytes,
+    ) -> Result<(), DatagramDropped> {
+        self.follow_answers(now, from, &chunks);
+        // Anyone on the path can pass on a challenge that was sent to another address, but not in the name of the server from there.
+        let is_server = from.remote == self.ends.remote;
+        let late = self.channel.take_late(&chunks, is_server).inspect_err(|_| self.note_failure(now))?;
         chunks.advance(late);
-        self.follow_move(now);
         let Some(core) = self.core.as_mut().filter(|_| self.is_adopted && !chunks.is_empty()) else { return Ok(()) };
         if core.is_closed() {
             self.answer_late(&chunks);
@@ -249,6 +318,7 @@ impl SecureAssociation {
         }
         // The channel authenticates the sender at any address.
         core.handle_chunks(now, ecn, &chunks)?;
+        self.channel.note_outstanding(outstanding_tsns(core));
         if self.channel.side() == Side::Client && !self.is_confirmed {
             // The server has this side's last handshake bytes, since it has sent chunks.
             self.is_confirmed = core.state() != AssociationState::CookieEchoed;

@@ -6,7 +6,7 @@ use festina_units::{EcnCodepoint, Instant};
 use rustls::Side;
 
 use super::input::TAG_REFLECTED;
-use super::{CHALLENGE_DATAGRAM_BYTES, SecureAssociation, datagram_bytes_max};
+use super::{CHALLENGE_DATAGRAM_BYTES, SecureAssociation};
 use crate::wire::SHORT_OVERHEAD_BYTES;
 
 /// Chunk types (RFC 9260 §3.2).
@@ -21,30 +21,32 @@ impl SecureAssociation {
         }
         let start = buffer.len();
         let transmit = self.poll_for_peer(now, buffer)?;
+        self.ends.sent_from = self.ends.local;
         if let (Some(moves), Some(datagram)) = (&mut self.moves, buffer.get(start..)) {
             moves.copy(datagram);
         }
         Some(transmit)
     }
 
-    /// Appends a datagram for an address that may be the client's.
+    /// Appends a datagram for a path that may be the client's.
     fn poll_for_candidates(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
         let moves = self.moves.as_deref_mut()?;
         let start = buffer.len();
-        let destination = match moves.pop_copy() {
-            Some((destination, datagram)) => {
+        let path = match moves.pop_copy() {
+            Some((path, datagram)) => {
                 buffer.extend_from_slice(&datagram);
-                destination
+                path
             }
             None if self.core.as_ref().is_some_and(|core| core.is_closed()) => return None,
             None => {
-                let (destination, nonce) = moves.poll_challenge(now, CHALLENGE_DATAGRAM_BYTES)?;
+                let (path, nonce) = moves.poll_challenge(now, CHALLENGE_DATAGRAM_BYTES)?;
                 self.channel.write_challenge(buffer, nonce);
-                destination
+                path
             }
         };
+        self.ends.sent_from = path.local;
         let len = buffer.len() - start;
-        (len > 0).then_some(Transmit { destination, len, ecn: EcnCodepoint::NotCapable })
+        (len > 0).then_some(Transmit { destination: path.remote, len, ecn: EcnCodepoint::NotCapable })
     }
 
     fn poll_for_peer(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
@@ -140,7 +142,7 @@ impl SecureAssociation {
 
     /// Seals chunks, with session tickets in front of them if they fit.
     fn seal(&mut self, now: Instant, chunks: &[u8], buffer: &mut Vec<u8>) {
-        let room = datagram_bytes_max(&self.context).saturating_sub(SHORT_OVERHEAD_BYTES + chunks.len());
+        let room = self.channel.datagram_bytes_max().saturating_sub(SHORT_OVERHEAD_BYTES + chunks.len());
         let is_confirmed = self.channel.side() == Side::Server
             || self.core.as_ref().is_some_and(|core| core.state() != AssociationState::CookieEchoed);
         let mut late = Vec::new();

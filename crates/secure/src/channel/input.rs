@@ -165,8 +165,13 @@ impl Channel {
         match (*frame, level, side) {
             (Frame::Fragment { offset, bytes }, Level::Initial | Level::Handshake, _) => {
                 let space = if level == Level::Initial { Space::Initial } else { Space::Handshake };
-                // If this is not the server, TLS detects it.
-                self.ids.peer.get_or_insert(header.source);
+                if bytes.is_empty() {
+                    return Ok(());
+                }
+                // If this is not the server, TLS detects it, since it reads this fragment.
+                if offset == 0 {
+                    self.ids.peer.get_or_insert(header.source);
+                }
                 input.is_repeated |= self.has_answered(space);
                 self.take_fragment(space, offset, bytes)
             }

@@ -20,6 +20,8 @@
 //! |                    nonce of 8 bytes ...                       |
 //! ```
 
+use std::collections::VecDeque;
+
 use festina_units::{Duration, Instant};
 use rustls::Side;
 
@@ -39,6 +41,8 @@ const FRAGMENT_HEADER_BYTES: usize = 6;
 const PIECE_BYTES_MAX: usize = 512;
 /// How often a server sends tickets, and the first pause between.
 const ATTEMPTS_MAX: u8 = 6;
+/// Challenges whose answers wait for a packet, at most. The latest are answered.
+const CHALLENGES_MAX: usize = 8;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Progress of the handshake bytes after the handshake.
@@ -52,16 +56,14 @@ pub(super) struct Late {
     attempts: u8,
     /// The client owes an acknowledgement.
     acknowledges: bool,
-    /// The nonce of the server's latest challenge, which the client has to return.
-    challenge: Option<u64>,
-    /// A nonce that the client has returned.
-    answer: Option<u64>,
+    /// The nonces of the server's challenges that the client has to return.
+    challenges: VecDeque<u64>,
 }
 
 impl Channel {
     /// Returns whether a chunk is to be sent.
     pub(crate) fn has_late(&self, now: Instant) -> bool {
-        self.is_complete() && (self.late.acknowledges || self.late.challenge.is_some() || self.has_tickets(now))
+        self.is_complete() && (self.late.acknowledges || !self.late.challenges.is_empty() || self.has_tickets(now))
     }
 
     fn has_tickets(&self, now: Instant) -> bool {
@@ -78,8 +80,9 @@ impl Channel {
 
     /// Appends the chunks that are due and fit.
     pub(crate) fn write_late(&mut self, now: Instant, chunks: &mut Vec<u8>, room: usize) {
-        if let Some(nonce) = self.late.challenge.filter(|_| room >= CHALLENGE_BYTES) {
-            self.late.challenge = None;
+        while room >= chunks.len() + CHALLENGE_BYTES
+            && let Some(nonce) = self.late.challenges.pop_front()
+        {
             chunks.extend_from_slice(&nonce_chunk(ANSWER, nonce));
         }
         if self.late.acknowledges && room >= chunks.len() + 8 {
@@ -114,11 +117,6 @@ impl Channel {
         }
     }
 
-    /// The nonce that the client has returned.
-    pub(crate) fn take_answer(&mut self) -> Option<u64> {
-        self.late.answer.take()
-    }
-
     /// Appends a packet that challenges an address.
     pub(crate) fn write_challenge(&mut self, buffer: &mut Vec<u8>, nonce: u64) {
         self.seal(buffer, |buffer| {
@@ -127,23 +125,27 @@ impl Channel {
         });
     }
 
-    /// Takes such chunks from the front of a packet's chunks. Returns the number of their bytes.
+    /// Takes such chunks from the front of a packet's chunks. Challenges count only from the server's address. Returns the number of their bytes.
     ///
     /// # Errors
     /// A chunk is malformed.
-    pub(crate) fn take_late(&mut self, chunks: &[u8]) -> Result<usize, DatagramDropped> {
+    pub(crate) fn take_late(&mut self, chunks: &[u8], is_from_server: bool) -> Result<usize, DatagramDropped> {
         let mut at = 0;
         while let Some(&[kind @ (FRAGMENT | ACKNOWLEDGEMENT | CHALLENGE | ANSWER), _, high, low]) =
             chunks.get(at..).and_then(<[u8]>::first_chunk)
         {
             let length = usize::from(u16::from_be_bytes([high, low]));
             let value = chunks.get(at + 4..at + length).ok_or(DatagramDropped::Frames)?;
-            let nonce = value.try_into().map(u64::from_be_bytes);
             let (number, bytes) = value.split_first_chunk().ok_or(DatagramDropped::Frames)?;
             let number = u16::from_be_bytes(*number);
             match (kind, self.side()) {
-                (CHALLENGE, Side::Client) => self.late.challenge = Some(nonce.map_err(|_| DatagramDropped::Frames)?),
-                (ANSWER, Side::Server) => self.late.answer = Some(nonce.map_err(|_| DatagramDropped::Frames)?),
+                (CHALLENGE, Side::Client) => {
+                    let nonce = value.try_into().map_err(|_| DatagramDropped::Frames)?;
+                    if is_from_server {
+                        self.late.challenges.truncate(CHALLENGES_MAX - 1);
+                        self.late.challenges.push_front(u64::from_be_bytes(nonce));
+                    }
+                }
                 (FRAGMENT, Side::Client) => {
                     self.late.acknowledges = true;
                     // If this fails, the server has violated TLS, and the channel ends.
@@ -156,13 +158,24 @@ impl Channel {
                     let number = usize::from(number).min(self.tls.outgoing(Space::Traffic).len());
                     self.late.acknowledged = self.late.acknowledged.max(number);
                 }
-                // Clients send no tickets and no challenges, and servers answer neither.
+                // Clients send no tickets and no challenges, and servers answer neither. Answers are taken by their path.
                 _ => {}
             }
             at += length.next_multiple_of(4);
         }
         Ok(at.min(chunks.len()))
     }
+}
+
+/// The nonces that the chunks at the front of a client's packet return.
+pub(crate) fn answers(mut chunks: &[u8]) -> impl Iterator<Item = u64> {
+    core::iter::from_fn(move || {
+        let ([ANSWER, _, 0, 12, nonce @ ..], rest) = chunks.split_first_chunk::<CHALLENGE_BYTES>()? else {
+            return None;
+        };
+        chunks = rest;
+        Some(u64::from_be_bytes(*nonce))
+    })
 }
 
 fn nonce_chunk(kind: u8, nonce: u64) -> [u8; CHALLENGE_BYTES] {

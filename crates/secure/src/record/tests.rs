@@ -128,16 +128,81 @@ fn numbers_are_unwrapped_over_reordering_and_an_outage_of_any_length() {
     for _ in 0..200_000 {
         lost.clear();
         try_seal(&mut client, &mut lost, CHUNKS).unwrap();
+        client.note_outstanding(7..8);
     }
-    assert_eq!(lost.len(), CHUNKS.len() + SHORT_OVERHEAD_BYTES + 2, "numbers are wide when the peer is not heard");
+    assert_eq!(lost.len(), CHUNKS.len() + SHORT_OVERHEAD_BYTES + 2, "numbers are wide when the peer shows nothing");
     open(&mut server, &lost).unwrap();
     let answer = seal(&mut server, CHUNKS);
     open(&mut client, &answer).unwrap();
+    assert_eq!(seal(&mut client, CHUNKS).len(), CHUNKS.len() + SHORT_OVERHEAD_BYTES + 2, "which shows nothing");
+    // A TSN is acknowledged that was sent since the proof was first missed, and one that was sent just now.
+    client.note_outstanding(9..12);
+    client.note_outstanding(13..13);
     let (early, late) = (seal(&mut client, CHUNKS), seal(&mut client, CHUNKS));
     assert_eq!(early.len(), CHUNKS.len() + SHORT_OVERHEAD_BYTES);
     open(&mut server, &late).unwrap();
     open(&mut server, &early).unwrap();
     assert_eq!(open(&mut server, &early), Err(OpenError::Duplicate));
+}
+
+#[test]
+fn rfc9000_17_1_a_loss_in_one_direction_heals_while_the_peer_goes_on_sending() {
+    for lost in [30_000, 33_000, 65_535, 98_000] {
+        let [mut client, mut server] = traffic();
+        for number in 0..lost {
+            seal(&mut client, CHUNKS);
+            if number % 5_000 == 0 {
+                let packet = seal(&mut server, CHUNKS);
+                open(&mut client, &packet).unwrap();
+                client.note_outstanding(0..number);
+            }
+        }
+        let packet = seal(&mut client, CHUNKS);
+        assert!(open(&mut server, &packet).is_ok(), "after {lost} lost packets");
+    }
+}
+
+#[test]
+fn packets_that_may_be_as_long_as_the_path_allows_keep_their_length() {
+    let [mut client, _] = traffic();
+    for _ in 0..20_000 {
+        seal(&mut client, CHUNKS);
+    }
+    let chunks = vec![0; 1_200];
+    assert_eq!(seal(&mut client, &chunks).len(), chunks.len() + SHORT_OVERHEAD_BYTES);
+}
+
+#[test]
+fn a_peer_that_updates_its_keys_too_often_ends_the_connection() {
+    let [mut client, mut server] = traffic();
+    let mut updates = 0;
+    let error = loop {
+        let packet = seal(&mut server, CHUNKS);
+        open(&mut client, &packet).unwrap();
+        assert!(client.update_keys());
+        let packet = seal(&mut client, CHUNKS);
+        match open(&mut server, &packet) {
+            Ok(_) => updates += 1,
+            Err(error) => break error,
+        }
+        assert!(updates < 100);
+    };
+    assert_eq!(error, OpenError::KeyUpdateTooSoon);
+    assert!(error.is_fatal() && updates > 30, "{updates}");
+}
+
+#[test]
+fn the_application_cannot_update_keys_so_often_that_the_peer_ends_the_connection() {
+    let [mut client, mut server] = traffic();
+    let mut updates = 0;
+    for _ in 0..1_000 {
+        let packet = seal(&mut server, CHUNKS);
+        open(&mut client, &packet).unwrap();
+        updates += u32::from(client.update_keys_early());
+        let packet = seal(&mut client, CHUNKS);
+        open(&mut server, &packet).unwrap();
+    }
+    assert_eq!(updates, 16 + 1_000 / 64);
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn moved(world: &World) -> Vec<SocketAddr> {
 }
 
 #[test]
-fn a_relay_that_passes_the_challenge_and_its_answer_on_is_followed_until_the_client_sends_again() {
+fn a_relay_that_passes_the_challenge_and_its_answer_on_does_not_take_the_clients_place() {
     let mut world = World::new(Setup::new(&tls(), link(&[]), 1));
     world.send(b"hello");
     world.run_for(Duration::from_secs(3));
@@ -168,10 +168,18 @@ fn a_relay_that_passes_the_challenge_and_its_answer_on_is_followed_until_the_cli
     for answer in &answers {
         world.deliver_from(elsewhere(), 1, answer);
     }
-    assert_eq!((world.served[0].association.remote(), moved(&world)), (elsewhere(), vec![elsewhere()]));
+    // The relay gets copies of all datagrams from now on, and the client gets the originals.
+    let before = world.sent_to[&elsewhere()];
+    world.served[0].association.send(world.now, Message::new(vec![7; 1_000])).unwrap();
+    world.run_for(Duration::from_millis(60));
+    assert!(world.sent_to[&elsewhere()] - before > 1_000 && world.client_received.len() == 1);
+    world.run_for(Duration::from_secs(3));
+    let before = world.sent_to[&elsewhere()];
+    world.served[0].association.send(world.now, Message::new(vec![7; 1_000])).unwrap();
     world.send(b"directly");
     world.run_for(Duration::from_secs(3));
-    assert_eq!((world.served[0].association.remote(), moved(&world)), (address(0), vec![elsewhere(), address(0)]));
+    assert_eq!(world.sent_to[&elsewhere()], before, "a relay that passes nothing on is forgotten");
+    assert_eq!((world.served[0].association.remote(), moved(&world)), (address(0), vec![]));
     let received: Vec<_> = world.served[0].received.iter().map(|message| &message.payload[..]).collect();
     assert_eq!(received, [&b"hello"[..], b"relayed", b"directly"]);
 }

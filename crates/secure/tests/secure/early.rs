@@ -169,11 +169,10 @@ fn hello_with_early_frames(tls: &Tls, frames: &[u8]) -> Vec<u8> {
     let context = Context::new(config(), [9; 16]).unwrap();
     let (local, original) = (ConnectionId([8; 8]), ConnectionId([9; 8]));
     let parameters = Parameters {
-        original_destination: None,
         initial_source: Some(local),
         init: context.init_chunk(u64::from_be_bytes(local.0)),
         ports: Some((5_001, 5_000)),
-        token: Vec::new(),
+        ..Parameters::default()
     };
     let name = ServerName::try_from(NAME).unwrap();
     let parameters = parameters.to_bytes();

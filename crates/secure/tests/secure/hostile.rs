@@ -1,5 +1,6 @@
 //! Datagrams of attackers: forged, changed, cut, repeated and out of order.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -209,7 +210,7 @@ fn one_packet_from_another_address_is_read_but_not_followed() {
     world.send(b"from elsewhere");
     world.drain();
     let datagram = BytesMut::from(&world.sent[0].last().unwrap()[..]);
-    let elsewhere = "198.51.100.9:9".parse().unwrap();
+    let elsewhere: SocketAddr = "198.51.100.9:9".parse().unwrap();
     let (now, server) = (world.now, &mut world.served[0].association);
     server.handle_datagram(now, elsewhere, EcnCodepoint::NotCapable, datagram).unwrap();
     assert_eq!(server.remote(), address(0));
@@ -224,7 +225,7 @@ fn forged_initial(world: &World, side: usize, frames: &[u8]) -> Vec<u8> {
         _ => (Side::Client, answer.source, hello.source),
     };
     let keys = initial_keys(&provider(), hello.destination, sender).unwrap();
-    let (mut keys, mut packet) = (LongKeys::stateless(Level::Initial, keys, 0), Vec::new());
+    let (mut keys, mut packet) = (LongKeys::stateless(Level::Initial, keys, 0_u8), Vec::new());
     keys.seal(&mut packet, to, from, frames).unwrap();
     packet
 }
@@ -308,7 +309,7 @@ fn of_the_hellos_of_a_second_256_begin_a_handshake_without_a_proof() {
     let begun = |world: &mut World| {
         let mut begun = 0;
         for number in 0..300_u16 {
-            let (mut reply, from) = (Vec::new(), ([10, 0, 0, 1], 1_000 + number).into());
+            let (mut reply, from) = (Vec::new(), SocketAddr::from(([10, 0, 0, 1], 1_000 + number)));
             match world.listener.handle_datagram(world.now, from, BytesMut::from(&hello[..]), 0, &mut reply) {
                 Incoming::HalfOpen(_) => begun += 1,
                 Incoming::Reply => assert!(reply.len() < 100, "a retry"),
@@ -344,7 +345,8 @@ fn nothing_is_sent_to_an_address_that_no_host_has() {
     for (from, answers) in [("192.0.2.1:9", true), ("224.0.0.1:9", false), ("0.0.0.0:9", false), ("192.0.2.1:0", false)]
     {
         for datagram in [&hello, &newer] {
-            let (from, datagram, mut reply) = (from.parse().unwrap(), BytesMut::from(&datagram[..]), Vec::new());
+            let (from, datagram, mut reply) =
+                (from.parse::<SocketAddr>().unwrap(), BytesMut::from(&datagram[..]), Vec::new());
             let incoming = world.listener.handle_datagram(world.now, from, datagram, 64, &mut reply);
             assert_eq!((matches!(incoming, Incoming::Reply), !reply.is_empty()), (answers, answers), "{from}");
         }

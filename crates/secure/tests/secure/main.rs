@@ -9,8 +9,11 @@ mod forged;
 mod handshake;
 mod hostile;
 mod identity;
+mod limits;
 mod moving;
+mod observer;
 mod reading;
+mod resets;
 #[path = "../../../../tests/seeds.rs"]
 mod seeds;
 mod sessions;

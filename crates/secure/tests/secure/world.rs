@@ -1,15 +1,16 @@
 //! A client and a server with a link in each direction, in virtual time.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use festina_netsim::{Link, LinkConfig, LinkPacket};
 use festina_sctp::{Association, Config, Context, Event, Message, PathKnowledge, Ports, ReceivedMessage};
+use festina_secure::reset::ResetKey;
 use festina_secure::sessions::{Resumption, ServerSessions};
 use festina_secure::wire::destination_id;
-use festina_secure::{Connect, DatagramDropped, HalfOpenLimits, Hello, Incoming, Listener, SecureAssociation};
+use festina_secure::{Connect, DatagramDropped, HalfOpenLimits, Hello, Incoming, Listener, Path, SecureAssociation};
 use festina_units::{ByteCount, Duration, EcnCodepoint, Instant};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -150,6 +151,10 @@ pub(crate) struct Setup<'a> {
     pub(crate) known: Option<PathKnowledge>,
     pub(crate) limits: HalfOpenLimits,
     pub(crate) config: Config,
+    /// The server's settings, if they differ.
+    pub(crate) server_config: Option<Config>,
+    /// The private key from which the tokens of resets follow.
+    pub(crate) reset_secret: &'a [u8],
     pub(crate) resumption: Option<Resumption>,
     /// The server's settings for clients that want other keys.
     pub(crate) others: Vec<Arc<ServerConfig>>,
@@ -166,6 +171,8 @@ impl<'a> Setup<'a> {
             known: None,
             limits,
             config: config(),
+            server_config: None,
+            reset_secret: &[],
             resumption: None,
             others: Vec::new(),
         }
@@ -174,10 +181,12 @@ impl<'a> Setup<'a> {
 
 impl World {
     pub(crate) fn new(setup: Setup<'_>) -> Self {
-        let Setup { tls: (client_tls, server_tls), links, seed, token, known, limits, config, resumption, others } =
-            setup;
+        let Setup { tls: (client_tls, server_tls), links, seed, token, known, limits, config, resumption, .. } = setup;
+        let Setup { server_config, reset_secret, others, .. } = setup;
         let now = Instant::from_secs(1);
-        let contexts = [1, 2].map(|secret| Context::new(config.clone(), [secret; 16]).unwrap());
+        let server_config = server_config.unwrap_or_else(|| config.clone());
+        let contexts =
+            [(config, 1), (server_config, 2)].map(|(config, secret)| Context::new(config, [secret; 16]).unwrap());
         let request = Connect {
             tls: client_tls,
             resumption: resumption.as_ref(),
@@ -190,7 +199,10 @@ impl World {
         };
         let client = SecureAssociation::connect(now, &contexts[0], request).unwrap();
         let listener = Listener::new(&contexts[1], Arc::clone(server_tls), [3; 32], limits).unwrap();
-        let listener = listener.with_other_keys(others);
+        let mut listener = listener.with_other_keys(others);
+        if !reset_secret.is_empty() {
+            listener = listener.with_resets(ResetKey::new(&provider(), reset_secret, address(1)).unwrap());
+        }
         let [there, back] = links;
         Self {
             now,
@@ -220,7 +232,12 @@ impl World {
     }
 
     fn put(&mut self, side: usize, to: SocketAddr) {
-        let (datagram, from) = (std::mem::take(&mut self.buffer), [self.client_address, address(1)][side]);
+        let local = self.client_address;
+        self.put_from([local, address(1)][side], side, to);
+    }
+
+    fn put_from(&mut self, from: SocketAddr, side: usize, to: SocketAddr) {
+        let datagram = std::mem::take(&mut self.buffer);
         self.sent[side].push(datagram.clone());
         *self.sent_to.entry(to).or_default() += datagram.len();
         self.links[side].send(self.now, Datagram(datagram, from, to));
@@ -250,7 +267,8 @@ impl World {
                 self.server_events.extend(std::iter::from_fn(|| association.poll_event()));
                 let Some(transmit) = association.poll_transmit(self.now, &mut self.buffer) else { break };
                 assert_eq!(transmit.len, self.buffer.len());
-                self.put(1, transmit.destination);
+                let from = SocketAddr::new(association.source().unwrap(), address(1).port());
+                self.put_from(from, 1, transmit.destination);
             }
         }
     }
@@ -260,6 +278,12 @@ impl World {
     }
 
     pub(crate) fn deliver_from(&mut self, from: SocketAddr, side: usize, datagram: &[u8]) {
+        self.deliver_on((from, address(1).ip()), side, datagram);
+    }
+
+    /// The same for a datagram to any address of the server.
+    pub(crate) fn deliver_on(&mut self, (from, local): (SocketAddr, IpAddr), side: usize, datagram: &[u8]) {
+        let path = Path { remote: from, local: Some(local) };
         let (now, datagram) = (self.now, BytesMut::from(datagram));
         let result = if side == 0 {
             self.client.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram)
@@ -267,24 +291,24 @@ impl World {
             let id = destination_id(&datagram).ok();
             let known = self.served.iter_mut().find(|served| id.is_some_and(|id| served.association.takes(id, from)));
             match known {
-                Some(served) => served.association.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram),
-                None => self.listen(from, datagram),
+                Some(served) => served.association.handle_datagram(now, path, EcnCodepoint::NotCapable, datagram),
+                None => self.listen(path, datagram),
             }
         };
         self.dropped[side].extend(result.err());
         self.drain();
     }
 
-    fn listen(&mut self, from: SocketAddr, datagram: BytesMut) -> Result<(), DatagramDropped> {
+    fn listen(&mut self, path: Path, datagram: BytesMut) -> Result<(), DatagramDropped> {
         let half_open = self.served.iter().filter(|served| !served.association.is_established()).count();
         let mut reply = Vec::new();
         let (half_open, bytes) = (half_open + self.other_half_open, datagram.len());
-        match self.listener.handle_datagram(self.now, from, datagram, half_open, &mut reply) {
+        match self.listener.handle_datagram(self.now, path, datagram, half_open, &mut reply) {
             Incoming::Ignored(dropped) => return Err(dropped),
             Incoming::Reply => {
                 assert!(reply.len() <= 3 * bytes);
                 self.buffer = reply;
-                self.put(1, from);
+                self.put(1, path.remote);
             }
             Incoming::HalfOpen(association) => self.served.push(Served {
                 association: *association,
@@ -313,8 +337,8 @@ impl World {
         self.now = self.now.max(next);
         for side in 0..2 {
             while let Some(Datagram(datagram, from, to)) = self.links[side].poll_delivery(self.now) {
-                // Datagrams to an address that the client has left are lost.
-                if side == 0 || to == self.client_address {
+                // Datagrams to an address that the client has left are lost, and its NAT drops those from others than the server's.
+                if side == 0 || (from, to) == (address(1), self.client_address) {
                     self.deliver_from(from, 1 - side, &datagram);
                 }
             }

@@ -1,13 +1,13 @@
 //! The association of the core behind the handles: plain, or below a protected channel.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
 
 use bytes::BytesMut;
 use festina_sctp::wire::Packet;
 use festina_sctp::{self as sctp, Event, Message, ReceivedMessage, Transmit};
-use festina_secure::{OVERHEAD_BYTES, SecureAssociation};
+use festina_secure::{OVERHEAD_BYTES, Path, SecureAssociation};
 use festina_units::{EcnCodepoint, Instant};
 
 use crate::endpoint::{Key, Origin, Request};
@@ -81,7 +81,8 @@ impl Core {
             Self::Plain(core) => core.local_tag().into(),
             Self::Secure(secure) => u64::from_be_bytes(secure.association.id().0),
         };
-        Key { remote: self.remote(), ports: self.ports(), name }
+        let reset_token = self.secure().and_then(|secure| secure.association.reset_token());
+        Key { remote: self.remote(), ports: self.ports(), name, reset_token }
     }
 
     /// The connection ID that a client chose for this side, and the address from which its hellos come.
@@ -89,10 +90,12 @@ impl Core {
         self.secure().and_then(|secure| secure.association.origin())
     }
 
-    /// Returns whether this side may come from any of its addresses, so that the system chooses one for each packet: the peer of an encrypted association
-    /// that this side began follows it. Other peers expect packets from the address that they wrote to.
-    pub(crate) fn may_move(&self) -> bool {
-        self.secure().is_some() && self.origin().is_none()
+    /// Returns the own address to send the latest packet from, if the socket has several. `plain` is that of a plain association.
+    pub(crate) fn source(&self, plain: Option<IpAddr>) -> Option<IpAddr> {
+        match self {
+            Self::Plain(_) => plain,
+            Self::Secure(secure) => secure.association.source(),
+        }
     }
 
     pub(crate) fn secure(&self) -> Option<&Secure> {
@@ -127,21 +130,15 @@ impl Core {
 
     /// Returns what became of a packet.
     #[inline]
-    pub(crate) fn handle_packet(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        ecn: EcnCodepoint,
-        packet: BytesMut,
-    ) -> Handled {
+    pub(crate) fn handle_packet(&mut self, now: Instant, path: Path, ecn: EcnCodepoint, packet: BytesMut) -> Handled {
         let (is_handled, is_proof) = match self {
             Self::Plain(core) => {
                 let packet = packet.freeze();
-                let is_handled = core.handle_packet(now, from, ecn, &packet).is_ok();
+                let is_handled = core.handle_packet(now, path.remote, ecn, &packet).is_ok();
                 (is_handled, Packet::peek(&packet).is_ok_and(|header| header.verification_tag != 0))
             }
             Self::Secure(secure) => {
-                let is_handled = secure.association.handle_datagram(now, from, ecn, packet).is_ok();
+                let is_handled = secure.association.handle_datagram(now, path, ecn, packet).is_ok();
                 (is_handled, secure.association.is_established())
             }
         };

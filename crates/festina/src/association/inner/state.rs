@@ -55,7 +55,7 @@ pub(super) struct State {
     filling: u64,
     /// The driver knows that this association has something to send.
     awaits_driver: bool,
-    /// The own address to send from, if the socket has several.
+    /// The own address from which a plain association sends, if the socket has several.
     pub(super) source: Option<IpAddr>,
     /// What the application may want to know; an association in the midst of its life mostly has nothing to tell.
     news: Option<Box<News>>,
@@ -196,7 +196,7 @@ impl State {
                 outbox.flush(socket)?;
             }
             let Some(transmit) = self.core.poll_transmit(now, outbox.buffer()) else { return Ok(any) };
-            outbox.push(&transmit, self.source, segments_max);
+            outbox.push(&transmit, self.core.source(self.source), segments_max);
             any = true;
         }
     }

@@ -1,7 +1,6 @@
 //! A handshake that has begun: its request is decided on before TLS reads the hello.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use festina_sctp::Message;
@@ -22,8 +21,6 @@ use crate::endpoint::shared::Shared;
 #[derive(Debug)]
 pub(super) struct HalfOpen {
     pub(super) association: SecureAssociation,
-    /// The own address that the client wrote to.
-    pub(super) source: Option<IpAddr>,
     pub(super) origin: Option<Origin>,
     /// The client's networks, if the client has proved its address.
     pub(super) networks: Option<[Network; 2]>,
@@ -57,11 +54,10 @@ pub(super) enum Wish {
 }
 
 impl HalfOpen {
-    pub(super) fn new(now: Instant, association: SecureAssociation, source: Option<IpAddr>) -> Self {
+    pub(super) fn new(now: Instant, association: SecureAssociation) -> Self {
         Self {
             origin: association.origin(),
             association,
-            source,
             networks: None,
             held: None,
             admitted: None,
@@ -138,10 +134,10 @@ impl HalfOpen {
 
     /// Passes the association on if it is complete.
     pub(super) fn adopt(self, shared: &Arc<Shared>) {
-        let Self { association, source, admitted, early, .. } = self;
+        let Self { association, admitted, early, .. } = self;
         let Some(Admitted { request, port, place }) = admitted else { return };
         if let Some(secure) = Secure::new(association, Some(request), early) {
-            shared.adopt_protected(secure, (port, &place), source);
+            shared.adopt_protected(secure, (port, &place));
         }
     }
 }

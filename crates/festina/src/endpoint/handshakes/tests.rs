@@ -217,6 +217,19 @@ async fn one_network_keeps_no_place_from_others_whatever_its_packets_hold() {
 }
 
 #[tokio::test]
+async fn of_the_packets_of_unknown_associations_1000_a_second_are_answered_by_resets() {
+    let mut world = World::new();
+    let bytes: usize = (0..1_000)
+        .map(|_| {
+            (0..4).for_each(|_| world.push(ATTACKER, &[0x65; 100]));
+            world.turn().len()
+        })
+        .sum();
+    // A reset has 27 to 42 bytes, and 100 are saved up.
+    assert!((900 * 27..=1_100 * 42).contains(&bytes), "{bytes}");
+}
+
+#[tokio::test]
 async fn of_1024_half_open_handshakes_64_begin_without_a_proof_and_all_end_after_30_seconds() {
     let mut world = World::new();
     let host = |number: u64| format!("10.{}.{}.1:9", number / 256 + 1, number % 256);
