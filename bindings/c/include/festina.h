@@ -156,8 +156,8 @@ festina_status festina_config_set_associations_max(festina_config *config, size_
 festina_status festina_config_set_associations_per_address_max(festina_config *config, size_t associations);
 /* Maximum number of associations of one port that wait to be accepted: from 1 to 1048576, default 1024. */
 festina_status festina_config_set_accept_queue_max(festina_config *config, size_t associations);
-/* Maximum number per second of packets that belong to no association, mainly requests for one, that are processed: from 1 to 100000000, default
- * 20000. Further ones are dropped, and the peers repeat them. */
+/* Maximum number per second of packets that belong to no association, mainly requests for one, that are processed: from 1 to 100000000,
+ * default 20000. Further ones are dropped, and the peers repeat them. */
 festina_status festina_config_set_strays_per_second_max(festina_config *config, uint32_t packets);
 
 /* Settings of encryption. Those of plain SCTP have none: FESTINA_INVALID. Identities, trusts and sessions may be freed afterwards. Contradictions are

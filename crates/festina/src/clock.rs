@@ -3,6 +3,8 @@
 use std::sync::OnceLock;
 
 use festina_units::{Duration, Instant};
+#[cfg(target_os = "linux")]
+use nix::time::{ClockId, clock_gettime};
 
 /// The library's epoch lies this long before the first reading, so that subtracting a timeout never saturates.
 const HEAD_START: Duration = Duration::from_secs(3_600);
@@ -21,9 +23,13 @@ pub fn now() -> Instant {
 /// Time since the system was started, including suspension.
 #[cfg(target_os = "linux")]
 fn read() -> Duration {
-    let reading = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let seconds = u64::try_from(reading.tv_sec).unwrap_or_default();
-    Duration::new(seconds, u32::try_from(reading.tv_nsec).unwrap_or_default())
+    read_clock(ClockId::CLOCK_BOOTTIME)
+}
+
+/// By the C library: rustix looks for the vDSO itself, which crashes under valgrind.
+#[cfg(target_os = "linux")]
+fn read_clock(clock: ClockId) -> Duration {
+    clock_gettime(clock).map(Duration::from).expect("the clock is older than this library's other system calls")
 }
 
 /// Time since the first reading.
@@ -41,8 +47,7 @@ fn read() -> Duration {
 pub(crate) fn cpu_time() -> Duration {
     #[cfg(target_os = "linux")]
     {
-        let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        Duration::new(u64::try_from(used.tv_sec).unwrap_or_default(), u32::try_from(used.tv_nsec).unwrap_or_default())
+        read_clock(ClockId::CLOCK_THREAD_CPUTIME_ID)
     }
     #[cfg(not(target_os = "linux"))]
     {
