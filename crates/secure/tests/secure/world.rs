@@ -16,6 +16,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
+use crate::middlebox::{Fault, Place};
+
 pub(crate) const NAME: &str = "server.test";
 pub(crate) const PORTS: Ports = Ports { local: 5_001, peer: 5_000 };
 
@@ -116,6 +118,8 @@ pub(crate) struct World {
     pub(crate) links: [Link<Datagram>; 2],
     /// Datagrams that each side sent.
     pub(crate) sent: [Vec<Vec<u8>>; 2],
+    /// What a middlebox does to the datagrams.
+    pub(crate) faults: Vec<Place>,
     /// Bytes sent to each address.
     pub(crate) sent_to: BTreeMap<SocketAddr, usize>,
     pub(crate) dropped: [Vec<DatagramDropped>; 2],
@@ -123,6 +127,8 @@ pub(crate) struct World {
     pub(crate) refuses: Option<u16>,
     /// Half-open associations that the server pretends to have besides its own.
     pub(crate) other_half_open: usize,
+    /// Datagrams that the middlebox holds, and when it sends them on.
+    late: Vec<(Instant, usize, Datagram)>,
     buffer: Vec<u8>,
 }
 
@@ -215,6 +221,8 @@ impl World {
             served: Vec::new(),
             links: [Link::new(there, seed, "there"), Link::new(back, seed, "back")],
             sent: [Vec::new(), Vec::new()],
+            faults: Vec::new(),
+            late: Vec::new(),
             sent_to: BTreeMap::new(),
             dropped: [Vec::new(), Vec::new()],
             refuses: None,
@@ -240,7 +248,28 @@ impl World {
         let datagram = std::mem::take(&mut self.buffer);
         self.sent[side].push(datagram.clone());
         *self.sent_to.entry(to).or_default() += datagram.len();
-        self.links[side].send(self.now, Datagram(datagram, from, to));
+        self.pass_middlebox(side, Datagram(datagram, from, to));
+    }
+
+    fn pass_middlebox(&mut self, side: usize, mut datagram: Datagram) {
+        let at = self.sent[side].len() - 1;
+        let bytes = datagram.0.len();
+        for &(_, _, fault) in self.faults.iter().filter(|place| (place.0, place.1) == (side, at)) {
+            match fault {
+                Fault::Dropped => return,
+                Fault::Doubled => drop(self.links[side].send(self.now, datagram.clone())),
+                Fault::Late => return self.late.push((self.now + Duration::from_millis(700), side, datagram)),
+                Fault::Cut => datagram.0.truncate(bytes / 2),
+                Fault::Corrupted => datagram.corrupt(at as u64 * 1_237),
+            }
+        }
+        self.links[side].send(self.now, datagram);
+    }
+
+    fn send_late(&mut self) {
+        for (_, side, datagram) in self.late.extract_if(.., |late| late.0 <= self.now) {
+            self.links[side].send(self.now, datagram);
+        }
     }
 
     pub(crate) fn drain(&mut self) {
@@ -324,7 +353,8 @@ impl World {
     fn next(&self) -> Option<Instant> {
         let links = self.links.iter().filter_map(Link::poll_deadline);
         let servers = self.served.iter().filter_map(|served| served.association.poll_deadline());
-        links.chain(servers).chain(self.client.poll_deadline()).min()
+        let late = self.late.iter().map(|late| late.0);
+        links.chain(servers).chain(late).chain(self.client.poll_deadline()).min()
     }
 
     /// Advances to the next event, not beyond `limit`. Returns `false` if there is none until then.
@@ -335,6 +365,7 @@ impl World {
             return false;
         };
         self.now = self.now.max(next);
+        self.send_late();
         for side in 0..2 {
             while let Some(Datagram(datagram, from, to)) = self.links[side].poll_delivery(self.now) {
                 // Datagrams to an address that the client has left are lost, and its NAT drops those from others than the server's.
