@@ -100,7 +100,7 @@ fn results(experiment: &'static dyn Experiment, shift: u64) -> Results {
         RunOptions { jobs: Some(1), shard: Shard::WHOLE, store: store.to_owned(), code_version: "test".to_owned() };
     let plan = Plan::own(experiment, Scale::Quick);
     let first = Once::new();
-    let run = |point: &Point, seed| {
+    let run = |point: &Point, seed: u64| {
         if is_run(experiment.name()) {
             return Ok(experiment.run(point, seed.wrapping_add(shift)));
         }
@@ -135,7 +135,7 @@ fn the_broken_checks_at_quick_scale_are_those_that_are_known_to_be_and_the_ledge
     let unknown: Vec<String> = named.filter(|name| experiments::find(name).is_none()).collect();
     assert!(unknown.is_empty(), "no such experiments: {unknown:#?}");
 
-    let mut broken: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut all_broken: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let shifts: Range<u64> = seeds::extent(0..1, 0..1);
     let mut all = Vec::new();
     for shift in shifts.clone() {
@@ -145,15 +145,15 @@ fn the_broken_checks_at_quick_scale_are_those_that_are_known_to_be_and_the_ledge
             (results, broken)
         };
         let (results, found): (Vec<Results>, Vec<_>) = experiments::ALL.par_iter().with_max_len(1).map(judged).unzip();
-        found.into_iter().flatten().for_each(|(name, seen)| broken.entry(name).or_default().push(seen));
+        found.into_iter().flatten().for_each(|(name, seen)| all_broken.entry(name).or_default().push(seen));
         all = results;
     }
     let rounds = shifts.end - shifts.start;
-    let shares: BTreeMap<&str, usize> = broken.iter().map(|(name, seen)| (name.as_str(), seen.len())).collect();
+    let shares: BTreeMap<&str, usize> = all_broken.iter().map(|(name, seen)| (name.as_str(), seen.len())).collect();
     println!("broken, of {rounds}: {shares:#?}");
     let is_judged = |name: &str| !BY_LUCK.contains(&name);
     let unexpected: Vec<_> =
-        broken.iter().filter(|(name, _)| is_judged(name) && !known.contains(&name.as_str())).collect();
+        all_broken.iter().filter(|(name, _)| is_judged(name) && !known.contains(&name.as_str())).collect();
     assert!(unexpected.is_empty(), "broken checks: {unexpected:#?}");
     let is_mended = |known: &&&str| {
         let times = shares.get(**known).map_or(0, |&times| times as u64);
