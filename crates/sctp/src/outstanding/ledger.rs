@@ -267,6 +267,8 @@ pub(crate) struct Ledger {
     reported: Option<Box<Reported>>,
     /// Lost chunks of abandoned messages are listed, since the peer skips them one by one.
     buries: bool,
+    /// Payload bytes of the longest chunk so far.
+    longest_bytes: u16,
 }
 
 /// Number and size of the chunks in one state.
@@ -303,6 +305,7 @@ impl Ledger {
             lost_from: first_tsn,
             reported: None,
             buries: false,
+            longest_bytes: 0,
         }
     }
 
@@ -408,8 +411,14 @@ impl Ledger {
     /// Appends a new chunk with the TSN [`next_tsn`](Self::next_tsn), which is sent now.
     pub(crate) fn push(&mut self, chunk: Chunk) {
         debug_assert_eq!(chunk.state, ChunkState::InFlight);
+        self.longest_bytes = self.longest_bytes.max(u16::try_from(chunk.payload.len()).unwrap_or(u16::MAX));
         self.in_flight.of_mut(chunk.path).add(&chunk);
         self.chunks.push_back(chunk);
+    }
+
+    /// Payload bytes of the longest chunk so far: those of a fragment, if messages are longer.
+    pub(crate) fn longest_bytes(&self) -> usize {
+        usize::from(self.longest_bytes)
     }
 
     /// The earliest chunk leaves the ledger, after a last look at it.

@@ -43,7 +43,7 @@ struct AbandonedCounts {
     streams: BTreeMap<StreamId, AbandonedStats>,
     /// Those that the end of the association left partly sent.
     sent_at_end: u64,
-    /// Payload bytes that were not acknowledged when their messages were abandoned.
+    /// Payload bytes of abandoned messages, less those that were acknowledged behind a lost fragment.
     bytes: u64,
 }
 
@@ -103,7 +103,7 @@ impl Partial {
         self.counts.sent_at_end += 1;
     }
 
-    /// Payload bytes that were not acknowledged when their messages were abandoned.
+    /// Payload bytes of abandoned messages, less those that were acknowledged behind a lost fragment.
     pub(super) fn abandoned_bytes(&self) -> u64 {
         self.counts.bytes
     }
@@ -315,9 +315,13 @@ impl Abandoning<'_> {
     fn give_up_sent(&mut self, slot: MessageSlot, unsent: Option<&Unsent>, reason: AbandonReason, events: &mut Events) {
         let Some(message) = self.buffer.message(slot).copied() else { return };
         self.forget(slot);
-        let payload_bytes = self.tsns_of(slot).into_iter().map(|tsn| self.ledger.abandon(tsn)).sum();
+        let tsns = self.tsns_of(slot);
+        // The peer discards the fragments that it acknowledged.
+        let first_left = tsns.last().and_then(|&tsn| self.ledger.get(tsn)).map(|chunk| chunk.fragment);
+        let taken = first_left.or(unsent.map(|unsent| unsent.fragment)).unwrap_or(0) as usize;
+        let payload_bytes = tsns.into_iter().map(|tsn| self.ledger.abandon(tsn)).sum();
         self.buffer.abandon(slot, payload_bytes);
-        self.count_bytes(payload_bytes);
+        self.count_bytes(payload_bytes + taken * self.ledger.longest_bytes());
         if let Some(&Unsent { fragment, .. }) = unsent {
             // The peer may have everything that has left, and would wait for the end.
             self.ledger.push_abandoned(Chunk { fragment, ..end_of(slot, self.framing) });

@@ -62,6 +62,20 @@ fn s9_2_messages_given_up_are_no_progress_of_a_peer_that_reads_nothing() {
     }
 }
 
+/// The first fragment of each message takes the place that the one before has left, and is acknowledged, but no message arrives.
+#[test]
+fn s9_2_acknowledged_fragments_of_messages_given_up_are_no_progress_either() {
+    for bytes in (1_250..5_000).step_by(250) {
+        let message = || Message::new(vec![7; bytes]).unordered().with_max_retransmissions(0);
+        let mut pair = stalled(&message, 300_000 / bytes);
+        let start = pair.now;
+        shut_down(&mut pair, 0);
+        pair.run_until(|pair| pair.hosts[0].closed().is_some());
+        assert_eq!(pair.hosts[0].closed(), Some(&ClosedReason::ShutdownTimeout), "{bytes}");
+        assert!(pair.now - start <= STALL + Duration::from_secs(1), "{bytes}: {:?}", pair.now - start);
+    }
+}
+
 #[test]
 fn s9_2_a_peer_that_begins_to_read_lets_the_end_finish_though_most_messages_are_given_up() {
     let message = || Message::new(vec![7; 1_000]).with_max_retransmissions(0);
