@@ -190,8 +190,8 @@ typedef struct festina_endpoint festina_endpoint;
 typedef struct festina_listener festina_listener;
 typedef struct festina_association festina_association;
 
-/* Opens a UDP socket at an address such as "0.0.0.0:9899" or "[::1]:0"; port 0 lets the system choose. config may be NULL and may be freed
- * afterwards. */
+/* Opens a UDP socket at an address such as "0.0.0.0:9899", "[::1]:0" or "[fe80::1%eth0]:0"; port 0 lets the system choose. config may be NULL
+ * and may be freed afterwards. */
 festina_status festina_endpoint_bind(const char *address, const festina_config *config, festina_endpoint **endpoint);
 /* Shuts down the endpoint and all its associations, and waits until they have ended. The shutdown continues after FESTINA_TIMEOUT. */
 festina_status festina_endpoint_close(const festina_endpoint *endpoint, int timeout_ms);
@@ -208,8 +208,8 @@ festina_status festina_listener_accept(const festina_listener *listener, int tim
 /* Stops listening. */
 festina_status festina_listener_free(festina_listener *listener);
 
-/* Sets up an association with a host such as "localhost:9899", "192.0.2.1:9899" or "[2001:db8::1]:9899". Tries the addresses of a name
- * one after the other. The time limit includes the look-up; FESTINA_FOREVER means 15 s. */
+/* Sets up an association with a host such as "localhost:9899", "192.0.2.1:9899" or "[2001:db8::1]:9899". A link-local address needs its zone,
+ * by name or by number: "[fe80::1%eth0]:9899" or "[fe80::1%2]:9899". Tries the addresses of a name one after the other. The time limit includes the look-up; FESTINA_FOREVER means 15 s. */
 festina_status festina_endpoint_connect(const festina_endpoint *endpoint, const char *address, uint16_t sctp_port, int timeout_ms,
                                         festina_association **association);
 

@@ -203,8 +203,7 @@ fn within(options: ConnectOptions, timeout_ms: c_int) -> Result<festina::Connect
 
 fn address_at(address: *const c_char) -> Result<SocketAddr, Failure> {
     let address = required("address", text("the address", address)?)?;
-    let hint = "expected an IP address and a port such as 127.0.0.1:9899 or [::1]:9899";
-    address.parse().map_err(|_| Failure::invalid(format_args!("{address:?} is no address: {hint}")))
+    festina::parse_address(address).map_err(Failure::invalid)
 }
 
 /// A name or an address, with a port.

@@ -183,10 +183,15 @@ impl Listener {
     }
 }
 
+/// Host and port, as `connect` takes them: the host of a link-local address has its zone.
 pub(crate) fn pair(address: SocketAddr) -> (String, u16) {
-    (address.ip().to_string(), address.port())
+    let host = match address {
+        SocketAddr::V6(zoned) if zoned.scope_id() != 0 => format!("{}%{}", zoned.ip(), zoned.scope_id()),
+        _ => address.ip().to_string(),
+    };
+    (host, address.port())
 }
 
 fn address_at(address: &str) -> Result<SocketAddr, Failure> {
-    address.parse().map_err(|_| Failure::invalid(&format!("{address:?} is no address")))
+    festina::parse_address(address).map_err(|error| Failure::invalid(&error))
 }

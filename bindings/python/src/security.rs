@@ -1,6 +1,5 @@
 //! Identities, trust, and clients that wait for a decision.
 
-use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use festina::PendingRequest;
@@ -159,11 +158,7 @@ impl Sessions {
     /// any. Associations that have begun add no more, with any server.
     fn forget(&self, host: &str, port: &Bound<'_, PyAny>) -> PyResult<bool> {
         let port = convert::port(port)?;
-        let unscoped = host.split_once('%').map_or(host, |(address, _)| address);
-        let server = match unscoped.parse() {
-            Ok(address) => SocketAddr::new(address, port).to_string(),
-            Err(_) => format!("{host}:{port}"),
-        };
+        let server = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         Ok(self.get()?.forget(&server))
     }
 }

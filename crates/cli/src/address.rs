@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use festina::{Config, Endpoint};
+use festina::{AddressError, Config, Endpoint};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
@@ -64,6 +64,11 @@ impl HostPort {
     pub(crate) async fn resolve_all(&self) -> Result<Vec<SocketAddr>> {
         if self.is_any() {
             return Ok(vec![(Ipv4Addr::UNSPECIFIED, self.port).into()]);
+        }
+        match festina::parse_address(&self.to_string()) {
+            Ok(address) => return Ok(vec![address]),
+            Err(error @ AddressError::Zone { .. }) => return Err(error.into()),
+            Err(_) => {}
         }
         let found = lookup_host((self.host.as_str(), self.port)).await;
         let found = in_turn(found.with_context(|| format!("cannot find the host {}", self.host))?);
@@ -186,9 +191,12 @@ pub(crate) fn unspecified_for(remote: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The address as its peer would write it: an IPv4 peer of an IPv6 socket goes by its IPv4 address.
+/// The address as its peer would write it: an IPv4 peer of an IPv6 socket goes by its IPv4 address. A zone is kept.
 pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
+    match address.ip().to_canonical() {
+        ip if ip.is_ipv4() => SocketAddr::new(ip, address.port()),
+        _ => address,
+    }
 }
 
 /// The host and, if there is one, the port.
@@ -228,7 +236,7 @@ mod tests {
 
     #[test]
     fn an_ipv4_peer_of_an_ipv6_socket_goes_by_its_ipv4_address() {
-        for (seen, shown) in [("[::ffff:192.0.2.1]:5", "192.0.2.1:5"), ("[2001:db8::1]:5", "[2001:db8::1]:5")] {
+        for (seen, shown) in [("[::ffff:192.0.2.1]:5", "192.0.2.1:5"), ("[fe80::1%2]:5", "[fe80::1%2]:5")] {
             assert_eq!(seen.parse().map(canonical).ok(), shown.parse().ok(), "{seen}");
         }
     }
@@ -243,6 +251,19 @@ mod tests {
         assert_eq!(sorted(&[one, two, three, "1.1.1.1:1"]), [one, "1.1.1.1:1", two, three]);
         assert_eq!(sorted(&["1.1.1.1:1", one, two]), ["1.1.1.1:1", one, two]);
         assert_eq!(sorted(&[one; 20]).len(), ADDRESSES_MAX);
+    }
+
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn the_zone_of_an_address_is_the_name_or_the_number_of_an_interface() {
+        for text in ["[fe80::1%1]", "[fe80::1%1]:9899", "fe80::1%lo", "[fe80::1%lo]:9899"] {
+            let host: HostPort = text.parse().expect("a host");
+            // The loopback interface is the first one.
+            assert_eq!(host.resolve().await.ok(), "[fe80::1%1]:9899".parse().ok(), "{text}");
+        }
+        let host: HostPort = "[fe80::1%no-such-one]:7".parse().expect("a host");
+        let error = host.resolve().await.expect_err("there is no such interface").to_string();
+        assert!(error.contains("\"no-such-one\" is no network interface"), "{error}");
     }
 
     #[tokio::test]

@@ -241,10 +241,10 @@ impl Client {
                 }
                 None => error,
             },
-            (failure, _, Some(own)) if failure.is_refused_certificate() => {
+            (failure, _, Some(own)) if failure.is_unknown_certificate() => {
                 anyhow!("{error}: the server does not admit this key; there, add --allow sha256:{own}")
             }
-            (failure, _, None) if failure.is_refused_certificate() => {
+            (failure, _, None) if failure.is_unknown_certificate() => {
                 anyhow!("{error}: give a key with --cert and --key, or set HOME or XDG_CONFIG_HOME")
             }
             (failure, ..) if failure.is_plain_sctp() => {

@@ -74,6 +74,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod address;
 mod association;
 pub mod blocking;
 mod clock;
@@ -87,6 +88,7 @@ mod program;
 mod recovery;
 pub mod security;
 
+pub use address::{AddressError, parse_address};
 pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Stream, StreamReader, Streams};
 pub use clock::now;
 pub use config::Config;

@@ -26,6 +26,7 @@
 //! # }
 //! ```
 
+mod certificates;
 mod credentials;
 mod failure;
 mod files;
@@ -53,6 +54,7 @@ use zeroize::Zeroize;
 use crate::endpoint::lock;
 use crate::{clock, program};
 
+pub use self::certificates::explain_tls_error;
 use self::credentials::{Credentials, is_raw_key, public_key};
 pub use self::failure::{SecurityError, SecurityFailure};
 use self::reports::Reports;

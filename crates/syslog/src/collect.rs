@@ -10,7 +10,9 @@ mod compressing;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod outlet;
+mod pipe;
 mod reception;
+mod recovery;
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,12 +30,14 @@ use crate::disk::{Disk as _, RealDisk};
 use crate::relay::Notice;
 use crate::serve::{self, Pages};
 use crate::snapshot::CollectorSnapshot;
+use crate::state_lock::StateLock;
 use crate::tls::TlsError;
 use crate::transport;
 use commit_queue::{CommitQueue, Work};
 use compressing::Compressing;
 use outlet::Outlet;
 use reception::Reception;
+use recovery::Room;
 
 /// Pause of the writer after the disk failed.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -41,7 +45,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Why a collector does not start.
 #[derive(Debug, Error)]
 pub enum CollectorStartError {
-    /// The collector's state cannot be read, or its files cannot be prepared.
+    /// The collector's state cannot be read or is in use, or its files cannot be prepared.
     #[error("cannot open the collector's state in {}", path.display())]
     State {
         /// The directory.
@@ -129,7 +133,7 @@ impl Outputs {
                 OutputPlace::File { path, rotate_bytes, compression, new_files } => {
                     files.push(FileOutput { template: path, format, rotate_bytes, compression, new_files });
                 }
-                OutputPlace::Stdout => outlets.push(Outlet::stdout(format, Arc::clone(&stops))),
+                OutputPlace::Stdout => outlets.push(Outlet::stdout(format, notice.clone())),
                 OutputPlace::Forward(address, tls) => {
                     let stops = Arc::clone(&stops);
                     outlets.push(Outlet::forward(address, tls.as_ref(), format, notice.clone(), stops)?);
@@ -164,7 +168,20 @@ impl RunningCollector {
     pub async fn start(config: CollectorConfig, notice: Notice) -> Result<Self, CollectorStartError> {
         let (listen, metrics, allow) = (config.listen, config.metrics, config.allow.clone());
         let (security, state) = (config.security.clone(), config.state.clone());
-        // Files come first: connections have one descriptor in all.
+        let state_failed = |source| CollectorStartError::State { path: state.clone(), source };
+        let lock = StateLock::take(&state).await.map_err(state_failed)?;
+        // Addresses that may be in use come before the files, which each start changes; those come before connections, which have one descriptor.
+        let metrics = match metrics {
+            Some(address) => {
+                let bound = serve::bind(address).await;
+                Some(bound.map_err(|source| CollectorStartError::Metrics { address, source })?)
+            }
+            None => None,
+        };
+        let protected = security.server(transport::config_for_collector(), &state, &notice)?;
+        let endpoint = Endpoint::bind(listen, protected).await?;
+        let reception = Reception::new();
+        let listener = endpoint.listen_with(transport::PORT, reception.options(allow))?;
         descriptors::raise_limit();
         let (outputs, outlets) = Outputs::new(config, &notice)?;
         let (collector, store) = match outputs.open() {
@@ -174,19 +191,10 @@ impl RunningCollector {
             Err(source) => return Err(CollectorStartError::State { path: outputs.state, source }),
         };
         let queue = Arc::new(CommitQueue::new(collector, outlets, notice.clone()));
-        let (reception, written) = (Reception::new(), Mutex::new(CollectorSnapshot::default()));
+        let written = Mutex::new(CollectorSnapshot::default());
         let counters = Arc::new(Counters { written, reception: Arc::clone(&reception), queue: Arc::clone(&queue) });
-        let metrics = match metrics {
-            Some(address) => {
-                let pages: Arc<dyn Pages> = Arc::<Counters>::clone(&counters);
-                let served = serve::serve(address, pages).await;
-                Some(served.map_err(|source| CollectorStartError::Metrics { address, source })?)
-            }
-            None => None,
-        };
-        let config = security.server(transport::config_for_collector(), &state, &notice)?;
-        let endpoint = Endpoint::bind(listen, config).await?;
-        let listener = endpoint.listen_with(transport::PORT, reception.options(allow))?;
+        let served = metrics.as_ref().map(|metrics| metrics.address);
+        metrics.into_iter().for_each(|metrics| serve::serve(metrics, Arc::<Counters>::clone(&counters)));
         let stops = Arc::clone(&outputs.stops);
         let writer = Writer {
             queue: Arc::clone(&queue),
@@ -196,11 +204,13 @@ impl RunningCollector {
             counters: Arc::clone(&counters),
             before: CollectorCounters::default(),
             failures: 0,
+            is_recovering: false,
+            _lock: lock,
         };
         let writer = std::thread::Builder::new().name("syslog-writer".to_owned()).spawn(move || writer.run());
         let writer = Some(writer.map_err(CollectorStartError::Thread)?);
         let accepting = tokio::spawn(reception.accept(listener, Arc::clone(&queue)));
-        Ok(Self { endpoint, queue, writer, accepting, counters, metrics, stops })
+        Ok(Self { endpoint, queue, writer, accepting, counters, metrics: served, stops })
     }
 
     /// The address for relays.
@@ -239,6 +249,8 @@ impl RunningCollector {
 impl Drop for RunningCollector {
     fn drop(&mut self) {
         self.accepting.abort();
+        self.queue.stop();
+        self.stops.store(true, Ordering::Relaxed);
     }
 }
 
@@ -252,10 +264,10 @@ struct Counters {
 impl Counters {
     fn now(&self) -> CollectorSnapshot {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (relays, refusals) = self.queue.counts();
+        let (relays, refusals, not_passed_on) = self.queue.counts();
         let mut strangers = self.reception.counts();
         (strangers.refused, strangers.new_relays_refused) = (refusals.all, refusals.new_relays);
-        CollectorSnapshot { relays, strangers, ..written }
+        CollectorSnapshot { relays, strangers, not_passed_on, ..written }
     }
 }
 
@@ -280,12 +292,16 @@ struct Writer {
     /// Counts up to the last failure of an output.
     before: CollectorCounters,
     failures: u64,
+    /// Nothing was committed since the last failure.
+    is_recovering: bool,
+    /// Until the thread ends, no other process may write the files.
+    _lock: StateLock,
 }
 
 impl Writer {
     fn run(mut self) {
         if self.store.is_none() {
-            self.begin_again("Kafka does not report its last commit");
+            self.begin_again("Kafka does not report its last commit", &Room::default());
         }
         self.compress();
         while let Some(work) = self.queue.wait_for_work() {
@@ -297,12 +313,16 @@ impl Writer {
                 }
             };
             let store = self.store.as_mut().expect("there is no work without it");
+            let room = Room::for_commit(&commit, &self.outputs.state);
             match store.commit(commit) {
                 Ok(answers) => {
+                    if std::mem::take(&mut self.is_recovering) {
+                        (self.outputs.notice)("the output can be written again");
+                    }
                     self.queue.answer(answers);
                     held.into_iter().for_each(outlet::Held::release);
                 }
-                Err(error) => self.begin_again(&error.to_string()),
+                Err(error) => self.begin_again(&error.to_string(), &room),
             }
             self.compress();
             self.publish();
@@ -315,16 +335,19 @@ impl Writer {
         let noted = self.compressing.take_done().iter().try_for_each(|path| store.compressed(path));
         self.compressing.add(store.take_jobs());
         if let Err(error) = noted {
-            self.begin_again(&error.to_string());
+            self.begin_again(&error.to_string(), &Room::default());
         }
     }
 
-    /// Discards all state in memory after an output failed and opens the store again. Relays send unacknowledged lines again.
-    fn begin_again(&mut self, problem: &str) {
+    /// Discards all state in memory after an output failed, waits until there is room for the failed commit, and opens the store again. Relays send
+    /// unacknowledged lines again.
+    fn begin_again(&mut self, problem: &str, room: &Room) {
         if self.outputs.stops.load(Ordering::Relaxed) {
             return self.queue.close();
         }
-        (self.outputs.notice)(&format!("cannot write the output: {problem}; relays keep their lines; retrying"));
+        if !std::mem::replace(&mut self.is_recovering, true) {
+            (self.outputs.notice)(&format!("cannot write the output: {problem}; relays keep their lines; retrying"));
+        }
         self.queue.close();
         self.failures += 1;
         if let Some(store) = self.store.take() {
@@ -332,11 +355,10 @@ impl Writer {
         }
         while !self.outputs.stops.load(Ordering::Relaxed) {
             std::thread::sleep(PAUSE_AFTER_FAILURE);
-            if let Ok((collector, store)) = self.outputs.open() {
+            let opened = room.check(&RealDisk).and_then(|()| self.outputs.open());
+            if let Ok((collector, store)) = opened {
                 self.store = Some(store);
-                self.queue.open(collector);
-                (self.outputs.notice)("the output can be written again");
-                return;
+                return self.queue.open(collector);
             }
         }
     }

@@ -23,6 +23,8 @@ use crate::framing::Framing;
 use crate::keys::{Collectors, Protection};
 use crate::line::Severity;
 use crate::policy::{Matcher, PRIORITIES, Policy, Treatment};
+use crate::relay::unix_socket;
+use crate::state_lock::StateLock;
 use crate::tls::{Identity, TlsError, TlsServer};
 
 pub use collect::{CollectorConfig, Compression, Format, KafkaTopic, OutputConfig, OutputPlace};
@@ -50,6 +52,9 @@ const SYNC_EVERY_MAX: Duration = Duration::from_secs(1);
 
 /// Default receive buffer of a UDP input. A datagram of 250 bytes takes about a kilobyte there.
 const RECEIVE_BUFFER_BYTES_DEFAULT: u64 = 8 << 20;
+
+/// Default mode of a Unix socket: programs of every user write to it, as to `/dev/log`.
+const SOCKET_MODE_DEFAULT: u32 = 0o666;
 
 /// Configuration of a relay.
 #[derive(Clone, Debug)]
@@ -105,8 +110,8 @@ pub struct Input {
 /// How lines come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputKind {
-    /// A Unix datagram socket such as `/dev/log`.
-    Unix(PathBuf),
+    /// A Unix datagram socket such as `/dev/log`, with its mode: who may write lines.
+    Unix(PathBuf, u32),
     /// A UDP socket, with the size of its receive buffer in bytes; one datagram is one line (RFC 5426).
     Udp(SocketAddr, u64),
     /// A TCP socket (RFC 6587).
@@ -153,6 +158,7 @@ struct RawInput {
     listen: Option<Spanned<String>>,
     framing: Option<Framing>,
     receive_buffer: Option<Spanned<String>>,
+    mode: Option<Spanned<String>>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     clients: Option<PathBuf>,
@@ -219,7 +225,8 @@ impl RelayConfig {
         self.inputs.iter().try_for_each(|input| match &input.kind {
             InputKind::Tls(address, _, server) => {
                 check_address("listen", Some(*address))?;
-                Ok(server.config().map(drop)?)
+                server.config()?;
+                Ok(server.identity.check_dates()?)
             }
             InputKind::Udp(address, _) | InputKind::Tcp(address, _) => check_address("listen", Some(*address)),
             InputKind::File(path) => match path.metadata() {
@@ -227,7 +234,12 @@ impl RelayConfig {
                 Ok(_) => Err(CheckError::NoFile(path.clone())),
                 Err(source) => Err(CheckError::Input { path: path.clone(), source }),
             },
-            InputKind::Unix(_) | InputKind::Stdin => Ok(()),
+            InputKind::Unix(path, _) => {
+                let is_running = StateLock::is_taken(&self.state);
+                let check = if is_running { unix_socket::check_beside_a_relay } else { unix_socket::check };
+                check(path).map_err(|source| CheckError::Socket { path: path.clone(), source })
+            }
+            InputKind::Stdin => Ok(()),
         })
     }
 }
@@ -255,6 +267,14 @@ pub enum CheckError {
         /// Its path.
         path: PathBuf,
         /// The system's error.
+        source: io::Error,
+    },
+    /// Something in the place of a Unix socket.
+    #[error("the socket {} cannot be created: {source}", path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// The reason.
         source: io::Error,
     },
     /// A folder, a FIFO or a device where a file is wanted.
@@ -311,11 +331,11 @@ fn read_input(text: &Text, raw: &Spanned<RawInput>) -> Result<Input, ConfigError
         path.ok_or_else(|| text.error(span.clone(), "path is missing".to_owned()))
     };
     let listen = || match &input.listen {
-        Some(address) => text.value(address),
+        Some(address) => text.address(address),
         None => Err(text.error(span.clone(), "listen is missing; for example listen = \"0.0.0.0:514\"".to_owned())),
     };
     let kind = match input.kind.get_ref().as_str() {
-        "unix" => InputKind::Unix(path()?),
+        "unix" => InputKind::Unix(path()?, mode(text, input.mode.as_ref())?),
         "file" => InputKind::File(path()?),
         "stdin" => InputKind::Stdin,
         "udp" => InputKind::Udp(listen()?, receive_buffer(text, input.receive_buffer.as_ref())?),
@@ -342,6 +362,9 @@ fn read_input(text: &Text, raw: &Spanned<RawInput>) -> Result<Input, ConfigError
     if named && !matches!(kind, InputKind::Tls(..)) {
         return Err(text.error(span, "certificate, key and clients are for kind = \"tls\" only".to_owned()));
     }
+    if input.mode.is_some() && !matches!(kind, InputKind::Unix(..)) {
+        return Err(text.error(span, "mode is for kind = \"unix\" only".to_owned()));
+    }
     if input.receive_buffer.is_some() && !matches!(kind, InputKind::Udp(..)) {
         return Err(text.error(span, "receive_buffer is for kind = \"udp\" only".to_owned()));
     }
@@ -350,6 +373,13 @@ fn read_input(text: &Text, raw: &Spanned<RawInput>) -> Result<Input, ConfigError
 
 fn identity(certificate: Option<&PathBuf>, key: Option<&PathBuf>) -> Option<Identity> {
     certificate.zip(key).map(|(certificate, key)| Identity { certificate: certificate.clone(), key: key.clone() })
+}
+
+/// The mode of a socket in octal.
+fn mode(text: &Text, value: Option<&Spanned<String>>) -> Result<u32, ConfigError> {
+    let Some(value) = value else { return Ok(SOCKET_MODE_DEFAULT) };
+    let mode = u32::from_str_radix(value.get_ref(), 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| text.error(value.span(), "must be a mode in octal, such as \"0660\"".to_owned()))
 }
 
 fn receive_buffer(text: &Text, value: Option<&Spanned<String>>) -> Result<u64, ConfigError> {
@@ -409,7 +439,7 @@ fn severities(text: &str) -> Result<std::ops::RangeInclusive<Severity>, String> 
 
 /// Accepts loopback addresses only, since the counters reveal when a machine is under attack.
 fn loopback(text: &Text, value: &Spanned<String>) -> Result<SocketAddr, ConfigError> {
-    let address: SocketAddr = text.value(value)?;
+    let address = text.address(value)?;
     if !address.ip().is_loopback() {
         return Err(text.error(value.span(), "metrics are served on a loopback address only".to_owned()));
     }
@@ -426,8 +456,21 @@ impl Text {
     }
 
     fn value<T: std::str::FromStr<Err: std::fmt::Display>>(&self, value: &Spanned<String>) -> Result<T, ConfigError> {
+        self.read_by(str::parse, value)
+    }
+
+    /// An IP address and a port.
+    fn address(&self, value: &Spanned<String>) -> Result<SocketAddr, ConfigError> {
+        self.read_by(festina::parse_address, value)
+    }
+
+    fn read_by<T, E: std::fmt::Display>(
+        &self,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+        value: &Spanned<String>,
+    ) -> Result<T, ConfigError> {
         let text = value.get_ref();
-        text.parse().map_err(|error: T::Err| {
+        parse(text).map_err(|error| {
             let problem = error.to_string();
             let named = if problem.contains(text.as_str()) { problem } else { format!("\"{text}\": {problem}") };
             self.error(value.span(), named)

@@ -99,8 +99,8 @@ impl Protection<Collectors> {
     /// The first problem.
     pub(crate) fn check_files(&self) -> Result<(), StoredError> {
         match self {
-            Self::Encrypted { peers: Collectors::Authorities(path, _), .. } => {
-                drop(Trust::roots_from_file(path)?);
+            Self::Encrypted { peers: Collectors::Authorities(path, _), identity } => {
+                check_authorities(path, identity.as_ref())?;
             }
             Self::Encrypted { .. } | Self::Plain => {}
         }
@@ -137,7 +137,9 @@ impl Protection<Relays> {
     /// The first problem.
     pub(crate) fn check_files(&self) -> Result<(), StoredError> {
         match self {
-            Self::Encrypted { peers: Relays::Authorities(path), .. } => drop(Trust::roots_from_file(path)?),
+            Self::Encrypted { peers: Relays::Authorities(path), identity } => {
+                check_authorities(path, identity.as_ref())?
+            }
             Self::Encrypted { .. } | Self::Plain => {}
         }
         check_identity(self)
@@ -161,6 +163,12 @@ impl Protection<Relays> {
         };
         Ok(config.with_security(security))
     }
+}
+
+/// Checks the certificates of authorities. Peers of the same authorities look at the dates of the own certificate.
+fn check_authorities(path: &Path, identity: Option<&tls::Identity>) -> Result<(), StoredError> {
+    drop(Trust::roots_from_file(path)?);
+    identity.map_or(Ok(()), tls::Identity::check_dates)
 }
 
 fn check_identity<P>(protection: &Protection<P>) -> Result<(), StoredError> {
@@ -225,7 +233,7 @@ impl Client {
                     "{changed}. If you know why it has changed, remove the line of {name} from {KNOWN_COLLECTORS} in the state and restart"
                 )
             }
-            (failure, _, Some(own)) if failure.is_refused_certificate() => {
+            (failure, _, Some(own)) if failure.is_unknown_certificate() => {
                 format!(
                     "{error}: the collector does not admit this relay; add \"sha256:{own}\" to relays in its [security]"
                 )

@@ -50,6 +50,7 @@ pub mod sender;
 pub mod serve;
 pub mod snapshot;
 pub mod spool;
+mod state_lock;
 pub mod tls;
 mod transport;
 pub mod wire;

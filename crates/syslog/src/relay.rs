@@ -16,6 +16,7 @@ mod input;
 mod patience;
 mod streams;
 mod transit;
+pub(crate) mod unix_socket;
 mod way;
 
 use std::io;
@@ -29,7 +30,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::clock;
-use crate::config::{InputKind, RelayConfig};
+use crate::config::{Input, InputKind, RelayConfig};
 use crate::descriptors;
 use crate::disk::RealDisk;
 use crate::policy::Policy;
@@ -38,10 +39,11 @@ use crate::sender::{Sender, SenderLimits, renew_identity};
 use crate::serve::{self, Pages};
 use crate::snapshot::RelaySnapshot;
 use crate::spool::UNWRITTEN_PEAK_BYTES;
+use crate::state_lock::StateLock;
 use crate::transport;
 use engine::Engine;
 use following::Follower;
-use input::{InputCounters, Intake, Opening, Resumed, StopInputs};
+use input::{InputCounters, Intake, OpenInput, Reading, Resumed, StopInputs};
 use streams::Connections;
 use way::Way;
 
@@ -54,7 +56,7 @@ const RESERVE_BYTES: usize = 2 * UNWRITTEN_PEAK_BYTES;
 /// Why a relay does not start.
 #[derive(Debug, Error)]
 pub enum RelayStartError {
-    /// The spool cannot be opened.
+    /// The spool cannot be opened, or another process uses it.
     #[error("cannot open the spool in {}", path.display())]
     Spool {
         /// The directory.
@@ -106,15 +108,23 @@ impl RunningRelay {
     /// # Errors
     /// If the spool, an input or a socket cannot be opened. A collector that does not answer is no error: lines are spooled.
     pub async fn start(config: RelayConfig, notice: Notice) -> Result<Self, RelayStartError> {
-        let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|_| RelayStartError::Random)?;
-        let limits = SenderLimits {
-            bytes_max: config.spool.bytes_max,
-            age_max: config.spool.age_max,
-            window_lines_max: SenderLimits::WINDOW_LINES_MAX,
+        let spool_failed = |source| RelayStartError::Spool { path: config.state.clone(), source };
+        let lock = StateLock::take(&config.state).await.map_err(spool_failed)?;
+        // Everything that may be in use is opened before the spool, which each start changes.
+        let (connections_in, connections) = mpsc::channel(1);
+        let (fresh_connections_in, fresh_connections) = mpsc::channel(1);
+        let ways = ways(&config, &connections_in, &fresh_connections_in, &notice).await?;
+        let (opened, inputs) = open_inputs(&config, &notice).await?;
+        let snapshot = Arc::new(Mutex::new(RelaySnapshot::default()));
+        let metrics = match config.metrics {
+            Some(address) => {
+                let bound = serve::bind(address).await;
+                Some(bound.map_err(|source| RelayStartError::Metrics { address, source })?)
+            }
+            None => None,
         };
-        let mut sender = Sender::open(&RealDisk, &config.state, limits, &config.routing(), id, clock::steady_us())
-            .map_err(|source| RelayStartError::Spool { path: config.state.clone(), source })?;
+
+        let mut sender = open_spool(&config)?;
         if sender.damaged() > 0 {
             notice(&format!(
                 "{} spooled lines are missing: files were removed, emptied or truncated; missing lines will count as lost",
@@ -122,43 +132,35 @@ impl RunningRelay {
             ));
         }
         sender.keep_reserve(RESERVE_BYTES);
-        let (connections_in, connections) = mpsc::channel(1);
-        let (fresh_connections_in, fresh_connections) = mpsc::channel(1);
-        let ways = ways(&config, &connections_in, &fresh_connections_in, &notice).await?;
-
-        let snapshot = Arc::new(Mutex::new(RelaySnapshot::default()));
         let counters = Arc::new(InputCounters::default());
         let (intake, taking) = Intake::new(config.message_bytes_max, Arc::clone(&counters));
-        let spool_failed = |source| RelayStartError::Spool { path: config.state.clone(), source };
         let (positions, resumed) = resume_files(&config, &sender, &notice).map_err(spool_failed)?;
-        let (mut resumed, mut inputs) = (resumed.into_iter(), Vec::new());
+        let mut resumed = resumed.into_iter();
         let limit = descriptors::raise_limit();
         let places = descriptors::connections_max(limit, config.inputs.len(), resumed.len());
-        let opening = Opening { intake, notice: &notice, connections: Connections::new(places) };
-        for input in &config.inputs {
+        let reading = Reading { intake, notice: &notice, connections: Connections::new(places) };
+        for (input, opened) in config.inputs.iter().zip(opened) {
             let resumed = if matches!(input.kind, InputKind::File(_)) { resumed.next() } else { None };
-            let opened = opening.open(input, resumed).await;
-            inputs.push(opened.map_err(|source| RelayStartError::Input { what: name_of(&input.kind), source })?);
+            let started = reading.start(opened, input.lines_per_second_max, resumed);
+            started.map_err(|source| RelayStartError::Input { what: name_of(&input.kind), source })?;
         }
-        drop(opening);
-        let metrics = match config.metrics {
-            Some(address) => {
-                let pages: Arc<dyn Pages> = Arc::new(RelayPages(Arc::clone(&snapshot)));
-                let served = serve::serve(address, pages).await;
-                Some(served.map_err(|source| RelayStartError::Metrics { address, source })?)
-            }
-            None => None,
-        };
+        drop(reading);
         for way in ways {
             tokio::spawn(way.connect());
         }
+        let served = metrics.as_ref().map(|metrics| metrics.address);
+        metrics.into_iter().for_each(|metrics| serve::serve(metrics, Arc::new(RelayPages(Arc::clone(&snapshot)))));
         let (stop_in, stop) = oneshot::channel();
         let (policies_in, policies) = mpsc::channel(1);
         let engine = Engine::new(sender, positions, config.policy, counters, Arc::clone(&snapshot), notice);
         let input::Taking { lines, files, queue, stop: stop_inputs } = taking;
         let sources = engine::Sources { lines, files, queue, connections, fresh_connections, policies, stop };
-        let task = tokio::spawn(engine.run(sources, config.spool.sync_every));
-        Ok(Self { stop: Some(stop_in), stop_inputs, task, policies: policies_in, snapshot, inputs, metrics })
+        let running = engine.run(sources, config.spool.sync_every);
+        let task = tokio::spawn(async move {
+            running.await;
+            drop(lock);
+        });
+        Ok(Self { stop: Some(stop_in), stop_inputs, task, policies: policies_in, snapshot, inputs, metrics: served })
     }
 
     /// Returns the addresses on which inputs listen, in the order of the file; `None` for inputs without one.
@@ -196,12 +198,43 @@ impl RunningRelay {
 /// Gives the spool of a stopped relay a new identity, as [`renew_identity`] does.
 ///
 /// # Errors
-/// If the spool has no readable identity, or if a new one cannot be written.
+/// If a relay runs with this spool, if it has no readable identity, or if a new one cannot be written.
 pub fn take_new_identity(config: &RelayConfig) -> Result<(), RelayStartError> {
+    let id = random_id()?;
+    let renewed = StateLock::try_take(&config.state).and_then(|_lock| renew_identity(&RealDisk, &config.state, id));
+    renewed.map_err(|source| RelayStartError::Spool { path: config.state.clone(), source })
+}
+
+fn random_id() -> Result<[u8; 16], RelayStartError> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|_| RelayStartError::Random)?;
-    renew_identity(&RealDisk, &config.state, id)
+    Ok(id)
+}
+
+/// Opens the spool, which counts this start.
+fn open_spool(config: &RelayConfig) -> Result<Sender<RealDisk>, RelayStartError> {
+    let limits = SenderLimits {
+        bytes_max: config.spool.bytes_max,
+        age_max: config.spool.age_max,
+        window_lines_max: SenderLimits::WINDOW_LINES_MAX,
+    };
+    Sender::open(&RealDisk, &config.state, limits, &config.routing(), random_id()?, clock::steady_us())
         .map_err(|source| RelayStartError::Spool { path: config.state.clone(), source })
+}
+
+/// Opens the sockets of all inputs. Returns their addresses, too.
+async fn open_inputs(
+    config: &RelayConfig,
+    notice: &Notice,
+) -> Result<(Vec<OpenInput>, Vec<Option<SocketAddr>>), RelayStartError> {
+    let (mut opened, mut addresses) = (Vec::new(), Vec::new());
+    for Input { kind, .. } in &config.inputs {
+        let input = OpenInput::new(kind, notice).await;
+        let (input, address) = input.map_err(|source| RelayStartError::Input { what: name_of(kind), source })?;
+        opened.push(input);
+        addresses.push(address);
+    }
+    Ok((opened, addresses))
 }
 
 impl Drop for RunningRelay {
@@ -252,7 +285,7 @@ fn resume_files(
 
 fn name_of(kind: &InputKind) -> String {
     match kind {
-        InputKind::Unix(path) => format!("unix {}", path.display()),
+        InputKind::Unix(path, _) => format!("unix {}", path.display()),
         InputKind::File(path) => format!("file {}", path.display()),
         InputKind::Udp(address, _) => format!("udp {address}"),
         InputKind::Tcp(address, _) => format!("tcp {address}"),

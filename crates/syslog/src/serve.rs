@@ -31,10 +31,20 @@ pub(crate) trait Pages: Send + Sync + 'static {
     fn status(&self) -> String;
 }
 
-/// Answers requests in a task of its own. Returns the address.
-pub(crate) async fn serve(address: SocketAddr, pages: Arc<dyn Pages>) -> io::Result<SocketAddr> {
+/// A socket for the counters, and its address.
+pub(crate) struct Served {
+    listener: TcpListener,
+    pub(crate) address: SocketAddr,
+}
+
+/// Opens a socket for the counters.
+pub(crate) async fn bind(address: SocketAddr) -> io::Result<Served> {
     let listener = TcpListener::bind(address).await?;
-    let bound = listener.local_addr()?;
+    Ok(Served { address: listener.local_addr()?, listener })
+}
+
+/// Answers requests in a task of its own.
+pub(crate) fn serve(Served { listener, .. }: Served, pages: Arc<dyn Pages>) {
     tokio::spawn(async move {
         let mut open = VecDeque::<AbortHandle>::new();
         loop {
@@ -57,7 +67,6 @@ pub(crate) async fn serve(address: SocketAddr, pages: Arc<dyn Pages>) -> io::Res
             open.push_back(task.abort_handle());
         }
     });
-    Ok(bound)
 }
 
 async fn answer(mut connection: TcpStream, pages: &dyn Pages) -> io::Result<()> {
@@ -139,7 +148,9 @@ mod tests {
 
     #[tokio::test]
     async fn silent_connections_hold_up_no_request() {
-        let address = serve("127.0.0.1:0".parse().expect("an address"), Arc::new(Nothing)).await.expect("a socket");
+        let served = bind("127.0.0.1:0".parse().expect("an address")).await.expect("a socket");
+        let address = served.address;
+        serve(served, Arc::new(Nothing));
         let mut silent = Vec::new();
         for _ in 0..3 * CONNECTIONS_MAX {
             silent.push(TcpStream::connect(address).await.expect("it listens"));

@@ -185,6 +185,9 @@ pub struct CollectorSnapshot {
     pub compress_failures: u64,
     /// Relays that are connected.
     pub relays: u64,
+    /// Committed lines that outputs of kind `forward` and `stdout` did not get, because too many waited for them.
+    #[serde(default)]
+    pub not_passed_on: u64,
     /// Times that files could not be written and the collector began again.
     pub failures: u64,
     /// Associations that were turned away or that are watched.
@@ -227,6 +230,7 @@ impl CollectorSnapshot {
             ("compressed_files_total", self.compressed),
             ("compress_failures_total", self.compress_failures),
             ("relays", self.relays),
+            ("not_passed_on_lines_total", self.not_passed_on),
             ("failures_total", self.failures),
             ("not_allowed_packets_total", self.strangers.not_allowed),
             ("silent_associations", self.strangers.silent),

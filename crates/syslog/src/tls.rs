@@ -1,8 +1,10 @@
 //! TLS for syslog over TCP (RFC 5425): certificates and keys from PEM files, and the authorities that peers are checked against.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use festina::security::{StoredError, explain_tls_error};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -79,7 +81,8 @@ impl TlsServer {
             Some(path) => {
                 let roots = Arc::new(authorities(path)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
-                builder.with_client_cert_verifier(verifier.map_err(|error| unusable(path, &error))?)
+                let verifier = verifier.map_err(|_| TlsError::Empty(path.clone()))?;
+                builder.with_client_cert_verifier(verifier)
             }
             None => builder.with_no_client_auth(),
         };
@@ -112,6 +115,16 @@ impl TlsClient {
 }
 
 impl Identity {
+    /// Checks that the certificates are valid today.
+    ///
+    /// # Errors
+    /// If a file cannot be read or is invalid, or if a certificate has expired or is not valid yet.
+    pub(crate) fn check_dates(&self) -> Result<(), StoredError> {
+        let identity = festina::security::Identity::from_pem_files(&self.certificate, &self.key)?;
+        let checked = identity.check_dates();
+        checked.map_err(|source| StoredError::Unusable { path: self.certificate.clone(), source })
+    }
+
     fn read(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
         let certificates = certificates(&self.certificate)?;
         let key = PrivateKeyDer::from_pem_file(&self.key);
@@ -119,12 +132,18 @@ impl Identity {
     }
 }
 
+/// Says why reading or writing a stream failed, with or without TLS.
+pub(crate) fn explain(error: &io::Error) -> String {
+    let of_tls = error.get_ref().and_then(|cause| cause.downcast_ref());
+    of_tls.map_or_else(|| error.to_string(), explain_tls_error)
+}
+
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-fn unusable(path: &Path, problem: &impl ToString) -> TlsError {
-    TlsError::Unusable { path: path.to_owned(), problem: problem.to_string() }
+fn unusable(path: &Path, error: &rustls::Error) -> TlsError {
+    TlsError::Unusable { path: path.to_owned(), problem: explain_tls_error(error) }
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

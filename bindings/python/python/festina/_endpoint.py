@@ -11,7 +11,8 @@ from ._errors import ClosedError, InvalidError
 from ._loop import Hub
 
 Address = Union[str, Tuple[str, int]]
-"""`"127.0.0.1:9899"`, `"[::1]:9899"` or `("127.0.0.1", 9899)`; to connect to, also `"localhost:9899"` or `("localhost", 9899)`."""
+"""`"127.0.0.1:9899"`, `"[::1]:9899"` or `("127.0.0.1", 9899)`; to connect to, also `"localhost:9899"` or `("localhost", 9899)`. Link-local addresses
+need their zone, by name or by number: `"[fe80::1%eth0]:9899"` or `("fe80::1%2", 9899)`."""
 
 
 class Endpoint:

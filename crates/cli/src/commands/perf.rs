@@ -82,7 +82,7 @@ pub(crate) struct PerfArgs {
     /// How long to measure the thin stream alone, before the load
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = seconds)]
     idle: Duration,
-    /// Give up if the server does not answer the first message for this time
+    /// Give up if the server does not answer the first message, or nothing more at the end, for this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
     #[command(flatten)]

@@ -10,6 +10,8 @@ mod lab;
 #[cfg(target_os = "linux")]
 mod lab_real;
 mod messages;
+#[cfg(target_os = "linux")]
+mod modes;
 mod peers;
 mod secure;
 #[cfg(target_os = "linux")]

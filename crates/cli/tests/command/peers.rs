@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use festina::{Association, Config, Endpoint, Message};
 
-use crate::harness::{PATIENCE, Running, config_home, festina, folder, run};
+use crate::harness::{Ended, PATIENCE, Running, config_home, festina, folder, run};
 use crate::messages;
 
 const MESSAGE_BYTES: usize = 64 << 10;
@@ -126,6 +126,43 @@ fn associations_that_say_nothing_do_not_keep_others_from_being_measured() {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert!(strangers.iter().any(|stranger| stranger.close_reason().is_some()), "the oldest have made room");
     });
+}
+
+/// Starts a measurement, kills its server after this time, and returns the result if the server has died before the measurement could end.
+fn perf_with_a_server_that_dies(kill_after: Duration, direction: &[&str]) -> Option<Ended> {
+    let mut server = Running::start(festina(&["perf", "-s", "-B", "127.0.0.1:0", "--plain"]));
+    let line = server.stderr_line();
+    let address = line.strip_prefix("measuring with any client that connects to ").expect("it says where it is");
+    let arguments = ["perf", "-c", address, "--idle", "300ms", "-t", "1s", "--timeout", "1s", "--plain"];
+    let start = std::time::Instant::now();
+    let client = Running::start(festina(&[&arguments[..], direction].concat()));
+    thread::sleep(kill_after);
+    server.signal("-KILL");
+    server.wait();
+    let is_in_time = start.elapsed() < Duration::from_millis(1_300);
+    let ended = client.end();
+    is_in_time.then_some(ended)
+}
+
+#[test]
+fn perf_gives_no_grade_to_a_server_that_dies_at_any_instant() {
+    let killed = thread::scope(|scope| {
+        let instants_ms = [0, 150, 400, 700, 900, 1_100];
+        let ways = [&[][..], &["-R"], &["--bidir", "--json"]].into_iter().cycle();
+        let clients = instants_ms.into_iter().zip(ways).map(|(kill_after_ms, way)| {
+            let run = move || perf_with_a_server_that_dies(Duration::from_millis(kill_after_ms), way);
+            (kill_after_ms, scope.spawn(run))
+        });
+        let clients: Vec<_> = clients.collect();
+        let ended = clients.into_iter().map(|(instant, client)| (instant, client.join().expect("no panic")));
+        ended.collect::<Vec<_>>()
+    });
+    assert!(killed.iter().any(|(_, ended)| ended.is_some()), "no server died in time");
+    for (kill_after_ms, ended) in killed {
+        let Some(ended) = ended else { continue };
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "killed after {kill_after_ms} ms: {ended:?}");
+        assert!(ended.stderr.contains("the measurement failed: "), "killed after {kill_after_ms} ms: {ended:?}");
+    }
 }
 
 /// Runs the command in a terminal, its standard error into a file.

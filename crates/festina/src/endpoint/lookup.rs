@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Endpoint;
 use super::options::ConnectOptions;
+use crate::address::{AddressError, parse_address};
 use crate::association::Association;
 use crate::error::ConnectError;
 
@@ -20,17 +21,19 @@ type Attempt<'a> = Pin<Box<dyn Future<Output = Result<Association, ConnectError>
 
 impl Endpoint {
     /// Looks up a host and sets up an association with the first of its addresses that answers. `host` is a name and a UDP port, such as
-    /// `localhost:9899`, or an address as for [`Endpoint::connect`]. The addresses are tried 250 ms apart (RFC 8305).
+    /// `localhost:9899`, or an address as for [`parse_address`]. The addresses are tried 250 ms apart (RFC 8305).
     ///
     /// The handshake timeout of the options includes the look-up. Dropping the future before it is ready cancels both.
     ///
     /// # Errors
     /// See [`ConnectError`]. If no address answers, the error is that of the last attempt.
     pub async fn connect_to(&self, host: &str, options: ConnectOptions) -> Result<Association, ConnectError> {
-        if let Ok(remote) = host.parse() {
-            return self.connect_with(remote, options).await;
-        }
         let unknown = |cause: String| ConnectError::NameNotFound { name: host.to_owned(), cause };
+        match parse_address(host) {
+            Ok(remote) => return self.connect_with(remote, options).await,
+            Err(AddressError::Syntax(_)) => {}
+            Err(error) => return Err(unknown(error.to_string())),
+        }
         // A limit so far in the future that it cannot be expressed is none.
         let now = Instant::now();
         let end = now.checked_add(options.handshake_timeout).unwrap_or(now + Duration::from_secs(1 << 30));

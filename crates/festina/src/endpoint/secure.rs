@@ -21,6 +21,7 @@ use super::options::{Answer, ConnectOptions, Request};
 use super::requests::Held;
 use super::shared::{Shared, warn_of};
 use super::{Inner, lock};
+use crate::address::certified;
 use crate::association::{Association, Core, Secure};
 use crate::config::Config;
 use crate::error::{BindError, ConnectError};
@@ -120,8 +121,9 @@ impl SecureSide {
                 None => listener,
             })
         });
-        let listener: Option<_> =
-            listener.transpose().map_err(|error: HandshakeError| SecurityError::Settings(error.to_string()))?;
+        let listener: Option<_> = listener
+            .transpose()
+            .map_err(|error: HandshakeError| SecurityError::Settings(SecurityFailure::of(&error).to_string()))?;
         let can_listen = listener.is_some();
         let (listener, decided) = (Mutex::new(listener), Mutex::default());
         Ok(Self { client, resumption, needs_platform_roots, listener, can_listen, plain_clients, decided })
@@ -162,7 +164,7 @@ impl SecureSide {
             )));
         }
         let server_name = match &options.server_name {
-            Some(name) => ServerName::try_from(name.clone())
+            Some(name) => ServerName::try_from(certified(name))
                 .map_err(|_| unusable(format!("{name} is neither a host name nor an IP address")))?,
             None => ServerName::from(remote.ip().to_canonical()),
         };

@@ -9,6 +9,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys, SignatureScheme};
 
+use super::certificates::unsupported_key;
 use super::{Identity, SecurityError};
 
 /// Kinds of keys (RFC 7250 §8). rustls does not export their names.
@@ -53,7 +54,7 @@ impl Identity {
             return Ok(Arc::clone(credentials));
         }
         // For a raw key the chain is its public key, so the two fit.
-        let key = any_supported_type(&self.key).map_err(SecurityError::of_tls)?;
+        let key = any_supported_type(&self.key).map_err(|_| SecurityError::PrivateKey(unsupported_key()))?;
         let key = CertifiedKey::new(self.chain.clone(), key);
         match key.keys_match() {
             Err(error) if !self.is_raw && error != Error::InconsistentKeys(InconsistentKeys::Unknown) => {

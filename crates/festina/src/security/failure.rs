@@ -3,6 +3,8 @@
 use festina_secure::{CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX, Foreign, HandshakeError, TOO_LONG, UNUSABLE_PARAMETERS};
 use thiserror::Error;
 
+use super::certificates::{explain_tls_error, of_certificate};
+
 /// Caller: why security settings cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -53,9 +55,9 @@ pub enum SecurityFailure {
 impl SecurityError {
     pub(super) fn of_tls(error: rustls::Error) -> Self {
         match error {
-            rustls::Error::InvalidCertificate(_) => Self::Certificate(error.to_string()),
-            rustls::Error::InconsistentKeys(_) => Self::PrivateKey(error.to_string()),
-            error => Self::Settings(error.to_string()),
+            rustls::Error::InvalidCertificate(fault) => Self::Certificate(of_certificate(&fault)),
+            rustls::Error::InconsistentKeys(_) => Self::PrivateKey(explain_tls_error(&error)),
+            error => Self::Settings(explain_tls_error(&error)),
         }
     }
 }
@@ -69,6 +71,13 @@ impl SecurityFailure {
         matches!(self, Self::Alert { code: 42..=49 | 51 | 116, .. })
     }
 
+    /// Returns whether the peer does not know this side's certificate, or lacks it. The certificate may be in order: the peer has to admit it. Other
+    /// [refused certificates](Self::is_refused_certificate) have a fault that the meaning of the alert names.
+    pub fn is_unknown_certificate(&self) -> bool {
+        // 51 also if another authority has the name of the trusted one.
+        matches!(self, Self::Alert { code: 46 | 48 | 49 | 51 | 116, .. })
+    }
+
     /// Returns whether the answer was that of a peer that speaks plain SCTP. Nothing authenticates the answer.
     pub fn is_plain_sctp(&self) -> bool {
         matches!(self, Self::OtherProtocol(name) if name.contains(PLAIN_SCTP))
@@ -76,17 +85,16 @@ impl SecurityFailure {
 
     /// The failure of a handshake.
     pub(crate) fn of(error: &HandshakeError) -> Self {
-        use rustls::{CertificateError, Error, PeerIncompatible};
+        use rustls::{Error, PeerIncompatible};
         const OTHER_KIND: Error = Error::PeerIncompatible(PeerIncompatible::IncorrectCertificateTypeExtension);
         match error {
             HandshakeError::Tls { error, .. } if *error == OTHER_KIND => Self::Untrusted(
                 "it has another kind of key than expected: a certificate or a raw public key".to_owned(),
             ),
-            HandshakeError::Tls { error: Error::InvalidCertificate(fault), .. } => Self::Untrusted(match fault {
-                CertificateError::ApplicationVerificationFailure => "its fingerprint is not a trusted one".to_owned(),
-                CertificateError::UnknownIssuer => "no trusted root has signed it".to_owned(),
-                fault => fault.to_string(),
-            }),
+            HandshakeError::Tls { error: Error::InvalidCertificate(fault), .. } => {
+                Self::Untrusted(of_certificate(fault))
+            }
+            HandshakeError::Tls { error, .. } => Self::Handshake(explain_tls_error(error)),
             HandshakeError::Alert(code) => Self::Alert { code: *code, meaning: alert_name(*code) },
             HandshakeError::Refused(TOO_LONG) => Self::Handshake(format!(
                 "the handshake is longer than the peer allows: a chain has at most {CHAIN_LENGTH_MAX} certificates of {CHAIN_BYTES_MAX} bytes in all"
@@ -116,22 +124,26 @@ impl SecurityFailure {
 }
 
 /// The names of RFC 8446 §6 for the alerts that a handshake of TLS 1.3 ends with.
-fn alert_name(code: u8) -> &'static str {
+pub(super) fn alert_name(code: u8) -> &'static str {
     match code {
         40 => {
             "handshake failure: the sides differ in the kind of key that they show and expect (certificate, raw public key or none), or have no \
              cipher suite in common"
         }
-        42 => "bad certificate",
-        43 => "unsupported certificate",
-        44 => "certificate revoked",
-        45 => "certificate expired",
+        42 => "bad certificate: the certificate of this side is malformed, or is not valid for its name",
+        43 => {
+            "unsupported certificate: the certificate of this side is not for this use, or of a kind that the peer does not support"
+        }
+        44 => "certificate revoked: create a new certificate for this side",
+        45 => {
+            "certificate expired: by the peer's clock, the certificate of this side has expired or is not valid yet; renew it, or set the clocks"
+        }
         46 => "certificate unknown",
         47 => "illegal parameter",
         48 => "unknown certificate authority",
         49 => "access denied",
         50 => "decode error",
-        51 => "decrypt error",
+        51 => "decrypt error: a signature of this side is not that of the key that the peer expects",
         70 => "protocol version",
         80 => "internal error",
         109 => "missing extension",

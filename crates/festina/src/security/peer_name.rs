@@ -1,21 +1,20 @@
 //! One spelling for each host, so that a peer that is written in another way is not trusted at its first use again.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
+
+use crate::address::Zoned;
 
 /// The canonical form of a peer's name. A name that ends with a port names a host: an IP address is written in its shortest form, and a host name in
 /// lower case without the dot at its end. Other names are the application's own and stay as they are.
 pub(super) fn canonical(name: &str) -> String {
     let host_and_port = name.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
     let Some((host, port)) = host_and_port else { return name.to_owned() };
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let address = match bare {
-        Some(bare) => bare.parse::<Ipv6Addr>().ok().map(|address| address.to_canonical()),
-        None => ipv4(host).map(IpAddr::V4),
-    };
-    match address {
-        Some(IpAddr::V4(address)) => format!("{address}:{port}"),
-        Some(IpAddr::V6(address)) => format!("[{address}]:{port}"),
-        None => format!("{}:{port}", host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()),
+    let zoned = Zoned::of(host);
+    let address = zoned.map_or_else(|| ipv4(host), |zoned| zoned.address.to_ipv4_mapped());
+    match (address, zoned) {
+        (Some(address), _) => format!("{address}:{port}"),
+        (None, Some(zoned)) => format!("{zoned}:{port}"),
+        (None, None) => format!("{}:{port}", host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()),
     }
 }
 
@@ -58,6 +57,7 @@ mod tests {
             ("[::ffff:192.0.2.1]:1", "192.0.2.1:1"),
             ("[2001:DB8:0:0::1]:1", "[2001:db8::1]:1"),
             ("[fe80::1%eth0]:1", "[fe80::1%eth0]:1"),
+            ("[FE80:0::1%Eth0]:1", "[fe80::1%Eth0]:1"),
             ("1.2.3.4.5:1", "1.2.3.4.5:1"),
             ("1.256:1", "1.0.1.0:1"),
             ("256.1:1", "256.1:1"),

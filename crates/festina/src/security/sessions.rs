@@ -2,6 +2,8 @@
 
 use festina_secure::sessions;
 
+use crate::address::Zoned;
+
 /// Sessions of this side with the servers that it connects to, for [`Security::with_sessions`](super::Security::with_sessions). A session that is
 /// resumed saves the server's certificate, and early messages are sent with the first packet. Clones share the sessions.
 ///
@@ -27,6 +29,11 @@ impl Sessions {
     /// Forgets the sessions with one server, and returns whether there were any. It is named by the server name, if the
     /// [`ConnectOptions`](crate::ConnectOptions::server_name) set one. Associations that have begun add no more, with any server.
     pub fn forget(&self, server: &str) -> bool {
-        self.0.forget(server)
+        let named = server.rsplit_once(':').and_then(|(host, port)| Some((Zoned::of(host)?, port)));
+        match named {
+            // Sessions are named as certificates are.
+            Some((host, port)) => self.0.forget(&format!("[{}]:{port}", host.address)),
+            None => self.0.forget(server),
+        }
     }
 }

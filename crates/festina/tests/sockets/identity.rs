@@ -17,6 +17,11 @@ use crate::support::{Pair, endpoint, endpoint_with, in_time, pair_with};
 
 /// A certificate authority, and an identity that it has signed for a name.
 pub(crate) fn signed(name: &str, authority: &str) -> (Vec<u8>, Identity) {
+    signed_until(name, authority, 4_000)
+}
+
+/// The same, valid until the beginning of a year.
+fn signed_until(name: &str, authority: &str, year: i32) -> (Vec<u8>, Identity) {
     let root_key = rcgen::KeyPair::generate().unwrap();
     let mut root = rcgen::CertificateParams::new(Vec::new()).unwrap();
     root.distinguished_name.push(rcgen::DnType::CommonName, format!("root of {authority}"));
@@ -24,7 +29,9 @@ pub(crate) fn signed(name: &str, authority: &str) -> (Vec<u8>, Identity) {
     let root_certificate = root.self_signed(&root_key).unwrap();
     let issuer = rcgen::Issuer::from_params(&root, &root_key);
     let key = rcgen::KeyPair::generate().unwrap();
-    let leaf = rcgen::CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    let mut leaf = rcgen::CertificateParams::new([name.to_owned()]).unwrap();
+    leaf.not_after = rcgen::date_time_ymd(year, 1, 1);
+    let leaf = leaf.signed_by(&key, &issuer).unwrap();
     let identity = Identity::from_der([leaf.der().to_vec()], key.serialize_der()).unwrap();
     (root_certificate.der().to_vec(), identity)
 }
@@ -57,7 +64,10 @@ async fn a_chain_is_verified_with_its_name_and_its_root() {
     let address = failure(connect(roots(&root), server(), ConnectOptions::default()).await);
     assert!(matches!(address, SecurityFailure::Untrusted(_)), "the default name is the address: {address}");
     let unsigned = failure(connect(roots(&other_root), server(), named("server.test")).await);
-    assert_eq!(unsigned, SecurityFailure::Untrusted("no trusted root has signed it".to_owned()));
+    assert!(
+        matches!(&unsigned, SecurityFailure::Untrusted(fault) if fault.starts_with("no trusted root has signed it; ")),
+        "{unsigned:?}"
+    );
     let no_name = failure(connect(roots(&root), server(), named("not a name")).await);
     assert!(matches!(no_name, SecurityFailure::Settings(_)), "{no_name}");
 }
@@ -88,8 +98,32 @@ async fn clients_without_a_trusted_certificate_are_refused_if_one_is_demanded() 
     let unknown = trusting(fingerprint).with_identity(Identity::self_signed("client.test").unwrap());
     let unknown = failure(connect(unknown, demanding.clone(), ConnectOptions::default()).await);
     assert!(matches!(unknown, SecurityFailure::Alert { .. }), "{unknown}");
+    assert!(none.is_unknown_certificate() && unknown.is_unknown_certificate());
     let known = trusting(fingerprint).with_identity(signed_client);
     connect(known, demanding, ConnectOptions::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn both_sides_name_a_certificate_that_has_expired_and_say_what_to_do() {
+    let (root, expired) = signed_until("server.test", "one", 2_001);
+    assert!(expired.check_dates().is_err());
+    let server = Security::new().with_identity(expired);
+    let roots = Security::new().with_server_trust(Trust::roots_from_der([root]));
+    let seen = failure(connect(roots, server, ConnectOptions::default().server_name("server.test")).await);
+    let expected = "its certificate is not trusted: it expired on 2001-01-01; renew it, or set the clock of this host";
+    assert!(seen.to_string().starts_with(expected), "{seen}");
+
+    let (server, fingerprint) = server_settings();
+    let (root, expired) = signed_until("client.test", "one", 2_001);
+    let demanding = server.with_client_trust(Trust::roots_from_der([root]));
+    let client = trusting(fingerprint).with_identity(expired);
+    let told = failure(connect(client, demanding, ConnectOptions::default()).await);
+    assert!(
+        told.to_string().contains("the certificate of this side has expired or is not valid yet; renew it"),
+        "{told}"
+    );
+    // It is not for the server to admit it.
+    assert!(told.is_refused_certificate() && !told.is_unknown_certificate());
 }
 
 #[tokio::test]

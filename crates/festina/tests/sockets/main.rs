@@ -12,6 +12,8 @@ mod failing;
 mod forged;
 mod identity;
 mod limits;
+#[cfg(target_os = "linux")]
+mod link_local;
 mod lossy;
 mod memory;
 mod moving;

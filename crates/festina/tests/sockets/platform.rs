@@ -61,7 +61,7 @@ fn a_server_is_known_by_a_root_of_the_operating_system_and_its_name() {
             other => panic!("{other:?}"),
         };
         assert!(failure(&identity, "other.test").await.contains("other.test"));
-        assert_eq!(failure(&stranger, "server.test").await, "no trusted root has signed it");
+        assert!(failure(&stranger, "server.test").await.starts_with("no trusted root has signed it; "));
     });
 }
 

@@ -5,6 +5,7 @@ mod quick;
 mod scratch;
 #[path = "../../../../tests/seeds.rs"]
 mod seeds;
+mod trace_loss;
 mod trace_slow_start;
 mod trace_truth;
 mod trace_what_if;

@@ -23,7 +23,7 @@ const STACKS: [&str; 5] = ["linux", "new reno", "sack", "rfc9260", "festina"];
 const PROVING: [&str; 4] = ["linux", "sack", "rfc9260", "festina"];
 
 /// Packets with their times.
-type Packets = Vec<(Instant, Vec<u8>)>;
+pub(super) type Packets = Vec<(Instant, Vec<u8>)>;
 
 /// Changes of a capture before its analysis.
 #[derive(Clone, Copy, Debug, Default)]
@@ -444,7 +444,7 @@ fn is_captured(kept: &Packets, first: u32, at: Instant, chunk: u32) -> bool {
 }
 
 /// The DATA and I-DATA chunks of the side that writes whose headers were captured: when they left, and their TSNs.
-fn chunks(kept: &[(Instant, Vec<u8>)]) -> impl Iterator<Item = (Instant, u32)> {
+pub(super) fn chunks(kept: &[(Instant, Vec<u8>)]) -> impl Iterator<Item = (Instant, u32)> {
     let sent = kept.iter().filter(|(_, packet)| packet[12..16] == [10, 0, 0, 1]);
     sent.flat_map(|(at, packet)| {
         let mut rest = &packet[32..];

@@ -190,9 +190,9 @@ impl CommitQueue {
         self.work.notify_one();
     }
 
-    /// Relays that are connected, and associations that were refused.
-    pub(super) fn counts(&self) -> (u64, Refusals) {
+    /// Relays that are connected, associations that were refused, and lines that outputs other than files did not get.
+    pub(super) fn counts(&self) -> (u64, Refusals, u64) {
         let state = self.lock();
-        (state.inbox.relays(), state.refusals)
+        (state.inbox.relays(), state.refusals, state.outlets.iter().map(Outlet::dropped).sum())
     }
 }

@@ -1,24 +1,21 @@
 //! Outputs other than files: standard output and a TCP peer. They get each line after its commit, and at most once: lines handed over when the
-//! collector ends may never reach them, but are in the files.
+//! collector ends may never reach them, and lines are dropped while too many wait, but all are in the files.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use festina_units::Duration;
+use festina_units::{Duration, duration};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
+use super::pipe::{Batch, Pipe};
 use crate::config::Format;
 use crate::record::Record;
 use crate::relay::Notice;
 use crate::render;
-use crate::tls::{TlsClient, TlsError};
-
-/// Commits that wait for a slow output. Then the collector waits with it, and relays keep their lines.
-const QUEUE: usize = 64;
+use crate::tls::{self, TlsClient, TlsError};
 
 /// Time limit for a peer to answer, and to take data.
 const PEER_TIME_MAX: Duration = Duration::from_secs(5);
@@ -26,31 +23,34 @@ const PEER_TIME_MAX: Duration = Duration::from_secs(5);
 /// Pause after a peer failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Interval at which a stop is noticed while an output is slow.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-
 /// One output.
 pub(super) struct Outlet {
     format: Format,
     counted: bool,
-    held: Vec<u8>,
-    thread: SyncSender<Vec<u8>>,
-    /// The collector ends: nothing is waited for any more.
-    stops: Arc<AtomicBool>,
+    held: Batch,
+    pipe: Arc<Pipe>,
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        self.pipe.close();
+    }
 }
 
 impl Outlet {
-    pub(super) fn stdout(format: Format, stops: Arc<AtomicBool>) -> Self {
-        let (thread, lines) = sync_channel::<Vec<u8>>(QUEUE);
+    pub(super) fn stdout(format: Format, notice: Notice) -> Self {
+        let pipe = Pipe::new("standard output".to_owned(), notice);
+        let of_thread = Arc::clone(&pipe);
         std::thread::spawn(move || {
-            for lines in lines {
+            while let Some(batch) = of_thread.take() {
                 let mut out = io::stdout().lock();
-                if out.write_all(&lines).and_then(|()| out.flush()).is_err() {
-                    return;
+                // Standard output cannot be opened again.
+                if let Err(error) = out.write_all(&batch.bytes).and_then(|()| out.flush()) {
+                    return of_thread.ends(&error.to_string());
                 }
             }
         });
-        Self { format, counted: false, held: Vec::new(), thread, stops }
+        Self { format, counted: false, held: Batch::default(), pipe }
     }
 
     pub(super) fn forward(
@@ -61,10 +61,10 @@ impl Outlet {
         stops: Arc<AtomicBool>,
     ) -> Result<Self, TlsError> {
         let tls = tls.map(TlsClient::config).transpose()?;
-        let (thread, lines) = sync_channel(QUEUE);
-        let of_thread = Arc::clone(&stops);
-        std::thread::spawn(move || forward(&Target { address, tls }, &lines, &notice, &of_thread));
-        Ok(Self { format, counted: true, held: Vec::new(), thread, stops })
+        let pipe = Pipe::new(address.to_string(), notice);
+        let of_thread = Arc::clone(&pipe);
+        std::thread::spawn(move || forward(&Target { address, tls }, &of_thread, &stops));
+        Ok(Self { format, counted: true, held: Batch::default(), pipe })
     }
 
     /// Keeps lines until they are committed.
@@ -74,38 +74,34 @@ impl Outlet {
             render::render(record, self.format, &mut line);
             if self.counted {
                 line.pop();
-                self.held.extend_from_slice(format!("{} ", line.len()).as_bytes());
+                self.held.bytes.extend_from_slice(format!("{} ", line.len()).as_bytes());
             }
-            self.held.extend_from_slice(&line);
+            self.held.bytes.extend_from_slice(&line);
+            self.held.lines += 1;
         }
     }
 
     /// Takes the lines held back until the next commit.
     pub(super) fn take_held(&mut self) -> Held {
-        let (lines, thread, stops) = (std::mem::take(&mut self.held), self.thread.clone(), Arc::clone(&self.stops));
-        Held { lines, thread, stops }
+        Held { batch: std::mem::take(&mut self.held), pipe: Arc::clone(&self.pipe) }
+    }
+
+    /// Lines that the output did not get because too many waited for it.
+    pub(super) fn dropped(&self) -> u64 {
+        self.pipe.dropped()
     }
 }
 
 /// Lines that an output gets once they are committed.
 pub(super) struct Held {
-    lines: Vec<u8>,
-    thread: SyncSender<Vec<u8>>,
-    stops: Arc<AtomicBool>,
+    batch: Batch,
+    pipe: Arc<Pipe>,
 }
 
 impl Held {
-    /// Hands committed lines to the output. Waits for a slow one until the collector ends.
+    /// Hands committed lines to the output. Never waits.
     pub(super) fn release(self) {
-        let mut lines = self.lines;
-        // If its thread has ended, the output takes nothing more.
-        while !lines.is_empty()
-            && let Err(TrySendError::Full(refused)) = self.thread.try_send(lines)
-            && !self.stops.load(Ordering::Relaxed)
-        {
-            lines = refused;
-            std::thread::sleep(LOOK_EVERY);
-        }
+        self.pipe.put(self.batch);
     }
 }
 
@@ -131,12 +127,23 @@ impl Target {
     }
 }
 
+/// Why an output takes nothing, as a sentence.
+fn cause(error: &io::Error) -> String {
+    match error.kind() {
+        // The time limits of the socket.
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("it took or sent nothing for {}", duration::display(PEER_TIME_MAX))
+        }
+        io::ErrorKind::WriteZero => "it takes no data".to_owned(),
+        _ => tls::explain(error),
+    }
+}
+
 /// RFC 6587 §3.4.1 to a peer, again and again until it takes a batch. A frame that was begun is not sent again.
-fn forward(target: &Target, batches: &Receiver<Vec<u8>>, notice: &Notice, stops: &AtomicBool) {
+fn forward(target: &Target, pipe: &Pipe, stops: &AtomicBool) {
     let mut peer: Option<Box<dyn io::Write>> = None;
-    let mut told = false;
-    for batch in batches {
-        let mut rest = &batch[..];
+    while let Some(Batch { bytes, .. }) = pipe.take() {
+        let mut rest = &bytes[..];
         while !rest.is_empty() {
             let stream = match &mut peer {
                 Some(stream) => Ok(stream),
@@ -144,17 +151,13 @@ fn forward(target: &Target, batches: &Receiver<Vec<u8>>, notice: &Notice, stops:
             };
             let (written, result) = stream.map_or_else(|error| (0, Err(error)), |stream| write(stream, rest));
             rest = &rest[frames_begun(rest, written)..];
-            told &= result.is_err();
-            if let Err(error) = result {
-                let lost = if peer.take().is_some() { "; lines on their way may be lost" } else { "" };
-                if !std::mem::replace(&mut told, true) {
-                    notice(&format!("cannot forward lines to {}: {error}{lost}; retrying", target.address));
-                }
-                if stops.load(Ordering::Relaxed) {
-                    return;
-                }
-                std::thread::sleep(PAUSE);
+            let Err(error) = result else { continue };
+            let lost = if peer.take().is_some() { ", and lines on their way may be lost" } else { "" };
+            pipe.fails(&format!("{}{lost}", cause(&error)));
+            if stops.load(Ordering::Relaxed) {
+                return;
             }
+            std::thread::sleep(PAUSE);
         }
     }
 }

@@ -35,6 +35,13 @@ pub struct Commit {
     pub(super) now_us: u64,
 }
 
+impl Commit {
+    /// The files that it writes to, and the bytes of each.
+    pub(crate) fn line_bytes(&self) -> impl Iterator<Item = (&Path, usize)> {
+        self.lines.iter().map(|(path, bytes)| (path.as_path(), bytes.len()))
+    }
+}
+
 /// Why a file is written to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cause {

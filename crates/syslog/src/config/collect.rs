@@ -11,7 +11,7 @@ use toml::Spanned;
 
 use crate::collector::FileOutput;
 use crate::keys::{Protection, Relays};
-use crate::tls::TlsClient;
+use crate::tls::{Identity, TlsClient};
 
 use super::security::RawCollectorSecurity;
 use super::text::{ConfigError, Text};
@@ -176,7 +176,7 @@ impl CollectorConfig {
             return Err(text.error(second.span(), problem.to_owned()));
         }
         Ok(Self {
-            listen: text.value(&raw.listen)?,
+            listen: text.address(&raw.listen)?,
             allow: match &raw.allow {
                 Some(networks) => Some(networks.iter().map(|network| text.value(network)).collect::<Result<_, _>>()?),
                 None => None,
@@ -200,7 +200,10 @@ impl CollectorConfig {
         check_address("metrics", self.metrics)?;
         self.security.check_files()?;
         self.outputs.iter().try_for_each(|output| match &output.place {
-            OutputPlace::Forward(_, Some(client)) => Ok(client.config().map(drop)?),
+            OutputPlace::Forward(_, Some(client)) => {
+                client.config()?;
+                Ok(client.identity.as_ref().map_or(Ok(()), Identity::check_dates)?)
+            }
             OutputPlace::File { path, .. } if Path::new(path).is_dir() => Err(CheckError::NoFile(path.into())),
             _ => Ok(()),
         })
@@ -240,7 +243,7 @@ fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, Co
         "stdout" => OutputPlace::Stdout,
         "forward" => {
             let to = output.to.as_ref().ok_or_else(|| missing("a peer, as in to = \"127.0.0.1:601\""))?;
-            let to: SocketAddr = text.value(to)?;
+            let to = text.address(to)?;
             if output.certificate.is_some() != output.key.is_some() {
                 return Err(missing("both a certificate and a key, or neither"));
             }

@@ -47,7 +47,7 @@ pub(super) fn read(text: &Text, value: &Spanned<OneOrMore>) -> Result<Vec<Socket
     }
     let mut addresses = Vec::new();
     for name in names {
-        let address: SocketAddr = name.parse().map_err(|error| problem(format!("\"{name}\": {error}")))?;
+        let address = festina::parse_address(name).map_err(|error| problem(error.to_string()))?;
         if address.port() == 0 {
             return Err(problem(format!("{address}: port 0 is invalid")));
         }

@@ -68,6 +68,9 @@ fn a_value_that_makes_no_sense_is_refused_where_it_stands() {
         (format!("{SMALLEST}[[rule]]\ndrop = true\nreliable = true"), "5:1", "one of"),
         (format!("{SMALLEST}[[rule]]\nreliable = true\npriority = 8"), "7:12", "0 (highest) to 7"),
         (format!("message_bytes_max = \"1GiB\"\n{SMALLEST}"), "1:21", "256KiB"),
+        (SMALLEST.replace("\"stdin\"", "\"unix\"\npath = \"p\"\nmode = \"rw\""), "6:8", "octal"),
+        (SMALLEST.replace("\"stdin\"", "\"unix\"\npath = \"p\"\nmode = \"1000\""), "6:8", "octal"),
+        (SMALLEST.replace("\"stdin\"", "\"stdin\"\nmode = \"0600\""), "3:1", "\"unix\" only"),
         (SMALLEST.replace("\"stdin\"", "\"stdin\"\nreceive_buffer = \"8MiB\""), "3:1", "only"),
         (
             SMALLEST.replace("\"stdin\"", "\"udp\"\nlisten = \"127.0.0.1:1\"\nreceive_buffer = \"1B\""),
@@ -188,6 +191,7 @@ fn a_check_refuses_what_is_not_there_and_ports_that_nothing_can_find() {
         ("kind = \"tcp\"\nlisten = \"127.0.0.1:0\"".to_owned(), "port 0"),
         ("kind = \"file\"\npath = \"/there/is/no/such/file\"".to_owned(), "cannot be read"),
         (format!("kind = \"file\"\npath = {folder:?}"), "not a regular file"),
+        ("kind = \"unix\"\npath = \"/etc/passwd\"".to_owned(), "it is a file and no socket"),
     ] {
         let problem = relay(&input).expect_err("it is refused");
         assert!(problem.contains(words), "{input}: {problem}");

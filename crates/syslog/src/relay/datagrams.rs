@@ -3,7 +3,6 @@
 //! A UDP socket with a full buffer drops datagrams without notice. The kernel counts them in `/proc/self/net`, and the reader looks at that count
 //! once a second. Programs that write to a Unix socket block instead.
 
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
@@ -19,6 +18,7 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use super::Notice;
 use super::activation::passed_datagram_socket;
 use super::input::{Intake, Rate};
+use super::unix_socket::{self, SocketName};
 use crate::clock;
 
 /// The largest datagram.
@@ -39,6 +39,8 @@ pub(super) struct DatagramInput {
     name: String,
     /// The kernel's drop count at the last check.
     lost: u32,
+    /// The name of a Unix socket, removed at the end; `None` if the relay was started with the socket.
+    _bound: Option<SocketName>,
 }
 
 enum Socket {
@@ -65,23 +67,18 @@ impl DatagramInput {
             ));
         }
         socket.set_read_timeout(Some(READ_TIME_MAX))?;
-        Ok(Self { socket: Socket::Udp(socket), name, lost: 0 })
+        Ok(Self { socket: Socket::Udp(socket), name, lost: 0, _bound: None })
     }
 
-    /// Takes the Unix socket with this path that the relay was started with, or otherwise binds one after removing that of an earlier run.
-    pub(super) fn unix(path: &Path) -> io::Result<Self> {
-        if let Some(socket) = passed_datagram_socket(path)? {
-            return Self::from_unix(socket, &path.display());
-        }
-        let _ = std::fs::remove_file(path);
-        Self::from_unix(UnixDatagram::bind(path)?, &path.display())
-    }
-
-    /// Takes a Unix socket that is bound already.
-    pub(super) fn from_unix(socket: UnixDatagram, path: &dyn fmt::Display) -> io::Result<Self> {
+    /// Takes the Unix socket with this path that the relay was started with, or otherwise binds one with this mode.
+    pub(super) fn unix(path: &Path, mode: u32) -> io::Result<Self> {
+        let (socket, bound) = match passed_datagram_socket(path)? {
+            Some(socket) => (socket, None),
+            None => unix_socket::bind(path, mode).map(|(socket, bound)| (socket, Some(bound)))?,
+        };
         socket.set_nonblocking(false)?;
         socket.set_read_timeout(Some(READ_TIME_MAX))?;
-        Ok(Self { socket: Socket::Unix(socket), name: format!("unix {path}"), lost: 0 })
+        Ok(Self { socket: Socket::Unix(socket), name: format!("unix {}", path.display()), lost: 0, _bound: bound })
     }
 
     /// Returns the address, if it has one.

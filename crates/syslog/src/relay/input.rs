@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use festina_units::{Duration, Preview};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
@@ -18,7 +19,7 @@ use super::datagrams::DatagramInput;
 use super::following::{Follower, Gathered};
 use super::streams::{self, Connections, StreamInput};
 use crate::clock;
-use crate::config::{Input, InputKind};
+use crate::config::InputKind;
 use crate::framing::{Frame, Framing};
 use crate::positions::Position;
 
@@ -163,55 +164,67 @@ impl StopInputs {
     }
 }
 
-/// Shared by inputs of one kind.
-pub(super) struct Opening<'a> {
+/// An input whose socket is open and is not read yet.
+pub(super) enum OpenInput {
+    Datagrams(DatagramInput),
+    Stream(TcpListener, Framing, Option<TlsAcceptor>),
+    Stdin,
+    File(PathBuf),
+}
+
+impl OpenInput {
+    /// Opens the socket of an input. Returns its address, too, if it listens on one.
+    pub(super) async fn new(kind: &InputKind, notice: &Notice) -> io::Result<(Self, Option<SocketAddr>)> {
+        let (framing, address, tls) = match kind {
+            InputKind::Unix(path, mode) => return Ok((Self::Datagrams(DatagramInput::unix(path, *mode)?), None)),
+            InputKind::Udp(address, buffer_bytes) => {
+                let input = DatagramInput::udp(*address, *buffer_bytes, notice)?;
+                let bound = input.local_addr()?;
+                return Ok((Self::Datagrams(input), bound));
+            }
+            InputKind::Stdin => return Ok((Self::Stdin, None)),
+            InputKind::File(path) => return Ok((Self::File(path.clone()), None)),
+            InputKind::Tcp(address, framing) => (*framing, *address, None),
+            InputKind::Tls(address, framing, server) => {
+                let tls = TlsAcceptor::from(server.config().map_err(io::Error::other)?);
+                (*framing, *address, Some(tls))
+            }
+        };
+        let (listener, bound) = streams::bind(address).await?;
+        Ok((Self::Stream(listener, framing, tls), Some(bound)))
+    }
+}
+
+/// Shared by all inputs when they start.
+pub(super) struct Reading<'a> {
     pub(super) intake: Intake,
     pub(super) notice: &'a Notice,
     /// Of all inputs over TCP.
     pub(super) connections: Arc<Connections>,
 }
 
-impl Opening<'_> {
-    /// Opens an input and reads it in a task or thread of its own until the lines' receiver is gone. Returns its address, if it listens on one. File
-    /// inputs also need their position.
-    pub(super) async fn open(&self, input: &Input, resumed: Option<Resumed>) -> io::Result<Option<SocketAddr>> {
-        let (intake, notice) = (self.intake.clone(), self.notice);
-        let rate = Rate::new(input.lines_per_second_max);
-        match &input.kind {
-            InputKind::Unix(path) => start(DatagramInput::unix(path)?, intake, rate, notice),
-            InputKind::Udp(address, buffer_bytes) => {
-                start(DatagramInput::udp(*address, *buffer_bytes, notice)?, intake, rate, notice)
+impl Reading<'_> {
+    /// Reads an input in a task or thread of its own until the lines' receiver is gone. File inputs also need their position.
+    pub(super) fn start(&self, input: OpenInput, rate_max: Option<u32>, resumed: Option<Resumed>) -> io::Result<()> {
+        let (intake, notice) = (self.intake.clone(), Arc::clone(self.notice));
+        let rate = Rate::new(rate_max);
+        match (input, resumed) {
+            (OpenInput::Datagrams(input), _) => {
+                let thread = std::thread::Builder::new().name("syslog-datagrams".to_owned());
+                thread.spawn(move || input.read(&intake, rate, &notice))?;
             }
-            InputKind::Tcp(address, framing) => self.listen(*address, *framing, input, None).await.map(Some),
-            InputKind::Tls(address, framing, server) => {
-                let tls = TlsAcceptor::from(server.config().map_err(io::Error::other)?);
-                self.listen(*address, *framing, input, Some(tls)).await.map(Some)
+            (OpenInput::Stream(listener, framing, tls), _) => {
+                let connections = Arc::clone(&self.connections);
+                let input = StreamInput { listener, framing, tls, lines_per_second_max: rate_max, connections, notice };
+                tokio::spawn(input.accept(intake));
             }
-            InputKind::Stdin => {
-                tokio::spawn(streams::read_stdin(intake, rate, Arc::clone(notice)));
-                Ok(None)
+            (OpenInput::Stdin, _) => drop(tokio::spawn(streams::read_stdin(intake, rate, notice))),
+            (OpenInput::File(path), Some(Resumed { index, follower })) => {
+                tokio::spawn(follow(index, follower, path, intake, rate));
             }
-            InputKind::File(path) => {
-                let Some(Resumed { index, follower }) = resumed else { return Ok(None) };
-                tokio::spawn(follow(index, follower, path.clone(), intake, rate));
-                Ok(None)
-            }
+            (OpenInput::File(_), None) => {}
         }
-    }
-
-    async fn listen(
-        &self,
-        address: SocketAddr,
-        framing: Framing,
-        input: &Input,
-        tls: Option<TlsAcceptor>,
-    ) -> io::Result<SocketAddr> {
-        let (listener, bound) = streams::bind(address).await?;
-        let (connections, notice) = (Arc::clone(&self.connections), Arc::clone(self.notice));
-        let lines_per_second_max = input.lines_per_second_max;
-        let input = StreamInput { listener, framing, tls, lines_per_second_max, connections, notice };
-        tokio::spawn(input.accept(self.intake.clone()));
-        Ok(bound)
+        Ok(())
     }
 }
 
@@ -220,14 +233,6 @@ pub(super) struct Resumed {
     /// Its number among those of this kind.
     pub(super) index: usize,
     pub(super) follower: Follower,
-}
-
-/// Starts a thread that reads datagrams.
-fn start(input: DatagramInput, intake: Intake, rate: Rate, notice: &Notice) -> io::Result<Option<SocketAddr>> {
-    let (bound, notice) = (input.local_addr()?, Arc::clone(notice));
-    let thread = std::thread::Builder::new().name("syslog-datagrams".to_owned());
-    thread.spawn(move || input.read(&intake, rate, &notice))?;
-    Ok(bound)
 }
 
 impl Intake {

@@ -6,6 +6,7 @@ mod keys;
 mod scratch;
 mod several;
 mod silent;
+mod starts;
 mod strangers;
 mod tls;
 

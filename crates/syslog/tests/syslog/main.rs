@@ -4,6 +4,7 @@ mod activation;
 mod broker;
 mod exactly_once;
 mod full_disk;
+mod full_output;
 mod group;
 mod hostile;
 #[cfg(feature = "kafka")]

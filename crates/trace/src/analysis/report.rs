@@ -123,6 +123,11 @@ pub struct RepairStatistics {
     pub by_cause: [u64; 4],
     /// The unnecessary ones among them, as proven by the receiver or the timing.
     pub spurious: u64,
+    /// The [bundled](Cause::Bundled) ones among the unnecessary ones.
+    pub spurious_bundled: u64,
+    /// Bundled copies that show a loss: their data was acknowledged, and their receiver, which reports duplicates, did not report these. Either the
+    /// copy was lost, or an earlier one. 0 while the receiver has not reported any duplicate.
+    pub bundled_for_loss: u64,
     /// Packets seen in an order other than that of their sequence numbers.
     pub out_of_order: u64,
     /// How many segments or chunks were sent once, twice and so on.
@@ -138,12 +143,17 @@ impl RepairStatistics {
         self.by_cause.iter().sum()
     }
 
-    /// Returns the share of needed retransmissions in all copies: the path's loss, as far as the sender repaired it.
+    /// Returns the number of retransmissions that answered a supposed loss in error: the unnecessary ones without bundled copies, which answer nothing.
+    pub fn spurious_repairs(&self) -> u64 {
+        self.spurious.saturating_sub(self.spurious_bundled)
+    }
+
+    /// Returns the share of lost copies in all copies: the path's loss, as far as the sender repaired it. Each needed retransmission shows one loss.
     pub fn loss(&self) -> Option<f64> {
         let bundled: u64 =
             Cause::ALL.iter().zip(self.by_cause).filter(|(c, _)| **c == Cause::Bundled).map(|(_, n)| n).sum();
-        let needed = (self.retransmissions() - bundled).saturating_sub(self.spurious);
-        share(needed, self.first_copies + self.retransmissions())
+        let repairs = (self.retransmissions() - bundled).saturating_sub(self.spurious_repairs());
+        share(repairs + self.bundled_for_loss, self.first_copies + self.retransmissions())
     }
 
     pub(super) fn count(&mut self, cause: Cause, segments: u64) {

@@ -109,6 +109,10 @@ pub(super) struct Repair {
     has_probed: bool,
     /// The end of the sent data at the time of the latest probe, until the episode of the probe ends.
     probe_end: Option<u64>,
+    /// The receiver has reported a duplicate.
+    reports_duplicates: bool,
+    /// Bundled copies that count as losses if the receiver reports duplicates.
+    bundled_unreported: u64,
     /// The number at which fast recovery ends.
     recovery: Option<u64>,
     /// The packet that carried the latest retransmission, and its cause.
@@ -550,8 +554,9 @@ impl Stream {
     }
 
     fn settle_first(&mut self, sink: &mut Sink) {
-        if let Some(Pending { copy: retransmission, segments, .. }) = self.repair.pending.pop_front() {
-            self.report.repair.spurious += if retransmission.is_spurious { segments } else { 0 };
+        if let Some(pending) = self.repair.pending.pop_front() {
+            self.judge(&pending);
+            let retransmission = pending.copy;
             shrink(&mut self.repair.pending);
             sink.retransmission(&retransmission);
         }

@@ -69,15 +69,19 @@ pub(super) async fn run(
 ) -> Result<Measured> {
     let tally = Arc::new(Tally::default());
     let ways = Ways { addresses, client, recording, endpoints: Vec::new() };
-    let mut client = Client { plan, ways, tally, load: [Vec::new(), Vec::new()], tasks: JoinSet::new() };
+    let mut client = Client { plan, ways, tally, thin: None, load: [Vec::new(), Vec::new()], tasks: JoinSet::new() };
     let mut began_at = None;
-    let ended = tokio::select! {
-        ended = client.measure(&mut began_at) => ended,
-        () = signal::interrupted() => Ok(()),
+    let (ended, patience) = tokio::select! {
+        ended = client.measure(&mut began_at) => (ended, plan.patience),
+        () = signal::interrupted() => (Ok(()), plan.patience.min(THIN_PATIENCE)),
     };
     let is_whole = began_at.is_some_and(|began_at| began_at.elapsed() >= plan.time);
     let loaded_for = began_at.map_or(Duration::ZERO, |began_at| began_at.elapsed());
     let bytes = client.tally.bytes();
+    let ended = match ended {
+        Ok(()) if loaded_for > Duration::ZERO => client.hear_from_all(patience).await,
+        ended => ended,
+    };
     client.tally.enter(Phase::Over);
     let retransmissions = client.load.iter().flatten().map(|load| load.stats().sent.retransmitted.total()).sum();
     client.load.iter().flatten().for_each(|load| load.abort("the measurement is over"));
@@ -126,6 +130,8 @@ struct Client<'a> {
     plan: &'a Plan,
     ways: Ways<'a>,
     tally: Arc<Tally>,
+    /// The association of the thin stream.
+    thin: Option<Association>,
     /// The associations of the load, first those that send, then those that receive.
     load: [Vec<Association>; 2],
     /// They end by failing only.
@@ -137,6 +143,7 @@ impl Client<'_> {
         let plan = self.plan;
         let thin = self.ways.connect().await?;
         thin.send(Message::new(Hello::Echo.encode())).await?;
+        self.thin = Some(thin.clone());
         self.tasks.spawn(ping(thin, self.tally.clone()));
         self.wait_until(Instant::now() + plan.idle).await?;
         self.wait_for_first_echo().await?;
@@ -204,10 +211,33 @@ impl Client<'_> {
         }
     }
 
+    /// Waits until each association has received one more packet, while thin stream and load continue. A server that has died, or an association
+    /// whose path has gone dark, would otherwise look fast: only the messages before its end have times.
+    ///
+    /// # Errors
+    /// If one receives nothing for this long, or ends.
+    async fn hear_from_all(&mut self, patience: Duration) -> Result<()> {
+        let all: Vec<Association> = self.thin.iter().chain(self.load.iter().flatten()).cloned().collect();
+        let received = |association: &Association| association.stats().received.packets;
+        let before: Vec<u64> = all.iter().map(received).collect();
+        let end = Instant::now() + patience;
+        while all.iter().zip(&before).any(|(association, before)| received(association) == *before) {
+            if Instant::now() >= end {
+                let [_, loaded] = self.tally.streams();
+                let (remote, sent, missing) = (self.ways.remote()?, loaded.sent, loaded.missing());
+                bail!(
+                    "{remote} stopped answering before the end: {missing} of {sent} messages of the thin stream under load did not come back"
+                );
+            }
+            self.wait_until(Instant::now() + THIN_INTERVAL / 2).await?;
+        }
+        Ok(())
+    }
+
     /// Gives messages of the thin stream that are under way the time to come back.
     async fn wait_for_thin(&self) {
         let end = Instant::now() + THIN_PATIENCE;
-        let is_complete = || self.tally.streams().iter().all(|stream| stream.times.count() == stream.sent);
+        let is_complete = || self.tally.streams().iter().all(|stream| stream.missing() == 0);
         while Instant::now() < end && !is_complete() {
             tokio::time::sleep(THIN_INTERVAL / 2).await;
         }

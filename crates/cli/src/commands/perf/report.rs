@@ -69,9 +69,8 @@ fn text(plan: &Plan, measured: &Measured) -> String {
         "", "messages", "missing", "median", "p90", "p99", "most"
     );
     for (name, stream) in ["without load", "under load"].iter().zip(&measured.thin) {
-        let quantile = |share| stream.times.quantile(share).map_or("-".to_owned(), milliseconds);
-        let most = stream.times.max().map_or("-".to_owned(), milliseconds);
-        let missing = stream.sent.saturating_sub(stream.times.count());
+        let quantile = |share| stream.quantile(share).map_or("-".to_owned(), milliseconds);
+        let (most, missing) = (stream.max().map_or("-".to_owned(), milliseconds), stream.missing());
         let [median, p90, p99] = [0.5, 0.9, 0.99].map(quantile);
         text += &format!("\n{name:<14}{:>9}{missing:>9}{median:>10}{p90:>10}{p99:>10}{most:>10}", stream.sent);
     }
@@ -86,8 +85,7 @@ fn text(plan: &Plan, measured: &Measured) -> String {
 
 /// What the load has added to the median.
 fn added([idle, loaded]: &[Stream; 2]) -> Option<Duration> {
-    let median = |stream: &Stream| stream.times.quantile(0.5);
-    Some(median(loaded)?.saturating_sub(median(idle)?))
+    Some(loaded.quantile(0.5)?.saturating_sub(idle.quantile(0.5)?))
 }
 
 fn grade(added: Duration) -> &'static str {
@@ -124,7 +122,7 @@ struct LoadJson {
     bits_per_second: f64,
 }
 
-/// Times there and back.
+/// Times there and back, of all messages sent: null if the time is unknown because messages are missing.
 #[derive(Serialize)]
 struct ThinJson {
     sent: u64,
@@ -161,14 +159,14 @@ impl ResultJson {
 
 impl ThinJson {
     fn of(stream: &Stream) -> Self {
-        let quantile = |share| stream.times.quantile(share).map(output::json_ms);
+        let quantile = |share| stream.quantile(share).map(output::json_ms);
         Self {
             sent: stream.sent,
             returned: stream.times.count(),
             ms_p50: quantile(0.5),
             ms_p90: quantile(0.9),
             ms_p99: quantile(0.99),
-            ms_max: stream.times.max().map(output::json_ms),
+            ms_max: stream.max().map(output::json_ms),
         }
     }
 }
@@ -185,8 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn without_an_answer_there_is_no_grade() {
+    fn without_an_answer_to_half_of_the_messages_there_is_no_grade() {
         assert_eq!(added(&[Stream::default(), Stream::default()]), None);
+        let mut stream = Stream { sent: 4, ..Stream::default() };
+        (0..2).for_each(|_| stream.times.record(Duration::from_millis(1)));
+        assert_eq!(added(&[stream.clone(), stream.clone()]), Some(Duration::ZERO));
+        let after_a_death = Stream { sent: 5, ..stream.clone() };
+        assert_eq!(added(&[stream, after_a_death]), None);
     }
 
     #[test]

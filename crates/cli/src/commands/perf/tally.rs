@@ -47,6 +47,25 @@ pub(super) enum Phase {
     Over,
 }
 
+impl Stream {
+    /// Messages that did not come back.
+    pub(super) fn missing(&self) -> u64 {
+        self.sent.saturating_sub(self.times.count())
+    }
+
+    /// The time in which this share of all messages sent came back; `None` if fewer did. Missing messages count as later than all others: they are not
+    /// a random choice but the slowest ones.
+    pub(super) fn quantile(&self, share: f64) -> Option<Duration> {
+        let share_of_returned = share * self.sent as f64 / self.times.count() as f64;
+        (share_of_returned <= 1.0).then(|| self.times.quantile(share_of_returned))?
+    }
+
+    /// The longest time; `None` if messages are missing.
+    pub(super) fn max(&self) -> Option<Duration> {
+        (self.missing() == 0).then(|| self.times.max())?
+    }
+}
+
 impl Tally {
     pub(super) fn arrived_there(&self, bytes: u64) {
         self.there.fetch_add(bytes, Ordering::Relaxed);
@@ -115,6 +134,18 @@ impl Times {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_messages_count_as_the_slowest() {
+        let mut stream = Stream { sent: 100, ..Stream::default() };
+        (1..=50).for_each(|ms| stream.times.record(Duration::from_millis(ms)));
+        let whole = stream.times.quantile(1.0);
+        assert_eq!((stream.quantile(0.5), stream.quantile(0.51), stream.max()), (whole, None, None));
+        assert_eq!(stream.missing(), 50);
+        stream.sent = 50;
+        assert_eq!((stream.quantile(0.99), stream.max()), (stream.times.quantile(0.99), whole));
+        assert_eq!(Stream::default().quantile(0.5), None);
+    }
 
     #[test]
     fn a_message_belongs_to_the_phase_in_which_it_was_sent() {

@@ -132,6 +132,7 @@ fn collector_table(collector: &CollectorSnapshot) -> String {
         ("new relays", strangers.new_relays_refused),
         ("copies", collector.refused_copies),
         ("overflow", collector.overflowed),
+        ("not passed", collector.not_passed_on),
     ] {
         let _ = writeln!(text, "{name:<12} {count:>12}");
     }

@@ -9,6 +9,8 @@ use rustix::net::sockopt::{
     Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu, ipv6_mtu, set_ip_mtu_discover, set_ipv6_mtu_discover,
 };
 
+use crate::address::canonical;
+
 const IPV4_HEADER_BYTES: usize = 20;
 const IPV6_HEADER_BYTES: usize = 40;
 const UDP_HEADER_BYTES: usize = 8;
@@ -37,7 +39,8 @@ pub(super) fn allow_fragments(socket: &impl AsFd, local: SocketAddr, allow: bool
 /// # Errors
 /// The system knows no path.
 pub(super) fn payload_bytes(destination: SocketAddr, is_udp: bool) -> io::Result<usize> {
-    let destination = SocketAddr::new(destination.ip().to_canonical(), destination.port().max(1));
+    let mut destination = canonical(destination);
+    destination.set_port(destination.port().max(1));
     let any: IpAddr = if destination.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     // Connecting sends nothing.
     let socket = UdpSocket::bind((any, 0))?;

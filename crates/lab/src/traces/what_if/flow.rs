@@ -167,7 +167,7 @@ pub(super) struct Shown {
     /// Retransmissions that were called for and needed.
     losses: f64,
     /// Acknowledgements that did not come: writes that were acknowledged together with later ones, and retransmissions that were
-    /// not needed.
+    /// not needed. Bundled copies need no acknowledgement that is lost.
     silences: u64,
     after_loss: [u64; 2],
     pub(super) writes: u64,
@@ -190,10 +190,10 @@ impl Shown {
         let copies = repair.first_copies + repair.retransmissions();
         self.copies += copies;
         self.losses += repair.loss().unwrap_or(0.0) * as_f64(copies);
-        self.silences += flow.writes().saturating_sub(flow.answers) + repair.spurious;
+        self.silences += flow.writes().saturating_sub(flow.answers) + repair.spurious_repairs();
         self.follow(flow.after_loss);
         self.writes += flow.writes();
-        self.spurious += repair.spurious;
+        self.spurious += repair.spurious_repairs();
         self.count(repair.by_cause);
         self.delays_ns.merge(&flow.report.delays.acknowledged_ns);
     }

@@ -8,6 +8,7 @@ use std::sync::mpsc::channel;
 use bytes::Bytes;
 
 use super::*;
+use crate::collect::pipe;
 use crate::line::Severity;
 
 /// More than the buffers of both sockets take.
@@ -59,20 +60,33 @@ fn no_line_is_twice_after_a_peer_closed_in_the_middle_of_a_batch() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_a_peer_that_is_not_there() {
-    let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
-    let stops = Arc::new(AtomicBool::new(false));
-    let mut outlet = outlet(closed, &stops);
+fn a_peer_that_reads_nothing_holds_up_no_commit_and_its_losses_are_counted() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut outlet = outlet(listener.local_addr().expect("an address"), &Arc::default());
+    let batch: Vec<_> = (0..12).map(|number| line(number, LINE_BYTES)).collect();
+    // Almost three times the bound. The peer accepts a connection in its queue and reads nothing.
+    let commits = 80;
+    assert!(commits * batch.len() * LINE_BYTES > 2 * pipe::PIPE_BYTES_MAX);
     let (ended, end) = channel();
     std::thread::spawn(move || {
-        for number in 0..QUEUE + 10 {
-            outlet.hold(&[line(number, 0)]);
+        for _ in 0..commits {
+            outlet.hold(&batch);
             outlet.take_held().release();
         }
-        ended.send(()).expect("the test waits");
+        ended.send(outlet.dropped()).expect("the test waits");
     });
-    // Usually the queue is full by then. If not, the test is easier.
-    std::thread::sleep(Duration::from_millis(300));
-    stops.store(true, Ordering::Relaxed);
-    end.recv_timeout(Duration::from_secs(60)).expect("it does not wait for the peer");
+    // With a peer that holds up commits, this takes as long as the test runs.
+    let dropped = end.recv_timeout(Duration::from_secs(60)).expect("it does not wait for the peer");
+    let all = 80 * 12;
+    assert!(dropped >= all / 2 && dropped < all, "{dropped} of {all}");
+}
+
+#[test]
+fn why_a_peer_takes_nothing_is_a_sentence() {
+    for kind in [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut] {
+        assert_eq!(cause(&io::Error::from(kind)), "it took or sent nothing for 5s");
+    }
+    let distrust = rustls::Error::InvalidCertificate(rustls::CertificateError::Expired);
+    let cause = cause(&io::Error::new(io::ErrorKind::InvalidData, distrust));
+    assert_eq!(cause, "the certificate is not trusted: it has expired; renew it");
 }

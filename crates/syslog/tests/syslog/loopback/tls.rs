@@ -153,3 +153,48 @@ fn what_is_wrong_with_a_file_is_said_with_its_name() {
     let client = TlsClient { authorities, name: "not a name".to_owned(), identity: None };
     assert!(matches!(client.config(), Err(TlsError::Name(_))));
 }
+
+#[test]
+fn a_check_looks_at_the_dates_of_certificates_that_authorities_vouch_for() {
+    let directory = Directory::new();
+    let path = |name: &str| directory.0.join(name);
+    let authorities = certificates(&directory.0, &["valid.example"]);
+    let key = KeyPair::generate().expect("a key");
+    let mut parameters = CertificateParams::new(["expired.example".to_owned()]).expect("a name");
+    parameters.not_after = rcgen::date_time_ymd(2_001, 2, 3);
+    let expired = parameters.self_signed(&key).expect("it is signed");
+    std::fs::write(path("expired.example.pem"), expired.pem()).expect("it can be written");
+    std::fs::write(path("expired.example.key"), key.serialize_pem()).expect("it can be written");
+    let own = |name: &str| {
+        format!("certificate = {:?}\nkey = {:?}\n", path(&format!("{name}.pem")), path(&format!("{name}.key")))
+    };
+    let relay = |text: &str| {
+        let config = RelayConfig::parse("relay.toml", &format!("state = \"s\"\ncollector = \"127.0.0.1:1\"\n{text}"));
+        config.expect("it can be read").check_files().map_err(|error| error.to_string())
+    };
+    let collector = |text: &str| {
+        let output = "[[output]]\nkind = \"file\"\npath = \"lines\"\n";
+        let config =
+            CollectorConfig::parse("c.toml", &format!("state = \"s\"\nlisten = \"127.0.0.1:1\"\n{output}{text}"));
+        config.expect("it can be read").check_files().map_err(|error| error.to_string())
+    };
+    let input = |own: &str| relay(&format!("[[input]]\nkind = \"tls\"\nlisten = \"127.0.0.1:6514\"\n{own}"));
+    let secured = |trust: &str, own: &str| relay(&format!("[[input]]\nkind = \"stdin\"\n[security]\n{trust}{own}"));
+    let relays = |trust: &str, own: &str| collector(&format!("[security]\n{trust}{own}"));
+    let vouched = format!("authorities = {authorities:?}\n");
+    let forward =
+        |own: &str| collector(&format!("[[output]]\nkind = \"forward\"\nto = \"127.0.0.1:1\"\n{vouched}{own}"));
+    let (valid, expired) = (own("valid.example"), own("expired.example"));
+    for checked in [input(&expired), secured(&vouched, &expired), relays(&vouched, &expired), forward(&expired)] {
+        let error = checked.expect_err("it has expired");
+        assert!(
+            error.contains("expired.example.pem") && error.contains("it expired on 2001-02-03; renew it"),
+            "{error}"
+        );
+    }
+    for checked in [input(&valid), secured(&vouched, &valid), relays(&vouched, &valid), forward(&valid)] {
+        assert_eq!(checked, Ok(()));
+    }
+    // Peers that know the fingerprint ignore the dates.
+    assert_eq!((secured("", &expired), relays("relays = \"any\"\n", &expired)), (Ok(()), Ok(())));
+}

@@ -54,6 +54,23 @@ impl Stream {
         }
         self.repair.latest = Some((copy.packet, cause));
     }
+
+    /// Counts a retransmission once its fate is known. An unnecessary copy that was not reported as a duplicate was lost.
+    pub(super) fn judge(&mut self, pending: &Pending) {
+        let Pending { copy, segments, is_reported } = pending;
+        let is_bundled = copy.cause == Cause::Bundled;
+        let (is_acknowledged, counts) = (self.is_acknowledged(copy.end + self.base), &mut self.report.repair);
+        if copy.is_spurious {
+            counts.spurious += segments;
+            counts.spurious_bundled += if is_bundled { *segments } else { 0 };
+        }
+        if is_bundled && is_acknowledged && !is_reported {
+            self.repair.bundled_unreported += segments;
+        }
+        if self.repair.reports_duplicates {
+            counts.bundled_for_loss += std::mem::take(&mut self.repair.bundled_unreported);
+        }
+    }
 }
 
 impl Repair {
@@ -89,6 +106,7 @@ impl Repair {
             None => self.pending.iter_mut().find(|pending| overlaps(pending)),
         };
         if let Some(pending) = found {
+            self.reports_duplicates = true;
             (pending.is_reported, pending.copy.is_spurious) = (true, true);
         }
     }
