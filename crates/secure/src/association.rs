@@ -300,7 +300,7 @@ impl SecureAssociation {
             && let Some(half_open) = &self.half_open
         {
             let token = half_open.proofs.token(now, self.ends.remote, self.channel.ids().original);
-            self.channel.queue_retry(&token);
+            self.channel.queue_retry(now, &token);
         }
     }
 

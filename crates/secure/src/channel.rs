@@ -25,7 +25,7 @@ use crate::wire::{ConnectionId, Level, LongHeader, SHORT_OVERHEAD_BYTES};
 pub(crate) use input::Input;
 use late::Late;
 pub(crate) use late::{CHALLENGE_BYTES, answers};
-pub(crate) use output::seal_retry;
+pub(crate) use output::{retry_salt, seal_retry};
 
 /// An answer to an address that is not proved is at most this many times as long as the bytes that it answers (RFC 9000 §8.1).
 pub(crate) const AMPLIFICATION_MAX: usize = 3;

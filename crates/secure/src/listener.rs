@@ -10,7 +10,7 @@ use rustls::{ServerConfig, Side};
 
 use crate::address::Proofs;
 use crate::association::{Path, SecureAssociation, datagram_bytes_max};
-use crate::channel::{AMPLIFICATION_MAX, Channel, Ids, seal_retry};
+use crate::channel::{AMPLIFICATION_MAX, Channel, Ids, retry_salt, seal_retry};
 use crate::error::{DatagramDropped, HandshakeError};
 use crate::parameters::Parameters;
 use crate::record::{LongKeys, initial_keys};
@@ -246,13 +246,9 @@ impl Listener {
     ) -> Checked {
         let original = header.destination;
         let token = self.proofs.token(now, from, original);
-        // A client must not take a retry for a copy of an earlier one, with a token for the address that it had then. If two tokens lead to the same
-        // number, the retries at other times do not.
-        let [_, high, low, ..] = token;
-        let salt = u64::from(u16::from_be_bytes([high, low])) + now.as_nanos() / 1_000_000;
         let start = reply.len();
         let sealed = self
-            .initial_keys(original, salt)
+            .initial_keys(original, retry_salt(now, &token))
             .is_ok_and(|mut keys| seal_retry(&mut keys, reply, (header.source, original), &token).is_ok());
         if sealed && reply.len() - start <= datagram_bytes.saturating_mul(AMPLIFICATION_MAX) {
             return Checked::Reply;

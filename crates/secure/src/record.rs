@@ -187,6 +187,15 @@ impl LongKeys {
         Self { next_number: half + salt.into() % half, ..Self::new(level, keys) }
     }
 
+    /// Numbers the packets that `seal` appends as [`stateless`](Self::stateless) does, since the state may be gone before the next one.
+    pub(crate) fn without_state<R>(&mut self, salt: u64, seal: impl FnOnce(&mut Self) -> R) -> R {
+        let half = window::WINDOW_NUMBERS / 2;
+        let next = std::mem::replace(&mut self.next_number, half + salt % half);
+        let sealed = seal(self);
+        self.next_number = next;
+        sealed
+    }
+
     /// Appends a packet with these frames.
     ///
     /// # Errors

@@ -239,7 +239,7 @@ impl SecureAssociation {
             half_open.answered_at = (half_open.answers == 1).then_some(now);
         } else {
             let token = half_open.proofs.token(now, self.ends.remote, self.channel.ids().original);
-            self.channel.queue_retry(&token);
+            self.channel.queue_retry(now, &token);
             half_open.answers -= 1;
         }
     }

@@ -1,6 +1,7 @@
 //! Writes datagrams.
 
 use festina_sctp::Message;
+use festina_units::Instant;
 use rustls::Side;
 
 use super::Channel;
@@ -92,10 +93,12 @@ impl Channel {
     }
 
     /// Queues a retry with this token.
-    pub(crate) fn queue_retry(&mut self, token: &[u8]) {
+    pub(crate) fn queue_retry(&mut self, now: Instant, token: &[u8]) {
         let (Some(to), Some(keys)) = (self.ids.peer, self.keys.initial.as_mut()) else { return };
         let mut datagram = Vec::new();
-        if seal_retry(keys, &mut datagram, (to, self.ids.local), token).is_ok() && self.budget.allows(datagram.len()) {
+        let ids = (to, self.ids.local);
+        let sealed = keys.without_state(retry_salt(now, token), |keys| seal_retry(keys, &mut datagram, ids, token));
+        if sealed.is_ok() && self.budget.allows(datagram.len()) {
             self.queue(vec![datagram]);
         }
     }
@@ -199,6 +202,13 @@ impl Channel {
         }
         Ok(())
     }
+}
+
+/// What distinguishes the packet numbers of retries. A client must not take one for a copy of an earlier one, with a token for the address that it
+/// had then, nor the later handshake for a copy of the retry. If two tokens lead to the same number, the retries at other times do not.
+pub(crate) fn retry_salt(now: Instant, token: &[u8]) -> u64 {
+    let [_, high, low, ..] = token else { return 0 };
+    u64::from(u16::from_be_bytes([*high, *low])) + now.as_nanos() / 1_000_000
 }
 
 /// Appends a retry from a server to a client.

@@ -313,6 +313,20 @@ async fn the_accept_queue_keeps_places_for_clients_that_prove_their_addresses_an
     }
 }
 
+#[tokio::test]
+async fn a_client_that_waits_for_a_full_queue_gets_in_by_the_first_answer() {
+    let identity = Identity::self_signed("server.test").unwrap();
+    let security = Security::new().with_identity(identity.clone());
+    let config = Config::default().with_security(security).with_accept_queue_max(1);
+    let mut world = World::with(&identity, config, |_| Answer::Accept);
+    let place = world.shared.keep_place(DEFAULT_SCTP_PORT, true);
+    assert!(place.is_some());
+    assert!(!world.client_connects(500, |_| {}));
+    drop(place);
+    // The handshake was forgotten after its retry. The client repeats its hello after a second and up to a quarter more.
+    assert!(world.client_connects(800, |_| {}));
+}
+
 /// Counts how often a certificate is chosen, each time for a signature.
 #[derive(Debug)]
 struct Counting(Arc<CertifiedKey>, Arc<AtomicUsize>);
