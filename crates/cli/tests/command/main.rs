@@ -12,6 +12,8 @@ mod lab_real;
 mod messages;
 mod peers;
 mod secure;
+#[cfg(unix)]
+mod signals;
 #[cfg(target_os = "linux")]
 mod syslog;
 mod tcp;
