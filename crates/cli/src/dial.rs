@@ -1,13 +1,19 @@
-//! Connects to a host that may have several addresses.
+//! Connects to a host that may have several addresses, and may be out of reach for some time.
 
+use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use festina::{Association, ConnectError, Endpoint};
 use tokio::sync::OnceCell;
 
-use crate::address;
 use crate::keys::Client;
+use crate::{address, output};
+
+/// Pauses between attempts: the first, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
 /// Connects to the first of a host's addresses that answers (Happy Eyeballs, RFC 8305).
 pub(crate) struct Dialer {
@@ -66,19 +72,99 @@ impl Dialer {
 
 /// Adds advice to the error of a peer that did not answer.
 fn with_advice(error: ConnectError) -> anyhow::Error {
-    match error {
-        ConnectError::Timeout { remote, .. } => {
-            let port = remote.port();
-            anyhow!("{error}: is a listener running there, and do firewalls pass UDP port {port} in both directions?")
-        }
-        error => error.into(),
+    let ConnectError::Timeout { remote, .. } = error else { return error.into() };
+    let port = remote.port();
+    let advice =
+        format!("{error}: is a listener running there, and do firewalls pass UDP port {port} in both directions?");
+    anyhow::Error::from(error).context(advice)
+}
+
+/// Growing pauses between attempts. Each is lengthened by up to a quarter, at random: programs that have lost a peer at the same moment do not return at
+/// the same moment.
+pub(crate) struct Pauses {
+    next: Duration,
+    reported: String,
+}
+
+impl Pauses {
+    pub(crate) fn new() -> Self {
+        Self { next: PAUSES.0, reported: String::new() }
     }
+
+    /// Waits until the next attempt.
+    pub(crate) async fn wait(&mut self) {
+        tokio::time::sleep(self.take()).await;
+    }
+
+    fn take(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = PAUSES.1.min(pause * 2);
+        spread(pause)
+    }
+
+    /// Reports the error of an attempt, unless it is that of the attempt before, and waits until the next one.
+    pub(crate) async fn wait_after(&mut self, error: &anyhow::Error) {
+        let problem = output::causes(error);
+        if problem != self.reported {
+            output::complain(&format!("{problem}; trying again"));
+            self.reported = problem;
+        }
+        self.wait().await;
+    }
+
+    /// Begins again with the shortest pause after a success that has lasted for this time, if it is longer than the longest pause.
+    pub(crate) fn note_success(&mut self, lasted: Duration) {
+        self.reported.clear();
+        if lasted > PAUSES.1 {
+            self.next = PAUSES.0;
+        }
+    }
+}
+
+fn spread(pause: Duration) -> Duration {
+    let [random, ..] = RandomState::new().hash_one(()).to_le_bytes();
+    pause + pause * u32::from(random) / 1_024
+}
+
+/// Repeats an attempt until it succeeds, or fails for a reason that does not [pass by itself](may_pass).
+///
+/// # Errors
+/// Such a reason.
+pub(crate) async fn keep_trying<T>(mut attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    let mut pauses = Pauses::new();
+    loop {
+        match attempt().await {
+            Err(error) if may_pass(&error) => pauses.wait_after(&error).await,
+            result => return result,
+        }
+    }
+}
+
+/// Whether the reason of a failure may pass by itself: the network or the peer is not there yet, or a name is not known yet. A port in use, a missing
+/// privilege or the peer's refusal needs a change by the user.
+pub(crate) fn may_pass(error: &anyhow::Error) -> bool {
+    use io::ErrorKind::{AddrInUse, InvalidInput, PermissionDenied, Unsupported};
+
+    if let Some(error) = error.downcast_ref::<ConnectError>() {
+        return matches!(
+            error,
+            ConnectError::Timeout { .. }
+                | ConnectError::CannotSend { .. }
+                | ConnectError::NotListening { .. }
+                | ConnectError::PeerFull { .. }
+                | ConnectError::Ended { .. }
+        );
+    }
+    let system = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    system.is_some_and(|error| !matches!(error.kind(), AddrInUse | InvalidInput | PermissionDenied | Unsupported))
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
     use std::net::{Ipv4Addr, UdpSocket};
+
+    use anyhow::{Context as _, anyhow};
 
     use festina::{Config, DEFAULT_SCTP_PORT};
 
@@ -97,5 +183,46 @@ mod tests {
         assert_eq!((association.remote_addr(), opened.get()), (server.local_addr(), 1));
         listener.accept().await.expect("it has been reached");
         assert_eq!(dialer.endpoints().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_attempt_is_repeated_until_it_succeeds_or_its_error_needs_a_change() {
+        let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let absent = || with_advice(ConnectError::Timeout { remote, after: Duration::from_secs(1) });
+        let unknown = || anyhow::Error::from(io::Error::other("no such host")).context("cannot find the host a");
+        let early = || anyhow::Error::from(io::Error::from(io::ErrorKind::AddrNotAvailable)).context("cannot listen");
+        let mut errors = vec![early(), unknown(), absent()];
+        let start = tokio::time::Instant::now();
+        let reached = keep_trying(async || errors.pop().map_or(Ok(7), Err)).await;
+        assert_eq!(reached.expect("it succeeds in the end"), 7);
+        assert!(start.elapsed() >= PAUSES.0 * (1 + 2 + 4), "it waits before each attempt");
+
+        let in_use = || anyhow::Error::from(io::Error::from(io::ErrorKind::AddrInUse)).context("cannot listen");
+        let full = || anyhow::Error::from(ConnectError::EndpointClosed);
+        for error in [in_use(), full(), anyhow!("the key has changed")] {
+            let mut once = Some(error);
+            let ended = keep_trying(async || once.take().map_or(Ok(()), Err)).await;
+            ended.context("it is not repeated").expect_err("it ends at once");
+        }
+    }
+
+    #[test]
+    fn pauses_grow_until_a_success_lasts() {
+        let mut pauses = Pauses::new();
+        for _ in 0..10 {
+            pauses.take();
+        }
+        assert_eq!(pauses.next, PAUSES.1);
+        pauses.note_success(Duration::from_secs(1));
+        assert_eq!(pauses.next, PAUSES.1);
+        pauses.note_success(PAUSES.1 * 2);
+        assert_eq!(pauses.next, PAUSES.0);
+    }
+
+    #[test]
+    fn programs_that_lost_a_peer_together_return_at_different_times() {
+        let pauses: Vec<_> = (0..100).map(|_| spread(PAUSES.1)).collect();
+        assert!(pauses.iter().all(|pause| (PAUSES.1..PAUSES.1 * 5 / 4).contains(pause)), "{pauses:?}");
+        assert!(pauses.iter().any(|pause| *pause != pauses[0]));
     }
 }

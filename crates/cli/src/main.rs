@@ -7,7 +7,6 @@
 //! - [`capture`]: packets into a file
 //! - [`log`]: what the library reports, with `-v`
 //! - `real` is the machinery of `festina lab run --real`
-//! - [`recent`]: a bounded table that strangers may fill
 //! - [`keys`]: the user's key, and known peers
 //! - [`dial`]: associations with a host that may have several addresses
 //! - [`args`] and [`usage`], on which all others rest: the values of options, and the error for those that make no sense
@@ -28,7 +27,6 @@ mod log;
 mod output;
 #[cfg(target_os = "linux")]
 mod real;
-mod recent;
 mod scratch;
 mod signal;
 mod usage;
@@ -94,6 +92,7 @@ fn with_threads(command: Command) -> ExitCode {
     };
     output::write_in_the_background();
     let exit_code = runtime.block_on(async {
+        signal::watch();
         let exit_code = exit_code(running.await);
         output::all_noticed().await;
         exit_code

@@ -1,47 +1,85 @@
-//! Ctrl-C and its like.
+//! Ctrl-C and its like. One [`watch`] for all commands ends the program unless the command has an [`interruption`] of its own.
 
 use std::future::{Future, pending};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Whether the program has been asked to end.
-static IS_REQUESTED: AtomicBool = AtomicBool::new(false);
+use tokio::sync::watch;
 
-/// From this call on neither the user (Ctrl-C) nor the system (SIGTERM) ends the program; the future ends when one of them has
-/// asked for it. Call this before announcing that something is ready.
+/// A program that is ended by a signal reports this plus its number to shells.
+const EXIT_SIGNAL: i32 = 128;
+
+/// The exit code for the latest request to end.
+static REQUESTED: LazyLock<watch::Sender<Option<i32>>> = LazyLock::new(|| watch::Sender::new(None));
+/// The number of interruptions that the command waits for at present.
+static CLAIMS: AtomicUsize = AtomicUsize::new(0);
+/// Whether the command has noticed a request, and is about to end.
+static IS_NOTICED: AtomicBool = AtomicBool::new(false);
+
+/// From this call on, Ctrl-C and SIGTERM end the program, unless the command itself waits for them with [`interruption`]. The system would end it, too,
+/// but not the first process of a container, for which signals have no default effect. The caller is inside a runtime.
 #[cfg(unix)]
-pub(crate) fn interruption() -> impl Future<Output = ()> {
-    use tokio::signal::unix::{Signal, SignalKind, signal};
+pub(crate) fn watch() {
+    use tokio::signal::unix::{SignalKind, signal};
 
-    async fn received(signal: Option<Signal>) {
-        match signal {
-            Some(mut signal) => {
-                signal.recv().await;
+    for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
+        // Without a handler the signal ends the program by itself.
+        let Ok(mut signal) = signal(kind) else { continue };
+        tokio::spawn(async move {
+            while signal.recv().await.is_some() {
+                request(EXIT_SIGNAL + kind.as_raw_value());
             }
-            // Without a handler the signal ends the program by itself.
-            None => pending().await,
-        }
-    }
-
-    let [interrupt, terminate] = [SignalKind::interrupt(), SignalKind::terminate()].map(|kind| signal(kind).ok());
-    async {
-        tokio::select! {
-            () = received(interrupt) => {}
-            () = received(terminate) => {}
-        }
-        IS_REQUESTED.store(true, Ordering::Relaxed);
+        });
     }
 }
 
-/// The future ends when the user (Ctrl-C) has asked the program to end.
+/// From this call on, Ctrl-C ends the program, unless the command itself waits for it with [`interruption`]. The caller is inside a runtime.
 #[cfg(not(unix))]
-pub(crate) fn interruption() -> impl Future<Output = ()> {
-    async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            // Without a handler the signal ends the program by itself.
-            pending().await
+pub(crate) fn watch() {
+    const SIGINT: i32 = 2;
+    tokio::spawn(async {
+        while tokio::signal::ctrl_c().await.is_ok() {
+            request(EXIT_SIGNAL + SIGINT);
         }
-        IS_REQUESTED.store(true, Ordering::Relaxed);
+    });
+}
+
+fn request(exit_code: i32) {
+    REQUESTED.send_replace(Some(exit_code));
+    end_unless_claimed();
+}
+
+fn end_unless_claimed() {
+    let requested = *REQUESTED.borrow();
+    if let Some(exit_code) = requested
+        && CLAIMS.load(Ordering::SeqCst) == 0
+        && !IS_NOTICED.load(Ordering::SeqCst)
+    {
+        process::exit(exit_code);
+    }
+}
+
+/// An interruption that the command waits for. If it stops waiting after a request that it has not noticed, the program ends.
+struct Claim;
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        CLAIMS.fetch_sub(1, Ordering::SeqCst);
+        end_unless_claimed();
+    }
+}
+
+/// While this future exists, neither the user (Ctrl-C) nor the system (SIGTERM) ends the program; it is ready when one of them has asked for the end,
+/// which is then up to the command. Call this before announcing that something is ready.
+pub(crate) fn interruption() -> impl Future<Output = ()> {
+    CLAIMS.fetch_add(1, Ordering::SeqCst);
+    let claim = Claim;
+    async move {
+        requested().await;
+        IS_NOTICED.store(true, Ordering::SeqCst);
+        drop(claim);
     }
 }
 
@@ -52,10 +90,15 @@ pub(crate) async fn interrupted() {
 
 /// Waits until the program has been asked to end and this time has passed since, or since the call.
 pub(crate) async fn overdue(patience: Duration) {
-    if !IS_REQUESTED.load(Ordering::Relaxed) {
-        interruption().await;
-    }
+    requested().await;
     tokio::time::sleep(patience).await;
+}
+
+async fn requested() {
+    if REQUESTED.subscribe().wait_for(Option::is_some).await.is_err() {
+        // The sender is never dropped.
+        pending::<()>().await;
+    }
 }
 
 /// Requests of the system to read the configuration again and to open files again (SIGHUP).

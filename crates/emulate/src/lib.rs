@@ -9,6 +9,8 @@
 //!   `TunTapRecord` are to it what the three above are to the proxy; `Namespace` makes, finds and enters namespaces.
 //! - `hosts` (Linux) makes two such namespaces for the time of a command, and leaves nothing behind.
 //!
+//! [`ClientSocket`] and [`Recent`] are the proxy's socket for its clients and the table of them, for other relays as well.
+//!
 //! [`Passage`] has the number of waiting packets and the delays of each link.
 //!
 //! # Accuracy
@@ -42,10 +44,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod client_socket;
 mod clock;
 #[cfg(target_os = "linux")]
 pub mod hosts;
 mod passage;
+mod recent;
 mod tap;
 mod timing;
 #[cfg(target_os = "linux")]
@@ -53,7 +57,9 @@ mod tun;
 mod udp_proxy;
 mod worker;
 
+pub use client_socket::{ClientAddr, ClientSocket};
 pub use passage::Passage;
+pub use recent::Recent;
 pub use tap::{Direction, TapEvent};
 pub use timing::{Lateness, take_precedence};
 #[cfg(target_os = "linux")]

@@ -12,10 +12,11 @@ pub use counters::ProxyCounters;
 pub use tap::{Tap, TapRecord};
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 
 use festina_netsim::LinkConfig;
 
+use crate::client_socket::ClientSocket;
 use crate::clock::Clock;
 use crate::passage::MeasuredLink;
 use crate::tap::Direction;
@@ -47,9 +48,8 @@ impl UdpProxy {
         backward: LinkConfig,
         seed: u64,
     ) -> io::Result<Self> {
-        let socket = UdpSocket::bind(listen)?;
-        prepare(&socket)?;
-        let local_addr = socket.local_addr()?;
+        let socket = ClientSocket::bind(listen)?;
+        let local_addr = socket.socket().local_addr()?;
         let (strings, handle) = worker::strings()?;
         let event_loop = EventLoop::new(
             socket,
@@ -124,13 +124,4 @@ impl RunningProxy {
     pub fn stop(self) -> io::Result<ProxyCounters> {
         self.worker.stop()
     }
-}
-
-/// Prepares a socket for the event loop.
-fn prepare(socket: &UdpSocket) -> io::Result<()> {
-    const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-    socket.set_nonblocking(true)?;
-    // The system may grant less; then bursts are lost earlier, which is no reason not to start.
-    let _ = rustix::net::sockopt::set_socket_recv_buffer_size(socket, RECEIVE_BUFFER_BYTES);
-    Ok(())
 }

@@ -2,8 +2,10 @@
 //!
 //! - [`udp`] and [`tcp`]: both ends of a tunnel for either
 //! - [`exit`]: the end that connects to the destinations
+//! - [`losses`]: counts of lost datagrams, forgotten clients and refused connections
 
 mod exit;
+mod losses;
 mod tcp;
 mod udp;
 
@@ -11,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use festina::{Association, ConnectOptions, Message};
+use festina::{Association, Config, ConnectOptions, Message, PeerRestart, StreamScheduler};
 
 use super::{RecoveryArgs, say_goodbye};
 use crate::address::HostPort;
@@ -39,7 +41,7 @@ bulk data, a tunnel only costs.";
 pub(crate) enum TunnelCommand {
     /// Carry UDP datagrams to the exit, over one association
     Udp(UdpArgs),
-    /// Carry TCP connections to the exit, each over an association of its own
+    /// Carry TCP connections to the exit, over one association
     Tcp(EntranceArgs),
     /// Forward data of tunnels to its destination
     Exit(ExitArgs),
@@ -68,9 +70,25 @@ pub(crate) struct EntranceArgs {
 pub(crate) struct UdpArgs {
     #[command(flatten)]
     entrance: EntranceArgs,
-    /// Abandon a datagram that has not been delivered within this time
+    /// Abandon a datagram that has not been delivered within this time, which includes the time until the exit is reached
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = args::positive_duration)]
     lifetime: Duration,
+    #[command(flatten)]
+    seats: SeatArgs,
+}
+
+/// The size of the tables of clients.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct SeatArgs {
+    /// Programs that may use a tunnel for datagrams at the same time; a new one replaces the one that has been idle for longest
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    clients_max: u32,
+}
+
+impl SeatArgs {
+    fn count(self) -> usize {
+        usize::try_from(self.clients_max).unwrap_or(usize::MAX)
+    }
 }
 
 /// Arguments of `festina tunnel exit`.
@@ -82,9 +100,11 @@ pub(crate) struct ExitArgs {
     /// The server to which programs connect
     #[arg(long, value_name = "HOST:PORT")]
     to: HostPort,
-    /// Abandon an answer to a datagram that has not been delivered within this time
+    /// Abandon a datagram that cannot be sent on within this time, and an answer that has not been delivered within it
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = args::positive_duration)]
     lifetime: Duration,
+    #[command(flatten)]
+    seats: SeatArgs,
     #[command(flatten)]
     recovery: RecoveryArgs,
     #[command(flatten)]
@@ -111,7 +131,7 @@ impl Kind {
     const fn hello(self) -> &'static [u8] {
         match self {
             Self::Udp => b"FTN1 udp",
-            Self::Tcp => b"FTN1 tcp",
+            Self::Tcp => b"FTN2 tcp",
         }
     }
 
@@ -120,29 +140,42 @@ impl Kind {
     }
 }
 
+/// Settings of both ends. A tunnel belongs to one session of its peer. The connections of one share the association's buffer, which is large enough for
+/// all their [windows](tcp), and take turns, so that those with much to send do not delay the others.
+fn tunnelling(config: Config) -> Config {
+    config
+        .with_peer_restart(PeerRestart::End)
+        .with_scheduler(StreamScheduler::RoundRobin)
+        .with_interleaving(true)
+        .with_send_buffer_bytes(tcp::CONNECTIONS_MAX * tcp::WINDOW_BYTES)
+}
+
 /// The way from an entrance to its exit.
 struct Way {
+    kind: Kind,
     dialer: Dialer,
     to: HostPort,
+    timeout: Duration,
 }
 
 impl Way {
     /// # Errors
-    /// If the exit's name does not resolve.
-    async fn new(arguments: &EntranceArgs) -> Result<Self> {
-        let to = arguments.to.clone();
-        to.resolve_all().await?;
-        let options = ConnectOptions::default().handshake_timeout(arguments.timeout);
-        let client = arguments.trust.client(arguments.recovery.config(), options, &to)?;
-        Ok(Self { dialer: Dialer::new(client), to })
+    /// If the keys cannot be read.
+    fn new(kind: Kind, arguments: &EntranceArgs) -> Result<Self> {
+        let (to, timeout) = (arguments.to.clone(), arguments.timeout);
+        let options = ConnectOptions::default().handshake_timeout(timeout);
+        // Datagrams have no use for interleaving, which costs 4 bytes per packet.
+        let config = tunnelling(arguments.recovery.config()).with_interleaving(kind == Kind::Tcp);
+        let client = arguments.trust.client(config, options, &to)?;
+        Ok(Self { kind, dialer: Dialer::new(client), to, timeout })
     }
 
     /// Makes an association with the exit, at the first of its addresses that answers, and states its purpose.
-    async fn open(&self, kind: Kind) -> Result<Association> {
+    async fn open(&self) -> Result<Association> {
         // The exit may have moved.
         let addresses = self.to.resolve_all().await?;
         let (_, association) = self.dialer.connect(&addresses, |_| {}).await?;
-        association.send(Message::new(kind.hello())).await?;
+        association.send(Message::new(self.kind.hello())).await?;
         Ok(association)
     }
 

@@ -185,6 +185,12 @@ impl Running {
         assert!(status.is_ok_and(|status| status.success()), "kill works");
     }
 
+    /// The number of the process.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for the end of a command whose standard output is not read, and returns its exit code.
     pub(crate) fn wait(&mut self) -> Option<i32> {
         const PAUSE: Duration = Duration::from_millis(10);
@@ -195,6 +201,12 @@ impl Running {
             thread::sleep(PAUSE);
         }
         panic!("the command does not end");
+    }
+
+    /// How a command that has ended did so.
+    #[cfg(unix)]
+    pub(crate) fn ended_with(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("the command can be waited for")
     }
 
     /// Fills the pipe of standard error and keeps it full, as if its reader had paused.

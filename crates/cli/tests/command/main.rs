@@ -14,6 +14,8 @@ mod messages;
 mod modes;
 mod peers;
 mod secure;
+#[cfg(unix)]
+mod signals;
 #[cfg(target_os = "linux")]
 mod syslog;
 mod tcp;

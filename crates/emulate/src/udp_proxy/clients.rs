@@ -4,17 +4,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 
-use festina_units::{Duration, Instant};
-
 use super::upstream::{Upstream, is_out_of_descriptors};
+use crate::client_socket::ClientAddr;
+use crate::recent::Recent;
 
-/// Maximum number of clients at the same time. Each takes a file descriptor, and many systems limit a process to 1,024.
+/// Maximum number of clients at the same time. Each takes a file descriptor, and many systems limit a process to 1,024. A new client replaces the one
+/// that has been silent for longest.
 pub const CLIENTS_MAX: usize = 512;
-
-/// When the table is full, a new client replaces one that has been silent for this long; or else one that has sent only
-/// one datagram; or else any. Of several, the longest silent one is replaced, so a flood of new addresses does not
-/// evict clients in use.
-const IDLE_TIME: Duration = Duration::from_secs(30);
 
 /// Identifies a client. Clients that used the same address one after the other have different ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -23,10 +19,8 @@ pub(super) struct ClientId(u64);
 /// A client's address and the socket through which its datagrams reach the server.
 #[derive(Debug)]
 pub(super) struct Client {
-    pub(super) addr: SocketAddr,
+    pub(super) addr: ClientAddr,
     pub(super) upstream: Upstream,
-    last_heard: Instant,
-    was_heard_again: bool,
 }
 
 /// The clients of a proxy.
@@ -35,15 +29,16 @@ pub(super) struct Clients {
     /// The server's addresses, in the order in which to try them.
     targets: Vec<SocketAddr>,
     by_id: BTreeMap<ClientId, Client>,
-    by_addr: BTreeMap<SocketAddr, ClientId>,
-    count_max: usize,
+    by_addr: Recent<ClientAddr, ClientId>,
     accepted_count: u64,
+    forgotten_count: u64,
 }
 
 impl Clients {
     /// Creates an empty table with room for `count_max` clients.
     pub(super) fn new(target: SocketAddr, count_max: usize) -> Self {
-        Self { targets: vec![target], count_max, by_id: BTreeMap::new(), by_addr: BTreeMap::new(), accepted_count: 0 }
+        let by_addr = Recent::new(count_max);
+        Self { targets: vec![target], by_id: BTreeMap::new(), by_addr, accepted_count: 0, forgotten_count: 0 }
     }
 
     /// Adds addresses of the server, to be tried after the earlier ones.
@@ -62,6 +57,11 @@ impl Clients {
         self.accepted_count
     }
 
+    /// Returns the number of clients that made room for others.
+    pub(super) fn forgotten_count(&self) -> u64 {
+        self.forgotten_count
+    }
+
     /// Returns a client and the server's addresses, for its [`Upstream`].
     pub(super) fn get(&mut self, id: ClientId) -> Option<(&mut Client, &[SocketAddr])> {
         Some((self.by_id.get_mut(&id)?, &self.targets))
@@ -71,44 +71,35 @@ impl Clients {
         self.by_id.iter().map(|(id, client)| (*id, client))
     }
 
-    /// Returns the client at `addr`, which sent a datagram at `now`, and adds it if it is unknown.
+    /// Returns the client at `addr`, which has sent a datagram, and adds it if it is unknown.
     ///
     /// # Errors
     /// If no socket can be made, or if the system has no route to any of the server's addresses.
-    pub(super) fn heard_from(&mut self, addr: SocketAddr, now: Instant) -> io::Result<ClientId> {
-        if let Some(id) = self.by_addr.get(&addr)
-            && let Some(client) = self.by_id.get_mut(id)
-        {
-            (client.last_heard, client.was_heard_again) = (now, true);
+    pub(super) fn heard_from(&mut self, addr: ClientAddr) -> io::Result<ClientId> {
+        if let Some(id) = self.by_addr.touch(addr) {
             return Ok(*id);
         }
         let upstream = match Upstream::connect(&self.targets) {
-            Err(error) if is_out_of_descriptors(&error) && self.forget_one(now) => Upstream::connect(&self.targets),
+            Err(error) if is_out_of_descriptors(&error) => {
+                let Some(evicted) = self.by_addr.evict() else { return Err(error) };
+                self.forget(evicted);
+                Upstream::connect(&self.targets)
+            }
             result => result,
         }?;
-        if self.by_id.len() >= self.count_max {
-            self.forget_one(now);
-        }
-        let client = Client { addr, upstream, last_heard: now, was_heard_again: false };
         let id = ClientId(self.accepted_count);
         self.accepted_count += 1;
-        self.by_id.insert(id, client);
-        self.by_addr.insert(addr, id);
+        self.by_id.insert(id, Client { addr, upstream });
+        if let Some(evicted) = self.by_addr.insert(addr, id) {
+            self.forget(evicted);
+        }
         Ok(id)
     }
 
-    /// Forgets a client to make room. Returns whether there was one.
-    fn forget_one(&mut self, now: Instant) -> bool {
-        let is_kept =
-            |client: &Client| (now - client.last_heard < IDLE_TIME && client.was_heard_again, client.last_heard);
-        let Some((id, addr)) =
-            self.iter().min_by_key(|(_, client)| is_kept(client)).map(|(id, client)| (id, client.addr))
-        else {
-            return false;
-        };
+    /// Closes the socket of a client that made room.
+    fn forget(&mut self, (_, id): (ClientAddr, ClientId)) {
         self.by_id.remove(&id);
-        self.by_addr.remove(&addr);
-        true
+        self.forgotten_count += 1;
     }
 }
 
@@ -125,40 +116,36 @@ mod tests {
     #[test]
     fn a_known_client_keeps_its_socket() {
         let mut clients = Clients::new(addr(9), 2);
-        let first = clients.heard_from(addr(1), Instant::ZERO).expect("room");
-        let second = clients.heard_from(addr(2), Instant::ZERO).expect("room");
+        let first = clients.heard_from(addr(1).into()).expect("room");
+        let second = clients.heard_from(addr(2).into()).expect("room");
         assert_ne!(first, second);
-        assert_eq!(clients.heard_from(addr(1), Instant::ZERO).expect("known"), first);
+        assert_eq!(clients.heard_from(addr(1).into()).expect("known"), first);
         assert_eq!(clients.accepted_count(), 2);
     }
 
     #[test]
-    fn a_newcomer_takes_the_place_of_an_idle_client_or_of_a_stranger() {
+    fn a_newcomer_takes_the_place_of_the_client_that_was_silent_for_longest() {
         let mut clients = Clients::new(addr(9), 3);
-        let mut hear = |port: u16, at_ms| {
-            clients.heard_from(addr(port), Instant::from_millis(at_ms)).expect("a socket");
-            clients.iter().map(|(_, client)| client.addr.port()).collect::<Vec<_>>()
+        let mut hear = |port: u16| {
+            clients.heard_from(addr(port).into()).expect("a socket");
+            (clients.iter().map(|(_, client)| client.addr.remote.port()).collect::<Vec<_>>(), clients.forgotten_count())
         };
-        hear(1, 0);
-        hear(1, 1);
-        hear(2, 2);
-        hear(2, 3);
-        for stranger in 100..200 {
-            assert_eq!(hear(stranger, stranger.into()), [1, 2, stranger]);
+        for port in [1, 2, 1, 2, 3] {
+            hear(port);
         }
-        assert_eq!(hear(199, 200), [1, 2, 199], "all are known");
-        assert_eq!(hear(300, 300), [2, 199, 300], "the one silent for longest is replaced");
-        assert_eq!(hear(2, 30_100), [2, 199, 300]);
-        assert_eq!(hear(301, 30_250), [2, 300, 301], "an idle one is replaced before a stranger");
+        assert_eq!(hear(4), (vec![2, 3, 4], 1));
+        assert_eq!(hear(2), (vec![2, 3, 4], 1));
+        assert_eq!(hear(5), (vec![2, 4, 5], 2), "the newcomer before it keeps its place");
+        assert_eq!(hear(1), (vec![2, 5, 1], 3));
     }
 
     #[test]
     fn a_server_without_a_route_costs_no_client_its_place() {
         let mut clients = Clients::new(addr(9), 1);
-        let known = clients.heard_from(addr(1), Instant::ZERO).expect("room");
+        let known = clients.heard_from(addr(1).into()).expect("room");
         // The system permits no socket to send there by default.
         clients.targets = vec![SocketAddr::new(Ipv4Addr::BROADCAST.into(), 9)];
-        clients.heard_from(addr(2), Instant::ZERO).expect_err("no way there");
-        assert_eq!(clients.heard_from(addr(1), Instant::ZERO).expect("still known"), known);
+        clients.heard_from(addr(2).into()).expect_err("no way there");
+        assert_eq!(clients.heard_from(addr(1).into()).expect("still known"), known);
     }
 }

@@ -14,6 +14,8 @@ pub struct ProxyCounters {
     pub backward: LinkCounters,
     /// Clients that were given an upstream socket.
     pub clients: u64,
+    /// Clients that were forgotten to make room for new ones. If they send again, they count as new.
+    pub forgotten: u64,
     /// Datagrams of new clients that were ignored because the proxy could not make another socket.
     pub refused: u64,
     /// Datagrams of new clients that were ignored because the system had no route to the server.

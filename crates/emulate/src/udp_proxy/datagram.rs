@@ -1,17 +1,16 @@
 //! A UDP datagram as a packet of a link.
 
-use std::net::SocketAddr;
-
 use festina_netsim::LinkPacket;
 use festina_units::ByteCount;
 
 use super::clients::ClientId;
+use crate::client_socket::ClientAddr;
 
 /// A datagram on the proxy's links.
 #[derive(Debug, Clone)]
 pub(super) struct Datagram {
     pub(super) client: ClientId,
-    pub(super) client_addr: SocketAddr,
+    pub(super) client_addr: ClientAddr,
     pub(super) payload: Vec<u8>,
 }
 
@@ -21,7 +20,8 @@ const IPV6_HEADER_BYTES: u64 = 40;
 
 impl LinkPacket for Datagram {
     fn size(&self) -> ByteCount {
-        let headers = UDP_HEADER_BYTES + if self.client_addr.is_ipv4() { IPV4_HEADER_BYTES } else { IPV6_HEADER_BYTES };
+        let headers =
+            UDP_HEADER_BYTES + if self.client_addr.remote.is_ipv4() { IPV4_HEADER_BYTES } else { IPV6_HEADER_BYTES };
         self.payload.size() + ByteCount::from_bytes(headers)
     }
 
@@ -32,12 +32,14 @@ impl LinkPacket for Datagram {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     fn datagram(client_addr: &str) -> Datagram {
         Datagram {
             client: ClientId::default(),
-            client_addr: client_addr.parse().expect("a socket address"),
+            client_addr: client_addr.parse::<SocketAddr>().expect("a socket address").into(),
             payload: vec![0; 100],
         }
     }

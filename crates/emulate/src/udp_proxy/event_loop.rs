@@ -1,7 +1,7 @@
 //! The thread that moves datagrams between sockets and links on time.
 
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 
 use festina_netsim::Admission;
 use festina_units::Instant;
@@ -12,6 +12,7 @@ use super::counters::ProxyCounters;
 use super::datagram::Datagram;
 use super::tap::{Tap, TapRecord};
 use super::upstream::{is_news, is_out_of_descriptors};
+use crate::client_socket::{ClientAddr, ClientSocket};
 use crate::clock::Clock;
 use crate::passage::MeasuredLink;
 use crate::tap::{Direction, TapEvent};
@@ -26,7 +27,7 @@ const DATAGRAM_BYTES_MAX: usize = 65_535;
 
 /// The proxy's thread: waits for datagrams and deadlines, and passes datagrams on when they are due.
 pub(super) struct EventLoop {
-    listen: UdpSocket,
+    listen: ClientSocket,
     clients: Clients,
     forward: MeasuredLink<Datagram>,
     backward: MeasuredLink<Datagram>,
@@ -47,7 +48,7 @@ struct Ready {
 
 impl EventLoop {
     pub(super) fn new(
-        listen: UdpSocket,
+        listen: ClientSocket,
         clients: Clients,
         forward: MeasuredLink<Datagram>,
         backward: MeasuredLink<Datagram>,
@@ -106,8 +107,10 @@ impl EventLoop {
 
     /// Sleeps until a datagram arrives, a link has to be polled, or the proxy is stopped.
     fn wait(&self, clock: Clock) -> io::Result<Ready> {
-        let mut fds =
-            vec![PollFd::new(&self.strings.stop_requested, PollFlags::IN), PollFd::new(&self.listen, PollFlags::IN)];
+        let mut fds = vec![
+            PollFd::new(&self.strings.stop_requested, PollFlags::IN),
+            PollFd::new(self.listen.socket(), PollFlags::IN),
+        ];
         fds.extend(self.clients.iter().map(|(_, client)| PollFd::new(&client.upstream.socket, PollFlags::IN)));
         let deadlines = [self.forward.poll_deadline(), self.backward.poll_deadline()];
         let timeout = deadlines.into_iter().flatten().min().map(|deadline| timeout_until(deadline, clock.now()));
@@ -133,7 +136,7 @@ impl EventLoop {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             };
-            match self.clients.heard_from(addr, clock.now()) {
+            match self.clients.heard_from(addr) {
                 Ok(client) => self.offer(Direction::Forward, clock, client, addr, len),
                 Err(error) if is_out_of_descriptors(&error) => self.counters.refused += 1,
                 Err(_) => self.counters.unreachable += 1,
@@ -156,7 +159,7 @@ impl EventLoop {
     }
 
     /// Sends the first `len` bytes of the buffer into a link.
-    fn offer(&mut self, direction: Direction, clock: Clock, client: ClientId, client_addr: SocketAddr, len: usize) {
+    fn offer(&mut self, direction: Direction, clock: Clock, client: ClientId, client_addr: ClientAddr, len: usize) {
         let now = clock.now();
         let payload = self.buffer.get(..len).unwrap_or_default();
         let datagram = Datagram { client, client_addr, payload: payload.to_vec() };
@@ -169,7 +172,7 @@ impl EventLoop {
             tap(TapRecord {
                 at: clock.unix_time(now),
                 direction,
-                client: client_addr,
+                client: client_addr.remote,
                 target: self.clients.target_of(client),
                 payload,
                 event: TapEvent::Offered(admission),
@@ -205,7 +208,7 @@ impl EventLoop {
             tap(TapRecord {
                 at: clock.unix_time(at),
                 direction,
-                client: datagram.client_addr,
+                client: datagram.client_addr.remote,
                 target: self.clients.target_of(datagram.client),
                 payload: &datagram.payload,
                 event: TapEvent::Delivered,
@@ -219,6 +222,7 @@ impl EventLoop {
         self.counters.forward_passage = self.forward.passage();
         self.counters.backward_passage = self.backward.passage();
         self.counters.clients = self.clients.accepted_count();
+        self.counters.forgotten = self.clients.forgotten_count();
         *self.strings.published.lock() = self.counters;
     }
 }

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use rustix::io::Errno;
 
+use crate::client_socket::prepare;
+
 /// A client's socket to the server, at one of the server's addresses.
 ///
 /// Until the server has answered, an address that refuses a datagram is followed by the next one, cyclically.
@@ -138,7 +140,7 @@ fn connect(target: SocketAddr) -> io::Result<UdpSocket> {
         IpAddr::V6(_) => any_port_of(Ipv6Addr::UNSPECIFIED.into()),
     };
     let socket = UdpSocket::bind(local)?;
-    super::prepare(&socket)?;
+    prepare(&socket)?;
     socket.connect(target)?;
     Ok(socket)
 }

@@ -56,8 +56,11 @@ pub(super) async fn run(arguments: UdpArgs) -> Result<()> {
 }
 
 fn report(counters: &ProxyCounters, target: &HostPort) -> Report {
-    let ProxyCounters { clients, refused, unreachable, send_failed, .. } = counters;
+    let ProxyCounters { clients, forgotten, refused, unreachable, send_failed, .. } = counters;
     let mut notes = vec![if *clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") }];
+    if *forgotten > 0 {
+        notes.push(format!("{forgotten} clients forgotten to make room for new ones"));
+    }
     if *refused > 0 || *send_failed > 0 {
         notes.push(format!("{refused} datagrams of too many clients ignored; {send_failed} could not be sent on"));
     }

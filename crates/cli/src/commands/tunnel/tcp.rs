@@ -1,127 +1,95 @@
-//! Connections through a tunnel. A message is one byte for its type, and for data the bytes.
+//! Connections through a tunnel. All connections of an entrance share one association, so that a new one costs no handshake. Each has a number of its
+//! own, and a [stream](multiplex) that no other open connection uses. A message is a [`frame`]. The [`flow`] of each connection is limited, so that a
+//! program that does not read delays its own connection and no other.
+//!
+//! - [`entrance`]: accepts the connections of programs
+//! - [`outlet`]: connects to the server
 
-use std::time::Duration;
+mod entrance;
+mod flow;
+mod frame;
+mod multiplex;
+mod outlet;
 
-use anyhow::{Context as _, Result, anyhow, bail};
-use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use festina::{Association, Message};
+use anyhow::{Context as _, Result, bail};
+use bytes::{BufMut as _, BytesMut};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{EntranceArgs, Kind, Way};
-use crate::address::{self, HostPort};
-use crate::commands::{GOODBYE_MAX, next_message};
-use crate::{output, signal};
+use self::flow::cost;
+use self::frame::Frame;
+use self::multiplex::{Link, Near};
+use crate::address;
 
-/// Bytes follow.
-const DATA: u8 = 0;
-/// Nothing more comes from this side.
-const END: u8 = 1;
-/// The most bytes of a connection that one message carries.
-const DATA_BYTES_MAX: usize = 16 * 1_024;
+pub(super) use self::entrance::run;
+pub(super) use self::outlet::{ExitSettings, take_out};
+
 /// Connections that may be open at the same time; more wait in the system's queue.
-const CONNECTIONS_MAX: usize = 1_024;
-/// How long to wait when the system has no connection to give although there is one.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+pub(super) const CONNECTIONS_MAX: usize = 1_024;
+/// The bytes of one connection and direction that have left the program at one end and have not reached that at the other. They wait in one of the send
+/// buffers or in the queue of the connection.
+pub(super) const WINDOW_BYTES: usize = 512 << 10;
+/// The most bytes of a connection that one message carries.
+const DATA_BYTES_MAX: usize = 16 << 10;
 
-/// The entrance: carries until interrupted.
-pub(super) async fn run(arguments: EntranceArgs) -> Result<()> {
-    let listen = arguments.listen.resolve().await?;
-    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
-    let way = std::sync::Arc::new(Way::new(&arguments).await?);
-    let interruption = signal::interruption();
-    output::notice(&format!("{} leads to {}", listener.local_addr()?, way.to));
-    let mut connections = JoinSet::new();
-    let accepting = async {
-        loop {
-            tokio::select! {
-                accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
-                    Ok((stream, client)) => {
-                        // The client must not take an exit that is not reached, or Ctrl-C, for the end of a transfer.
-                        address::reset_when_dropped(&stream);
-                        let way = way.clone();
-                        connections.spawn(async move {
-                            if let Err(error) = enter(&way, stream).await {
-                                output::complain(&format!("{client}: {}", output::causes(&error)));
-                            }
-                        });
-                    }
-                    Err(_) => sleep(ACCEPT_RETRY).await,
-                },
-                Some(_) = connections.join_next() => {}
-            }
-        }
-    };
-    tokio::select! {
-        () = accepting => {}
-        () = interruption => {}
-    }
-    way.leave().await;
-    Ok(())
-}
-
-async fn enter(way: &Way, stream: TcpStream) -> Result<()> {
-    let association = way.open(Kind::Tcp).await?;
-    carry(&association, stream).await?;
-    // Both sides have said that nothing more comes.
-    let _ = timeout(GOODBYE_MAX, association.shutdown()).await;
-    Ok(())
-}
-
-/// The exit: connects to the server and carries both ways until both sides have ended.
-pub(super) async fn take_out(association: &Association, server: &HostPort) -> Result<()> {
-    let connecting = async { address::connect_tcp(&server.resolve_all().await?).await };
-    let stream = connecting.await.inspect_err(|_| association.abort("the server is not there"))?;
-    carry(association, stream).await?;
-    let _ = timeout(GOODBYE_MAX, association.closed()).await;
-    Ok(())
-}
+/// The reason that the other end is given when the program's connection broke.
+const BROKE: &str = "the connection broke";
 
 /// Carries both ways until both have ended. If either breaks, so does the other: programs see a broken connection, not an end.
-async fn carry(association: &Association, mut stream: TcpStream) -> Result<()> {
+async fn carry(link: &mut Link, mut stream: TcpStream) -> Result<()> {
     // Messages leave as programs write them; the tunnel holds none back.
     stream.set_nodelay(true)?;
     // Between two writes a program, or its host, may vanish.
     address::keep_alive(&stream)?;
     address::reset_when_dropped(&stream);
     let (from_program, to_program) = stream.split();
-    let carried = tokio::try_join!(there(association, from_program), back(association, to_program));
+    let Link { near, frames, broken } = link;
+    let near = &*near;
+    let carried = tokio::select! {
+        carried = async { tokio::try_join!(there(near, from_program), back(near, frames, to_program)) } => carried,
+        reason = broken => return Err(near.why_broken(reason.ok())),
+    };
     if let Err(error) = carried {
-        association.abort("the connection broke");
+        near.send(Frame::Reset(BROKE.to_owned())).await?;
         return Err(error);
     }
     Ok(SockRef::from(&stream).set_linger(None)?)
 }
 
-async fn there(association: &Association, mut from_program: ReadHalf<'_>) -> Result<()> {
+async fn there(near: &Near, mut from_program: ReadHalf<'_>) -> Result<()> {
     loop {
-        let mut payload = BytesMut::with_capacity(1 + DATA_BYTES_MAX);
-        payload.put_u8(DATA);
-        let length = from_program.read_buf(&mut payload).await.context("the connection broke")?;
-        let is_end = length == 0;
-        let message = if is_end { Bytes::from_static(&[END]) } else { payload.freeze() };
-        association.send(Message::new(message)).await?;
-        if is_end {
-            return Ok(());
+        let room = near.flow.room().await.min(DATA_BYTES_MAX);
+        let mut data = BytesMut::with_capacity(room);
+        let read = from_program.read_buf(&mut (&mut data).limit(room)).await.context(BROKE)?;
+        if read == 0 {
+            return near.send(Frame::End).await;
         }
+        near.flow.spend(read);
+        near.send(Frame::Data(data.freeze())).await?;
     }
 }
 
-async fn back(association: &Association, mut to_program: WriteHalf<'_>) -> Result<()> {
+async fn back(near: &Near, frames: &mut UnboundedReceiver<Frame>, mut to_program: WriteHalf<'_>) -> Result<()> {
+    let mut taken = 0;
     loop {
-        let message = next_message(association).await.map_err(|reason| anyhow!("the tunnel: {reason}"))?;
-        let mut data = message.payload;
-        match data.try_get_u8() {
-            Ok(DATA) => to_program.write_all(&data).await.context("the connection broke")?,
-            Ok(END) => {
-                to_program.shutdown().await.context("the connection broke")?;
-                return Ok(());
+        match frames.recv().await {
+            Some(Frame::Data(data)) => {
+                to_program.write_all(&data).await.context(BROKE)?;
+                taken += cost(data.len());
+                // A message for each piece would cost as much as the data.
+                if taken >= WINDOW_BYTES / 4 {
+                    near.flow.release(taken);
+                    near.send(Frame::Credit(taken)).await?;
+                    taken = 0;
+                }
             }
-            _ => bail!("the other end does not speak the protocol of `festina tunnel`"),
+            Some(Frame::End) => return to_program.shutdown().await.context(BROKE),
+            Some(_) => bail!("the other end does not speak the protocol of `festina tunnel`"),
+            // The end of the association is reported elsewhere.
+            None => std::future::pending().await,
         }
     }
 }
