@@ -40,7 +40,7 @@ use crate::snapshot::RelaySnapshot;
 use crate::spool::UNWRITTEN_PEAK_BYTES;
 use crate::transport;
 use engine::Engine;
-use following::Follower;
+use following::{Follower, Reports};
 use input::{InputCounters, Intake, Opening, Resumed, StopInputs};
 use streams::Connections;
 use way::Way;
@@ -130,7 +130,7 @@ impl RunningRelay {
         let counters = Arc::new(InputCounters::default());
         let (intake, taking) = Intake::new(config.message_bytes_max, Arc::clone(&counters));
         let spool_failed = |source| RelayStartError::Spool { path: config.state.clone(), source };
-        let (positions, resumed) = resume_files(&config, &sender, &notice).map_err(spool_failed)?;
+        let (positions, resumed) = resume_files(&config, &sender, &notice, &counters).map_err(spool_failed)?;
         let (mut resumed, mut inputs) = (resumed.into_iter(), Vec::new());
         let limit = descriptors::raise_limit();
         let places = descriptors::connections_max(limit, config.inputs.len(), resumed.len());
@@ -227,6 +227,7 @@ fn resume_files(
     config: &RelayConfig,
     sender: &Sender<RealDisk>,
     notice: &Notice,
+    counters: &InputCounters,
 ) -> io::Result<(Positions<RealDisk>, Vec<Resumed>)> {
     let paths: Vec<&PathBuf> = config
         .inputs
@@ -237,13 +238,14 @@ fn resume_files(
     let positions = Positions::open(&RealDisk, &config.state, &names, positions::this_boot())?;
     let mut resumed = Vec::new();
     for (index, path) in paths.into_iter().enumerate() {
-        let (bytes_max, notice) = (config.message_bytes_max, notice.clone());
+        let (bytes_max, now_us) = (config.message_bytes_max, clock::steady_us());
+        let reports = Reports { notice: notice.clone(), losses: Arc::clone(&counters.file_losses) };
         let follower = match positions.get(index) {
             Some(entry) => {
                 let spooled = sender.lines_from(&entry.numbers, &input::source_of(path))?;
-                Follower::resume(path, bytes_max, &entry.position, spooled, notice)
+                Follower::resume(path, bytes_max, &entry.position, spooled, reports, now_us)
             }
-            None => Follower::new(path, bytes_max, notice),
+            None => Follower::new(path, bytes_max, reports, now_us),
         };
         resumed.push(Resumed { index, follower });
     }
