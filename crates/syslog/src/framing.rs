@@ -1,7 +1,8 @@
-//! Lines out of a stream of bytes (RFC 6587 §3.4): octet counting, a line feed after each message, or detected for each message.
+//! Lines out of a stream of bytes (RFC 6587 §3.4): octet counting, a line feed after each message, or detected.
 //!
 //! [`Framer`] holds at most one message of the limit and the bytes pushed last. A message beyond the limit is cut and marked, and its rest is
-//! skipped up to the start of the next one. A length that cannot be right is an error, since nothing after it can be trusted.
+//! skipped up to the start of the next one. A length that cannot be right is an error, since nothing after it can be trusted: neither its message nor
+//! a line feed that happens to come later.
 
 use std::fmt;
 
@@ -17,7 +18,8 @@ pub enum Framing {
     OctetCounting,
     /// A line feed ends a message (RFC 6587 §3.4.2); a carriage return before it is no part of the message.
     Newline,
-    /// A message that starts with a length, a space and `<` is octet-counted; any other ends with a line feed. A line may start with a number.
+    /// A message that starts with a length, a space and a priority such as `<13>` is octet-counted, and so are all after it. Any other ends with a
+    /// line feed. A line may start with a number.
     #[default]
     Detected,
 }
@@ -58,6 +60,7 @@ pub struct Framer {
     /// Bytes at the front of `pending` that hold no line feed.
     searched: usize,
     skip: Skip,
+    skips_nuls: bool,
     /// Bytes pushed so far.
     pushed: u64,
 }
@@ -79,6 +82,9 @@ pub const COUNT_MAX: usize = 1 << 20;
 /// The most digits of a length.
 const COUNT_DIGITS_MAX: usize = 7;
 
+/// The most digits of a priority.
+const PRIORITY_DIGITS_MAX: usize = 3;
+
 /// A length in front of a message.
 enum Count {
     /// The digits and the space take `header` bytes; the message takes `length`.
@@ -97,12 +103,14 @@ impl Framer {
     /// Returns a framer for messages of at most `bytes_max` bytes.
     pub fn new(framing: Framing, bytes_max: usize) -> Self {
         let (pending, skip) = (BytesMut::new(), Skip::Nothing);
-        Self { framing, bytes_max: bytes_max.max(1), pending, searched: 0, skip, pushed: 0 }
+        Self { framing, bytes_max: bytes_max.max(1), pending, searched: 0, skip, skips_nuls: false, pushed: 0 }
     }
 
-    /// Returns a framer that starts in the middle of a truncated line and skips the rest of it.
-    pub(crate) fn in_cut_line(bytes_max: usize) -> Self {
-        Self { skip: Skip::ToNewline, ..Self::new(Framing::Newline, bytes_max) }
+    /// Returns a framer for the lines of a file, which skips NULs at the beginning of a line: a file that was truncated under its writer begins
+    /// with a hole. If it starts in the middle of a truncated line, it skips the rest of it.
+    pub(crate) fn of_file(bytes_max: usize, in_cut_line: bool) -> Self {
+        let skip = if in_cut_line { Skip::ToNewline } else { Skip::Nothing };
+        Self { skip, skips_nuls: true, ..Self::new(Framing::Newline, bytes_max) }
     }
 
     /// Takes the next bytes of the stream. Call [`next_frame`](Self::next_frame) until it returns `None` before the next push, so that no more than
@@ -133,12 +141,20 @@ impl Framer {
     pub fn next_frame(&mut self) -> Option<Result<Frame, FramingError>> {
         loop {
             self.skip_rest();
+            if self.skips_nuls && self.skip == Skip::Nothing && self.searched == 0 {
+                let nuls = self.pending.iter().take_while(|byte| **byte == 0).count();
+                self.pending.advance(nuls);
+            }
             if self.skip != Skip::Nothing || self.pending.is_empty() {
                 return None;
             }
             let count = if self.searched > 0 { Count::None } else { self.count() };
             let frame = match count {
-                Count::Whole { header, length } => self.counted(header, length)?,
+                Count::Whole { header, length } => {
+                    // A sender that counts once counts always: anything else in its stream is the result of a wrong length.
+                    self.framing = Framing::OctetCounting;
+                    self.counted(header, length)?
+                }
                 Count::Partial => return None,
                 Count::None => self.terminated()?,
                 Count::Wrong(error) => return Some(Err(self.fail(error))),
@@ -211,11 +227,14 @@ impl Framer {
             return if counts { Count::Wrong(FramingError::TooLong) } else { Count::None };
         }
         let whole = Count::Whole { header: digits + 1, length };
-        match (self.pending.get(digits), self.pending.get(digits + 1)) {
-            (None, _) => Count::Partial,
-            (Some(b' '), _) if counts => whole,
-            (Some(b' '), None) => Count::Partial,
-            (Some(b' '), Some(b'<')) => whole,
+        match self.pending.get(digits) {
+            None => Count::Partial,
+            Some(b' ') if counts => whole,
+            Some(b' ') => match starts_with_priority(&self.pending[digits + 1..]) {
+                Some(true) => whole,
+                Some(false) => other,
+                None => Count::Partial,
+            },
             _ => other,
         }
     }
@@ -264,6 +283,17 @@ impl Framer {
     }
 }
 
+/// Whether bytes start with a priority, such as `<13>`; `None` if more bytes are needed.
+fn starts_with_priority(bytes: &[u8]) -> Option<bool> {
+    let Some((b'<', rest)) = bytes.split_first() else { return (!bytes.is_empty()).then_some(false) };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    match rest.get(digits) {
+        _ if digits > PRIORITY_DIGITS_MAX => Some(false),
+        Some(byte) => Some(*byte == b'>' && digits > 0),
+        None => None,
+    }
+}
+
 fn trim_end(bytes: &mut BytesMut) {
     if bytes.last() == Some(&b'\n') {
         bytes.truncate(bytes.len() - 1);
@@ -275,6 +305,9 @@ fn trim_end(bytes: &mut BytesMut) {
 
 #[cfg(test)]
 mod tests {
+    use rand_core::{RngCore as _, SeedableRng as _};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
     use super::*;
 
     fn frames(framing: Framing, bytes_max: usize, input: &[u8], piece: usize) -> Vec<(Vec<u8>, bool)> {
@@ -304,10 +337,28 @@ mod tests {
 
     #[test]
     fn both_framings_are_detected_in_one_stream_however_it_is_cut_into_pieces() {
-        let input = b"<13>one\n5 <1>ab<14>two\r\n\n8 <1>x\ny z7 <2>abc\nlast";
+        let input = b"<13>one\n<14>two\r\n\n5 <1>ab8 <1>x\ny z7 <2>abc\n\n6 <3>end";
         for piece in 1..=input.len() {
-            let expected = whole(&["<13>one", "<1>ab", "<14>two", "<1>x\ny z", "<2>abc", "last"]);
+            let expected = whole(&["<13>one", "<14>two", "<1>ab", "<1>x\ny z", "<2>abc", "<3>end"]);
             assert_eq!(frames(Framing::Detected, 100, input, piece), expected, "pieces of {piece} bytes");
+        }
+    }
+
+    #[test]
+    fn a_wrong_length_after_counted_messages_is_an_error_and_not_the_start_of_a_line() {
+        let error = (b"ERROR".to_vec(), false);
+        // The length of the second message is too short, or too long by a part of the next length, by all of it, or by more.
+        for wrong in [8, 9, 11, 12, 13, 14, 15] {
+            let message = "<13>second";
+            assert_eq!(message.len(), 10);
+            let rest = "11 <13>a third11 <13>b third".repeat(50);
+            let stream = format!("9 <13>first{wrong} {message}{rest}");
+            for piece in [1, 5, 4_096] {
+                let found = frames(Framing::Detected, 8_192, stream.as_bytes(), piece);
+                assert_eq!(found[0], (b"<13>first".to_vec(), false));
+                assert_eq!(found.last(), Some(&error), "{wrong}: {found:?}");
+                assert!(found.len() <= 4, "{wrong}: {found:?}");
+            }
         }
     }
 
@@ -337,13 +388,26 @@ mod tests {
 
     #[test]
     fn a_counted_message_that_the_stream_does_not_finish_is_marked() {
-        assert_eq!(frames(Framing::Detected, 100, b"50 <half", 2), [(b"<half".to_vec(), true)]);
+        assert_eq!(frames(Framing::Detected, 100, b"50 <1>half", 2), [(b"<1>half".to_vec(), true)]);
         assert_eq!(frames(Framing::OctetCounting, 100, b"50 half", 2), [(b"half".to_vec(), true)]);
     }
 
     #[test]
     fn a_line_that_begins_with_a_number_swallows_no_other() {
-        for line in ["10000000 rows read", "99999999 <x", "1048577 <13>x", "7 rows", "12", "1 ", "3", "5x <13>"] {
+        for line in [
+            "10000000 rows read",
+            "99999999 <x",
+            "1048577 <13>x",
+            "7 rows",
+            "12",
+            "1 ",
+            "3",
+            "5x <13>",
+            "2 <b>",
+            "9 <1234>",
+            "5 <>",
+            "7 <13",
+        ] {
             for piece in 1..12 {
                 let input = format!("<13>before\n{line}\n<13>after\n");
                 let lines = whole(&["<13>before", line, "<13>after"]);
@@ -367,6 +431,42 @@ mod tests {
             }
         }
         assert_eq!(frames(Framing::OctetCounting, 100, b"4 <1>a\n4 <1>b\n", 3), whole(&["<1>a", "<1>b"]));
+    }
+
+    /// Every message of a stream is in a frame, or a frame is marked as cut, or the connection ends with an error, which is counted. Random streams of
+    /// messages, one in ten of them with a wrong length or without its end.
+    #[test]
+    fn no_message_of_any_framing_vanishes_uncounted() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut draw = |below: u64| usize::try_from(random.next_u64() % below).expect("small");
+        let mut losses = [0; 3];
+        for round in 0..30_000 {
+            let (number, framing) =
+                [(0, Framing::Detected), (1, Framing::Newline), (2, Framing::OctetCounting)][round % 3];
+            let counts = framing == Framing::OctetCounting || framing == Framing::Detected && draw(4) > 0;
+            let bytes_max = [40, 8_192][draw(2)];
+            let messages: Vec<_> =
+                (0..20).map(|at| format!("<13>{at}:{}:{at};", &"some text 12 <13>, "[..draw(19)])).collect();
+            let mut stream = Vec::new();
+            for message in &messages {
+                let is_wrong = draw(40) == 0;
+                let length = if is_wrong { (message.len() + 15).saturating_sub(draw(30)) } else { message.len() };
+                match counts {
+                    true => stream.extend(format!("{length} {message}").bytes()),
+                    false => stream.extend(format!("{message}{}", if is_wrong { "" } else { "\n" }).bytes()),
+                }
+            }
+            let found = frames(framing, bytes_max, &stream, 1 + draw(100));
+            let is_error = found.last().is_some_and(|(bytes, _)| bytes == b"ERROR");
+            let is_cut = found.iter().any(|(_, cut)| *cut);
+            let all: Vec<u8> = found.iter().flat_map(|(bytes, _)| bytes.iter().copied().chain([b'|'])).collect();
+            let is_there = |message: &String| memchr::memmem::find(&all, message.as_bytes()).is_some();
+            let missing: Vec<_> = messages.iter().filter(|message| !is_there(message)).collect();
+            // A wrong length splits its own message or the next one, and both parts are frames.
+            assert!(missing.len() <= 2 || is_error || is_cut, "round {round}, {framing:?}: {missing:?} of {found:?}");
+            losses[number] += usize::from(is_error || is_cut);
+        }
+        assert!(losses.iter().all(|losses| *losses > 100), "{losses:?}");
     }
 
     #[test]

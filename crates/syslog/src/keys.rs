@@ -138,7 +138,7 @@ impl Protection<Relays> {
     pub(crate) fn check_files(&self) -> Result<(), StoredError> {
         match self {
             Self::Encrypted { peers: Relays::Authorities(path), identity } => {
-                check_authorities(path, identity.as_ref())?
+                check_authorities(path, identity.as_ref())?;
             }
             Self::Encrypted { .. } | Self::Plain => {}
         }

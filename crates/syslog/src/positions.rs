@@ -7,9 +7,7 @@
 //! A power cut may keep an entry and lose the lines before it. So only entries that were written after the spool was synced count when the machine
 //! was started since. Lines that were sent after that entry are read and sent again: these may be twice.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use bytes::{Buf as _, BufMut as _};
@@ -31,7 +29,7 @@ const READ_BYTES_MAX: usize = 4 << 20;
 const NUMBERS_MAX: u64 = 65_536;
 
 /// Maximum number of bytes that a [`Tail`] covers.
-const TAIL_BYTES: u64 = 256;
+pub(crate) const TAIL_BYTES: usize = 256;
 
 /// The version of the entries.
 const VERSION: u8 = 2;
@@ -64,6 +62,8 @@ pub(crate) struct SavedFile {
     pub(crate) in_cut_line: bool,
     /// It had the name no more.
     pub(crate) is_rotated: bool,
+    /// It was read to its end and closed.
+    pub(crate) is_finished: bool,
     /// When it was changed last, as its file system says.
     pub(crate) modified_ns: u64,
     /// The bytes before the offset.
@@ -79,32 +79,30 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// The file is shorter than the offset: no file has this tail.
-    const MISSING: Self = Self { length: u32::MAX, sum: 0 };
-
-    /// Reads the tail of a file before an offset.
-    pub(crate) fn read(file: &File, offset: u64) -> Self {
-        let length = offset.min(TAIL_BYTES);
-        let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
-        match file.read_exact_at(&mut bytes, offset - length) {
-            Ok(()) => Self { length: u32::try_from(length).unwrap_or_default(), sum: checksum(&bytes) },
-            Err(_) => Self::MISSING,
-        }
+    /// The tail of a file that has these bytes before an offset.
+    pub(crate) fn of(before: &[u8]) -> Self {
+        let bytes = &before[before.len().saturating_sub(TAIL_BYTES)..];
+        Self { length: u32::try_from(bytes.len()).unwrap_or_default(), sum: checksum(bytes) }
     }
 
-    /// Whether a file has this tail before an offset; `None` if that is unknown.
-    pub(crate) fn is_in(self, file: &File, offset: u64) -> Option<bool> {
-        (self.length > 0).then(|| self != Self::MISSING && self == Self::read(file, offset))
+    /// Whether the bytes are unknown, or there are none.
+    pub(crate) fn is_empty(self) -> bool {
+        self.length == 0
+    }
+
+    /// Whether it has as many bytes as a tail can have: no other text has it by accident.
+    pub(crate) fn is_full(self) -> bool {
+        usize::try_from(self.length).is_ok_and(|length| length == TAIL_BYTES)
     }
 }
 
 /// The read position of a file input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// Files that are read, the oldest first.
+    /// Files of the input, the oldest first.
     pub(crate) files: Vec<SavedFile>,
-    /// Other files in the directory that need not be read, first the rotated ones that were read to their end.
-    pub(crate) finished: Vec<FileId>,
+    /// Other files in the directory, which are not read.
+    pub(crate) known: Vec<FileId>,
 }
 
 /// A position, and the numbers that lines before it are below.
@@ -299,16 +297,20 @@ fn put(bytes: &mut Vec<u8>, key: u64, boot: u64, is_safe: bool, entry: &Entry) {
     for file in &entry.position.files {
         put_id(bytes, file.id);
         bytes.put_u64(file.offset);
-        bytes.put_u8(u8::from(file.in_cut_line) | u8::from(file.is_rotated) << 1);
+        bytes.put_u8(marks_of(file));
         bytes.put_u64(file.modified_ns);
         bytes.put_u32(file.tail.length);
         bytes.put_u32(file.tail.sum);
     }
-    entry.position.finished.iter().for_each(|id| put_id(bytes, *id));
+    entry.position.known.iter().for_each(|id| put_id(bytes, *id));
     let length = u32::try_from(bytes.len() - start - 4).unwrap_or(u32::MAX);
     bytes[start..start + 4].copy_from_slice(&length.to_be_bytes());
     let sum = checksum(&bytes[start..]);
     bytes.put_u32(sum);
+}
+
+fn marks_of(file: &SavedFile) -> u8 {
+    u8::from(file.in_cut_line) | u8::from(file.is_rotated) << 1 | u8::from(file.is_finished) << 2
 }
 
 fn put_id(bytes: &mut Vec<u8>, id: FileId) {
@@ -347,11 +349,11 @@ fn take(mut bytes: &[u8]) -> Option<(u64, u64, bool, Entry)> {
         let modified_ns = bytes.try_get_u64().ok()?;
         let tail = Tail { length: bytes.try_get_u32().ok()?, sum: bytes.try_get_u32().ok()? };
         let tail = if version == VERSION { tail } else { Tail::default() };
-        let (in_cut_line, is_rotated) = (marks & 1 != 0, marks & 2 != 0);
-        entry.position.files.push(SavedFile { id, offset, in_cut_line, is_rotated, modified_ns, tail });
+        let [in_cut_line, is_rotated, is_finished] = [1, 2, 4].map(|mark| marks & mark != 0);
+        entry.position.files.push(SavedFile { id, offset, in_cut_line, is_rotated, is_finished, modified_ns, tail });
     }
     while !bytes.is_empty() {
-        entry.position.finished.push(take_id(&mut bytes)?);
+        entry.position.known.push(take_id(&mut bytes)?);
     }
     Some((key, boot, is_safe, entry))
 }

@@ -42,7 +42,7 @@ use crate::spool::UNWRITTEN_PEAK_BYTES;
 use crate::state_lock::StateLock;
 use crate::transport;
 use engine::Engine;
-use following::Follower;
+use following::{Follower, Reports};
 use input::{InputCounters, Intake, OpenInput, Reading, Resumed, StopInputs};
 use streams::Connections;
 use way::Way;
@@ -134,7 +134,7 @@ impl RunningRelay {
         sender.keep_reserve(RESERVE_BYTES);
         let counters = Arc::new(InputCounters::default());
         let (intake, taking) = Intake::new(config.message_bytes_max, Arc::clone(&counters));
-        let (positions, resumed) = resume_files(&config, &sender, &notice).map_err(spool_failed)?;
+        let (positions, resumed) = resume_files(&config, &sender, &notice, &counters).map_err(spool_failed)?;
         let mut resumed = resumed.into_iter();
         let limit = descriptors::raise_limit();
         let places = descriptors::connections_max(limit, config.inputs.len(), resumed.len());
@@ -260,6 +260,7 @@ fn resume_files(
     config: &RelayConfig,
     sender: &Sender<RealDisk>,
     notice: &Notice,
+    counters: &InputCounters,
 ) -> io::Result<(Positions<RealDisk>, Vec<Resumed>)> {
     let paths: Vec<&PathBuf> = config
         .inputs
@@ -270,13 +271,14 @@ fn resume_files(
     let positions = Positions::open(&RealDisk, &config.state, &names, positions::this_boot())?;
     let mut resumed = Vec::new();
     for (index, path) in paths.into_iter().enumerate() {
-        let (bytes_max, notice) = (config.message_bytes_max, notice.clone());
+        let (bytes_max, now_us) = (config.message_bytes_max, clock::steady_us());
+        let reports = Reports { notice: notice.clone(), losses: Arc::clone(&counters.file_losses) };
         let follower = match positions.get(index) {
             Some(entry) => {
                 let spooled = sender.lines_from(&entry.numbers, &input::source_of(path))?;
-                Follower::resume(path, bytes_max, &entry.position, spooled, notice)
+                Follower::resume(path, bytes_max, &entry.position, spooled, reports, now_us)
             }
-            None => Follower::new(path, bytes_max, notice),
+            None => Follower::new(path, bytes_max, reports, now_us),
         };
         resumed.push(Resumed { index, follower });
     }

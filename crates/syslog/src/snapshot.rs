@@ -52,7 +52,7 @@ pub struct LostBefore {
     /// Datagrams that the kernel dropped before a UDP input could read them: its buffer was full.
     #[serde(default)]
     pub lost_in_kernel: u64,
-    /// Connections that were closed because their octet counting was wrong: what followed was lost.
+    /// Connections that were closed because their octet counting was wrong: the data after it were lost.
     #[serde(default)]
     pub framing_errors: u64,
     /// Connections refused because the maximum number was open.
@@ -61,6 +61,9 @@ pub struct LostBefore {
     /// Failures to accept connections, which wait for the next attempt.
     #[serde(default)]
     pub accept_errors: u64,
+    /// Times that a followed file was truncated, rewritten or removed, and no copy of it was found: lines that had not been read are lost.
+    #[serde(default)]
+    pub file_losses: u64,
 }
 
 /// The ways from a relay to its collectors.
@@ -109,6 +112,7 @@ impl RelaySnapshot {
             ("framing_errors_total", self.before.framing_errors),
             ("refused_connections_total", self.before.refused_connections),
             ("accept_errors_total", self.before.accept_errors),
+            ("file_losses_total", self.before.file_losses),
             ("found_lines_total", self.found),
             ("delivered_lines_total", self.delivered),
             ("dropped_lines_total", self.dropped),

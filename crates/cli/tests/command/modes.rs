@@ -54,6 +54,7 @@ fn created(folder: &Path) -> BTreeMap<String, String> {
     found
 }
 
+#[expect(clippy::disallowed_methods, reason = "processes take real time")]
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {

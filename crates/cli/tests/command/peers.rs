@@ -129,6 +129,7 @@ fn associations_that_say_nothing_do_not_keep_others_from_being_measured() {
 }
 
 /// Starts a measurement, kills its server after this time, and returns the result if the server has died before the measurement could end.
+#[expect(clippy::disallowed_methods, reason = "processes take real time")]
 fn perf_with_a_server_that_dies(kill_after: Duration, direction: &[&str]) -> Option<Ended> {
     let mut server = Running::start(festina(&["perf", "-s", "-B", "127.0.0.1:0", "--plain"]));
     let line = server.stderr_line();

@@ -46,7 +46,9 @@ impl Disk for RealDisk {
     }
 
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
-        OpenOptions::new().write(true).custom_flags(NONBLOCK).open(path)?.set_len(length)
+        let file = OpenOptions::new().write(true).custom_flags(NONBLOCK).open(path)?;
+        // Another file may have the name by now: it must not get a hole.
+        if file.metadata()?.len() > length { file.set_len(length) } else { Ok(()) }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -109,6 +111,23 @@ impl DiskFile for File {
             Ok(named) if (named.dev(), named.ino()) == (own.dev(), own.ino()) => Ok(Naming::Kept(own.len())),
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(Naming::Moved),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Directory;
+
+    #[test]
+    fn truncating_a_file_that_is_shorter_by_now_adds_no_hole() {
+        let directory = Directory::new();
+        let path = directory.0.join("lines.log");
+        for (length, left) in [(100, 5), (5, 5), (2, 2)] {
+            fs::write(&path, "lines").expect("it can be written");
+            RealDisk.truncate(&path, length).expect("it can be truncated");
+            assert_eq!(RealDisk.length(&path).expect("it is there"), Some(left));
         }
     }
 }

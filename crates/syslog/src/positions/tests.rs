@@ -6,8 +6,9 @@ const DIRECTORY: &str = "/spool";
 fn position(offset: u64) -> Position {
     let id = FileId { device: 1, inode: 2, born_ns: 3 };
     let tail = Tail { length: 4, sum: 5 };
-    let file = SavedFile { id, offset, in_cut_line: true, is_rotated: false, modified_ns: 6, tail };
-    Position { files: vec![file, SavedFile { is_rotated: true, ..file }], finished: vec![id] }
+    let file = SavedFile { id, offset, in_cut_line: true, is_rotated: false, is_finished: false, modified_ns: 6, tail };
+    let finished = SavedFile { is_rotated: true, is_finished: true, ..file };
+    Position { files: vec![file, SavedFile { is_rotated: true, ..file }, finished], known: vec![id] }
 }
 
 fn open(disk: &FaultyDisk, boot: u64) -> Positions<FaultyDisk> {

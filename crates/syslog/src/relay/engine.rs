@@ -424,6 +424,7 @@ impl Engine {
                 framing_errors: inputs.framing_errors.load(Ordering::Relaxed),
                 refused_connections: inputs.refused_connections.load(Ordering::Relaxed),
                 accept_errors: inputs.accept_errors.load(Ordering::Relaxed),
+                file_losses: inputs.file_losses.load(Ordering::Relaxed),
             },
             found: counters.found,
             delivered: counters.delivered + fresh.delivered,

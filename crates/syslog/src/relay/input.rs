@@ -84,6 +84,8 @@ pub(crate) struct InputCounters {
     pub(crate) refused_connections: AtomicU64,
     /// Failures to accept a connection.
     pub(crate) accept_errors: AtomicU64,
+    /// Times that unread lines of a followed file may have been lost.
+    pub(crate) file_losses: Arc<AtomicU64>,
 }
 
 /// Counts one more. Returns the count the 1st, 2nd, 4th, 8th... time, when it is worth a line in the log.

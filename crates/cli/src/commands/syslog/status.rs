@@ -66,6 +66,7 @@ fn relay_table(relay: &RelaySnapshot) -> String {
         ("kernel lost", relay.before.lost_in_kernel),
         ("bad framing", relay.before.framing_errors),
         ("refused", relay.before.refused_connections),
+        ("file losses", relay.before.file_losses),
     ] {
         let _ = writeln!(text, "{name:<12} {count:>12}");
     }

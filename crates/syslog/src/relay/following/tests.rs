@@ -1,17 +1,24 @@
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Mutex;
 
 use super::*;
+use crate::scratch::Directory;
+
+mod disk;
+mod model;
 
 const SECOND_US: u64 = 1_000_000;
 
-/// A folder with a file that is followed. It goes with its value.
+/// A folder with a file that is followed.
 struct World {
-    folder: PathBuf,
+    folder: Directory,
     path: PathBuf,
     follower: Follower,
+    reports: Reports,
+    notices: Arc<Mutex<Vec<String>>>,
     position: Position,
     lines: Vec<String>,
     now_us: u64,
@@ -23,16 +30,26 @@ fn silent() -> Notice {
 
 impl World {
     fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("festina-following-{}-{number}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder can be made");
-        let path = folder.join("app.log");
-        let follower = Follower::new(&path, 100, silent());
-        let mut world =
-            Self { folder, path, follower, position: Position::default(), lines: Vec::new(), now_us: SECOND_US };
+        let folder = Directory::new();
+        let path = folder.0.join("app.log");
+        Self::of(folder, path)
+    }
+
+    fn of(folder: Directory, path: PathBuf) -> Self {
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let all = Arc::clone(&notices);
+        let notice: Notice = Arc::new(move |notice: &str| all.lock().expect("no panic").push(notice.to_owned()));
+        let reports = Reports { notice, losses: Arc::default() };
+        let follower = Follower::new(&path, 100, reports.clone(), SECOND_US);
+        let (position, lines, now_us) = (Position::default(), Vec::new(), SECOND_US);
+        let mut world = Self { folder, path, follower, reports, notices, position, lines, now_us };
         world.look();
         world
+    }
+
+    /// How often lines may have been lost, and how often that was reported.
+    fn losses(&self) -> (u64, usize) {
+        (self.reports.losses.load(Ordering::Relaxed), self.notices.lock().expect("no panic").len())
     }
 
     /// Appends to the file that has the name.
@@ -43,7 +60,11 @@ impl World {
 
     /// Has the file get another name.
     fn rotate(&self, end: &str) {
-        fs::rename(&self.path, self.folder.join(format!("app.log.{end}"))).expect("it can be renamed");
+        fs::rename(&self.path, self.name(&format!("app.log.{end}"))).expect("it can be renamed");
+    }
+
+    fn name(&self, name: &str) -> PathBuf {
+        self.folder.0.join(name)
     }
 
     fn take(&mut self, gathered: Gathered) {
@@ -70,18 +91,12 @@ impl World {
     fn restart(&mut self, spooled: &[&str]) {
         let mut times = HashMap::new();
         spooled.iter().for_each(|line| *times.entry(Bytes::from(line.to_string())).or_default() += 1);
-        self.follower = Follower::resume(&self.path, 100, &self.position, times, silent());
+        self.follower = Follower::resume(&self.path, 100, &self.position, times, self.reports.clone(), self.now_us);
     }
 
     fn pass(&mut self, seconds: u64) {
         self.now_us += seconds * SECOND_US;
         self.look();
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -153,15 +168,15 @@ fn copies_and_compressed_files_beside_it_are_not_read() {
     let mut world = World::new();
     world.write("one\n");
     world.look();
-    fs::copy(&world.path, world.folder.join("app.log.copy")).expect("it can be copied");
+    fs::copy(&world.path, world.name("app.log.copy")).expect("it can be copied");
     world.look();
     world.rotate("1");
-    fs::write(world.folder.join("app.log.1.gz"), "no line\n").expect("it can be written");
-    fs::write(world.folder.join("other.log"), "no line\n").expect("it can be written");
+    fs::write(world.name("app.log.1.gz"), "no line\n").expect("it can be written");
+    fs::write(world.name("other.log"), "no line\n").expect("it can be written");
     world.write("two\n");
     world.pass(2);
     // A shortened file is read from its start, and its copy is not a new file.
-    fs::copy(&world.path, world.folder.join("app.log.2")).expect("it can be copied");
+    fs::copy(&world.path, world.name("app.log.2")).expect("it can be copied");
     fs::write(&world.path, "3\n").expect("it can be written");
     world.pass(2);
     world.rotate("3");
@@ -278,7 +293,7 @@ fn what_is_no_file_is_not_waited_for() {
 
 /// Copies the file and truncates it, like `copytruncate` of logrotate.
 fn copy_and_truncate(world: &World) {
-    fs::copy(&world.path, world.folder.join("app.log.1")).expect("it can be copied");
+    fs::copy(&world.path, world.name("app.log.1")).expect("it can be copied");
     File::options().write(true).open(&world.path).and_then(|file| file.set_len(0)).expect("it can be truncated");
 }
 
@@ -290,19 +305,14 @@ fn a_copy_made_while_the_relay_was_down_continues_where_the_file_was_read_to() {
     world.write("three\n");
     copy_and_truncate(&world);
     world.write("new\n");
-    fs::write(world.folder.join("app.log.other"), "other\n").expect("it can be written");
-    let notices = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&notices);
-    let notice: Notice = Arc::new(move |_: &str| {
-        count.fetch_add(1, Ordering::Relaxed);
-    });
-    world.follower = Follower::resume(&world.path, 100, &world.position, HashMap::new(), notice);
+    fs::write(world.name("app.log.other"), "other\n").expect("it can be written");
+    world.restart(&[]);
     world.look();
     assert_eq!(world.lines, ["one", "two", "three", "new"]);
-    assert_eq!(notices.load(Ordering::Relaxed), 0, "nothing is lost");
+    assert_eq!(world.losses(), (0, 0), "nothing is lost");
     // A second copy of a file that is whole has nothing new.
     world.write("newer\n");
-    fs::copy(&world.path, world.folder.join("app.log.copy")).expect("it can be copied");
+    fs::copy(&world.path, world.name("app.log.copy")).expect("it can be copied");
     world.restart(&[]);
     world.look();
     assert_eq!(world.lines[4..], ["newer"]);
@@ -311,7 +321,7 @@ fn a_copy_made_while_the_relay_was_down_continues_where_the_file_was_read_to() {
 #[test]
 fn files_that_were_known_before_a_restart_are_not_read_after_it() {
     let mut world = World::new();
-    let other = world.folder.join("app.log.other");
+    let other = world.name("app.log.other");
     world.write("one\n");
     world.look();
     fs::write(&other, "other\n").expect("it can be written");
@@ -326,4 +336,181 @@ fn files_that_were_known_before_a_restart_are_not_read_after_it() {
     world.restart(&[]);
     world.look();
     assert_eq!(world.lines, ["one", "two", "three"]);
+}
+
+#[test]
+fn a_file_that_is_renamed_while_the_relay_starts_continues_at_its_position() {
+    // The instants of the model: the name is another file's when it is opened, and the folder was listed before.
+    let mut world = World::new();
+    world.write("one\n");
+    world.look();
+    world.write("two\n");
+    let position = world.position.clone();
+    world.rotate("1");
+    world.write("three\n");
+    world.position = position;
+    world.restart(&[]);
+    world.look();
+    assert_eq!(world.lines, ["one", "two", "three"]);
+    assert_eq!(world.losses(), (0, 0));
+}
+
+#[test]
+fn a_file_that_is_truncated_and_grows_beyond_the_position_is_read_from_its_beginning_and_the_loss_is_counted() {
+    let mut world = World::new();
+    let numbered = |range: std::ops::Range<u32>| range.map(|number| format!("line {number}\n")).collect::<String>();
+    world.write(&numbered(0..10));
+    world.write("unfinished");
+    world.look();
+    fs::write(&world.path, numbered(10..60)).expect("it can be written");
+    world.look();
+    let mut expected: Vec<String> = (0..60).map(|number| format!("line {number}")).collect();
+    expected.insert(10, "unfinished".to_owned());
+    assert_eq!(world.lines, expected);
+    assert_eq!(world.losses(), (1, 1));
+    // It is also noticed if the length is the same.
+    fs::write(&world.path, numbered(60..110)).expect("it can be written");
+    world.look();
+    assert_eq!((world.lines.len(), world.losses()), (111, (2, 2)));
+}
+
+#[test]
+fn lines_that_only_the_copy_of_a_truncated_file_has_are_read_from_it() {
+    let mut world = World::new();
+    world.write("one\ntw");
+    world.look();
+    world.write("o\nthree\n");
+    copy_and_truncate(&world);
+    world.write("new\nand newer\nand newest\n");
+    world.look();
+    assert_eq!(world.lines, ["one", "two", "three", "new", "and newer", "and newest"]);
+    assert_eq!(world.losses(), (0, 0));
+    world.restart(&[]);
+    world.pass(100);
+    assert_eq!(world.lines.len(), 6, "nothing comes again: {:?}", world.lines);
+}
+
+#[test]
+fn the_hole_at_the_beginning_of_a_file_that_was_truncated_under_its_writer_is_no_part_of_a_line() {
+    let mut world = World::new();
+    world.write("one\n");
+    world.look();
+    for (number, length) in [(2, 4), (3, 90), (4, 300), (5, 200_000)] {
+        File::options().write(true).open(&world.path).and_then(|file| file.set_len(0)).expect("it can be truncated");
+        File::options().write(true).open(&world.path).and_then(|file| file.set_len(length)).expect("it can be");
+        world.write(&format!("line {number}\n"));
+        world.look();
+    }
+    assert_eq!(world.lines, ["one", "line 2", "line 3", "line 4", "line 5"]);
+}
+
+#[test]
+fn another_log_whose_name_starts_with_that_of_the_file_is_not_taken_for_a_rotated_version() {
+    let mut world = World::new();
+    let twins = ["app.log.err", "app.log-debug", "app.log2"].map(|twin| world.name(twin));
+    twins.iter().for_each(|twin| fs::write(twin, "foreign\n").expect("it can be written"));
+    world.write("one\n");
+    world.look();
+    for (is_down, date) in [(false, "-20261128"), (true, "-20261129")] {
+        for twin in &twins {
+            fs::rename(twin, format!("{}{date}", twin.display())).expect("it can be renamed");
+            fs::write(twin, "also foreign\n").expect("it can be written");
+        }
+        fs::rename(&world.path, world.name(&format!("app.log{date}"))).expect("it can be renamed");
+        world.write("two\n");
+        if is_down {
+            fs::write(world.name("app.log.new"), "foreign\n").expect("it can be written");
+            world.restart(&[]);
+        }
+        world.look();
+        world.pass(10);
+    }
+    assert_eq!(world.lines, ["one", "two", "two"]);
+    assert_eq!(world.losses(), (0, 0));
+}
+
+#[test]
+fn a_rotated_version_is_found_under_any_name_by_its_inode() {
+    let mut world = World::new();
+    world.write("one\n");
+    world.look();
+    world.write("two\n");
+    fs::rename(&world.path, world.name("app-20261128.log")).expect("it can be renamed");
+    world.write("three\n");
+    world.restart(&[]);
+    world.look();
+    assert_eq!(world.lines, ["one", "two", "three"]);
+    // It has the name again.
+    world.pass(100);
+    fs::rename(world.name("app-20261128.log"), &world.path).expect("it can be renamed");
+    world.write("four\n");
+    world.look();
+    assert_eq!(world.lines[3..], ["four"]);
+    assert_eq!(world.losses(), (0, 0));
+}
+
+#[test]
+fn the_target_of_a_link_is_followed_through_rotations_in_its_own_folder() {
+    let (links, data) = (Directory::new(), Directory::new());
+    let target = data.0.join("0.log");
+    let path = links.0.join("app.log");
+    fs::write(&target, "").expect("it can be written");
+    std::os::unix::fs::symlink(&target, &path).expect("it can be linked");
+    let mut world = World::of(links, path.clone());
+    world.write("0\n");
+    world.look();
+    let rotate = |world: &World, number: u32| {
+        fs::rename(&target, data.0.join(format!("0.log.20261128-{number}"))).expect("it can be renamed");
+        world.write(&format!("{number}\n"));
+    };
+    (1..4).for_each(|number| rotate(&world, number));
+    world.look();
+    world.look();
+    (4..8).for_each(|number| rotate(&world, number));
+    world.restart(&[]);
+    world.look();
+    let expected: Vec<String> = (0..8).map(|number| number.to_string()).collect();
+    assert_eq!(world.lines, expected);
+    // The container begins again: the link leads to another file, after a last rotation of the old one.
+    rotate(&world, 8);
+    fs::write(data.0.join("1.log"), "9\n").expect("it can be written");
+    fs::remove_file(&path).expect("it can be removed");
+    std::os::unix::fs::symlink(data.0.join("1.log"), &path).expect("it can be linked");
+    world.look();
+    assert_eq!(world.lines[8..], ["8", "9"]);
+    assert_eq!(world.losses(), (0, 0));
+}
+
+#[test]
+fn a_file_that_is_gone_when_the_relay_starts_is_counted() {
+    let mut world = World::new();
+    world.write("one\n");
+    world.look();
+    world.write("two\n");
+    fs::remove_file(&world.path).expect("it can be removed");
+    world.restart(&[]);
+    world.write("three\n");
+    world.look();
+    assert_eq!(world.lines, ["one", "three"]);
+    assert_eq!(world.losses(), (1, 1));
+}
+
+#[test]
+fn a_copy_that_replaces_the_file_continues_at_the_position() {
+    let mut world = World::new();
+    let long: Vec<String> = (0..50).map(|number| format!("line {number}")).collect();
+    world.write(&format!("{}\n", long.join("\n")));
+    world.look();
+    for is_down in [false, true] {
+        fs::copy(&world.path, world.name("draft")).expect("it can be copied");
+        fs::rename(world.name("draft"), &world.path).expect("it can be renamed");
+        world.write("more\n");
+        if is_down {
+            world.restart(&[]);
+        }
+        world.look();
+    }
+    assert_eq!(world.lines[..50], long);
+    assert_eq!(world.lines[50..], ["more", "more"]);
+    assert_eq!(world.losses(), (0, 0));
 }
