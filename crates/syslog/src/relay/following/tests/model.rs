@@ -4,6 +4,8 @@
 //! ```text
 //! TEST_SEEDS=17..18 cargo test -p festina-syslog --lib instant
 //! ```
+//!
+//! Known faults: seeds 129, 147, 150 and 171 of the first 200 forward a line twice, so the full extent fails.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
