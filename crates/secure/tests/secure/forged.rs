@@ -141,7 +141,7 @@ fn a_forged_version_negotiation_has_no_effect_after_an_answer_or_with_other_conn
     assert_eq!(world.client.failure(), None);
     // A retry is an answer too.
     let mut world = greeting(4);
-    world.other_half_open = HalfOpenLimits::default().unproved_max;
+    world.server.other_half_open = HalfOpenLimits::default().unproved_max;
     world.run_until(MINUTE, |world| world.sent[0].len() == 2);
     let forged = versions(&world, &[[0, 0, 0, 1]]);
     world.deliver(0, &forged);
@@ -186,7 +186,7 @@ fn a_server_takes_no_close_with_public_keys() {
 fn a_client_survives_one_forged_retry_and_two_keep_it_from_proving_its_address() {
     let loaded = |seed| {
         let mut world = greeting(seed);
-        world.other_half_open = HalfOpenLimits::default().unproved_max;
+        world.server.other_half_open = HalfOpenLimits::default().unproved_max;
         world
     };
     let retries = |world: &mut World, count: u8| {
@@ -283,7 +283,7 @@ fn no_answer_makes_a_client_speak_plain_sctp_or_another_version() {
 #[test]
 fn a_proof_of_an_address_is_of_no_use_in_another_hello() {
     let mut world = greeting(11);
-    world.other_half_open = HalfOpenLimits::default().unproved_max;
+    world.server.other_half_open = HalfOpenLimits::default().unproved_max;
     assert!(world.run_until(MINUTE, |world| world.sent[0].len() == 2).0);
     let (retry, with_token) = (world.sent[1][0].clone(), world.sent[0][1].clone());
     let token = retry_token(&world, &retry);

@@ -114,7 +114,7 @@ fn messages_arrive_once_and_in_order_over_links_that_lose_reorder_repeat_and_cor
 fn a_server_under_load_asks_for_a_proof_of_the_address_at_the_price_of_a_round_trip() {
     let tls = tls();
     let mut world = World::new(Setup::new(&tls, link(&[]), 1));
-    world.other_half_open = HalfOpenLimits::default().unproved_max;
+    world.server.other_half_open = HalfOpenLimits::default().unproved_max;
     world.send(b"hello");
     let (delivered, milliseconds) = world.run_until(MINUTE, |world| world.messages() == 1);
     assert_eq!((delivered, milliseconds), (true, 250));
@@ -208,8 +208,8 @@ fn a_refusal_reaches_the_client_with_its_code() {
     // Under load the client proves its address first, which takes another round trip.
     for (other_half_open, after) in [(0, 100), (HalfOpenLimits::default().unproved_max, 200)] {
         let mut world = World::new(Setup::new(&tls, link(&[]), 1));
-        world.refuses = Some(700);
-        world.other_half_open = other_half_open;
+        world.server.refuses = Some(700);
+        world.server.other_half_open = other_half_open;
         world.send(b"hello");
         let (ended, milliseconds) = world.run_until(MINUTE, |world| world.client.failure().is_some());
         assert_eq!((ended, milliseconds), (true, after));

@@ -273,7 +273,7 @@ fn rfc9001_4_9_1_packets_with_public_keys_have_no_effect_on_authenticated_sides(
 fn only_the_first_token_of_a_packet_is_checked() {
     let tls = tls();
     let mut world = World::new(Setup::new(&tls, link(&[]), 7));
-    world.other_half_open = 64;
+    world.server.other_half_open = 64;
     world.run_until(MINUTE, |world| !world.sent[1].is_empty());
     let (hello, mut retry) = (long_header(&world.sent[0][0]), world.sent[1][0].clone());
     let keys = |side| LongKeys::new(Level::Initial, initial_keys(&provider(), hello.destination, side).unwrap());

@@ -25,7 +25,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn a_client_whose_port_changes_before_it_uses_its_token_follows_the_next_retry() {
     for seed in 0..30 {
         let mut world = World::new(Setup::new(&tls(), link(&[]), seed));
-        world.other_half_open = 64;
+        world.server.other_half_open = 64;
         world.send(b"hello");
         assert!(world.run_until(MINUTE, |world| !world.sent[1].is_empty()).0);
         let (begin, retry) = (world.now, world.sent[1][0].clone());

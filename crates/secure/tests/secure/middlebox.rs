@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use festina_units::Duration;
+use festina_units::{Duration, Instant};
 
 use crate::early::{resume, warm};
 use crate::handshake::link;
 use crate::seeds;
-use crate::world::{Setup, World, tls_early, tls_of_constant_length};
+use crate::world::{Datagram, Setup, World, tls_early, tls_of_constant_length};
 
 /// The first datagrams of each side that meet a fault.
 const PLACES: usize = 12;
@@ -32,6 +32,13 @@ const FAULTS: [Fault; 5] = [Fault::Dropped, Fault::Doubled, Fault::Late, Fault::
 /// A side, the number of the datagram among those that it sends, and the fault.
 pub(crate) type Place = (usize, usize, Fault);
 
+/// The faults, and the datagrams that it holds with the times at which it sends them on.
+#[derive(Debug, Default)]
+pub(crate) struct Middlebox {
+    pub(crate) faults: Vec<Place>,
+    pub(crate) late: Vec<(Instant, usize, Datagram)>,
+}
+
 /// Each fault alone, and each pair at two datagrams.
 fn cases() -> Vec<Vec<Place>> {
     let places = (0..2).flat_map(|side| (0..PLACES).map(move |at| (side, at)));
@@ -43,9 +50,9 @@ fn cases() -> Vec<Vec<Place>> {
     single.iter().map(|place| vec![*place]).chain(pairs).collect()
 }
 
-/// Messages of both sides arrive once in time, and no side is told of an end.
+/// Messages of both sides arrive once in time, and no side reports an end.
 fn check(mut world: World, early: usize, case: &[Place]) {
-    world.faults = case.to_vec();
+    world.middlebox.faults = case.to_vec();
     for number in 0..3 {
         world.send(&[number; 300]);
     }

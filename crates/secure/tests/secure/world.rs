@@ -16,7 +16,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use crate::middlebox::{Fault, Place};
+use crate::middlebox::{Fault, Middlebox};
 
 pub(crate) const NAME: &str = "server.test";
 pub(crate) const PORTS: Ports = Ports { local: 5_001, peer: 5_000 };
@@ -104,6 +104,15 @@ pub(crate) struct Served {
     pub(crate) hello: Option<Hello>,
 }
 
+/// How the server behaves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Server {
+    /// The code by which it refuses every hello.
+    pub(crate) refuses: Option<u16>,
+    /// Half-open associations that it pretends to have in addition to its own.
+    pub(crate) other_half_open: usize,
+}
+
 pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) client: SecureAssociation,
@@ -118,17 +127,11 @@ pub(crate) struct World {
     pub(crate) links: [Link<Datagram>; 2],
     /// Datagrams that each side sent.
     pub(crate) sent: [Vec<Vec<u8>>; 2],
-    /// What a middlebox does to the datagrams.
-    pub(crate) faults: Vec<Place>,
+    pub(crate) middlebox: Middlebox,
     /// Bytes sent to each address.
     pub(crate) sent_to: BTreeMap<SocketAddr, usize>,
     pub(crate) dropped: [Vec<DatagramDropped>; 2],
-    /// The code by which the server refuses every hello.
-    pub(crate) refuses: Option<u16>,
-    /// Half-open associations that the server pretends to have besides its own.
-    pub(crate) other_half_open: usize,
-    /// Datagrams that the middlebox holds, and when it sends them on.
-    late: Vec<(Instant, usize, Datagram)>,
+    pub(crate) server: Server,
     buffer: Vec<u8>,
 }
 
@@ -221,12 +224,10 @@ impl World {
             served: Vec::new(),
             links: [Link::new(there, seed, "there"), Link::new(back, seed, "back")],
             sent: [Vec::new(), Vec::new()],
-            faults: Vec::new(),
-            late: Vec::new(),
+            middlebox: Middlebox::default(),
             sent_to: BTreeMap::new(),
             dropped: [Vec::new(), Vec::new()],
-            refuses: None,
-            other_half_open: 0,
+            server: Server::default(),
             buffer: Vec::new(),
         }
     }
@@ -254,11 +255,13 @@ impl World {
     fn pass_middlebox(&mut self, side: usize, mut datagram: Datagram) {
         let at = self.sent[side].len() - 1;
         let bytes = datagram.0.len();
-        for &(_, _, fault) in self.faults.iter().filter(|place| (place.0, place.1) == (side, at)) {
+        for &(_, _, fault) in self.middlebox.faults.iter().filter(|place| (place.0, place.1) == (side, at)) {
             match fault {
                 Fault::Dropped => return,
                 Fault::Doubled => drop(self.links[side].send(self.now, datagram.clone())),
-                Fault::Late => return self.late.push((self.now + Duration::from_millis(700), side, datagram)),
+                Fault::Late => {
+                    return self.middlebox.late.push((self.now + Duration::from_millis(700), side, datagram));
+                }
                 Fault::Cut => datagram.0.truncate(bytes / 2),
                 Fault::Corrupted => datagram.corrupt(at as u64 * 1_237),
             }
@@ -267,7 +270,7 @@ impl World {
     }
 
     fn send_late(&mut self) {
-        for (_, side, datagram) in self.late.extract_if(.., |late| late.0 <= self.now) {
+        for (_, side, datagram) in self.middlebox.late.extract_if(.., |late| late.0 <= self.now) {
             self.links[side].send(self.now, datagram);
         }
     }
@@ -286,7 +289,7 @@ impl World {
                 let Served { association, received, early, hello } = &mut self.served[at];
                 if let Some(asked) = association.hello() {
                     *hello = Some(asked.clone());
-                    match self.refuses {
+                    match self.server.refuses {
                         None => association.admit(self.now),
                         Some(code) => association.refuse(code),
                     }
@@ -331,7 +334,7 @@ impl World {
     fn listen(&mut self, path: Path, datagram: BytesMut) -> Result<(), DatagramDropped> {
         let half_open = self.served.iter().filter(|served| !served.association.is_established()).count();
         let mut reply = Vec::new();
-        let (half_open, bytes) = (half_open + self.other_half_open, datagram.len());
+        let (half_open, bytes) = (half_open + self.server.other_half_open, datagram.len());
         match self.listener.handle_datagram(self.now, path, datagram, half_open, &mut reply) {
             Incoming::Ignored(dropped) => return Err(dropped),
             Incoming::Reply => {
@@ -353,7 +356,7 @@ impl World {
     fn next(&self) -> Option<Instant> {
         let links = self.links.iter().filter_map(Link::poll_deadline);
         let servers = self.served.iter().filter_map(|served| served.association.poll_deadline());
-        let late = self.late.iter().map(|late| late.0);
+        let late = self.middlebox.late.iter().map(|late| late.0);
         links.chain(servers).chain(late).chain(self.client.poll_deadline()).min()
     }
 

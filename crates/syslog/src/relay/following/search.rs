@@ -242,7 +242,7 @@ impl<T: Tree> Follower<T> {
         are_open
     }
 
-    /// Whether a rotated file of which nothing was read yet is a copy of another one: it was empty when it was found, and was written over.
+    /// Whether a rotated file that is still unread is a copy of another one: it was empty when it was found, and was written over.
     pub(super) fn has_become_copy(&self, index: usize) -> bool {
         let followed = &self.files[index];
         let mut others = self.files.iter().filter(|other| other.id != followed.id);

@@ -1,12 +1,8 @@
 //! A file system in memory with programs that change it between any two calls of the relay: they write, rotate, copy, truncate, rewrite, link and
 //! delete the followed file, and have other logs next to it.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +10,11 @@ use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::positions::FileId;
-use crate::relay::following::tree::{Stat, Tree, TreeFile};
+use crate::relay::following::tree::Stat;
+
+mod model_tree;
+
+pub(super) use model_tree::ModelTree;
 
 /// Maximum number of programs that change files before the relay has read everything.
 const PROGRAMS_MAX: u32 = 2;
@@ -74,32 +74,20 @@ struct Writer {
     inode: usize,
     /// `None` if it appends.
     offset: Option<u64>,
-    /// The line of which the second half is not written, and the content that has the first half.
+    /// The line whose second half is not written, and the content that has the first half.
     partial: Option<(usize, Content)>,
 }
 
 pub(super) struct Disk {
     pub(super) random: Xoshiro256PlusPlus,
-    pub(super) inodes: Vec<Inode>,
-    names: BTreeMap<PathBuf, Name>,
-    folders: BTreeMap<PathBuf, u64>,
-    now_ns: u64,
-    has_births: bool,
-    appends: bool,
-    is_dated: bool,
+    pub(super) storage: Storage,
+    pub(super) programs: Programs,
     /// The followed name, and the name of the file itself if the former is a link.
     pub(super) path: PathBuf,
     pub(super) target: PathBuf,
-    rotations: u64,
-    script: VecDeque<Call>,
-    /// Copies that the relay may not have seen yet: the source, the copy, and the action that made it.
-    copies: Vec<(Content, usize, u64)>,
-    /// Programs that ran since the relay read everything.
-    programs: u32,
-    writer: Option<Writer>,
     pub(super) lines: Vec<Line>,
     others: usize,
-    /// Contents of which the relay has read something, and the least position that it may continue from.
+    /// Contents that the relay has read in part, and the least position that it may continue from.
     pub(super) read: BTreeMap<Content, u64>,
     /// The same as of the position on disk.
     pub(super) recorded: BTreeMap<Content, u64>,
@@ -107,6 +95,30 @@ pub(super) struct Disk {
     /// One in how many calls of the relay something else happens; 0 for none.
     pub(super) one_in: u64,
     pub(super) actions: u64,
+}
+
+/// Files and names.
+#[derive(Default)]
+pub(super) struct Storage {
+    pub(super) inodes: Vec<Inode>,
+    names: BTreeMap<PathBuf, Name>,
+    folders: BTreeMap<PathBuf, u64>,
+    now_ns: u64,
+    has_births: bool,
+}
+
+/// The programs that change files.
+#[derive(Default)]
+pub(super) struct Programs {
+    appends: bool,
+    is_dated: bool,
+    rotations: u64,
+    script: VecDeque<Call>,
+    /// Copies that the relay may not have seen yet: the source, the copy, and the action that made it.
+    copies: Vec<(Content, usize, u64)>,
+    /// How many ran since the relay read everything.
+    count: u32,
+    writer: Option<Writer>,
 }
 
 impl Disk {
@@ -124,20 +136,10 @@ impl Disk {
         let folders = ["/logs", "/data"].map(|folder| (PathBuf::from(folder), 1)).into();
         let mut disk = Self {
             random,
-            inodes: Vec::new(),
-            names,
-            folders,
-            now_ns: 1_000,
-            has_births,
-            appends,
-            is_dated,
+            storage: Storage { names, folders, now_ns: 1_000, has_births, ..Storage::default() },
+            programs: Programs { appends, is_dated, ..Programs::default() },
             path,
             target,
-            rotations: 0,
-            script: VecDeque::new(),
-            copies: Vec::new(),
-            programs: 0,
-            writer: None,
             lines: Vec::new(),
             others: 0,
             read: BTreeMap::new(),
@@ -157,14 +159,14 @@ impl Disk {
     }
 
     fn resolve(&self, path: &Path) -> PathBuf {
-        match self.names.get(path) {
+        match self.storage.names.get(path) {
             Some(Name::Link(target, _)) => target.clone(),
             _ => path.to_owned(),
         }
     }
 
     pub(super) fn inode_of(&self, path: &Path) -> Option<usize> {
-        match self.names.get(&self.resolve(path)) {
+        match self.storage.names.get(&self.resolve(path)) {
             Some(Name::File(inode)) => Some(*inode),
             _ => None,
         }
@@ -178,48 +180,49 @@ impl Disk {
                 name.is_some_and(|rest| rest.bytes().all(|byte| !byte.is_ascii_alphabetic()))
             })
         };
-        self.names.iter().any(|(path, name)| matches!(name, Name::File(of) if *of == inode) && is_own(path))
+        self.storage.names.iter().any(|(path, name)| matches!(name, Name::File(of) if *of == inode) && is_own(path))
     }
 
     pub(super) fn content(&self, inode: usize) -> Content {
-        (inode, self.inodes[inode].generation)
+        (inode, self.storage.inodes[inode].generation)
     }
 
     fn touch(&mut self, path: &Path) {
         let folder = path.parent().expect("a folder").to_owned();
-        self.folders.insert(folder, self.now_ns);
+        self.storage.folders.insert(folder, self.storage.now_ns);
     }
 
     fn create(&mut self, path: &Path) -> usize {
         let path = self.resolve(path);
         self.remove(&path);
-        let inode = self.inodes.len();
+        let inode = self.storage.inodes.len();
         // With a birth time, numbers are used again.
         let is_free = |number: &u64| {
-            self.inodes
+            self.storage
+                .inodes
                 .iter()
                 .all(|other| other.stat.id.inode != *number || other.stat.links + u64::from(other.handles) == 0)
         };
-        let number = if self.has_births { (1..).find(is_free).expect("a number") } else { inode as u64 + 1 };
-        let born_ns = if self.has_births { self.now_ns } else { 0 };
+        let number = if self.storage.has_births { (1..).find(is_free).expect("a number") } else { inode as u64 + 1 };
+        let born_ns = if self.storage.has_births { self.storage.now_ns } else { 0 };
         let id = FileId { device: 1, inode: number, born_ns };
-        let stat = Stat { id, length: 0, modified_ns: self.now_ns, links: 1, is_file: true, is_link: false };
-        self.inodes.push(Inode { stat, ..Inode::default() });
+        let stat = Stat { id, length: 0, modified_ns: self.storage.now_ns, links: 1, is_file: true, is_link: false };
+        self.storage.inodes.push(Inode { stat, ..Inode::default() });
         self.touch(&path);
-        self.names.insert(path, Name::File(inode));
+        self.storage.names.insert(path, Name::File(inode));
         inode
     }
 
     fn remove(&mut self, path: &Path) {
-        if let Some(Name::File(inode)) = self.names.remove(path) {
+        if let Some(Name::File(inode)) = self.storage.names.remove(path) {
             self.touch(path);
-            self.inodes[inode].stat.links -= 1;
+            self.storage.inodes[inode].stat.links -= 1;
             self.forget_unreachable(inode);
         }
     }
 
     fn forget_unreachable(&mut self, inode: usize) {
-        if self.inodes[inode].stat.links == 0 && self.inodes[inode].handles == 0 {
+        if self.storage.inodes[inode].stat.links == 0 && self.storage.inodes[inode].handles == 0 {
             self.forget(inode);
         }
     }
@@ -228,10 +231,10 @@ impl Disk {
     fn forget(&mut self, inode: usize) {
         let content = self.content(inode);
         let losses = self.losses.load(Ordering::Relaxed);
-        for line in std::mem::take(&mut self.inodes[inode].held) {
+        for line in std::mem::take(&mut self.storage.inodes[inode].held) {
             // Lines that are written between the copy and the truncation are lost to every reader.
-            let is_in = |copy: usize| self.inodes[copy].held.contains(&line);
-            let is_late = self.copies.iter().any(|(source, copy, _)| *source == content && !is_in(*copy));
+            let is_in = |copy: usize| self.storage.inodes[copy].held.contains(&line);
+            let is_late = self.programs.copies.iter().any(|(source, copy, _)| *source == content && !is_in(*copy));
             let line = &mut self.lines[line];
             if line.home == content && line.gone.is_none() {
                 line.gone = Some(losses);
@@ -242,18 +245,18 @@ impl Disk {
 
     fn truncate(&mut self, inode: usize) {
         self.forget(inode);
-        let file = &mut self.inodes[inode];
+        let file = &mut self.storage.inodes[inode];
         file.generation += 1;
         file.bytes.clear();
-        file.stat.modified_ns = self.now_ns;
+        file.stat.modified_ns = self.storage.now_ns;
     }
 
     fn rename(&mut self, from: &Path, to: &Path) {
-        if let Some(Name::File(inode)) = self.names.remove(from) {
+        if let Some(Name::File(inode)) = self.storage.names.remove(from) {
             self.remove(to);
             self.touch(from);
             self.touch(to);
-            self.names.insert(to.to_owned(), Name::File(inode));
+            self.storage.names.insert(to.to_owned(), Name::File(inode));
         }
     }
 
@@ -262,40 +265,40 @@ impl Disk {
         let Some(source) = self.inode_of(from) else { return };
         if from != to {
             let inode = self.create(to);
-            (self.inodes[inode].bytes, self.inodes[inode].held) =
-                (self.inodes[source].bytes.clone(), self.inodes[source].held.clone());
-            self.copies.push((self.content(source), inode, self.actions));
+            (self.storage.inodes[inode].bytes, self.storage.inodes[inode].held) =
+                (self.storage.inodes[source].bytes.clone(), self.storage.inodes[source].held.clone());
+            self.programs.copies.push((self.content(source), inode, self.actions));
         }
     }
 
     fn reopen(&mut self) {
         let inode = self.inode_of(&self.path).unwrap_or_else(|| self.create(&self.path.clone()));
-        let offset = (!self.appends).then_some(self.inodes[inode].bytes.len() as u64);
-        self.writer = Some(Writer { inode, offset, partial: None });
-        if self.inodes[inode].bytes.last().is_some_and(|last| *last != b'\n') {
+        let offset = (!self.programs.appends).then_some(self.storage.inodes[inode].bytes.len() as u64);
+        self.programs.writer = Some(Writer { inode, offset, partial: None });
+        if self.storage.inodes[inode].bytes.last().is_some_and(|last| *last != b'\n') {
             self.put(b"\n");
         }
     }
 
     fn put(&mut self, text: &[u8]) {
-        let Some(writer) = &mut self.writer else { return };
-        let file = &mut self.inodes[writer.inode];
+        let Some(writer) = &mut self.programs.writer else { return };
+        let file = &mut self.storage.inodes[writer.inode];
         let at = writer.offset.map_or(0, |offset| usize::try_from(offset).expect("small")).max(file.bytes.len());
         file.bytes.resize(at, 0);
         file.bytes.extend_from_slice(text);
-        file.stat.modified_ns = self.now_ns;
+        file.stat.modified_ns = self.storage.now_ns;
         writer.offset = writer.offset.map(|_| file.bytes.len() as u64);
     }
 
     /// Writes a line or one half of it.
     fn write(&mut self) {
-        if self.writer.is_none() {
+        if self.programs.writer.is_none() {
             return self.reopen();
         }
-        let Some(inode) = self.writer.as_ref().map(|writer| writer.inode) else { return };
+        let Some(inode) = self.programs.writer.as_ref().map(|writer| writer.inode) else { return };
         let content = self.content(inode);
-        let has_name = self.inodes[inode].stat.links + u64::from(self.inodes[inode].handles) > 0;
-        let partial = self.writer.as_mut().and_then(|writer| writer.partial.take());
+        let has_name = self.storage.inodes[inode].stat.links + u64::from(self.storage.inodes[inode].handles) > 0;
+        let partial = self.programs.writer.as_mut().and_then(|writer| writer.partial.take());
         let (line, is_complete) = match partial {
             Some((line, began_in)) => {
                 self.put(format!("{}\n", self.lines[line].second).as_bytes());
@@ -307,7 +310,7 @@ impl Disk {
                 let is_whole = self.draw(5) > 0;
                 let text = if is_whole { format!("{first}{second}\n") } else { first.clone() };
                 self.put(text.as_bytes());
-                if !is_whole && let Some(writer) = &mut self.writer {
+                if !is_whole && let Some(writer) = &mut self.programs.writer {
                     writer.partial = Some((line, content));
                 }
                 let home = content;
@@ -318,18 +321,18 @@ impl Disk {
         self.lines[line].is_complete |= is_complete;
         self.lines[line].is_excused |= !has_name;
         if is_complete {
-            self.inodes[inode].held.push(line);
+            self.storage.inodes[inode].held.push(line);
         }
     }
 
     /// One call of another program.
     pub(super) fn act(&mut self) {
         self.actions += 1;
-        self.now_ns += 1 + self.draw(1_000_000);
+        self.storage.now_ns += 1 + self.draw(1_000_000);
         if self.draw(2) == 0 {
             return self.write();
         }
-        match self.script.pop_front() {
+        match self.programs.script.pop_front() {
             None => self.plan(),
             Some(Call::Rename(from, to)) => self.rename(&from, &to),
             Some(Call::Create(path)) => {
@@ -345,9 +348,9 @@ impl Disk {
             Some(Call::HardLink(from, to)) => {
                 if let Some(inode) = self.inode_of(&from) {
                     self.remove(&to);
-                    self.inodes[inode].stat.links += 1;
+                    self.storage.inodes[inode].stat.links += 1;
                     self.touch(&to);
-                    self.names.insert(to, Name::File(inode));
+                    self.storage.names.insert(to, Name::File(inode));
                 }
             }
             Some(Call::Truncate(path)) => {
@@ -356,7 +359,7 @@ impl Disk {
                 }
             }
             Some(Call::Rewind) => {
-                if let Some(writer) = &mut self.writer {
+                if let Some(writer) = &mut self.programs.writer {
                     writer.offset = writer.offset.map(|_| 0);
                 }
             }
@@ -366,14 +369,14 @@ impl Disk {
                 self.others += 1;
                 if let Some(inode) = self.inode_of(&path) {
                     let text = format!("foreign {}\n", self.others);
-                    self.inodes[inode].bytes.extend_from_slice(text.as_bytes());
-                    self.inodes[inode].stat.modified_ns = self.now_ns;
+                    self.storage.inodes[inode].bytes.extend_from_slice(text.as_bytes());
+                    self.storage.inodes[inode].stat.modified_ns = self.storage.now_ns;
                 }
             }
             Some(Call::Switch(target)) => {
                 self.create(&target);
                 self.touch(&self.path.clone());
-                self.names.insert(self.path.clone(), Name::Link(target.clone(), self.now_ns));
+                self.storage.names.insert(self.path.clone(), Name::Link(target.clone(), self.storage.now_ns));
                 self.target = target;
             }
         }
@@ -381,17 +384,17 @@ impl Disk {
 
     /// The relay has seen all copies that were made before an action.
     pub(super) fn forget_copies(&mut self, before: u64) {
-        self.copies.retain(|(.., action)| *action > before);
-        self.programs = 0;
+        self.programs.copies.retain(|(.., action)| *action > before);
+        self.programs.count = 0;
     }
 
     /// The calls of a rotation with `create`.
     fn rotation(&mut self, base: &Path) -> Vec<Call> {
-        self.rotations += 1;
+        self.programs.rotations += 1;
         let version = |number: u64| PathBuf::from(format!("{}.{number}", base.display()));
         let mut calls = Vec::new();
-        if self.is_dated {
-            let dated = PathBuf::from(format!("{}-{}", base.display(), 20_261_100 + self.rotations));
+        if self.programs.is_dated {
+            let dated = PathBuf::from(format!("{}-{}", base.display(), 20_261_100 + self.programs.rotations));
             calls.push(Call::Rename(base.to_owned(), dated));
         } else {
             calls.extend((0..4).rev().map(|number| Call::Rename(version(number), version(number + 1))));
@@ -406,8 +409,8 @@ impl Disk {
 
     /// Chooses a program to run next: at most two of them before the relay has read everything.
     fn plan(&mut self) {
-        self.programs += 1;
-        if self.programs > PROGRAMS_MAX {
+        self.programs.count += 1;
+        if self.programs.count > PROGRAMS_MAX {
             return self.reopen();
         }
         let base = self.target.clone();
@@ -446,7 +449,7 @@ impl Disk {
                 calls
             }
             7 => vec![Call::Truncate(base)],
-            8 if self.inode_of(&base) == self.writer.as_ref().map(|writer| writer.inode) => {
+            8 if self.inode_of(&base) == self.programs.writer.as_ref().map(|writer| writer.inode) => {
                 vec![Call::Truncate(base), Call::Rewind, Call::Write, Call::Write, Call::Write]
             }
             9 => vec![Call::Copy(base, version)],
@@ -456,8 +459,8 @@ impl Disk {
                 2 => vec![Call::Create(named(".1.gz")), Call::Remove(version)],
                 3 => vec![Call::Rename(base.clone(), named(".9")), Call::Rename(named(".9"), base)],
                 _ if base != self.path => {
-                    self.rotations += 1;
-                    vec![Call::Switch(PathBuf::from(format!("/data/{}.log", self.rotations))), Call::Reopen]
+                    self.programs.rotations += 1;
+                    vec![Call::Switch(PathBuf::from(format!("/data/{}.log", self.programs.rotations))), Call::Reopen]
                 }
                 _ => Vec::new(),
             },
@@ -467,12 +470,12 @@ impl Disk {
             }
             _ => vec![Call::Reopen],
         };
-        self.script = calls.into();
+        self.programs.script = calls.into();
     }
 
     /// Has the writer leave rotated files.
     pub(super) fn leave(&mut self) {
-        while !self.script.is_empty() {
+        while !self.programs.script.is_empty() {
             self.act();
         }
         self.reopen();
@@ -497,92 +500,7 @@ impl Disk {
     }
 
     fn stat(&self, inode: usize) -> Stat {
-        let file = &self.inodes[inode];
+        let file = &self.storage.inodes[inode];
         Stat { length: file.bytes.len() as u64, ..file.stat }
-    }
-}
-
-#[derive(Clone)]
-pub(super) struct ModelTree(pub(super) Rc<RefCell<Disk>>);
-
-pub(super) struct Handle {
-    disk: Rc<RefCell<Disk>>,
-    inode: usize,
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        let mut disk = self.disk.borrow_mut();
-        disk.inodes[self.inode].handles -= 1;
-        disk.forget_unreachable(self.inode);
-    }
-}
-
-fn not_found() -> io::Error {
-    io::ErrorKind::NotFound.into()
-}
-
-impl Tree for ModelTree {
-    type File = Handle;
-
-    fn open(&self, path: &Path) -> io::Result<Handle> {
-        let mut disk = self.0.borrow_mut();
-        disk.interfere();
-        let inode = disk.inode_of(path).ok_or_else(not_found)?;
-        disk.inodes[inode].handles += 1;
-        Ok(Handle { disk: Rc::clone(&self.0), inode })
-    }
-
-    fn stat(&self, path: &Path) -> io::Result<Stat> {
-        let mut disk = self.0.borrow_mut();
-        disk.interfere();
-        if let Some(modified_ns) = disk.folders.get(path) {
-            return Ok(Stat { modified_ns: *modified_ns, ..Stat::default() });
-        }
-        disk.inode_of(path).map(|inode| disk.stat(inode)).ok_or_else(not_found)
-    }
-
-    fn stat_name(&self, path: &Path) -> io::Result<Stat> {
-        let mut disk = self.0.borrow_mut();
-        disk.interfere();
-        match disk.names.get(path) {
-            Some(Name::File(inode)) => Ok(disk.stat(*inode)),
-            Some(Name::Link(_, modified_ns)) => {
-                Ok(Stat { modified_ns: *modified_ns, is_link: true, ..Stat::default() })
-            }
-            None => Err(not_found()),
-        }
-    }
-
-    fn names(&self, folder: &Path, _: usize) -> io::Result<Vec<(OsString, u64)>> {
-        let mut disk = self.0.borrow_mut();
-        disk.interfere();
-        let names = disk.names.iter().filter(|(path, _)| path.parent() == Some(folder));
-        let number = |name: &Name| if let Name::File(inode) = name { disk.inodes[*inode].stat.id.inode } else { 0 };
-        Ok(names.map(|(path, name)| (path.file_name().expect("a name").to_owned(), number(name))).collect())
-    }
-
-    fn target(&self, path: &Path) -> io::Result<PathBuf> {
-        let mut disk = self.0.borrow_mut();
-        disk.interfere();
-        Ok(disk.resolve(path))
-    }
-}
-
-impl TreeFile for Handle {
-    fn stat(&self) -> io::Result<Stat> {
-        let mut disk = self.disk.borrow_mut();
-        disk.interfere();
-        Ok(disk.stat(self.inode))
-    }
-
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut disk = self.disk.borrow_mut();
-        disk.interfere();
-        let offset = usize::try_from(offset).expect("small");
-        let rest = disk.inodes[self.inode].bytes.get(offset..).unwrap_or_default();
-        let length = rest.len().min(bytes.len());
-        bytes[..length].copy_from_slice(&rest[..length]);
-        Ok(length)
     }
 }

@@ -102,16 +102,16 @@ impl Model {
         self.note_read();
     }
 
-    /// Notes the contents of which the relay has read something.
+    /// Notes the contents that the relay has read in part.
     fn note_read(&mut self) {
         let Some(follower) = &self.follower else { return };
         let mut disk = self.disk.borrow_mut();
         let mut read = BTreeMap::new();
         for followed in &follower.files {
-            let is_same = |at: &usize| disk.inodes[*at].stat.id == followed.id;
-            let Some(inode) = (0..disk.inodes.len()).rev().find(is_same) else { continue };
+            let is_same = |at: &usize| disk.storage.inodes[*at].stat.id == followed.id;
+            let Some(inode) = (0..disk.storage.inodes.len()).rev().find(is_same) else { continue };
             let offset = usize::try_from(followed.offset()).expect("small");
-            let before = disk.inodes[inode].bytes.get(..offset);
+            let before = disk.storage.inodes[inode].bytes.get(..offset);
             if offset > 0 && before.is_some_and(|before| Tail::of(before) == followed.tail()) {
                 read.insert(disk.content(inode), followed.saved().offset);
             } else {
@@ -146,7 +146,7 @@ impl Model {
         gathered.lines.iter().for_each(|line| self.forward(line));
         let mut disk = self.disk.borrow_mut();
         let is_kept = |content: &Content| {
-            let id = disk.inodes[content.0].stat.id;
+            let id = disk.storage.inodes[content.0].stat.id;
             gathered.position.files.iter().any(|saved| saved.id == id)
         };
         disk.recorded = disk
