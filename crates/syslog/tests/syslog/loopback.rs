@@ -124,9 +124,11 @@ async fn lines_reach_the_file(mode: Mode) {
     {
         socket.send_to(line.as_bytes(), udp).expect("it is sent");
     }
-    let mut stream = TcpStream::connect(tcp).expect("it listens");
-    stream.write_all(b"<8>one\n7 <8>tw\no\n<8>3").expect("it is sent");
-    drop(stream);
+    // A connection has one framing.
+    for messages in ["<8>one\n<8>3", "7 <8>tw\no"] {
+        let mut stream = TcpStream::connect(tcp).expect("it listens");
+        stream.write_all(messages.as_bytes()).expect("it is sent");
+    }
 
     until("all lines are taken", || relay.snapshot().received.iter().sum::<u64>() == 6).await;
     let last = relay.stop(PATIENCE).await;
