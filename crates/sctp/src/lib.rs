@@ -65,6 +65,7 @@ mod error;
 mod event;
 mod message;
 mod outstanding;
+mod preview;
 mod receive;
 mod send;
 mod stats;

@@ -1,10 +1,9 @@
 //! Messages to send and received messages.
 
-use std::fmt;
-
 use bytes::Bytes;
-use festina_units::{Duration, Instant, Preview};
+use festina_units::{Duration, Instant};
 
+use crate::preview::debug_with_preview;
 use crate::wire::StreamId;
 
 /// Identifies one message of one association in [`Event`](crate::Event)s; counts up from 0 in the order of `send` calls.
@@ -45,37 +44,11 @@ pub struct Message {
     pub confirm: bool,
 }
 
-impl fmt::Debug for Message {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            payload,
-            stream,
-            ppid,
-            unordered,
-            immediate_ack,
-            lifetime,
-            deadline,
-            max_retransmissions,
-            priority,
-            key,
-            confirm,
-        } = self;
-        formatter
-            .debug_struct("Message")
-            .field("payload", &Preview(payload))
-            .field("stream", stream)
-            .field("ppid", ppid)
-            .field("unordered", unordered)
-            .field("immediate_ack", immediate_ack)
-            .field("lifetime", lifetime)
-            .field("deadline", deadline)
-            .field("max_retransmissions", max_retransmissions)
-            .field("priority", priority)
-            .field("key", key)
-            .field("confirm", confirm)
-            .finish()
-    }
-}
+debug_with_preview!(
+    Message,
+    payload,
+    [stream, ppid, unordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, key, confirm]
+);
 
 impl Message {
     /// Creates a reliable, ordered message on stream 0 with PPID 0.
@@ -196,19 +169,7 @@ pub struct ReceivedMessage {
     pub restarts: u8,
 }
 
-impl fmt::Debug for ReceivedMessage {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { payload, stream, ppid, unordered, restarts } = self;
-        formatter
-            .debug_struct("ReceivedMessage")
-            .field("payload", &Preview(payload))
-            .field("stream", stream)
-            .field("ppid", ppid)
-            .field("unordered", unordered)
-            .field("restarts", restarts)
-            .finish()
-    }
-}
+debug_with_preview!(ReceivedMessage, payload, [stream, ppid, unordered, restarts]);
 
 #[cfg(test)]
 mod tests {

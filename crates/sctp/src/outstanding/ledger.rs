@@ -3,13 +3,13 @@
 mod all;
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use bytes::Bytes;
-use festina_units::{Instant, Preview};
+use festina_units::Instant;
 
 use super::reported::Reported;
 use crate::event::RetransmissionCause;
+use crate::preview::debug_with_preview;
 use crate::wire::Framing;
 
 /// Chunks for which memory is kept while nothing is outstanding: enough for a thin stream.
@@ -99,39 +99,23 @@ pub(crate) struct Chunk {
     pub(crate) path: PathId,
 }
 
-impl fmt::Debug for Chunk {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            payload,
-            sent_at,
-            message,
-            fragment,
-            form,
-            immediate_ack,
-            state,
-            transmissions,
-            miss_indications,
-            fast_retransmitted,
-            sent_as,
-            path,
-        } = self;
-        formatter
-            .debug_struct("Chunk")
-            .field("payload", &Preview(payload))
-            .field("sent_at", sent_at)
-            .field("message", message)
-            .field("fragment", fragment)
-            .field("form", form)
-            .field("immediate_ack", immediate_ack)
-            .field("state", state)
-            .field("transmissions", transmissions)
-            .field("miss_indications", miss_indications)
-            .field("fast_retransmitted", fast_retransmitted)
-            .field("sent_as", sent_as)
-            .field("path", path)
-            .finish()
-    }
-}
+debug_with_preview!(
+    Chunk,
+    payload,
+    [
+        sent_at,
+        message,
+        fragment,
+        form,
+        immediate_ack,
+        state,
+        transmissions,
+        miss_indications,
+        fast_retransmitted,
+        sent_as,
+        path
+    ]
+);
 
 /// The reason of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

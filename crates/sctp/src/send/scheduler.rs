@@ -4,13 +4,12 @@ mod line;
 mod streams;
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use bytes::Bytes;
-use festina_units::Preview;
 
 use crate::config::StreamScheduler;
 use crate::outstanding::MessageSlot;
+use crate::preview::debug_with_preview;
 use crate::wire::StreamId;
 use streams::Streams;
 
@@ -30,17 +29,7 @@ pub(super) struct Unsent {
     pub(super) fragment: u32,
 }
 
-impl fmt::Debug for Unsent {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rest, message, fragment } = self;
-        formatter
-            .debug_struct("Unsent")
-            .field("rest", &Preview(rest))
-            .field("message", message)
-            .field("fragment", fragment)
-            .finish()
-    }
-}
+debug_with_preview!(Unsent, rest, [message, fragment]);
 
 impl Unsent {
     pub(super) fn new(payload: Bytes, message: MessageSlot) -> Self {
@@ -83,18 +72,7 @@ pub(super) struct Piece {
     pub(super) ends: bool,
 }
 
-impl fmt::Debug for Piece {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { payload, message, fragment, ends } = self;
-        formatter
-            .debug_struct("Piece")
-            .field("payload", &Preview(payload))
-            .field("message", message)
-            .field("fragment", fragment)
-            .field("ends", ends)
-            .finish()
-    }
-}
+debug_with_preview!(Piece, payload, [message, fragment, ends]);
 
 /// Unsent messages, in the order in which they take turns.
 #[derive(Debug)]

@@ -15,11 +15,8 @@
 //! |                         payload ...                           |
 //! ```
 
-use std::fmt;
-
-use festina_units::Preview;
-
 use super::chunk_type;
+use crate::preview::debug_with_preview;
 use crate::wire::error::Malformation;
 use crate::wire::framing::DATA_HEADER_BYTES;
 use crate::wire::serial::{Ssn, StreamId, Tsn};
@@ -53,23 +50,7 @@ pub struct Data<'a> {
     pub payload: &'a [u8],
 }
 
-impl fmt::Debug for Data<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tsn, stream, ssn, ppid, unordered, beginning, end, immediate, payload } = self;
-        formatter
-            .debug_struct("Data")
-            .field("tsn", tsn)
-            .field("stream", stream)
-            .field("ssn", ssn)
-            .field("ppid", ppid)
-            .field("unordered", unordered)
-            .field("beginning", beginning)
-            .field("end", end)
-            .field("immediate", immediate)
-            .field("payload", &Preview(payload))
-            .finish()
-    }
-}
+debug_with_preview!(Data<'_>, payload, [tsn, stream, ssn, ppid, unordered, beginning, end, immediate]);
 
 /// A DATA chunk to be written, without its payload. The fields are those of [`Data`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,13 +17,10 @@
 //! |                         payload ...                           |
 //! ```
 
-use std::fmt;
-
-use festina_units::Preview;
-
 use super::chunk_type;
 use super::data::{BEGINNING, END, IMMEDIATE, UNORDERED, flag};
 use super::unknown::UnknownChunk;
+use crate::preview::debug_with_preview;
 use crate::wire::error::Malformation;
 use crate::wire::framing::I_DATA_HEADER_BYTES;
 use crate::wire::serial::{Mid, StreamId, Tsn};
@@ -51,23 +48,7 @@ pub struct IData<'a> {
     bytes: &'a [u8],
 }
 
-impl fmt::Debug for IData<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tsn, stream, mid, ppid_or_fsn, unordered, beginning, end, immediate, bytes } = self;
-        formatter
-            .debug_struct("IData")
-            .field("tsn", tsn)
-            .field("stream", stream)
-            .field("mid", mid)
-            .field("ppid_or_fsn", ppid_or_fsn)
-            .field("unordered", unordered)
-            .field("beginning", beginning)
-            .field("end", end)
-            .field("immediate", immediate)
-            .field("bytes", &Preview(bytes))
-            .finish()
-    }
-}
+debug_with_preview!(IData<'_>, bytes, [tsn, stream, mid, ppid_or_fsn, unordered, beginning, end, immediate]);
 
 /// An I-DATA chunk to be written, without its payload. The fields are those of [`IData`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
