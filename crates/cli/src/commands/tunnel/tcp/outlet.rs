@@ -40,13 +40,19 @@ pub(in super::super) async fn take_out(association: Association, server: &HostPo
         while connections.try_join_next().is_some() {}
         let place = settings.places.clone().try_acquire_owned();
         match place.ok().filter(|_| connections.len() < ASSOCIATION_CONNECTIONS_MAX) {
-            Some(place) => connections.spawn(serve(link, server.clone(), place)),
+            Some(place) => {
+                connections.spawn(serve(link, server.clone(), place));
+            }
             None => {
                 settings.refused.note();
+                // An entrance that never reads its refusals would have ever more of them wait.
+                if connections.len() >= 2 * ASSOCIATION_CONNECTIONS_MAX {
+                    return multiplex.association().abort("too many connections");
+                }
                 connections
-                    .spawn(async move { drop(link.near.send(Frame::Reset("too many connections".into())).await) })
+                    .spawn(async move { drop(link.near.send(Frame::Reset("too many connections".into())).await) });
             }
-        };
+        }
     });
     dispatching.await;
 }
