@@ -1,6 +1,7 @@
 //! Measures Festina and its peers at the same work, in turn, and prints the comparison.
 
 mod allocation;
+mod changing_command;
 mod thin_command;
 
 use std::io::Write;
@@ -53,6 +54,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Thin(thin_command::ThinArguments),
+    Changing(changing_command::ChangingArguments),
 }
 
 /// The scale of a run.
@@ -122,8 +124,10 @@ fn contenders() -> Vec<Contender> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Some(Command::Thin(thin)) = &arguments.command {
-        return exit_code(thin_command::run(thin));
+    match &arguments.command {
+        Some(Command::Thin(thin)) => return exit_code(thin_command::run(thin)),
+        Some(Command::Changing(changing)) => return exit_code(changing_command::run(changing)),
+        None => {}
     }
     keep_freed_memory();
     let scale = Scale::of(&arguments);

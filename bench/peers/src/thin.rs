@@ -1,7 +1,7 @@
 //! Thin streams over a lossy path: delay and cost of messages with every stack that a user could choose instead of Festina.
 //!
 //! - [`contender`]: the stacks, each by default and set for low delay
-//! - [`run`]: one stack at one task in virtual time; [`program`]: the same with pion
+//! - [`run`]: one stack at one task in virtual time; [`program`]: the same with pion; [`weather`]: a path that changes
 //! - [`delays`]: percentiles of delays with their confidence bounds
 //! - [`record`]: one row of the results, in CSV
 //! - [`verdict`]: whether Festina's default beats a peer at one task
@@ -18,13 +18,14 @@ pub mod record;
 pub mod report;
 pub mod run;
 pub mod verdict;
+pub mod weather;
 
-use std::panic::catch_unwind;
+use std::panic::{RefUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use contender::Contender;
+use contender::{Contender, Means};
 use record::Record;
 use run::{Scale, Task};
 
@@ -35,6 +36,27 @@ use run::{Scale, Task};
 /// If a fault of this crate poisons the results. A stack that panics gets a record that says so.
 #[must_use]
 pub fn measure(contenders: &[Contender], tasks: &[Task], scale: Scale, threads: usize) -> Vec<Record> {
+    each(contenders, tasks, threads, |contender, task| run::run(contender, task, scale))
+}
+
+/// The same over a path that changes, for streams of the contenders that run in this process.
+///
+/// # Panics
+/// As [`measure`].
+#[must_use]
+pub fn measure_over_changes(contenders: &[Contender], tasks: &[Task], scale: Scale, threads: usize) -> Vec<Record> {
+    each(contenders, tasks, threads, |contender, task| match contender.means {
+        Means::Here(prepare) => run::run_over_changes(prepare, contender.promise, task, scale),
+        Means::Pion(_) => run::Outcome::failed("not measured over a path that changes"),
+    })
+}
+
+fn each(
+    contenders: &[Contender],
+    tasks: &[Task],
+    threads: usize,
+    run: impl Fn(&Contender, Task) -> run::Outcome + Sync + RefUnwindSafe,
+) -> Vec<Record> {
     let works: Vec<(Task, &Contender)> = tasks
         .iter()
         .flat_map(|task| contenders.iter().map(|contender| (*task, contender)))
@@ -48,7 +70,7 @@ pub fn measure(contenders: &[Contender], tasks: &[Task], scale: Scale, threads: 
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some((task, contender)) = works.get(index) else { return };
-                    let outcome = catch_unwind(|| run::run(contender, *task, scale));
+                    let outcome = catch_unwind(|| run(contender, *task));
                     let outcome = outcome.unwrap_or_else(|_| run::Outcome::failed("it panicked"));
                     let record = Record::of(contender, *task, &outcome);
                     records.lock().expect("no thread panics while it writes a record")[index] = Some(record);

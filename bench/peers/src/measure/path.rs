@@ -121,17 +121,24 @@ impl Pipe {
     }
 
     pub(crate) fn put(&mut self, now: Duration, packet: Bytes) {
+        self.put_late(now, packet, Duration::ZERO);
+    }
+
+    /// The same on a path that takes `extra` longer at the moment. Packets that are not held back arrive in order.
+    pub(crate) fn put_late(&mut self, now: Duration, packet: Bytes, extra: Duration) {
         self.packets += 1;
         self.bytes += packet.len() as u64;
-        let at = now + self.wire.delay;
+        let at = now + self.wire.delay + extra;
         if self.loses_next() {
             return;
         }
-        if happens(&mut self.random[1], self.wire.reordering) {
-            self.held_back.push_back((at + self.wire.hold_back, packet));
+        let (queue, at) = if happens(&mut self.random[1], self.wire.reordering) {
+            (&mut self.held_back, at + self.wire.hold_back)
         } else {
-            self.in_time.push_back((at, packet));
-        }
+            (&mut self.in_time, at)
+        };
+        let at = queue.back().map_or(at, |(last, _)| at.max(*last));
+        queue.push_back((at, packet));
     }
 
     /// Draws whether the next packet is lost.
@@ -204,6 +211,18 @@ mod tests {
         assert!((2..=20).contains(&late.len()), "{} of 1,000 held back", late.len());
         assert_eq!(arrived.len() + late.len(), 1_000);
         assert!(late.iter().all(|packet| !arrived.contains(packet)));
+    }
+
+    #[test]
+    fn a_packet_that_leaves_when_the_path_gets_shorter_arrives_behind_the_one_before_it() {
+        let mut pipe = Pipe::new(DELAY, 1, "there");
+        pipe.put_late(NOW, packet(1), Duration::from_millis(50));
+        pipe.put_late(NOW + DELAY, packet(2), Duration::ZERO);
+        let arrival = NOW + DELAY + Duration::from_millis(50);
+        assert_eq!(
+            (pipe.next_arrival(), pipe.take(arrival), pipe.take(arrival)),
+            (Some(arrival), Some(packet(1)), Some(packet(2)))
+        );
     }
 
     #[test]

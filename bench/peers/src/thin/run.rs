@@ -7,9 +7,10 @@ use bytes::Bytes;
 use festina_netsim::RandomStream;
 use festina_units::Probability;
 
-use super::contender::{Contender, Ends, Means, Promise};
+use super::contender::{Connect, Contender, Ends, Means, Promise};
 use super::delays::Delays;
 use super::program;
+use super::weather::{self, Weather};
 use crate::measure::{Pipe, Wire};
 use crate::peer::{Message, SendError};
 
@@ -78,14 +79,33 @@ pub fn run(contender: &Contender, task: Task, scale: Scale) -> Outcome {
     };
     let mut connect = prepare(task.round_trip);
     let connections = if task.interval.is_some() { scale.connections } else { scale.first_messages };
+    let wire =
+        Wire { delay: task.round_trip / 2, loss: Probability::from_percent(task.loss_percent), ..Wire::default() };
     let mut outcome = Outcome::default();
     for seed in 1..=connections {
-        let mut connection = Connection::new(connect(seed), task, seed);
+        let mut connection = Connection::new(connect(seed), wire, seed);
         let done = match task.interval {
             Some(interval) => connection.stream(interval, scale.messages, contender.promise),
             None => connection.first_message(),
         };
         outcome.failures.extend(done.err());
+        connection.add_to(&mut outcome);
+    }
+    outcome
+}
+
+/// Lets a contender that runs in this process send a stream over a path that changes. Its delays are what exceeds the route's own at the
+/// time of the write; its settings are those for the mean round trip.
+#[must_use]
+pub fn run_over_changes(prepare: fn(Duration) -> Connect, promise: Promise, task: Task, scale: Scale) -> Outcome {
+    let mut connect = prepare(weather::MEAN_ROUND_TRIP);
+    let wire = weather::wire(Probability::from_percent(task.loss_percent));
+    let mut outcome = Outcome::default();
+    for seed in 1..=scale.connections {
+        let mut connection = Connection::new(connect(seed), wire, seed);
+        connection.weather = Some([true, false].map(|is_there| Weather::new(seed, is_there)));
+        let interval = task.interval.unwrap_or_default();
+        outcome.failures.extend(connection.stream(interval, scale.messages, promise).err());
         connection.add_to(&mut outcome);
     }
     outcome
@@ -102,6 +122,8 @@ struct Connection {
     ends: Ends,
     pipes: [Pipe; 2],
     wire: Wire,
+    /// There and back, on a path that changes.
+    weather: Option<[Weather; 2]>,
     phase: f64,
     now: Duration,
     events_at_once: u32,
@@ -115,13 +137,12 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(ends: Ends, task: Task, seed: u64) -> Self {
-        let delay = task.round_trip / 2;
-        let wire = Wire { delay, loss: Probability::from_percent(task.loss_percent), ..Wire::default() };
+    fn new(ends: Ends, wire: Wire, seed: u64) -> Self {
         Connection {
             ends,
-            pipes: ["there", "back"].map(|name| Pipe::new(delay, seed, name)),
+            pipes: ["there", "back"].map(|name| Pipe::new(wire.delay, seed, name)),
             wire,
+            weather: None,
             phase: phase(seed),
             now: Duration::ZERO,
             events_at_once: 0,
@@ -214,9 +235,10 @@ impl Connection {
 
     /// Puts all that both ends have to send on the wire.
     fn drain(&mut self) {
-        for (end, pipe) in self.ends.iter_mut().zip(&mut self.pipes) {
+        for (way, (end, pipe)) in self.ends.iter_mut().zip(&mut self.pipes).enumerate() {
             while let Some(packet) = end.poll_packet(self.now) {
-                pipe.put(self.now, packet);
+                let extra = self.weather.as_mut().map_or(Duration::ZERO, |weather| weather[way].extra(self.now));
+                pipe.put_late(self.now, packet, extra);
             }
         }
     }
@@ -277,9 +299,12 @@ impl Connection {
         Ok(())
     }
 
-    fn add_to(&self, outcome: &mut Outcome) {
+    fn add_to(&mut self, outcome: &mut Outcome) {
+        let mut route = |at| self.weather.as_mut().map_or(Duration::ZERO, |weather| weather[0].delay(at));
         let delays = self.written.iter().zip(&self.delivered);
-        outcome.delays.extend(delays.map(|(written, delivered)| delivered.map(|at| at - *written)));
+        outcome.delays.extend(
+            delays.map(|(written, delivered)| delivered.map(|at| (at - *written).saturating_sub(route(*written)))),
+        );
         outcome.messages += self.written.len() as u64;
         for way in 0..2 {
             let (packets, bytes) = (self.pipes[way].packets, self.pipes[way].bytes);
@@ -368,6 +393,17 @@ mod tests {
         assert_eq!((outcome.messages, outcome.delays.delivered()), (200, 200));
         assert!((outcome.delays.mean_ms() - 50.0).abs() < 1e-9 && (outcome.delays.max_ms() - 50.0).abs() < 1e-9);
         assert_eq!((outcome.packets, outcome.bytes), ([200, 0], [200 * 128, 0]));
+    }
+
+    #[test]
+    fn on_a_path_that_changes_only_queue_jitter_and_reordering_count() {
+        let task = Task { round_trip: Duration::ZERO, interval: Some(Duration::from_millis(100)), loss_percent: 0 };
+        let scale = Scale { connections: 2, messages: 1_000, first_messages: 0 };
+        let outcome = run_over_changes(|_| bare(1), Promise::Unordered, task, scale);
+        assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+        // The jitter's mean is 5 ms. A packet waits behind an earlier one, too, when the route gets shorter.
+        let [median, most] = [0.5, 1.0].map(|share| outcome.delays.percentile(share).ms);
+        assert!((4.0..8.0).contains(&median) && (85.0..180.0).contains(&most), "{median} {most}");
     }
 
     #[test]
