@@ -1,5 +1,6 @@
 //! The command line: parsing it, and one line about each mistake in it.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -58,6 +59,23 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     }
 }
 
+/// The command that the words of this process name, such as `festina tunnel tcp`, as far as they name one.
+pub(crate) fn command_in_words(words: impl Iterator<Item = OsString>) -> String {
+    let mut command = definition();
+    let mut path = "festina".to_owned();
+    for word in words.skip(1) {
+        let Some(sub) = word.to_str().and_then(|word| command.find_subcommand(word)) else { continue };
+        path = format!("{path} {}", sub.get_name());
+        command = sub.clone();
+    }
+    path
+}
+
+/// The end of a complaint about the command line.
+pub(crate) fn see_help() -> String {
+    format!(" (see `{} --help`)", command_in_words(std::env::args_os()))
+}
+
 fn answer(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -70,7 +88,7 @@ fn answer(error: &clap::Error) -> ExitCode {
             ExitCode::from(EXIT_USAGE)
         }
         _ => {
-            output::complain(&one_line(error));
+            output::complain(&format!("{}{}", one_line(error), see_help()));
             ExitCode::from(EXIT_USAGE)
         }
     }
@@ -81,12 +99,16 @@ fn one_line(error: &clap::Error) -> String {
     if let Some(value) = negative_value(error) {
         return format!("{value} is not a flag, and values here cannot be negative");
     }
+    if is_iperf_port(error) {
+        return "the port belongs to the address: -c HOST:PORT or -s ADDRESS:PORT".to_owned();
+    }
     let text = error.render().to_string();
     let paragraph: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
     let mut line = paragraph.join(" ");
     if let Some(problem) = line.strip_prefix("error: ") {
         line = problem.to_owned();
     }
+    let line = range_in_words(&line);
     let suggestion = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
         .into_iter()
         .find_map(|kind| error.get(kind));
@@ -94,6 +116,21 @@ fn one_line(error: &clap::Error) -> String {
         Some(suggestion) => format!("{line}; did you mean {suggestion}?"),
         None => line,
     }
+}
+
+/// Whether somebody gives `festina perf` its port as iperf3 takes it.
+fn is_iperf_port(error: &clap::Error) -> bool {
+    let is = |kind, text: &str| error.get(kind).is_some_and(|value| value.to_string().contains(text));
+    error.kind() == ErrorKind::UnknownArgument
+        && is(ContextKind::InvalidArg, "-p")
+        && is(ContextKind::Usage, "festina perf")
+}
+
+/// `7 is not in 8..=9` as people write it.
+fn range_in_words(line: &str) -> String {
+    let Some((before, range)) = line.split_once(" is not in ") else { return line.to_owned() };
+    let Some((low, high)) = range.split_once("..=") else { return line.to_owned() };
+    format!("{before} is not from {low} to {high}")
 }
 
 /// What the parser took for a flag, if that was rather a negative number.
@@ -221,10 +258,23 @@ mod tests {
             let arguments = Arguments::try_parse_from(["festina"].into_iter().chain(line.split(' ')));
             assert!(arguments.is_ok(), "{line}: {arguments:?}");
         }
-        for (size, problem) in [("7B", "7 is not in 8..=1048576"), ("2MiB", "2097152 is not in"), ("ten", "byte count")]
+        for (size, problem) in
+            [("7B", "7 is not from 8 to 1048576"), ("2MiB", "2097152 is not from"), ("ten", "byte count")]
         {
             let error = Arguments::try_parse_from(["festina", "ping", "localhost", "--size", size]).expect_err(size);
             assert!(one_line(&error).contains(problem), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_process_name_its_command_although_flags_stand_between() {
+        for (words, command) in [
+            ("festina", "festina"),
+            ("festina -v tunnel --pcap x tcp --to y", "festina tunnel tcp"),
+            ("festina nothing", "festina"),
+            ("/usr/bin/festina perf -p 5", "festina perf"),
+        ] {
+            assert_eq!(command_in_words(words.split(' ').map(OsString::from)), command, "{words}");
         }
     }
 

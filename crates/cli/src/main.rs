@@ -71,7 +71,8 @@ fn exit_code(result: anyhow::Result<()>) -> ExitCode {
             if let Some(EndedWith(code)) = error.downcast_ref() {
                 return ExitCode::from(*code);
             }
-            output::complain(&output::causes(&error));
+            let help = if error.is::<UsageError>() { command_line::see_help() } else { String::new() };
+            output::complain(&format!("{}{help}", output::causes(&error)));
             ExitCode::from(match () {
                 () if error.is::<UsageError>() => EXIT_USAGE,
                 () if error.is::<Untested>() => EXIT_UNTESTED,

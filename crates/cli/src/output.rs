@@ -155,7 +155,20 @@ pub(crate) fn causes(error: &anyhow::Error) -> String {
             told.push(cause);
         }
     }
-    told.join(": ")
+    let line = without_numbers(&told.join(": "));
+    let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+    let hint = match kinds.last() {
+        Some(io::ErrorKind::AddrInUse) => "; choose another port, or end the program that uses this one",
+        _ => "",
+    };
+    line + hint
+}
+
+/// Without the numbers that the standard library puts behind errors of the operating system.
+fn without_numbers(line: &str) -> String {
+    let mut parts = line.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |line, part| line + part.split_once(')').map_or(part, |(_, rest)| rest))
 }
 
 /// Whether the error is that the reader of our output has left.
@@ -182,6 +195,15 @@ mod tests {
     fn json_has_times_in_milliseconds_with_the_digits_of_their_nanoseconds_alone() {
         let shown = [282_784, 40_861_695, 179_967, 1].map(|ns| json_ms(Duration::from_nanos(ns)).to_string());
         assert_eq!(shown, ["0.282784", "40.861695", "0.179967", "0.000001"]);
+    }
+
+    #[cfg(target_os = "linux")] // The number is Linux's.
+    #[test]
+    fn the_operating_system_s_errors_have_no_numbers_and_a_port_in_use_gets_a_hint() {
+        let error = anyhow::Error::from(io::Error::from_raw_os_error(98)).context("cannot listen");
+        let hint = "; choose another port, or end the program that uses this one";
+        assert_eq!(causes(&error), format!("cannot listen: Address already in use{hint}"));
+        assert_eq!(without_numbers("a (os error 2): b (os error 98), c (os"), "a: b, c (os");
     }
 
     #[test]

@@ -51,18 +51,18 @@ fn help_is_also_a_subcommand() {
 
 #[test]
 fn flags_that_make_no_sense_get_one_line_and_code_two() {
-    let cases: [(&[&str], &str); 39] = [
+    let cases: [(&[&str], &str); 40] = [
         (&["fly"], "unrecognized subcommand 'fly'"),
         (&["send"], "not provided: <ADDRESS>"),
         (&["send", "localhost:x"], "\"x\" is no UDP port"),
         (&["send", "localhost", "--lifetime", "0ms"], "longer than zero"),
-        (&["send", "localhost", "--port", "0"], "0 is not in 1..=65535"),
+        (&["send", "localhost", "--port", "0"], "0 is not from 1 to 65535"),
         (&["send", "localhost", "--profile", "best"], "rfc9260"),
         (&["send", "localhost", "--raw", "--hex"], "cannot be used with"),
         (&["send", "[::1]x"], "it is not a host"),
         (&["send", "localhost", "--block", "9", "--file", "a"], "cannot be used with"),
         (&["listen", ":0", "--echo", "--raw"], "cannot be used with"),
-        (&["ping", "localhost", "-s", "7"], "7 is not in 8..=1048576"),
+        (&["ping", "localhost", "-s", "7"], "7 is not from 8 to 1048576"),
         (&["ping", "localhost", "-i", "0"], "longer than zero"),
         (&["ping", "localhost", "-c", "0"], "no whole number above zero"),
         (&["ping", "localhost", "-c", "x"], "no whole number above zero"),
@@ -78,16 +78,17 @@ fn flags_that_make_no_sense_get_one_line_and_code_two() {
         (&["emulate", "tun", "--left", "a", "--right", "a"], "the same network namespace"),
         (&["emulate", "tun", "--right", "a", "--left-address", "10.0.0.1"], "for example \"10.77.0.1/24\""),
         (&["emulate", "tun", "--right", "a", "--lose", "1", "--loss", "1%"], "cannot be used with"),
-        (&["compare", "--associations", "0"], "0 is not in 1..=10000"),
+        (&["compare", "--associations", "0"], "0 is not from 1 to 10000"),
         (&["compare", "--loss", "150%"], "from 0% to 100%"),
         (&["compare", "--loss", "100%"], "nothing can ever arrive"),
         (&["compare", "--interval", "0ms"], "longer than zero"),
-        (&["compare", "--size", "15"], "15 is not in 16..=65536"),
-        (&["compare", "--size", "65537"], "65537 is not in 16..=65536"),
+        (&["compare", "--size", "15"], "15 is not from 16 to 65536"),
+        (&["compare", "--size", "65537"], "65537 is not from 16 to 65536"),
         (&["compare", "--profiles", "festina,festina"], "names festina twice"),
         (&["compare", "--rtt", "1h"], "--rtt is longer than 5s"),
         (&["compare", "--rate", "1bit/s"], "a message of 100 bytes takes 1248s to send"),
-        (&["ping", "localhost", "--size", "7B"], "7 is not in 8..=1048576"),
+        (&["ping", "localhost", "--size", "7B"], "7 is not from 8 to 1048576"),
+        (&["perf", "-c", "localhost", "-p", "5201"], "the port belongs to the address: -c HOST:PORT"),
         (&["compare", "--pcap", "-"], "is no file here"),
         (&["compare", "--html", "a", "--svg", "./a"], "two outputs would go to "),
         (&["compare", "--html", "a", "--svg", "a"], "two outputs would go to "),
@@ -99,6 +100,11 @@ fn flags_that_make_no_sense_get_one_line_and_code_two() {
         assert_eq!(refused.stderr.lines().count(), 1, "{arguments:?}: {}", refused.stderr);
         assert!(refused.stderr.starts_with("festina: "), "{arguments:?}: {}", refused.stderr);
         assert!(refused.stderr.contains(expected), "{arguments:?}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("(see `festina ") && refused.stderr.ends_with("--help`)\n"),
+            "{}",
+            refused.stderr
+        );
     }
 }
 
@@ -106,7 +112,10 @@ fn flags_that_make_no_sense_get_one_line_and_code_two() {
 fn a_misspelt_flag_gets_a_suggestion() {
     let refused = run(&["compare", "--los", "5%"]);
     assert_eq!(refused.code, Some(2));
-    assert_eq!(refused.stderr, "festina: unexpected argument '--los' found; did you mean --loss?\n");
+    assert_eq!(
+        refused.stderr,
+        "festina: unexpected argument '--los' found; did you mean --loss? (see `festina compare --help`)\n"
+    );
 }
 
 #[test]

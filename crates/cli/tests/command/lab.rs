@@ -74,8 +74,9 @@ fn an_experiment_is_shown_with_what_a_plan_can_set_and_its_plan_can_be_run() {
         [("thin-latancy", "did you mean thin-latency?"), ("game", "a plan of your own is a file FILE.toml")]
     {
         let unknown = lab_in(&folder, &["show", typed]);
-        let expected =
-            format!("festina: there is no experiment \"{typed}\", festina lab list names them all; {advice}\n");
+        let expected = format!(
+            "festina: there is no experiment \"{typed}\", festina lab list names them all; {advice} (see `festina lab show --help`)\n"
+        );
         assert_eq!((unknown.code, unknown.stderr), (Some(2), expected));
     }
 }
@@ -179,8 +180,8 @@ fn bad_plans_and_names_get_one_line_and_code_two() {
         (&["run", "missing.toml"], "cannot read the plan missing.toml"),
         (&["run", "md2"], "there is no experiment \"md2\", festina lab list"),
         (&["run", "md1", "--shard", "3/2"], "write for example \"1/4\""),
-        (&["run", "md1", "--seeds", "0"], "0 is not in 1..=10000"),
-        (&["run", "md1", "--jobs", "0"], "0 is not in 1..=1024"),
+        (&["run", "md1", "--seeds", "0"], "0 is not from 1 to 10000"),
+        (&["run", "md1", "--jobs", "0"], "0 is not from 1 to 1024"),
     ];
     for (arguments, expected) in cases {
         let refused = lab_in(&folder, arguments);
