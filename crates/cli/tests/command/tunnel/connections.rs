@@ -111,6 +111,8 @@ fn an_entrance_without_descriptors_says_so_and_goes_on_when_there_are_some() {
     let mut entrance = Running::start(limited);
     let line = entrance.stderr_line();
     let (address, _) = line.split_once(" leads to ").expect("it listens");
+    // The association has its socket.
+    ask_and_end(address, b"before");
     let waiting: Vec<_> = (0..40).map(|_| connect(address)).collect();
     let line = entrance.stderr_line();
     assert!(line.contains("1 times that no connection could be accepted: Too many open files"), "{line}");
