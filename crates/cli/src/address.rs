@@ -38,7 +38,9 @@ impl std::str::FromStr for HostPort {
                 .map_err(|_| UsageError::new(format!("\"{port}\" is no UDP port; write for example 127.0.0.1:9899")))?,
         };
         let host = host.to_owned();
-        if host.contains([' ', '/', '[', ']']) {
+        // A port behind an IPv6 address without brackets is no part of a name that could be looked up.
+        let is_ipv6 = |host: &str| host.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
+        if host.contains([' ', '/', '[', ']']) || host.contains(':') && !is_ipv6(&host) {
             return Err(no_host());
         }
         Ok(Self { host, port })
@@ -161,6 +163,14 @@ pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     #[cfg(unix)]
     let keepalive = keepalive.with_retries(PROBES);
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
+
+/// Has urgent data read as part of the stream (RFC 6093 §4): otherwise the system takes it out.
+///
+/// # Errors
+/// If the system does not take the setting.
+pub(crate) fn read_urgent_data(stream: &TcpStream) -> io::Result<()> {
+    SockRef::from(stream).set_out_of_band_inline(true)
 }
 
 /// Has a connection that is dropped reset, until its linger time is set again: its peer must not take a part for the whole.
@@ -287,7 +297,9 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused() {
-        for text in ["localhost:x", "localhost:65536", "a b", "http://example.org", "[::1]x", "[::1"] {
+        for text in
+            ["localhost:x", "localhost:65536", "a b", "http://example.org", "[::1]x", "[::1", "::1:37226", "a:b:c"]
+        {
             assert!(text.parse::<HostPort>().is_err(), "{text}");
         }
     }

@@ -24,6 +24,7 @@ static IS_NOTICED: AtomicBool = AtomicBool::new(false);
 pub(crate) fn watch() {
     use tokio::signal::unix::{SignalKind, signal};
 
+    survive_file_limits();
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
         // Without a handler the signal ends the program by itself.
         let Ok(mut signal) = signal(kind) else { continue };
@@ -45,6 +46,19 @@ pub(crate) fn watch() {
         }
     });
 }
+
+/// Has a file that reaches the limit of the process (RLIMIT_FSIZE) cause an error of the write, as a full disk does, and not the end of the program.
+/// Programs that this one starts have the signal's default again.
+#[cfg(target_os = "linux")]
+fn survive_file_limits() {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    // The handler stays. Without it the signal ends the program by itself.
+    drop(signal(SignalKind::from_raw(nix::sys::signal::Signal::SIGXFSZ as i32)));
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn survive_file_limits() {}
 
 fn request(exit_code: i32) {
     REQUESTED.send_replace(Some(exit_code));

@@ -292,7 +292,7 @@ struct Writer {
     /// Counts up to the last failure of an output.
     before: CollectorCounters,
     failures: u64,
-    /// Nothing was committed since the last failure.
+    /// No line was committed since the last failure.
     is_recovering: bool,
     /// Until the thread ends, no other process may write the files.
     _lock: StateLock,
@@ -314,9 +314,11 @@ impl Writer {
             };
             let store = self.store.as_mut().expect("there is no work without it");
             let room = Room::for_commit(&commit, &self.outputs.state);
+            let has_lines = commit.has_lines();
             match store.commit(commit) {
                 Ok(answers) => {
-                    if std::mem::take(&mut self.is_recovering) {
+                    // A relay that connects again causes a commit without lines, which shows nothing about the output.
+                    if has_lines && std::mem::take(&mut self.is_recovering) {
                         (self.outputs.notice)("the output can be written again");
                     }
                     self.queue.answer(answers);

@@ -1,4 +1,4 @@
-//! Lines out of a stream of bytes (RFC 6587 §3.4): octet counting, a line feed after each message, or detected.
+//! Lines out of a stream of bytes (RFC 6587 §3.4): octet counting, a line feed or a NUL after each message, or detected.
 //!
 //! [`Framer`] holds at most one message of the limit and the bytes pushed last. A message beyond the limit is cut and marked, and its rest is
 //! skipped up to the start of the next one. A length that cannot be right is an error, since nothing after it can be trusted: neither its message nor
@@ -16,10 +16,11 @@ use thiserror::Error;
 pub enum Framing {
     /// The length in decimal digits, a space, the message (RFC 6587 §3.4.1).
     OctetCounting,
-    /// A line feed ends a message (RFC 6587 §3.4.2); a carriage return before it is no part of the message.
+    /// A line feed ends a message (RFC 6587 §3.4.2); a carriage return before it is no part of the message. In a connection, a NUL ends one, too:
+    /// Python's `SysLogHandler` sends it instead of a line feed.
     Newline,
     /// A message that starts with a length, a space and a priority such as `<13>` is octet-counted, and so are all after it. Any other ends with a
-    /// line feed. A line may start with a number.
+    /// line feed or a NUL. A line may start with a number.
     #[default]
     Detected,
 }
@@ -57,10 +58,10 @@ pub struct Framer {
     framing: Framing,
     bytes_max: usize,
     pending: BytesMut,
-    /// Bytes at the front of `pending` that hold no line feed.
+    /// Bytes at the front of `pending` that hold no end of a line.
     searched: usize,
     skip: Skip,
-    skips_nuls: bool,
+    is_file: bool,
     /// Bytes pushed so far.
     pushed: u64,
 }
@@ -70,7 +71,7 @@ pub struct Framer {
 enum Skip {
     Nothing,
     Bytes(usize),
-    ToNewline,
+    ToEndOfLine,
     /// All of the stream, after an error.
     Everything,
 }
@@ -103,14 +104,14 @@ impl Framer {
     /// Returns a framer for messages of at most `bytes_max` bytes.
     pub fn new(framing: Framing, bytes_max: usize) -> Self {
         let (pending, skip) = (BytesMut::new(), Skip::Nothing);
-        Self { framing, bytes_max: bytes_max.max(1), pending, searched: 0, skip, skips_nuls: false, pushed: 0 }
+        Self { framing, bytes_max: bytes_max.max(1), pending, searched: 0, skip, is_file: false, pushed: 0 }
     }
 
     /// Returns a framer for the lines of a file, which skips NULs at the beginning of a line: a file that was truncated under its writer begins
     /// with a hole. If it starts in the middle of a truncated line, it skips the rest of it.
     pub(crate) fn of_file(bytes_max: usize, in_cut_line: bool) -> Self {
-        let skip = if in_cut_line { Skip::ToNewline } else { Skip::Nothing };
-        Self { skip, skips_nuls: true, ..Self::new(Framing::Newline, bytes_max) }
+        let skip = if in_cut_line { Skip::ToEndOfLine } else { Skip::Nothing };
+        Self { skip, is_file: true, ..Self::new(Framing::Newline, bytes_max) }
     }
 
     /// Takes the next bytes of the stream. Call [`next_frame`](Self::next_frame) until it returns `None` before the next push, so that no more than
@@ -134,14 +135,14 @@ impl Framer {
 
     /// Whether the rest of a line is being skipped that was cut.
     pub(crate) fn is_in_cut_line(&self) -> bool {
-        self.skip == Skip::ToNewline
+        self.skip == Skip::ToEndOfLine
     }
 
     /// The next message, or `None` if more bytes are needed. After an error there are no more messages.
     pub fn next_frame(&mut self) -> Option<Result<Frame, FramingError>> {
         loop {
             self.skip_rest();
-            if self.skips_nuls && self.skip == Skip::Nothing && self.searched == 0 {
+            if self.is_file && self.skip == Skip::Nothing && self.searched == 0 {
                 let nuls = self.pending.iter().take_while(|byte| **byte == 0).count();
                 self.pending.advance(nuls);
             }
@@ -204,7 +205,7 @@ impl Framer {
                 self.pending.advance(skipped);
                 self.skip = if skipped == rest { Skip::Nothing } else { Skip::Bytes(rest - skipped) };
             }
-            Skip::ToNewline => match memchr::memchr(b'\n', &self.pending) {
+            Skip::ToEndOfLine => match self.end_of_line(0) {
                 Some(end) => {
                     self.pending.advance(end + 1);
                     self.skip = Skip::Nothing;
@@ -256,9 +257,15 @@ impl Framer {
         Some(Frame { bytes: bytes.freeze(), cut })
     }
 
+    /// The position of the first end of a line at or behind `from`.
+    fn end_of_line(&self, from: usize) -> Option<usize> {
+        let bytes = &self.pending[from..];
+        let end = if self.is_file { memchr::memchr(b'\n', bytes) } else { memchr::memchr2(b'\n', 0, bytes) };
+        end.map(|at| at + from)
+    }
+
     fn terminated(&mut self) -> Option<Frame> {
-        let end = memchr::memchr(b'\n', &self.pending[self.searched..]).map(|at| at + self.searched);
-        match end {
+        match self.end_of_line(self.searched) {
             Some(end) if end <= self.bytes_max + 1 => {
                 let mut bytes = self.pending.split_to(end);
                 self.pending.advance(1);
@@ -271,7 +278,7 @@ impl Framer {
             // One byte more may be the carriage return of a message of the limit.
             _ if self.pending.len() > self.bytes_max + 1 => {
                 let bytes = self.pending.split_to(self.bytes_max).freeze();
-                self.skip = Skip::ToNewline;
+                self.skip = Skip::ToEndOfLine;
                 self.searched = 0;
                 Some(Frame { bytes, cut: true })
             }
@@ -342,6 +349,25 @@ mod tests {
             let expected = whole(&["<13>one", "<14>two", "<1>ab", "<1>x\ny z", "<2>abc", "<3>end"]);
             assert_eq!(frames(Framing::Detected, 100, input, piece), expected, "pieces of {piece} bytes");
         }
+    }
+
+    #[test]
+    fn a_nul_ends_a_message_of_a_connection_but_not_a_line_of_a_file() {
+        let input = b"<13>one\0<14>two\0\n<15>three\r\n\0<13>abcdefghijklmnop\0<13>end\0";
+        let ends: Vec<_> = ["<13>one", "<14>two", "<15>three", "<13>abcdefgh", "<13>end"]
+            .map(|line| (line.as_bytes().to_vec(), line.ends_with('h')))
+            .into();
+        for (piece, framing) in
+            (1..=input.len()).flat_map(|piece| [(piece, Framing::Detected), (piece, Framing::Newline)])
+        {
+            assert_eq!(frames(framing, 12, input, piece), ends, "{framing:?}, pieces of {piece} bytes");
+        }
+        let mut framer = Framer::new(Framing::Detected, 100);
+        framer.push(b"<13>one\0");
+        assert!(framer.next_frame().is_some(), "it does not wait for the next message");
+        let mut of_file = Framer::of_file(100, false);
+        of_file.push(b"\0\0one\0two\n");
+        assert_eq!(of_file.next_frame().map(pair), Some((b"one\0two".to_vec(), false)));
     }
 
     #[test]
@@ -471,6 +497,6 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_pass() {
-        assert_eq!(frames(Framing::Detected, 100, b"\0\xff\x1b[2J\n", 1), [(b"\0\xff\x1b[2J".to_vec(), false)]);
+        assert_eq!(frames(Framing::Detected, 100, b"\xff\x1b[2J\n", 1), [(b"\xff\x1b[2J".to_vec(), false)]);
     }
 }

@@ -158,15 +158,21 @@ fn read_text(text: &str) -> Header<'_> {
     // The year is not used: the receiver dates the lines.
     let read = syslog_loose::parse_message_with_year_exact_tz(text, |_| 2_000, Some(Utc), Variant::Either);
     match read {
-        Ok(message) => Header {
-            severity,
-            facility,
-            host: message.hostname.map(Cow::Borrowed),
-            app: message.appname.map(Cow::Borrowed),
-            parsed: true,
-        },
+        Ok(message) => {
+            let (host, app) = match (message.hostname, message.appname) {
+                (Some(tag), None) if is_tag(text, tag) => (None, Some(tag)),
+                names => names,
+            };
+            Header { severity, facility, host: host.map(Cow::Borrowed), app: app.map(Cow::Borrowed), parsed: true }
+        }
         Err(_) => Header { severity, facility, ..unread },
     }
+}
+
+/// Whether this part of a line is followed by a colon: the C library's `syslog` and `logger` name no host, and `syslog_loose` takes their tag for one.
+fn is_tag(text: &str, part: &str) -> bool {
+    let end = part.as_ptr().addr() + part.len() - text.as_ptr().addr();
+    text.as_bytes().get(end) == Some(&b':')
 }
 
 /// `<PRI>` at the beginning: 0 to 191 (RFC 5424 §6.2.1).
@@ -219,6 +225,21 @@ mod tests {
         assert_eq!((header.severity.name(), header.facility.name()), ("crit", "auth"));
         assert_eq!((header.host.as_deref(), header.app.as_deref()), (Some("mymachine"), Some("su")));
         assert!(header.parsed);
+    }
+
+    #[test]
+    fn the_tag_of_a_line_without_a_host_is_its_application() {
+        for (line, host, app) in [
+            (&b"<13>Oct 11 22:14:15 sshd: x"[..], None, Some("sshd")),
+            (b"<13>Oct 11 22:14:15 sshd[12]: x", None, Some("sshd")),
+            (b"<13>Oct 11 22:14:15 %ASA-4-1: x", None, Some("%ASA-4-1")),
+            (b"<13>Oct 11 22:14:15 mymachine sshd: x", Some("mymachine"), Some("sshd")),
+            (b"<13>1 2003-10-11T22:14:15Z a:b - - - - x", Some("a:b"), None),
+        ] {
+            let header = read_header(line);
+            let text = String::from_utf8_lossy(line);
+            assert_eq!((header.host.as_deref(), header.app.as_deref()), (host, app), "{text}");
+        }
     }
 
     #[test]

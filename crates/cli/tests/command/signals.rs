@@ -94,3 +94,17 @@ fn the_first_process_of_a_container_ends_on_sigterm_while_it_connects() {
     assert!(killed.is_ok_and(|status| status.success()), "kill works");
     assert_eq!(unshare.wait(), Some(143));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_reaches_the_limit_of_the_process_is_an_error_and_not_its_death() {
+    let out = crate::harness::folder("file_limit").join("streams.csv");
+    let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/captures/thin.pcapng.gz");
+    let mut command = Command::new("sh");
+    // A block has 512 or 1,024 bytes.
+    command.args(["-c", "ulimit -f 1; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_festina")]);
+    command.args(["trace", "thin", capture, "--csv"]).arg(&out);
+    let ended = start(command).ended();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("File too large"), "{ended:?}");
+}

@@ -111,8 +111,8 @@ impl<D: Disk> Files<D> {
                 self.open.insert(path.clone(), Open { file: self.disk.append_to(&path)?, length, used: 0 });
             }
             let open = self.open.get_mut(&path).expect("it was put there");
-            open.file.append(&bytes)?;
-            open.file.sync()?;
+            let written = open.file.append(&bytes).and_then(|()| open.file.sync());
+            written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
             open.length += bytes.len() as u64;
             open.used = self.commits;
             if open.file.naming(&path)? == Naming::Removed {

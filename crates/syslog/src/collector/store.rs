@@ -36,6 +36,11 @@ pub struct Commit {
 }
 
 impl Commit {
+    /// Whether it writes lines, and not only numbers of relays.
+    pub(crate) fn has_lines(&self) -> bool {
+        !self.lines.is_empty() || !self.broker_lines.is_empty()
+    }
+
     /// The files that it writes to, and the bytes of each.
     pub(crate) fn line_bytes(&self) -> impl Iterator<Item = (&Path, usize)> {
         self.lines.iter().map(|(path, bytes)| (path.as_path(), bytes.len()))

@@ -133,6 +133,8 @@ impl StreamInput {
             };
             // Without keepalive a connection with a vanished peer ends only when another needs its place.
             let _ = keep_alive(&connection);
+            // Otherwise the system takes urgent data out of the stream (RFC 6093 §4).
+            let _ = sockopt::set_socket_oobinline(&connection, true);
             let source = Bytes::from(from.ip().to_string());
             let framer = Framer::new(self.framing, intake.bytes_max());
             let rate = Rate::new(self.lines_per_second_max);

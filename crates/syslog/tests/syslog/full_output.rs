@@ -104,6 +104,28 @@ async fn the_test_inside() {
     assert!(names.flatten().all(|entry| entry.file_name() != ".festina-room"), "nothing is left behind");
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_can_never_be_written_is_named_once() {
+    let directory = std::env::temp_dir().join(format!("festina-syslog-never-written-{}", std::process::id()));
+    let text = format!(
+        "state = {:?}\nlisten = \"127.0.0.1:0\"\n[[output]]\nkind = \"file\"\npath = \"/dev/full\"\n[security]\nplain = true",
+        directory.join("state")
+    );
+    let (of_collector, of_relay) = (Notices::default(), Notices::default());
+    let config = CollectorConfig::parse("collect", &text).expect("it is right");
+    let collector = RunningCollector::start(config, of_collector.notice()).await.expect("it starts");
+    let relay = relay(&directory, collector.local_addr(), &of_relay).await;
+    let mut connection = TcpStream::connect(relay.inputs()[0].expect("an address")).expect("it listens");
+    connection.write_all(b"<11>a line\n").expect("it is taken");
+    until("three attempts", || of_relay.count("connected to the collector") > 3).await;
+    let found = ["cannot write the output: /dev/full: No space left", "cannot write", "written again"];
+    assert_eq!(found.map(|words| of_collector.count(words)), [1, 1, 0], "{:?}", of_collector.0);
+    relay.stop(Duration::ZERO).await;
+    collector.stop().await;
+    std::fs::remove_dir_all(&directory).expect("it can be removed");
+}
+
 async fn relay(directory: &Path, to: SocketAddr, notices: &Notices) -> RunningRelay {
     let text = format!(
         "state = {:?}\ncollector = \"{to}\"\n[[input]]\nkind = \"tcp\"\nlisten = \"127.0.0.1:0\"\n[security]\nplain = true",

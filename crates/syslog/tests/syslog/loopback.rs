@@ -21,6 +21,7 @@ use festina_syslog::config::{CollectorConfig, RelayConfig};
 use festina_syslog::delays::Delays;
 use festina_syslog::relay::{Notice, RunningRelay};
 use festina_units::Duration;
+use rustix::net::SendFlags;
 use scratch::Directory;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -199,6 +200,22 @@ async fn counters_are_served_on_loopback() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn urgent_data_of_a_connection_is_part_of_its_line() {
+    let directory = Directory::new();
+    let collector = collector(&directory.0, any_address()).await;
+    let relay = relay(&directory.0, collector.local_addr()).await;
+    let stream = TcpStream::connect(relay.inputs()[1].expect("an address")).expect("it listens");
+    for (bytes, flags) in [(&b"<11>be"[..], SendFlags::empty()), (b"f", SendFlags::OOB), (b"ore\n", SendFlags::empty())]
+    {
+        assert_eq!(rustix::net::send(&stream, bytes, flags), Ok(bytes.len()));
+    }
+    until("the line is delivered", || relay.snapshot().delivered == 1).await;
+    assert_eq!(directory.output(), "<11>before\n");
+    relay.stop(PATIENCE).await;
+    collector.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_sources_cost_cut_lines_and_nothing_else() {
     let directory = Directory::new();
     let collector = collector(&directory.0, any_address()).await;
@@ -207,7 +224,7 @@ async fn hostile_sources_cost_cut_lines_and_nothing_else() {
     let mut stream = TcpStream::connect(tcp).expect("it listens");
     // A line of 1 MB, one that never ends, a length that is a lie, and bytes that are no text.
     stream
-        .write_all(&[&b"<11>"[..], &[b'x'; 1_000_000], b"\n<11>\0\xff\xfe\n99999999 <11>"].concat())
+        .write_all(&[&b"<11>"[..], &[b'x'; 1_000_000], b"\n<11>\x01\xff\xfe\n99999999 <11>"].concat())
         .expect("it is sent");
     stream.write_all(&[b'y'; 1_000_000]).expect("it is sent");
     drop(stream);
@@ -220,5 +237,5 @@ async fn hostile_sources_cost_cut_lines_and_nothing_else() {
     // The line that begins with a number has no priority, so it is not important. The important ones keep their order.
     let (numbered, important): (Vec<&str>, Vec<&str>) = output.lines().partition(|line| line.contains("99999999"));
     assert_eq!(numbered.iter().map(|line| line.len()).collect::<Vec<_>>(), [cut]);
-    assert_eq!(important.iter().map(|line| line.len()).collect::<Vec<_>>(), [cut, "<11>\\x00\\xff\\xfe".len()]);
+    assert_eq!(important.iter().map(|line| line.len()).collect::<Vec<_>>(), [cut, "<11>\\x01\\xff\\xfe".len()]);
 }

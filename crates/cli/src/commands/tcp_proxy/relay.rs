@@ -51,6 +51,7 @@ impl Relay {
             let socket = SockRef::from(&stream);
             address::reset_when_dropped(&stream);
             address::keep_alive(&stream)?;
+            address::read_urgent_data(&stream)?;
             if stream.peer_addr()?.ip().to_canonical().is_loopback() {
                 socket.set_recv_buffer_size(LOCAL_RECEIVE_BYTES)?;
             }

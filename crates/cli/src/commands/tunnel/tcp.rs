@@ -44,6 +44,7 @@ async fn carry(link: &mut Link, mut stream: TcpStream) -> Result<()> {
     stream.set_nodelay(true)?;
     // Between two writes a program, or its host, may vanish.
     address::keep_alive(&stream)?;
+    address::read_urgent_data(&stream)?;
     address::reset_when_dropped(&stream);
     let (from_program, to_program) = stream.split();
     let Link { near, frames, broken } = link;

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -71,6 +72,52 @@ fn thousands_of_short_connections_cost_one_handshake() {
     let established = reported.lines().filter(|line| line.contains("association up")).count();
     assert_eq!(established, 1, "{reported}");
     assert_eq!(entrance.end().stderr, "", "no connection is reported as broken");
+}
+
+#[test]
+fn urgent_data_passes_as_part_of_the_stream() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let to = server.local_addr().expect("bound").to_string();
+    let (_exit, _entrance, tunnelled) = tunnel("tcp", &to);
+    let (_proxy, proxied) =
+        Running::start_server(&["tcp-proxy", "--listen", "127.0.0.1:0", "--to", &to], "", " is passed on to");
+    for address in [tunnelled, proxied] {
+        let client = connect(&address);
+        let (mut stream, _) = server.accept().expect("a client connects");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        let socket = socket2::SockRef::from(&client);
+        let sent = [socket.send(b"ab"), socket.send_out_of_band(b"c"), socket.send(b"de")];
+        assert_eq!(sent.map(|sent| sent.expect("connected")), [2, 1, 2]);
+        client.shutdown(Shutdown::Write).expect("connected");
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).expect("everything comes, and the end");
+        assert_eq!(received, b"abcde", "{address}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_entrance_without_descriptors_says_so_and_goes_on_when_there_are_some() {
+    let server = echo();
+    let (_exit, exit_address) = Running::start_server(
+        &["tunnel", "exit", "--listen", "127.0.0.1:0", "--to", &server, "--plain"],
+        "tunnels to ",
+        " lead to",
+    );
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -n 32; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_festina")]);
+    limited.args(["tunnel", "tcp", "--listen", "127.0.0.1:0", "--to", &exit_address, "--plain"]);
+    limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut entrance = Running::start(limited);
+    let line = entrance.stderr_line();
+    let (address, _) = line.split_once(" leads to ").expect("it listens");
+    // The association has its socket.
+    ask_and_end(address, b"before");
+    let waiting: Vec<_> = (0..40).map(|_| connect(address)).collect();
+    let line = entrance.stderr_line();
+    assert!(line.contains("1 times that no connection could be accepted: Too many open files"), "{line}");
+    drop(waiting);
+    ask_and_end(address, b"later");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::frame::Frame;
 use super::multiplex::{Link, Multiplex, NotOpened};
 use super::{CONNECTIONS_MAX, carry};
 use crate::address::{self, HostPort};
+use crate::commands::tunnel::losses::Losses;
 use crate::commands::tunnel::{EntranceArgs, Kind, Way};
 use crate::dial::keep_trying;
 use crate::{output, signal};
@@ -67,6 +68,7 @@ struct Current {
 impl Entrance {
     async fn accept(self: &Arc<Self>, listener: &TcpListener) -> Result<()> {
         let mut connections = JoinSet::new();
+        let mut failed = None;
         loop {
             tokio::select! {
                 accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
@@ -80,7 +82,11 @@ impl Entrance {
                             }
                         });
                     }
-                    Err(_) => sleep(ACCEPT_RETRY).await,
+                    Err(error) => {
+                        let times = || Losses::new(format!("times that no connection could be accepted: {error}"));
+                        failed.get_or_insert_with(times).note();
+                        sleep(ACCEPT_RETRY).await;
+                    }
                 },
                 Some(_) = connections.join_next() => {}
             }
