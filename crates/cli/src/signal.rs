@@ -18,22 +18,40 @@ static CLAIMS: AtomicUsize = AtomicUsize::new(0);
 /// Whether the command has noticed a request, and is about to end.
 static IS_NOTICED: AtomicBool = AtomicBool::new(false);
 
-/// From this call on, Ctrl-C and SIGTERM end the program, unless the command itself waits for them with [`interruption`]. The system would end it, too,
-/// but not the first process of a container, for which signals have no default effect. The caller is inside a runtime.
+/// Whether SIGHUP asks for something else than the end.
+static HANGUP_RELOADS: AtomicBool = AtomicBool::new(false);
+
+/// From this call on, Ctrl-C, SIGTERM and the end of the terminal (SIGHUP) end the program, unless the command itself waits for them with
+/// [`interruption`]. The system would end it, too, but without what the command has yet to write, and not the first process of a container, for
+/// which signals have no default effect. A program that was started with SIGHUP ignored, as by nohup, goes on ignoring it. The caller is inside a
+/// runtime.
 #[cfg(unix)]
 pub(crate) fn watch() {
     use tokio::signal::unix::{SignalKind, signal};
 
     survive_file_limits();
-    for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        if kind == SignalKind::hangup() && !ends_on_hangup() {
+            continue;
+        }
         // Without a handler the signal ends the program by itself.
         let Ok(mut signal) = signal(kind) else { continue };
         tokio::spawn(async move {
             while signal.recv().await.is_some() {
-                request(EXIT_SIGNAL + kind.as_raw_value());
+                if kind != SignalKind::hangup() || !HANGUP_RELOADS.load(Ordering::SeqCst) {
+                    request(EXIT_SIGNAL + kind.as_raw_value());
+                }
             }
         });
     }
+}
+
+/// Whether SIGHUP has its default effect, which proc(5) tells without unsafe code.
+#[cfg(unix)]
+fn ends_on_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 0)
 }
 
 /// From this call on, Ctrl-C ends the program, unless the command itself waits for it with [`interruption`]. The caller is inside a runtime.
@@ -125,6 +143,7 @@ impl Hangups {
     pub(crate) fn new() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
 
+        HANGUP_RELOADS.store(true, Ordering::SeqCst);
         Self(signal(SignalKind::hangup()).ok())
     }
 
