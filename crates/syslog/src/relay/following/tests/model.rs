@@ -4,6 +4,9 @@
 //! ```text
 //! TEST_SEEDS=17..18 cargo test -p festina-syslog --lib instant
 //! ```
+//!
+//! Known faults: 8 of the 100,000 seeds fail, the first is 53,230. Two lose lines of a copy that was rotated while the file before it had another
+//! name; six forward a line of a copy twice.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
