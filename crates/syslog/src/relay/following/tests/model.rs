@@ -5,8 +5,8 @@
 //! TEST_SEEDS=17..18 cargo test -p festina-syslog --lib instant
 //! ```
 //!
-//! Known faults: 8 of the 100,000 seeds fail, the first is 53,230. Two lose lines of a copy that was rotated while the file before it had another
-//! name; six forward a line of a copy twice.
+//! Known faults: 8 of the 100,000 seeds fail, the first is 53,230: two lose lines uncounted, six forward a line twice. Copies over an existing file
+//! are not in the model.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
