@@ -52,7 +52,7 @@ pub(crate) struct FileId {
 }
 
 /// The read position in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SavedFile {
     /// Which file.
     pub(crate) id: FileId,
@@ -68,6 +68,13 @@ pub(crate) struct SavedFile {
     pub(crate) modified_ns: u64,
     /// The bytes before the offset.
     pub(crate) tail: Tail,
+}
+
+impl SavedFile {
+    /// Returns the position without its file, which cannot be opened any more: its copies are known by the bytes before it.
+    pub(crate) fn lost(self) -> Self {
+        Self { id: FileId::default(), is_rotated: true, is_finished: true, ..self }
+    }
 }
 
 /// Checksum of the last bytes before an offset, to detect that a file was rewritten, and to recognise its copies.

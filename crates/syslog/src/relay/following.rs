@@ -129,8 +129,11 @@ impl<T: Tree> Follower<T> {
         self.spooled = spooled;
         self.resting = position.files.iter().copied().collect();
         self.known = position.known.iter().map(|id| (*id, None)).collect();
-        let times = position.files.iter().map(|saved| (saved.id.born_ns, saved.modified_ns));
-        self.new_since = times.reduce(|one, other| (one.0.max(other.0), one.1.max(other.1))).unwrap_or_default();
+        let born_ns = position.files.iter().map(|saved| saved.id.born_ns).max();
+        // A rotated file may still have been written when the next one was rotated.
+        let present = position.files.iter().filter(|saved| !saved.is_rotated || saved.id == FileId::default());
+        let modified_ns = present.map(|saved| saved.modified_ns).max();
+        self.new_since = (born_ns.unwrap_or_default(), modified_ns.unwrap_or_default());
         self.look_at_folders(now_us, &mut Vec::new());
         self
     }
@@ -155,10 +158,20 @@ impl<T: Tree> Follower<T> {
     /// Continues reading. Returns `None` if there is nothing new. `now_us` is in microseconds of a monotonic clock.
     pub(super) fn read(&mut self, now_us: u64) -> Option<Gathered> {
         let mut lines = Vec::new();
-        for index in 0..self.files.len() {
-            if self.read_file(index, now_us, &mut lines) {
-                return Some(self.gather(lines));
-            }
+        // Lines of the spool are behind the recorded position, which must not move until all of them were read again.
+        let is_again = !self.spooled.is_empty();
+        if is_again && self.folders.must_repeat() {
+            self.look_at_folders(now_us, &mut lines);
+        }
+        let (mut index, mut is_read) = (0, !lines.is_empty());
+        while index < self.files.len() && (is_again || !is_read) {
+            let id = self.files[index].id;
+            is_read |= self.read_file(index, now_us, &mut lines);
+            // If a copy has taken its place, the lines are there.
+            index += usize::from(self.files.get(index).is_some_and(|followed| followed.id == id));
+        }
+        if is_read {
+            return Some(self.gather(lines));
         }
         self.look(now_us, &mut lines);
         let is_new = !lines.is_empty() || std::mem::take(&mut self.changed);
@@ -203,7 +216,11 @@ impl<T: Tree> Follower<T> {
     }
 
     fn position(&self) -> Position {
-        let open = self.files.iter().filter(|followed| !followed.is_unreachable).map(Followed::saved);
+        let open = self.files.iter().map(|followed| {
+            let saved = followed.saved();
+            if followed.is_unreachable { saved.lost() } else { saved }
+        });
+        let open = open.filter(|saved| saved.id != FileId::default() || saved.offset > 0);
         // Without a time of birth, a later file could be mistaken for a known one that was removed.
         let known = self.known.keys().rev().filter(|id| id.born_ns > 0 && self.resting_at(**id).is_none());
         Position {
@@ -266,6 +283,10 @@ impl<T: Tree> Follower<T> {
     /// Remembers the position of a file.
     fn rest(&mut self, saved: SavedFile) {
         self.known.insert(saved.id, None);
+        self.put_aside(saved);
+    }
+
+    fn put_aside(&mut self, saved: SavedFile) {
         self.resting.push_back(saved);
         while self.resting.len() > RESTING_MAX
             && let Some(oldest) = self.resting.iter().position(|saved| saved.is_finished)

@@ -15,7 +15,7 @@ const NAMES_MAX: usize = 65_536;
 const LISTS_MAX: usize = 6;
 
 /// Maximum number of surveys in a row that have no result, since files are renamed meanwhile.
-const REPEATS_MAX: u32 = 32;
+pub(super) const REPEATS_MAX: u32 = 32;
 
 /// A folder that has changed is listed again after this time, in microseconds: two changes within a tick of the file system's clock look like one.
 /// Old file systems have ticks of two seconds.
@@ -95,6 +95,11 @@ impl<T: Tree> Folders<T> {
         self.surveyed_us = None;
         self.repeats += 1;
         self.repeats < REPEATS_MAX
+    }
+
+    /// Whether another [`repeat`](Self::repeat) would wait for its survey.
+    pub(super) fn may_repeat(&self) -> bool {
+        self.repeats + 1 < REPEATS_MAX
     }
 
     /// Has the next check return whether anything has changed since.

@@ -6,6 +6,9 @@ use super::tree::{Stat, TreeFile, bytes_before};
 use crate::framing::{Frame, Framer};
 use crate::positions::{FileId, SavedFile, TAIL_BYTES, Tail};
 
+/// Bytes that are kept of those that were read, to recognise copies that were made meanwhile.
+const RECENT_BYTES: usize = 16 << 10;
+
 /// The result of reading on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
@@ -24,7 +27,7 @@ pub(super) struct Followed<F> {
     framer: Framer,
     /// Bytes read from `start` on.
     read: u64,
-    /// The bytes before the read offset, as they were read: a [`Tail`], and those that are no line yet.
+    /// The bytes before the read offset, as they were read: at least a [`Tail`], and those that are no line yet.
     recent: Vec<u8>,
     pub(super) modified_ns: u64,
     /// When bytes were last read.
@@ -96,9 +99,10 @@ impl<F: TreeFile> Followed<F> {
 
     /// Reads a piece. A file that still has the bytes read before, after this piece was read, had them while it was read.
     pub(super) fn read(&mut self, buffer: &mut [u8], now_us: u64, lines: &mut Vec<Frame>) -> io::Result<Progress> {
-        let stat = self.file.stat()?;
         let length = self.file.read_at(buffer, self.offset())?;
-        if !self.is_whole()? {
+        // Copies of these bytes are not older than their last change.
+        let stat = self.file.stat()?;
+        if !self.has_tail()? {
             return Ok(Progress::Rewritten);
         }
         if length == 0 {
@@ -112,14 +116,28 @@ impl<F: TreeFile> Followed<F> {
         self.framer.push(&buffer[..length]);
         // A stream of lines has no framing errors.
         lines.extend(std::iter::from_fn(|| self.framer.next_frame()).filter_map(Result::ok));
-        let kept = (TAIL_BYTES + self.framer.pending_bytes()).min(self.recent.len());
+        let kept = (RECENT_BYTES + self.framer.pending_bytes()).min(self.recent.len());
         self.recent.drain(..self.recent.len() - kept);
         Ok(Progress::Read)
     }
 
-    fn is_whole(&self) -> io::Result<bool> {
+    /// Whether the file still has the bytes read before, or cannot be read.
+    pub(super) fn is_whole(&self) -> bool {
+        self.has_tail().unwrap_or(true)
+    }
+
+    fn has_tail(&self) -> io::Result<bool> {
         let tail = &self.recent[self.recent.len().saturating_sub(TAIL_BYTES)..];
         Ok(bytes_before(&self.file, self.offset(), tail.len())?.is_some_and(|bytes| bytes == tail))
+    }
+
+    /// Whether all bytes of another file are among those that were read.
+    pub(super) fn has_read(&self, copy: &F, stat: &Stat) -> bool {
+        let behind = self.offset().checked_sub(stat.length).and_then(|behind| usize::try_from(behind).ok());
+        let Some(end) = behind.and_then(|behind| self.recent.len().checked_sub(behind)) else { return false };
+        let tail = &self.recent[end.saturating_sub(TAIL_BYTES)..end];
+        let bytes = bytes_before(copy, stat.length, TAIL_BYTES).ok().flatten();
+        !tail.is_empty() && bytes.is_some_and(|bytes| bytes == tail)
     }
 
     /// Counts the last line in spite of its missing line feed. `is_cut` says whether its rest is lost.

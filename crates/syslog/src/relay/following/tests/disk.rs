@@ -187,6 +187,12 @@ impl Disk {
         (inode, self.storage.inodes[inode].generation)
     }
 
+    /// Whether a content has lines before an offset: a hole at its beginning looks like that of any other.
+    pub(super) fn has_text(&self, content: Content, offset: u64) -> bool {
+        let mut before = self.storage.inodes[content.0].bytes.iter().take(usize::try_from(offset).expect("small"));
+        content != self.content(content.0) && offset > 0 || before.any(|byte| *byte != 0)
+    }
+
     fn touch(&mut self, path: &Path) {
         let folder = path.parent().expect("a folder").to_owned();
         self.storage.folders.insert(folder, self.storage.now_ns);
@@ -341,9 +347,11 @@ impl Disk {
             Some(Call::Remove(path)) => self.remove(&path),
             Some(Call::Copy(from, to)) => self.copy(&from, &to),
             Some(Call::Replace(path, draft)) => {
-                self.copy(&path, &draft);
-                self.rename(&draft, &path);
-                self.reopen();
+                if self.may_replace(&path) {
+                    self.copy(&path, &draft);
+                    self.rename(&draft, &path);
+                    self.reopen();
+                }
             }
             Some(Call::HardLink(from, to)) => {
                 if let Some(inode) = self.inode_of(&from) {
@@ -407,6 +415,11 @@ impl Disk {
         calls
     }
 
+    /// Whether the relay can know a copy of a file: it has read enough of it.
+    fn may_replace(&self, path: &Path) -> bool {
+        self.inode_of(path).and_then(|inode| self.read.get(&self.content(inode))).is_some_and(|at| *at >= 256)
+    }
+
     /// Chooses a program to run next: at most two of them before the relay has read everything.
     fn plan(&mut self) {
         self.programs.count += 1;
@@ -417,8 +430,6 @@ impl Disk {
         let named = |end: &str| PathBuf::from(format!("{}{end}", base.display()));
         let other = named([".err", "2", "-debug"][usize::try_from(self.draw(3)).expect("small")]);
         let version = named(&format!(".{}", 1 + self.draw(4)));
-        let may_replace =
-            self.inode_of(&base).and_then(|inode| self.read.get(&self.content(inode))).is_some_and(|at| *at >= 256);
         let calls = match self.draw(12) {
             0..=2 => {
                 let mut calls = self.rotation(&base);
@@ -464,7 +475,7 @@ impl Disk {
                 }
                 _ => Vec::new(),
             },
-            _ if may_replace => {
+            _ if self.may_replace(&base) => {
                 let draft = PathBuf::from("/data/draft");
                 vec![Call::Replace(base, draft)]
             }

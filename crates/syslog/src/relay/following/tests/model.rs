@@ -5,7 +5,8 @@
 //! TEST_SEEDS=17..18 cargo test -p festina-syslog --lib instant
 //! ```
 //!
-//! Known faults: seeds 129, 147, 150 and 171 of the first 200 forward a line twice, so the full extent fails.
+//! Known faults: 8 of the 100,000 seeds fail, the first is 53,230: two lose lines uncounted, six forward a line twice. Copies over an existing file
+//! are not in the model.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -112,7 +113,8 @@ impl Model {
             let Some(inode) = (0..disk.storage.inodes.len()).rev().find(is_same) else { continue };
             let offset = usize::try_from(followed.offset()).expect("small");
             let before = disk.storage.inodes[inode].bytes.get(..offset);
-            if offset > 0 && before.is_some_and(|before| Tail::of(before) == followed.tail()) {
+            let has_text = disk.has_text(disk.content(inode), followed.offset());
+            if has_text && before.is_some_and(|before| Tail::of(before) == followed.tail()) {
                 read.insert(disk.content(inode), followed.saved().offset);
             } else {
                 read.extend(disk.read.iter().filter(|((of, _), _)| *of == inode).map(|(content, at)| (*content, *at)));
@@ -152,7 +154,7 @@ impl Model {
         disk.recorded = disk
             .read
             .iter()
-            .filter(|(content, at)| **at > 0 && is_kept(content))
+            .filter(|(content, at)| disk.has_text(**content, **at) && is_kept(content))
             .map(|(content, at)| (*content, *at))
             .collect();
         drop(disk);
@@ -296,7 +298,7 @@ impl Model {
 
 #[test]
 fn at_any_instant_each_line_of_a_changed_file_is_forwarded_once_or_counted_as_lost() {
-    let (mut tally, seeds) = (Tally::default(), seeds::extent(0..129, 0..100_000));
+    let (mut tally, seeds) = (Tally::default(), seeds::extent(0..1_000, 0..100_000));
     let worlds = seeds.end - seeds.start;
     for seed in seeds {
         let mut model = Model::new(seed);
