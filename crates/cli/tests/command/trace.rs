@@ -270,8 +270,8 @@ fn what_makes_no_sense_is_told_in_one_line() {
     }
 }
 
-/// Runs a test again in a network namespace of its own, since other programs send whatever they like over the shared loopback
-/// interface; returns whether this is the second run.
+/// Runs a test again in a network namespace of its own, since other programs send over the shared loopback interface, too;
+/// returns whether this is the second run.
 #[cfg(target_os = "linux")]
 fn has_own_loopback(test: &str) -> bool {
     const INSIDE: &str = "FESTINA_TEST_OWN_LOOPBACK";

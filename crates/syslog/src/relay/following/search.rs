@@ -367,15 +367,18 @@ impl<T: Tree> Follower<T> {
     }
 
     /// Finds the position in a new file behind the lines that it shares with the beginning of others: with one that was read up to there, or with
-    /// all of one that is read or was there at a time. Fewer bytes than a tail are no proof.
+    /// all of one that is read or was there at a time. Fewer bytes than a tail are no proof, nor is one line again and again.
     fn shared_position(&self, file: &T::File, stat: &Stat, (siblings, before_ns): (&[Sibling], u64)) -> SavedFile {
         let tail_at = |offset| bytes_before(file, offset, TAIL_BYTES).ok().flatten();
         let open = self.files.iter().map(Followed::saved);
         let is_proof = |saved: &SavedFile| saved.tail.is_full() || [stat.id, FileId::default()].contains(&saved.id);
         let saved = self.resting.iter().copied().chain(open).filter(is_proof);
         let has_bytes = |saved: &SavedFile| {
-            saved.offset <= stat.length && tail_at(saved.offset).is_some_and(|bytes| Tail::of(&bytes) == saved.tail)
+            let is_same =
+                |bytes: &Vec<u8>| Tail::of(bytes) == saved.tail && (saved.id == stat.id || !is_one_line(bytes));
+            saved.offset <= stat.length && tail_at(saved.offset).is_some_and(|bytes| is_same(&bytes))
         };
+        let is_telling = |offset| tail_at(offset).is_some_and(|bytes| !is_one_line(&bytes));
         let mut longest = SavedFile::default();
         for SavedFile { offset, in_cut_line, .. } in saved.filter(has_bytes) {
             if offset > longest.offset {
@@ -389,6 +392,7 @@ impl<T: Tree> Follower<T> {
             // The copy that replaces a file may be shorter than its position.
             if shared >= longest.offset.max(TAIL_BYTES as u64)
                 && is_gone()
+                && is_telling(shared)
                 && share_bytes(file, &followed.file, shared).unwrap_or_default()
             {
                 longest = SavedFile { offset: shared, in_cut_line, ..SavedFile::default() };
@@ -397,7 +401,8 @@ impl<T: Tree> Follower<T> {
         let mut extend = |other: &T::File| {
             let Ok(Stat { id, length, .. }) = other.stat() else { return };
             let is_longer = (longest.offset.max(TAIL_BYTES as u64)..=stat.length).contains(&length);
-            if id != stat.id && is_longer && share_bytes(file, other, length).unwrap_or_default() {
+            if id != stat.id && is_longer && is_telling(length) && share_bytes(file, other, length).unwrap_or_default()
+            {
                 // The other file may end in the middle of a line, which is whole in this one.
                 let bytes = tail_at(length).unwrap_or_default();
                 let rest = bytes.iter().rev().position(|byte| *byte == b'\n').unwrap_or_default() as u64;
@@ -420,4 +425,15 @@ impl<T: Tree> Follower<T> {
         }
         longest
     }
+}
+
+/// Whether bytes hold the same line several times and no other, so that any file of such lines has them.
+fn is_one_line(bytes: &[u8]) -> bool {
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    // The first one may be the end of a line, and the last one the beginning.
+    lines.next();
+    lines.next_back();
+    let Some(first) = lines.next() else { return false };
+    let mut others = lines.peekable();
+    others.peek().is_some() && others.all(|line| line == first)
 }

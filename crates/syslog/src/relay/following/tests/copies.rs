@@ -59,3 +59,18 @@ fn a_copy_that_replaces_the_file_is_known_although_both_are_rotated_at_once() {
     assert_eq!(world.lines[50..], ["more", "new"]);
     assert_eq!(world.losses(), (0, 0));
 }
+
+#[test]
+fn a_new_file_of_equal_lines_is_no_copy_of_the_one_before() {
+    let mut world = World::new();
+    world.write(&"tick\n".repeat(200));
+    world.look();
+    world.rotate("1");
+    world.write(&"tick\n".repeat(300));
+    world.look();
+    world.rotate("2");
+    world.write(&"tick\n".repeat(400));
+    world.restart(&[]);
+    world.look();
+    assert_eq!((world.lines.len(), world.losses().0), (900, 0));
+}
