@@ -486,7 +486,7 @@ impl SecureAssociation {
             self.channel.forget_handshake();
         }
         if self.half_open_ends_at().is_some_and(|at| now >= at) {
-            // Nobody has decided on the client, or it has not completed its handshake, or has failed.
+            // The application has not decided, or the client has not completed its handshake, or has failed.
             if self.hello().is_some() {
                 self.refuse(REFUSED);
             }

@@ -108,7 +108,7 @@ pub(crate) struct Channel {
     keys: KeyRing,
     budget: Budget,
     /// The path of the latest datagram, with a budget of its own, if it came from elsewhere during a server's handshake. It is answered there: the client
-    /// may have another port since its hello, or somebody else has copied the datagram.
+    /// may have another port since its hello, or another host has copied the datagram.
     aside: Option<(Path, Budget)>,
     opening: Opening,
     late: Late,

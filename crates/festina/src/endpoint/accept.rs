@@ -86,7 +86,7 @@ pub(crate) struct AcceptQueue {
 
 impl AcceptQueue {
     /// Drops unaccepted associations and wakes all waiters. Called without a lock. Undecided requests are refused when the driver
-    /// [hears](super::Shared::note_withdrawal) of it.
+    /// hears of it.
     pub(crate) fn close(&self) {
         drop(self.associations.close());
         drop(self.requests.close());

@@ -146,7 +146,7 @@ impl Channel {
             input.is_newest = is_newest;
             self.has_opened_handshake = true;
             if is_server {
-                // The client has read the answer to its hello. It may have sent this datagram from elsewhere, or somebody else a copy of it.
+                // The client has read the answer to its hello. It may have sent this datagram from elsewhere, or another host a copy of it.
                 self.budget.is_verified = true;
             }
         }

@@ -221,7 +221,7 @@ fn a_refusal_reaches_the_client_with_its_code() {
 }
 
 #[test]
-fn a_client_on_which_nobody_decides_is_refused_after_30_seconds() {
+fn a_client_without_a_decision_is_refused_after_30_seconds() {
     let tls = tls();
     let mut config = config();
     config.retries.init_max = 30;

@@ -23,7 +23,7 @@ impl Inner {
         state.place == Place::Lingering
     }
 
-    /// Returns whether an association that nobody has read from has ended and brought no data. `false` while its lock is held.
+    /// Returns whether an association without any readers so far has ended and brought no data. `false` while its lock is held.
     pub(crate) fn is_spent(&self) -> bool {
         let Ok(state) = self.state.try_lock() else { return false };
         let has_early = state.core.secure().is_some_and(Secure::has_early);
