@@ -13,8 +13,8 @@ use crate::endpoint::{AcceptQueue, Endpoint, PendingRequest, Queue};
 
 /// Accepts associations on one SCTP port of an endpoint. Also a [`Stream`] of them.
 ///
-/// Dropping it stops listening and shuts down associations that were not accepted. While too many of those wait, new handshakes get no answer, so
-/// that the peers repeat them.
+/// Dropping it stops listening, shuts down associations that were not accepted, and refuses requests that were not decided on. While too many associations
+/// wait, new handshakes get no answer, so that the peers repeat them. Those that have ended without any data then make room for newcomers.
 pub struct Listener {
     endpoint: Endpoint,
     port: u16,

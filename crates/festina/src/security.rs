@@ -26,6 +26,7 @@
 //! # }
 //! ```
 
+mod bundle;
 mod certificates;
 mod credentials;
 mod failure;
@@ -330,17 +331,12 @@ impl Trust {
     /// Trusts certificates that these roots have signed, given as PEM. A server's certificate must also have the name that the client asks for.
     ///
     /// # Errors
-    /// The text has no certificate.
+    /// The text has no certificate, or a malformed one. The error says which one it is.
     pub fn roots_from_pem(roots: &[u8]) -> Result<Self, SecurityError> {
-        let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(roots).collect();
-        let roots = roots.map_err(|error| SecurityError::Certificate(error.to_string()))?;
-        if roots.is_empty() {
-            return Err(SecurityError::Certificate("there is no certificate".to_owned()));
-        }
-        Ok(Self::of_kind(TrustKind::Roots(roots)))
+        Ok(Self::of_kind(TrustKind::Roots(bundle::roots(roots)?)))
     }
 
-    /// As [`roots_from_pem`](Self::roots_from_pem), for DER. Malformed ones are reported when the endpoint is bound.
+    /// As [`roots_from_pem`](Self::roots_from_pem), for DER. A malformed one is reported, by its number, when the endpoint is bound.
     pub fn roots_from_der(roots: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self::of_kind(TrustKind::Roots(roots.into_iter().map(CertificateDer::from).collect()))
     }

@@ -296,17 +296,15 @@ impl SecureAssociation {
     /// Asks the client to prove its address, on a server that does not admit it without a proof. The client repeats its hello with a token, after which
     /// [`is_address_proved`](Self::is_address_proved) returns true.
     pub fn demand_proof(&mut self, now: Instant) {
-        if self.hello().is_some()
-            && let Some(half_open) = &self.half_open
-        {
-            let token = half_open.proofs.token(now, self.ends.remote, self.channel.ids().original);
-            self.channel.queue_retry(now, &token);
+        if self.hello().is_some() {
+            self.queue_retry(now);
         }
     }
 
-    /// Refuses the client. `code` is [`REFUSED`], another of this crate's or one from [`APPLICATION_CODES`](crate::APPLICATION_CODES) on.
+    /// Refuses the client of a handshake that is not complete. `code` is [`REFUSED`], another of this crate's or one from
+    /// [`APPLICATION_CODES`](crate::APPLICATION_CODES) on.
     pub fn refuse(&mut self, code: u16) {
-        if self.hello().is_some() {
+        if self.half_open.is_some() && self.channel.error().is_none() {
             self.early = Early::default();
             self.channel.fail(HandshakeError::RefusedLocally(code.max(REFUSED)));
             // A client that misses the close frame repeats its hello, and is refused again.
@@ -432,7 +430,7 @@ impl SecureAssociation {
         self.foreign.filter(|_| !self.is_adopted)
     }
 
-    /// Returns where datagrams are sent.
+    /// Returns where datagrams are sent. A half-open server returns the address of its client's hello, although it answers datagrams from elsewhere there.
     pub fn remote(&self) -> SocketAddr {
         self.core.as_ref().map_or(self.ends.remote, |core| core.remote())
     }
@@ -449,9 +447,9 @@ impl SecureAssociation {
         self.ends.sent_from
     }
 
-    /// The path in use.
+    /// The path on which datagrams are sent.
     fn path(&self) -> Path {
-        Path { remote: self.remote(), local: self.ends.local }
+        self.channel.aside().unwrap_or_else(|| Path { remote: self.remote(), local: self.ends.local })
     }
 
     fn is_closed(&self) -> bool {
@@ -487,7 +485,12 @@ impl SecureAssociation {
             self.handshake_ends_at = None;
             self.channel.forget_handshake();
         }
-        if self.half_open_ends_at().is_some_and(|at| now >= at) && self.half_open.take().is_some() {
+        if self.half_open_ends_at().is_some_and(|at| now >= at) {
+            // The application has not decided, or the client has not completed its handshake, or has failed.
+            if self.hello().is_some() {
+                self.refuse(REFUSED);
+            }
+            self.half_open = None;
             self.channel.fail(HandshakeError::NoAnswer(None));
             self.has_ended = true;
         }

@@ -15,6 +15,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig, Side};
 
+use crate::association::Path;
 use crate::error::HandshakeError;
 use crate::parameters::{Parameters, ResetToken};
 use crate::record::{LongKeys, Traffic, initial_keys};
@@ -106,6 +107,9 @@ pub(crate) struct Channel {
     ids: Ids,
     keys: KeyRing,
     budget: Budget,
+    /// The path of the latest datagram, with a budget of its own, if it came from elsewhere during a server's handshake. It is answered there: the client
+    /// may have another port since its hello, or another host has copied the datagram.
+    aside: Option<(Path, Budget)>,
     opening: Opening,
     late: Late,
     /// Datagrams to send.
@@ -155,6 +159,7 @@ impl Channel {
             ids,
             keys: KeyRing { initial, ..KeyRing::default() },
             budget: Budget::default(),
+            aside: None,
             opening: Opening::default(),
             late: Late::default(),
             outbox: VecDeque::new(),
@@ -250,11 +255,27 @@ impl Channel {
         self.opening.early_received
     }
 
-    /// The peer has shown that it receives at its address.
-    pub(crate) fn verify_address(&mut self) {
-        self.budget.is_verified = true;
+    /// The budget of the address from which the latest datagram came.
+    fn budget(&mut self) -> &mut Budget {
+        self.aside.as_mut().map_or(&mut self.budget, |(_, budget)| budget)
     }
 
+    /// The path of the answer to the latest datagram, unless it is that of the handshake.
+    pub(crate) fn aside(&self) -> Option<Path> {
+        self.aside.map(|(path, _)| path)
+    }
+
+    /// Answers only on the path of the handshake from now on.
+    pub(crate) fn end_aside(&mut self) {
+        self.aside = None;
+    }
+
+    /// The peer has shown that it receives at the address from which the latest datagram came.
+    pub(crate) fn verify_address(&mut self) {
+        self.budget().is_verified = true;
+    }
+
+    /// Returns whether the peer has shown that it receives at its address in the handshake.
     pub(crate) fn is_address_verified(&self) -> bool {
         self.budget.is_verified
     }

@@ -232,14 +232,21 @@ impl LongKeys {
     /// # Errors
     /// The packet is dropped. Only [fatal](OpenError::is_fatal) errors concern the connection.
     pub fn open<'p>(&mut self, packet: &'p mut [u8]) -> Result<&'p [u8], OpenError> {
+        self.open_in_order(packet).map(|(frames, _)| frames)
+    }
+
+    /// The same, and whether the packet was sent later than all that were opened before.
+    pub(crate) fn open_in_order<'p>(&mut self, packet: &'p mut [u8]) -> Result<(&'p [u8], bool), OpenError> {
         let DirectionalKeys { packet: packet_key, header } = &self.keys.remote;
         if self.failures >= packet_key.integrity_limit() {
             return Err(OpenError::TooManyForgeries);
         }
         let unmasked = unmask(&**header, &self.window, packet, LONG_HEADER_BYTES)?;
         let plain_bytes = decrypt(&**packet_key, &unmasked, packet).inspect_err(|_| self.failures += 1)?;
+        let is_newest = self.window.is_newest(unmasked.number);
         admit(&mut self.window, &unmasked)?;
-        packet.get(unmasked.header_bytes..unmasked.header_bytes + plain_bytes).ok_or(OpenError::TooShort)
+        let frames = packet.get(unmasked.header_bytes..unmasked.header_bytes + plain_bytes);
+        Ok((frames.ok_or(OpenError::TooShort)?, is_newest))
     }
 }
 

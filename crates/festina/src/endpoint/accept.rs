@@ -85,10 +85,23 @@ pub(crate) struct AcceptQueue {
 }
 
 impl AcceptQueue {
-    /// Drops unaccepted associations, refuses undecided requests, and wakes all waiters. Called without a lock.
+    /// Drops unaccepted associations and wakes all waiters. Called without a lock. Undecided requests are refused when the driver
+    /// hears of it.
     pub(crate) fn close(&self) {
         drop(self.associations.close());
-        self.requests.refuse_all();
+        drop(self.requests.close());
+    }
+
+    /// Returns whether no other association may wait. Those that have ended and brought nothing are removed first.
+    pub(super) fn is_full(&self) -> bool {
+        self.associations.is_full() && {
+            self.forget_ended();
+            self.associations.is_full()
+        }
+    }
+
+    fn forget_ended(&self) {
+        drop(self.associations.remove_ended(|association| association.inner().is_spent()));
     }
 }
 
@@ -99,7 +112,11 @@ pub(super) struct Place(Arc<AcceptQueue>);
 impl Place {
     /// `None` if this part of the queue, such as 2 for half of it, is taken.
     pub(super) fn keep(queue: Arc<AcceptQueue>, part: usize) -> Option<Self> {
-        queue.associations.reserve(part).then_some(queue).map(Self)
+        let is_kept = queue.associations.reserve(part) || {
+            queue.forget_ended();
+            queue.associations.reserve(part)
+        };
+        is_kept.then_some(queue).map(Self)
     }
 
     /// Returns whether this is a place in that queue.

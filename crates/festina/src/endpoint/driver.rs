@@ -203,6 +203,7 @@ impl Future for Driver {
 impl Drop for Driver {
     /// Without its driver an endpoint is dead, so all waiting tasks are woken.
     fn drop(&mut self) {
+        self.receiver.strays.end(&self.shared.socket);
         self.shared.driver_gone();
     }
 }

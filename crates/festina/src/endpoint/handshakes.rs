@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use festina_sctp::{self as sctp, Transmit};
 use festina_secure::wire::{ConnectionId, Header, LongHeader, destination_id, is_short, read_header};
-use festina_secure::{Checked, HalfOpenLimits, Incoming, Listener, Path};
+use festina_secure::{Checked, HalfOpenLimits, Incoming, Listener, NO_SUCH_PORT, Path};
 use festina_units::{Duration, EcnCodepoint, Instant};
 
 use self::budget::{Budget, Payer};
@@ -25,6 +25,7 @@ use super::demux::{Origin, network};
 use super::driver::Datagram;
 use super::outbox::Outbox;
 use super::shared::Shared;
+use super::socket::Socket;
 use super::strays::{self, Allowance};
 
 /// Packets for which TLS runs in one turn of the driver.
@@ -192,6 +193,10 @@ impl Handshakes {
         let mut dropped = 0;
         if !self.half_open.is_empty() {
             shared.take_decided(&mut self.decided);
+            if shared.take_withdrawal() {
+                let refused = self.half_open.iter().filter(|(_, half_open)| half_open.is_withdrawn());
+                self.decided.extend(refused.map(|(id, _)| *id));
+            }
         }
         while self.left.0 > 0
             && let Some(id) = self.decided.pop_front()
@@ -388,9 +393,7 @@ impl Handshakes {
                     })
                 }
             };
-        while let Some(transmit) = half_open.association.poll_transmit(now, answers.buffer()) {
-            answers.push(&transmit, half_open.association.source(), shared.socket.segments_max());
-        }
+        half_open.send(now, answers, &shared.socket);
         self.deadlines.remove(&(half_open.deadline, id));
         let is_complete = half_open.association.association().is_some();
         if is_wanted && !is_complete && !half_open.association.is_finished(now) {
@@ -445,6 +448,17 @@ impl Handshakes {
                     self.by_network.remove(&network);
                 }
             }
+        }
+    }
+
+    /// The endpoint ends: the clients of all handshakes learn that nothing listens any more.
+    pub(super) fn refuse_all(&mut self, now: Instant, answers: &mut Outbox, socket: &Socket) {
+        for (_, mut half_open) in self.half_open.drain() {
+            half_open.association.refuse(NO_SUCH_PORT);
+            if answers.is_full() {
+                strays::send(answers, socket);
+            }
+            half_open.send(now, answers, socket);
         }
     }
 

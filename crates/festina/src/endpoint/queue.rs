@@ -53,9 +53,20 @@ impl<T> Queue<T> {
         lock(&self.state).reserved -= 1;
     }
 
-    /// Removes the items for which `is_wanted` returns `false`.
-    pub(super) fn retain(&self, is_wanted: impl FnMut(&T) -> bool) {
-        lock(&self.state).items.retain(is_wanted);
+    /// Removes the items for which `is_over` returns `true`, and returns them, to be dropped without a lock. `is_over` must not wait for one.
+    pub(super) fn remove_ended(&self, is_over: impl Fn(&T) -> bool) -> VecDeque<T> {
+        let mut state = lock(&self.state);
+        if !state.items.iter().any(&is_over) {
+            return VecDeque::new();
+        }
+        let (ended, items) = std::mem::take(&mut state.items).into_iter().partition(is_over);
+        state.items = items;
+        ended
+    }
+
+    /// Returns whether the queue has ended.
+    pub(super) fn is_closed(&self) -> bool {
+        lock(&self.state).closed
     }
 
     /// Adds an item, and returns whether it was added: after the end it is dropped.

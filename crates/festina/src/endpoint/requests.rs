@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use festina_secure::wire::ConnectionId;
 use festina_secure::{NO_SUCH_PORT, REFUSED};
 
+use super::accept::AcceptQueue;
 use super::lock;
 use super::options::Request;
 use super::queue::Queue;
@@ -15,7 +16,8 @@ use super::shared::Shared;
 
 /// A client's request for an encrypted association that waits for a decision: see [`ListenOptions::hold_requests`](crate::ListenOptions::hold_requests).
 ///
-/// Dropping it sends no answer, and the client asks again until its time limit. Deciding on a client that has given up has no effect.
+/// Dropping it sends no answer, and the client asks again until its time limit. A request that is kept for 30 s is refused, and so is one whose listener or
+/// endpoint ends. Deciding on a client that has given up has no effect.
 pub struct PendingRequest(Arc<Held>);
 
 /// A request, shared by its half-open handshake and the application.
@@ -24,12 +26,17 @@ pub(crate) struct Held {
     id: ConnectionId,
     request: Request,
     verdict: Mutex<Verdict>,
+    queue: Arc<AcceptQueue>,
     shared: Weak<Shared>,
 }
 
 impl Held {
+    /// The decision. Without one, the end of the listener refuses the client, also if the application has taken the request.
     pub(super) fn verdict(&self) -> Verdict {
-        *lock(&self.verdict)
+        match *lock(&self.verdict) {
+            Verdict::Hold if self.queue.requests.is_closed() => Verdict::Refuse(NO_SUCH_PORT),
+            verdict => verdict,
+        }
     }
 
     fn decide(&self, verdict: Verdict) {
@@ -77,25 +84,22 @@ impl fmt::Debug for PendingRequest {
 /// Requests that the application has not taken yet. Handshakes that end meanwhile take their requests with them.
 pub(crate) type RequestQueue = Queue<Weak<Held>>;
 
-impl RequestQueue {
-    /// Adds a request, unless the queue is full or closed.
-    pub(super) fn hold(&self, id: ConnectionId, request: Request, shared: &Arc<Shared>) -> Option<Arc<Held>> {
-        if self.is_full() {
-            self.retain(|held| held.strong_count() > 0);
+impl AcceptQueue {
+    /// Leaves a request to the application, unless the queue of requests is full or closed.
+    pub(super) fn hold(self: Arc<Self>, id: ConnectionId, request: Request, shared: &Arc<Shared>) -> Option<Arc<Held>> {
+        if self.requests.is_full() {
+            drop(self.requests.remove_ended(|held| held.strong_count() == 0));
         }
-        if self.is_full() {
+        if self.requests.is_full() {
             return None;
         }
-        let held = Held { id, request, verdict: Mutex::new(Verdict::Hold), shared: Arc::downgrade(shared) };
-        let held = Arc::new(held);
-        self.push(Arc::downgrade(&held)).then_some(held)
+        let (verdict, shared) = (Mutex::new(Verdict::Hold), Arc::downgrade(shared));
+        let held = Arc::new(Held { id, request, verdict, queue: Arc::clone(&self), shared });
+        self.requests.push(Arc::downgrade(&held)).then_some(held)
     }
+}
 
-    /// Ends: waiting clients learn that nothing listens.
-    pub(super) fn refuse_all(&self) {
-        self.close().iter().filter_map(Weak::upgrade).for_each(|held| held.decide(Verdict::Refuse(NO_SUCH_PORT)));
-    }
-
+impl RequestQueue {
     /// The next request if one waits.
     pub(crate) fn try_request(&self) -> Option<PendingRequest> {
         std::iter::from_fn(|| self.try_pop()).find_map(|held| held.upgrade()).map(PendingRequest)

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use festina_sctp::{self as sctp, Message, PathKnowledge, Ports};
@@ -44,6 +45,8 @@ pub(super) struct SecureSide {
     plain_clients: bool,
     /// Handshakes whose requests the application has decided on.
     decided: Mutex<Vec<ConnectionId>>,
+    /// A listener has ended, and the driver has not looked for its requests since.
+    is_withdrawn: AtomicBool,
 }
 
 /// The protocols that an endpoint's packets may have.
@@ -125,8 +128,17 @@ impl SecureSide {
             .transpose()
             .map_err(|error: HandshakeError| SecurityError::Settings(SecurityFailure::of(&error).to_string()))?;
         let can_listen = listener.is_some();
-        let (listener, decided) = (Mutex::new(listener), Mutex::default());
-        Ok(Self { client, resumption, needs_platform_roots, listener, can_listen, plain_clients, decided })
+        let (listener, decided, is_withdrawn) = (Mutex::new(listener), Mutex::default(), AtomicBool::new(false));
+        Ok(Self {
+            client,
+            resumption,
+            needs_platform_roots,
+            listener,
+            can_listen,
+            plain_clients,
+            decided,
+            is_withdrawn,
+        })
     }
 
     /// Whether the next [`connect`](Self::connect) reads the roots of the operating system.
@@ -265,7 +277,7 @@ impl Shared {
     fn queue_with_room(&self, peer: IpAddr, port: u16) -> Result<Arc<AcceptQueue>, Verdict> {
         let queue = lock(&self.accepting).queue(port).cloned();
         let queue = queue.ok_or(Verdict::Refuse(NO_SUCH_PORT))?;
-        if queue.associations.is_full() {
+        if queue.is_full() {
             warn_of(
                 &self.counters.accept_queue_overflows,
                 "the accept queue is full: a handshake is left to be repeated",
@@ -282,7 +294,7 @@ impl Shared {
     /// Leaves a request to the application. `None` if too many wait.
     pub(super) fn hold(self: &Arc<Self>, id: ConnectionId, request: Request, port: u16) -> Option<Arc<Held>> {
         let queue = lock(&self.accepting).queue(port).cloned();
-        let held = queue?.requests.hold(id, request, self);
+        let held = queue?.hold(id, request, self);
         if held.is_none() {
             warn_of(
                 &self.counters.accept_queue_overflows,
@@ -298,6 +310,19 @@ impl Shared {
             lock(&secure.decided).push(id);
             self.wake_driver();
         }
+    }
+
+    /// A listener has ended: its requests are to be refused.
+    pub(super) fn note_withdrawal(&self) {
+        if let Some(secure) = &self.secure {
+            secure.is_withdrawn.store(true, Ordering::Release);
+            self.wake_driver();
+        }
+    }
+
+    /// Whether a listener has ended since the last call.
+    pub(super) fn take_withdrawal(&self) -> bool {
+        self.secure.as_ref().is_some_and(|secure| secure.is_withdrawn.swap(false, Ordering::AcqRel))
     }
 
     /// The handshakes whose requests were decided on since the last call.

@@ -178,6 +178,7 @@ impl Shared {
         }
         drop(accepting);
         queue.close();
+        self.note_withdrawal();
     }
 
     /// Begins the handshake with a peer.
@@ -325,7 +326,7 @@ impl Shared {
         };
         let asks = matches!(Packet::first_chunk_type(packet), Some(chunk_type::INIT | chunk_type::COOKIE_ECHO));
         let queue = lock(&self.accepting).queue(header.destination_port).cloned();
-        if asks && queue.as_ref().is_some_and(|queue| queue.associations.is_full()) {
+        if asks && queue.as_ref().is_some_and(|queue| queue.is_full()) {
             warn_of(
                 &self.counters.accept_queue_overflows,
                 "the accept queue is full: a handshake is left to be repeated",
@@ -489,6 +490,7 @@ impl Shared {
         self.closing.store(true, Ordering::Release);
         let queues = lock(&self.accepting).stop_all();
         queues.iter().for_each(|queue| queue.close());
+        self.note_withdrawal();
         lock(&self.demux).all()
     }
 

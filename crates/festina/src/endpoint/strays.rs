@@ -155,6 +155,14 @@ impl Strays {
         handshakes.is_waiting(now)
     }
 
+    /// The endpoint ends: clients whose handshakes are not complete are refused.
+    pub(super) fn end(&mut self, socket: &Socket) {
+        if let Some(handshakes) = &mut self.handshakes {
+            handshakes.refuse_all(clock::now(), &mut self.answers, socket);
+            self.flush(socket);
+        }
+    }
+
     /// Sends the answers.
     pub(super) fn flush(&mut self, socket: &Socket) {
         send(&mut self.answers, socket);

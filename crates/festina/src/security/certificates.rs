@@ -127,7 +127,7 @@ const BAD_SIGNATURE: &str = "it was not signed by the key of the trusted authori
 
 /// Returns the fault of a certificate that webpki refuses, and advice.
 #[expect(deprecated, reason = "they are still variants")]
-fn of_webpki(error: &webpki::Error) -> String {
+pub(super) fn of_webpki(error: &webpki::Error) -> String {
     use webpki::Error as E;
     let fixed = match error {
         E::CertExpired { time, not_after } => return expired(*time, *not_after),

@@ -15,6 +15,7 @@ use rustls::server::{
 use rustls::version::TLS13;
 use rustls::{ClientConfig, KeyLog, KeyLogFile, RootCertStore, ServerConfig};
 
+use super::bundle;
 use super::credentials::{NO_CREDENTIALS, ShownTo};
 use super::platform::{self, PlatformRoots};
 use super::{Decision, Hex, Identity, SecurityError, Sessions, Trust, TrustKind, provider};
@@ -332,7 +333,10 @@ fn signed_clients(roots: Arc<RootCertStore>) -> Result<Arc<dyn ClientCertVerifie
 
 fn store(roots: &[rustls::pki_types::CertificateDer<'static>]) -> Result<RootCertStore, SecurityError> {
     let mut store = RootCertStore::empty();
-    roots.iter().try_for_each(|root| store.add(root.clone())).map_err(SecurityError::of_tls)?;
+    for (at, root) in roots.iter().enumerate() {
+        bundle::check(root).map_err(|problem| bundle::damaged(at + 1, None, &problem))?;
+        store.add(root.clone()).map_err(SecurityError::of_tls)?;
+    }
     Ok(store)
 }
 

@@ -87,6 +87,29 @@ async fn the_accept_queue_is_as_long_as_configured_and_peers_wait_for_a_place() 
 }
 
 #[tokio::test]
+async fn associations_that_ended_without_data_make_room_in_the_accept_queue_and_others_keep_their_messages() {
+    let (client, server) = configs();
+    for (client, server) in [(client, server), (Config::plain(), Config::plain())] {
+        let (client, server) = (endpoint_with(client).await, endpoint_with(server.with_accept_queue_max(3)).await);
+        let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+        let patient = || ConnectOptions::default().handshake_timeout(Duration::from_secs(60));
+        let connect = || async { in_time(client.connect_with(server.local_addr(), patient())).await.unwrap() };
+        let speaker = connect().await;
+        in_time(speaker.send("before the end")).await.unwrap();
+        in_time(speaker.shutdown()).await.unwrap();
+        // Each of these would keep a place for good.
+        for _ in 0..8 {
+            in_time(connect().await.shutdown()).await.unwrap();
+        }
+        let _near = connect().await;
+        let first = in_time(listener.accept()).await.unwrap();
+        assert_eq!(in_time(first.recv()).await.unwrap().unwrap().payload, "before the end");
+        let is_open = async { while listener.accept().await.unwrap().close_reason().is_some() {} };
+        in_time(is_open).await;
+    }
+}
+
+#[tokio::test]
 async fn encrypted_handshakes_at_once_do_not_overrun_the_accept_queue() {
     let (client, server) = configs();
     let (client, server) = (endpoint_with(client).await, endpoint_with(server.with_accept_queue_max(1)).await);

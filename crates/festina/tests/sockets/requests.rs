@@ -130,6 +130,48 @@ async fn the_end_of_a_listener_ends_the_wait_for_requests() {
     until("nothing is left of the handshake", || server.stats().associations == 0).await;
 }
 
+/// The way in which a server stops to listen.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Listener,
+    Close,
+    Handles,
+}
+
+#[tokio::test]
+async fn requests_that_the_program_has_taken_and_not_decided_on_are_refused_when_their_listener_or_endpoint_ends() {
+    for end in [End::Listener, End::Close, End::Handles] {
+        let (client, server) = endpoints().await;
+        let listener = server.listen_with(DEFAULT_SCTP_PORT, holding()).unwrap();
+        let address = server.local_addr();
+        let connect = || {
+            let client = client.clone();
+            let options = with_token("undecided").handshake_timeout(Duration::from_secs(600));
+            tokio::spawn(async move { client.connect_with(address, options).await.map(|_| ()) })
+        };
+        // More than one turn of the driver decides on.
+        let connecting: Vec<_> = (0..12).map(|_| connect()).collect();
+        let mut pending = Vec::new();
+        in_time(async {
+            while pending.len() < connecting.len() {
+                pending.push(listener.request().await.unwrap());
+            }
+            match end {
+                End::Listener => drop(listener),
+                End::Close => server.close().await,
+                End::Handles => drop((listener, server)),
+            }
+            for connecting in connecting {
+                let refused = connecting.await.unwrap();
+                assert!(matches!(refused, Err(ConnectError::NotListening { .. })), "{end:?}: {refused:?}");
+            }
+        })
+        .await;
+        // The decisions come too late.
+        pending.into_iter().for_each(festina::PendingRequest::accept);
+    }
+}
+
 #[test]
 fn the_blocking_listener_reports_requests_as_ready() {
     let (client, server) = configs();

@@ -1,5 +1,7 @@
 //! Processes datagrams, and advances the handshake.
 
+use core::net::SocketAddr;
+
 use bytes::{Buf, Bytes, BytesMut};
 use festina_sctp::{
     Association, AssociationState, Message, OutOfBandInit, PacketDropped, Ports, outstanding_tsns, reset_by_peer,
@@ -26,6 +28,7 @@ const SACK_BYTES: usize = 28;
 /// Chunk types (RFC 9260 §3.2).
 const ABORT: u8 = 6;
 const SHUTDOWN_ACK: u8 = 8;
+const COOKIE_ACK: u8 = 11;
 const SHUTDOWN_COMPLETE: u8 = 14;
 /// The T bit of ABORT and SHUTDOWN COMPLETE (RFC 9260 §3.3.7, §3.3.13): the sender has no association any more.
 pub(super) const TAG_REFLECTED: u8 = 1;
@@ -44,8 +47,9 @@ impl SecureAssociation {
         mut datagram: BytesMut,
     ) -> Result<(), DatagramDropped> {
         let from = from.into();
-        let result = self.channel.handle_datagram(&mut datagram);
-        if matches!(result, Err(DatagramDropped::Open(OpenError::Duplicate))) && is_short(&datagram) {
+        let is_elsewhere = self.half_open.is_some() && from.remote != self.ends.remote;
+        let result = self.channel.handle_datagram(&mut datagram, is_elsewhere.then_some(from));
+        if matches!(result, Err(DatagramDropped::Open(OpenError::Duplicate))) {
             self.note_duplicate(now, from, &datagram);
         }
         if self.channel.side() == Side::Client && !self.is_adopted {
@@ -61,26 +65,22 @@ impl SecureAssociation {
         }
         match self.channel.side() {
             Side::Client => self.advance_client(now),
-            Side::Server => self.advance_server(now, &input),
+            Side::Server => self.advance_server(now, from.remote, &input),
         }
         self.note_failure(now);
         if self.channel.error().is_some() {
             return Err(DatagramDropped::Failed);
         }
         self.take_early(input.early);
-        match input.chunks {
-            Some(range) => {
-                let moving = self.look_for_move(now, from, datagram.len(), input.is_newest);
-                datagram.truncate(range.end);
-                datagram.advance(range.start);
-                let delivered = self.deliver(now, from, ecn, datagram.freeze());
-                if let (Some(room_bytes), Some(core)) = (moving, &mut self.core) {
-                    core.send_earliest_again(now, room_bytes);
-                }
-                delivered
-            }
-            None => Ok(()),
+        let moving = self.look_for_move(now, from, datagram.len(), input.is_newest);
+        let Some(range) = input.chunks else { return Ok(()) };
+        datagram.truncate(range.end);
+        datagram.advance(range.start);
+        let delivered = self.deliver(now, from, ecn, datagram.freeze());
+        if let (Some(room_bytes), Some(core)) = (moving, &mut self.core) {
+            core.send_earliest_again(now, room_bytes);
         }
+        delivered
     }
 
     /// Ends the association if a datagram with another connection ID is the server's reset. Returns whether it is.
@@ -167,7 +167,7 @@ impl SecureAssociation {
         }
     }
 
-    fn advance_server(&mut self, now: Instant, input: &Input) {
+    fn advance_server(&mut self, now: Instant, from: SocketAddr, input: &Input) {
         let Some(half_open) = &mut self.half_open else {
             if input.is_repeated
                 && let Some(core) = &mut self.core
@@ -176,9 +176,8 @@ impl SecureAssociation {
             }
             return;
         };
-        if !self.channel.is_address_verified()
-            && let Some(token) = &input.token
-            && half_open.proofs.is_valid(now, self.ends.remote, self.channel.ids().original, token)
+        if let Some(token) = &input.token
+            && half_open.proofs.is_valid(now, from, self.channel.ids().original, token)
         {
             self.channel.verify_address();
         }
@@ -238,9 +237,17 @@ impl SecureAssociation {
         if self.channel.queue_answer() {
             half_open.answered_at = (half_open.answers == 1).then_some(now);
         } else {
-            let token = half_open.proofs.token(now, self.ends.remote, self.channel.ids().original);
-            self.channel.queue_retry(now, &token);
             half_open.answers -= 1;
+            self.queue_retry(now);
+        }
+    }
+
+    /// Asks for a proof of the address from which the latest datagram came.
+    pub(super) fn queue_retry(&mut self, now: Instant) {
+        let to = self.path().remote;
+        if let Some(half_open) = &self.half_open {
+            let token = half_open.proofs.token(now, to, self.channel.ids().original);
+            self.channel.queue_retry(now, &token);
         }
     }
 
@@ -255,6 +262,8 @@ impl SecureAssociation {
         let mut core = Association::accept_init(now, &self.context, to, half_open.nonce, &init, round_trip);
         core.limit_packet_bytes(self.channel.datagram_bytes_max() - OVERHEAD_BYTES);
         self.core = Some(Box::new(core));
+        // If the last bytes of the client came from elsewhere, it has to show that it receives there.
+        self.channel.end_aside();
         self.moves = Some(Box::new(Moves::new(half_open.proofs, self.channel.ids().local)));
         self.is_adopted = true;
         self.handshake_ends_at = Some(now + HANDSHAKE_KEYS_LIFETIME);
@@ -276,7 +285,7 @@ impl SecureAssociation {
     /// overtaken it.
     fn note_duplicate(&mut self, now: Instant, from: Path, datagram: &[u8]) {
         self.look_for_move(now, from, datagram.len(), false);
-        if let Some(chunks) = payload(datagram) {
+        if let Some(chunks) = payload(datagram).filter(|_| is_short(datagram)) {
             self.follow_answers(now, from, chunks);
         }
     }
@@ -311,6 +320,10 @@ impl SecureAssociation {
         let is_server = from.remote == self.ends.remote;
         let late = self.channel.take_late(&chunks, is_server).inspect_err(|_| self.note_failure(now))?;
         chunks.advance(late);
+        if chunks.is_empty() && self.channel.side() == Side::Client && !self.is_confirmed {
+            // A challenge alone shows as well that the server has this side's last handshake bytes.
+            chunks = Bytes::from_static(&[COOKIE_ACK, 0, 0, 4]);
+        }
         let Some(core) = self.core.as_mut().filter(|_| self.is_adopted && !chunks.is_empty()) else { return Ok(()) };
         if core.is_closed() {
             self.answer_late(&chunks);

@@ -1,6 +1,8 @@
 //! A client that comes to another address (RFC 9000 §9), or writes to another address of its server: the server follows once the client has returned a
 //! nonce that was sent there.
 //!
+//! The last handshake packets of a client count as well: its NAT may have given it another port since its hello.
+//!
 //! An authentic packet that is newer than all before it, on another path than the one in use, makes a candidate. So does a duplicate, as far as there is
 //! room: a tap may have copied the packet and overtaken it. The server challenges the candidate and the path in use, and sends a copy of each of its
 //! datagrams to the candidate, as far as three times the bytes received from it allow. The first one repeats the earliest data in flight, which may have

@@ -21,7 +21,7 @@ impl SecureAssociation {
         }
         let start = buffer.len();
         let transmit = self.poll_for_peer(now, buffer)?;
-        self.ends.sent_from = self.ends.local;
+        self.ends.sent_from = self.path().local;
         if let (Some(moves), Some(datagram)) = (&mut self.moves, buffer.get(start..)) {
             moves.copy(datagram);
         }
@@ -109,7 +109,7 @@ impl SecureAssociation {
     }
 
     fn transmit(&self, len: usize, ecn: EcnCodepoint) -> Transmit {
-        Transmit { destination: self.remote(), len, ecn }
+        Transmit { destination: self.path().remote, len, ecn }
     }
 
     /// Protects the chunks of one packet of the core. The handshake chunks stand for handshake bytes of TLS.

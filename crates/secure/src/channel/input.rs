@@ -5,7 +5,8 @@ use core::ops::Range;
 use festina_sctp::Message;
 use rustls::Side;
 
-use super::{Channel, RETRIES_MAX};
+use super::{Budget, Channel, RETRIES_MAX};
+use crate::association::Path;
 use crate::error::{DatagramDropped, HandshakeError};
 use crate::record::{OpenError, Opened};
 use crate::tls::Space;
@@ -16,7 +17,7 @@ use crate::wire::{Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, 
 pub(crate) struct Input {
     /// The place of the decrypted chunks in the datagram.
     pub(crate) chunks: Option<Range<usize>>,
-    /// They were sent later than all chunks that were received before.
+    /// It was sent later than all datagrams that were received before with keys that only the peer has.
     pub(crate) is_newest: bool,
     /// The peer sent handshake bytes that were answered before: the answer was lost, or is late.
     pub(crate) is_repeated: bool,
@@ -26,17 +27,23 @@ pub(crate) struct Input {
     pub(crate) early: Vec<Message>,
     /// Some packet was authentic.
     is_authentic: bool,
+    /// The datagram's path, unless it is that of the handshake.
+    elsewhere: Option<Path>,
     /// Bytes of the datagram that do not yet count as received from the peer's address.
     uncounted_bytes: usize,
 }
 
 impl Channel {
-    /// Takes a datagram and decrypts it in place.
+    /// Takes a datagram and decrypts it in place. A half-open server states the path of one that comes from elsewhere than the hello, to answer it there.
     ///
     /// # Errors
     /// The first reason, if no packet of it had an effect.
-    pub(crate) fn handle_datagram(&mut self, datagram: &mut [u8]) -> Result<Input, DatagramDropped> {
-        let mut input = Input { uncounted_bytes: datagram.len(), ..Input::default() };
+    pub(crate) fn handle_datagram(
+        &mut self,
+        datagram: &mut [u8],
+        elsewhere: Option<Path>,
+    ) -> Result<Input, DatagramDropped> {
+        let mut input = Input { elsewhere, uncounted_bytes: datagram.len(), ..Input::default() };
         let mut dropped = None;
         let mut at = 0;
         while let Some(rest) = datagram.get_mut(at..).filter(|rest| !rest.is_empty()) {
@@ -124,16 +131,23 @@ impl Channel {
             Level::Early => return Err(DatagramDropped::Unexpected),
             Level::Handshake => &mut self.keys.handshake,
         };
-        let opened = keys.as_mut().ok_or(DatagramDropped::Unexpected)?.open(packet);
-        let frames = match opened {
-            Ok(frames) => frames,
+        let opened = keys.as_mut().ok_or(DatagramDropped::Unexpected)?.open_in_order(packet);
+        let (frames, is_newest) = match opened {
+            Ok(opened) => opened,
             Err(error) => return Err(self.note(error)),
         };
-        self.budget.received = self.budget.received.saturating_add(core::mem::take(&mut input.uncounted_bytes));
+        let uncounted_bytes = core::mem::take(&mut input.uncounted_bytes);
+        if uncounted_bytes > 0 {
+            self.aside = input.elsewhere.map(|path| (path, Budget::default()));
+        }
+        let budget = self.budget();
+        budget.received = budget.received.saturating_add(uncounted_bytes);
         if header.level == Level::Handshake {
+            input.is_newest = is_newest;
             self.has_opened_handshake = true;
             if is_server {
-                self.verify_address();
+                // The client has read the answer to its hello. It may have sent this datagram from elsewhere, or another host a copy of it.
+                self.budget.is_verified = true;
             }
         }
         if self.error.is_some() {
@@ -176,7 +190,7 @@ impl Channel {
                 self.take_fragment(space, offset, bytes)
             }
             (Frame::Retry(token), Level::Initial, Side::Client) => {
-                if self.ids.peer.is_none() && self.opening.retries < RETRIES_MAX && self.opening.token != token {
+                if self.opening.retries < RETRIES_MAX && self.opening.token != token {
                     self.opening.retries += 1;
                     self.opening.token = token.to_vec();
                     self.opening.is_changed = true;

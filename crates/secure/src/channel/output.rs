@@ -4,7 +4,7 @@ use festina_sctp::Message;
 use festina_units::Instant;
 use rustls::Side;
 
-use super::Channel;
+use super::{Channel, KeyRing};
 use crate::record::{LongKeys, SealError};
 use crate::tls::Space;
 use crate::wire::{ConnectionId, FRAGMENT_HEADER_BYTES, Frame, LONG_OVERHEAD_BYTES, MESSAGE_HEADER_BYTES, TAG_BYTES};
@@ -53,8 +53,8 @@ impl Channel {
             Frame::Token(&self.opening.token).write(&mut prefix);
         }
         let mut datagrams = vec![Vec::new()];
-        // The server's own ID is in its answer. After a HelloRetryRequest it is known, but both lead to the server.
-        let to = self.ids.original;
+        // With its own ID, the server knows the hello also from another address of the client: only parts of its answer may have arrived.
+        let to = self.ids.peer.unwrap_or(self.ids.original);
         let sealed = self.seal_level(Space::Initial, &prefix, to, &mut datagrams);
         let early = self.keys.early.as_mut().filter(|_| !self.opening.early_frames.is_empty());
         if sealed.is_ok()
@@ -85,7 +85,7 @@ impl Channel {
             return true;
         }
         let total = datagrams.iter().map(Vec::len).sum();
-        if !self.budget.allows(total) {
+        if !self.budget().allows(total) {
             return false;
         }
         self.queue(datagrams);
@@ -98,7 +98,7 @@ impl Channel {
         let mut datagram = Vec::new();
         let ids = (to, self.ids.local);
         let sealed = keys.without_state(retry_salt(now, token), |keys| seal_retry(keys, &mut datagram, ids, token));
-        if sealed.is_ok() && self.budget.allows(datagram.len()) {
+        if sealed.is_ok() && self.budget().allows(datagram.len()) {
             self.queue(vec![datagram]);
         }
     }
@@ -140,21 +140,21 @@ impl Channel {
         written
     }
 
-    /// Queues a close frame, with the keys of the highest level that the peer is sure to have.
+    /// Queues a close frame, with the keys of the highest level that the peer is sure to have, and with those above that it may have (RFC 9000 §10.2.3).
     pub(super) fn queue_close(&mut self) {
         let Some(code) = self.error.as_ref().and_then(crate::error::HandshakeError::close_code) else { return };
         let mut frames = Vec::new();
         Frame::Close { code }.write(&mut frames);
         let (local, to) = (self.ids.local, self.ids.peer);
         let has_handshake = self.side() == Side::Client || self.has_opened_handshake;
-        let keys = match &mut self.keys.handshake {
-            Some(keys) if has_handshake => Some(keys),
-            _ => self.keys.initial.as_mut(),
-        };
-        let (Some(keys), Some(to)) = (keys, to) else { return };
+        let KeyRing { initial, handshake, .. } = &mut self.keys;
+        let initial = initial.as_mut().filter(|_| !has_handshake || handshake.is_none());
+        let Some(to) = to else { return };
         let mut datagram = Vec::new();
-        if keys.seal(&mut datagram, to, local, &frames).is_ok()
-            && (self.tls.side() == Side::Client || self.budget.allows(datagram.len()))
+        let mut levels = initial.into_iter().chain(handshake);
+        if levels.all(|keys| keys.seal(&mut datagram, to, local, &frames).is_ok())
+            && !datagram.is_empty()
+            && (self.tls.side() == Side::Client || self.budget().allows(datagram.len()))
         {
             self.queue(vec![datagram]);
         }
@@ -163,7 +163,8 @@ impl Channel {
     fn queue(&mut self, datagrams: Vec<Vec<u8>>) {
         for datagram in datagrams.into_iter().filter(|datagram| !datagram.is_empty()) {
             if self.outbox.len() < OUTBOX_MAX {
-                self.budget.sent = self.budget.sent.saturating_add(datagram.len());
+                let budget = self.budget();
+                budget.sent = budget.sent.saturating_add(datagram.len());
                 self.outbox.push_back(datagram);
             }
         }

@@ -221,6 +221,36 @@ fn a_refusal_reaches_the_client_with_its_code() {
 }
 
 #[test]
+fn a_client_without_a_decision_is_refused_after_30_seconds() {
+    let tls = tls();
+    let mut config = config();
+    config.retries.init_max = 30;
+    config.timers.rto_max = Duration::from_secs(4);
+    let mut world = World::new(Setup { config, ..Setup::new(&tls, link(&[]), 1) });
+    world.server.holds = true;
+    let (ended, milliseconds) = world.run_until(MINUTE, |world| world.client.failure().is_some());
+    assert_eq!((ended, milliseconds), (true, 50 + 30_000 + 50));
+    assert_eq!(world.client.failure(), Some(&HandshakeError::Refused(festina_secure::REFUSED)));
+}
+
+#[test]
+fn a_client_is_refused_at_any_moment_before_its_handshake_is_complete() {
+    for lost in [None, Some(0)] {
+        let tls = tls();
+        let mut world = World::new(Setup::new(&tls, link(&[]), 1));
+        // Without the answer the client has only the keys of Initial packets.
+        world.middlebox.faults = lost.map(|at| (1, at, crate::middlebox::Fault::Dropped)).into_iter().collect();
+        world.send(b"hello");
+        assert!(world.run_until(MINUTE, |world| !world.sent[1].is_empty()).0);
+        world.served[0].association.refuse(festina_secure::NO_SUCH_PORT);
+        let (ended, milliseconds) = world.run_until(MINUTE, |world| world.client.failure().is_some());
+        assert_eq!((ended, milliseconds), (true, 100), "{lost:?}");
+        let refused = HandshakeError::Refused(festina_secure::NO_SUCH_PORT);
+        assert_eq!(world.client.failure(), Some(&refused), "{lost:?}");
+    }
+}
+
+#[test]
 fn both_sides_send_and_an_end_whose_last_chunk_is_lost_is_repeated() {
     let tls = tls();
     let mut world = World::new(Setup::new(&tls, link(&[]), 1));

@@ -14,6 +14,7 @@ mod middlebox;
 mod moving;
 mod observer;
 mod reading;
+mod rebinding;
 mod resets;
 #[path = "../../../../tests/seeds.rs"]
 mod seeds;

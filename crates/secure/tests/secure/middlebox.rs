@@ -25,6 +25,8 @@ pub(crate) enum Fault {
     Cut,
     /// One bit is flipped.
     Corrupted,
+    /// It, and all after it, come from another port of the client's NAT.
+    Rebound,
 }
 
 const FAULTS: [Fault; 5] = [Fault::Dropped, Fault::Doubled, Fault::Late, Fault::Cut, Fault::Corrupted];

@@ -3,16 +3,19 @@
 use std::net::{IpAddr, SocketAddr};
 
 use festina_netsim::RandomStream;
-use festina_sctp::{Config, Event, Message};
+use festina_sctp::{AssociationState, Config, Event, Message};
 use festina_units::{Duration, Instant};
 
 use crate::handshake::link;
+use crate::middlebox::Fault;
 use crate::world::{Setup, World, address, tls_of_constant_length};
 
 const PERIOD: Duration = Duration::from_millis(100);
 /// A message may wait for two round trips, and for one more that validates an address.
 const SILENCE_MAX: Duration = Duration::from_millis(50 + 3 * 100);
 const COUNT: u32 = 200;
+/// Two round trips, one that was lost with the old port, and a repetition.
+const CONNECT_MAX: Duration = Duration::from_millis(3 * 100 + 1_000);
 
 /// A copy of a datagram on its way to one side.
 struct Copy {
@@ -45,13 +48,22 @@ fn default_config() -> Config {
 }
 
 impl Observer {
+    /// An observer of an association.
     fn new(seed: u64) -> Self {
-        let mut random = RandomStream::new(seed, "observer");
-        let tls = tls_of_constant_length();
-        let mut world = World::new(Setup { config: default_config(), ..Setup::new(&tls, link(&[]), seed) });
+        let mut world = Self::world(seed);
         world.send(b"hello");
         world.run_for(Duration::from_secs(2));
         assert!(world.established().is_some());
+        Self::of(world, seed)
+    }
+
+    fn world(seed: u64) -> World {
+        let tls = tls_of_constant_length();
+        World::new(Setup { config: default_config(), ..Setup::new(&tls, link(&[]), seed) })
+    }
+
+    fn of(world: World, seed: u64) -> Self {
+        let mut random = RandomStream::new(seed, "observer");
         let seen = [0, 1].map(|side| world.sent[side].len());
         let share = |random: &mut RandomStream| [5, 50, 100][usize::try_from(random.below(3)).unwrap()];
         let copied = [share(&mut random), share(&mut random)];
@@ -159,5 +171,39 @@ fn an_observer_that_copies_delays_and_injects_but_drops_nothing_ends_and_silence
             world.server_events.iter().filter(|event| matches!(event, Event::PeerMoved { .. })).count() <= 8,
             "{scene}"
         );
+    }
+}
+
+#[test]
+fn an_observer_of_the_handshake_keeps_no_client_out_and_silences_none_whose_port_changes_or_does_not() {
+    for seed in 0..120 {
+        let mut observer = Observer::of(Observer::world(seed), seed);
+        let (answers, rebound) = (seed % 2 == 1, observer.random.below(6));
+        let world = &mut observer.world;
+        world.middlebox.faults = vec![(0, usize::try_from(rebound).unwrap(), Fault::Rebound)];
+        if seed % 3 == 0 {
+            world.send(b"hello");
+        }
+        let begin = world.now;
+        let mut up_at = None;
+        observer.run_to(begin + CONNECT_MAX, &mut |world| {
+            if world.core().state() == AssociationState::Established {
+                up_at.get_or_insert(world.now);
+            }
+        });
+        let Observer { world, copied, delay_max, addresses, .. } = &mut observer;
+        let scene = format!(
+            "seed {seed}: {copied:?} % copied, delayed by up to {delay_max:?}, from {addresses:?}, new port at {rebound}"
+        );
+        assert!(up_at.is_some(), "{scene}: not connected");
+        // Copies of the hello may have begun further handshakes.
+        let at = world.served.iter().position(|served| served.association.is_established()).unwrap();
+        world.served.swap(0, at);
+        let longest = observer.stream(answers, false);
+        let world = &observer.world;
+        let closed = |events: &[Event]| events.iter().any(|event| matches!(event, Event::Closed(_)));
+        assert!(!closed(&world.server_events) && !closed(&world.client_events), "{scene}");
+        assert_eq!(world.client_received.len(), COUNT as usize, "{scene}: not every message has arrived once");
+        assert!(longest <= SILENCE_MAX + PERIOD, "{scene}: a message took {longest:?}");
     }
 }

@@ -46,9 +46,9 @@ pub(crate) fn certificate(name: &str) -> Certificate {
     certificate_with(name, &rcgen::PKCS_ECDSA_P256_SHA256)
 }
 
-type Certificate = (CertificateDer<'static>, PrivateKeyDer<'static>);
+pub(crate) type Certificate = (CertificateDer<'static>, PrivateKeyDer<'static>);
 
-fn certificate_with(name: &str, algorithm: &'static rcgen::SignatureAlgorithm) -> Certificate {
+pub(crate) fn certificate_with(name: &str, algorithm: &'static rcgen::SignatureAlgorithm) -> Certificate {
     let key = rcgen::KeyPair::generate_for(algorithm).unwrap();
     let certificate = rcgen::CertificateParams::new([name.to_owned()]).unwrap().self_signed(&key).unwrap();
     (certificate.der().clone(), key.serialize_der().try_into().unwrap())
@@ -111,6 +111,8 @@ pub(crate) struct Server {
     pub(crate) refuses: Option<u16>,
     /// Half-open associations that it pretends to have in addition to its own.
     pub(crate) other_half_open: usize,
+    /// It leaves all hellos undecided.
+    pub(crate) holds: bool,
 }
 
 pub(crate) struct World {
@@ -262,6 +264,10 @@ impl World {
                 Fault::Late => {
                     return self.middlebox.late.push((self.now + Duration::from_millis(700), side, datagram));
                 }
+                Fault::Rebound => {
+                    self.client_address.set_port(self.client_address.port() + 1);
+                    datagram.1 = self.client_address;
+                }
                 Fault::Cut => datagram.0.truncate(bytes / 2),
                 Fault::Corrupted => datagram.corrupt(at as u64 * 1_237),
             }
@@ -287,7 +293,7 @@ impl World {
         for at in 0..self.served.len() {
             loop {
                 let Served { association, received, early, hello } = &mut self.served[at];
-                if let Some(asked) = association.hello() {
+                if let Some(asked) = association.hello().filter(|_| !self.server.holds) {
                     *hello = Some(asked.clone());
                     match self.server.refuses {
                         None => association.admit(self.now),

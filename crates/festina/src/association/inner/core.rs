@@ -65,6 +65,10 @@ impl Secure {
         self.request.as_deref()
     }
 
+    pub(crate) fn has_early(&self) -> bool {
+        !self.early.is_empty()
+    }
+
     pub(crate) fn next_early(&mut self) -> Option<Message> {
         self.early.pop_front()
     }

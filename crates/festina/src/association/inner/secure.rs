@@ -23,6 +23,13 @@ impl Inner {
         state.place == Place::Lingering
     }
 
+    /// Returns whether an association without any readers so far has ended and brought no data. `false` while its lock is held.
+    pub(crate) fn is_spent(&self) -> bool {
+        let Ok(state) = self.state.try_lock() else { return false };
+        let has_early = state.core.secure().is_some_and(Secure::has_early);
+        state.core.is_closed() && !has_early && state.core.stats().received.chunks == 0
+    }
+
     fn secure<R>(&self, read: impl FnOnce(&Secure) -> Option<R>) -> Option<R> {
         lock(&self.state).core.secure().and_then(read)
     }

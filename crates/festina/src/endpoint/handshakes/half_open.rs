@@ -13,9 +13,11 @@ use crate::association::Secure;
 use crate::endpoint::accept::Place;
 use crate::endpoint::demux::Origin;
 use crate::endpoint::options::Request;
+use crate::endpoint::outbox::Outbox;
 use crate::endpoint::requests::Held;
 use crate::endpoint::secure::Verdict;
 use crate::endpoint::shared::Shared;
+use crate::endpoint::socket::Socket;
 
 /// A handshake that has begun.
 #[derive(Debug)]
@@ -71,6 +73,18 @@ impl HalfOpen {
     /// Whether the application has not decided yet.
     pub(super) fn is_held(&self) -> bool {
         self.held.is_some() && self.admitted.is_none()
+    }
+
+    /// Whether the listener has ended although the application has not decided.
+    pub(super) fn is_withdrawn(&self) -> bool {
+        self.is_held() && self.held.as_ref().is_some_and(|held| held.verdict() != Verdict::Hold)
+    }
+
+    /// Sends what the handshake has to send.
+    pub(super) fn send(&mut self, now: Instant, answers: &mut Outbox, socket: &Socket) {
+        while let Some(transmit) = self.association.poll_transmit(now, answers.buffer()) {
+            answers.push(&transmit, self.association.source(), socket.segments_max());
+        }
     }
 
     /// Whether a place in the accept queue of a port is kept for it.
