@@ -127,12 +127,6 @@ impl<'a> Report<'a> {
         let messages = most(&mut self.records.iter().filter(|record| record.task.interval.is_some()));
         let first = most(&mut self.records.iter().filter(|record| record.task.interval.is_none()));
         let round_trips = self.round_trips();
-        let commands: Vec<String> = round_trips
-            .iter()
-            .map(|it| {
-                format!("`cargo run --release -p festina-bench-peers -- thin --rtt {} --out docs`", it.as_millis())
-            })
-            .collect();
         let files: Vec<String> = round_trips
             .iter()
             .map(|it| {
@@ -142,15 +136,15 @@ impl<'a> Report<'a> {
             .collect();
         self.line(format_args!(
             "# Thin streams: Festina and other stacks\n\n\
-             This page compares the delay and the bytes of small messages over a path that loses packets. {} wrote it and the files \
-             with all figures. Do not edit it: a test compares it with them.\n\n\
-             - **Path.** Round trips of {}. Each packet is lost with the same probability in either direction, independently. All stacks meet \
+             This page compares the delay and the bytes of small messages over a path that loses packets. \
+             `cargo run --release -p festina-bench-peers -- thin --rtt RTT --out docs` writes the files of a round-trip time, and this page about all. \
+             Do not edit it: a test compares it with the files.\n\n\
+            - **Path.** Round trips of {}. Each packet is lost with the same probability in either direction, independently. All stacks meet \
              the same losses, and the clock is virtual.\n\
              - **Messages.** 100 bytes in one direction, one each interval; {messages} for each figure, and {first} connections for the first message.\n\
              - **Delay.** From the write to the delivery in order, in ms.\n\
              - **Bytes.** Of both ends for each message, with the headers of IPv4 and UDP. QUIC is encrypted, SCTP and Festina are not; \
              `festina-secure` in the files is.\n",
-            commands.join(" and "),
             files.join(" and "),
         ));
     }
@@ -195,7 +189,7 @@ impl<'a> Report<'a> {
             "\n## The goal\n\n\
              At each interval and loss, p99 and p99.9 of `festina` are below those of each setting of each peer for at most {BYTES_RATIO_MAX} times \
              its bytes, or the same (within 1 ms) for fewer bytes. It is undecided if the bounds of 95 % confidence overlap. The table counts pairs of a \
-             loss and a peer's setting:\n\n\
+             loss and a peer's setting. With `only more bytes` both delays are lower or the same:\n\n\
              | RTT, interval | met | undecided | missed: only more bytes | missed: a delay is not lower |\n|---|---|---|---|---|"
         ));
         let mut by_interval: Vec<((Duration, Duration), Tally)> = Vec::new();
@@ -268,13 +262,27 @@ impl<'a> Report<'a> {
         self.line(format_args!("\n**The goal for the first message is {}.**\n", word(worst)));
     }
 
+    /// Contenders with the same settings share a row.
     fn settings(&mut self) {
-        self.line(format_args!(
-            "## Settings\n\nThe files have more settings of some stacks, such as a stream for each message with QUIC; \
-             [`contender.rs`](../bench/peers/src/thin/contender.rs) describes all.\n\n| name | stack | settings |\n|---|---|---|"
-        ));
+        let mut stacks: Vec<&str> = Vec::new();
+        let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
         for contender in self.shown() {
-            self.line(format_args!("| `{}` | {} | {} |", contender.name, contender.stack, contender.settings));
+            if contender.role != Role::Subject && !stacks.contains(&contender.stack) {
+                stacks.push(contender.stack);
+            }
+            let name = format!("`{}`", contender.name);
+            match rows.iter_mut().find(|(settings, _)| *settings == contender.settings) {
+                Some((_, names)) => names.push(name),
+                None => rows.push((contender.settings, vec![name])),
+            }
+        }
+        self.line(format_args!(
+            "## Settings\n\nMeasured with {}. The files have more settings of some stacks, such as a stream for each message with QUIC; \
+             [`contender.rs`](../bench/peers/src/thin/contender.rs) describes all.\n\n| name | settings |\n|---|---|",
+            stacks.join(", ")
+        ));
+        for (settings, names) in rows {
+            self.line(format_args!("| {} | {settings} |", names.join(", ")));
         }
     }
 
@@ -330,8 +338,17 @@ mod tests {
         for contender in &contenders {
             let is_shown = SHOWN_CONTENDERS.contains(&contender.name);
             let is_measured = read.iter().any(|record| record.contender == contender.name);
-            let rows = document.lines().filter(|line| line.starts_with(&format!("| `{}` |", contender.name))).count();
-            assert_eq!(rows, if is_shown && is_measured { 2 } else { 0 }, "{}", contender.name);
+            let rows = document
+                .lines()
+                .filter(|line| line.starts_with(&format!("| `{}` | ", contender.name)) && line.contains(" / "));
+            assert_eq!(rows.count() == 1, is_shown && is_measured, "{}", contender.name);
+            let (_, settings) = document.split_once("\n## Settings\n").expect("the heading is there");
+            assert_eq!(
+                settings.contains(&format!("`{}`", contender.name)),
+                is_shown && is_measured,
+                "{}",
+                contender.name
+            );
             let is_drawn =
                 figure.contains(&format!(">{}<", contender.name)) || figure.contains(&format!(">{} (", contender.name));
             assert_eq!(is_drawn, contender.is_at(task(Some(20))), "{}", contender.name);
