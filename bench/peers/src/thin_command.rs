@@ -35,17 +35,17 @@ pub(crate) struct ThinArguments {
     /// Threads that share the work, by default one per core. They do not change any figure
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
-    /// Write thin-peers-RTTms.md, .csv and .svg into this folder
+    /// Write thin-peers-RTTms.csv and .svg into this folder, and thin-peers.md about all such files; without it the CSV is printed
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Measure nothing, but write document and figure from the CSV that is in the folder
+    /// Measure nothing, but write document and figure from the CSV files that are in the folder
     #[arg(long, requires = "out", conflicts_with_all = ["iat", "loss", "only", "quick", "long", "threads"])]
     render: bool,
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &ThinArguments) -> io::Result<()> {
-    let file = |folder: &Path, ending: &str| folder.join(format!("{}.{ending}", report::stem(arguments.rtt)));
+    let file = |folder: &Path, ending: &str| folder.join(format!("{}.{ending}", report::stem(arguments.rtt.into())));
     // Before the measurement, which takes long.
     arguments.out.as_deref().map_or(Ok(()), fs::create_dir_all)?;
     let csv = match &arguments.out {
@@ -57,16 +57,16 @@ pub(crate) fn run(arguments: &ThinArguments) -> io::Result<()> {
         }
         _ => record::to_csv(&measured(arguments)),
     };
-    // Use the rounded values of the file, so that document and file agree.
-    let records = record::from_csv(&csv).map_err(io::Error::other)?;
-    let document = report::markdown(&contender::all(), &records);
     let Some(folder) = &arguments.out else {
-        print!("{document}");
+        print!("{csv}");
         return Ok(());
     };
+    // Use the rounded values of the file, so that document and file agree.
+    let records = record::from_csv(&csv).map_err(io::Error::other)?;
     fs::write(file(folder, "csv"), csv)?;
-    fs::write(file(folder, "md"), document)?;
-    fs::write(file(folder, "svg"), plot::svg(&contender::all(), &records))
+    fs::write(file(folder, "svg"), plot::svg(&contender::all(), &records))?;
+    let all = record::from_folder(folder)?;
+    fs::write(folder.join(report::DOCUMENT), report::markdown(&contender::all(), &all))
 }
 
 fn measured(arguments: &ThinArguments) -> Vec<Record> {

@@ -36,16 +36,6 @@ pub enum Paper {
 impl Paper {
     /// All papers of the ledger.
     pub const ALL: [Self; 5] = [Self::P06, Self::P10, Self::R12, Self::R15, Self::G02];
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::P06 => "P06: Pedersen, Griwodz and Halvorsen 2006",
-            Self::P10 => "P10: Petlund et al. 2010",
-            Self::R12 => "R12: Rajiullah and Brunstrom 2012",
-            Self::R15 => "R15: Rajiullah 2015",
-            Self::G02 => "G02: Goel, Krasic, Li and Walpole 2002",
-        }
-    }
 }
 
 /// What a paper says.
@@ -116,7 +106,7 @@ pub struct Outcome {
 }
 
 /// Every verdict of a statement.
-const VERDICTS: [&str; 5] = ["holds", "broken", "undecided", "fitted", "not tested"];
+pub const VERDICTS: [&str; 5] = ["holds", "broken", "undecided", "fitted", "not tested"];
 
 /// The result of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -267,18 +257,18 @@ pub fn complaints(outcomes: &[Outcome]) -> Vec<String> {
     complaints
 }
 
-/// A row of the page: a statement, the experiment that tests it and its scale, and the result.
-struct Row<'a> {
-    statement: &'a Statement,
-    by: String,
+/// A row of the ledger: a statement, the extent of its experiment's run if it is not whole, and the result.
+struct Row {
+    statement: &'static Statement,
+    extent: String,
     finding: Finding,
 }
 
 /// Returns every statement with its result: from its experiment if that was run, else from `kept`.
-fn rows(outcomes: &[Outcome], kept: &Kept) -> Vec<Row<'static>> {
-    let mut rows: Vec<Row<'static>> = Vec::new();
+fn rows(outcomes: &[Outcome], kept: &Kept) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
     for statement in statements() {
-        let alike = |row: &&Row<'_>| {
+        let alike = |row: &&Row| {
             let Statement { paper, section, says, .. } = row.statement;
             (*paper, *section, *says) == (statement.paper, statement.section, statement.says)
         };
@@ -286,17 +276,15 @@ fn rows(outcomes: &[Outcome], kept: &Kept) -> Vec<Row<'static>> {
         let name = statement.tested.experiment();
         let ran = outcomes.iter().find(|outcome| Some(outcome.experiment) == name);
         let earlier = if ran.is_none() { kept.of(statement, nth) } else { None };
-        let row = match (earlier, name) {
-            (Some((by, finding)), _) => {
+        let row = match earlier {
+            Some((extent, finding)) => {
                 // Causes may have become known since.
                 let cause = statement.told_cause(finding.verdict).to_owned();
-                Row { statement, by: by.to_owned(), finding: Finding { cause, ..finding.clone() } }
+                Row { statement, extent: extent.to_owned(), finding: Finding { cause, ..finding.clone() } }
             }
-            (None, name) => {
-                let extent = ran.map(|outcome| outcome.extent.as_str()).filter(|extent| !extent.is_empty());
-                let extent = extent.map_or(String::new(), |extent| format!(" ({extent})"));
-                let by = name.map_or("-".to_owned(), |name| format!("`{name}`{extent}"));
-                Row { statement, by, finding: statement.finding(outcomes) }
+            None => {
+                let extent = ran.map_or(String::new(), |outcome| outcome.extent.clone());
+                Row { statement, extent, finding: statement.finding(outcomes) }
             }
         };
         rows.push(row);
@@ -304,39 +292,31 @@ fn rows(outcomes: &[Outcome], kept: &Kept) -> Vec<Row<'static>> {
     rows
 }
 
-/// The ledger as a document. Statements whose experiments are not among `outcomes` keep their rows of an earlier page.
-pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
-    let rows = rows(outcomes, kept);
-    let mut text = String::from(
-        "# The ledger of statements\n\n\
-         This page lists every quantitative statement of P06, P10, R12, R15 and G02 in our words, with its section, the experiment that tests it, \
-         and the result. A statement holds or is broken only if the whole 95% interval over our runs says so; otherwise it is undecided. If a \
-         statement is tested by several numbers or cells, it is broken if one of them is. Their intervals are wider the more there are, since \
-         one in twenty intervals misses the truth (Bonferroni's correction). Numbers to which a parameter was fitted are not scored. If the \
-         paper's text leaves readings open, a statement holds or is broken only if that is so under each reading. A broken row names a cause only \
-         if a run that varies it changed the verdict; otherwise the cause is unknown. The last column has the verdict of a \
-         recorded run [over real sockets](lab.md#measure-over-real-sockets), judged by the same checks; it has one \
-         bottleneck and fewer cells. An experiment that was not run as its plan says has a note; \
-         quick runs decide little.\n\n",
-    );
-    let of_others =
-        if kept.is_empty() { "" } else { " The rows of all other experiments are those of the page before it." };
-    let _ = writeln!(text, "This page was written by `{command}`.{of_others}\n");
-    text += &tally(&rows);
-    for paper in Paper::ALL {
-        let _ = writeln!(
-            text,
-            "\n## {}\n\n| section | the paper | tested by | verdict | ours | cause | over real sockets |\n|---|---|---|---|---|---|---|",
-            paper.title()
-        );
-        for Row { statement, by, finding } in rows.iter().filter(|row| row.statement.paper == paper) {
-            let Finding { verdict, seen, cause } = finding;
-            let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ").trim().to_owned();
-            let seen = shortened(seen);
-            let (section, says) = (cell(statement.section), cell(statement.says));
-            let (seen, cause, real) = (cell(&seen), cell(cause), measured::cell(statement));
-            let _ = writeln!(text, "| {section} | {says} | {by} | **{verdict}** | {seen} | {cause} | {real} |");
-        }
+/// The first line of the ledger: the names of its columns.
+const HEAD: [&str; 9] =
+    ["paper", "section", "statement", "experiment", "extent", "verdict", "ours", "cause", "real_sockets"];
+
+/// The ledger as tab-separated values, a line for each statement. Statements whose experiments are not among `outcomes` keep the results of an
+/// earlier ledger.
+pub fn table(outcomes: &[Outcome], kept: &Kept) -> String {
+    let mut text = HEAD.join("\t") + "\n";
+    for Row { statement, extent, finding } in rows(outcomes, kept) {
+        let Finding { verdict, seen, cause } = finding;
+        let (paper, seen) = (format!("{:?}", statement.paper), shortened(&seen));
+        let experiment = statement.tested.experiment().unwrap_or_default();
+        let cells = [
+            paper.as_str(),
+            statement.section,
+            statement.says,
+            experiment,
+            &extent,
+            verdict,
+            &seen,
+            &cause,
+            measured::verdict(statement),
+        ];
+        let cells = cells.map(|cell| cell.replace(['\t', '\n'], " ").trim().to_owned());
+        text += &(cells.join("\t") + "\n");
     }
     text
 }
@@ -351,18 +331,6 @@ fn shortened(seen: &str) -> String {
         return seen.to_owned();
     }
     seen.chars().take(SEEN_MAX).collect::<String>() + CUT
-}
-
-/// How many statements there are of each verdict.
-fn tally(rows: &[Row<'_>]) -> String {
-    let mut text = format!("| paper | statements | {} |\n|---|---|---|---|---|---|---|\n", VERDICTS.join(" | "));
-    for paper in Paper::ALL {
-        let verdicts: Vec<&str> =
-            rows.iter().filter(|row| row.statement.paper == paper).map(|row| row.finding.verdict).collect();
-        let counts = VERDICTS.map(|kind| verdicts.iter().filter(|verdict| **verdict == kind).count().to_string());
-        let _ = writeln!(text, "| {paper:?} | {} | {} |", verdicts.len(), counts.join(" | "));
-    }
-    text
 }
 
 #[cfg(test)]

@@ -135,90 +135,29 @@ pub struct Outcome {
     pub checks: Vec<Check>,
 }
 
-/// Returns the combination with the largest surplus of statements that hold over those that are broken.
-pub fn survivor(outcomes: &[Outcome]) -> Option<Combination> {
-    let balance = |combination: &Combination| {
-        let [held, broken, _] = counts(outcomes, combination);
-        i64::try_from(held).unwrap_or(i64::MAX) - i64::try_from(broken).unwrap_or(i64::MAX)
-    };
-    let mut best: Option<Combination> = None;
-    for combination in
-        Combination::all().into_iter().filter(|it| outcomes.iter().any(|outcome| outcome.combination == *it))
-    {
-        if best.is_none_or(|best| balance(&combination) > balance(&best)) {
-            best = Some(combination);
-        }
-    }
-    best
-}
-
-/// Returns how many statements hold, are broken and are undecided under a combination.
-fn counts(outcomes: &[Outcome], combination: &Combination) -> [usize; 3] {
-    let checks =
-        outcomes.iter().filter(|outcome| outcome.combination == *combination).flat_map(|outcome| &outcome.checks);
-    let verdicts: Vec<&Verdict> = checks.map(|check| &check.verdict).collect();
-    ["holds", "broken", "undecided"].map(|word| verdicts.iter().filter(|verdict| verdict.word() == word).count())
-}
-
-/// The page about it; a section of it if only combinations with the words of `under` were run.
-pub fn document(outcomes: &[Outcome], under: &[String], command: &str) -> String {
-    let mut text = String::from("# What survives which reading\n\n");
-    if !under.is_empty() {
-        text = format!("## With {}\n\n", under.join(", "));
-    }
-    text += "\
-         P06 and P10 leave open how their kernel was built, and contradict themselves in places. Each combination of these readings runs \
-         experiments of both; this page counts which published statements hold (+), are contradicted (-), are undecided (?) or are not \
-         tested (.). `rtt_samples`: whether a chunk that was sent again is measured all the same. `timer_restart`: which SACKs restart the \
-         timer. `timer_fix`: by the age of the oldest chunk (with-min-rto), or as P10 section 5.2 words it. `sack_delay`: lksctp's, or none \
-         (the caption of P10's Fig. 8).\n\n";
-    let _ = writeln!(text, "This page was written by `{command}`.\n");
+/// The verdict on each statement under each combination, as tab-separated values. A cell is empty if the statement was not tested.
+pub fn table(outcomes: &[Outcome]) -> String {
     let combinations: Vec<Combination> =
         Combination::all().into_iter().filter(|it| outcomes.iter().any(|outcome| outcome.combination == *it)).collect();
-    text += "| | rtt_samples | timer_restart | timer_fix | sack_delay | hold | contradicted | undecided |\n|---|---|---|---|---|---|---|---|\n";
-    for (letter, combination) in LETTERS.chars().zip(&combinations) {
-        let [held, broken, undecided] = counts(outcomes, combination);
-        let Combination { rtt_samples, timer_restart, timer_fix, sack_delay } = combination;
-        let _ = writeln!(
-            text,
-            "| {letter} | {rtt_samples} | {timer_restart} | {timer_fix} | {sack_delay} | {held} | {broken} | {undecided} |"
-        );
-    }
-    if let Some(best) = survivor(outcomes) {
-        let place = combinations.iter().position(|it| *it == best).unwrap_or_default();
-        let letter = LETTERS.chars().nth(place).unwrap_or('?');
-        let _ = writeln!(
-            text,
-            "\nMost survives under {letter}: it has the most statements that hold, less those that are contradicted."
-        );
-    }
-    let letters: Vec<String> = LETTERS.chars().take(combinations.len()).map(|letter| letter.to_string()).collect();
-    let _ = writeln!(
-        text,
-        "\n| experiment | statement | {} |\n|---|---|{}",
-        letters.join(" | "),
-        "---|".repeat(letters.len())
-    );
+    let names = combinations.iter().map(Combination::name);
+    let head: Vec<String> = ["experiment", "statement"].into_iter().map(str::to_owned).chain(names).collect();
+    let mut text = head.join("\t") + "\n";
     for (experiment, statement) in statements(outcomes) {
-        let marks = combinations.iter().map(|combination| {
+        let verdicts = combinations.iter().map(|combination| {
             let of = outcomes.iter().find(|it| it.combination == *combination && it.experiment == experiment);
             let check = of.and_then(|outcome| outcome.checks.iter().find(|check| check.statement == statement));
-            check.map_or(".", |check| mark(&check.verdict))
+            check.map_or("", |check| word(&check.verdict))
         });
-        let marks: Vec<&str> = marks.collect();
-        let _ = writeln!(text, "| {experiment} | {statement} | {} |", marks.join(" | "));
+        let cells: Vec<&str> = [experiment, statement].into_iter().chain(verdicts).collect();
+        let _ = writeln!(text, "{}", cells.join("\t"));
     }
     text
 }
 
-const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-
-fn mark(verdict: &Verdict) -> &'static str {
+fn word(verdict: &Verdict) -> &'static str {
     match verdict {
-        Verdict::Holds(_) => "+",
-        Verdict::Broken(_) => "-",
-        Verdict::Undecided(_) => "?",
-        Verdict::Skipped(_) => ".",
+        Verdict::Skipped(_) => "",
+        verdict => verdict.word(),
     }
 }
 
@@ -290,16 +229,19 @@ mod tests {
     }
 
     #[test]
-    fn the_combination_with_the_most_statements_that_hold_survives() {
+    fn a_row_has_the_verdict_under_each_combination() {
         let all = Combination::all();
         let outcome = |combination: Combination, holds: &[bool]| Outcome {
             combination,
             experiment: "p06-table2",
             checks: holds.iter().enumerate().map(|(index, holds)| Check::new(index.to_string(), *holds, "")).collect(),
         };
-        let outcomes = [outcome(all[0], &[true, false, false]), outcome(all[3], &[true, true, false])];
-        assert_eq!(survivor(&outcomes), Some(all[3]));
-        let page = document(&outcomes, &[], "festina lab readings");
-        assert!(page.contains("Most survives under B") && page.contains("| p06-table2 | 1 | - | + |"), "{page}");
+        let outcomes = [outcome(all[0], &[true, false]), outcome(all[3], &[true, true, false])];
+        let expected = format!(
+            "experiment\tstatement\t{}\t{}\np06-table2\t0\tholds\tholds\np06-table2\t1\tbroken\tholds\np06-table2\t2\t\tbroken\n",
+            all[0].name(),
+            all[3].name()
+        );
+        assert_eq!(table(&outcomes), expected);
     }
 }

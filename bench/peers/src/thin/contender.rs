@@ -260,9 +260,11 @@ fn kcp() -> Vec<Contender> {
         peer("kcp-turbo-flush", "the same, and flushed at each write and each packet", |_| {
             conversation(KcpSettings { flushes_at_once: true, ..TURBO })
         }),
-        peer("kcp-best", "the same, and one later acknowledgement proves a loss (resend 1)", |_| {
-            conversation(KcpSettings { flushes_at_once: true, resend: 1, ..TURBO })
-        }),
+        peer(
+            "kcp-best",
+            "`nodelay(1, 10, 1, 1)`: one later acknowledgement proves a loss; flushed at each write and each packet; window 128",
+            |_| conversation(KcpSettings { flushes_at_once: true, resend: 1, ..TURBO }),
+        ),
     ]
 }
 

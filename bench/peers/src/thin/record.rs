@@ -1,6 +1,8 @@
 //! One row of the results, in CSV.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use super::contender::Contender;
 use super::delays::Percentile;
@@ -158,6 +160,26 @@ pub fn to_csv(records: &[Record]) -> String {
 pub fn from_csv(text: &str) -> Result<Vec<Record>, String> {
     let lines = text.lines().skip(1);
     lines.map(|line| Record::read(line).ok_or_else(|| format!("no record: {line}"))).collect()
+}
+
+/// Reads all files of a folder that the command wrote, in the order of their names.
+///
+/// # Errors
+/// If the folder or a file cannot be read, or a file has a line that is no record.
+pub fn from_folder(folder: &Path) -> io::Result<Vec<Record>> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with("thin-peers-") && name.ends_with("ms.csv")) {
+            files.push(folder.join(name));
+        }
+    }
+    files.sort();
+    let mut records = Vec::new();
+    for file in files {
+        records.extend(from_csv(&fs::read_to_string(file)?).map_err(io::Error::other)?);
+    }
+    Ok(records)
 }
 
 /// Checks that records were measured at this scale, so that rows measured now may stand beside them. A contender whose connections failed has fewer

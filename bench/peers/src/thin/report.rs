@@ -1,21 +1,47 @@
-//! The document.
+//! The document: a short comparison of the stacks. The CSV files have all figures.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::contender::{Contender, Promise, Role};
+use super::contender::{Contender, Role};
 use super::record::Record;
 use super::run::Task;
-use super::verdict::{self, FIRST_RATIO_MAX, Relation, Verdict};
+use super::verdict::{self, BYTES_RATIO_MAX, FIRST_RATIO_MAX, Relation, Verdict};
 
-/// The name of the files about a round-trip time, without their ending.
+/// Name of the document.
+pub const DOCUMENT: &str = "thin-peers.md";
+/// Streams that the document shows: the time between two writes and the loss in percent.
+const SHOWN: [(Duration, u32); 2] = [(Duration::from_millis(20), 5), (Duration::from_millis(250), 5)];
+/// Contenders that the document shows, by default and tuned.
+const SHOWN_CONTENDERS: [&str; 18] = [
+    "festina",
+    "quinn",
+    "quinn-tuned",
+    "noq",
+    "noq-tuned",
+    "kcp-normal",
+    "kcp-best",
+    "enet",
+    "enet-tuned",
+    "dcsctp",
+    "dcsctp-tuned",
+    "rtc-sctp",
+    "sctp-proto",
+    "sctp-proto-tuned",
+    "sctp-proto-hasty",
+    "pion",
+    "pion-tuned",
+    "pion-hasty",
+];
+
+/// Returns the name of the files with the figures of a round-trip time, without their ending.
 #[must_use]
-pub fn stem(rtt_ms: u64) -> String {
+pub fn stem(rtt_ms: u128) -> String {
     format!("thin-peers-{rtt_ms}ms")
 }
 
-/// The document in Markdown: what [`Record`]s of one round-trip time say.
+/// Returns the document in Markdown, from the [`Record`]s of one or more round-trip times.
 #[must_use]
 pub fn markdown(contenders: &[Contender], records: &[Record]) -> String {
     Report { contenders, records, text: String::new() }.write()
@@ -27,15 +53,35 @@ struct Report<'a> {
     text: String,
 }
 
+/// Streams that meet the goal, are undecided, miss it only by their bytes, and miss it by a delay.
+#[derive(Default)]
+struct Tally([usize; 4]);
+
+impl Tally {
+    fn add(&mut self, own: &Record, peer: &Record) {
+        let is_later = [(own.delay.p99, peer.delay.p99), (own.delay.p999, peer.delay.p999)]
+            .map(|(own, peer)| matches!(verdict::relation(own, peer), Relation::Higher | Relation::Unclear))
+            .contains(&true);
+        let place = match verdict::of(own, peer) {
+            Verdict::Holds => 0,
+            Verdict::Undecided => 1,
+            Verdict::Broken if !is_later => 2,
+            Verdict::Broken => 3,
+        };
+        self.0[place] += 1;
+    }
+
+    fn cells(&self) -> String {
+        self.0.map(|count| format!(" {count} |")).concat()
+    }
+}
+
 impl<'a> Report<'a> {
     fn write(mut self) -> String {
         self.introduction();
-        self.verdict();
-        self.not_dominated();
-        for interval in self.intervals() {
-            self.stream_table(interval);
-        }
-        self.first_table();
+        self.streams();
+        self.goal();
+        self.first_message();
         self.settings();
         self.failures();
         self.text
@@ -49,12 +95,10 @@ impl<'a> Report<'a> {
         self.records.iter().map(|record| record.task).collect()
     }
 
-    fn intervals(&self) -> BTreeSet<Duration> {
-        self.tasks().iter().filter_map(|task| task.interval).collect()
-    }
-
-    fn losses(&self) -> BTreeSet<u32> {
-        self.tasks().iter().map(|task| task.loss_percent).collect()
+    /// The longest first.
+    fn round_trips(&self) -> Vec<Duration> {
+        let all: BTreeSet<Duration> = self.records.iter().map(|record| record.task.round_trip).collect();
+        all.into_iter().rev().collect()
     }
 
     fn find(&self, name: &str, task: Task) -> Option<&'a Record> {
@@ -66,176 +110,180 @@ impl<'a> Report<'a> {
         self.find(subject.name, task)
     }
 
-    /// Festina's record and a peer's, at each stream that both were measured at.
-    fn pairs(&self, peer: &'a Contender) -> impl Iterator<Item = (&'a Record, &'a Record)> {
-        let streams = self.tasks().into_iter().filter(|task| task.interval.is_some());
-        streams.filter_map(|task| Some((self.subject(task)?, self.find(peer.name, task)?)))
-    }
-
     fn peers(&self) -> impl Iterator<Item = &'a Contender> + use<'a> {
         self.contenders.iter().filter(|contender| contender.role == Role::Peer)
     }
 
+    /// The contenders that the document shows and that were measured.
+    fn shown(&self) -> Vec<&'a Contender> {
+        let is_measured = |contender: &&Contender| self.records.iter().any(|it| it.contender == contender.name);
+        let shown = self.contenders.iter().filter(|contender| SHOWN_CONTENDERS.contains(&contender.name));
+        shown.filter(is_measured).collect()
+    }
+
     fn introduction(&mut self) {
-        let Some(any) = self.records.first() else { return };
-        let rtt_ms = any.task.round_trip.as_millis();
-        let name = stem(u64::try_from(rtt_ms).unwrap_or(0));
         let most =
             |records: &mut dyn Iterator<Item = &Record>| records.map(|record| record.messages).max().unwrap_or(0);
         let messages = most(&mut self.records.iter().filter(|record| record.task.interval.is_some()));
         let first = most(&mut self.records.iter().filter(|record| record.task.interval.is_none()));
+        let round_trips = self.round_trips();
+        let files: Vec<String> = round_trips
+            .iter()
+            .map(|it| {
+                let (ms, name) = (it.as_millis(), stem(it.as_millis()));
+                format!("{ms} ms ([figures]({name}.csv), [picture]({name}.svg))")
+            })
+            .collect();
         self.line(format_args!(
-            "# Thin streams beside other stacks, round trip {rtt_ms} ms\n\n\
-             `cargo run --release -p festina-bench-peers -- thin --rtt {rtt_ms} --out docs` wrote this document, \
-             [all figures]({name}.csv) and the picture. Do not edit it; a test holds it to the figures.\n\n\
-             Messages of 100 bytes go one way, one each IAT. Packets take {} ms each way, and each is lost with the same \
-             probability in either direction, independently; all stacks meet the same losses. A delay lasts from the application's \
-             write to the delivery, in order where the stack promises that. Bytes are those of both ends for each message, with \
-             the headers of IPv4 and UDP; SCTP is over UDP, without DTLS, as is Festina unless it is called secure; QUIC is encrypted. {messages} messages a \
-             row; {first} connections for the first message. The clock is virtual. Delays in ms.\n\n\
-             ![Bytes and percentiles of each stack, one panel for each IAT and loss]({name}.svg)\n",
-            any.task.round_trip.as_millis() / 2
+            "# Thin streams: Festina and other stacks\n\n\
+             This page compares the delay and the bytes of small messages over a path that loses packets. \
+             `cargo run --release -p festina-bench-peers -- thin --rtt RTT --out docs` writes the files of a round-trip time, and this page about all. \
+             Do not edit it: a test compares it with the files.\n\n\
+            - **Path.** Round trips of {}. Each packet is lost with the same probability in either direction, independently. All stacks meet \
+             the same losses, and the clock is virtual.\n\
+             - **Messages.** 100 bytes in one direction, one each interval; {messages} for each figure, and {first} connections for the first message.\n\
+             - **Delay.** From the write to the delivery in order, in ms.\n\
+             - **Bytes.** Of both ends for each message, with the headers of IPv4 and UDP. QUIC is encrypted, SCTP and Festina are not; \
+             `festina-secure` in the files is.\n",
+            files.join(" and "),
         ));
     }
 
-    fn verdict(&mut self) {
+    /// A table with all shown contenders.
+    fn streams(&mut self) {
+        let columns: Vec<Task> = self
+            .round_trips()
+            .into_iter()
+            .flat_map(|round_trip| {
+                SHOWN.map(|(interval, loss_percent)| Task { round_trip, interval: Some(interval), loss_percent })
+            })
+            .filter(|task| self.subject(*task).is_some())
+            .collect();
+        let heads: String = columns
+            .iter()
+            .map(|task| {
+                let interval_ms = task.interval.unwrap_or_default().as_millis();
+                format!(" RTT {} ms, interval {interval_ms} ms |", task.round_trip.as_millis())
+            })
+            .collect();
         self.line(format_args!(
-            "## Verdict\n\n\
-             The goal: at each IAT and loss, `festina`'s p99 and p99.9 are below the peer's for at most {} times its bytes, or the same \
-             (within 1 ms) for fewer bytes. Undecided: the bounds of 95 % confidence overlap.\n\n\
-             | peer | holds | undecided | broken |\n|---|---|---|---|",
-            verdict::BYTES_RATIO_MAX
+            "## Delays and bytes at {} % loss\n\np99 / p99.9, bytes. Each stack by default and tuned for low delay:\n\n| stack |{heads}\n|---|{}",
+            SHOWN[0].1,
+            "---|".repeat(columns.len())
         ));
-        let mut all = [0; 3];
-        for peer in self.peers() {
-            let mut counts = [0; 3];
-            for (own, other) in self.pairs(peer) {
-                counts[verdict::of(own, other) as usize] += 1;
-            }
-            if counts == [0; 3] {
-                continue;
-            }
-            self.line(format_args!("| `{}` | {} | {} | {} |", peer.name, counts[0], counts[1], counts[2]));
-            (0..3).for_each(|index| all[index] += counts[index]);
-        }
-        self.line(format_args!("| all | {} | {} | {} |", all[0], all[1], all[2]));
-        let overall = match all {
-            [_, 0, 0] => Verdict::Holds,
-            [_, _, 0] => Verdict::Undecided,
-            _ => Verdict::Broken,
-        };
-        self.line(format_args!("\n**Streams: the goal {}.**\n", sentence(overall)));
-        self.first_verdict();
-    }
-
-    /// The first message, against each setting of QUIC.
-    fn first_verdict(&mut self) {
-        let quic: Vec<&Contender> = self.contenders.iter().filter(|other| other.is_quic()).collect();
-        let mut rows = Vec::new();
-        let mut worst = Verdict::Holds;
-        for task in self.tasks().into_iter().filter(|task| task.interval.is_none() && task.loss_percent > 0) {
-            let Some(own) = self.subject(task) else { continue };
-            for contender in &quic {
-                let Some(other) = self.find(contender.name, task) else { continue };
-                let verdict = verdict::of_first(own.delay.p99, other.delay.p99);
-                if contender.role == Role::Peer {
-                    worst = worst.max(verdict);
+        for contender in self.shown() {
+            let cell = |task: &Task| match self.find(contender.name, *task) {
+                None => " |".to_owned(),
+                Some(Record { delay, cost, .. }) => {
+                    format!(" {} / {}, {:.0} |", ms(delay.p99.ms), ms(delay.p999.ms), cost.bytes_of_both())
                 }
-                let ratio = own.delay.p99.ms / other.delay.p99.ms;
-                let word = if contender.role == Role::Peer { verdict.word() } else { "reference" };
-                rows.push(format!("| {} % | `{}` | {ratio:.2} | {word} |", task.loss_percent, contender.name));
+            };
+            let cells: String = columns.iter().map(cell).collect();
+            self.line(format_args!("| `{}` |{cells}", contender.name));
+        }
+    }
+
+    /// How often the goal is met, by interval.
+    fn goal(&mut self) {
+        self.line(format_args!(
+            "\n## The goal\n\n\
+             At each interval and loss, p99 and p99.9 of `festina` are below those of each setting of each peer for at most {BYTES_RATIO_MAX} times \
+             its bytes, or the same (within 1 ms) for fewer bytes. It is undecided if the bounds of 95 % confidence overlap. The table counts pairs of a \
+             loss and a peer's setting. With `only more bytes` both delays are lower or the same:\n\n\
+             | RTT, interval | met | undecided | missed: only more bytes | missed: a delay is not lower |\n|---|---|---|---|---|"
+        ));
+        let mut by_interval: Vec<((Duration, Duration), Tally)> = Vec::new();
+        let mut all = Tally::default();
+        for round_trip in self.round_trips() {
+            for task in self.tasks().into_iter().filter(|task| task.round_trip == round_trip) {
+                let (Some(interval), Some(own)) = (task.interval, self.subject(task)) else { continue };
+                if by_interval.last().is_none_or(|(key, _)| *key != (round_trip, interval)) {
+                    by_interval.push(((round_trip, interval), Tally::default()));
+                }
+                let Some((_, tally)) = by_interval.last_mut() else { continue };
+                for peer in self.peers().filter_map(|peer| self.find(peer.name, task)) {
+                    tally.add(own, peer);
+                    all.add(own, peer);
+                }
             }
         }
+        for ((round_trip, interval), tally) in by_interval {
+            let (rtt_ms, interval_ms) = (round_trip.as_millis(), interval.as_millis());
+            self.line(format_args!("| {rtt_ms} ms, {interval_ms} ms |{}", tally.cells()));
+        }
+        self.line(format_args!("| all |{}", all.cells()));
+        let verdict = match all.0 {
+            [_, 0, 0, 0] => "Festina meets its goal.",
+            [_, _, 0, 0] => "The goal is undecided.",
+            _ => "Festina misses its goal.",
+        };
         self.line(format_args!(
-            "The goal for the first message, from `connect` to delivery: p99 at most {FIRST_RATIO_MAX} of QUIC's.\n\n\
-             | loss | QUIC | `festina`'s p99 as a share of its | verdict |\n|---|---|---|---|\n{}\n\n\
-             **First message: the goal {}.**\n",
-            rows.join("\n"),
-            sentence(worst)
+            "\n**{verdict}** At 1 % loss the 99th percentile lies between lost and other messages, so more messages would not decide it. \
+             Without loss, a few bytes more than a peer count as missed.\n"
         ));
     }
 
-    fn not_dominated(&mut self) {
+    /// The first message, against QUIC.
+    fn first_message(&mut self) {
+        let is_shown = |contender: &&&Contender| contender.is_quic() || contender.role == Role::Subject;
+        let shown = self.shown();
+        let columns: Vec<&Contender> = shown.iter().filter(is_shown).copied().collect();
+        let heads: String = columns.iter().map(|contender| format!(" `{}` |", contender.name)).collect();
         self.line(format_args!(
-            "## Peers that are not dominated\n\n\
-             The brackets list each delay that is not clearly lower (`festina`'s, the peer's), and the bytes as a multiple of the peer's if they \
-             exceed the limit. At 1 % loss the 99th percentile lies on the edge between lost and unharmed messages, so no number of \
-             messages decides it.\n\n\
-             | IAT, loss | broken | undecided |\n|---|---|---|"
+            "## The first message\n\n\
+             p99 from `connect` to the delivery of the first message. The goal is at most {FIRST_RATIO_MAX} of QUIC's; the word says whether it is met:\n\n\
+             | RTT, loss |{heads}\n|---|{}",
+            "---|".repeat(columns.len())
         ));
-        for task in self.tasks() {
-            let (Some(interval), Some(own)) = (task.interval, self.subject(task)) else { continue };
-            let listed = |wanted: Verdict| {
-                let rivals = self.peers().filter_map(|peer| self.find(peer.name, task));
-                let rivals = rivals.filter(|rival| verdict::of(own, rival) == wanted);
-                rivals
-                    .map(|rival| format!("`{}` ({})", rival.contender, reason(own, rival)))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            };
-            let (broken, undecided) = (listed(Verdict::Broken), listed(Verdict::Undecided));
-            self.line(format_args!(
-                "| {} ms, {} % | {broken} | {undecided} |",
-                interval.as_millis(),
-                task.loss_percent
-            ));
-        }
-        self.line(format_args!(""));
-    }
-
-    fn stream_table(&mut self, interval: Duration) {
-        self.line(format_args!("## IAT {} ms\n\np99 / p99.9, bytes of both ends\n", interval.as_millis()));
-        self.table(Some(interval), |record| {
-            format!("{} / {}, {:.0}", ms(record.delay.p99.ms), ms(record.delay.p999.ms), record.cost.bytes_of_both())
-        });
-    }
-
-    fn first_table(&mut self) {
-        self.line(format_args!("## First message\n\nFrom `connect` to delivery: median / mean / p99 / p99.9\n"));
-        self.table(None, |record| {
-            let delay = &record.delay;
-            [delay.p50_ms, delay.mean_ms, delay.p99.ms, delay.p999.ms].map(ms).join(" / ")
-        });
-    }
-
-    fn table(&mut self, interval: Option<Duration>, cell: fn(&Record) -> String) {
-        let losses = self.losses();
-        let heads: String = losses.iter().map(|loss| format!(" {loss} % |")).collect();
-        self.line(format_args!("| stack |{heads}\n|---|{}", "---|".repeat(losses.len())));
-        for contender in self.contenders {
-            let with = |loss_percent: &u32| {
-                let same = |task: &Task| task.interval == interval && task.loss_percent == *loss_percent;
-                self.records.iter().find(|record| same(&record.task) && record.contender == contender.name)
-            };
-            let records: Vec<Option<&Record>> = losses.iter().map(with).collect();
-            if records.iter().any(Option::is_some) {
-                let cells: String =
-                    records.iter().map(|record| format!(" {} |", record.map_or(String::new(), cell))).collect();
-                self.line(format_args!("| `{}` |{cells}", contender.name));
+        let mut worst = Verdict::Holds;
+        for round_trip in self.round_trips() {
+            let is_row =
+                |task: &Task| task.round_trip == round_trip && task.interval.is_none() && task.loss_percent > 0;
+            for task in self.tasks().into_iter().filter(is_row) {
+                let Some(own) = self.subject(task) else { continue };
+                let mut cells = String::new();
+                for contender in &columns {
+                    let Some(other) = self.find(contender.name, task) else {
+                        cells += " |";
+                        continue;
+                    };
+                    let p99_ms = ms(other.delay.p99.ms);
+                    if contender.role == Role::Subject {
+                        cells += &format!(" {p99_ms} |");
+                    } else {
+                        let verdict = verdict::of_first(own.delay.p99, other.delay.p99);
+                        worst = worst.max(verdict);
+                        cells += &format!(" {p99_ms}, {} |", word(verdict));
+                    }
+                }
+                self.line(format_args!("| {} ms, {} % |{cells}", round_trip.as_millis(), task.loss_percent));
             }
         }
-        self.line(format_args!(""));
+        self.line(format_args!("\n**The goal for the first message is {}.**\n", word(worst)));
     }
 
+    /// Contenders with the same settings share a row.
     fn settings(&mut self) {
-        self.line(format_args!("## The stacks and their settings\n\n| name | stack | settings | |\n|---|---|---|---|"));
-        for contender in self.contenders {
-            let promise = match contender.promise {
-                Promise::Ordered => "in order",
-                Promise::Unordered => "without order",
-                Promise::Unreliable => "unreliable",
-            };
-            let role = match contender.role {
-                Role::Subject => ", judged",
-                Role::Peer => "",
-                Role::Reference => ", reference",
-            };
-            self.line(format_args!(
-                "| `{}` | {} | {} | {promise}{role} |",
-                contender.name, contender.stack, contender.settings
-            ));
+        let mut stacks: Vec<&str> = Vec::new();
+        let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
+        for contender in self.shown() {
+            if contender.role != Role::Subject && !stacks.contains(&contender.stack) {
+                stacks.push(contender.stack);
+            }
+            let name = format!("`{}`", contender.name);
+            match rows.iter_mut().find(|(settings, _)| *settings == contender.settings) {
+                Some((_, names)) => names.push(name),
+                None => rows.push((contender.settings, vec![name])),
+            }
         }
-        self.line(format_args!(""));
+        self.line(format_args!(
+            "## Settings\n\nMeasured with {}. The files have more settings of some stacks, such as a stream for each message with QUIC; \
+             [`contender.rs`](../bench/peers/src/thin/contender.rs) describes all.\n\n| name | settings |\n|---|---|",
+            stacks.join(", ")
+        ));
+        for (settings, names) in rows {
+            self.line(format_args!("| {} | {settings} |", names.join(", ")));
+        }
     }
 
     fn failures(&mut self) {
@@ -243,44 +291,24 @@ impl<'a> Report<'a> {
         if failed.is_empty() {
             return;
         }
-        self.line(format_args!("## What failed\n\nMessages that never came count as infinitely late.\n"));
+        self.line(format_args!("\nFailed connections, whose missing messages count as infinitely late:\n"));
         for record in failed {
             let at = match record.task.interval {
-                Some(interval) => format!("IAT {} ms", interval.as_millis()),
+                Some(interval) => format!("interval {} ms", interval.as_millis()),
                 None => "first message".to_owned(),
             };
-            self.line(format_args!(
-                "- `{}`, {at}, {} %: {}",
-                record.contender, record.task.loss_percent, record.failures
-            ));
+            let (rtt_ms, loss) = (record.task.round_trip.as_millis(), record.task.loss_percent);
+            self.line(format_args!("- `{}`, RTT {rtt_ms} ms, {at}, {loss} %: {}", record.contender, record.failures));
         }
     }
 }
 
-fn sentence(verdict: Verdict) -> &'static str {
+fn word(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Holds => "holds",
-        Verdict::Undecided => "is undecided",
-        Verdict::Broken => "is broken",
+        Verdict::Holds => "met",
+        Verdict::Undecided => "undecided",
+        Verdict::Broken => "missed",
     }
-}
-
-/// Why a peer is not dominated, in short.
-fn reason(own: &Record, peer: &Record) -> String {
-    let ratio = verdict::bytes_ratio(own, peer);
-    let percentiles = [("p99", own.delay.p99, peer.delay.p99), ("p99.9", own.delay.p999, peer.delay.p999)];
-    let mut reasons: Vec<String> = percentiles
-        .iter()
-        .filter_map(|(name, own, peer)| match verdict::relation(*own, *peer) {
-            Relation::Higher | Relation::Unclear => Some(format!("{name} {}, {}", ms(own.ms), ms(peer.ms))),
-            Relation::Lower | Relation::Same => None,
-        })
-        .collect();
-    let is_same = percentiles.iter().any(|(_, own, peer)| verdict::relation(*own, *peer) == Relation::Same);
-    if ratio > verdict::BYTES_RATIO_MAX || (is_same && ratio >= 1.0) {
-        reasons.push(if ratio < 1.01 { format!("{ratio:.4}×") } else { format!("{ratio:.3}×") });
-    }
-    reasons.join("; ")
 }
 
 /// Milliseconds as they are written.
@@ -295,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_contender_has_its_rows_and_its_marks_and_every_peer_a_verdict() {
+    fn every_contender_has_its_marks_and_every_shown_one_its_rows() {
         let task = |interval_ms: Option<u64>| Task {
             round_trip: Duration::from_millis(100),
             interval: interval_ms.map(Duration::from_millis),
@@ -303,19 +331,51 @@ mod tests {
         };
         let scale = Scale { connections: 1, messages: 20, first_messages: 5 };
         let contenders = contender::all();
-        let records = measure(&contenders, &[task(Some(50)), task(None)], scale, 2);
+        let records = measure(&contenders, &[task(Some(20)), task(None)], scale, 2);
         let read = record::from_csv(&record::to_csv(&records)).expect("the records are sound");
         assert_eq!(read.len(), records.len());
         let (document, figure) = (markdown(&contenders, &read), plot::svg(&contenders, &read));
         for contender in &contenders {
-            let rows = document.lines().filter(|line| line.starts_with(&format!("| `{}` |", contender.name))).count();
-            let tables = read.iter().filter(|record| record.contender == contender.name).count();
-            let verdicts = usize::from(contender.role == Role::Peer);
-            assert_eq!(rows, tables + verdicts + 1, "{}", contender.name);
+            let is_shown = SHOWN_CONTENDERS.contains(&contender.name);
+            let is_measured = read.iter().any(|record| record.contender == contender.name);
+            let rows = document
+                .lines()
+                .filter(|line| line.starts_with(&format!("| `{}` | ", contender.name)) && line.contains(" / "));
+            assert_eq!(rows.count() == 1, is_shown && is_measured, "{}", contender.name);
+            let (_, settings) = document.split_once("\n## Settings\n").expect("the heading is there");
+            assert_eq!(
+                settings.contains(&format!("`{}`", contender.name)),
+                is_shown && is_measured,
+                "{}",
+                contender.name
+            );
             let is_drawn =
                 figure.contains(&format!(">{}<", contender.name)) || figure.contains(&format!(">{} (", contender.name));
-            assert_eq!(is_drawn, contender.is_at(task(Some(50))), "{}", contender.name);
+            assert_eq!(is_drawn, contender.is_at(task(Some(20))), "{}", contender.name);
         }
-        assert!(document.contains("**Streams: the goal ") && document.contains("**First message: the goal "));
+        let names: Vec<&str> = contenders.iter().map(|contender| contender.name).collect();
+        assert!(SHOWN_CONTENDERS.iter().all(|name| names.contains(name)), "{names:?}");
+        assert!(document.contains(" its goal.**") && document.contains("**The goal for the first message is "));
+    }
+
+    #[test]
+    fn a_missed_goal_counts_by_its_reason() {
+        let record = |p99_ms: f64, bytes: f64| {
+            let percentile = super::super::delays::Percentile { ms: p99_ms, low_ms: p99_ms, high_ms: p99_ms };
+            Record {
+                contender: String::new(),
+                task: Task { round_trip: Duration::ZERO, interval: None, loss_percent: 1 },
+                messages: 1,
+                delivered: 1,
+                delay: record::Delay { p99: percentile, p999: percentile, ..record::Delay::default() },
+                cost: record::Cost { bytes: [bytes, 0.0], ..record::Cost::default() },
+                failures: String::new(),
+            }
+        };
+        let mut tally = Tally::default();
+        for peer in [record(200.0, 100.0), record(200.0, 50.0), record(50.0, 100.0), record(100.0, 100.0)] {
+            tally.add(&record(100.0, 100.0), &peer);
+        }
+        assert_eq!(tally.0, [1, 0, 2, 1]);
     }
 }

@@ -480,7 +480,7 @@ async fn partial_reliability_is_understood_by_pion_whatever_is_lost_where_no_str
 }
 
 /// pion 1.12.1 ignores entries of FORWARD-TSN and I-FORWARD-TSN for a stream that it has not seen (`association.go`, lines 3758 and 3799), and
-/// those of FORWARD-TSN for a stream on which it sends unordered messages itself (`stream.go`, line 234). `docs/validation.md` says more.
+/// those of FORWARD-TSN for a stream on which it sends unordered messages itself (`stream.go`, line 234). `validation/README.md` says more.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_follows_an_abandoned_message_is_delivered_by_usrsctp_on_any_stream_and_by_pion_on_some() {
     let sends_unordered = FIRST_UNORDERED_STREAM;

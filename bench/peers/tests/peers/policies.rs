@@ -137,7 +137,7 @@ fn cell<S: Stack<Peer: PartiallyReliable>>(
     Ok(sum)
 }
 
-/// Holds all conversations with a stack, and prints a row for each policy: `validation/README.md` shows them.
+/// Holds all conversations with a stack, and prints a row for each policy.
 fn all_policies_work_with<S: Stack<Peer: PartiallyReliable>>(stack: &dyn Fn(Row) -> S, framings: &[bool]) {
     let mut failures = Vec::new();
     for case in &CASES {

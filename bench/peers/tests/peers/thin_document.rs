@@ -1,33 +1,29 @@
-//! The documents about thin streams show exactly the measured figures.
+//! The document about thin streams and its figures show exactly the measured values.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use festina_bench_peers::thin::{contender, plot, record, report};
 
-/// The measured figures that lie beside the documents.
-fn tables() -> Vec<PathBuf> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let files =
-        fs::read_dir(docs).expect("the folder exists").map(|entry| entry.expect("the folder can be read").path());
-    let is_table = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with("thin-peers-") && name.ends_with(".csv")
-    };
-    files.filter(is_table).collect()
+const HINT: &str = "run `cargo run --release -p festina-bench-peers -- thin --rtt RTT --out docs --render`";
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
 #[test]
-fn document_and_figure_are_what_the_tool_makes_of_the_measured_figures() {
-    let tables = tables();
-    assert!(!tables.is_empty());
-    for table in tables {
-        let read =
-            |ending: &str| fs::read_to_string(table.with_extension(ending)).expect("the file lies beside the figures");
-        let records = record::from_csv(&read("csv")).expect("the figures are sound");
-        let contenders = contender::all();
-        let hint = "run `cargo run --release -p festina-bench-peers -- thin --rtt RTT --out docs --render`";
-        assert!(read("md") == report::markdown(&contenders, &records), "{}: {hint}", table.display());
-        assert!(read("svg") == plot::svg(&contenders, &records), "{}: {hint}", table.display());
+fn document_and_figures_are_those_of_the_measured_values() {
+    let contenders = contender::all();
+    let records = record::from_folder(&docs()).expect("the files are sound");
+    let read = |name: &str| fs::read_to_string(docs().join(name)).expect("the file is beside the measured values");
+    assert!(read(report::DOCUMENT) == report::markdown(&contenders, &records), "{}: {HINT}", report::DOCUMENT);
+    let round_trips: BTreeSet<Duration> = records.iter().map(|record| record.task.round_trip).collect();
+    assert!(!round_trips.is_empty());
+    for round_trip in round_trips {
+        let name = report::stem(round_trip.as_millis());
+        let records = record::from_csv(&read(&format!("{name}.csv"))).expect("the values are sound");
+        assert!(read(&format!("{name}.svg")) == plot::svg(&contenders, &records), "{name}: {HINT}");
     }
 }

@@ -66,9 +66,9 @@ pub(crate) enum LabCommand {
     /// Run an experiment and check its results
     #[command(after_help = CHECK_EXAMPLES)]
     Check(PlanArgs),
-    /// Run the experiments of the papers and print a verdict on each of their statements, as Markdown
+    /// Run the experiments of the papers and print a verdict on each of their statements, as tab-separated values
     Ledger(papers::LedgerArgs),
-    /// Run the experiments of P06 and P10 under each reading of what the papers leave open, and print which statements survive
+    /// Run the experiments of P06 and P10 under each reading of points that the papers leave open, and print the verdicts, as tab-separated values
     Readings(papers::ReadingsArgs),
     /// Remove finished runs of other versions of the code
     Prune(PruneArgs),

@@ -1,12 +1,16 @@
 //! What a document shows of an experiment is what the experiment draws and counts today.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::Split;
 use std::time::Duration;
 
 use festina_lab::experiment::Experiment;
 use festina_lab::experiments::{Bursts, Cost, RecoverySequences, Reordering, RequestReply, Scenario, ThinLatency};
+use festina_lab::ledger::{Kept, Paper, VERDICTS, table};
 use festina_lab::plan::{Plan, PlanFile, Point, Scale};
+use festina_lab::readings::Combination;
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_lab::scenario::{Stack, ThinStream};
 use festina_lab::summary::Results;
@@ -211,8 +215,7 @@ fn single_switches_do_what_the_document_on_recovery_says_of_them() {
 
 #[test]
 fn tolerance_of_reordering_does_what_the_document_on_recovery_says_of_it() {
-    let text = fs::read_to_string(document("recovery.md")).expect("the document is there");
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = words("recovery.md");
     for redundancy in [Redundancy::Off, Redundancy::BUNDLED] {
         let tolerant = Mechanisms { redundancy, ..Profile::Festina.mechanisms() };
         assert_eq!(tolerant.thin.loss_detection, LossDetection::Tolerant);
@@ -268,51 +271,118 @@ fn the_scenario_in_the_document_is_at_most_40_lines_and_gives_its_figure_and_its
     }
 }
 
-/// The rows of the papers' tables in a document: the paper, and the cells.
-fn rows_of_papers(path: &str) -> Vec<(String, Vec<String>)> {
+/// The rows of a file of tab-separated values, by the names of its columns.
+fn rows(path: &str) -> Vec<HashMap<String, String>> {
+    let text = fs::read_to_string(document(path)).expect("the file is there");
+    let mut lines = text.lines().map(|line| line.split('\t'));
+    let head: Vec<&str> = lines.next().expect("the first line has the names").collect();
+    let row = |cells: Split<'_, char>| head.iter().map(ToString::to_string).zip(cells.map(str::to_owned)).collect();
+    lines.map(row).collect()
+}
+
+/// Number of rows with this value in a column.
+fn count(rows: &[HashMap<String, String>], column: &str, value: &str) -> usize {
+    rows.iter().filter(|row| row[column] == value).count()
+}
+
+/// The words of a document, with a space between each two.
+fn words(path: &str) -> String {
     let text = fs::read_to_string(document(path)).expect("the document is there");
-    let mut rows = Vec::new();
-    for paper in text.split("\n## ").skip(1) {
-        let name = paper.split(':').next().unwrap_or_default();
-        let table = paper.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| section"));
-        rows.extend(table.map(|line| {
-            let cells = line.trim_start_matches("| ").trim_end_matches('|').split(" | ");
-            (name.to_owned(), cells.map(|cell| cell.trim().to_owned()).collect())
-        }));
-    }
-    rows
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Asserts that a document has all these lines.
+fn assert_has_lines(path: &str, expected: &[String]) {
+    let text = fs::read_to_string(document(path)).expect("the document is there");
+    let missing: Vec<&String> = expected.iter().filter(|line| !text.lines().any(|it| it == line.as_str())).collect();
+    assert!(missing.is_empty(), "docs/{path} does not have these lines:\n{missing:#?}");
 }
 
 #[test]
-fn the_review_of_the_ledger_has_its_rows_in_its_order_and_counts_them() {
+fn the_ledger_has_the_statements_and_causes_of_the_experiments() {
+    let ledger = fs::read_to_string(document("ledger.tsv")).expect("the file is there");
+    let hint = "run `festina lab ledger --only r12-sequences --keep docs/ledger.tsv`";
+    assert!(table(&[], &Kept::parse(&ledger)) == ledger, "{hint}");
+}
+
+#[test]
+fn the_page_on_the_ledger_counts_its_verdicts_and_lists_the_known_causes() {
+    let rows = rows("ledger.tsv");
+    let mut lines = Vec::new();
+    for paper in Paper::ALL {
+        let paper = format!("{paper:?}");
+        let of_paper: Vec<_> = rows.iter().filter(|row| row["paper"] == paper).cloned().collect();
+        let counts = VERDICTS.map(|verdict| count(&of_paper, "verdict", verdict).to_string());
+        lines.push(format!("| {paper} | {} | {} |", of_paper.len(), counts.join(" | ")));
+    }
+    let causes = rows.iter().filter(|row| !row["cause"].is_empty() && row["cause"] != "unknown");
+    lines.extend(causes.map(|row| {
+        let section = row["section"].split(';').next().unwrap_or_default();
+        format!("| {} {section} | {} | {} |", row["paper"], row["statement"], row["cause"])
+    }));
+    assert_has_lines("ledger.md", &lines);
+    let [unknown, broken] = [count(&rows, "cause", "unknown"), count(&rows, "verdict", "broken")];
+    let said = format!("For {unknown} of the {broken} broken statements no cause is known.");
+    assert!(words("ledger.md").contains(&said), "{said}");
+}
+
+#[test]
+fn the_review_of_the_ledger_has_its_rows_in_its_order_and_the_page_counts_them() {
     let statements = |path: &str| -> Vec<[String; 3]> {
-        let rows = rows_of_papers(path).into_iter();
-        rows.map(|(paper, cells)| [paper, cells[0].clone(), cells[1].clone()]).collect()
+        let rows = rows(path).into_iter();
+        rows.map(|row| ["paper", "section", "statement"].map(|column| row[column].clone())).collect()
     };
-    assert_eq!(statements("ledger-review.md"), statements("ledger.md"));
-    let review = rows_of_papers("ledger-review.md");
-    let count = |verdict: &str| review.iter().filter(|(_, cells)| cells[3] == verdict).count();
-    let counts = format!(
-        "Of {} rows {} are tested as they stand, {} partly, and {} not at all.",
-        review.len(),
-        count("yes"),
-        count("partly"),
-        count("no")
-    );
-    let text = fs::read_to_string(document("ledger-review.md")).expect("the document is there");
-    assert!(text.contains(&counts), "{counts}");
+    assert_eq!(statements("ledger-review.tsv"), statements("ledger.tsv"));
+    let review = rows("ledger-review.tsv");
+    let [yes, partly, no] = ["yes", "partly", "no"].map(|word| count(&review, "tests_it", word));
+    assert_eq!(yes + partly + no, review.len());
+    let counts =
+        format!("Of {} statements {yes} are tested as they stand, {partly} partly, and {no} not at all.", review.len());
+    assert!(words("ledger.md").contains(&counts), "{counts}");
 }
 
 #[test]
 fn at_most_15_rows_of_the_ledger_are_not_tested_and_a_cause_was_found_by_a_run_or_is_unknown() {
-    let rows = rows_of_papers("ledger.md");
-    let of = |verdict: &'static str| rows.iter().filter(move |(_, cells)| cells[3] == format!("**{verdict}**"));
-    let verdicts = ["holds", "broken", "undecided", "fitted", "not tested"];
-    assert_eq!(verdicts.map(|verdict| of(verdict).count()).iter().sum::<usize>(), rows.len());
-    assert!(of("not tested").count() <= 15);
-    for (paper, cells) in of("broken") {
-        let cause = cells[5].to_lowercase();
+    let rows = rows("ledger.tsv");
+    assert_eq!(VERDICTS.map(|verdict| count(&rows, "verdict", verdict)).iter().sum::<usize>(), rows.len());
+    assert!(count(&rows, "verdict", "not tested") <= 15);
+    for row in rows.iter().filter(|row| row["verdict"] == "broken") {
+        let cause = row["cause"].to_lowercase();
         let is_guess = ["likely", "probably", "perhaps", "may be", "might"].iter().any(|word| cause.contains(word));
-        assert!(!cause.is_empty() && !is_guess, "{paper}, {}: {cause}", cells[0]);
+        assert!(!cause.is_empty() && !is_guess, "{}, {}: {cause}", row["paper"], row["section"]);
+    }
+}
+
+#[test]
+fn the_page_on_the_ledger_counts_the_statements_that_hold_under_the_readings() {
+    let rows = rows("readings.tsv");
+    let counts = |combination: &Combination| {
+        ["holds", "broken", "undecided"].map(|word| count(&rows, &combination.name(), word))
+    };
+    let chosen =
+        |is_chosen: fn(&Combination) -> bool| Combination::all().into_iter().filter(is_chosen).collect::<Vec<_>>();
+    let shown = chosen(|it| it.timer_restart == "cumulative" && it.sack_delay == "200ms");
+    let lines = shown.iter().map(|combination| {
+        let Combination { rtt_samples, timer_restart, timer_fix, sack_delay } = combination;
+        let counts = counts(combination).map(|count| count.to_string()).join(" | ");
+        format!("| {rtt_samples} | {timer_restart} | {timer_fix} | {sack_delay} | {counts} |")
+    });
+    assert_has_lines("ledger.md", &lines.collect::<Vec<_>>());
+
+    let range = |combinations: &[Combination]| {
+        let of = |place: usize| {
+            let all: Vec<usize> = combinations.iter().map(|it| counts(it)[place]).collect();
+            format!("{} to {}", all.iter().min().unwrap_or(&0), all.iter().max().unwrap_or(&0))
+        };
+        format!("{} hold and {} are broken", of(0), of(1))
+    };
+    let any_ack = chosen(|it| it.timer_restart == "any-ack");
+    let at_once = chosen(|it| it.sack_delay == "0s");
+    let text = words("ledger.md");
+    for said in [
+        format!("With `any-ack` instead of `cumulative` {}.", range(&any_ack)),
+        format!("With a delay of 0 s {}.", range(&at_once)),
+    ] {
+        assert!(text.contains(&said), "{said}");
     }
 }

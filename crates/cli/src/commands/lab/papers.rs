@@ -74,18 +74,6 @@ impl PapersArgs {
         if is_quick { Scale::Quick } else { Scale::Full }
     }
 
-    /// The command that writes the same.
-    fn command(&self, name: &str) -> String {
-        let quick = if self.quick { " --quick" } else { "" };
-        let only = if self.only.is_empty() { String::new() } else { format!(" --only {}", self.only.join(",")) };
-        let quick_for = if self.quick_for.is_empty() {
-            String::new()
-        } else {
-            format!(" --quick-for {}", self.quick_for.join(","))
-        };
-        format!("festina lab {name}{quick}{quick_for}{only}")
-    }
-
     /// Runs a plan below this folder. Experiments that are views of the same runs share them.
     fn run(&self, experiment: &'static dyn Experiment, plan: Plan, folder: &str) -> Result<Option<Report<'static>>> {
         let scale = if plan.scale() == Scale::Quick { "-quick" } else { "" };
@@ -127,20 +115,13 @@ pub(super) fn ledger(arguments: &LedgerArgs) -> Result<()> {
             outcomes.push(ledger::Outcome { experiment: experiment.name(), extent, checks, scoreboard });
         }
     }
-    let mut command = papers.command("ledger");
-    if let Some(seeds) = seeds {
-        let _ = write!(command, " --seeds {seeds}");
-    }
-    if let Some(path) = keep {
-        let _ = write!(command, " --keep {}", path.display());
-    }
-    output::print(ledger::document(&outcomes, &kept, &command).trim_end())
+    output::print(ledger::table(&outcomes, &kept).trim_end_matches('\n'))
 }
 
 /// The rows of an earlier ledger.
 fn kept(path: &Path) -> Result<festina_lab::ledger::Kept> {
-    let page = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let kept = festina_lab::ledger::Kept::parse(&page);
+    let earlier = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let kept = festina_lab::ledger::Kept::parse(&earlier);
     if kept.is_empty() {
         let problem =
             format!("--keep {}: there is no row of a ledger in it; festina lab ledger writes one", path.display());
@@ -170,7 +151,5 @@ pub(super) fn readings(arguments: &ReadingsArgs) -> Result<()> {
             }
         }
     }
-    let under_text = if under.is_empty() { String::new() } else { format!(" --under {}", under.join(",")) };
-    let command = papers.command("readings") + &under_text;
-    output::print(readings::document(&outcomes, under, &command).trim_end())
+    output::print(readings::table(&outcomes).trim_end_matches('\n'))
 }
