@@ -99,7 +99,7 @@ pub fn stiff_lines(files: &[File]) -> Sizes {
 }
 
 fn is_prose(path: &str) -> bool {
-    let quotes = path.ends_with("-conformance.md") || path == "docs/ledger.md";
+    let quotes = path == "docs/ledger.md";
     !quotes && !path.starts_with("crates/tidy/") && ENDINGS.iter().any(|ending| path.ends_with(ending))
 }
 
@@ -157,7 +157,6 @@ mod tests {
             "crates/sctp/tests/b.rs",
             "docs/a.md",
             "README.md",
-            "docs/rfc9260-conformance.md",
             "docs/ledger.md",
             "crates/tidy/src/prose.rs",
             "docs/picture.svg",

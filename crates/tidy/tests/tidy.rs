@@ -10,7 +10,7 @@ use festina_tidy::passage::{Passage, passages};
 use festina_tidy::ratchet::{Limit, Sizes, check, exceptions};
 use festina_tidy::structure::{Owner, Structure};
 use festina_tidy::tree::{File, files, root};
-use festina_tidy::{dependencies, evidence, links, prose, reports, source, text};
+use festina_tidy::{conformance, dependencies, evidence, links, prose, reports, source, text};
 
 const FILE_CODE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
@@ -41,6 +41,10 @@ fn graphs() -> impl Iterator<Item = &'static Graph> {
 
 fn with_extension(extension: &str) -> impl Iterator<Item = &'static File> {
     FILES.iter().filter(move |file| file.path.ends_with(extension))
+}
+
+fn named_file(path: &str) -> &'static File {
+    FILES.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("there is no {path}"))
 }
 
 fn measures() -> impl Iterator<Item = (&'static str, Measures)> {
@@ -140,6 +144,13 @@ fn tests_show_each_row_of_the_tables_about_security() {
         "Keys of the commands",
     ];
     report(evidence::unshown(security, &sections, &tests));
+}
+
+#[test]
+fn each_requirement_of_a_standard_has_tests_or_a_reason_and_each_deviation_is_documented() {
+    let tests: BTreeSet<String> = with_extension(".rs").flat_map(evidence::tests).collect();
+    let [table, page] = ["docs/conformance.tsv", "docs/conformance.md"].map(named_file);
+    report(conformance::untested(table, &tests).into_iter().chain(conformance::undocumented(table, page)));
 }
 
 #[test]
