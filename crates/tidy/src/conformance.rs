@@ -8,8 +8,16 @@ use crate::tree::File;
 const COLUMNS: [&str; 6] = ["document", "section", "level", "requirement", "tests", "note"];
 
 /// Notes that stand in for tests. The page explains them.
-const NOTES: [&str; 8] =
-    ["every packet", "single-homed", "by the driver", "by the user", "by construction: ", "not applicable: ", DEVIATES, NOT_OFFERED];
+const NOTES: [&str; 8] = [
+    "every packet",
+    "single-homed",
+    "by the driver",
+    "by the user",
+    "by construction: ",
+    "not applicable: ",
+    DEVIATES,
+    NOT_OFFERED,
+];
 const DEVIATES: &str = "deviates: ";
 const NOT_OFFERED: &str = "not offered: ";
 
@@ -117,13 +125,18 @@ mod tests {
 
     #[test]
     fn deviations_are_the_same_in_table_and_page() {
-        let table = table("RFC 9260\t4 (3), 5.1\t\tr\t\tdeviates: so\nRFC 9260\t6\t\tr\t\tnot offered: x\nRFC 9260\t7\t\tr\tt\t\n");
+        let table = table(
+            "RFC 9260\t4 (3), 5.1\t\tr\t\tdeviates: so\nRFC 9260\t6\t\tr\t\tnot offered: x\nRFC 9260\t7\t\tr\tt\t\n",
+        );
         let page = |rows: &str| File {
             path: "c.md".to_owned(),
             text: format!("## D\n| 9 | no |\n### Deviations: RFC 9260\n\n| § | Festina |\n|---|---|\n{rows}"),
         };
         assert_eq!(undocumented(&table, &page("| 4 (3), 5.1; 6 | so |\n")), Vec::<String>::new());
-        assert_eq!(undocumented(&table, &page("| 6 | so |\n")), ["c.md: the deviation from RFC 9260 §4 (3), 5.1 is missing"]);
+        assert_eq!(
+            undocumented(&table, &page("| 6 | so |\n")),
+            ["c.md: the deviation from RFC 9260 §4 (3), 5.1 is missing"]
+        );
         assert_eq!(
             undocumented(&table, &page("| 4 (3), 5.1; 6; 7 | so |\n")),
             ["c.tsv: the deviation from RFC 9260 §7 is missing"]
