@@ -61,21 +61,31 @@ fn code_differs(constant: &Constant<'_>, files: &[File]) -> Option<String> {
 }
 
 /// The numbers that stand in place of `{}` wherever the phrase occurs, with their lines. Case does not matter, nor do line breaks.
-fn quotations<'t>(text: &'t str, phrase: &str) -> Vec<(usize, &'t str)> {
-    let plain = text.to_ascii_lowercase().replace('\n', " ");
+fn quotations(text: &str, phrase: &str) -> Vec<(usize, String)> {
+    let (plain, lines) = plain(text);
     let phrase = phrase.to_ascii_lowercase();
     let Some((before, after)) = phrase.split_once("{}") else { return Vec::new() };
+    let is_number = |c: char| c.is_ascii_digit() || c == ',' || c == '.';
     let number = |at: usize| {
-        let end = plain[at..]
-            .find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.')
-            .map_or(plain.len(), |length| at + length);
-        let number = text[at..end].trim_end_matches([',', '.']);
+        let number = plain[at..].split(|c: char| !is_number(c)).next()?.trim_end_matches([',', '.']);
         let follows = plain[at + number.len()..].starts_with(after);
-        (follows && !number.is_empty()).then(|| (text[..at].matches('\n').count() + 1, number))
+        (follows && !number.is_empty()).then(|| (lines[at], number.to_owned()))
     };
-    let continues = |at: usize| plain[..at].ends_with(|c: char| c.is_ascii_digit() || c == ',' || c == '.');
     let ends = plain.match_indices(before).map(|(at, _)| at + before.len());
-    ends.filter(|&at| !continues(at)).filter_map(number).collect()
+    ends.filter(|&at| !plain[..at].ends_with(is_number)).filter_map(number).collect()
+}
+
+/// The text in small letters with single spaces, and the line of each of its bytes.
+fn plain(text: &str) -> (String, Vec<usize>) {
+    let (mut plain, mut lines) = (String::new(), Vec::new());
+    for (index, line) in text.lines().enumerate() {
+        for word in line.split_whitespace() {
+            plain.push_str(&word.to_ascii_lowercase());
+            plain.push(' ');
+            lines.resize(plain.len(), index + 1);
+        }
+    }
+    (plain, lines)
 }
 
 #[cfg(test)]
@@ -96,7 +106,7 @@ mod tests {
     fn pages_that_quote_the_value_of_the_code_are_accepted() {
         for page in [
             "It waits for 1,200 ms.",
-            "Waits\nfor 1,200 ms",
+            "Waits\n   for 1,200 ms",
             "| wait | 1,200 | waits for some ms",
             "| wait | 1,200 |, x 1,300",
         ] {
