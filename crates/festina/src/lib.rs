@@ -126,6 +126,8 @@ mod documents {
     struct Tuning;
     #[doc = include_str!("../../../docs/guides/integrating.md")]
     struct Integrating;
+    #[doc = include_str!("../../../docs/guides/game-server.md")]
+    struct GameServer;
 }
 
 /// Handles may go to other threads and be used by several at a time.

@@ -9,6 +9,9 @@
 //! - [`text`]: words that no file may contain;
 //! - [`prose`]: phrases that make English sound translated;
 //! - [`links`]: relative links of Markdown files and their anchors;
+//! - [`conformance`]: the requirements of the standards, their tests, and the deviations that a page states;
+//! - [`constants`]: constants that several documents quote;
+//! - [`names`]: names of the code that documents quote;
 //! - [`evidence`]: the tests that show what the tables of a document state;
 //! - [`reports`]: public reports of faults in other projects, and the tests that show them here;
 //! - [`metadata`]: what cargo knows about the packages of the workspace and of their dependencies;
@@ -25,11 +28,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod conformance;
+pub mod constants;
 pub mod dependencies;
 pub mod evidence;
 pub mod links;
 pub mod measure;
 pub mod metadata;
+pub mod names;
 pub mod passage;
 pub mod prose;
 pub mod ratchet;

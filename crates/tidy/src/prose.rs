@@ -99,8 +99,7 @@ pub fn stiff_lines(files: &[File]) -> Sizes {
 }
 
 fn is_prose(path: &str) -> bool {
-    let quotes = path.ends_with("-conformance.md");
-    !quotes && !path.starts_with("crates/tidy/") && ENDINGS.iter().any(|ending| path.ends_with(ending))
+    !path.starts_with("crates/tidy/") && ENDINGS.iter().any(|ending| path.ends_with(ending))
 }
 
 /// The package that a file belongs to, `docs`, or the root.
@@ -157,7 +156,6 @@ mod tests {
             "crates/sctp/tests/b.rs",
             "docs/a.md",
             "README.md",
-            "docs/rfc9260-conformance.md",
             "crates/tidy/src/prose.rs",
             "docs/picture.svg",
         ];

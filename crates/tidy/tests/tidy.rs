@@ -10,7 +10,7 @@ use festina_tidy::passage::{Passage, passages};
 use festina_tidy::ratchet::{Limit, Sizes, check, exceptions};
 use festina_tidy::structure::{Owner, Structure};
 use festina_tidy::tree::{File, files, root};
-use festina_tidy::{dependencies, evidence, links, prose, reports, source, text};
+use festina_tidy::{conformance, constants, dependencies, evidence, links, names, prose, reports, source, text};
 
 const FILE_CODE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
@@ -41,6 +41,10 @@ fn graphs() -> impl Iterator<Item = &'static Graph> {
 
 fn with_extension(extension: &str) -> impl Iterator<Item = &'static File> {
     FILES.iter().filter(move |file| file.path.ends_with(extension))
+}
+
+fn named_file(path: &str) -> &'static File {
+    FILES.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("there is no {path}"))
 }
 
 fn measures() -> impl Iterator<Item = (&'static str, Measures)> {
@@ -131,7 +135,7 @@ fn links_between_documents_lead_somewhere() {
 #[test]
 fn tests_show_each_row_of_the_tables_about_security() {
     let tests: BTreeSet<String> = with_extension(".rs").flat_map(evidence::tests).collect();
-    let security = FILES.iter().find(|file| file.path == "docs/security.md").expect("there is one");
+    let security = named_file("docs/security.md");
     let sections = [
         "Threat model of plain associations",
         "Limits",
@@ -143,10 +147,30 @@ fn tests_show_each_row_of_the_tables_about_security() {
 }
 
 #[test]
+fn each_requirement_of_a_standard_has_tests_or_a_reason_and_each_deviation_is_documented() {
+    let tests: BTreeSet<String> = with_extension(".rs").flat_map(evidence::tests).collect();
+    let [table, page] = ["docs/conformance.tsv", "docs/conformance.md"].map(named_file);
+    report(conformance::untested(table, &tests).into_iter().chain(conformance::undocumented(table, page)));
+}
+
+#[test]
+fn documents_quote_the_same_constants_as_the_code() {
+    let list = named_file("crates/tidy/constants.toml");
+    report(constants::contradictions(list, &FILES).expect("the list is in order"));
+}
+
+#[test]
+fn documents_name_only_items_that_exist() {
+    let identifiers: BTreeSet<&str> = with_extension(".rs").flat_map(names::identifiers).collect();
+    let pages = ["docs/add-a-mechanism.md", "docs/life-of-a-message.md"].map(named_file);
+    report(pages.into_iter().flat_map(|page| names::unknown(page, &identifiers)));
+}
+
+#[test]
 fn each_public_report_has_a_verdict_and_a_test_that_exists_or_a_reason() {
     let mut tests: BTreeSet<String> = with_extension(".rs").flat_map(evidence::tests).collect();
     tests.extend(with_extension(".py").flat_map(reports::python_tests));
-    let file = FILES.iter().find(|file| file.path == "tests/reports.toml").expect("there is one");
+    let file = named_file("tests/reports.toml");
     report(reports::faults(file, &tests));
 }
 
@@ -161,7 +185,7 @@ fn stiff_phrases_only_become_fewer() {
 
 #[test]
 fn the_readme_can_be_read_in_five_minutes() {
-    let readme = FILES.iter().find(|file| file.path == "README.md").expect("there is one");
+    let readme = named_file("README.md");
     let words = readme.text.split_whitespace().count();
     assert!(words <= README_WORDS_MAX, "README.md has {words} words, at most {README_WORDS_MAX} are allowed");
 }
@@ -215,7 +239,7 @@ fn every_licence_goes_with_ours() {
 #[test]
 fn the_bindings_have_the_lints_of_the_workspace() {
     let lints = |path: &str| {
-        let manifest = FILES.iter().find(|file| file.path == path).expect("the manifest is there");
+        let manifest = named_file(path);
         let from = manifest.text.find("[workspace.lints.rust]").expect("it has lints");
         let lints = &manifest.text[from..];
         lints[..lints.find("[profile").expect("profiles follow")].to_owned()

@@ -1,5 +1,5 @@
-//! Conformance to RFC 3758, RFC 8260 and RFC 6525 as a peer sees it: each test names the section whose rule it holds. The tables of rules and
-//! their tests are `docs/rfc3758-conformance.md` and `docs/rfc6525-conformance.md`.
+//! Conformance to RFC 3758, RFC 8260 and RFC 6525 as a peer sees it: each test names the section whose rule it holds. The table of rules and
+//! their tests is `docs/conformance.tsv`.
 
 mod ecn;
 mod enhanced_forward_tsn;

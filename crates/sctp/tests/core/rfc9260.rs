@@ -1,5 +1,5 @@
 //! Conformance to RFC 9260 as a peer sees it: each test names the section whose rule it holds. The table of all rules and
-//! their tests is `docs/rfc9260-conformance.md`.
+//! their tests is `docs/conformance.tsv`.
 
 pub(crate) mod packet;
 pub(crate) mod peer;
