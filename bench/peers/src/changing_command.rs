@@ -10,7 +10,9 @@ use std::time::Duration;
 use festina_bench_peers::thin::contender::{self, Contender, Means, Promise, Role};
 use festina_bench_peers::thin::record::{self, Record};
 use festina_bench_peers::thin::run::{Scale, Task};
-use festina_bench_peers::thin::{measure_over_changes, weather};
+use festina_bench_peers::thin::{measure_over_changes, plot, report, weather};
+
+use crate::thin_command::write_document;
 
 /// Thin streams over a path whose round trip changes between 40 and 200 ms, with jitter, reordering and a queue, in virtual time
 #[derive(clap::Args)]
@@ -27,13 +29,31 @@ pub(crate) struct ChangingArguments {
     /// A twentieth of the messages: to see that it works, not for numbers to quote
     #[arg(long)]
     quick: bool,
-    /// Also write thin-peers-changing.csv into this folder
+    /// Also write thin-peers-changing.csv and .svg into this folder, and the document about all such files
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Measure nothing, but write document and figure from the CSV file that is in the folder
+    #[arg(long, requires = "out", conflicts_with_all = ["iat", "loss", "only", "quick"])]
+    render: bool,
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &ChangingArguments) -> io::Result<()> {
+    if !arguments.render {
+        let records = measured(arguments);
+        print!("{}", table(&records));
+        let Some(folder) = &arguments.out else { return Ok(()) };
+        fs::create_dir_all(folder)?;
+        fs::write(folder.join(record::CHANGING_FILE), record::to_csv(&records))?;
+    }
+    let Some(folder) = &arguments.out else { return Ok(()) };
+    // The rounded values of the file, so that the figure can be checked against it.
+    let figure = plot::svg(report::CHANGING_HEADING, &contender::all(), &record::over_changes(folder)?);
+    fs::write(folder.join("thin-peers-changing.svg"), figure)?;
+    write_document(folder)
+}
+
+fn measured(arguments: &ChangingArguments) -> Vec<Record> {
     let mut contenders = contender::all();
     contenders.retain(|contender| is_compared(contender) && is_chosen(contender, &arguments.only));
     let task = |interval_ms: &u64, loss_percent: &u32| Task {
@@ -46,11 +66,7 @@ pub(crate) fn run(arguments: &ChangingArguments) -> io::Result<()> {
     let messages = if arguments.quick { 50 } else { 1_000 };
     let scale = Scale { connections: 20, messages, first_messages: 0 };
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let records = measure_over_changes(&contenders, &tasks, scale, threads);
-    print!("{}", table(&records));
-    let Some(folder) = &arguments.out else { return Ok(()) };
-    fs::create_dir_all(folder)?;
-    fs::write(folder.join("thin-peers-changing.csv"), record::to_csv(&records))
+    measure_over_changes(&contenders, &tasks, scale, threads)
 }
 
 fn is_chosen(contender: &Contender, only: &[String]) -> bool {

@@ -64,9 +64,14 @@ pub(crate) fn run(arguments: &ThinArguments) -> io::Result<()> {
     // Use the rounded values of the file, so that document and file agree.
     let records = record::from_csv(&csv).map_err(io::Error::other)?;
     fs::write(file(folder, "csv"), csv)?;
-    fs::write(file(folder, "svg"), plot::svg(&contender::all(), &records))?;
-    let all = record::from_folder(folder)?;
-    fs::write(folder.join(report::DOCUMENT), report::markdown(&contender::all(), &all))
+    fs::write(file(folder, "svg"), plot::svg(&report::heading(arguments.rtt.into()), &contender::all(), &records))?;
+    write_document(folder)
+}
+
+/// Writes the document about all files of a folder.
+pub(crate) fn write_document(folder: &Path) -> io::Result<()> {
+    let (fixed, changing) = (record::from_folder(folder)?, record::over_changes(folder)?);
+    fs::write(folder.join(report::DOCUMENT), report::markdown(&contender::all(), &fixed, &changing))
 }
 
 fn measured(arguments: &ThinArguments) -> Vec<Record> {

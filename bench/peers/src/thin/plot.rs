@@ -69,10 +69,10 @@ const MS_MAX: f64 = 6_000.0;
 /// The vertical axis begins slightly below the minimum delay, half a round trip.
 const MS_MIN_SHARE: f64 = 0.45;
 
-/// The figure as SVG. Panels without loss are left out: there all delays are the same but for the clocks of some stacks.
+/// The figure as SVG, under this heading. Panels without loss are left out: there all delays are the same but for the clocks of some stacks.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a few rows and columns")]
-pub fn svg(contenders: &[Contender], records: &[Record]) -> String {
+pub fn svg(heading: &str, contenders: &[Contender], records: &[Record]) -> String {
     let streams = || records.iter().filter(|record| record.task.interval.is_some() && record.task.loss_percent > 0);
     let intervals: BTreeSet<Duration> = streams().filter_map(|record| record.task.interval).collect();
     let losses: BTreeSet<u32> = streams().map(|record| record.task.loss_percent).collect();
@@ -83,7 +83,7 @@ pub fn svg(contenders: &[Contender], records: &[Record]) -> String {
     let width = LEFT + intervals.len().max(6) as f64 * (PANEL_WIDTH + GAP) + GAP;
     let rtt_ms = records.first().map_or(1.0, |record| record.task.round_trip.as_secs_f64() * 1e3);
     let mut page = Page { text: String::new(), ms: Axis { low: MS_MIN_SHARE * rtt_ms, high: MS_MAX } };
-    page.heading(records, &shown);
+    page.heading(heading, &shown);
     for (index, (name, percentile)) in [("p99", p99 as Percentile), ("p99.9", p999)].into_iter().enumerate() {
         let top = top + index as f64 * (half + HEADING) + HEADING;
         for (column, interval) in intervals.iter().enumerate() {
@@ -160,9 +160,8 @@ impl Page {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a few rows and columns")]
-    fn heading(&mut self, records: &[Record], shown: &[&Contender]) {
-        let rtt_ms = records.first().map_or(0, |record| record.task.round_trip.as_millis());
-        self.words(20.0, 26.0, &format!("Thin streams of 100-byte messages, round trip {rtt_ms} ms"), "start", 18);
+    fn heading(&mut self, heading: &str, shown: &[&Contender]) {
+        self.words(20.0, 26.0, &format!("Thin streams of 100-byte messages, {heading}"), "start", 18);
         let axes = "Across: bytes of both ends for each message, with IP and UDP headers. Upwards: delay from write to delivery in ms. \
                     Both logarithmic; left and low is better. What never came, or lies outside, is on the edge.";
         self.words(20.0, 46.0, axes, "start", 13);

@@ -59,6 +59,9 @@ impl Cost {
     }
 }
 
+/// The file about the path that changes.
+pub const CHANGING_FILE: &str = "thin-peers-changing.csv";
+
 /// The first line of the file.
 const HEAD: &str = "rtt_ms,iat_ms,loss_percent,contender,messages,delivered,mean_ms,p50_ms,p99_ms,p99_low_ms,p99_high_ms,p999_ms,\
                     p999_low_ms,p999_high_ms,max_ms,packets_there,packets_back,bytes_there,bytes_back,failures";
@@ -180,6 +183,18 @@ pub fn from_folder(folder: &Path) -> io::Result<Vec<Record>> {
         records.extend(from_csv(&fs::read_to_string(file)?).map_err(io::Error::other)?);
     }
     Ok(records)
+}
+
+/// Reads the file of a folder about the path that changes; nothing if there is none.
+///
+/// # Errors
+/// If the file cannot be read or has a line that is no record.
+pub fn over_changes(folder: &Path) -> io::Result<Vec<Record>> {
+    match fs::read_to_string(folder.join(CHANGING_FILE)) {
+        Ok(text) => from_csv(&text).map_err(io::Error::other),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Checks that records were measured at this scale, so that rows measured now may stand beside them. A contender whose connections failed has fewer

@@ -8,14 +8,19 @@ use super::contender::{Contender, Role};
 use super::record::Record;
 use super::run::Task;
 use super::verdict::{self, BYTES_RATIO_MAX, FIRST_RATIO_MAX, Relation, Verdict};
+use super::weather;
 
 /// Name of the document.
 pub const DOCUMENT: &str = "thin-peers.md";
 /// Streams that the document shows: the time between two writes and the loss in percent.
 const SHOWN: [(Duration, u32); 2] = [(Duration::from_millis(20), 5), (Duration::from_millis(250), 5)];
+/// The same over the path that changes.
+const SHOWN_CHANGING: [(Duration, u32); 3] =
+    [(Duration::from_millis(33), 5), (Duration::from_millis(250), 0), (Duration::from_millis(250), 5)];
 /// Contenders that the document shows, by default and tuned.
-const SHOWN_CONTENDERS: [&str; 18] = [
+const SHOWN_CONTENDERS: [&str; 19] = [
     "festina",
+    "festina-secure",
     "quinn",
     "quinn-tuned",
     "noq",
@@ -41,15 +46,25 @@ pub fn stem(rtt_ms: u128) -> String {
     format!("thin-peers-{rtt_ms}ms")
 }
 
-/// Returns the document in Markdown, from the [`Record`]s of one or more round-trip times.
+/// Returns the heading of the figure of a round-trip time.
 #[must_use]
-pub fn markdown(contenders: &[Contender], records: &[Record]) -> String {
-    Report { contenders, records, text: String::new() }.write()
+pub fn heading(rtt_ms: u128) -> String {
+    format!("round trip {rtt_ms} ms")
+}
+
+/// The heading of the figure of the path that changes.
+pub const CHANGING_HEADING: &str = "round trip 40 to 200 ms, a queue, jitter and reordering";
+
+/// Returns the document in Markdown, from the [`Record`]s of one or more round-trip times and those over the path that changes.
+#[must_use]
+pub fn markdown(contenders: &[Contender], records: &[Record], changing: &[Record]) -> String {
+    Report { contenders, records, changing, text: String::new() }.write()
 }
 
 struct Report<'a> {
     contenders: &'a [Contender],
     records: &'a [Record],
+    changing: &'a [Record],
     text: String,
 }
 
@@ -80,6 +95,7 @@ impl<'a> Report<'a> {
     fn write(mut self) -> String {
         self.introduction();
         self.streams();
+        self.over_changes();
         self.goal();
         self.first_message();
         self.settings();
@@ -143,8 +159,8 @@ impl<'a> Report<'a> {
              the same losses, and the clock is virtual.\n\
              - **Messages.** 100 bytes in one direction, one each interval; {messages} for each figure, and {first} connections for the first message.\n\
              - **Delay.** From the write to the delivery in order, in ms.\n\
-             - **Bytes.** Of both ends for each message, with the headers of IPv4 and UDP. QUIC is encrypted, SCTP and Festina are not; \
-             `festina-secure` in the files is.\n",
+             - **Bytes.** Of both ends for each message, with the headers of IPv4 and UDP. QUIC and `festina-secure` are encrypted; \
+             SCTP and `festina` are not.\n",
             files.join(" and "),
         ));
     }
@@ -180,6 +196,40 @@ impl<'a> Report<'a> {
             };
             let cells: String = columns.iter().map(cell).collect();
             self.line(format_args!("| `{}` |{cells}", contender.name));
+        }
+    }
+
+    /// The same contenders over the path that changes.
+    fn over_changes(&mut self) {
+        if self.changing.is_empty() {
+            return;
+        }
+        self.line(format_args!(
+            "\n## A path that changes\n\n\
+             `cargo run --release -p festina-bench-peers -- changing --out docs` measures a path like that of a phone or behind a busy router \
+             ([figures](thin-peers-changing.csv), [picture](thin-peers-changing.svg)): every 2 to 8 s another route with a round trip of 40 to 200 ms, \
+             a queue of up to 80 ms on the way there in one second of ten, 0 to 10 ms of jitter, and 1 % of the packets 15 ms late. Tuned stacks are set for \
+             the mean round trip, {} ms. A delay counts from the time that the route itself takes at the write. p99 / p99.9, bytes:\n",
+            weather::MEAN_ROUND_TRIP.as_millis()
+        ));
+        let heads = SHOWN_CHANGING.map(|(interval, loss)| format!(" interval {} ms, {loss} % |", interval.as_millis()));
+        self.line(format_args!("| stack |{}\n|---|---|---|---|", heads.concat()));
+        for contender in self.shown() {
+            let cells: Vec<String> = SHOWN_CHANGING
+                .into_iter()
+                .filter_map(|(interval, loss)| {
+                    let is_it = |record: &&Record| {
+                        let task = record.task;
+                        record.contender == contender.name
+                            && (task.interval, task.loss_percent) == (Some(interval), loss)
+                    };
+                    let Record { delay, cost, .. } = self.changing.iter().find(is_it)?;
+                    Some(format!(" {} / {}, {:.0} |", ms(delay.p99.ms), ms(delay.p999.ms), cost.bytes_of_both()))
+                })
+                .collect();
+            if !cells.is_empty() {
+                self.line(format_args!("| `{}` |{}", contender.name, cells.concat()));
+            }
         }
     }
 
@@ -267,7 +317,7 @@ impl<'a> Report<'a> {
         let mut stacks: Vec<&str> = Vec::new();
         let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
         for contender in self.shown() {
-            if contender.role != Role::Subject && !stacks.contains(&contender.stack) {
+            if contender.role == Role::Peer && !stacks.contains(&contender.stack) {
                 stacks.push(contender.stack);
             }
             let name = format!("`{}`", contender.name);
@@ -334,7 +384,7 @@ mod tests {
         let records = measure(&contenders, &[task(Some(20)), task(None)], scale, 2);
         let read = record::from_csv(&record::to_csv(&records)).expect("the records are sound");
         assert_eq!(read.len(), records.len());
-        let (document, figure) = (markdown(&contenders, &read), plot::svg(&contenders, &read));
+        let (document, figure) = (markdown(&contenders, &read, &read), plot::svg("", &contenders, &read));
         for contender in &contenders {
             let is_shown = SHOWN_CONTENDERS.contains(&contender.name);
             let is_measured = read.iter().any(|record| record.contender == contender.name);

@@ -17,13 +17,24 @@ fn docs() -> PathBuf {
 fn document_and_figures_are_those_of_the_measured_values() {
     let contenders = contender::all();
     let records = record::from_folder(&docs()).expect("the files are sound");
+    let changing = record::over_changes(&docs()).expect("the file is sound");
     let read = |name: &str| fs::read_to_string(docs().join(name)).expect("the file is beside the measured values");
-    assert!(read(report::DOCUMENT) == report::markdown(&contenders, &records), "{}: {HINT}", report::DOCUMENT);
+    assert!(
+        read(report::DOCUMENT) == report::markdown(&contenders, &records, &changing),
+        "{}: {HINT}",
+        report::DOCUMENT
+    );
     let round_trips: BTreeSet<Duration> = records.iter().map(|record| record.task.round_trip).collect();
     assert!(!round_trips.is_empty());
     for round_trip in round_trips {
         let name = report::stem(round_trip.as_millis());
         let records = record::from_csv(&read(&format!("{name}.csv"))).expect("the values are sound");
-        assert!(read(&format!("{name}.svg")) == plot::svg(&contenders, &records), "{name}: {HINT}");
+        assert!(
+            read(&format!("{name}.svg")) == plot::svg(&report::heading(round_trip.as_millis()), &contenders, &records),
+            "{name}: {HINT}"
+        );
     }
+    assert!(!changing.is_empty());
+    let figure = plot::svg(report::CHANGING_HEADING, &contenders, &changing);
+    assert!(read("thin-peers-changing.svg") == figure, "{HINT}");
 }
