@@ -201,7 +201,8 @@ impl Config {
         self
     }
 
-    /// Sets the heartbeat interval of an idle path, 30 s by default; `None` sends none.
+    /// Sets the heartbeat interval of an idle path, 30 s by default; `None` sends none. With the default peer timeout an idle association already
+    /// sends one after 15 s.
     pub fn with_heartbeat_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
         self.0.timers.heartbeat_interval = interval.into();
         self
