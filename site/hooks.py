@@ -17,17 +17,34 @@ def slug(heading, separator):
     return kept.replace(" ", separator)
 
 
+# Files outside docs/ that are pages of the site.
+PAGES = {
+    "README.md": "index.md",
+    "ARCHITECTURE.md": "architecture.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "reporting.md",
+    "bindings/c/README.md": "bindings/c.md",
+    "bindings/python/README.md": "bindings/python.md",
+    "bench/peers/README.md": "bench/peers.md",
+    "bench/sockets/README.md": "bench/sockets.md",
+    "interop/README.md": "interop.md",
+    "validation/README.md": "recordings.md",
+}
+
+
 def on_files(files, config):
-    """Adds the README as front page."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    files.append(File.generated(config, "index.md", content=_relocate(readme, "README.md")))
+    """Adds the pages that are not in docs/."""
+    for source, page in PAGES.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        files.append(File.generated(config, page, content=_relocate(text, source)))
     files.append(File.generated(config, "site.css", content=(ROOT / "site" / "site.css").read_text(encoding="utf-8")))
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Turns links that leave docs/ into the path of the file that they name."""
-    if page.file.src_uri == "index.md":
+    """Turns links that leave docs/ into links to their pages, or into the path of the file that they name."""
+    if page.file.src_uri in PAGES.values():
         return markdown
     return _relocate(markdown, "docs/" + page.file.src_uri)
 
@@ -37,18 +54,20 @@ def _relocate(markdown, source):
     return "".join(part if part.startswith("```") else LINK.sub(lambda m: _link(m, source), part) for part in parts)
 
 
+def _place(path):
+    """The place of a file in the site; None if it is not there."""
+    return path.removeprefix("docs/") if path.startswith("docs/") else PAGES.get(path)
+
+
 def _link(match, source):
     image, text, target = match.groups()
     if "://" in target or target.startswith(("#", "mailto:")):
         return match.group(0)
     path, _, anchor = target.partition("#")
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
-    if path == "README.md":
-        path = "docs/index.md"
-    if path.startswith("docs/"):
-        here = posixpath.dirname(source) if source.startswith("docs/") else "docs"
-        relative = posixpath.relpath(path, here) + (f"#{anchor}" if anchor else "")
-        return f"{image}[{text}]({relative})"
+    if place := _place(path):
+        relative = posixpath.relpath(place, posixpath.dirname(_place(source)))
+        return f"{image}[{text}]({relative}{'#' if anchor else ''}{anchor})"
     # A file of the repository: its name is enough to find it.
     label = text if path in text or text.strip("`") in path else f"{text} (`{path}`)"
     return label if not image else ""
