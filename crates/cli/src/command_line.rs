@@ -34,13 +34,23 @@ Write values with their units: durations 250ms 1.5s 10us 2m, rates 10Mbit/s, siz
 Exit code: 0 done, 1 failed, 2 invalid command line, 3 lab check could not test enough.";
 
 #[derive(Debug, Parser)]
-#[command(name = "festina", version, about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "festina", version, long_version = long_version(), about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
     /// Report which associations come up and go down, and why; twice for more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
+}
+
+/// The version, the commit if the build knows it, and the features.
+fn long_version() -> String {
+    let features =
+        [("kafka", cfg!(feature = "kafka")), ("parquet", cfg!(feature = "parquet")), ("png", cfg!(feature = "png"))];
+    let names: Vec<&str> = features.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect();
+    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let commit = option_env!("FESTINA_COMMIT").unwrap_or("unknown");
+    format!("{}\ncommit: {commit}\noptional features: {names}", env!("CARGO_PKG_VERSION"))
 }
 
 /// The command line, for those who describe it.

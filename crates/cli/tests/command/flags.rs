@@ -31,8 +31,12 @@ fn every_help_has_examples_and_leaves_standard_error_empty() {
 
 #[test]
 fn the_version_is_told() {
-    let version = run(&["--version"]);
-    assert_eq!(version.stdout.trim(), concat!("festina ", env!("CARGO_PKG_VERSION")));
+    let version = concat!("festina ", env!("CARGO_PKG_VERSION"));
+    assert_eq!(run(&["-V"]).stdout.trim(), version);
+    let long = run(&["--version"]).stdout;
+    let lines: Vec<&str> = long.lines().collect();
+    assert!(lines[0] == version && lines[1].starts_with("commit: ") && lines.len() == 3, "{long}");
+    assert_eq!(lines[2].contains("parquet"), cfg!(feature = "parquet"), "{long}");
 }
 
 #[test]
