@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser};
@@ -34,7 +35,7 @@ Write values with their units: durations 250ms 1.5s 10us 2m, rates 10Mbit/s, siz
 Exit code: 0 done, 1 failed, 2 invalid command line, 3 lab check could not test enough.";
 
 #[derive(Debug, Parser)]
-#[command(name = "festina", version, long_version = long_version(), about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "festina", version, long_version = LONG_VERSION.as_str(), about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -44,14 +45,14 @@ struct Arguments {
 }
 
 /// The version, the commit if the build knows it, and the features.
-fn long_version() -> String {
+static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
     let features =
         [("kafka", cfg!(feature = "kafka")), ("parquet", cfg!(feature = "parquet")), ("png", cfg!(feature = "png"))];
     let names: Vec<&str> = features.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect();
     let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let commit = option_env!("FESTINA_COMMIT").unwrap_or("unknown");
     format!("{}\ncommit: {commit}\noptional features: {names}", env!("CARGO_PKG_VERSION"))
-}
+});
 
 /// The command line, for those who describe it.
 pub(crate) fn definition() -> clap::Command {
