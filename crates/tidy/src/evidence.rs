@@ -4,46 +4,45 @@ use std::collections::BTreeSet;
 
 use crate::tree::File;
 
-/// Complains about a section whose tables differ from their list of tests.
+/// Complains about sections of a page whose tables differ from the list of their tests.
 ///
-/// The list of a section `## Title` is a table under `### Tests: Title`. It repeats the first cell of each row. The second cell names tests in backticks, or
-/// has a reason that begins with "by construction: ".
+/// The list is a table with tabs. Each line has a section, the first cell of a row, the names of its tests, and a note. The note of a row without tests
+/// begins with "by construction: ".
 #[must_use]
-pub fn unshown(file: &File, sections: &[&str], tests: &BTreeSet<String>) -> Vec<String> {
+pub fn unshown(page: &File, list: &File, sections: &[&str], tests: &BTreeSet<String>) -> Vec<String> {
     let mut complaints = Vec::new();
+    let lines = list.text.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());
+    let lines: Vec<[&str; 4]> = lines.filter_map(|cells| cells.try_into().ok()).collect();
     for section in sections {
-        let stated = rows(&file.text, &format!("## {section}"));
-        let shown = rows(&file.text, &format!("### Tests: {section}"));
-        let first = |rows: &[Row<'_>]| rows.iter().map(|(first, _)| (*first).to_owned()).collect::<Vec<_>>();
-        if stated.is_empty() || first(&stated) != first(&shown) {
-            let [stated, shown] = [first(&stated), first(&shown)];
-            complaints.push(format!("{}: the rows of \"{section}\" are {stated:?}, their tests {shown:?}", file.path));
+        let stated = rows(&page.text, &format!("## {section}"));
+        let shown: Vec<&str> = lines.iter().filter(|[of, ..]| of == section).map(|[_, row, ..]| *row).collect();
+        if stated.is_empty() || stated != shown {
+            complaints.push(format!("{}: the rows of \"{section}\" are {stated:?}, in the list {shown:?}", page.path));
         }
-        for (row, cell) in shown {
-            let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
-            if names.is_empty() && !cell.starts_with("by construction: ") {
-                complaints.push(format!("{}: no test shows the row \"{row}\" of \"{section}\"", file.path));
-            }
-            let unknown = names.into_iter().filter(|name| !tests.contains(*name));
-            complaints.extend(unknown.map(|name| format!("{}: there is no test {name}", file.path)));
+    }
+    for [section, row, names, note] in &lines {
+        if !sections.contains(section) {
+            complaints.push(format!("{}: there is no section \"{section}\"", list.path));
         }
+        if names.is_empty() && !note.starts_with("by construction: ") {
+            complaints.push(format!("{}: no test shows the row \"{row}\" of \"{section}\"", list.path));
+        }
+        let unknown = names.split(' ').filter(|name| !name.is_empty() && !tests.contains(*name));
+        complaints.extend(unknown.map(|name| format!("{}: there is no test {name}", list.path)));
     }
     complaints
 }
 
-/// The first cell of a row, and the rest.
-type Row<'t> = (&'t str, &'t str);
-
-/// The rows of the tables below a heading, up to the next heading, without those that name the columns.
-fn rows<'t>(text: &'t str, heading: &str) -> Vec<Row<'t>> {
+/// The first cells of the tables below a heading, up to the next heading, without those that name the columns.
+fn rows<'t>(text: &'t str, heading: &str) -> Vec<&'t str> {
     let lines = text.lines().skip_while(|line| *line != heading).skip(1).take_while(|line| !line.starts_with('#'));
-    let cells = |line: &'t str| line.strip_prefix('|')?.strip_suffix('|')?.split_once('|');
+    let first = |line: &'t str| line.strip_prefix('|')?.strip_suffix('|')?.split('|').next();
     let mut rows = Vec::new();
     for line in lines {
-        match cells(line) {
+        match first(line) {
             // The row above is the head of a table.
-            Some((first, _)) if first.starts_with("---") => drop(rows.pop()),
-            Some((first, rest)) => rows.push((first.trim(), rest.trim())),
+            Some(cell) if cell.starts_with("---") => drop(rows.pop()),
+            Some(cell) => rows.push(cell.trim()),
             None => {}
         }
     }
@@ -79,7 +78,7 @@ mod tests {
         File { path: path.to_owned(), text: text.to_owned() }
     }
 
-    const TABLES: &str = "## Attacks\n\n| attack | effect |\n|---|---|\n| read | no |\n| write | no |\n\n## Tests\n\n";
+    const PAGE: &str = "## Attacks\n\n| attack | effect |\n|---|---|\n| read | no |\n| write | no |\n\n## Tests\n\n";
 
     #[test]
     fn only_functions_with_the_attribute_are_tests() {
@@ -91,18 +90,20 @@ mod tests {
     #[test]
     fn every_row_needs_a_test_that_exists_or_a_reason() {
         let tests = BTreeSet::from(["one".to_owned()]);
-        let of = |list: &str| {
-            let text = format!("{TABLES}### Tests: Attacks\n\n| row | shown by |\n|---|---|\n{list}");
-            unshown(&file("a.md", &text), &["Attacks"], &tests)
+        let of = |page: &str, lines: &[&str]| {
+            let list = format!("section\trow\ttests\tnote\n{}\n", lines.join("\n"));
+            unshown(&file("a.md", page), &file("a.tsv", &list), &["Attacks"], &tests)
         };
-        assert_eq!(of("| read | `one` |\n| write | by construction: it is encrypted |\n"), Vec::<String>::new());
-        assert_eq!(of("| read | `one`, `two` |\n| write | `one` |\n"), ["a.md: there is no test two"]);
+        let [read, write] = ["Attacks\tread\tone\t", "Attacks\twrite\t\tby construction: it is encrypted"];
+        assert_eq!(of(PAGE, &[read, write]), Vec::<String>::new());
+        assert_eq!(of(PAGE, &["Attacks\tread\tone two\t", "Attacks\twrite\tone\t"]), ["a.tsv: there is no test two"]);
         assert_eq!(
-            of("| read | `one` |\n| write | soon |\n"),
-            ["a.md: no test shows the row \"write\" of \"Attacks\""]
+            of(PAGE, &[read, "Attacks\twrite\t\tsoon"]),
+            ["a.tsv: no test shows the row \"write\" of \"Attacks\""]
         );
-        assert_eq!(of("| read | `one` |\n").len(), 1, "a row is missing");
-        assert_eq!(unshown(&file("a.md", TABLES), &["Attacks"], &tests).len(), 1);
-        assert_eq!(unshown(&file("a.md", ""), &["Attacks"], &tests).len(), 1, "the section was renamed");
+        assert_eq!(of(PAGE, &[read, write, "Other\tread\tone\t"]), ["a.tsv: there is no section \"Other\""]);
+        assert_eq!(of(PAGE, &[read]).len(), 1, "a row is missing");
+        assert_eq!(of(PAGE, &[read, "Attacks\twrite\tone"]).len(), 1, "a column is missing");
+        assert_eq!(of("", &[]).len(), 1, "the section was renamed");
     }
 }
