@@ -285,7 +285,8 @@ pub(crate) fn own_identity() -> Result<Identity> {
     let is_new = !path.exists();
     let identity = Identity::from_file_or_new(&path, NAME)?;
     if is_new {
-        output::notice(&format!("created the key {}", path.display()));
+        // Of several processes at the first use one creates the key, and all read it.
+        output::notice(&format!("this user's key is new: {}", path.display()));
     }
     Ok(identity)
 }

@@ -52,6 +52,34 @@ fn a_handshake_takes_at_most_1700_bytes_of_both_ends_and_answers_stay_below_thre
 }
 
 #[test]
+fn clients_that_lose_the_same_datagram_of_the_handshake_repeat_it_at_different_times() {
+    let tls = tls();
+    // The hello; the hello with a token; the last bytes.
+    for (lost, other_half_open) in [(0, 0), (1, HalfOpenLimits::default().unproved_max), (1, 0)] {
+        let repeated_at = |spread| {
+            let times = (0..16).map(|seed| {
+                let mut config = config();
+                config.retries.spread = spread;
+                let mut world = World::new(Setup { config, ..Setup::new(&tls, link(&[]), seed) });
+                world.server.other_half_open = other_half_open;
+                world.middlebox.faults = vec![(0, lost, crate::middlebox::Fault::Dropped)];
+                world.drain();
+                assert!(world.run_until(MINUTE, |world| world.sent[0].len() > lost).0);
+                let lost_at = world.now;
+                assert!(world.run_until(MINUTE, |world| world.sent[0].len() > lost + 1).0);
+                world.now - lost_at
+            });
+            times.collect::<std::collections::BTreeSet<_>>()
+        };
+        let (fixed, spread) = (repeated_at(false), repeated_at(true));
+        assert_eq!(fixed.len(), 1, "{lost}: {fixed:?}");
+        let pause = *fixed.first().unwrap();
+        assert!(spread.len() > 8, "{lost}: {spread:?}");
+        assert!(spread.iter().all(|time| (pause..=pause * 5 / 4).contains(time)), "{lost}: {pause:?} {spread:?}");
+    }
+}
+
+#[test]
 fn losses_of_the_handshake_cost_as_much_as_those_of_plain_sctp() {
     let tls = tls();
     // As in the core's tests of early copies.
