@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use festina::security::{Identity, Security, Trust};
+use festina::security::{Identity, Security, Sessions, Trust};
 use festina::{Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, parse_address};
 
 use crate::encrypted::with;
@@ -50,7 +50,9 @@ async fn inside() {
     let by_number = parse_address(&by_name).unwrap().to_string();
     assert!(by_number.contains('%') && by_number != by_name, "{by_number}");
     // The server's name is the address, and its certificate does not know about zones.
-    let settings = with(Security::new().with_server_trust(Trust::roots_from_der([root])));
+    let sessions = Sessions::new(1);
+    let trust = Trust::roots_from_der([root]);
+    let settings = with(Security::new().with_server_trust(trust).with_sessions(sessions.clone()));
     let client = Endpoint::bind("[::]:0".parse().unwrap(), settings).await.unwrap();
     let named = ConnectOptions::default().server_name("fe80::1%v1");
     for (host, options) in
@@ -61,6 +63,10 @@ async fn inside() {
         // The shown address of a peer can be connected to.
         assert!(far.remote_addr().to_string().starts_with("[fe80::2%"), "{}", far.remote_addr());
         assert_eq!(parse_address(&near.remote_addr().to_string()), Ok(near.remote_addr()));
+        // By the time that an answer has come, the session has.
+        far.send("answer").await.unwrap();
+        in_time(near.recv()).await.unwrap();
+        assert!(sessions.forget(host), "{host}");
         near.abort("enough");
     }
     let bound = Endpoint::bind(parse_address("[fe80::2%v1]:0").unwrap(), Config::plain()).await.unwrap();
