@@ -295,7 +295,7 @@ impl Handshakes {
         match listener.check(now, path, packet, half_open, answers.buffer()) {
             Checked::Hello { original, is_proved } => {
                 let payer = if is_proved { self.payer(from.ip()) } else { Payer::Unproved };
-                self.hellos.push(payer, WaitingHello { original, datagram, received_at: now });
+                self.hellos.push(payer, WaitingHello { original, datagram, further: Vec::new(), received_at: now });
                 true
             }
             Checked::Reply => reply(answers),
@@ -347,7 +347,7 @@ impl Handshakes {
         if answers.is_full() {
             strays::send(answers, &shared.socket);
         }
-        let WaitingHello { original, datagram: Datagram { from, source, packet, .. }, .. } = hello;
+        let WaitingHello { original, datagram: Datagram { from, source, packet, .. }, further, .. } = hello;
         let (path, is_proved) = (Path { remote: from, local: source }, payer != Payer::Unproved);
         self.run(now, payer, |handshakes| {
             let Some(listener) = &mut handshakes.listener else { return (false, false) };
@@ -358,6 +358,8 @@ impl Handshakes {
             if let Some(origin) = half_open.origin {
                 handshakes.by_origin.insert(origin, id);
             }
+            let room = WAITING_MAX.saturating_sub(handshakes.known.len());
+            handshakes.known.extend(further.into_iter().take(room));
             handshakes.advance(now, id, half_open, shared, answers);
             (true, true)
         })

@@ -1,6 +1,7 @@
 //! Hellos that wait for CPU time or for a place. One site's many do not keep those of others waiting.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 
 use festina_secure::wire::ConnectionId;
@@ -14,6 +15,8 @@ use crate::endpoint::driver::Datagram;
 const HELLOS_MAX: usize = 4_096;
 /// Bytes of them.
 const BYTES_MAX: usize = 8 << 20;
+/// Further datagrams of a hello: with a long token or chain it takes several.
+const FURTHER_MAX: usize = 3;
 /// A client repeats its hello earlier than this, or has given up.
 const LIFETIME: Duration = Duration::from_secs(10);
 
@@ -23,6 +26,8 @@ pub(super) struct WaitingHello {
     /// The connection ID that the client chose.
     pub(super) original: ConnectionId,
     pub(super) datagram: Datagram,
+    /// Those that came after it from the same client, which may be the rest of the hello or repetitions.
+    pub(super) further: Vec<Datagram>,
     pub(super) received_at: Instant,
 }
 
@@ -30,13 +35,18 @@ impl WaitingHello {
     fn origin(&self) -> Origin {
         (self.original, self.datagram.from)
     }
+
+    fn bytes(&self) -> usize {
+        self.datagram.packet.len() + self.further.iter().map(|datagram| datagram.packet.len()).sum::<usize>()
+    }
 }
 
 /// The hellos of all sites, each in its order, and those of clients that have not proved their addresses. They take turns.
 #[derive(Debug)]
 pub(super) struct Waiting {
     by_payer: BTreeMap<Payer, VecDeque<WaitingHello>>,
-    origins: HashSet<Origin>,
+    /// The clients, each with the further datagrams of its hello.
+    origins: HashMap<Origin, Vec<Datagram>>,
     bytes: usize,
     /// Whose turn was the last.
     last: Payer,
@@ -44,16 +54,26 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new() -> Self {
-        Self { by_payer: BTreeMap::new(), origins: HashSet::new(), bytes: 0, last: Payer::Unproved }
+        Self { by_payer: BTreeMap::new(), origins: HashMap::new(), bytes: 0, last: Payer::Unproved }
     }
 
-    /// Adds a hello. A repeated one is dropped. If there are too many, the oldest of the largest site is.
-    pub(super) fn push(&mut self, payer: Payer, hello: WaitingHello) {
-        if !self.origins.insert(hello.origin()) {
-            return;
+    /// Adds a hello, or a further datagram of one. If there are too many, the oldest of the largest site is dropped.
+    pub(super) fn push(&mut self, payer: Payer, mut hello: WaitingHello) {
+        match self.origins.entry(hello.origin()) {
+            Entry::Occupied(known) => {
+                let (further, datagram) = (known.into_mut(), hello.datagram);
+                if further.len() >= FURTHER_MAX || further.iter().any(|other| other.packet == datagram.packet) {
+                    return;
+                }
+                self.bytes += datagram.packet.len();
+                further.push(datagram);
+            }
+            Entry::Vacant(unknown) => {
+                self.bytes += hello.bytes();
+                unknown.insert(std::mem::take(&mut hello.further));
+                self.by_payer.entry(payer).or_default().push_back(hello);
+            }
         }
-        self.bytes += hello.datagram.packet.len();
-        self.by_payer.entry(payer).or_default().push_back(hello);
         while self.origins.len() > HELLOS_MAX || self.bytes > BYTES_MAX {
             let largest = self.by_payer.iter().max_by_key(|(_, hellos)| hellos.len()).map(|(payer, _)| *payer);
             let Some(payer) = largest else { return };
@@ -80,13 +100,13 @@ impl Waiting {
 
     fn pop_from(&mut self, payer: Payer) -> Option<WaitingHello> {
         let hellos = self.by_payer.get_mut(&payer)?;
-        let hello = hellos.pop_front();
+        let mut hello = hellos.pop_front();
         if hellos.is_empty() {
             self.by_payer.remove(&payer);
         }
-        if let Some(hello) = &hello {
-            self.origins.remove(&hello.origin());
-            self.bytes -= hello.datagram.packet.len();
+        if let Some(hello) = &mut hello {
+            hello.further = self.origins.remove(&hello.origin()).unwrap_or_default();
+            self.bytes -= hello.bytes();
         }
         hello
     }
@@ -117,7 +137,7 @@ mod tests {
         let packet = BytesMut::zeroed(bytes);
         let datagram = Datagram { from, source: None, ecn: EcnCodepoint::NotCapable, packet };
         let received_at = Instant::from_secs(3_600) + Duration::from_millis(number);
-        WaitingHello { original: ConnectionId(number.to_be_bytes()), datagram, received_at }
+        WaitingHello { original: ConnectionId(number.to_be_bytes()), datagram, further: Vec::new(), received_at }
     }
 
     #[test]
@@ -126,7 +146,6 @@ mod tests {
         for number in 0..5_000 {
             waiting.push(Payer::Site(7), hello(number, 300));
         }
-        waiting.push(Payer::Site(7), hello(4_999, 300));
         for number in 5_000..5_003 {
             waiting.push(Payer::Site(9), hello(number, 300));
         }
@@ -138,6 +157,20 @@ mod tests {
         let order: Vec<_> = order.collect();
         assert_eq!(order[..7], [907, 5_000, 908, 5_001, 909, 5_002, 910]);
         assert_eq!((order.len(), waiting.bytes, waiting.by_payer.len()), (HELLOS_MAX, 0, 0));
+    }
+
+    #[test]
+    fn a_few_different_datagrams_of_a_client_wait_together_and_count() {
+        let mut waiting = Waiting::new();
+        for bytes in [1_000, 200, 200, 300, 400, 500] {
+            waiting.push(Payer::Site(7), hello(1, bytes));
+        }
+        assert_eq!((waiting.count(Payer::Site(7)), waiting.bytes), (1, 1_900));
+        let first = waiting.pop(Payer::Site(7)).expect("it waits");
+        let lengths: Vec<usize> = first.further.iter().map(|datagram| datagram.packet.len()).collect();
+        assert_eq!((first.datagram.packet.len(), lengths, waiting.bytes), (1_000, vec![200, 300, 400], 0));
+        waiting.push(Payer::Site(7), first);
+        assert_eq!((waiting.bytes, waiting.pop(Payer::Site(7)).map(|hello| hello.further.len())), (1_900, Some(3)));
     }
 
     #[test]
