@@ -194,24 +194,6 @@ async fn the_acceptor_sees_the_token_first_and_refuses_by_it() {
     .await;
 }
 
-/// A client repeats a hello without an answer after 200 ms.
-#[tokio::test]
-async fn a_hello_of_two_datagrams_is_answered_before_it_is_repeated() {
-    let (client, server) = configs();
-    let (client, server) = (endpoint_with(client).await, endpoint_with(server).await);
-    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
-    let mut quickest = Duration::MAX;
-    for _ in 0..10 {
-        let options = ConnectOptions::default().token(vec![1; 1_024]);
-        let started = Instant::now();
-        let (near, far) =
-            in_time(async { tokio::join!(client.connect_with(server.local_addr(), options), listener.accept()) }).await;
-        quickest = quickest.min(started.elapsed());
-        assert!(near.is_ok() && far.is_some());
-    }
-    assert!(quickest < Duration::from_millis(190), "{quickest:?}");
-}
-
 #[tokio::test]
 async fn a_full_endpoint_says_so() {
     let (client, server) = configs();

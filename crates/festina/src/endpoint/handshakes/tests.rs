@@ -313,6 +313,14 @@ async fn the_accept_queue_keeps_places_for_clients_that_prove_their_addresses_an
     }
 }
 
+/// A client repeats a hello without an answer after 200 turns.
+#[tokio::test]
+async fn a_hello_of_two_datagrams_that_come_at_once_is_answered_before_it_is_repeated() {
+    let mut world = World::new();
+    world.client = client(world.now, &world.tls, [7; 16], (DEFAULT_SCTP_PORT, &[1; 1_024]));
+    assert!(world.client_connects(10, |_| {}));
+}
+
 #[tokio::test]
 async fn a_client_that_waits_for_a_full_queue_gets_in_by_the_first_answer() {
     let identity = Identity::self_signed("server.test").unwrap();
