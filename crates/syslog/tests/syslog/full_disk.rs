@@ -129,7 +129,8 @@ async fn the_test_inside() {
         world.status("lost datagrams are counted", |status| uncounted(status) <= 1_024).await;
         while since.elapsed() < full {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            assert!(world.files() <= 10, "{} files", world.files());
+            // Ten, and those that take the place of others at this moment.
+            assert!(world.files() <= 12, "{} files", world.files());
         }
         let now = world.status("the relay lives", |_| true).await;
         let (ticks, elapsed) = (world.ticks() - ticks, since.elapsed());
