@@ -352,7 +352,7 @@ fn sctp() -> Vec<Contender> {
         peer(
             "sctp-proto-hasty",
             SctpProto::NAME,
-            "RTO 1.1 times the path's RTT, always: what waits for a delayed SACK is sent again needlessly",
+            "RTO 1.1 times the path's RTT, always: chunks that wait for a delayed SACK are sent again needlessly",
             |round_trip| sctp_proto(Some(round_trip * 11 / 10)),
         ),
     ]
@@ -380,8 +380,8 @@ fn pion() -> Vec<Contender> {
         ),
         peer(
             "pion-hasty",
-            "RTO 1.1 times the path's RTT, always, and a tail loss probe that expects no delayed SACK: what waits for one is sent again \
-             needlessly",
+            "RTO 1.1 times the path's RTT, always, and a tail loss probe that expects no delayed SACK: chunks that wait for one are sent \
+             again needlessly",
             |round_trip| PionSettings {
                 rto_max: Some(round_trip * 11 / 10),
                 delayed_ack: Some(Duration::from_millis(1)),

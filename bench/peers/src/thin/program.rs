@@ -60,7 +60,8 @@ pub(super) fn run(settings: PionSettings, task: Task, scale: Scale) -> Outcome {
     outcome
 }
 
-fn nanos(duration: Duration) -> u64 {
+/// Nanoseconds of a duration that is far shorter than 584 years.
+pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use festina_netsim::RandomStream;
 use festina_units::Probability;
 
+use super::program::nanos;
 use crate::measure::Wire;
 
 /// The shortest time from one end to the other.
@@ -88,10 +89,6 @@ fn queue(now: Duration) -> Duration {
 
 fn below(random: &mut RandomStream, limit: Duration) -> Duration {
     Duration::from_nanos(random.below(nanos(limit)))
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -2,15 +2,21 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use festina_sctp as sctp;
 
 use super::ListenOptions;
+use super::lock;
 use super::queue::Queue;
 use super::requests::RequestQueue;
+use super::strays::Allowance;
 use crate::association::Association;
+use crate::clock;
 use crate::error::ListenError;
+
+/// Searches of a full queue for associations that have ended. Each looks at all of them, and every stranger's packet may ask for one.
+const SEARCHES_PER_SECOND: u32 = 100;
 
 /// The ports listened on: the core's stateless part and the queues.
 pub(crate) struct Accepting {
@@ -38,7 +44,12 @@ impl Accepting {
         }
         self.core.listen(port);
         let (associations, requests) = (Queue::new(self.queue_max), RequestQueue::new(self.queue_max));
-        let queue = Arc::new(AcceptQueue { options, associations, requests });
+        let queue = Arc::new(AcceptQueue {
+            options,
+            associations,
+            requests,
+            searches: Mutex::new(Allowance::new(SEARCHES_PER_SECOND)),
+        });
         self.queues.insert(port, queue.clone());
         Ok(queue)
     }
@@ -82,6 +93,7 @@ pub(crate) struct AcceptQueue {
     pub(crate) associations: Queue<Association>,
     /// Requests that wait for a decision, if the options say so.
     pub(crate) requests: RequestQueue,
+    searches: Mutex<Allowance>,
 }
 
 impl AcceptQueue {
@@ -100,8 +112,13 @@ impl AcceptQueue {
         }
     }
 
-    fn forget_ended(&self) {
-        drop(self.associations.remove_ended(|association| association.inner().is_spent()));
+    /// Returns whether the queue was searched.
+    fn forget_ended(&self) -> bool {
+        let may_search = lock(&self.searches).take(clock::now());
+        if may_search {
+            drop(self.associations.remove_ended(|association| association.inner().is_spent()));
+        }
+        may_search
     }
 }
 
@@ -128,5 +145,22 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.0.associations.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    #[test]
+    fn strangers_have_a_full_queue_searched_a_hundred_times_a_second() {
+        let plain = sctp::Context::new(Config::plain().into_core(), [1; 16]).unwrap();
+        let mut accepting = Accepting::new(sctp::Listener::new(&plain), 4);
+        let queue = accepting.listen(5_000, ListenOptions::default()).unwrap();
+        let started = clock::now();
+        let searches = (0..10_000).filter(|_| queue.forget_ended()).count();
+        let most = 12 + clock::now().saturating_duration_since(started).as_nanos() / 10_000_000;
+        assert!((1..=most).contains(&(searches as u128)), "{searches} of {most}");
     }
 }

@@ -134,6 +134,21 @@ fn webpki_of(error: &CertificateError) -> &webpki::Error {
 }
 
 #[test]
+fn settings_that_cannot_be_used_are_explained_in_sentences() {
+    for (error, expected) in [
+        (Error::InvalidCertificate(CertificateError::BadEncoding), "it is no well-formed X.509 certificate; create"),
+        (
+            Error::InconsistentKeys(InconsistentKeys::KeyMismatch),
+            "the private key is not that of the certificate; give",
+        ),
+        (Error::FailedToGetRandomBytes, "the system provides no random numbers"),
+    ] {
+        let text = SecurityError::of_tls(error).to_string();
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
 fn no_error_of_tls_shows_the_names_of_its_variants() {
     let errors = [
         Error::NoCertificatesPresented,
