@@ -165,12 +165,13 @@ pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
-/// Has urgent data read as part of the stream (RFC 6093 §4): otherwise the system takes it out.
+/// Has urgent data read as part of the stream (RFC 6093 §4): otherwise the system takes it out. Set for a listener, it holds for its connections from
+/// their first byte.
 ///
 /// # Errors
 /// If the system does not take the setting.
-pub(crate) fn read_urgent_data(stream: &TcpStream) -> io::Result<()> {
-    SockRef::from(stream).set_out_of_band_inline(true)
+pub(crate) fn read_urgent_data<'s>(socket: impl Into<SockRef<'s>>) -> io::Result<()> {
+    socket.into().set_out_of_band_inline(true)
 }
 
 /// Has a connection that is dropped reset, until its linger time is set again: its peer must not take a part for the whole.

@@ -139,6 +139,14 @@ impl AsyncWrite for MinBufStream {
 
 impl AsyncRead for MinBufStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
+        // tokio's own takes a read that fills less than the buffer for the last one, and waits for more; but a read also ends at urgent data.
+        let stream = &self.get_mut().stream;
+        loop {
+            ready!(stream.poll_read_ready(cx))?;
+            match stream.try_read(buffer.initialize_unfilled()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read.map(|length| buffer.advance(length))),
+            }
+        }
     }
 }

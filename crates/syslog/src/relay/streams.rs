@@ -5,13 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use festina_units::Duration;
 use rustix::net::sockopt;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
@@ -107,6 +109,8 @@ impl StreamInput {
     /// Accepts connections and reads them in tasks of their own, until the relay stops.
     pub(super) async fn accept(self, intake: Intake) {
         let name = self.listener.local_addr().map_or_else(|_| "tcp".to_owned(), |address| format!("tcp {address}"));
+        // Otherwise the system takes urgent data out of the streams (RFC 6093 §4), also before a connection is accepted.
+        let _ = sockopt::set_socket_oobinline(&self.listener, true);
         loop {
             let accepted = tokio::select! {
                 () = intake.stopping() => return,
@@ -133,7 +137,7 @@ impl StreamInput {
             };
             // Without keepalive a connection with a vanished peer ends only when another needs its place.
             let _ = keep_alive(&connection);
-            // Otherwise the system takes urgent data out of the stream (RFC 6093 §4).
+            // It may be older than the setting of the listener.
             let _ = sockopt::set_socket_oobinline(&connection, true);
             let source = Bytes::from(from.ip().to_string());
             let framer = Framer::new(self.framing, intake.bytes_max());
@@ -141,13 +145,29 @@ impl StreamInput {
             let stream = Stream { framer, source, rate, slot: Some(slot), notice: Arc::clone(&self.notice) };
             let (tls, intake) = (self.tls.clone(), intake.clone());
             tokio::spawn(async move {
-                let Some(tls) = tls else { return stream.read(connection, intake).await };
+                let Some(tls) = tls else { return stream.read(ReadToTheEnd(connection), intake).await };
                 let accepted = tokio::time::timeout(HANDSHAKE_TIME_MAX, tls.accept(connection)).await;
                 // TLS itself reports the refusal to the peer.
                 if let Ok(Ok(connection)) = accepted {
                     stream.read(connection, intake).await;
                 }
             });
+        }
+    }
+}
+
+/// A connection that is read until nothing is left. tokio's own takes a read that fills less than the buffer for the last one, and waits for more; but
+/// a read also ends at urgent data.
+struct ReadToTheEnd(TcpStream);
+
+impl AsyncRead for ReadToTheEnd {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.0.poll_read_ready(cx))?;
+            match self.0.try_read(buffer.initialize_unfilled()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read.map(|length| buffer.advance(length))),
+            }
         }
     }
 }

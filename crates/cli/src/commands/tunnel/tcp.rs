@@ -11,10 +11,12 @@ mod frame;
 mod multiplex;
 mod outlet;
 
+use std::io::ErrorKind;
+
 use anyhow::{Context as _, Result, bail};
 use bytes::{BufMut as _, BytesMut};
 use socket2::SockRef;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -64,7 +66,14 @@ async fn there(near: &Near, mut from_program: ReadHalf<'_>) -> Result<()> {
     loop {
         let room = near.flow.room().await.min(DATA_BYTES_MAX);
         let mut data = BytesMut::with_capacity(room);
-        let read = from_program.read_buf(&mut (&mut data).limit(room)).await.context(BROKE)?;
+        let read = loop {
+            // `read_buf` would take a read that ends at urgent data for the last one, and wait for more.
+            from_program.readable().await.context(BROKE)?;
+            match from_program.try_read_buf(&mut (&mut data).limit(room)) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => break read.context(BROKE)?,
+            }
+        };
         if read == 0 {
             return near.send(Frame::End).await;
         }

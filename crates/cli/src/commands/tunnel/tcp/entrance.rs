@@ -48,7 +48,9 @@ pub(in super::super) async fn run(arguments: EntranceArgs) -> Result<()> {
 
 async fn listen(listen: &HostPort) -> Result<TcpListener> {
     let listen = listen.resolve().await?;
-    TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))
+    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+    address::read_urgent_data(&listener)?;
+    Ok(listener)
 }
 
 struct Entrance {
