@@ -76,7 +76,7 @@ pub(crate) async fn run(arguments: TcpProxyArgs) -> Result<()> {
     // An unknown name is reported now instead of to the first client.
     arguments.to.resolve().await.context("cannot pass connections on")?;
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
-    crate::address::read_urgent_data(&listener)?;
+    address::read_urgent_data(&listener)?;
     let interruption = signal::interruption();
     output::notice(&format!("{} is passed on to {}", listener.local_addr()?, arguments.to));
     let proxy = Arc::new(Proxy {

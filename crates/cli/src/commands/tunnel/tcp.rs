@@ -62,7 +62,7 @@ async fn carry(link: &mut Link, mut stream: TcpStream) -> Result<()> {
     Ok(SockRef::from(&stream).set_linger(None)?)
 }
 
-async fn there(near: &Near, mut from_program: ReadHalf<'_>) -> Result<()> {
+async fn there(near: &Near, from_program: ReadHalf<'_>) -> Result<()> {
     loop {
         let room = near.flow.room().await.min(DATA_BYTES_MAX);
         let mut data = BytesMut::with_capacity(room);
