@@ -18,7 +18,6 @@
 //! - [`runner`]: runs a plan in parallel, resumes it, divides it among machines
 //! - [`summary`]: means with confidence intervals, percentiles
 //! - [`report`]: the files written about a run; [`page`]: the common parts of all pages
-//! - [`statistics`] collects delays and computes their mean, percentiles and distribution
 //! - [`figure`] draws curves, points, bars and the life of packets as SVG; [`png`] makes pictures of them
 //! - [`capture`] writes the packets of a run for Wireshark
 //! - [`traces`] draws the statistics of a capture's streams
@@ -26,7 +25,7 @@
 //! ```
 //! use std::time::Duration;
 //! use festina_lab::figure::{DelayDistribution, Threshold};
-//! use festina_lab::statistics::DelayStatistics;
+//! use festina_models::statistics::DelayStatistics;
 //!
 //! let mut delays = DelayStatistics::new();
 //! for delay_ms in [50, 51, 52, 250] {
@@ -61,7 +60,6 @@ pub mod runner;
 pub mod samples;
 pub mod scenario;
 pub mod scoreboard;
-pub mod statistics;
 mod store;
 pub mod summary;
 pub mod traces;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use festina_units::Instant;
 
-use crate::statistics::DelayStatistics;
+use festina_models::statistics::DelayStatistics;
 
 /// Measurements of one repetition of one point: delays in named series, and named numbers.
 ///

@@ -13,7 +13,7 @@ use festina_units::Instant;
 
 use crate::plan::Point;
 use crate::samples::{Sample, Samples, is_plain};
-use crate::statistics::{DelayStatistics, Sums};
+use festina_models::statistics::{DelayStatistics, Sums};
 
 /// Part of every identity, so that files of another form are never read.
 const FORM: &str = "festina lab run, form 2";

@@ -8,7 +8,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use crate::count::as_f64;
 use crate::plan::{Plan, Point};
 use crate::samples::Samples;
-use crate::statistics::DelayStatistics;
+use festina_models::statistics::DelayStatistics;
 
 /// All that a complete run measured.
 #[derive(Clone, Debug)]

@@ -18,7 +18,7 @@ use crate::count::as_f64;
 use crate::figure::{Axis, Curve, DelayDistribution, Figure, FigureError, PlotPoint, PointSeries, Unit};
 use crate::page::{document, escape};
 use crate::report::html::table;
-use crate::statistics::DelayStatistics;
+use festina_models::statistics::DelayStatistics;
 
 pub use classes::{Class, Classes, Cluster, FEATURES, Features};
 pub use life::Life;

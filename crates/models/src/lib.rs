@@ -10,6 +10,7 @@
 //! | [`udp_host`] | datagrams: cross traffic |
 //! | [`host`] | one type for every kind of host |
 //! | [`record`] | the ground truth about each message and each retransmission |
+//! | [`statistics`] | the distribution of delays |
 //!
 //! The crate uses no clock and draws only from named streams of the simulation's seed. The same seed gives the same
 //! records.
@@ -59,6 +60,7 @@ pub mod host;
 pub mod packet;
 pub mod record;
 pub mod sctp_host;
+pub mod statistics;
 pub mod tcp;
 pub mod tcp_host;
 pub mod udp_host;

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, bail};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use clap::Args;
 use festina::{Association, ClosedReason, Event, Message, MessageId, SendError, Stats};
-use festina_lab::statistics::DelayStatistics;
+use festina_models::statistics::DelayStatistics;
 use festina_units::duration;
 use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use festina_lab::statistics::DelayStatistics;
+use festina_models::statistics::DelayStatistics;
 use serde::Serialize;
 
 use super::outcome::{Cost, Outcome, SentTotals};

@@ -4,7 +4,7 @@ use std::ops::{AddAssign, Div, Sub};
 
 use festina::Stats;
 use festina_emulate::ProxyCounters;
-use festina_lab::statistics::DelayStatistics;
+use festina_models::statistics::DelayStatistics;
 use festina_netsim::LinkCounters;
 use festina_sctp::Profile;
 

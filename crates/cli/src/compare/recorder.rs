@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use festina::Message;
-use festina_lab::statistics::DelayStatistics;
+use festina_models::statistics::DelayStatistics;
 use tokio::time::Instant;
 
 /// A message begins with its association's number, its sequence number and the time it was sent.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use festina_lab::statistics::DelayStatistics;
+use festina_models::statistics::DelayStatistics;
 
 use super::outcome::{Outcome, SentTotals};
 

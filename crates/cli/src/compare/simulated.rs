@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use festina::{Config, Instant};
-use festina_lab::statistics::DelayStatistics;
 use festina_models::host::Host;
 use festina_models::packet::{Packet, UDP_HEADER_BYTES};
 use festina_models::sctp_host::{AssociationRecord, SctpHost, SctpSender, observe};
+use festina_models::statistics::DelayStatistics;
 use festina_models::workload::{Replay, Workload};
 use festina_netsim::{Duplex, LinkId, NodeId, Path, RandomStream, Simulation, Topology};
 use festina_sctp::Profile;

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use festina::{Config, Instant, Redundancy};
-use festina_lab::statistics::DelayStatistics;
 use festina_models::host::Host;
 use festina_models::packet::{Packet, UDP_HEADER_BYTES};
 use festina_models::record::MessageRecord;
 use festina_models::sctp_host::{Delivery, SctpHost, SctpSender, observe};
+use festina_models::statistics::DelayStatistics;
 use festina_models::workload::{Periodic, Workload};
 use festina_netsim::{Duplex, Path, Simulation, Topology};
 use festina_sctp::Profile;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use festina_lab::figure::{DelayDistribution, Figure, Marker, PlotPoint, PointSeries};
 use festina_lab::samples::Samples;
-use festina_lab::statistics::DelayStatistics;
 use festina_lab::summary::{PointSummary, Results};
+use festina_models::statistics::DelayStatistics;
 
 /// Stands before the name of a series or number of the simulator.
 const SIMULATED: &str = "simulated ";

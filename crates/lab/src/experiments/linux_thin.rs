@@ -16,8 +16,8 @@ use crate::figure::{Color, DelayDistribution, Figure, Marker, PlotPoint, PointSe
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
 use crate::scenario::{Stack, StreamRecord, ThinStream};
-use crate::statistics::DelayStatistics;
 use crate::summary::{PointSummary, Results};
+use festina_models::statistics::DelayStatistics;
 use recorded::{RECORDED, Run};
 
 /// The series of all delays.

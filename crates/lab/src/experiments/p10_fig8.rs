@@ -9,8 +9,8 @@ use crate::experiment::Check;
 use crate::figure::{Bar, BarChart, Figure, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::scenario::{Group, Ordinal, Readings, Retransmissions, Stack};
-use crate::statistics::DelayStatistics;
 use crate::summary::{PointSummary, Repeated, Results};
+use festina_models::statistics::DelayStatistics;
 
 /// From the write of a message to its delivery.
 pub(super) const DELIVERY: &str = "delivery";

@@ -12,8 +12,8 @@ use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
 use crate::scenario::{Group, Ordinal, Retransmissions};
 use crate::scoreboard::Entry;
-use crate::statistics::DelayStatistics;
 use crate::summary::{Repeated, Results};
+use festina_models::statistics::DelayStatistics;
 
 /// The groups of the figure.
 const GROUPS: [Group; 2] = [Group::Lksctp, Group::AllMods];

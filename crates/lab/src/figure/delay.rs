@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Axis, Curve, Figure, Mark, Scale, Tick, Unit};
-use crate::statistics::DelayStatistics;
+use festina_models::statistics::DelayStatistics;
 
 /// Builds a [`Figure`] from delays: horizontally the delay, vertically the share of messages that are later, both
 /// logarithmic, so that the rare late messages that spoil an interactive application are as visible as the usual ones.

@@ -31,7 +31,7 @@ use replay::{FlowOnPath, Losses, Transport};
 use crate::count::as_f64;
 use crate::figure::{DelayDistribution, Figure};
 use crate::scenario::StreamRun;
-use crate::statistics::DelayStatistics;
+use festina_models::statistics::DelayStatistics;
 
 /// The row of Festina as it is shipped.
 pub const FESTINA: &str = "SCTP, festina";

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::Path;
 
 use festina_lab::scenario::{Stack, ThinStream};
-use festina_lab::statistics::DelayStatistics;
 use festina_lab::traces::{FESTINA, ThinFlow, ThinFlows, WhatIf};
+use festina_models::statistics::DelayStatistics;
 use festina_models::tcp::TcpConfig;
 use festina_netsim::{LinkConfig, LossModel};
 use festina_recovery::Profile;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use festina_lab::statistics::DelayStatistics;
+use festina_models::statistics::DelayStatistics;
 
 /// The measurements so far.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use festina_lab::figure::{DelayDistribution, FigureError};
-use festina_lab::statistics::DelayStatistics;
+use festina_models::statistics::DelayStatistics;
 use serde_json::{Value, json};
 
 use super::{Policy, StateOutcome};

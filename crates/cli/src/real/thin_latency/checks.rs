@@ -85,7 +85,7 @@ mod tests {
     use std::time::Duration;
 
     use festina_lab::samples::Samples;
-    use festina_lab::statistics::DelayStatistics;
+    use festina_models::statistics::DelayStatistics;
 
     use super::super::ThinLatency;
     use super::*;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use festina_lab::plan::Point;
 use festina_lab::scenario::{Stack, ThinStream};
-use festina_lab::statistics::DelayStatistics;
+use festina_models::statistics::DelayStatistics;
 use festina_models::tcp::TcpConfig;
 use festina_models::workload::{Replay, Workload};
 use festina_netsim::RandomStream;

@@ -1,6 +1,5 @@
 //! Statistics of delays.
 
-use crate::count::as_f64;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -56,7 +55,7 @@ impl DelayStatistics {
 
     /// Delays that were written down as [`sums`](Self::sums) and [`buckets`](Self::buckets); equal to those that were
     /// written down. `None` if the two do not belong together.
-    pub(crate) fn from_parts(sums: Sums, buckets: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
+    pub fn from_parts(sums: Sums, buckets: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
         let mut statistics = Self::new();
         for (delay_ns, count) in buckets {
             statistics.histogram_ns.record_n(delay_ns, count).ok()?;
@@ -69,7 +68,7 @@ impl DelayStatistics {
     }
 
     /// The values kept exactly in addition to the histogram; `None` without delays.
-    pub(crate) fn sums(&self) -> Option<Sums> {
+    pub fn sums(&self) -> Option<Sums> {
         let nanos = |delay: Duration| u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
         Some(Sums {
             sum_ns: self.sum_ns,
@@ -80,8 +79,11 @@ impl DelayStatistics {
     }
 
     /// The histogram: ascending delays in nanoseconds, each the longest of its bucket, with counts.
-    pub(crate) fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.histogram_ns.iter_recorded().map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        self.histogram_ns
+            .iter_recorded()
+            .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
+            .collect()
     }
 
     /// Number of recorded delays.
@@ -150,11 +152,15 @@ impl DelayStatistics {
 
 /// What [`DelayStatistics`] keeps exactly.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Sums {
-    pub(crate) sum_ns: u128,
-    pub(crate) sum_of_squares_s2: f64,
-    pub(crate) min_ns: u64,
-    pub(crate) max_ns: u64,
+pub struct Sums {
+    /// The sum, in nanoseconds.
+    pub sum_ns: u128,
+    /// The sum of squares, in square seconds.
+    pub sum_of_squares_s2: f64,
+    /// The shortest delay, in nanoseconds.
+    pub min_ns: u64,
+    /// The longest delay, in nanoseconds.
+    pub max_ns: u64,
 }
 
 /// A point of the complementary cumulative distribution of delays.
@@ -164,6 +170,11 @@ pub struct ShareLater {
     pub delay: Duration,
     /// The share, from 0 to 1, of all delays that are longer than `delay`.
     pub share: f64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+fn as_f64(count: u64) -> f64 {
+    count as f64
 }
 
 #[cfg(test)]
