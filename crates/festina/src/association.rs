@@ -23,7 +23,7 @@ use festina_sctp::{
 
 pub(crate) use self::delivery::Watch;
 pub use self::delivery::{Delivery, Outcome};
-pub(crate) use self::inner::{Core, Inner, Secure, Source, Waiter};
+pub(crate) use self::inner::{Inner, Source, Waiter};
 pub use self::one_stream::{Stream, StreamReader};
 pub use self::stream::{MessageSink, Messages};
 pub(crate) use self::waiters::Waiters;

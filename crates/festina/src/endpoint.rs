@@ -2,10 +2,8 @@
 
 mod accept;
 mod alarm;
-mod demux;
-mod destinations;
+mod door;
 mod driver;
-mod handshakes;
 mod lookup;
 mod lower;
 mod observe;
@@ -20,7 +18,6 @@ mod secure;
 mod shared;
 mod sieve;
 pub(crate) mod socket;
-mod strays;
 mod timers;
 pub(crate) mod tray;
 
@@ -30,15 +27,15 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use festina_endpoint::Request;
+pub(crate) use festina_endpoint::{Datagram, Key};
 use festina_sctp::ClosedReason;
 
 pub(crate) use self::accept::AcceptQueue;
-pub(crate) use self::demux::{Key, Origin};
-pub(crate) use self::driver::Datagram;
 use self::driver::Driver;
 pub use self::lower::{Incoming, LowerLayer, MemoryNetwork, MemorySocket, Outgoing};
 pub use self::observe::SeenPacket;
-pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions, Request};
+pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
 pub(crate) use self::queue::Queue;
 pub use self::requests::PendingRequest;
 pub(crate) use self::shared::Shared;

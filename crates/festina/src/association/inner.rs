@@ -1,7 +1,6 @@
 //! The shared state behind the handles of an association: the core, its lock, and the waiters.
 
 mod burst;
-mod core;
 mod drain;
 mod reconfigure;
 mod rush;
@@ -21,13 +20,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker, ready};
 
+use festina_endpoint::{Channel, Core, Handled};
 use festina_sctp::{AbandonedStats, PathStats, ReceivedMessage, SendError, Stats, StreamId, StreamScheduler};
 use festina_sctp::{AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
 use festina_secure::Path;
 use festina_units::Instant;
 
-use self::core::Handled;
-pub(crate) use self::core::{Core, Secure};
 use self::rush::Rush;
 pub(crate) use self::sorted::Source;
 use self::state::{Place, State, Wakes, Way};

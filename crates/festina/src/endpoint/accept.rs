@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use festina_endpoint::allowance::Allowance;
 use festina_sctp as sctp;
 
 use super::ListenOptions;
 use super::lock;
 use super::queue::Queue;
 use super::requests::RequestQueue;
-use super::strays::Allowance;
 use crate::association::Association;
 use crate::clock;
 use crate::error::ListenError;

@@ -1,26 +1,25 @@
 //! The one task of an endpoint: receives, watches the time, and sends what the socket had no room for and what callers held back.
 
-use std::fmt;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::BytesMut;
-use festina_units::{Duration, EcnCodepoint, Instant, Preview};
+use festina_endpoint::handshakes::Handshakes;
+use festina_endpoint::protocols::Tag;
+use festina_endpoint::strays::Strays;
+use festina_endpoint::{Datagram, Protocols};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::alarm::Bell;
-use super::handshakes::Handshakes;
+use super::door::Door;
 use super::lower::Incoming;
 use super::packets::Packets;
 use super::pause::Pause;
-use super::secure::Protocols;
 use super::shared::Shared;
 use super::sieve::Sieve;
 use super::socket::count;
-use super::strays::Strays;
 use super::timers::Due;
 use crate::association::Inner;
 use crate::clock;
@@ -80,8 +79,7 @@ impl Driver {
         }
         self.receiver.strays.begin_turn();
         let more = self.receive_batches(context);
-        let waiting = self.receiver.strays.finish_turn(&self.shared);
-        self.receiver.strays.flush(&self.shared.socket);
+        let waiting = self.receiver.finish_turn();
         more || waiting
     }
 
@@ -203,7 +201,9 @@ impl Future for Driver {
 impl Drop for Driver {
     /// Without its driver an endpoint is dead, so all waiting tasks are woken.
     fn drop(&mut self) {
-        self.receiver.strays.end(&self.shared.socket);
+        let Receiver { strays, door, .. } = &mut self.receiver;
+        strays.end(clock::now(), door);
+        door.flush();
         self.shared.driver_gone();
     }
 }
@@ -215,35 +215,13 @@ struct Receiver {
     metas: [Incoming; BATCH_MAX],
     /// Those that carry the tag of an association.
     datagrams: Vec<Datagram>,
-    strays: Strays,
+    strays: Strays<Door>,
+    door: Door,
     sieve: Sieve,
     packets: Packets,
     /// Answers have to name their own address.
     wildcard: bool,
     protocols: Protocols,
-}
-
-/// A received datagram and where it came from.
-pub(crate) struct Datagram {
-    pub(crate) from: SocketAddr,
-    /// The address that answers come from.
-    pub(crate) source: Option<IpAddr>,
-    pub(crate) ecn: EcnCodepoint,
-    /// Encrypted packets are decrypted in place.
-    pub(crate) packet: BytesMut,
-}
-
-impl fmt::Debug for Datagram {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { from, source, ecn, packet } = self;
-        formatter
-            .debug_struct("Datagram")
-            .field("from", from)
-            .field("source", source)
-            .field("ecn", ecn)
-            .field("packet", &Preview(packet))
-            .finish()
-    }
 }
 
 /// The time that has come for timers, while there is more to receive than what had come by `emptied_at`.
@@ -261,12 +239,13 @@ struct Batch {
 }
 
 impl Receiver {
-    fn new(shared: &Shared) -> Self {
+    fn new(shared: &Arc<Shared>) -> Self {
         Self {
             buffers: vec![0; BATCH_MAX * BUFFER_BYTES],
             metas: [Incoming::default(); BATCH_MAX],
             datagrams: Vec::new(),
             strays: Strays::new(shared.admission(), shared.protocols(), handshakes(shared)),
+            door: Door::new(Arc::clone(shared)),
             sieve: Sieve::new(shared.admission().strays_per_second_max),
             packets: Packets::default(),
             wildcard: shared.socket.is_wildcard(),
@@ -298,7 +277,7 @@ impl Receiver {
                 marked += usize::from(ecn == EcnCodepoint::CongestionExperienced);
                 bytes += packet.len();
                 shared.socket.observation.received(from, packet);
-                let tag = Tag::of(packet, self.protocols).filter(|tag| is_ordinary(packet, tag.is_protected));
+                let tag = Tag::of_ordinary(packet, self.protocols);
                 let is_expected = (tag.is_some() && tag == expected) || shared.is_expected(from, packet);
                 if is_expected {
                     expected = tag;
@@ -345,74 +324,41 @@ impl Receiver {
             };
             let (from, tag) = (datagram.from, Tag::of(&datagram.packet, self.protocols));
             let same = |Datagram { from: next, packet, .. }: &Datagram| {
-                *next == from
-                    && Tag::of(packet, self.protocols) == tag
-                    && tag.is_some_and(|tag| is_ordinary(packet, tag.is_protected))
+                *next == from && tag.is_some() && Tag::of_ordinary(packet, self.protocols) == tag
             };
             let rest = std::iter::from_fn(|| datagrams.next_if(same));
             dropped += association.handle_packets(now, std::iter::once(datagram).chain(rest));
         }
-        dropped += self.strays.handle(now, shared);
+        dropped += self.strays.handle(now, &mut self.door);
         count(&shared.counters.packets_dropped, dropped);
+    }
+
+    /// Goes on with the handshakes, looks at their timers, and sends the answers. Returns whether some packets are left for the next turn.
+    fn finish_turn(&mut self) -> bool {
+        let Self { strays, door, .. } = self;
+        let dropped = strays.handle_handshakes(clock::now(), door);
+        if dropped > 0 {
+            count(&door.shared.counters.packets_dropped, dropped);
+        }
+        let now = clock::now();
+        strays.expire(now, door);
+        if let Some(at) = strays.deadline(now) {
+            door.shared.timers.ring_by(now, at);
+        }
+        door.flush();
+        strays.is_waiting(now)
     }
 }
 
 /// The handshakes of an encrypted endpoint.
-fn handshakes(shared: &Shared) -> Option<Box<Handshakes>> {
+fn handshakes(shared: &Shared) -> Option<Box<Handshakes<Door>>> {
     let secure = shared.secure.as_ref()?;
-    Some(Box::new(Handshakes::new(secure.take_listener())))
-}
-
-/// Ports and verification tag, or the connection ID: packets from one address in which they are the same belong to one association.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tag {
-    is_protected: bool,
-    bytes: [u8; 8],
-}
-
-impl Tag {
-    fn of(packet: &[u8], protocols: Protocols) -> Option<Self> {
-        let is_protected = protocols.expects_protected(packet);
-        let rest = packet.get(usize::from(is_protected)..)?;
-        rest.first_chunk().map(|bytes| Self { is_protected, bytes: *bytes })
-    }
-}
-
-/// Whether the packet is found by its tag alone: its first chunk is DATA, SACK or one of their kind, or stands in
-/// front of them (ECNE, CWR). Of protected packets, those with a short header are found by their connection ID alone.
-fn is_ordinary(packet: &[u8], encrypted: bool) -> bool {
-    use festina_sctp::wire::{Packet, chunk_type};
-    if encrypted {
-        return festina_secure::wire::is_short(packet);
-    }
-    matches!(
-        Packet::first_chunk_type(packet),
-        Some(
-            chunk_type::DATA
-                | chunk_type::I_DATA
-                | chunk_type::SACK
-                | chunk_type::NR_SACK
-                | chunk_type::ECNE
-                | chunk_type::CWR
-        )
-    )
+    Some(Box::new(Handshakes::new(secure.take_listener(), secure.site_secret(), clock::cpu_time)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_plain_packet_does_not_have_the_tag_of_a_protected_one() {
-        let (id, other) = ([1, 2, 3, 4, 5, 6, 7, 8], [9; 32]);
-        let (protected, plain) = ([&[0x60][..], &id, &other].concat(), [&id[..], &other].concat());
-        assert_eq!(
-            Tag::of(&protected, Protocols::Both).unwrap().bytes,
-            Tag::of(&plain, Protocols::Both).unwrap().bytes
-        );
-        assert_ne!(Tag::of(&protected, Protocols::Both), Tag::of(&plain, Protocols::Both));
-        assert_eq!(Tag::of(&protected[..8], Protocols::Both), None);
-    }
 
     #[tokio::test]
     async fn a_busy_driver_looks_at_the_socket_though_the_runtime_does_not() {

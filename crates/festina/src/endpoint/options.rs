@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use festina_endpoint::Request;
 use festina_sctp::Message;
 use festina_units::Duration;
 
@@ -108,32 +109,6 @@ impl ConnectOptions {
     pub(super) fn server_name_or(mut self, name: &str) -> Self {
         self.server_name.get_or_insert_with(|| name.to_owned());
         self
-    }
-}
-
-/// A client's request for an encrypted association. Nothing in it is authentic before the association is established.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Request {
-    /// The client's address.
-    pub remote: SocketAddr,
-    /// The client's bytes for the acceptor: [`ConnectOptions::token`].
-    pub token: Vec<u8>,
-    /// The server name that the client asked for.
-    pub server_name: Option<String>,
-    /// The application protocol that ALPN chose.
-    pub alpn: Option<Vec<u8>>,
-    /// Whether the client has shown that it receives at its address.
-    pub is_address_proved: bool,
-}
-
-/// Shows only the length of the token, which is often a secret.
-impl fmt::Debug for Request {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { remote, token, server_name, alpn, is_address_proved } = self;
-        let mut fields = formatter.debug_struct("Request");
-        fields.field("remote", remote).field("token_bytes", &token.len()).field("server_name", server_name);
-        fields.field("alpn", alpn).field("is_address_proved", is_address_proved).finish()
     }
 }
 
@@ -301,8 +276,6 @@ mod tests {
     fn debug_output_has_no_token() {
         let token = b"ticket".to_vec();
         let options = ConnectOptions::default().token(token.clone());
-        let remote = SocketAddr::from(([192, 0, 2, 1], 9_899));
-        let request = Request { remote, token: token.clone(), server_name: None, alpn: None, is_address_proved: true };
         let hello = festina_secure::Hello {
             token,
             ports: festina_sctp::Ports { local: 1, peer: 2 },
@@ -310,7 +283,7 @@ mod tests {
             alpn: None,
             is_address_proved: true,
         };
-        for text in [format!("{options:?}"), format!("{request:?}"), format!("{hello:?}")] {
+        for text in [format!("{options:?}"), format!("{hello:?}")] {
             assert!(text.contains("token_bytes: 6") && !text.contains("116, 105"), "{text}");
         }
     }

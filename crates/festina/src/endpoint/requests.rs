@@ -4,14 +4,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, ready};
 
+use festina_endpoint::{Request, Verdict};
 use festina_secure::wire::ConnectionId;
 use festina_secure::{NO_SUCH_PORT, REFUSED};
 
 use super::accept::AcceptQueue;
 use super::lock;
-use super::options::Request;
 use super::queue::Queue;
-use super::secure::Verdict;
 use super::shared::Shared;
 
 /// A client's request for an encrypted association that waits for a decision: see [`ListenOptions::hold_requests`](crate::ListenOptions::hold_requests).

@@ -5,10 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use festina_endpoint::demux::Side;
+use festina_endpoint::{Channel, Core, Key, Protocols, Request, Secure, Verdict};
 use festina_sctp::{self as sctp, Message, PathKnowledge, Ports};
 use festina_secure::parameters::TOKEN_BYTES_MAX;
 use festina_secure::sessions::Resumption;
-use festina_secure::wire::{ConnectionId, Header, destination_id_of_any_version, has_first_byte, read_header};
+use festina_secure::wire::ConnectionId;
 use festina_secure::{
     Connect, FULL, HalfOpenLimits, HandshakeError, Listener, NO_SUCH_PORT, OVERHEAD_BYTES, REFUSED, SecureAssociation,
 };
@@ -17,13 +19,12 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use super::accept::{AcceptQueue, Place};
-use super::demux::{Key, Side};
-use super::options::{Answer, ConnectOptions, Request};
+use super::options::{Answer, ConnectOptions};
 use super::requests::Held;
 use super::shared::{Shared, warn_of};
 use super::{Inner, lock};
 use crate::address::certified;
-use crate::association::{Association, Core, Secure};
+use crate::association::Association;
 use crate::config::Config;
 use crate::error::{BindError, ConnectError};
 use crate::security::{SecurityError, SecurityFailure, TlsSettings, platform};
@@ -41,56 +42,14 @@ pub(super) struct SecureSide {
     needs_platform_roots: bool,
     /// Taken by the driver, which runs all handshakes of strangers without a lock.
     listener: Mutex<Option<Listener>>,
+    /// For the handshakes.
+    site_secret: [u8; 16],
     can_listen: bool,
     plain_clients: bool,
     /// Handshakes whose requests the application has decided on.
     decided: Mutex<Vec<ConnectionId>>,
     /// A listener has ended, and the driver has not looked for its requests since.
     is_withdrawn: AtomicBool,
-}
-
-/// The protocols that an endpoint's packets may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocols {
-    Plain,
-    Encrypted,
-    /// Encrypted, and plain SCTP of clients. The first byte of a plain packet is that of its source port, so it may be any: a packet is protected if
-    /// it has the connection ID of an association or of a handshake, or a long header of this version. All others are plain.
-    Both,
-}
-
-impl Protocols {
-    /// Whether a packet of an association is taken for a protected one, unless none is found.
-    pub(super) fn expects_protected(self, packet: &[u8]) -> bool {
-        match self {
-            Self::Plain => false,
-            Self::Encrypted => true,
-            Self::Both => has_first_byte(packet),
-        }
-    }
-
-    /// Whether a packet without an association is left to the handshakes.
-    pub(super) fn expects_handshake(self, packet: &[u8]) -> bool {
-        match self {
-            Self::Plain => false,
-            Self::Encrypted => true,
-            Self::Both => matches!(read_header(packet), Ok(Header::Long(_))),
-        }
-    }
-}
-
-/// What becomes of a client's request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Admit,
-    /// A close frame with this code.
-    Refuse(u16),
-    /// No answer: the client may ask again.
-    Ignore,
-    /// The accept queue is full.
-    Full,
-    /// The application has not decided yet.
-    Hold,
 }
 
 /// The settings of the core for an endpoint at this address: room is left for the overhead of protected packets.
@@ -112,7 +71,7 @@ impl SecureSide {
     pub(super) fn new(
         context: &Arc<sctp::Context>,
         TlsSettings { client, resumption, server, needs_platform_roots, plain_clients, identity }: TlsSettings,
-        (secret, local): ([u8; 32], SocketAddr),
+        (secret, site_secret, local): ([u8; 32], [u8; 16], SocketAddr),
     ) -> Result<Self, BindError> {
         let mut servers = server.into_iter();
         let listener = servers.next().map(|server| {
@@ -134,6 +93,7 @@ impl SecureSide {
             resumption,
             needs_platform_roots,
             listener,
+            site_secret,
             can_listen,
             plain_clients,
             decided,
@@ -152,6 +112,11 @@ impl SecureSide {
 
     pub(super) fn take_listener(&self) -> Option<Listener> {
         lock(&self.listener).take()
+    }
+
+    /// Spreads the sites of strangers over shares of CPU time.
+    pub(super) fn site_secret(&self) -> [u8; 16] {
+        self.site_secret
     }
 
     /// Begins an association with a server.
@@ -230,22 +195,6 @@ impl Shared {
             Some(secure) if secure.plain_clients && secure.can_listen => Protocols::Both,
             Some(_) => Protocols::Encrypted,
         }
-    }
-
-    /// The association that has the connection ID of a protected packet. A client's own choice counts only in packets from its address.
-    pub(super) fn find_protected(&self, from: SocketAddr, packet: &[u8]) -> Option<Arc<Inner>> {
-        let demux = lock(&self.demux);
-        match read_header(packet) {
-            Ok(Header::Long(header)) => demux.find_by_id(header.destination, from),
-            Ok(Header::Short(id)) => demux.find_by_own_id(id).or_else(|| demux.find_by_reset(packet)),
-            Err(_) => demux.find_by_own_id(destination_id_of_any_version(packet)?),
-        }
-        .cloned()
-    }
-
-    /// The association whose hello may be answered by a packet in another protocol.
-    pub(super) fn find_by_remote(&self, remote: SocketAddr) -> Option<Arc<Inner>> {
-        lock(&self.demux).find_by_remote(remote).cloned()
     }
 
     /// Decides on a client's request for an SCTP port. The application's code runs without any lock.
@@ -339,8 +288,8 @@ impl Shared {
     }
 
     /// Adds a protected association whose client is authenticated, to the queue in which it has a place.
-    pub(super) fn adopt_protected(self: &Arc<Self>, secure: Secure, (port, place): (u16, &Place)) {
-        let core = Core::Secure(Box::new(secure));
+    pub(super) fn adopt_protected(self: &Arc<Self>, secure: Box<Secure>, (port, place): (u16, &Place)) {
+        let core = Core::Secure(secure);
         let (key, origin) = (core.key(), core.origin());
         let inner = Inner::new(self.clone(), self.next_id(), core, None);
         let queue = lock(&self.accepting).queue(port).filter(|queue| place.is_in(queue)).cloned();

@@ -1,30 +1,26 @@
 //! What the handles of an endpoint, its driver and its associations share.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
-use festina_sctp::wire::{Packet, chunk_type};
-use festina_sctp::{self as sctp, Incoming, PathKnowledge, Ports, Transmit};
-use festina_secure::versions::write_plain_sctp;
-use festina_units::{EcnCodepoint, Instant};
+use festina_endpoint::demux::{Refusal, Side};
+use festina_endpoint::destinations::Destinations;
+use festina_endpoint::{Core, Demux, Key, Origin, Plain};
+use festina_sctp::{self as sctp, PathKnowledge, Ports};
+use festina_units::Instant;
 
 use super::accept::{AcceptQueue, Accepting};
 use super::alarm::Bell;
-use super::demux::{Demux, Key, Origin, Refusal, Side};
-use super::destinations::Destinations;
-use super::handshakes::ENCRYPTED_ONLY;
 use super::lock;
-use super::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
-use super::outbox::Outbox;
+use super::options::{ConnectOptions, EndpointStats, ListenOptions};
 use super::refusals::Refusal as SendRefusal;
-use super::secure::{Protocols, SecureSide, core_config};
-use super::socket::{Socket, SocketCounters, count};
+use super::secure::{SecureSide, core_config};
+use super::socket::{Socket, SocketCounters};
 use super::timers::Timers;
 use super::tray::Tray;
-use crate::association::{Association, Core, Inner};
+use crate::association::{Association, Inner, Waiters};
 use crate::clock;
 use crate::config::Config;
 use crate::error::{BindError, ConnectError, ListenError};
@@ -44,7 +40,7 @@ pub(crate) struct Shared {
     /// Only on an encrypted endpoint.
     pub(super) secure: Option<Box<SecureSide>>,
     pub(crate) timers: Timers,
-    pub(super) demux: Mutex<Demux>,
+    pub(super) demux: Mutex<Demux<Arc<Inner>>>,
     pub(super) accepting: Mutex<Accepting>,
     pub(super) destinations: Mutex<Destinations>,
     backlog: Mutex<Backlog>,
@@ -86,11 +82,13 @@ pub(super) struct Counters {
 struct Backlog {
     associations: Vec<Arc<Inner>>,
     driver: Option<Waker>,
+    /// Those who wait for the socket to be closed.
+    closed: Waiters,
 }
 
 impl Shared {
     pub(super) fn new(socket: Socket, config: Config) -> Result<(Arc<Self>, Bell), BindError> {
-        let (mut secret, mut first_nonce, mut proof_secret) = ([0; 16], [0; 8], [0; 32]);
+        let (mut secret, mut first_nonce, mut proof_secret, mut site_secret) = ([0; 16], [0; 8], [0; 32], [0; 16]);
         let no_randomness = |error: getrandom::Error| BindError::Randomness(std::io::Error::other(error.to_string()));
         getrandom::fill(&mut secret).map_err(no_randomness)?;
         getrandom::fill(&mut first_nonce).map_err(no_randomness)?;
@@ -107,7 +105,8 @@ impl Shared {
         let secure = match tls {
             Some(tls) => {
                 getrandom::fill(&mut proof_secret).map_err(no_randomness)?;
-                Some(Box::new(SecureSide::new(&context, tls, (proof_secret, socket.local_addr()))?))
+                getrandom::fill(&mut site_secret).map_err(no_randomness)?;
+                Some(Box::new(SecureSide::new(&context, tls, (proof_secret, site_secret, socket.local_addr()))?))
             }
             None => None,
         };
@@ -215,7 +214,7 @@ impl Shared {
             let core = match &self.secure {
                 None => {
                     let to = &self.context;
-                    Core::Plain(sctp::Association::connect_knowing(now, to, address, ports, nonce, known))
+                    Core::Plain(Plain(sctp::Association::connect_knowing(now, to, address, ports, nonce, known)))
                 }
                 Some(secure) => secure
                     .connect(now, &self.context, (address, ports), options, known)
@@ -281,108 +280,12 @@ impl Shared {
 
     /// Whether the packet carries the own tag of an association.
     pub(super) fn is_expected(&self, from: SocketAddr, packet: &[u8]) -> bool {
-        let protocols = self.protocols();
-        if protocols.expects_protected(packet) {
-            let found = self.find_protected(from, packet).is_some();
-            if found || protocols == Protocols::Encrypted {
-                return found;
-            }
-        }
-        Packet::peek(packet).is_ok_and(|header| lock(&self.demux).find_by_tag(&header, packet).is_some())
+        lock(&self.demux).find_expected(self.protocols(), from, packet).is_some()
     }
 
     /// Gives a packet to whom it belongs; for associations that is [`Inner::handle_packets`]' work.
     pub(super) fn find(&self, from: SocketAddr, packet: &[u8]) -> Option<Arc<Inner>> {
-        let protocols = self.protocols();
-        if protocols.expects_protected(packet) {
-            let found = self.find_protected(from, packet);
-            if found.is_some() || protocols == Protocols::Encrypted {
-                return found;
-            }
-        }
-        let header = Packet::peek(packet).ok()?;
-        lock(&self.demux).find(from, &header, packet).cloned()
-    }
-
-    /// Answers a packet that belongs to no association: a handshake's, or one out of the blue (RFC 9260 §8.4). The answer, if there is
-    /// one, is appended to `answers`.
-    pub(super) fn handle_stray(
-        self: &Arc<Self>,
-        now: Instant,
-        from: SocketAddr,
-        source: Option<IpAddr>,
-        packet: &Bytes,
-        answers: &mut Outbox,
-    ) {
-        let before = answers.buffer().len();
-        let reply_to = |len| Transmit { destination: from, len, ecn: EcnCodepoint::NotCapable };
-        if self.secure.is_none() && from.port() != 0 && write_plain_sctp(packet, answers.buffer()) {
-            let len = answers.buffer().len() - before;
-            return answers.push(&reply_to(len), source, self.socket.segments_max());
-        }
-        let Ok(header) = Packet::peek(packet) else {
-            count(&self.counters.packets_dropped, 1);
-            return;
-        };
-        let asks = matches!(Packet::first_chunk_type(packet), Some(chunk_type::INIT | chunk_type::COOKIE_ECHO));
-        let queue = lock(&self.accepting).queue(header.destination_port).cloned();
-        if asks && queue.as_ref().is_some_and(|queue| queue.is_full()) {
-            warn_of(
-                &self.counters.accept_queue_overflows,
-                "the accept queue is full: a handshake is left to be repeated",
-            );
-            return;
-        }
-        // Such a listener decides by things that only encrypted clients show.
-        if asks && self.secure.is_some() && queue.as_ref().is_some_and(|queue| queue.options.needs_encryption()) {
-            if sctp::Listener::refuse_init(from, packet, ENCRYPTED_ONLY, answers.buffer()) {
-                let len = answers.buffer().len() - before;
-                answers.push(&reply_to(len), source, self.socket.segments_max());
-            }
-            return;
-        }
-        // The application's code runs without any lock.
-        let answer = queue.as_ref().filter(|_| asks).map_or(Answer::Accept, |queue| queue.options.answer(from));
-        if answer == Answer::Ignore {
-            count(&self.counters.packets_dropped, 1);
-            return;
-        }
-        let has_room = !asks || lock(&self.demux).admits(from.ip());
-        if !has_room {
-            warn_of(&self.counters.associations_refused, "too many associations: a peer is refused");
-        }
-        let admitted = has_room && answer == Answer::Accept;
-        let accepting = lock(&self.accepting);
-        let incoming = if admitted {
-            let tag_in_use = |tag| lock(&self.demux).has_name(u64::from(tag));
-            accepting.core.handle_packet(now, from, packet, &tag_in_use, answers.buffer())
-        } else {
-            accepting.core.refuse_packet(now, from, packet, answers.buffer())
-        };
-        drop(accepting);
-        match (incoming, queue) {
-            (Incoming::Reply, _) => {
-                let len = answers.buffer().len() - before;
-                answers.push(&reply_to(len), source, self.socket.segments_max());
-            }
-            (Incoming::Accepted(core), Some(queue)) => self.adopt(*core, source, &queue),
-            // Without a queue there is no listener any more: the association is dropped before it did anything.
-            (_, _) => count(&self.counters.packets_dropped, 1),
-        }
-    }
-
-    /// Adds an association that a peer set up.
-    fn adopt(self: &Arc<Self>, core: sctp::Association, source: Option<IpAddr>, queue: &AcceptQueue) {
-        let core = Core::Plain(core);
-        let key = core.key();
-        let inner = Inner::new(self.clone(), self.next_id(), core, source);
-        // Its path may be that of an association that this side has just begun; the peer asks again.
-        let inserted = lock(&self.demux).insert(key, None, &inner, Side::Peer);
-        if inserted.is_ok() {
-            let association = Association::new(inner);
-            association.inner().start(None);
-            queue.associations.push(association);
-        }
+        lock(&self.demux).find(self.protocols(), from, packet).cloned()
     }
 
     /// An association's own tag changed, or its peer's UDP port.
@@ -463,7 +366,7 @@ impl Shared {
         drop(self.take_backlog());
         self.timers.clear();
         self.socket.close();
-        let waiters = lock(&self.demux).take_waiters();
+        let waiters = lock(&self.backlog).closed.take();
         waiters.wake();
     }
 
@@ -496,14 +399,14 @@ impl Shared {
 
     /// Ready when the socket is closed.
     pub(super) fn poll_closed(&self, context: &mut Context<'_>, key: &mut Option<u64>) -> Poll<()> {
-        let mut demux = lock(&self.demux);
+        let mut backlog = lock(&self.backlog);
         // The driver closes the socket before it takes the waiters out.
         if self.socket.is_closed() {
             return Poll::Ready(());
         }
         let key = *key.get_or_insert_with(|| self.ids.fetch_add(1, Ordering::Relaxed));
-        let replaced = demux.wait_until_closed(key, context.waker());
-        drop(demux);
+        let replaced = backlog.closed.register(key, context.waker());
+        drop(backlog);
         drop(replaced);
         Poll::Pending
     }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use festina_endpoint::{Channel, Secure};
 use festina_sctp::Message;
 use festina_secure::HandshakeError;
 use festina_units::Instant;
 
+use super::Inner;
 use super::state::{Place, State};
-use super::{Inner, Secure};
 use crate::endpoint::{Request, lock};
 use crate::security::{PeerIdentity, SecurityFailure};
 

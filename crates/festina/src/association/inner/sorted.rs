@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
 
+use festina_endpoint::{Channel, Core};
 use festina_sctp::{ReceivedMessage, StreamId};
 
-use super::core::Core;
 use crate::association::Waiters;
 
 /// Maximum bytes of sorted, unread messages of a living association. Beyond that messages stay in the receive buffer, whose window closes.

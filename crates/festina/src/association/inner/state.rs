@@ -5,11 +5,11 @@ use std::io;
 use std::net::IpAddr;
 use std::task::{Context, Poll, Waker};
 
+use festina_endpoint::{Channel, Core};
 use festina_sctp::{ClosedReason, Event, Message, MessageId, ReceivedMessage, SendError, StreamId};
 use festina_units::Instant;
 
 use super::burst::Burst;
-use super::core::Core;
 use super::drain::Drain;
 use super::sorted::{Sorted, Source};
 use crate::EVENTS_QUEUED_MAX;

@@ -1,30 +1,46 @@
 //! Finds the association that a packet belongs to.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::task::Waker;
 
-use festina_sctp::wire::{CommonHeader, chunk_type};
+use festina_sctp::wire::{CommonHeader, Packet, chunk_type};
 use festina_sctp::{Admission, Ports};
 use festina_secure::parameters::ResetToken;
 use festina_secure::reset::token_of;
-use festina_secure::wire::ConnectionId;
+use festina_secure::wire::{ConnectionId, Header, destination_id_of_any_version, read_header};
 
-use crate::association::{Inner, Waiters};
+use crate::protocols::Protocols;
 
 /// By what an endpoint finds an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub struct Key {
     /// Where its peer is.
-    pub(crate) remote: SocketAddr,
+    pub remote: SocketAddr,
     /// Its SCTP ports.
-    pub(crate) ports: Ports,
-    /// Its own verification tag, or its own connection ID on an encrypted endpoint.
-    pub(crate) name: u64,
+    pub ports: Ports,
+    /// Its own name.
+    pub name: Name,
     /// The end of datagrams by which its server resets it.
-    pub(crate) reset_token: Option<ResetToken>,
+    pub reset_token: Option<ResetToken>,
+}
+
+/// The random name of an association, drawn by this side: its peer's packets carry it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// The verification tag of a plain association.
+    Tag(u32),
+    /// The connection ID of a protected one.
+    Id(ConnectionId),
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(match self {
+            Self::Tag(tag) => (*tag).into(),
+            Self::Id(id) => u64::from_be_bytes(id.0),
+        });
+    }
 }
 
 /// A peer's address, the local and the peer's SCTP port, and whether the association is plain: a plain and a protected one may share the rest.
@@ -35,9 +51,8 @@ fn path(remote: SocketAddr, ports: Ports, is_plain: bool) -> Path {
 }
 
 impl Key {
-    /// Whether the association is a plain one: its name is a verification tag.
     fn is_plain(&self) -> bool {
-        u32::try_from(self.name).is_ok()
+        matches!(self.name, Name::Tag(_))
     }
 
     fn path(&self) -> Path {
@@ -49,39 +64,37 @@ impl Key {
 const LINGERING_MAX: usize = 4_096;
 
 /// The connection ID that a client chose for this side, and the address from which its hellos come.
-pub(crate) type Origin = (ConnectionId, SocketAddr);
+pub type Origin = (ConnectionId, SocketAddr);
 
-/// All living associations of an endpoint, by their own name and by peer address and ports.
+/// All living associations of an endpoint, by their own name and by peer address and ports. `A` is a handle, such as a number or an `Arc`.
 #[derive(Debug)]
-pub(crate) struct Demux {
-    by_name: HashMap<u64, Entry, BuildHasherDefault<NameHasher>>,
+pub struct Demux<A> {
+    by_name: HashMap<Name, Entry<A>, BuildHasherDefault<NameHasher>>,
     /// In order, so that all associations with one peer are found together.
-    name_by_path: BTreeMap<Path, u64>,
+    name_by_path: BTreeMap<Path, Name>,
     /// Names by the connection IDs that clients chose and their addresses. Its hash function is keyed, since strangers choose these.
-    name_by_origin: HashMap<Origin, u64>,
+    name_by_origin: HashMap<Origin, Name>,
     /// Names of protected associations that this side began, by their peers: another protocol may answer a hello without any connection ID.
-    name_by_remote: HashMap<SocketAddr, u64>,
+    name_by_remote: HashMap<SocketAddr, Name>,
     /// Names by the tokens that servers have given. Its hash function is keyed, since they choose these.
-    name_by_token: HashMap<ResetToken, u64>,
+    name_by_token: HashMap<ResetToken, Name>,
     /// Associations in `by_name` that are over.
     lingering: usize,
     /// Associations that peers set up, by the network that they came from. No longer than `by_name`.
     accepted: HashMap<IpAddr, usize>,
     admission: Admission,
-    /// Those who wait for the last association to go.
-    waiters: Waiters,
 }
 
 /// A living association.
 #[derive(Debug)]
-struct Entry {
-    association: Arc<Inner>,
+struct Entry<A> {
+    association: A,
     side: Side,
 }
 
 /// Who began an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     /// This endpoint.
     Own,
     /// The peer.
@@ -92,15 +105,16 @@ pub(crate) enum Side {
 
 /// Why an association cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// Its name or its path is taken.
     Taken,
     /// There are too many.
     Full,
 }
 
-impl Demux {
-    pub(crate) fn new(admission: Admission) -> Self {
+impl<A: Clone> Demux<A> {
+    /// Without any association.
+    pub fn new(admission: Admission) -> Self {
         Self {
             by_name: HashMap::default(),
             name_by_path: BTreeMap::new(),
@@ -110,20 +124,19 @@ impl Demux {
             lingering: 0,
             accepted: HashMap::new(),
             admission,
-            waiters: Waiters::None,
         }
     }
 
     /// The association whose own tag the packet carries; not for INIT, nor for the peer's own tag (T bit).
-    pub(crate) fn find_by_tag(&self, header: &CommonHeader, packet: &[u8]) -> Option<&Arc<Inner>> {
+    fn find_by_tag(&self, header: &CommonHeader, packet: &[u8]) -> Option<&A> {
         if header.verification_tag == 0 || has_tag_reflected(packet) {
             return None;
         }
-        self.by_name.get(&header.verification_tag.into()).map(|entry| &entry.association)
+        self.by_name.get(&Name::Tag(header.verification_tag)).map(|entry| &entry.association)
     }
 
     /// The plain association that gets the packet. Its verification tag tells, unless it is the peer's own (T bit) or none (INIT).
-    pub(crate) fn find(&self, from: SocketAddr, header: &CommonHeader, packet: &[u8]) -> Option<&Arc<Inner>> {
+    fn find_plain(&self, from: SocketAddr, header: &CommonHeader, packet: &[u8]) -> Option<&A> {
         self.find_by_tag(header, packet).or_else(|| {
             let ports = Ports { local: header.destination_port, peer: header.source_port };
             self.by_name.get(self.name_by_path.get(&path(from, ports, true))?).map(|entry| &entry.association)
@@ -131,7 +144,7 @@ impl Demux {
     }
 
     /// The association that has this connection ID, or whose client at this address has chosen it.
-    pub(crate) fn find_by_id(&self, id: ConnectionId, from: SocketAddr) -> Option<&Arc<Inner>> {
+    fn find_by_id(&self, id: ConnectionId, from: SocketAddr) -> Option<&A> {
         self.find_by_own_id(id).or_else(|| {
             let entry = self.by_name.get(self.name_by_origin.get(&(id, from))?)?;
             Some(&entry.association)
@@ -139,29 +152,60 @@ impl Demux {
     }
 
     /// The association that has this connection ID, which this side drew at random.
-    pub(crate) fn find_by_own_id(&self, id: ConnectionId) -> Option<&Arc<Inner>> {
-        self.by_name.get(&u64::from_be_bytes(id.0)).map(|entry| &entry.association)
+    fn find_by_own_id(&self, id: ConnectionId) -> Option<&A> {
+        self.by_name.get(&Name::Id(id)).map(|entry| &entry.association)
     }
 
     /// The latest protected association that this side has begun with a peer there.
-    pub(crate) fn find_by_remote(&self, remote: SocketAddr) -> Option<&Arc<Inner>> {
+    pub fn find_by_remote(&self, remote: SocketAddr) -> Option<&A> {
         let entry = self.by_name.get(self.name_by_remote.get(&remote)?)?;
         Some(&entry.association)
     }
 
     /// The association that a datagram resets.
-    pub(crate) fn find_by_reset(&self, datagram: &[u8]) -> Option<&Arc<Inner>> {
+    fn find_by_reset(&self, datagram: &[u8]) -> Option<&A> {
         let entry = self.by_name.get(self.name_by_token.get(&token_of(datagram)?)?)?;
         Some(&entry.association)
     }
 
+    /// The association whose own tag or connection ID the packet carries.
+    pub fn find_expected(&self, protocols: Protocols, from: SocketAddr, packet: &[u8]) -> Option<&A> {
+        if protocols.expects_protected(packet) {
+            let found = self.find_protected(from, packet);
+            if found.is_some() || protocols == Protocols::Encrypted {
+                return found;
+            }
+        }
+        self.find_by_tag(&Packet::peek(packet).ok()?, packet)
+    }
+
+    /// The association that gets the packet.
+    pub fn find(&self, protocols: Protocols, from: SocketAddr, packet: &[u8]) -> Option<&A> {
+        if protocols.expects_protected(packet) {
+            let found = self.find_protected(from, packet);
+            if found.is_some() || protocols == Protocols::Encrypted {
+                return found;
+            }
+        }
+        self.find_plain(from, &Packet::peek(packet).ok()?, packet)
+    }
+
+    /// The protected association that gets the packet.
+    pub fn find_protected(&self, from: SocketAddr, packet: &[u8]) -> Option<&A> {
+        match read_header(packet) {
+            Ok(Header::Long(header)) => self.find_by_id(header.destination, from),
+            Ok(Header::Short(id)) => self.find_by_own_id(id).or_else(|| self.find_by_reset(packet)),
+            Err(_) => self.find_by_own_id(destination_id_of_any_version(packet)?),
+        }
+    }
+
     /// Notes a protected association that this side begins.
-    pub(crate) fn note_hello(&mut self, key: Key) {
+    pub fn note_hello(&mut self, key: Key) {
         self.name_by_remote.insert(key.remote, key.name);
     }
 
     /// Whether a peer at this address may set up another association.
-    pub(crate) fn admits(&self, peer: IpAddr) -> bool {
+    pub fn admits(&self, peer: IpAddr) -> bool {
         self.has_room()
             && self
                 .accepted
@@ -174,24 +218,18 @@ impl Demux {
     }
 
     /// Whether an association uses the name.
-    pub(crate) fn has_name(&self, name: u64) -> bool {
+    pub fn has_name(&self, name: Name) -> bool {
         self.by_name.contains_key(&name)
     }
 
     /// Whether an association of this kind with the peer uses the ports.
-    pub(crate) fn has_path(&self, remote: SocketAddr, ports: Ports, is_plain: bool) -> bool {
+    pub fn has_path(&self, remote: SocketAddr, ports: Ports, is_plain: bool) -> bool {
         self.name_by_path.contains_key(&path(remote, ports, is_plain))
     }
 
     /// Adds an association. `origin` is that of a client's; such an association may share its path with an
     /// older one, whose client has lost its state.
-    pub(crate) fn insert(
-        &mut self,
-        key: Key,
-        origin: Option<Origin>,
-        association: &Arc<Inner>,
-        side: Side,
-    ) -> Result<(), Refusal> {
+    pub fn insert(&mut self, key: Key, origin: Option<Origin>, association: &A, side: Side) -> Result<(), Refusal> {
         let is_path_taken = origin.is_none() && self.has_path(key.remote, key.ports, key.is_plain());
         if is_path_taken || self.has_name(key.name) {
             return Err(Refusal::Taken);
@@ -219,7 +257,7 @@ impl Demux {
     /// Follows an association whose own tag changed, as a restart by the peer makes it (RFC 9260 §5.2.4), or whose peer came
     /// to another UDP port (RFC 6951 §5.4) or, if it is encrypted, another address. A path that another association has by now stays that one's; packets are found
     /// by their tag all the same.
-    pub(crate) fn rekey(&mut self, old: Key, new: Key) {
+    pub fn rekey(&mut self, old: Key, new: Key) {
         if let Some(entry) = self.by_name.remove(&old.name) {
             let (is_over, is_accepted) = (entry.side == Side::Over, entry.side == Side::Peer);
             self.by_name.insert(new.name, entry);
@@ -251,12 +289,12 @@ impl Demux {
     }
 
     /// Who began the association, if it is there.
-    pub(crate) fn side(&self, key: Key) -> Option<Side> {
+    pub fn side(&self, key: Key) -> Option<Side> {
         self.by_name.get(&key.name).map(|entry| entry.side)
     }
 
     /// Removes an association.
-    pub(crate) fn remove(&mut self, key: Key, origin: Option<Origin>) -> Option<Arc<Inner>> {
+    pub fn remove(&mut self, key: Key, origin: Option<Origin>) -> Option<A> {
         let removed = self.by_name.remove(&key.name)?;
         self.remove_path(key);
         if let Some(origin) = origin
@@ -274,7 +312,7 @@ impl Demux {
 
     /// Keeps an association that is over, so that its packets still reach it. It counts no more, and its path is free. Returns `false`, without
     /// effect, if too many such associations are kept.
-    pub(crate) fn linger(&mut self, key: Key) -> bool {
+    pub fn linger(&mut self, key: Key) -> bool {
         let may_stay = self.lingering < LINGERING_MAX;
         let Some(entry) = self.by_name.get_mut(&key.name).filter(|_| may_stay) else { return false };
         let side = std::mem::replace(&mut entry.side, Side::Over);
@@ -296,38 +334,30 @@ impl Demux {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether none lives.
+    pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Number of living associations.
+    pub fn len(&self) -> usize {
         self.by_name.len() - self.lingering
     }
 
     /// All associations, in no order, and those that are over and still answer.
-    pub(crate) fn all(&self) -> Vec<Arc<Inner>> {
+    pub fn all(&self) -> Vec<A> {
         self.by_name.values().map(|entry| entry.association.clone()).collect()
     }
 
     /// The associations whose packets go to this address.
-    pub(crate) fn to(&self, destination: SocketAddr) -> Vec<Arc<Inner>> {
+    pub fn to(&self, destination: SocketAddr) -> Vec<A> {
         let paths = self.name_by_path.range((destination, 0, 0, false)..=(destination, u16::MAX, u16::MAX, true));
         paths.filter_map(|(_, name)| self.by_name.get(name)).map(|entry| entry.association.clone()).collect()
-    }
-
-    /// Tasks that wait until the socket is closed.
-    pub(crate) fn take_waiters(&mut self) -> Waiters {
-        self.waiters.take()
-    }
-
-    /// Has `waker` woken when the socket is closed.
-    pub(crate) fn wait_until_closed(&mut self, key: u64, waker: &Waker) -> Option<Waker> {
-        self.waiters.register(key, waker)
     }
 }
 
 /// What counts as one address: an IPv4 address, or the /64 network of an IPv6 address, which one host mostly has for itself.
-pub(super) fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -364,27 +394,6 @@ impl Hasher for NameHasher {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn the_associations_with_one_peer_are_found_by_its_address() {
-        use crate::endpoint::{ConnectOptions, Shared, lock, socket::Socket};
-
-        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
-        let lower = crate::MemoryNetwork::new().bind(address("10.0.0.1:1")).unwrap();
-        let (shared, _bell) = Shared::new(Socket::new(Box::new(lower)), crate::Config::plain()).unwrap();
-        let peers = ["10.0.0.2:1", "10.0.0.2:2", "10.0.0.3:1"].map(address);
-        let _associations = peers.map(|peer| {
-            [(1, 1), (1, u16::MAX), (u16::MAX, u16::MAX), (7, 1)].map(|(local, port)| {
-                let options = ConnectOptions::default().local_port(local).peer_port(port);
-                shared.connect(peer, &options).unwrap()
-            })
-        });
-        for peer in peers {
-            let found = lock(&shared.demux).to(peer);
-            assert!(found.len() == 4 && found.iter().all(|association| association.remote() == peer), "{peer}");
-        }
-        assert!(lock(&shared.demux).to(address("10.0.0.2:3")).is_empty());
-    }
 
     #[test]
     fn only_abort_and_shutdown_complete_with_the_t_bit_carry_the_other_tag() {

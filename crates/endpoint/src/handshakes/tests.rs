@@ -2,24 +2,23 @@
 
 use std::cell::Cell;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::BytesMut;
 use festina_secure::SecureAssociation;
 use festina_secure::record::{LongKeys, initial_keys};
 use festina_secure::wire::{Frame, Frames, Level};
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, ServerConfig, Side};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, Side};
 
 use super::*;
-use crate::endpoint::lock;
-use crate::endpoint::options::{Answer, ListenOptions, Request};
-use crate::endpoint::socket::Socket;
-use crate::security::{Identity, Security, Trust};
-use crate::{Config, DEFAULT_SCTP_PORT, MemoryNetwork};
+use crate::endpoint::House;
+use crate::request::Verdict;
 
+pub(crate) const PORT: u16 = 9_899;
 const SERVER: &str = "10.0.0.1:9899";
 const ATTACKER: &str = "10.0.0.66:9899";
 const CLIENT: &str = "10.0.0.2:9899";
@@ -53,16 +52,15 @@ fn runs() -> u32 {
 /// A server's handshakes, and a client at another address than the attacker's.
 struct World {
     now: Instant,
-    shared: Arc<Shared>,
-    handshakes: Handshakes,
-    answers: Outbox,
+    house: House,
+    handshakes: Handshakes<House>,
     client: SecureAssociation,
     tls: Arc<ClientConfig>,
 }
 
 /// A client of the server's port, with a token for the acceptor.
 fn client(now: Instant, tls: &Arc<ClientConfig>, random: [u8; 16], (port, token): (u16, &[u8])) -> SecureAssociation {
-    let context = sctp::Context::new(Config::plain().into_core(), [1; 16]).unwrap();
+    let context = sctp::Context::new(sctp::Config::default(), [1; 16]).unwrap();
     let request = festina_secure::Connect {
         tls,
         resumption: None,
@@ -78,29 +76,38 @@ fn client(now: Instant, tls: &Arc<ClientConfig>, random: [u8; 16], (port, token)
 
 impl World {
     fn new() -> Self {
-        let identity = Identity::self_signed("server.test").unwrap();
-        Self::with(&identity, Config::default().with_security(Security::new().with_identity(identity.clone())), |_| {
-            Answer::Accept
+        Self::with(sctp::Config::default(), |certificate, key| {
+            server().with_single_cert(vec![certificate], key).unwrap()
         })
     }
 
-    fn with(identity: &Identity, config: Config, decide: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
-        let socket = Socket::new(Box::new(MemoryNetwork::new().bind(address(SERVER)).unwrap()));
-        let server = Shared::new(socket, config).unwrap().0;
-        server.listen(DEFAULT_SCTP_PORT, ListenOptions::default().decide_request(decide)).unwrap();
-        let trust = Trust::fingerprints([identity.fingerprint()]);
-        let tls = Security::new().with_server_trust(trust).build().unwrap().client.unwrap();
+    fn with(
+        config: sctp::Config,
+        server: impl FnOnce(CertificateDer<'static>, PrivateKeyDer<'static>) -> ServerConfig,
+    ) -> Self {
+        let (certificate, key) = certificate();
+        let tls = Arc::new(trusting(&certificate));
+        let server = Arc::new(server(certificate, key));
+        let context = sctp::Context::new(config, [2; 16]).unwrap();
+        let listener = Listener::new(&context, server, [3; 32], HalfOpenLimits::default()).unwrap();
+        let reset_key = festina_secure::reset::ResetKey::new(&provider(), b"a key", address(SERVER)).unwrap();
+        let mut house = House::new(context);
+        house.listen(PORT);
         let now = Instant::from_secs(3_600);
-        let client = client(now, &tls, [7; 16], (DEFAULT_SCTP_PORT, b""));
-        let mut handshakes = Handshakes::new(server.secure.as_ref().unwrap().take_listener());
+        let client = client(now, &tls, [7; 16], (PORT, b""));
+        let handshakes = Handshakes::new(Some(listener.with_resets(reset_key)), [7; 16], measure);
         // One site in 256 shares the budget of another: not these two.
-        let payer = |handshakes: &Handshakes, from| handshakes.payer(address(from).ip());
-        while payer(&handshakes, ATTACKER) == payer(&handshakes, CLIENT) {
-            handshakes.budget = Budget::new();
-        }
-        handshakes.budget.measure = measure;
+        let payer = |handshakes: &Handshakes<House>, from| handshakes.payer(address(from).ip());
+        assert!(payer(&handshakes, ATTACKER) != payer(&handshakes, CLIENT), "take another secret");
         set_cost(Duration::from_micros(50));
-        Self { now, shared: server, handshakes, answers: Outbox::default(), client, tls }
+        Self { now, house, handshakes, client, tls }
+    }
+
+    /// A server whose accept queue has this many places.
+    fn with_places(accept_queue_max: usize) -> Self {
+        let admission = sctp::Admission { accept_queue_max, ..sctp::Admission::default() };
+        let config = sctp::Config { admission, ..sctp::Config::default() };
+        Self::with(config, |certificate, key| server().with_single_cert(vec![certificate], key).unwrap())
     }
 
     /// Sends the hello of a client that never completes its handshake, once or with a proof of its address.
@@ -143,10 +150,8 @@ impl World {
     fn turn(&mut self) -> Vec<u8> {
         self.now += Duration::from_millis(1);
         self.handshakes.begin_turn();
-        self.handshakes.handle(self.now, &self.shared, &mut self.answers);
-        let bytes = std::mem::take(self.answers.buffer());
-        self.answers.clear();
-        bytes
+        self.handshakes.handle(self.now, &mut self.house);
+        self.house.take_answers()
     }
 
     /// Runs the client's handshake while `attack` fills the queues before each turn. Returns whether it completes within this many turns.
@@ -185,6 +190,34 @@ impl World {
     }
 }
 
+/// A self-signed certificate with its key.
+fn certificate() -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let certificate = rcgen::CertificateParams::new(["server.test".to_owned()]).unwrap().self_signed(&key).unwrap();
+    (certificate.der().clone(), key.serialize_der().try_into().unwrap())
+}
+
+/// A client that trusts this certificate.
+fn trusting(certificate: &CertificateDer<'static>) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    let client = ClientConfig::builder_with_provider(Arc::new(provider()));
+    let client = client.with_protocol_versions(&[&rustls::version::TLS13]).unwrap();
+    client.with_root_certificates(roots).with_no_client_auth()
+}
+
+/// A client that trusts the certificate of a server, and the server.
+pub(crate) fn configs() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
+    let (certificate, key) = certificate();
+    let client = Arc::new(trusting(&certificate));
+    (client, Arc::new(server().with_single_cert(vec![certificate], key).unwrap()))
+}
+
+fn server() -> rustls::ConfigBuilder<ServerConfig, rustls::server::WantsServerCert> {
+    let server = ServerConfig::builder_with_provider(Arc::new(provider()));
+    server.with_protocol_versions(&[&rustls::version::TLS13]).unwrap().with_no_client_auth()
+}
+
 fn provider() -> rustls::crypto::CryptoProvider {
     rustls::crypto::ring::default_provider()
 }
@@ -200,8 +233,8 @@ fn initial(id: ConnectionId, frames: &[u8]) -> Vec<u8> {
     packet
 }
 
-#[tokio::test]
-async fn one_network_keeps_no_place_from_others_whatever_its_packets_hold() {
+#[test]
+fn one_network_keeps_no_place_from_others_whatever_its_packets_hold() {
     let no_hello: fn(&mut Vec<u8>) = |_| {};
     // TLS ends a handshake that begins with an unknown message.
     let broken_hello: fn(&mut Vec<u8>) = |frames| Frame::Fragment { offset: 0, bytes: &[99; 40] }.write(frames);
@@ -221,8 +254,8 @@ async fn one_network_keeps_no_place_from_others_whatever_its_packets_hold() {
     }
 }
 
-#[tokio::test]
-async fn of_the_packets_of_unknown_associations_1000_a_second_are_answered_by_resets() {
+#[test]
+fn of_the_packets_of_unknown_associations_1000_a_second_are_answered_by_resets() {
     let mut world = World::new();
     let bytes: usize = (0..1_000)
         .map(|_| {
@@ -234,8 +267,8 @@ async fn of_the_packets_of_unknown_associations_1000_a_second_are_answered_by_re
     assert!((900 * 27..=1_100 * 42).contains(&bytes), "{bytes}");
 }
 
-#[tokio::test]
-async fn of_1024_half_open_handshakes_64_begin_without_a_proof_and_all_end_after_30_seconds() {
+#[test]
+fn of_1024_half_open_handshakes_64_begin_without_a_proof_and_all_end_after_30_seconds() {
     let mut world = World::new();
     let host = |number: u64| format!("10.{}.{}.1:9", number / 256 + 1, number % 256);
     let half_open = |world: &World| world.handshakes.half_open.len();
@@ -252,16 +285,14 @@ async fn of_1024_half_open_handshakes_64_begin_without_a_proof_and_all_end_after
     assert!(world.client_connects(20, |_| {}));
     assert_eq!(half_open(&world), 1_024);
     world.now += festina_secure::HALF_OPEN_LIFETIME;
-    world.handshakes.expire(world.now, &world.shared, &mut world.answers);
-    world.answers.buffer().clear();
-    world.answers.clear();
+    world.handshakes.expire(world.now, &mut world.house);
     assert_eq!(half_open(&world), 0);
     assert!(world.handshakes.by_origin.is_empty() && world.handshakes.by_network.is_empty());
     assert!(world.handshakes.deadlines.is_empty());
 }
 
-#[tokio::test]
-async fn the_oldest_of_the_largest_site_makes_room_for_others() {
+#[test]
+fn the_oldest_of_the_largest_site_makes_room_for_others() {
     let mut world = World::new();
     let count = |world: &World, address: &str| {
         let [host, site] = Network::both(address.parse().unwrap());
@@ -294,19 +325,16 @@ async fn the_oldest_of_the_largest_site_makes_room_for_others() {
     assert!(world.client_connects(20, |_| {}));
 }
 
-#[tokio::test]
-async fn the_accept_queue_keeps_places_for_clients_that_prove_their_addresses_and_for_other_sites() {
+#[test]
+fn the_accept_queue_keeps_places_for_clients_that_prove_their_addresses_and_for_other_sites() {
     for (from, is_proved) in [(None, false), (Some(ATTACKER), true)] {
-        let identity = Identity::self_signed("server.test").unwrap();
-        let security = Security::new().with_identity(identity.clone());
-        let config = Config::default().with_security(security).with_accept_queue_max(32);
-        let mut world = World::with(&identity, config, |_| Answer::Accept);
+        let mut world = World::with_places(32);
         for number in 0..50 {
             let other = format!("10.1.{number}.1:9");
-            let to = (DEFAULT_SCTP_PORT, &b""[..]);
+            let to = (PORT, &b""[..]);
             world.genuine_hello(from.unwrap_or(&other), number, to, is_proved);
         }
-        let reserved = world.handshakes.half_open.values().filter(|half_open| half_open.has_place(DEFAULT_SCTP_PORT));
+        let reserved = world.handshakes.half_open.values().filter(|half_open| half_open.has_place(PORT));
         // Those with a proof take the second half; the others have it left, or have completed their handshakes.
         assert_eq!(reserved.count(), 16);
         assert!(world.client_connects(20, |_| {}), "{is_proved}");
@@ -314,20 +342,17 @@ async fn the_accept_queue_keeps_places_for_clients_that_prove_their_addresses_an
 }
 
 /// A client repeats a hello without an answer after 200 turns.
-#[tokio::test]
-async fn a_hello_of_two_datagrams_that_come_at_once_is_answered_before_it_is_repeated() {
+#[test]
+fn a_hello_of_two_datagrams_that_come_at_once_is_answered_before_it_is_repeated() {
     let mut world = World::new();
-    world.client = client(world.now, &world.tls, [7; 16], (DEFAULT_SCTP_PORT, &[1; 1_024]));
+    world.client = client(world.now, &world.tls, [7; 16], (PORT, &[1; 1_024]));
     assert!(world.client_connects(10, |_| {}));
 }
 
-#[tokio::test]
-async fn a_client_that_waits_for_a_full_queue_gets_in_by_the_first_answer() {
-    let identity = Identity::self_signed("server.test").unwrap();
-    let security = Security::new().with_identity(identity.clone());
-    let config = Config::default().with_security(security).with_accept_queue_max(1);
-    let mut world = World::with(&identity, config, |_| Answer::Accept);
-    let place = world.shared.keep_place(DEFAULT_SCTP_PORT, true);
+#[test]
+fn a_client_that_waits_for_a_full_queue_gets_in_by_the_first_answer() {
+    let mut world = World::with_places(1);
+    let place = world.house.keep_place(PORT, true);
     assert!(place.is_some());
     assert!(!world.client_connects(500, |_| {}));
     drop(place);
@@ -346,26 +371,20 @@ impl ResolvesServerCert for Counting {
     }
 }
 
-#[tokio::test]
-async fn a_client_that_is_refused_or_has_no_listener_costs_no_signature() {
-    let identity = Identity::self_signed("server.test").unwrap();
-    let chain = identity.chain_der().map(|der| CertificateDer::from(der.to_vec())).collect();
-    let key = identity.key_der().to_vec().try_into().unwrap();
-    let (key, signatures) = (CertifiedKey::from_der(chain, key, &provider()).unwrap(), Arc::new(AtomicUsize::new(0)));
-    let server = ServerConfig::builder_with_provider(Arc::new(provider()))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(Counting(Arc::new(key), Arc::clone(&signatures))));
-    let config = Config::default().with_security(Security::from_rustls(None, Some(Arc::new(server))));
-    let mut world = World::with(&identity, config, |request| match &request.token[..] {
-        b"bad" => Answer::Refuse,
-        b"bug" => panic!("a bug of the program"),
-        _ if request.server_name.as_deref() == Some("server.test") => Answer::Accept,
-        _ => Answer::Ignore,
+#[test]
+fn a_client_that_is_refused_or_has_no_listener_costs_no_signature() {
+    let signatures = Arc::new(AtomicUsize::new(0));
+    let mut world = World::with(sctp::Config::default(), |certificate, key| {
+        let key = CertifiedKey::from_der(vec![certificate], key, &provider()).unwrap();
+        server().with_cert_resolver(Arc::new(Counting(Arc::new(key), Arc::clone(&signatures))))
+    });
+    world.house.decide_by(|request| match &request.token[..] {
+        b"bad" => Verdict::Refuse(festina_secure::REFUSED),
+        _ if request.server_name.as_deref() == Some("server.test") => Verdict::Admit,
+        _ => Verdict::Ignore,
     });
     let mut number = 0;
-    for to in [(5_999, &b""[..]), (DEFAULT_SCTP_PORT, b"bad"), (DEFAULT_SCTP_PORT, b"bug")] {
+    for to in [(5_999, &b""[..]), (PORT, b"bad")] {
         for is_proved in [false, true] {
             number += 1;
             world.genuine_hello(ATTACKER, number, to, is_proved);
@@ -411,13 +430,13 @@ fn numbered(number: u64, frames: &[u8]) -> Vec<u8> {
     packet
 }
 
-#[tokio::test]
-async fn padding_for_a_half_open_does_not_keep_strangers_waiting() {
+#[test]
+fn padding_for_a_half_open_does_not_keep_strangers_waiting() {
     assert_strangers_are_heard(&[0; 40], true, |number| numbered(number, &[0; 40]));
 }
 
-#[tokio::test]
-async fn garbage_for_a_failed_handshake_does_not_keep_strangers_waiting() {
+#[test]
+fn garbage_for_a_failed_handshake_does_not_keep_strangers_waiting() {
     let mut broken = Vec::new();
     Frame::Fragment { offset: 0, bytes: &[99; 40] }.write(&mut broken);
     let garbage = |_| {
@@ -428,8 +447,8 @@ async fn garbage_for_a_failed_handshake_does_not_keep_strangers_waiting() {
     assert_strangers_are_heard(&broken, false, garbage);
 }
 
-#[tokio::test]
-async fn hellos_without_a_proof_get_a_fiftieth_of_the_time_whatever_a_signature_costs() {
+#[test]
+fn hellos_without_a_proof_get_a_fiftieth_of_the_time_whatever_a_signature_costs() {
     // Ed25519, RSA-2048 and RSA-4096 on a slow machine.
     for cost in [100, 1_000, 12_000].map(Duration::from_micros) {
         let mut world = World::new();
@@ -453,8 +472,8 @@ async fn hellos_without_a_proof_get_a_fiftieth_of_the_time_whatever_a_signature_
     }
 }
 
-#[tokio::test]
-async fn one_site_keeps_no_cpu_time_from_others() {
+#[test]
+fn one_site_keeps_no_cpu_time_from_others() {
     let mut world = World::new();
     set_cost(Duration::from_millis(1));
     let mut numbers = 0..;
@@ -486,18 +505,18 @@ async fn one_site_keeps_no_cpu_time_from_others() {
 fn crowd_connects(addresses: impl Iterator<Item = SocketAddr>) -> Duration {
     let mut world = World::new();
     set_cost(Duration::from_micros(150));
-    let (start, queue) = (world.now, lock(&world.shared.accepting).queue(DEFAULT_SCTP_PORT).cloned().unwrap());
+    let start = world.now;
     let mut clients = HashMap::new();
     for (number, from) in (0_u64..).zip(addresses) {
         let mut random = [7; 16];
         random[..8].copy_from_slice(&number.to_be_bytes());
         random[8..].copy_from_slice(&id(number).0);
-        let client = client(world.now, &world.tls, random, (DEFAULT_SCTP_PORT, b""));
+        let client = client(world.now, &world.tls, random, (PORT, b""));
         clients.insert(client.id(), (from.to_string(), client));
     }
-    let mut accepted = Vec::new();
+    let mut accepted = 0;
     while !clients.values().all(|(_, client)| client.is_established()) {
-        assert!(world.now < start + Duration::from_secs(15), "{} are accepted", accepted.len());
+        assert!(world.now < start + Duration::from_secs(15), "{accepted} are accepted");
         for (from, client) in clients.values_mut() {
             client.handle_timeout(world.now);
             let mut packet = Vec::new();
@@ -514,13 +533,13 @@ fn crowd_connects(addresses: impl Iterator<Item = SocketAddr>) -> Duration {
             let _dropped =
                 client.handle_datagram(world.now, address(SERVER), EcnCodepoint::NotCapable, BytesMut::from(packet));
         }
-        accepted.extend(std::iter::from_fn(|| queue.associations.try_pop()));
+        accepted += std::iter::from_fn(|| world.house.accept(PORT)).count();
     }
     world.now - start
 }
 
-#[tokio::test]
-async fn a_crowd_of_one_address_or_many_connects_within_five_seconds() {
+#[test]
+fn a_crowd_of_one_address_or_many_connects_within_five_seconds() {
     let one = |number: u16| SocketAddr::from(([192, 0, 2, 1], 1_024 + number));
     let many = |number: u16| SocketAddr::from(([192, 0, 2, u8::try_from(number % 100).unwrap()], 1_024 + number));
     for time in [crowd_connects((0..1_200).map(one)), crowd_connects((0..1_200).map(many))] {
@@ -528,8 +547,8 @@ async fn a_crowd_of_one_address_or_many_connects_within_five_seconds() {
     }
 }
 
-#[tokio::test]
-async fn only_long_headers_are_found_by_the_connection_ids_that_clients_choose() {
+#[test]
+fn only_long_headers_are_found_by_the_connection_ids_that_clients_choose() {
     // A plain packet whose ports and tag are that ID: anyone may choose it.
     let plain = [&[0x60][..], &[7; 8], &[0; 40]].concat();
     let mut world = World::new();
@@ -549,7 +568,8 @@ async fn only_long_headers_are_found_by_the_connection_ids_that_clients_choose()
         world.push(CLIENT, &std::mem::take(&mut last));
     }
     world.turn();
-    let find = |from, packet: &[u8]| world.shared.find_protected(address(from), packet).is_some();
+    let mut find =
+        |from, packet: &[u8]| world.house.demux(|demux| demux.find_protected(address(from), packet).is_some());
     assert!(find(CLIENT, &hello) && !find(CLIENT, &plain));
     assert!(!find(ATTACKER, &hello), "a copied hello makes a handshake of its own");
 }

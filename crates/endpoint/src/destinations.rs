@@ -11,7 +11,7 @@ use festina_units::Instant;
 
 /// A bounded memory of destinations. The one that was left or asked for longest ago goes first.
 #[derive(Debug)]
-pub(crate) struct Destinations {
+pub struct Destinations {
     limits: DestinationMemory,
     known: HashMap<SocketAddr, Known>,
     /// The destinations by their last use, the oldest first.
@@ -27,12 +27,13 @@ struct Known {
 }
 
 impl Destinations {
-    pub(crate) fn new(limits: DestinationMemory) -> Self {
+    /// An empty memory.
+    pub fn new(limits: DestinationMemory) -> Self {
         Self { limits, known: HashMap::new(), by_use: BTreeMap::new(), uses: 0 }
     }
 
     /// Stores the path state of an association to `destination` that has ended.
-    pub(crate) fn learn(&mut self, now: Instant, destination: SocketAddr, knowledge: PathKnowledge) {
+    pub fn learn(&mut self, now: Instant, destination: SocketAddr, knowledge: PathKnowledge) {
         if self.limits.destinations_max == 0 {
             return;
         }
@@ -47,7 +48,7 @@ impl Destinations {
     }
 
     /// Returns the cached state of the path to `destination`, weighted by its age.
-    pub(crate) fn recall(&mut self, now: Instant, destination: SocketAddr) -> Option<PathKnowledge> {
+    pub fn recall(&mut self, now: Instant, destination: SocketAddr) -> Option<PathKnowledge> {
         let Known { knowledge, learned_at, .. } = *self.known.get(&destination)?;
         self.forget(destination);
         let age = now.saturating_duration_since(learned_at);

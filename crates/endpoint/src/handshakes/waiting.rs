@@ -8,8 +8,8 @@ use festina_secure::wire::ConnectionId;
 use festina_units::{Duration, Instant};
 
 use super::budget::Payer;
-use crate::endpoint::demux::Origin;
-use crate::endpoint::driver::Datagram;
+use crate::demux::Origin;
+use crate::owner::Datagram;
 
 /// Hellos that wait: a crowd that comes at once.
 const HELLOS_MAX: usize = 4_096;

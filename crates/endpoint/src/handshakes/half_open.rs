@@ -1,7 +1,6 @@
 //! A handshake that has begun: its request is decided on before TLS reads the hello.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use festina_sctp::Message;
 use festina_secure::SecureAssociation;
@@ -9,26 +8,20 @@ use festina_secure::wire::ConnectionId;
 use festina_units::Instant;
 
 use super::Network;
-use crate::association::Secure;
-use crate::endpoint::accept::Place;
-use crate::endpoint::demux::Origin;
-use crate::endpoint::options::Request;
-use crate::endpoint::outbox::Outbox;
-use crate::endpoint::requests::Held;
-use crate::endpoint::secure::Verdict;
-use crate::endpoint::shared::Shared;
-use crate::endpoint::socket::Socket;
+use crate::channel::Secure;
+use crate::demux::Origin;
+use crate::owner::Owner;
+use crate::request::{Request, Verdict};
 
 /// A handshake that has begun.
-#[derive(Debug)]
-pub(super) struct HalfOpen {
+pub(super) struct HalfOpen<O: Owner> {
     pub(super) association: SecureAssociation,
     pub(super) origin: Option<Origin>,
     /// The client's networks, if the client has proved its address.
     pub(super) networks: Option<[Network; 2]>,
     /// The request that waits for the application's decision.
-    held: Option<Arc<Held>>,
-    admitted: Option<Admitted>,
+    held: Option<O::Held>,
+    admitted: Option<Admitted<O::Place>>,
     early: VecDeque<Message>,
     pub(super) begun_at: Instant,
     pub(super) deadline: Instant,
@@ -37,13 +30,12 @@ pub(super) struct HalfOpen {
 }
 
 /// A request that was admitted.
-#[derive(Debug)]
-struct Admitted {
+struct Admitted<P> {
     request: Box<Request>,
     /// The SCTP port.
     port: u16,
     /// For the association, once it is complete.
-    place: Place,
+    place: P,
 }
 
 /// What becomes of a handshake.
@@ -55,7 +47,7 @@ pub(super) enum Wish {
     Place(u16),
 }
 
-impl HalfOpen {
+impl<O: Owner> HalfOpen<O> {
     pub(super) fn new(now: Instant, association: SecureAssociation) -> Self {
         Self {
             origin: association.origin(),
@@ -77,14 +69,12 @@ impl HalfOpen {
 
     /// Whether the listener has ended although the application has not decided.
     pub(super) fn is_withdrawn(&self) -> bool {
-        self.is_held() && self.held.as_ref().is_some_and(|held| held.verdict() != Verdict::Hold)
+        self.is_held() && self.held.as_ref().is_some_and(|held| O::verdict(held) != Verdict::Hold)
     }
 
     /// Sends what the handshake has to send.
-    pub(super) fn send(&mut self, now: Instant, answers: &mut Outbox, socket: &Socket) {
-        while let Some(transmit) = self.association.poll_transmit(now, answers.buffer()) {
-            answers.push(&transmit, self.association.source(), socket.segments_max());
-        }
+    pub(super) fn send(&mut self, now: Instant, owner: &mut O) {
+        while owner.answer(self.association.source(), |buffer| self.association.poll_transmit(now, buffer)) {}
     }
 
     /// Whether a place in the accept queue of a port is kept for it.
@@ -93,8 +83,8 @@ impl HalfOpen {
     }
 
     /// Decides on the client's request once it is there, and takes its early messages.
-    pub(super) fn decide(&mut self, now: Instant, id: ConnectionId, shared: &Arc<Shared>) -> Wish {
-        let held = self.held.as_ref().map(|held| held.verdict());
+    pub(super) fn decide(&mut self, now: Instant, id: ConnectionId, owner: &mut O) -> Wish {
+        let held = self.held.as_ref().map(|held| O::verdict(held));
         if held == Some(Verdict::Hold) {
             return Wish::Keep;
         }
@@ -109,12 +99,12 @@ impl HalfOpen {
                 is_address_proved,
             });
             let verdict = match held {
-                None => shared.judge(&request, port),
-                Some(Verdict::Admit) => shared.judge_accepted(&request, port),
+                None => owner.judge(&request, port, false),
+                Some(Verdict::Admit) => owner.judge(&request, port, true),
                 Some(verdict) => verdict,
             };
             match verdict {
-                Verdict::Admit => match shared.keep_place(port, is_address_proved) {
+                Verdict::Admit => match owner.keep_place(port, is_address_proved) {
                     Some(place) => {
                         self.admitted = Some(Admitted { request, port, place });
                         self.association.admit(now);
@@ -125,14 +115,14 @@ impl HalfOpen {
                 Verdict::Full => return self.wait_for_place(now, port),
                 Verdict::Ignore => return Wish::Forget,
                 Verdict::Hold => {
-                    self.held = shared.hold(id, *request, port);
+                    self.held = owner.hold(id, *request, port);
                     return if self.held.is_some() { Wish::Keep } else { Wish::Forget };
                 }
             }
         }
         let Some(Admitted { request, port, .. }) = &self.admitted else { return Wish::Keep };
         while let Some(message) = self.association.poll_early() {
-            self.early.extend(shared.offer_early(request, *port, message));
+            self.early.extend(owner.offer_early(request, *port, message));
         }
         Wish::Keep
     }
@@ -147,11 +137,11 @@ impl HalfOpen {
     }
 
     /// Passes the association on if it is complete.
-    pub(super) fn adopt(self, shared: &Arc<Shared>) {
+    pub(super) fn adopt(self, owner: &mut O) {
         let Self { association, admitted, early, .. } = self;
         let Some(Admitted { request, port, place }) = admitted else { return };
         if let Some(secure) = Secure::new(association, Some(request), early) {
-            shared.adopt_protected(secure, (port, &place));
+            owner.adopt(Box::new(secure), port, &place);
         }
     }
 }

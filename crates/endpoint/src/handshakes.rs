@@ -11,7 +11,6 @@ mod waiting;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
 
 use festina_sctp::{self as sctp, Transmit};
 use festina_secure::wire::{ConnectionId, Header, LongHeader, destination_id, is_short, read_header};
@@ -21,12 +20,9 @@ use festina_units::{Duration, EcnCodepoint, Instant};
 use self::budget::{Budget, Payer};
 use self::half_open::{HalfOpen, Wish};
 use self::waiting::{Waiting, WaitingHello};
-use super::demux::{Origin, network};
-use super::driver::Datagram;
-use super::outbox::Outbox;
-use super::shared::Shared;
-use super::socket::Socket;
-use super::strays::{self, Allowance};
+use crate::allowance::Allowance;
+use crate::demux::{Origin, network};
+use crate::owner::{Datagram, Owner};
 
 /// Packets for which TLS runs in one turn of the driver.
 const TLS_PER_TURN: usize = 4;
@@ -49,14 +45,13 @@ const RESETS_PER_SECOND: u32 = 1_000;
 const DATAGRAMS_PER_HALF_OPEN_MAX: u16 = 256;
 
 /// The reason that a client of plain SCTP reports.
-pub(super) const ENCRYPTED_ONLY: &[u8] = b"this endpoint speaks only encrypted associations";
+pub const ENCRYPTED_ONLY: &[u8] = b"this endpoint speaks only encrypted associations";
 
 /// Half-open associations and the packets for them.
-#[derive(Debug)]
-pub(super) struct Handshakes {
+pub struct Handshakes<O: Owner> {
     /// `None` if the endpoint only connects.
     listener: Option<Listener>,
-    half_open: HashMap<ConnectionId, HalfOpen>,
+    half_open: HashMap<ConnectionId, HalfOpen<O>>,
     /// By the ID that the client chose, and its address.
     by_origin: HashMap<Origin, ConnectionId>,
     /// Half-open associations by the client's networks, without those that have not proved their address.
@@ -99,8 +94,10 @@ impl Network {
     }
 }
 
-impl Handshakes {
-    pub(super) fn new(listener: Option<Listener>) -> Self {
+impl<O: Owner> Handshakes<O> {
+    /// Without any handshake. `listener` is there on an endpoint that accepts encrypted clients. `secret` spreads sites over shares of the CPU time
+    /// that `measure` tells for this thread.
+    pub fn new(listener: Option<Listener>, secret: [u8; 16], measure: fn() -> Duration) -> Self {
         Self {
             listener,
             half_open: HashMap::new(),
@@ -113,14 +110,14 @@ impl Handshakes {
             full_until: Instant::ZERO,
             decided: VecDeque::new(),
             is_hellos_turn: false,
-            budget: Budget::new(),
+            budget: Budget::new(secret, measure),
             resets: Allowance::new(RESETS_PER_SECOND),
             left: (TLS_PER_TURN, HANDLED_PER_TURN),
         }
     }
 
     /// A new turn of the driver.
-    pub(super) fn begin_turn(&mut self) {
+    pub fn begin_turn(&mut self) {
         self.left = (TLS_PER_TURN, HANDLED_PER_TURN);
     }
 
@@ -134,16 +131,17 @@ impl Handshakes {
     }
 
     /// Whether the packet belongs to a handshake that has begun, and may wait.
-    pub(super) fn knows(&self, from: SocketAddr, packet: &[u8]) -> bool {
+    pub fn knows(&self, from: SocketAddr, packet: &[u8]) -> bool {
         self.known.len() < WAITING_MAX && self.id_of(from, packet).is_some()
     }
 
     /// Whether a packet of a stranger may wait.
-    pub(super) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.strangers.len() < WAITING_MAX
     }
 
-    pub(super) fn push(&mut self, datagram: Datagram) {
+    /// Leaves a packet of a handshake or a stranger for [`handle`](Self::handle). Those beyond the limits are dropped.
+    pub fn push(&mut self, datagram: Datagram) {
         if self.knows(datagram.from, &datagram.packet) {
             self.known.push_back(datagram);
         } else if self.has_room() {
@@ -152,7 +150,7 @@ impl Handshakes {
     }
 
     /// Whether packets wait that can be handled now.
-    pub(super) fn is_waiting(&self, now: Instant) -> bool {
+    pub fn is_waiting(&self, now: Instant) -> bool {
         !self.strangers.is_empty()
             || !self.decided.is_empty()
             || self.known.iter().any(|datagram| self.budget.is_left(now, self.payer(datagram.from.ip())))
@@ -160,7 +158,7 @@ impl Handshakes {
     }
 
     /// When [`expire`](Self::expire) is to be called, or a packet that waits can be handled.
-    pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let known = self.known.iter().map(|datagram| self.budget.left_at(self.payer(datagram.from.ip())));
         let hellos = self.hellos.payers().map(|payer| self.budget.left_at(payer).max(self.full_until));
         let expires_at = self.deadlines.first().map(|(at, _)| *at);
@@ -189,11 +187,11 @@ impl Handshakes {
     }
 
     /// Handles packets that wait, as far as the turn allows. Returns the number of packets that had no effect.
-    pub(super) fn handle(&mut self, now: Instant, shared: &Arc<Shared>, answers: &mut Outbox) -> usize {
+    pub fn handle(&mut self, now: Instant, owner: &mut O) -> usize {
         let mut dropped = 0;
         if !self.half_open.is_empty() {
-            shared.take_decided(&mut self.decided);
-            if shared.take_withdrawal() {
+            owner.take_decided(&mut self.decided);
+            if owner.take_withdrawal() {
                 let refused = self.half_open.iter().filter(|(_, half_open)| half_open.is_withdrawn());
                 self.decided.extend(refused.map(|(id, _)| *id));
             }
@@ -204,7 +202,7 @@ impl Handshakes {
             if let Some(half_open) = self.half_open.remove(&id) {
                 let payer = self.payer(half_open.association.remote().ip());
                 self.run(now, payer, |handshakes| {
-                    handshakes.advance(now, id, half_open, shared, answers);
+                    handshakes.advance(now, id, half_open, owner);
                     ((), true)
                 });
             }
@@ -214,7 +212,7 @@ impl Handshakes {
         while self.left.1 > HANDLED_PER_TURN - STRANGERS_PER_TURN
             && let Some(datagram) = self.strangers.pop_front()
         {
-            dropped += self.handle_datagram(now, datagram, shared, answers);
+            dropped += self.handle_datagram(now, datagram, owner);
         }
         while self.left.0 > 0 && self.left.1 > 0 {
             self.is_hellos_turn = !self.is_hellos_turn;
@@ -222,32 +220,27 @@ impl Handshakes {
             if hello.is_none()
                 && let Some(datagram) = self.pop_known(now)
             {
-                dropped += self.handle_datagram(now, datagram, shared, answers);
+                dropped += self.handle_datagram(now, datagram, owner);
                 continue;
             }
             let Some((payer, hello)) = hello.or_else(|| self.pop_hello(now)) else { break };
-            dropped += usize::from(!self.begin(now, payer, hello, shared, answers));
+            dropped += usize::from(!self.begin(now, payer, hello, owner));
         }
         dropped
     }
 
     /// Returns the number of packets that had no effect.
-    fn handle_datagram(
-        &mut self,
-        now: Instant,
-        datagram: Datagram,
-        shared: &Arc<Shared>,
-        answers: &mut Outbox,
-    ) -> usize {
+    fn handle_datagram(&mut self, now: Instant, datagram: Datagram, owner: &mut O) -> usize {
         self.left.1 -= 1;
-        if answers.is_full() {
-            strays::send(answers, &shared.socket);
-        }
         // A packet before it may have completed the handshake, or it answers this side's hello in another protocol.
-        let by_remote = || shared.find_by_remote(datagram.from).filter(|_| destination_id(&datagram.packet).is_err());
-        match shared.find_protected(datagram.from, &datagram.packet).or_else(by_remote) {
-            Some(association) => association.handle_packets(now, std::iter::once(datagram)),
-            None => usize::from(!self.handle_one(now, datagram, shared, answers)),
+        let association = owner.demux(|demux| {
+            let by_remote =
+                || demux.find_by_remote(datagram.from).filter(|_| destination_id(&datagram.packet).is_err());
+            demux.find_protected(datagram.from, &datagram.packet).or_else(by_remote).cloned()
+        });
+        match association {
+            Some(association) => owner.deliver(now, &association, datagram),
+            None => usize::from(!self.handle_one(now, datagram, owner)),
         }
     }
 
@@ -265,23 +258,22 @@ impl Handshakes {
     }
 
     /// Returns whether the packet had an effect.
-    fn handle_one(&mut self, now: Instant, datagram: Datagram, shared: &Arc<Shared>, answers: &mut Outbox) -> bool {
+    fn handle_one(&mut self, now: Instant, datagram: Datagram, owner: &mut O) -> bool {
         if let Some(id) = self.id_of(datagram.from, &datagram.packet) {
-            return self.handle_known(now, id, datagram, shared, answers);
+            return self.handle_known(now, id, datagram, owner);
         }
         let Datagram { from, source, packet, .. } = &datagram;
-        let before = answers.buffer().len();
-        let reply = |answers: &mut Outbox| {
-            let len = answers.buffer().len() - before;
-            let transmit = Transmit { destination: *from, len, ecn: EcnCodepoint::NotCapable };
-            answers.push(&transmit, *source, shared.socket.segments_max());
-            true
-        };
+        let reply = |len| Transmit { destination: *from, len, ecn: EcnCodepoint::NotCapable };
         let Some(listener) = &mut self.listener else { return false };
         // The ports of an INIT may look like the first bytes of a protected packet.
         let is_foreign = destination_id(packet).is_err();
-        if is_foreign && sctp::Listener::refuse_init(*from, packet, ENCRYPTED_ONLY, answers.buffer()) {
-            return reply(answers);
+        let refuse = |buffer: &mut Vec<u8>| {
+            let before = buffer.len();
+            let is_init = sctp::Listener::refuse_init(*from, packet, ENCRYPTED_ONLY, buffer);
+            is_init.then(|| reply(buffer.len() - before))
+        };
+        if is_foreign && owner.answer(*source, refuse) {
+            return true;
         }
         // Resets cost no state, so one allowance for all is enough.
         if is_short(packet) && !self.resets.take(now) {
@@ -292,25 +284,23 @@ impl Handshakes {
         let half_open = self.half_open.len() + self.hellos.count(Payer::Unproved);
         let half_open = if may_begin { half_open } else { usize::MAX };
         let path = Path { remote: *from, local: *source };
-        match listener.check(now, path, packet, half_open, answers.buffer()) {
-            Checked::Hello { original, is_proved } => {
-                let payer = if is_proved { self.payer(from.ip()) } else { Payer::Unproved };
-                self.hellos.push(payer, WaitingHello { original, datagram, further: Vec::new(), received_at: now });
-                true
+        let mut hello = None;
+        let has_answer = owner.answer(*source, |buffer| {
+            let before = buffer.len();
+            match listener.check(now, path, packet, half_open, buffer) {
+                Checked::Hello { original, is_proved } => hello = Some((original, is_proved)),
+                Checked::Reply => return Some(reply(buffer.len() - before)),
+                _ => {}
             }
-            Checked::Reply => reply(answers),
-            _ => false,
-        }
+            None
+        });
+        let Some((original, is_proved)) = hello else { return has_answer };
+        let payer = if is_proved { self.payer(from.ip()) } else { Payer::Unproved };
+        self.hellos.push(payer, WaitingHello { original, datagram, further: Vec::new(), received_at: now });
+        true
     }
 
-    fn handle_known(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        datagram: Datagram,
-        shared: &Arc<Shared>,
-        answers: &mut Outbox,
-    ) -> bool {
+    fn handle_known(&mut self, now: Instant, id: ConnectionId, datagram: Datagram, owner: &mut O) -> bool {
         let Some(mut half_open) = self.half_open.remove(&id) else { return false };
         let Datagram { from, source, ecn, packet } = datagram;
         let path = Path { remote: from, local: source };
@@ -321,32 +311,22 @@ impl Handshakes {
             let result = half_open.association.handle_datagram(now, path, ecn, packet);
             let reads =
                 half_open.association.handshake_bytes_read() > before || half_open.association.hello().is_some();
-            handshakes.advance(now, id, half_open, shared, answers);
+            handshakes.advance(now, id, half_open, owner);
             (result.is_ok(), reads)
         })
     }
 
     /// Begins the handshake of a hello, or keeps it waiting for a place. Returns whether it had an effect.
-    fn begin(
-        &mut self,
-        now: Instant,
-        payer: Payer,
-        hello: WaitingHello,
-        shared: &Arc<Shared>,
-        answers: &mut Outbox,
-    ) -> bool {
+    fn begin(&mut self, now: Instant, payer: Payer, hello: WaitingHello, owner: &mut O) -> bool {
         if self.half_open.len() >= HalfOpenLimits::default().total_max {
             let Some(id) = self.victim(now, Network::both(hello.datagram.from.ip()), |_| true) else {
                 self.full_until = now + FULL_PAUSE;
                 self.hellos.push(payer, hello);
                 return true;
             };
-            self.forget(id);
+            self.forget(id, owner);
         }
         self.left.1 -= 1;
-        if answers.is_full() {
-            strays::send(answers, &shared.socket);
-        }
         let WaitingHello { original, datagram: Datagram { from, source, packet, .. }, further, .. } = hello;
         let (path, is_proved) = (Path { remote: from, local: source }, payer != Payer::Unproved);
         self.run(now, payer, |handshakes| {
@@ -360,20 +340,13 @@ impl Handshakes {
             }
             let room = WAITING_MAX.saturating_sub(handshakes.known.len());
             handshakes.known.extend(further.into_iter().take(room));
-            handshakes.advance(now, id, half_open, shared, answers);
+            handshakes.advance(now, id, half_open, owner);
             (true, true)
         })
     }
 
     /// What follows a packet or a timer: the request is decided on, datagrams are sent, and the association is passed on, kept or forgotten.
-    fn advance(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        mut half_open: HalfOpen,
-        shared: &Arc<Shared>,
-        answers: &mut Outbox,
-    ) {
+    fn advance(&mut self, now: Instant, id: ConnectionId, mut half_open: HalfOpen<O>, owner: &mut O) {
         // Others can be blamed for hellos without a proof, whose number the listener limits in all.
         if half_open.networks.is_none() && half_open.association.is_address_proved() {
             let networks = Network::both(half_open.association.remote().ip());
@@ -383,19 +356,19 @@ impl Handshakes {
             }
         }
         let is_wanted = half_open.datagrams <= DATAGRAMS_PER_HALF_OPEN_MAX
-            && match half_open.decide(now, id, shared) {
+            && match half_open.decide(now, id, owner) {
                 Wish::Keep => true,
                 Wish::Forget => false,
                 Wish::Place(port) => {
                     let networks = half_open.networks;
                     let victim = networks.and_then(|at| self.victim(now, at, |other| other.has_place(port)));
                     victim.is_some_and(|victim| {
-                        self.forget(victim);
-                        matches!(half_open.decide(now, id, shared), Wish::Keep)
+                        self.forget(victim, owner);
+                        matches!(half_open.decide(now, id, owner), Wish::Keep)
                     })
                 }
             };
-        half_open.send(now, answers, &shared.socket);
+        half_open.send(now, owner);
         self.deadlines.remove(&(half_open.deadline, id));
         let is_complete = half_open.association.association().is_some();
         if is_wanted && !is_complete && !half_open.association.is_finished(now) {
@@ -405,7 +378,7 @@ impl Handshakes {
             return;
         }
         self.unlist(&half_open);
-        half_open.adopt(shared);
+        half_open.adopt(owner);
     }
 
     /// The half-open association that makes room for a client: the oldest of the largest site among those that have more than the client's, or are old.
@@ -413,11 +386,11 @@ impl Handshakes {
         &self,
         now: Instant,
         [own_host, own_site]: [Network; 2],
-        is_candidate: impl Fn(&HalfOpen) -> bool,
+        is_candidate: impl Fn(&HalfOpen<O>) -> bool,
     ) -> Option<ConnectionId> {
         let count = |network: Network| self.by_network.get(&network).copied().unwrap_or_default();
         let own = (count(own_host), count(own_site));
-        let rank = |half_open: &HalfOpen| {
+        let rank = |half_open: &HalfOpen<O>| {
             let [host, site] = half_open.networks?;
             let (in_host, in_site) = (count(host), count(site));
             let is_of_larger = if site == own_site { in_host > own.0 } else { in_site > own.1 };
@@ -430,15 +403,15 @@ impl Handshakes {
     }
 
     /// Forgets a handshake that makes room for another one. Its client gets no answer any more.
-    fn forget(&mut self, id: ConnectionId) {
+    fn forget(&mut self, id: ConnectionId, owner: &mut O) {
         if let Some(half_open) = self.half_open.remove(&id) {
-            tracing::debug!(client = %half_open.association.remote(), "a half-open handshake makes room for another client's");
+            owner.note_forgotten(half_open.association.remote());
             self.deadlines.remove(&(half_open.deadline, id));
             self.unlist(&half_open);
         }
     }
 
-    fn unlist(&mut self, half_open: &HalfOpen) {
+    fn unlist(&mut self, half_open: &HalfOpen<O>) {
         self.full_until = Instant::ZERO;
         if let Some(origin) = half_open.origin {
             self.by_origin.remove(&origin);
@@ -454,29 +427,26 @@ impl Handshakes {
     }
 
     /// The endpoint ends: the clients of all handshakes learn that nothing listens any more.
-    pub(super) fn refuse_all(&mut self, now: Instant, answers: &mut Outbox, socket: &Socket) {
+    pub fn refuse_all(&mut self, now: Instant, owner: &mut O) {
         for (_, mut half_open) in self.half_open.drain() {
             half_open.association.refuse(NO_SUCH_PORT);
-            if answers.is_full() {
-                strays::send(answers, socket);
-            }
-            half_open.send(now, answers, socket);
+            half_open.send(now, owner);
         }
     }
 
     /// Forgets handshakes whose time is over.
-    pub(super) fn expire(&mut self, now: Instant, shared: &Arc<Shared>, answers: &mut Outbox) {
+    pub fn expire(&mut self, now: Instant, owner: &mut O) {
         while let Some(&(at, id)) = self.deadlines.first()
             && at <= now
         {
             self.deadlines.pop_first();
             if let Some(mut half_open) = self.half_open.remove(&id) {
                 half_open.association.handle_timeout(now);
-                self.advance(now, id, half_open, shared, answers);
+                self.advance(now, id, half_open, owner);
             }
         }
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
