@@ -65,6 +65,8 @@ struct Resident {
     origin: Option<Origin>,
     source: Option<IpAddr>,
     deadline: Option<Instant>,
+    /// It is in the list of those that may have packets to send.
+    is_ready: bool,
     is_over: bool,
 }
 
@@ -325,19 +327,25 @@ impl House {
         let (id, key) = (AssociationId(self.next_id), core.key());
         self.demux.insert(key, origin, &id, side)?;
         self.next_id += 1;
-        self.residents.insert(id, Resident { core, key, origin, source, deadline: None, is_over: false });
+        self.residents
+            .insert(id, Resident { core, key, origin, source, deadline: None, is_ready: false, is_over: false });
         self.touch(id);
         Ok(id)
     }
 
     /// An association has changed.
     fn touch(&mut self, id: AssociationId) {
-        self.ready.push_back(id);
+        if let Some(resident) = self.residents.get_mut(&id)
+            && !std::mem::replace(&mut resident.is_ready, true)
+        {
+            self.ready.push_back(id);
+        }
     }
 
     /// Brings name, deadline and events of an association up to date, after its packets were taken.
     fn settle(&mut self, now: Instant, id: AssociationId) {
         let Some(resident) = self.residents.get_mut(&id) else { return };
+        resident.is_ready = false;
         let key = resident.core.key();
         if key != resident.key {
             let old = std::mem::replace(&mut resident.key, key);

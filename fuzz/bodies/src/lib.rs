@@ -9,6 +9,7 @@ pub mod capture;
 mod chunks;
 pub mod collector;
 pub mod dialogue;
+pub mod endpoint;
 mod forge;
 pub mod framing;
 pub mod packet;

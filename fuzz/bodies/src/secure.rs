@@ -117,7 +117,7 @@ struct World {
     bytes: [usize; 2],
 }
 
-fn tls() -> &'static (Arc<ClientConfig>, Arc<ServerConfig>) {
+pub(crate) fn tls() -> &'static (Arc<ClientConfig>, Arc<ServerConfig>) {
     static TLS: OnceLock<(Arc<ClientConfig>, Arc<ServerConfig>)> = OnceLock::new();
     TLS.get_or_init(|| {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
