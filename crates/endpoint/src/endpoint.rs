@@ -31,6 +31,8 @@ pub enum EndpointEvent {
     Association(AssociationId, Event),
     /// The association is over and forgotten.
     Ended(AssociationId),
+    /// An early message of a client that is not authenticated: see [`Endpoint::tell_early`].
+    Early(Origin, Message),
 }
 
 /// Any number of associations over one socket, without the socket.
@@ -86,6 +88,7 @@ pub(crate) struct House {
     events: VecDeque<EndpointEvent>,
     dropped: usize,
     decide: Decide,
+    tells_early: bool,
 }
 
 /// Decides on the request of an encrypted client.
@@ -138,6 +141,12 @@ impl Endpoint {
     /// Takes the next association of a port that a client has set up.
     pub fn accept(&mut self, port: u16) -> Option<AssociationId> {
         self.house.accept(port)
+    }
+
+    /// Has early messages told as events when they arrive, before their clients are authenticated. By default they wait in the association
+    /// ([`Secure::next_early`]).
+    pub fn tell_early(&mut self) {
+        self.house.tells_early = true;
     }
 
     /// Begins a plain association. `nonce` differs from call to call.
@@ -288,6 +297,7 @@ impl House {
             events: VecDeque::new(),
             dropped: 0,
             decide: Box::new(|_| Verdict::Admit),
+            tells_early: false,
         }
     }
 
@@ -489,8 +499,16 @@ impl Owner for House {
         false
     }
 
-    fn offer_early(&mut self, _request: &Request, _port: u16, message: Message) -> Option<Message> {
-        Some(message)
+    fn offer_early(
+        &mut self,
+        _request: &Request,
+        origin: Option<Origin>,
+        _port: u16,
+        message: Message,
+    ) -> Option<Message> {
+        let Some(origin) = origin.filter(|_| self.tells_early) else { return Some(message) };
+        self.events.push_back(EndpointEvent::Early(origin, message));
+        None
     }
 
     fn adopt(&mut self, association: Box<Secure>, _port: u16, _place: &Arc<()>) {

@@ -10,7 +10,7 @@ use festina_secure::wire::ConnectionId;
 use festina_units::{EcnCodepoint, Instant, Preview};
 
 use crate::channel::Secure;
-use crate::demux::Demux;
+use crate::demux::{Demux, Origin};
 use crate::request::{PlainVerdict, Request, Verdict};
 
 /// A received datagram and where it came from.
@@ -78,8 +78,15 @@ pub trait Owner {
     fn take_decided(&mut self, decided: &mut VecDeque<ConnectionId>);
     /// Returns whether a listener has ended since the last call.
     fn take_withdrawal(&mut self) -> bool;
-    /// Offers an early message to the listener. Returns it if it is not taken.
-    fn offer_early(&mut self, request: &Request, port: u16, message: Message) -> Option<Message>;
+    /// Offers an early message to the listener, of a client that is not authenticated yet. `origin` is the connection ID that the client chose, and its
+    /// address. Returns the message if it is not taken.
+    fn offer_early(
+        &mut self,
+        request: &Request,
+        origin: Option<Origin>,
+        port: u16,
+        message: Message,
+    ) -> Option<Message>;
     /// Adds a protected association whose client is authenticated.
     fn adopt(&mut self, association: Box<Secure>, port: u16, place: &Self::Place);
     /// A half-open handshake of this client makes room for another client's.

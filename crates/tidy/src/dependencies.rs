@@ -17,6 +17,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     (
         "festina-lab",
         &[
+            "festina-endpoint",
             "festina-models",
             "festina-netsim",
             "festina-recovery",

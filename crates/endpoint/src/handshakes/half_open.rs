@@ -122,7 +122,7 @@ impl<O: Owner> HalfOpen<O> {
         }
         let Some(Admitted { request, port, .. }) = &self.admitted else { return Wish::Keep };
         while let Some(message) = self.association.poll_early() {
-            self.early.extend(owner.offer_early(request, *port, message));
+            self.early.extend(owner.offer_early(request, self.origin, *port, message));
         }
         Wish::Keep
     }

@@ -27,7 +27,7 @@ pub enum Outcome {
     },
 }
 
-/// Waits for what becomes of a message; from [`Association::send_confirmed`]. It holds a handle of the association. Dropping it changes
+/// Future that resolves to the outcome of a message; from [`Association::send_confirmed`]. It holds a handle of the association. Dropping it changes
 /// nothing for the message.
 #[derive(Debug)]
 #[must_use = "the message has been sent; this waits for what becomes of it"]

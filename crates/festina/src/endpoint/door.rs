@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use festina_endpoint::demux::Side;
-use festina_endpoint::{Core, Datagram, Demux, Name, Owner, Plain, PlainVerdict, Request, Secure, Verdict};
+use festina_endpoint::{Core, Datagram, Demux, Name, Origin, Owner, Plain, PlainVerdict, Request, Secure, Verdict};
 use festina_sctp::{self as sctp, Message, Transmit};
 use festina_secure::wire::ConnectionId;
 use festina_units::Instant;
@@ -143,7 +143,13 @@ impl Owner for Door {
         self.shared.take_withdrawal()
     }
 
-    fn offer_early(&mut self, request: &Request, port: u16, message: Message) -> Option<Message> {
+    fn offer_early(
+        &mut self,
+        request: &Request,
+        _origin: Option<Origin>,
+        port: u16,
+        message: Message,
+    ) -> Option<Message> {
         self.shared.offer_early(request, port, message)
     }
 

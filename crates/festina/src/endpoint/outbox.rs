@@ -62,7 +62,7 @@ impl Outbox {
         thread_local! {
             static SPARE: Cell<Outbox> = Cell::default();
         }
-        // A thread that is going away has no spare outbox any more; an own one does as well.
+        // A thread that is ending has no spare outbox any more: fall back to a fresh one.
         let mut outbox = SPARE.try_with(Cell::take).unwrap_or_default();
         let result = use_it(&mut outbox);
         outbox.clear();

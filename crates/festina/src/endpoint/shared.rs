@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub(super) counters: Counters,
 }
 
-/// Counts a limit that was reached, and says so when it is the first time, and the second, fourth and so on: peers cannot flood the log.
+/// Counts hits of a limit. Logs the first, second, fourth and so on, so that peers cannot flood the log.
 pub(super) fn warn_of(counter: &AtomicU64, message: &'static str) {
     let times = counter.fetch_add(1, Ordering::Relaxed) + 1;
     if times.is_power_of_two() {

@@ -45,7 +45,7 @@ pub(crate) struct Entry {
 impl Entry {
     pub(crate) const NONE: Self = Self { at: Instant::MAX, span: Duration::ZERO };
 
-    /// Where the entry has to be for this deadline, if it is not good where it is. It never lies after the deadline.
+    /// New time of the entry for this deadline, or `None` if the entry can stay. It never lies after the deadline.
     ///
     /// An entry that is too early goes no further ahead than it was made: the deadlines of a conversation are far and near in turn, and
     /// with each near one it would have to come back.

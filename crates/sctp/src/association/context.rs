@@ -23,7 +23,7 @@ pub struct Ports {
 #[derive(Debug)]
 pub struct Context {
     config: Config,
-    /// Those of the settings, so that an association that does not change them has no copy.
+    /// Default mechanisms, shared until an association changes them.
     mechanisms: Arc<Mechanisms>,
     key: Key,
 }

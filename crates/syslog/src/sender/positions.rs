@@ -38,7 +38,7 @@ impl<D: Disk> Sender<D> {
         self.lanes.iter().map(|lane| lane.spool.damaged()).sum()
     }
 
-    /// The present, for lines taken from now on.
+    /// Sets the clock for lines accepted from now on.
     pub fn set_time(&mut self, now_us: u64) {
         self.times.now_us = now_us;
     }

@@ -73,7 +73,7 @@ pub(super) struct State {
     pub(super) spared: Spared,
 }
 
-/// What lets a change do without some of what follows others.
+/// Work that a change can skip because an earlier one did it.
 #[derive(Default)]
 pub(super) struct Spared {
     /// Changes whose packets were left to those who came after, since packets were last asked for.
@@ -139,7 +139,7 @@ pub(super) struct Wakes {
     others: Vec<Waker>,
 }
 
-/// Who waits, and the number of the last who came.
+/// Waiting tasks, and the newest waiter's key.
 #[derive(Default)]
 struct Waiting {
     tasks: Wakes,
@@ -248,7 +248,7 @@ impl State {
         if sent.is_ok() || !self.asks_driver() { Ok(()) } else { Err(Blocked) }
     }
 
-    /// Leaves the core's packets to the next who gets the lock. Returns whether that may be: not for ever.
+    /// Defers sending to the next lock holder. Returns `false` after [`LEFT_MAX`] deferrals.
     pub(super) fn leaves_to_successor(&mut self) -> bool {
         self.spared.stalled = false;
         self.spared.left += 1;

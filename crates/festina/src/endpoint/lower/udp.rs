@@ -240,7 +240,7 @@ impl LowerLayer for UdpLayer {
 fn do_without_timestamps(socket: &std::net::UdpSocket) {
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::ReceiveTimestampns, &false) {
-        tracing::debug!(%error, "the socket keeps its timestamps, and hears of few ECN marks");
+        tracing::debug!(%error, "the socket keeps its timestamps; ECN marks may be lost");
     }
     #[cfg(not(target_os = "linux"))]
     let _ = socket;

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use festina_netsim::RandomStream;
-use festina_sctp::{Context, PathKnowledge};
+use festina_sctp::{Context, PathKnowledge, Ports};
 use festina_secure::sessions::ServerSessions;
-use festina_secure::wire::ConnectionId;
 use festina_secure::{Connect, HalfOpenLimits, HandshakeError, Incoming, Listener, SecureAssociation};
 use festina_units::{EcnCodepoint, Instant};
 use rustls::crypto::ring;
@@ -15,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime
 use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use super::secure::{ADDRESS, PORTS};
+use super::secure::{ADDRESS, FIRST_PORT, PORT};
 
 const SERVER_NAME: &str = "server.test";
 /// Self-signed with [`KEY_SEED`]. Signatures of Ed25519 have a constant length, unlike those of ECDSA.
@@ -60,28 +59,15 @@ impl Credentials {
         Self { client: Arc::new(client), server: Arc::new(server) }
     }
 
-    /// Begins an association, whose connection IDs come from `random`. Also returns the ID that the client chose for the server.
-    pub(super) fn connect(
-        &self,
-        now: Instant,
-        context: &Arc<Context>,
-        random: &mut RandomStream,
-        known: Option<PathKnowledge>,
-    ) -> (SecureAssociation, ConnectionId) {
-        let random = random_bytes(random);
-        let (_, original) = random.split_last_chunk().expect("an ID has fewer bytes");
-        let request = Connect {
-            tls: &self.client,
-            resumption: None,
-            server_name: ServerName::try_from(SERVER_NAME).expect("it is a host name"),
-            remote: ADDRESS,
-            ports: PORTS,
-            token: &[],
-            random,
-            known: known.as_ref(),
-        };
-        let association = SecureAssociation::connect(now, context, request);
-        (association.expect("the settings are those of TLS 1.3"), ConnectionId(*original))
+    /// A request for an association, whose connection IDs are these random bytes: first its own, then the one that it chooses for the server.
+    pub(super) fn request<'a>(
+        &'a self,
+        random: [u8; 16],
+        ports: Ports,
+        known: Option<&'a PathKnowledge>,
+    ) -> Connect<'a> {
+        let server_name = ServerName::try_from(SERVER_NAME).expect("it is a host name");
+        Connect { tls: &self.client, resumption: None, server_name, remote: ADDRESS, ports, token: &[], random, known }
     }
 
     /// A listener without limits on half-open handshakes: associations do not compete.
@@ -100,7 +86,9 @@ impl Credentials {
     /// Gives the client sessions to resume: an earlier association, whose packets take no time and are not counted.
     pub(super) fn meet(&self, now: Instant, context: &Arc<Context>, random: &mut RandomStream) {
         let mut listener = self.listener(context, random).expect("the settings are those of TLS 1.3");
-        let (mut client, _) = self.connect(now, context, random, None);
+        let ports = Ports { local: FIRST_PORT, peer: PORT };
+        let client = SecureAssociation::connect(now, context, self.request(random_bytes(random), ports, None));
+        let mut client = client.expect("the settings are those of TLS 1.3");
         let mut server: Option<Box<SecureAssociation>> = None;
         let mut datagram = Vec::new();
         loop {

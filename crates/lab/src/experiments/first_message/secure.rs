@@ -1,28 +1,32 @@
-//! Hosts whose associations are encrypted, by the layer that ships: real TLS and real packets.
+//! Hosts whose associations are encrypted, by the endpoint that ships: real TLS and real packets.
 //!
 //! The key shares of TLS come from the operating system, so the bytes of packets differ from run to run. Nothing else does: signatures
 //! (Ed25519), tickets and all other fields have constant lengths, connection IDs and all random numbers of the core come from the
 //! seed, and no decision of either end depends on an encrypted byte.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use festina_endpoint::endpoint::{AssociationId, EndpointEvent, Setup};
+use festina_endpoint::{Channel, Datagram, Endpoint, Protocols};
 use festina_models::agenda::Agenda;
 use festina_models::packet::{Packet, Payload};
 use festina_netsim::{Node, NodeId, RandomStream};
 use festina_sctp::{Config, Context, Message, Ports};
-use festina_secure::wire::{ConnectionId, destination_id};
-use festina_secure::{Incoming, Listener, OVERHEAD_BYTES, SecureAssociation};
+use festina_secure::OVERHEAD_BYTES;
+use festina_secure::wire::ConnectionId;
 use festina_units::{Duration, Instant};
 
 use super::credentials::{Credentials, random_bytes};
 
 /// Where the peer seems to be: each host has one.
 pub(super) const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9_899));
-/// All associations have the same: connection IDs tell them apart.
-pub(super) const PORTS: Ports = Ports { local: 5_001, peer: 5_000 };
+/// The SCTP port of the server.
+pub(super) const PORT: u16 = 5_000;
+/// The SCTP port of the client's first association; each has its own.
+pub(super) const FIRST_PORT: u16 = 5_001;
 
 /// When a client's application writes messages. Its association begins with the first.
 #[derive(Clone, Copy, Debug)]
@@ -39,13 +43,10 @@ pub(super) struct SecureHost {
     peer: NodeId,
     context: Arc<Context>,
     random: RandomStream,
+    endpoint: Endpoint,
+    now: Instant,
     role: Role,
-    slots: Vec<Slot>,
-    by_id: BTreeMap<ConnectionId, usize>,
-    /// Deadlines of the associations.
-    agenda: Agenda<usize>,
-    /// Those that may have packets to send.
-    ready: VecDeque<usize>,
+    packets_sent: u64,
     buffer: Vec<u8>,
 }
 
@@ -54,226 +55,186 @@ enum Role {
         credentials: Arc<Credentials>,
         resumes: bool,
         knows: bool,
+        slots: Vec<Slot>,
+        /// When their applications write.
+        agenda: Agenda<usize>,
     },
     /// With the first delivery of each association, by the connection ID that its client chose.
-    Server {
-        listener: Box<Listener>,
-        delivered: BTreeMap<ConnectionId, Instant>,
-    },
+    Server { delivered: BTreeMap<ConnectionId, Instant> },
 }
 
-/// An association, and on a client its application.
+/// An association of a client, and its application.
 struct Slot {
-    association: Option<Box<SecureAssociation>>,
+    association: Option<AssociationId>,
     /// The connection ID that the client chose for the server.
     original: Option<ConnectionId>,
     begun_at: Instant,
     writing: Writing,
-    packets_sent: u64,
-    deadline: Option<Instant>,
 }
-
-const NO_WRITING: Writing = Writing { next_at: None, every: None, bytes: 0 };
 
 impl SecureHost {
     fn new(
-        node: NodeId,
-        peer: NodeId,
+        [node, peer]: [NodeId; 2],
         seed: u64,
         config: &Config,
-        role: impl FnOnce(&Arc<Context>, &mut RandomStream) -> Role,
+        role: Role,
+        credentials: Option<&Credentials>,
     ) -> Self {
         let mut config = config.clone();
         config.limits.packet_bytes_max -= OVERHEAD_BYTES;
         config.message_events = false;
         let mut random = RandomStream::new(seed, &format!("secure host {}", node.0));
         let context = Context::new(config, random_bytes(&mut random)).expect("the settings are within their ranges");
-        let role = role(&context, &mut random);
-        Self {
-            node,
-            peer,
-            context,
-            random,
-            role,
-            slots: Vec::new(),
-            by_id: BTreeMap::new(),
-            agenda: Agenda::default(),
-            ready: VecDeque::new(),
-            buffer: Vec::new(),
-        }
+        let listener = credentials
+            .map(|credentials| credentials.listener(&context, &mut random).expect("the settings are those of TLS 1.3"));
+        // Handshakes take no time here.
+        let cpu_time = || Duration::ZERO;
+        let protocols = Protocols::Encrypted;
+        let setup = Setup { context: Arc::clone(&context), protocols, listener, secret: [0; 16], cpu_time };
+        let mut endpoint = Endpoint::new(setup);
+        endpoint.listen(PORT);
+        endpoint.tell_early();
+        Self { node, peer, context, random, endpoint, now: Instant::ZERO, role, packets_sent: 0, buffer: Vec::new() }
     }
 
     /// A client. With `resumes`, each association resumes a session and sends its first message with the hello. With `knows`, each but the
     /// first begins with the path state of the first.
     pub(super) fn client(
-        [node, peer]: [NodeId; 2],
+        ends: [NodeId; 2],
         seed: u64,
         config: &Config,
         credentials: &Arc<Credentials>,
         (resumes, knows): (bool, bool),
     ) -> Self {
         let credentials = Arc::clone(credentials);
-        Self::new(node, peer, seed, config, |_, _| Role::Client { credentials, resumes, knows })
+        let role = Role::Client { credentials, resumes, knows, slots: Vec::new(), agenda: Agenda::default() };
+        Self::new(ends, seed, config, role, None)
     }
 
     /// A server that admits everyone.
-    pub(super) fn server([node, peer]: [NodeId; 2], seed: u64, config: &Config, credentials: &Credentials) -> Self {
-        Self::new(node, peer, seed, config, |context, random| {
-            let listener = credentials.listener(context, random).expect("the settings are those of TLS 1.3");
-            Role::Server { listener: Box::new(listener), delivered: BTreeMap::new() }
-        })
+    pub(super) fn server(ends: [NodeId; 2], seed: u64, config: &Config, credentials: &Credentials) -> Self {
+        Self::new(ends, seed, config, Role::Server { delivered: BTreeMap::new() }, Some(credentials))
     }
 
     /// Adds an association to begin.
     #[must_use]
     pub(super) fn with_writing(mut self, writing: Writing) -> Self {
-        self.add(Instant::ZERO, None, None, writing);
+        if let Role::Client { slots, agenda, .. } = &mut self.role {
+            agenda.add(writing.next_at, slots.len());
+            slots.push(Slot { association: None, original: None, begun_at: Instant::ZERO, writing });
+        }
         self
-    }
-
-    fn add(
-        &mut self,
-        begun_at: Instant,
-        association: Option<Box<SecureAssociation>>,
-        original: Option<ConnectionId>,
-        writing: Writing,
-    ) -> usize {
-        let index = self.slots.len();
-        self.slots.push(Slot { association, original, begun_at, writing, packets_sent: 0, deadline: None });
-        self.reschedule(index);
-        index
     }
 
     /// The delay from `connect` to the delivery for each association that writes a single message, in the order in which they were added. `None`
     /// if it was not delivered. `self` is the client.
     pub(super) fn delays(&self, server: &Self) -> Vec<Option<Duration>> {
-        let Role::Server { delivered, .. } = &server.role else { return Vec::new() };
-        let openings = self.slots.iter().filter(|slot| slot.writing.every.is_none());
+        let (Role::Client { slots, .. }, Role::Server { delivered }) = (&self.role, &server.role) else {
+            return Vec::new();
+        };
+        let openings = slots.iter().filter(|slot| slot.writing.every.is_none());
         openings.map(|slot| Some(*delivered.get(slot.original.as_ref()?)? - slot.begun_at)).collect()
     }
 
-    /// Begins the association of a client, if it has not begun, and writes the messages that are due.
-    fn write_due(&mut self, now: Instant, index: usize) {
-        let Role::Client { credentials, resumes, knows } = &self.role else { return };
-        if self.slots[index].writing.next_at.is_none_or(|at| at > now) {
-            return;
-        }
-        if self.slots[index].association.is_none() {
-            if *resumes {
-                credentials.meet(now, &self.context, &mut self.random);
+    /// Begins the associations of a client that have not begun, and writes the messages that are due.
+    fn write_due(&mut self, now: Instant) {
+        let Role::Client { credentials, resumes, knows, slots, agenda } = &mut self.role else { return };
+        while let Some(index) = agenda.pop_due(now) {
+            if slots[index].association.is_none() {
+                if *resumes {
+                    credentials.meet(now, &self.context, &mut self.random);
+                }
+                let teacher = slots[0].association.filter(|_| *knows);
+                let known = teacher.and_then(|teacher| self.endpoint.association(teacher)?.path_knowledge(now));
+                let random = random_bytes(&mut self.random);
+                let (_, original) = random.split_last_chunk().expect("an ID has fewer bytes");
+                let local = u16::try_from(index).ok().and_then(|index| FIRST_PORT.checked_add(index));
+                let ports = Ports { local: local.expect("a port for each association"), peer: PORT };
+                let begun = self.endpoint.connect(now, credentials.request(random, ports, known.as_ref()));
+                let slot = &mut slots[index];
+                slot.association = Some(begun.expect("there is room, and the settings are those of TLS 1.3"));
+                (slot.original, slot.begun_at) = (Some(ConnectionId(*original)), now);
             }
-            let teacher = self.slots[0].association.as_ref().filter(|_| *knows);
-            let known = teacher.and_then(|teacher| teacher.association()?.path_knowledge(now));
-            let (association, original) = credentials.connect(now, &self.context, &mut self.random, known);
-            self.by_id.insert(association.id(), index);
-            let slot = &mut self.slots[index];
-            (slot.association, slot.original, slot.begun_at) = (Some(Box::new(association)), Some(original), now);
-        }
-        let Slot { association: Some(association), writing, .. } = &mut self.slots[index] else { return };
-        while let Some(at) = writing.next_at.filter(|&at| at <= now) {
-            let message = Message::new(vec![0; writing.bytes]);
-            // A session that allows it is there only if the client resumes.
-            if let Err(message) = association.send_early(message) {
-                association.send(now, message).expect("the send buffer has room");
+            let Slot { association: Some(association), writing, .. } = &mut slots[index] else { continue };
+            while let Some(at) = writing.next_at.filter(|&at| at <= now) {
+                let message = Message::new(vec![0; writing.bytes]);
+                self.endpoint.change(*association, |core| {
+                    // A session that allows it is there only if the client resumes.
+                    let early = core.secure_mut().map(|secure| secure.channel_mut().send_early(message));
+                    if let Some(Err(message)) = early {
+                        core.send(now, message).expect("the send buffer has room");
+                    }
+                });
+                writing.next_at = writing.every.map(|(pause, _)| at + pause);
+                writing.next_at = writing.next_at.filter(|&next| writing.every.is_some_and(|(_, end)| next < end));
             }
-            writing.next_at = writing.every.map(|(pause, _)| at + pause);
-            writing.next_at = writing.next_at.filter(|&next| writing.every.is_some_and(|(_, end)| next < end));
+            agenda.add(writing.next_at, index);
         }
     }
 
-    /// Admits a client, and takes messages and events.
-    fn attend(&mut self, now: Instant, index: usize) {
-        let Slot { association: Some(association), original, .. } = &mut self.slots[index] else { return };
-        association.admit(now);
-        let mut messages = std::iter::from_fn(|| association.poll_early()).count();
-        messages += std::iter::from_fn(|| association.poll_message()).count();
-        while association.poll_event().is_some() {}
-        if messages > 0
-            && let (Role::Server { delivered, .. }, Some(original)) = (&mut self.role, *original)
-        {
-            delivered.entry(original).or_insert(now);
+    /// Takes messages and events. Returns whether there were any.
+    fn attend(&mut self, now: Instant) -> bool {
+        let mut is_busy = false;
+        while let Some(event) = self.endpoint.poll_event() {
+            is_busy = true;
+            let first = match event {
+                EndpointEvent::Early((original, _), _) => Some(original),
+                EndpointEvent::Accepted(id) | EndpointEvent::Association(id, _) => {
+                    self.endpoint.accept(PORT);
+                    let messages = std::iter::from_fn(|| self.endpoint.poll_message(id)).count();
+                    let origin = self.endpoint.association(id).and_then(Channel::origin);
+                    origin.filter(|_| messages > 0).map(|(original, _)| original)
+                }
+                _ => None,
+            };
+            if let (Role::Server { delivered }, Some(original)) = (&mut self.role, first) {
+                delivered.entry(original).or_insert(now);
+            }
         }
-    }
-
-    /// Gives a datagram of no association to the listener.
-    fn listen(&mut self, now: Instant, datagram: BytesMut) {
-        let Role::Server { listener, .. } = &mut self.role else { return };
-        // It answers only other versions, and clients that have to prove their address.
-        let incoming = listener.handle_datagram(now, ADDRESS, datagram, 0, &mut Vec::new());
-        if let Incoming::HalfOpen(association) = incoming {
-            let (local, original) = (association.id(), association.origin().map(|(id, _)| id));
-            let index = self.add(now, Some(association), original, NO_WRITING);
-            self.by_id.extend([Some(local), original].into_iter().flatten().map(|id| (id, index)));
-            self.attend(now, index);
-            self.ready.push_back(index);
-        }
-    }
-
-    /// Brings the agenda up to date after an association has changed.
-    fn reschedule(&mut self, index: usize) {
-        let slot = &mut self.slots[index];
-        let timer = slot.association.as_ref().and_then(|association| association.poll_deadline());
-        let new = Instant::earliest([timer, slot.writing.next_at]);
-        let old = std::mem::replace(&mut slot.deadline, new);
-        self.agenda.shift(index, old, new);
+        is_busy
     }
 }
 
 impl Node<Packet> for SecureHost {
     fn handle_packet(&mut self, now: Instant, packet: Packet) {
+        self.now = now;
         let Payload::Secure(bytes) = packet.payload else { return };
-        let datagram = BytesMut::from(&bytes[..]);
-        let known = destination_id(&datagram).ok().and_then(|id| self.by_id.get(&id).copied());
-        let association = known.and_then(|index| self.slots[index].association.as_mut().map(|found| (index, found)));
-        // A half-open one is forgotten after 30 s, and its client's next hello makes another.
-        match association.filter(|(_, association)| !association.is_finished(now)) {
-            Some((index, association)) => {
-                // The core and the channel count dropped packets themselves.
-                drop(association.handle_datagram(now, ADDRESS, packet.ecn, datagram));
-                self.attend(now, index);
-                self.ready.push_back(index);
-            }
-            None => self.listen(now, datagram),
-        }
+        let packet = Datagram { from: ADDRESS, source: None, ecn: packet.ecn, packet: BytesMut::from(&bytes[..]) };
+        self.endpoint.handle_datagram(now, packet);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        while let Some(index) = self.agenda.pop_due(now) {
-            self.slots[index].deadline = None;
-            if let Some(association) = &mut self.slots[index].association {
-                association.handle_timeout(now);
-            }
-            self.write_due(now, index);
-            self.attend(now, index);
-            self.ready.push_back(index);
-        }
+        self.now = now;
+        self.endpoint.handle_timeout(now);
+        self.write_due(now);
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
-        while let Some(&index) = self.ready.front() {
+        loop {
             self.buffer.clear();
-            let slot = &mut self.slots[index];
-            let transmit = slot.association.as_mut().and_then(|found| found.poll_transmit(now, &mut self.buffer));
-            if let Some(transmit) = transmit {
-                let serial = slot.packets_sent;
-                slot.packets_sent += 1;
-                self.attend(now, index);
+            if let Some((transmit, _)) = self.endpoint.poll_transmit(now, &mut self.buffer) {
+                let serial = self.packets_sent;
+                self.packets_sent += 1;
                 return Some(Packet {
                     source: self.node,
                     destination: self.peer,
-                    flow: u64::from(self.node.0) << 32 | index as u64,
+                    flow: self.node.0.into(),
                     serial,
                     ecn: transmit.ecn,
                     payload: Payload::Secure(Bytes::copy_from_slice(&self.buffer)),
                 });
             }
-            self.ready.pop_front();
-            self.reschedule(index);
+            if !self.attend(now) {
+                return None;
+            }
         }
-        None
     }
 
     fn poll_deadline(&self) -> Option<Instant> {
-        self.agenda.earliest()
+        let writing = match &self.role {
+            Role::Client { agenda, .. } => agenda.earliest(),
+            Role::Server { .. } => None,
+        };
+        Instant::earliest([writing, self.endpoint.poll_deadline(self.now)])
     }
 }
