@@ -13,6 +13,43 @@
 //! | [`endpoint`] | all of it as one value, for simulations, tests and browsers |
 //!
 //! The crate `festina` uses the parts, with a lock for each association; [`Endpoint`] owns its associations.
+//!
+//! Two plain endpoints; with a [`Listener`](festina_secure::Listener) and [`Endpoint::connect`] they are encrypted:
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use festina_endpoint::endpoint::{EndpointEvent, Setup};
+//! use festina_endpoint::{Datagram, Endpoint, Protocols};
+//! use festina_sctp::{Config, Context, Message, Ports};
+//! use festina_units::{Duration, EcnCodepoint, Instant};
+//!
+//! let endpoint = |secret| {
+//!     let context = Context::new(Config::default(), [secret; 16])?;
+//!     let (protocols, cpu_time) = (Protocols::Plain, || Duration::ZERO);
+//!     Ok::<_, festina_sctp::ConfigError>(Endpoint::new(Setup { context, protocols, listener: None, secret: [secret; 16], cpu_time }))
+//! };
+//! let (mut client, mut server) = (endpoint(1)?, endpoint(2)?);
+//! server.listen(5_000);
+//! let [near, far] = [([192, 0, 2, 1], 9_899), ([192, 0, 2, 2], 9_899)].map(std::net::SocketAddr::from);
+//! let now = Instant::from_secs(1);
+//! let there = client.connect_plain(now, far, Ports { local: 5_001, peer: 5_000 }, 1).expect("there is room");
+//! client.change(there, |association| association.send(now, Message::new("make haste"))).expect("it lives")?;
+//!
+//! let carry = |from: &mut Endpoint, at, to: &mut Endpoint| {
+//!     let mut bytes = Vec::new();
+//!     let mut packets = 0;
+//!     while from.poll_transmit(now, &mut bytes).is_some() {
+//!         let packet = BytesMut::from(&std::mem::take(&mut bytes)[..]);
+//!         to.handle_datagram(now, Datagram { from: at, source: None, ecn: EcnCodepoint::NotCapable, packet });
+//!         packets += 1;
+//!     }
+//!     packets
+//! };
+//! while carry(&mut client, near, &mut server) + carry(&mut server, far, &mut client) > 0 {}
+//! let Some(EndpointEvent::Accepted(here)) = server.poll_event() else { panic!("a client has come") };
+//! assert_eq!(server.poll_message(here).expect("it was sent").payload, "make haste");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod allowance;
