@@ -29,8 +29,15 @@ pub enum EndpointEvent {
     Accepted(AssociationId),
     /// An event of an association.
     Association(AssociationId, Event),
-    /// The association is over and forgotten.
-    Ended(AssociationId),
+    /// The association is over and forgotten. These are the messages that were not taken.
+    Ended {
+        /// The association.
+        association: AssociationId,
+        /// Messages that [`Endpoint::poll_message`] would have returned.
+        messages: Vec<ReceivedMessage>,
+        /// Early messages of a client.
+        early: Vec<Message>,
+    },
     /// An early message of a client that is not authenticated: see [`Endpoint::tell_early`].
     Early(Origin, Message),
 }
@@ -386,12 +393,17 @@ impl House {
     }
 
     fn forget(&mut self, id: AssociationId) {
-        let Some(resident) = self.residents.remove(&id) else { return };
+        let Some(mut resident) = self.residents.remove(&id) else { return };
         if let Some(at) = resident.deadline {
             self.deadlines.remove(&(at, id));
         }
         self.demux.remove(resident.key, resident.origin);
-        self.events.push_back(EndpointEvent::Ended(id));
+        if let Some(accepting) = self.ports.get_mut(&resident.key.ports.local) {
+            accepting.waiting.retain(|waiting| *waiting != id);
+        }
+        let early = std::iter::from_fn(|| resident.core.secure_mut()?.next_early()).collect();
+        let messages = std::iter::from_fn(|| resident.core.poll_message()).collect();
+        self.events.push_back(EndpointEvent::Ended { association: id, messages, early });
     }
 
     fn is_full(&self, port: u16) -> bool {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arbitrary::Arbitrary;
 use bytes::BytesMut;
-use festina_endpoint::endpoint::{AssociationId, Setup};
+use festina_endpoint::endpoint::{AssociationId, EndpointEvent, Setup};
 use festina_endpoint::{Datagram, Endpoint, Protocols};
 use festina_sctp::{Config, Context, Message, Ports};
 use festina_secure::{Connect, HalfOpenLimits, Listener};
@@ -207,8 +207,13 @@ impl World {
                 associations.push(id);
             }
             let mut is_quiet = true;
-            while endpoint.poll_event().is_some() {
+            while let Some(event) = endpoint.poll_event() {
                 is_quiet = false;
+                let EndpointEvent::Ended { association, messages, .. } = event else { continue };
+                for message in messages {
+                    let is_new = delivered.entry(association).or_default().insert(message.payload.to_vec());
+                    assert!(is_new, "a message came twice");
+                }
             }
             for id in &*associations {
                 while let Some(message) = endpoint.poll_message(*id) {

@@ -117,7 +117,11 @@ impl Host {
                         self.endpoint.change(id, |core| core.shutdown(now));
                     }
                 }
-                EndpointEvent::Ended(_) => self.ended += 1,
+                EndpointEvent::Ended { messages, .. } => {
+                    assert!(messages.is_empty(), "all were taken");
+                    self.ended += 1;
+                }
+                EndpointEvent::Early(..) => panic!("there is no session to resume"),
             }
         }
     }
@@ -216,4 +220,37 @@ fn plain_associations_send_the_same_bytes_in_each_run() {
     let [one, other] = [run(100, false), run(100, false)];
     assert_eq!(one[1].received.len(), 100);
     assert_eq!(one, other);
+}
+
+#[test]
+fn messages_of_an_association_that_ended_before_they_were_taken_come_with_its_end() {
+    let now = Instant::from_secs(3_600);
+    let [mut client, mut server] = [1, 2].map(|secret| {
+        let context = sctp::Context::new(sctp::Config::default(), [secret; 16]).unwrap();
+        let (protocols, cpu_time) = (Protocols::Plain, || Duration::ZERO);
+        Endpoint::new(Setup { context, protocols, listener: None, secret: [secret; 16], cpu_time })
+    });
+    server.listen(PORT);
+    let id = client.connect_plain(now, SERVER.parse().unwrap(), Ports { local: 1, peer: PORT }, 1).unwrap();
+    client.change(id, |core| core.send(now, Message::new("the last word")).unwrap());
+    client.change(id, |core| core.shutdown(now));
+    let carry = |from: &mut Endpoint, at: &str, to: &mut Endpoint| {
+        let mut bytes = Vec::new();
+        let mut packets = 0;
+        while from.poll_transmit(now, &mut bytes).is_some() {
+            let packet = BytesMut::from(&std::mem::take(&mut bytes)[..]);
+            let from = at.parse().unwrap();
+            to.handle_datagram(now, Datagram { from, source: None, ecn: EcnCodepoint::NotCapable, packet });
+            packets += 1;
+        }
+        packets
+    };
+    while carry(&mut client, CLIENT, &mut server) + carry(&mut server, SERVER, &mut client) > 0 {}
+    let ends = std::iter::from_fn(|| server.poll_event()).filter_map(|event| match event {
+        EndpointEvent::Ended { messages, .. } => Some(messages),
+        _ => None,
+    });
+    let messages: Vec<_> = ends.flatten().map(|message| message.payload).collect();
+    assert_eq!(messages, ["the last word"]);
+    assert_eq!((server.accept(PORT), server.len(), client.len()), (None, 0, 0));
 }
