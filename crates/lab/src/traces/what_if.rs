@@ -20,7 +20,7 @@ mod replay;
 use std::time::Duration;
 
 use festina_models::packet::UDP_HEADER_BYTES;
-use festina_trace::Histogram;
+use festina_trace::{Cause, Histogram};
 
 pub use certainty::Certainty;
 use flow::Shown;
@@ -71,7 +71,7 @@ pub struct Agreement {
     /// The 99th percentile of each run, in nanoseconds.
     pub p99_ns: Vec<u64>,
     /// Retransmissions of each write in the capture and simulated, by cause in the order of [`Cause::ALL`](festina_trace::Cause::ALL).
-    pub by_cause: [[f64; 4]; 2],
+    pub by_cause: [[f64; Cause::ALL.len()]; 2],
     /// Of them those that were not needed.
     pub spurious: [f64; 2],
 }

@@ -306,7 +306,7 @@ impl Stream {
             previous_at: None,
             at: sent.copy.at,
             packet: sent.copy.packet,
-            cause: Cause::Timeout,
+            cause: Cause::Unknown,
             confidence: Confidence::Guess,
             is_spurious: false,
         };
@@ -351,8 +351,13 @@ impl Stream {
             range.reports = 0;
             range.latest = sent.copy;
         }
-        (retransmission.cause, retransmission.confidence) =
-            if is_tcp { circumstances.tcp() } else { circumstances.sctp() };
+        let (cause, confidence) = if is_tcp { circumstances.tcp() } else { circumstances.sctp() };
+        // An acknowledgement in the capture may not have reached the sender. New data in the packet does not depend on that.
+        let (is_acknowledged, is_bundled) = (retransmission.is_spurious, cause == Cause::Bundled);
+        if retransmission.previous_at.is_some() && (is_bundled || !is_acknowledged) {
+            (retransmission.cause, retransmission.confidence) = (cause, confidence);
+            self.report.repair.bundled_late += if is_acknowledged { segments } else { 0 };
+        }
         self.learn(&retransmission, circumstances.continues_timeout());
         self.report.slow_start.sent_again();
         self.repair.pending.push_back(Pending { copy: retransmission, segments, is_reported: false });

@@ -172,7 +172,7 @@ pub(super) struct Shown {
     after_loss: [u64; 2],
     pub(super) writes: u64,
     /// Retransmissions by cause, in the order of [`Cause::ALL`].
-    pub(super) by_cause: [u64; 4],
+    pub(super) by_cause: [u64; Cause::ALL.len()],
     pub(super) spurious: u64,
     /// From the first transmission of each write to its acknowledgement.
     pub(super) delays_ns: Histogram,
@@ -209,7 +209,7 @@ impl Shown {
         self.delays_ns.merge(&other.delays_ns);
     }
 
-    fn count(&mut self, by_cause: [u64; 4]) {
+    fn count(&mut self, by_cause: [u64; Cause::ALL.len()]) {
         for (sum, count) in self.by_cause.iter_mut().zip(by_cause) {
             *sum += count;
         }

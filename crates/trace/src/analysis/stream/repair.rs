@@ -15,7 +15,10 @@ impl Stream {
     pub(super) fn circumstances(&mut self, sent: &Sent, within: &IndexRange<usize>) -> Circumstances {
         let at = sent.copy.at;
         let since = |earlier: Instant| at.saturating_duration_since(earlier);
-        let range = self.outstanding.get_mut(within.start).copied();
+        let mut settled = self.settled.iter().filter(|range| range.start < sent.end && range.end > sent.start);
+        let range =
+            if within.is_empty() { settled.next() } else { self.outstanding.get_mut(within.start).map(|r| &*r) };
+        let range = range.copied();
         let is_before =
             |packet: Option<u64>| range.zip(packet).is_some_and(|(range, packet)| range.latest.packet < packet);
         Circumstances {
@@ -47,7 +50,7 @@ impl Stream {
         match cause {
             Cause::Probe => self.repair.probe_end = Some(self.highest),
             Cause::Timeout | Cause::Fast => self.repair.probe_end = None,
-            Cause::Bundled => {}
+            Cause::Bundled | Cause::Unknown => {}
         }
         if cause == Cause::Fast {
             self.repair.recovery.get_or_insert(self.highest);
