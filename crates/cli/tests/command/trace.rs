@@ -240,7 +240,7 @@ fn what_if_without_a_thin_stream_is_told_in_one_line() {
     let path = capture(&folder("trace-nothing-thin"));
     let ended = run(&["trace", "what-if", text(&path)]);
     assert_eq!((ended.code, ended.stderr.lines().count()), (Some(1), 1));
-    assert!(ended.stderr.contains("none of 1 streams with data is thin and has ten"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("none of 1 streams with data is thin, has ten"), "{}", ended.stderr);
 }
 
 #[test]

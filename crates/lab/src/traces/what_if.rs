@@ -154,6 +154,9 @@ impl WhatIf {
         let p99 = |fate: &Fate| fate.delays.quantile(0.99).unwrap_or_default().as_secs_f64() * 1e3;
         let festina = self.alternatives.iter().find(|fate| fate.name == FESTINA);
         let Some(festina) = festina else { return format!("These flows have {FESTINA} already.") };
+        if self.loss == [0.0; 2] {
+            return "Nothing was lost, so another transport has nothing to gain.".to_owned();
+        }
         let (now, then) = (p99(&self.present), p99(festina));
         let cost = 100.0 * (festina.bytes_per_run() / self.present.bytes_per_run().max(1.0) - 1.0);
         let cost = format!("{:.0} % {} bytes", cost.abs(), if cost < 0.0 { "fewer" } else { "more" });

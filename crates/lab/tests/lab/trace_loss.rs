@@ -37,7 +37,7 @@ fn captured(stream: &ThinStream, seed: u64) -> (Vec<u8>, f64) {
 }
 
 /// A capture of these packets.
-fn file(packets: Packets) -> Vec<u8> {
+pub(super) fn file(packets: Packets) -> Vec<u8> {
     let mut writer = PcapngWriter::new(Vec::new()).expect("memory does not fail");
     let interface = writer.add_interface("host").expect("memory does not fail");
     for (at, packet) in packets {
