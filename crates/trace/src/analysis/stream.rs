@@ -351,14 +351,7 @@ impl Stream {
             range.reports = 0;
             range.latest = sent.copy;
         }
-        let (cause, confidence) = if is_tcp { circumstances.tcp() } else { circumstances.sctp() };
-        // An acknowledgement in the capture may not have reached the sender. New data in the packet does not depend on that.
-        let (is_acknowledged, is_bundled) = (retransmission.is_spurious, cause == Cause::Bundled);
-        if retransmission.previous_at.is_some() && (is_bundled || !is_acknowledged) {
-            (retransmission.cause, retransmission.confidence) = (cause, confidence);
-            self.report.repair.bundled_late += if is_acknowledged { segments } else { 0 };
-        }
-        self.learn(&retransmission, circumstances.continues_timeout());
+        self.attribute(&mut retransmission, &circumstances, is_tcp, segments);
         self.report.slow_start.sent_again();
         self.repair.pending.push_back(Pending { copy: retransmission, segments, is_reported: false });
         self.report.repair.count(retransmission.cause, segments);

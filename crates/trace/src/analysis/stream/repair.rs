@@ -40,8 +40,26 @@ impl Stream {
         }
     }
 
+    /// Sets the cause of a retransmission, if the capture shows it, and learns from it for later ones.
+    pub(super) fn attribute(
+        &mut self,
+        copy: &mut Retransmission,
+        circumstances: &Circumstances,
+        is_tcp: bool,
+        segments: u64,
+    ) {
+        let (cause, confidence) = if is_tcp { circumstances.tcp() } else { circumstances.sctp() };
+        // An acknowledgement in the capture may not have reached the sender. New data in the packet does not depend on that.
+        let (is_acknowledged, is_bundled) = (copy.is_spurious, cause == Cause::Bundled);
+        if copy.previous_at.is_some() && (is_bundled || !is_acknowledged) {
+            (copy.cause, copy.confidence) = (cause, confidence);
+            self.report.repair.bundled_late += if is_acknowledged { segments } else { 0 };
+        }
+        self.learn(copy, circumstances.continues_timeout());
+    }
+
     /// Learns from a retransmission for later ones. One that continues a timer's repair does not prolong that.
-    pub(super) fn learn(&mut self, copy: &Retransmission, continues_timeout: bool) {
+    fn learn(&mut self, copy: &Retransmission, continues_timeout: bool) {
         let cause = copy.cause;
         if matches!(cause, Cause::Probe | Cause::Timeout) && !continues_timeout {
             self.repair.after_timer = Some(AfterTimer { cause, packet: copy.packet, until: self.highest });
