@@ -42,7 +42,7 @@ pub struct Report<'e> {
     writes_samples: bool,
 }
 
-/// What [`Report::write`] has not written.
+/// The outcome of [`Report::write`].
 #[derive(Debug)]
 pub struct Written {
     /// Why there are no pictures, if this build draws any and there are none.

@@ -106,7 +106,7 @@ pub struct Summary {
     /// Streams of TCP and SCTP that have ended without an acknowledgement in the capture. Their packets in flight and their
     /// delays are unknown.
     pub streams_one_way: u64,
-    /// Streams of which acknowledged data is missing in the capture ([`TrafficStatistics::unseen_bytes`]).
+    /// Streams whose acknowledged data is partly missing in the capture ([`TrafficStatistics::unseen_bytes`]).
     pub streams_incomplete: u64,
     /// Streams captured behind their losses ([`RepairStatistics::is_behind_loss`]).
     pub streams_behind_loss: u64,

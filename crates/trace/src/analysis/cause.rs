@@ -19,7 +19,7 @@ pub enum Cause {
     /// Nothing indicated a loss: it was bundled with new data, or is redundancy.
     Bundled,
     /// The capture does not show the state of the sender: it lacks the earlier copies, which were lost in front of it, or it shows an
-    /// acknowledgement of them that may not have reached the sender. Captures at the receiver are so.
+    /// acknowledgement of them that may not have reached the sender. Both happen in captures at the receiver.
     Unknown,
 }
 
