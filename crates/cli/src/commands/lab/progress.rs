@@ -103,9 +103,9 @@ mod tests {
     fn a_line_is_due_every_ten_seconds() {
         let begun = Instant::now();
         let mut lines = Lines::new("md1", begun);
-        let due = (1..=40).filter_map(|second| {
-            lines.line(Progress { done: second, total: 40 }, begun + Duration::from_secs(second as u64))
-        });
+        let due = (1..=40)
+            .zip(1..)
+            .filter_map(|(done, second)| lines.line(Progress { done, total: 40 }, begun + Duration::from_secs(second)));
         let due: Vec<String> = due.collect();
         assert_eq!(due.len(), 4, "{due:?}");
         assert_eq!(due.first().map(String::as_str), Some("md1: 10 of 40 runs after 10 s"));
