@@ -115,6 +115,11 @@ pub(crate) fn interruption() -> impl Future<Output = ()> {
     }
 }
 
+/// Returns the exit code for a program that ends because of the latest request.
+pub(crate) fn exit_code() -> i32 {
+    REQUESTED.borrow().unwrap_or(EXIT_SIGNAL)
+}
+
 /// Waits until the user or the system asks the program to end.
 pub(crate) async fn interrupted() {
     interruption().await;

@@ -25,7 +25,9 @@ use crate::summary::Results;
 use document::Document;
 
 /// The page about a run, within its folder.
-const PAGE: &str = "report.html";
+pub const PAGE: &str = "report.html";
+/// The report for a terminal, within its folder.
+pub const TEXT: &str = "report.txt";
 /// The numbers of a run for programs, within its folder.
 const SUMMARY: &str = "summary.json";
 
@@ -38,6 +40,15 @@ pub struct Report<'e> {
     figures: Vec<String>,
     command: Option<String>,
     writes_samples: bool,
+}
+
+/// The outcome of [`Report::write`].
+#[derive(Debug)]
+pub struct Written {
+    /// Why there are no pictures, if this build draws any and there are none.
+    pub no_picture: Option<PngError>,
+    /// Number of delays in samples.csv, if it was asked for.
+    pub samples: Option<u64>,
 }
 
 /// Why a report could not be made or written.
@@ -145,16 +156,15 @@ impl<'e> Report<'e> {
         html::page(self)
     }
 
-    /// Writes page, figures, JSON and, from the store of `options`, every number as CSV into `folder`; every sample too, if that was
+    /// Writes page, text, figures, JSON and, from the store of `options`, every number as CSV into `folder`; every sample too, if that was
     /// asked for. The same
-    /// results give the same bytes, except for the PNG pictures on a machine with other fonts. Returns why there are no
-    /// pictures, if this build draws any and there are none.
+    /// results give the same bytes, except for the PNG pictures on a machine with other fonts.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn write(&self, folder: &Path, options: &RunOptions) -> Result<Option<PngError>, ReportError> {
+    pub fn write(&self, folder: &Path, options: &RunOptions) -> Result<Written, ReportError> {
         fs::create_dir_all(folder).map_err(|source| ReportError::File { path: folder.to_owned(), source })?;
-        self.write_samples(folder, options)?;
+        let samples = self.write_samples(folder, options)?;
         let mut no_picture = None;
         for (number, svg) in (1..).zip(&self.figures) {
             write(&folder.join(format!("figure-{number}.svg")), svg)?;
@@ -166,11 +176,12 @@ impl<'e> Report<'e> {
             }
         }
         write(&folder.join(SUMMARY), self.json()? + "\n")?;
+        write(&folder.join(TEXT), self.text() + "\n")?;
         write(&folder.join(PAGE), self.html())?;
-        Ok(no_picture)
+        Ok(Written { no_picture, samples })
     }
 
-    fn write_samples(&self, folder: &Path, options: &RunOptions) -> Result<(), ReportError> {
+    fn write_samples(&self, folder: &Path, options: &RunOptions) -> Result<Option<u64>, ReportError> {
         let plan = self.results.plan();
         let archive = Archive::open(self.experiment, plan, &options.store, &options.code_version)
             .map_err(|source| ReportError::File { path: options.store.clone(), source })?;

@@ -11,8 +11,8 @@ mod what_if;
 
 use std::fmt::Write as _;
 
-use festina_trace::analysis::Summary;
-use festina_trace::{Cause, Histogram, StreamReport};
+use festina_trace::analysis::{Summary, Write};
+use festina_trace::{Histogram, StreamReport};
 
 use crate::count::as_f64;
 use crate::figure::{Axis, Curve, DelayDistribution, Figure, FigureError, PlotPoint, PointSeries, Unit};
@@ -114,9 +114,7 @@ impl TracePage<'_> {
              {noticed} had one above {NOTICED_MS} ms.",
             self.summary.packets,
         );
-        if let Some(worst) =
-            self.streams.iter().filter_map(|stream| stream.delays.worst.first()).max_by_key(|write| write.delay())
-        {
+        if let Some(worst) = self.worst() {
             let delay = worst.delay().as_secs_f64() * 1e3;
             let _ = write!(
                 lead,
@@ -126,6 +124,23 @@ impl TracePage<'_> {
             );
         }
         lead
+    }
+
+    /// The result in one line, for a terminal.
+    pub fn verdict(&self) -> String {
+        let Totals { streams, thin, noticed, .. } = self.totals;
+        let delays = match self.worst() {
+            Some(worst) => {
+                let longest = worst.delay().as_secs_f64() * 1e3;
+                format!("{noticed} had delays above {NOTICED_MS} ms, the longest was {longest:.0} ms")
+            }
+            None => "no delay is known".to_owned(),
+        };
+        format!("{thin} of {streams} streams are thin, {delays}")
+    }
+
+    fn worst(&self) -> Option<&Write> {
+        self.streams.iter().filter_map(|stream| stream.delays.worst.first()).max_by_key(|write| write.delay())
     }
 
     fn per_stream(&self) -> Option<(Figure, Figure)> {
@@ -176,7 +191,7 @@ impl TracePage<'_> {
     }
 
     fn worst_table(&self) -> String {
-        let mut worst: Vec<(&StreamReport, &festina_trace::analysis::Write)> = self
+        let mut worst: Vec<(&StreamReport, &Write)> = self
             .streams
             .iter()
             .flat_map(|stream| stream.delays.worst.iter().map(move |write| (stream, write)))
@@ -221,6 +236,7 @@ impl TracePage<'_> {
             "fast",
             "probe",
             "bundled",
+            "unknown",
             "spurious",
             "delay avg ms",
             "99 %",
@@ -251,7 +267,7 @@ fn row(stream: &StreamReport) -> Vec<String> {
     row.push(share(stream.thinness.share_thin()));
     row.push(ms(stream.rtt_ns.min()));
     row.push(share(stream.repair.loss()));
-    row.extend(stream.repair.by_cause.iter().take(Cause::ALL.len()).map(u64::to_string));
+    row.extend(stream.repair.by_cause.iter().map(u64::to_string));
     row.push(stream.repair.spurious.to_string());
     row.extend([mean(delays), ms(delays.percentile(99.0)), ms(delays.max())]);
     row

@@ -5,7 +5,8 @@
 //! [`AnalyserOptions::idle_max`], or the longest silent one if there are too many, is retired, which is also a finding.
 //!
 //! Causes and delays are judged from the sender's side, so a capture made there is the most exact. One from the middle
-//! of the path still shows all retransmissions, but its delays lack the way between sender and capture.
+//! of the path still shows all retransmissions, but its delays lack the way between sender and capture. Retransmissions of data
+//! that was lost in front of the capture have an [unknown cause](Cause::Unknown).
 
 #[cfg(feature = "arrow")]
 pub mod batch;
@@ -105,6 +106,10 @@ pub struct Summary {
     /// Streams of TCP and SCTP that have ended without an acknowledgement in the capture. Their packets in flight and their
     /// delays are unknown.
     pub streams_one_way: u64,
+    /// Streams whose acknowledged data is partly missing in the capture ([`TrafficStatistics::unseen_bytes`]).
+    pub streams_incomplete: u64,
+    /// Streams captured behind their losses ([`RepairStatistics::is_behind_loss`]).
+    pub streams_behind_loss: u64,
 }
 
 /// Maximum number of list entries of all streams together: outstanding data and undecided retransmissions, which take 130
@@ -284,6 +289,8 @@ impl Analyser {
         for stream in conversation.streams.into_iter().flatten() {
             is_empty = false;
             self.summary.streams_one_way += u64::from(stream.is_one_way());
+            self.summary.streams_incomplete += u64::from(stream.report.traffic.unseen_bytes > 0);
+            self.summary.streams_behind_loss += u64::from(stream.report.repair.is_behind_loss());
             stream.finish(&mut self.sink);
         }
         self.summary.conversations_without_data += u64::from(is_empty);

@@ -5,6 +5,8 @@ mod listing;
 mod memory;
 mod new;
 mod papers;
+mod progress;
+mod view;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,8 +22,8 @@ use festina_lab::plan::{Plan, PlanFile, Scale};
 use festina_lab::report::{Report, write_index};
 use festina_lab::runner::{self, Outcome, Progress, RunOptions, Shard};
 use festina_units::ByteCount;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use self::progress::Shown;
 use crate::args;
 use crate::output;
 #[cfg(target_os = "linux")]
@@ -55,7 +57,7 @@ const STORE: &str = "runs";
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// List the experiments, and how long each takes
-    List,
+    List(listing::ListArgs),
     /// Describe an experiment and the parameters of its plans
     Show(listing::ShowArgs),
     /// Write a commented plan of a scenario of your own: links, flows, figures
@@ -63,6 +65,8 @@ pub(crate) enum LabCommand {
     /// Run an experiment and write its report
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Print the report of a finished run
+    View(view::ViewArgs),
     /// Run an experiment and check its results
     #[command(after_help = CHECK_EXAMPLES)]
     Check(PlanArgs),
@@ -203,10 +207,11 @@ pub(crate) fn without_threads(command: &LabCommand) -> Option<Result<()>> {
 pub(crate) fn run(command: LabCommand) -> Result<()> {
     let _warning = memory::watch();
     match command {
-        LabCommand::List => output::print(&listing::list()),
+        LabCommand::List(arguments) => output::print(&listing::list(&arguments)),
         LabCommand::Show(arguments) => output::print(listing::show(&arguments)?.trim_end()),
         LabCommand::New(arguments) => new::run(&arguments),
         LabCommand::Run(arguments) => run_plan(&arguments),
+        LabCommand::View(arguments) => view::run(&arguments),
         LabCommand::Check(arguments) => check(&arguments),
         LabCommand::Ledger(arguments) => papers::ledger(&arguments),
         LabCommand::Readings(arguments) => papers::readings(&arguments),
@@ -235,9 +240,12 @@ fn run_plan(arguments: &RunArgs) -> Result<()> {
         return Ok(());
     };
     let report = if arguments.samples { report.with_samples() } else { report };
-    let no_picture = report.write(&job.folder, &job.options)?;
-    if let Some(reason) = no_picture {
+    let written = report.write(&job.folder, &job.options)?;
+    if let Some(reason) = written.no_picture {
         output::notice(&format!("no PNG was written: {reason}"));
+    }
+    if written.samples == Some(0) {
+        output::notice("samples.csv is empty: this experiment records no single delays; values.csv has its numbers");
     }
     let index = write_index(&arguments.plan.out)?;
     let page = job.folder.join("report.html");
@@ -383,15 +391,8 @@ impl Job {
     /// Runs the plan. Returns no report if other parts are missing, after saying so.
     fn run(&self) -> Result<Option<Report<'static>>> {
         memory::announce(self.experiment, &self.plan, self.options.jobs);
-        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} runs, {elapsed}, {eta} left") {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        bar.set_message(self.experiment.name());
-        let told = |progress: Progress| {
-            bar.set_length(progress.total.try_into().unwrap_or(u64::MAX));
-            bar.inc(1);
-        };
+        let shown = Shown::new(self.experiment.name(), self.options.store.clone());
+        let told = |progress: Progress| shown.set(progress);
         let outcome = match self.ground {
             Ground::Simulator => runner::run(self.experiment, &self.plan, &self.options, &told),
             #[cfg(target_os = "linux")]
@@ -400,7 +401,7 @@ impl Job {
                 runner::run_with(self.experiment, &self.plan, &self.options, &measure, &told)
             }
         };
-        bar.finish_and_clear();
+        drop(shown);
         match outcome? {
             Outcome::Complete(results) => {
                 Ok(Some(Report::new(self.experiment, *results)?.with_command(self.command.clone())))

@@ -36,6 +36,14 @@ fn the_list_names_every_experiment_and_its_source() {
 }
 
 #[test]
+fn the_list_can_be_json() {
+    let listed = lab_in(&folder("lab-list-json"), &["list", "--json"]);
+    let list: Value = serde_json::from_str(&listed.stdout).expect("JSON");
+    let md1 = list.as_array().and_then(|list| list.iter().find(|one| one["name"] == "md1")).expect("it is listed");
+    assert!(md1["title"].is_string() && md1["source"].is_string() && md1["full_s"].is_f64(), "{md1}");
+}
+
+#[test]
 fn the_list_and_what_is_shown_of_an_experiment_fit_eighty_columns_and_say_how_long_it_takes() {
     let folder = folder("lab-columns");
     let listed = lab_in(&folder, &["list"]).stdout;
@@ -120,6 +128,52 @@ fn a_plan_of_ones_own_gives_the_same_json_whatever_the_threads_or_shards() {
     assert!(first.stderr.contains("part 1/2 is done") && first.stderr.contains("2 of all 4 runs"), "{}", first.stderr);
     let second = lab_in(&folder, &["run", "mine.toml", "--shard", "2/2", "--out", "parts", "--json"]);
     assert_eq!(second.stdout, one.stdout);
+}
+
+#[test]
+fn parts_of_a_quick_run_make_the_report_of_the_whole_one_that_can_be_viewed() {
+    let folder = folder("lab-quick-shards");
+    let first = lab_in(&folder, &["run", "md1", "--quick", "--shard", "1/2"]);
+    assert!(
+        first.stderr.contains("part 1/2 is done") && first.stderr.contains("15 of all 30 runs"),
+        "{}",
+        first.stderr
+    );
+    let nothing = lab_in(&folder, &["view"]);
+    assert!(nothing.code == Some(2) && nothing.stderr.contains("there is no report in lab"), "{nothing:?}");
+    let parts = lab_in(&folder, &["run", "md1", "--quick", "--shard", "2/2"]);
+    assert_eq!(parts.stdout, lab_in(&folder, &["run", "md1", "--quick"]).stdout);
+    for arguments in [&["view"][..], &["view", "md1-quick"]] {
+        let viewed = lab_in(&folder, arguments);
+        assert!(viewed.code == Some(0) && viewed.stdout.contains("holds      The higher the load"), "{viewed:?}");
+        assert!(viewed.stdout.ends_with("The report is lab/md1-quick/report.html.\n"), "{viewed:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_run_says_how_many_runs_are_kept_and_the_same_command_continues() {
+    let folder = folder("lab-interrupted");
+    write(&folder, "mine.toml", &SHORT.replace("repetitions = 2", "repetitions = 1_000").replace("3_000", "300_000"));
+    let mut command = festina(&["lab", "run", "mine.toml", "--jobs", "1"]);
+    command.current_dir(&folder);
+    let running = Running::start(command);
+    let store = folder.join("lab/mine/runs");
+    let finished = || std::fs::read_dir(&store).map_or(0, Iterator::count);
+    while finished() < 2 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    running.interrupt();
+    let ended = running.ended();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(130), ""), "{ended:?}");
+    let expected = " of 2000 runs are finished and kept in lab/mine/runs; the same command continues after them";
+    assert!(ended.stderr.contains("interrupted: ") && ended.stderr.contains(expected), "{}", ended.stderr);
+}
+
+#[test]
+fn samples_of_an_experiment_without_single_delays_draw_a_note() {
+    let folder = folder("lab-no-samples");
+    let ran = lab_in(&folder, &["run", "mathis", "--quick", "--samples"]);
+    assert!(ran.stderr.contains("samples.csv is empty: this experiment records no single delays"), "{ran:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod network;
 
 use festina_units::{ByteCount, Duration};
 
+use crate::capture::Capture;
 use crate::experiment::{Check, Description, Experiment, Objection};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point, Table};
@@ -81,6 +82,10 @@ impl Experiment for Scenario {
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
         Course::of(point).measure(seed)
+    }
+
+    fn capture(&self, point: &Point, seed: u64) -> Option<Capture> {
+        Some(Course::of(point).capture(seed))
     }
 
     fn checks(&self, _results: &Results) -> Vec<Check> {

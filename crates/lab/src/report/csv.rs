@@ -13,6 +13,8 @@ pub(super) struct Tables<'p> {
     plan: &'p Plan,
     /// One line per delay: series, send time and delay, in nanoseconds. Only written on request.
     samples: Option<Table>,
+    /// Number of delays in it.
+    sample_count: u64,
     /// One line per delay of a tallied series: the delay in nanoseconds, and its count. Only written if anything was tallied.
     tallies: Option<Table>,
     /// One line per number: name and value.
@@ -36,6 +38,7 @@ impl<'p> Tables<'p> {
         Ok(Self {
             plan,
             samples: with_samples.then(samples).transpose()?,
+            sample_count: 0,
             tallies: None,
             values: Table::create(folder.join("values.csv"), plan, "name,value")?,
             folder: folder.to_owned(),
@@ -56,6 +59,7 @@ impl<'p> Tables<'p> {
                     for sample in samples {
                         let (sent_ns, delay_ns) = (sample.sent_at.as_nanos(), sample.delay.as_nanos());
                         writeln!(out, "{start}{series},{sent_ns},{delay_ns}")?;
+                        self.sample_count += 1;
                     }
                 }
                 Ok(())
@@ -78,12 +82,14 @@ impl<'p> Tables<'p> {
             .write(|out| samples.values().iter().try_for_each(|(name, value)| writeln!(out, "{start}{name},{value}")))
     }
 
-    /// Ends the tables.
-    pub(super) fn finish(self) -> Result<(), ReportError> {
+    /// Ends the tables. Returns the number of delays in samples.csv, if it was asked for.
+    pub(super) fn finish(self) -> Result<Option<u64>, ReportError> {
+        let count = self.samples.as_ref().map(|_| self.sample_count);
         [self.samples, self.tallies, Some(self.values)]
             .into_iter()
             .flatten()
-            .try_for_each(|mut table| table.write(Write::flush))
+            .try_for_each(|mut table| table.write(Write::flush))?;
+        Ok(count)
     }
 }
 

@@ -152,7 +152,7 @@ fn one_thread_and_four_write_the_same_bytes_at_quick_scale() {
     let plan = Plan::own(&Md1, Scale::Quick);
     let (one, four) = (written("one", &plan, 1), written("four", &plan, 4));
     let names: Vec<&str> = one.iter().map(|(name, _)| name.as_str()).collect();
-    let mut expected = vec!["figure-1.svg", "report.html", "samples.csv", "summary.json", "values.csv"];
+    let mut expected = vec!["figure-1.svg", "report.html", "report.txt", "samples.csv", "summary.json", "values.csv"];
     if !matches!(crate::png::from_svg("<svg/>"), Err(crate::png::PngError::NotBuilt | crate::png::PngError::NoFont)) {
         expected.insert(0, "figure-1.png");
     }

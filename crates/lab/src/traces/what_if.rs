@@ -20,7 +20,7 @@ mod replay;
 use std::time::Duration;
 
 use festina_models::packet::UDP_HEADER_BYTES;
-use festina_trace::Histogram;
+use festina_trace::{Cause, Histogram};
 
 pub use certainty::Certainty;
 use flow::Shown;
@@ -71,7 +71,7 @@ pub struct Agreement {
     /// The 99th percentile of each run, in nanoseconds.
     pub p99_ns: Vec<u64>,
     /// Retransmissions of each write in the capture and simulated, by cause in the order of [`Cause::ALL`](festina_trace::Cause::ALL).
-    pub by_cause: [[f64; 4]; 2],
+    pub by_cause: [[f64; Cause::ALL.len()]; 2],
     /// Of them those that were not needed.
     pub spurious: [f64; 2],
 }
@@ -154,6 +154,9 @@ impl WhatIf {
         let p99 = |fate: &Fate| fate.delays.quantile(0.99).unwrap_or_default().as_secs_f64() * 1e3;
         let festina = self.alternatives.iter().find(|fate| fate.name == FESTINA);
         let Some(festina) = festina else { return format!("These flows have {FESTINA} already.") };
+        if self.loss == [0.0; 2] {
+            return "Nothing was lost, so another transport has nothing to gain.".to_owned();
+        }
         let (now, then) = (p99(&self.present), p99(festina));
         let cost = 100.0 * (festina.bytes_per_run() / self.present.bytes_per_run().max(1.0) - 1.0);
         let cost = format!("{:.0} % {} bytes", cost.abs(), if cost < 0.0 { "fewer" } else { "more" });

@@ -8,9 +8,13 @@ use festina_lab::traces::{FESTINA, ThinFlow, ThinFlows, WhatIf};
 use festina_models::statistics::DelayStatistics;
 use festina_models::tcp::TcpConfig;
 use festina_netsim::{LinkConfig, LossModel};
-use festina_recovery::Profile;
-use festina_trace::{Analyser, AnalyserOptions, PcapngWriter, analyse};
+use festina_recovery::redundancy::Redundancy;
+use festina_recovery::{Mechanisms, Profile};
+use festina_trace::{Analyser, AnalyserOptions, analyse};
+
 use festina_units::{ByteCount, Duration, Probability};
+
+use super::trace_loss::file;
 
 const STREAMS: u64 = 24;
 
@@ -30,17 +34,12 @@ fn analysed(source: impl std::io::Read) -> Vec<ThinFlow> {
 
 /// What the senders of all streams captured, one capture after the other.
 fn captured(stream: &ThinStream) -> Vec<ThinFlow> {
-    let mut flows = Vec::new();
-    for seed in 0..STREAMS {
-        let (_, capture, [sender, _]) = stream.run_and_capture(7_000 + seed);
-        let mut writer = PcapngWriter::new(Vec::new()).expect("memory does not fail");
-        let interface = writer.add_interface("sender").expect("memory does not fail");
-        for (at, packet) in capture.seen_by(sender).expect("short packets") {
-            writer.write_packet(interface, at, &packet, None).expect("memory does not fail");
-        }
-        flows.extend(analysed(writer.finish().expect("memory does not fail").as_slice()));
-    }
-    flows
+    (0..STREAMS).flat_map(|seed| captured_once(stream, 7_000 + seed)).collect()
+}
+
+fn captured_once(stream: &ThinStream, seed: u64) -> Vec<ThinFlow> {
+    let (_, capture, [sender, _]) = stream.run_and_capture(seed);
+    analysed(file(capture.seen_by(sender).expect("short packets")).as_slice())
 }
 
 fn delays(stream: &ThinStream) -> DelayStatistics {
@@ -100,4 +99,43 @@ fn of_the_capture_that_linux_made_the_simulated_baseline_shows_the_same_delays()
     assert!(agreement.is_close(), "{:?} {:?}", agreement.deviation(99.0), agreement.capture_p99);
     // The device lost 5 % each way; of 2,000 writes 100 give or take 20 are lost.
     assert!(answer.loss.iter().all(|loss| (0.03..=0.07).contains(loss)), "{:?}", answer.loss);
+}
+
+/// Copies answer no loss, and their acknowledgements are no missing ones.
+#[test]
+fn of_flows_with_copies_the_losses_are_those_of_the_path() {
+    let ms = Duration::from_millis;
+    for (redundancy, interval) in [(Redundancy::ADAPTIVE, 40), (Redundancy::ADAPTIVE_SPACED, 250)] {
+        let mechanisms = Mechanisms { redundancy, ..Profile::Festina.mechanisms() };
+        let (stack, size) = (Stack::sctp(mechanisms, ms(200)), ByteCount::from_bytes(100));
+        let loss = Probability::from_percent(3);
+        let stream =
+            ThinStream::periodic(stack, ms(interval), size, ms(interval) * 1_200, ms(100)).with_loss(loss, loss);
+        let flows = (0..6).flat_map(|seed| captured_once(&stream, seed)).collect();
+        let answer = WhatIf::of(flows, 1).expect("there are thin flows");
+        let tcp = answer.rows().find(|fate| fate.name == "TCP, Linux").expect("it is always there");
+        let (loss, tcp_ms, present) = (answer.loss, p99_ms(&tcp.delays), answer.present.name);
+        let case = format!("{redundancy:?} every {interval} ms: {loss:?}, {present}, TCP {tcp_ms} ms");
+        println!("{case}");
+        assert!(loss.iter().all(|loss| (0.02..=0.05).contains(loss)) && tcp_ms < 1_000.0, "{case}");
+        assert_eq!(present == FESTINA, redundancy == Redundancy::ADAPTIVE, "{case}");
+    }
+}
+
+#[test]
+fn of_flows_without_losses_nothing_can_be_gained() {
+    let mut stream = thin(Stack::tcp(TcpConfig::linux()));
+    for link in [&mut stream.forward, &mut stream.backward] {
+        link.loss = LossModel::None;
+    }
+    let answer = WhatIf::of(captured_once(&stream, 1), 1).expect("there is a thin flow");
+    assert_eq!(answer.loss, [0.0; 2]);
+    assert_eq!(answer.sentence(), "Nothing was lost, so another transport has nothing to gain.");
+}
+
+#[test]
+fn flows_captured_at_their_receiver_are_left_out() {
+    let (_, capture, [_, receiver]) = thin(Stack::tcp(TcpConfig::linux())).run_and_capture(1);
+    let flows = analysed(file(capture.seen_by(receiver).expect("short packets")).as_slice());
+    assert!(flows.is_empty(), "{}", flows.len());
 }

@@ -18,11 +18,14 @@ pub enum Cause {
     Probe,
     /// Nothing indicated a loss: it was bundled with new data, or is redundancy.
     Bundled,
+    /// The capture does not show the state of the sender: it lacks the earlier copies, which were lost in front of it, or it shows an
+    /// acknowledgement of them that may not have reached the sender. Both happen in captures at the receiver.
+    Unknown,
 }
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Timeout, Self::Fast, Self::Probe, Self::Bundled];
+    pub const ALL: [Self; 5] = [Self::Timeout, Self::Fast, Self::Probe, Self::Bundled, Self::Unknown];
 
     /// Returns the word for tables.
     pub fn name(self) -> &'static str {
@@ -31,6 +34,7 @@ impl Cause {
             Self::Fast => "fast",
             Self::Probe => "probe",
             Self::Bundled => "bundled",
+            Self::Unknown => "unknown",
         }
     }
 }

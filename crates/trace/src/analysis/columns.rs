@@ -42,7 +42,7 @@ pub fn kind(name: &str) -> Kind {
 }
 
 /// The names of the columns, units included: `_ms` are milliseconds, `_s` seconds, `_share` shares from 0 to 1.
-pub const COLUMNS: [&str; 52] = [
+pub const COLUMNS: [&str; 53] = [
     "id",
     "protocol",
     "source",
@@ -77,6 +77,7 @@ pub const COLUMNS: [&str; 52] = [
     "by_fast",
     "by_probe",
     "bundled",
+    "cause_unknown",
     "spurious",
     "out_of_order",
     "unseen_bytes",

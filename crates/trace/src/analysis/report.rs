@@ -52,7 +52,7 @@ pub struct TrafficStatistics {
     pub gaps_ns: Histogram,
     /// Bytes of IP payload, headers of the transport included.
     pub bytes: u64,
-    /// Bytes of payload that the receiver acknowledged and no packet of the capture carried.
+    /// Bytes of payload, in SCTP chunks, that the receiver acknowledged and no packet of the capture carried.
     pub unseen_bytes: u64,
     /// TCP's keep-alives of one byte and its probes of a closed window (RFC 9293 §3.8.4, §3.8.6.1). They count nowhere else.
     pub probes: u64,
@@ -120,7 +120,7 @@ pub struct RepairStatistics {
     /// as these, here and below.
     pub first_copies: u64,
     /// Retransmissions by cause, in the order of [`Cause::ALL`].
-    pub by_cause: [u64; 4],
+    pub by_cause: [u64; Cause::ALL.len()],
     /// The unnecessary ones among them, as proven by the receiver or the timing.
     pub spurious: u64,
     /// The [bundled](Cause::Bundled) ones among the unnecessary ones.
@@ -128,6 +128,8 @@ pub struct RepairStatistics {
     /// Bundled copies that show a loss: their data was acknowledged, and their receiver, which reports duplicates, did not report these. Either the
     /// copy was lost, or an earlier one. 0 while the receiver has not reported any duplicate.
     pub bundled_for_loss: u64,
+    /// Bundled copies of data that the capture shows as acknowledged before. A capture at the sender has hardly any.
+    pub bundled_late: u64,
     /// Packets seen in an order other than that of their sequence numbers.
     pub out_of_order: u64,
     /// How many segments or chunks were sent once, twice and so on.
@@ -143,16 +145,28 @@ impl RepairStatistics {
         self.by_cause.iter().sum()
     }
 
+    fn by(&self, cause: Cause) -> u64 {
+        Cause::ALL.iter().zip(self.by_cause).filter(|(known, _)| **known == cause).map(|(_, count)| count).sum()
+    }
+
+    /// Returns whether most retransmissions have an [unknown](Cause::Unknown) cause or are [late](Self::bundled_late): the capture was made
+    /// behind the place where packets are lost, for instance at the receiver. Its delays lack the way to it.
+    pub fn is_behind_loss(&self) -> bool {
+        2 * (self.by(Cause::Unknown) + self.bundled_late) > self.retransmissions()
+    }
+
     /// Returns the number of retransmissions that answered a supposed loss in error: the unnecessary ones without bundled copies, which answer nothing.
     pub fn spurious_repairs(&self) -> u64 {
         self.spurious.saturating_sub(self.spurious_bundled)
     }
 
     /// Returns the share of lost copies in all copies: the path's loss, as far as the sender repaired it. Each needed retransmission shows one loss.
+    /// `None` if no data was sent, and behind the losses of a sender that bundles copies: a copy that replaces a lost one looks like new data there.
     pub fn loss(&self) -> Option<f64> {
-        let bundled: u64 =
-            Cause::ALL.iter().zip(self.by_cause).filter(|(c, _)| **c == Cause::Bundled).map(|(_, n)| n).sum();
-        let repairs = (self.retransmissions() - bundled).saturating_sub(self.spurious_repairs());
+        let repairs = (self.retransmissions() - self.by(Cause::Bundled)).saturating_sub(self.spurious_repairs());
+        if self.is_behind_loss() && repairs < self.bundled_late {
+            return None;
+        }
         share(repairs + self.bundled_for_loss, self.first_copies + self.retransmissions())
     }
 

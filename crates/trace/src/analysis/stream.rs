@@ -306,7 +306,7 @@ impl Stream {
             previous_at: None,
             at: sent.copy.at,
             packet: sent.copy.packet,
-            cause: Cause::Timeout,
+            cause: Cause::Unknown,
             confidence: Confidence::Guess,
             is_spurious: false,
         };
@@ -351,9 +351,7 @@ impl Stream {
             range.reports = 0;
             range.latest = sent.copy;
         }
-        (retransmission.cause, retransmission.confidence) =
-            if is_tcp { circumstances.tcp() } else { circumstances.sctp() };
-        self.learn(&retransmission, circumstances.continues_timeout());
+        self.attribute(&mut retransmission, &circumstances, is_tcp, segments);
         self.report.slow_start.sent_again();
         self.repair.pending.push_back(Pending { copy: retransmission, segments, is_reported: false });
         self.report.repair.count(retransmission.cause, segments);

@@ -7,6 +7,7 @@ use festina_lab::assumption::Assumption;
 use festina_lab::experiment::{Description, Experiment};
 use festina_lab::experiments;
 use festina_lab::plan::{Key, Parameter, Table};
+use serde_json::{Value, json};
 
 use super::durations::{self, Durations};
 use crate::output::{folded, folded_behind};
@@ -23,8 +24,24 @@ pub(crate) struct ShowArgs {
     plan: bool,
 }
 
+/// Arguments of `festina lab list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Print a JSON array; durations are seconds of one thread
+    #[arg(long)]
+    json: bool,
+}
+
 /// All experiments, one after another, each with its durations.
-pub(super) fn list() -> String {
+pub(super) fn list(arguments: &ListArgs) -> String {
+    if arguments.json {
+        let experiments = experiments::ALL.iter().map(|experiment| {
+            let Description { name, title, reference, .. } = experiment.description();
+            let (quick_s, full_s) = durations::of(name).map(|known| (known.quick_s, known.full_s)).unzip();
+            json!({ "name": name, "title": title, "source": reference, "quick_s": quick_s, "full_s": full_s })
+        });
+        return format!("{:#}", Value::Array(experiments.collect()));
+    }
     let width = experiments::ALL.iter().map(|experiment| experiment.name().len()).max().unwrap_or(0);
     let line = |name: &str, quick: &str, full: &str, what: &str| {
         let columns = format!("{name:<width$}  {quick:>6}  {full:>6}  ");

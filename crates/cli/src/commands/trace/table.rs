@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use festina_lab::traces::times;
+use festina_lab::traces::{TracePage, times};
 use festina_trace::analysis::Summary;
 use festina_trace::{Cause, Histogram, StreamReport};
 
@@ -11,15 +11,19 @@ use festina_trace::{Cause, Histogram, StreamReport};
 pub(super) const COLUMNS: usize = 80;
 /// The width of a stream's ends.
 pub(super) const ENDS: usize = 36;
+/// The width of a stream's ends in the table of repairs.
+const REPAIRED: usize = 17;
 /// Rows of the table of ports.
 const PORTS_MAX: usize = 10;
 
-/// The report on a capture. `streams` begin with the longest delay; of very many, others are missing.
-pub(super) fn text(name: &str, summary: &Summary, ports: &Ports, streams: &[StreamReport], top: usize) -> String {
-    let mut text = heading(name, summary);
+/// The report on a capture, with the first `top` streams.
+pub(super) fn text(page: &TracePage<'_>, ports: &Ports, top: usize) -> String {
+    let streams = page.streams;
+    let mut text = heading(page.title, &page.summary);
     if streams.is_empty() {
-        return text + "No stream carries data.";
+        return text + "\nNo stream carries data.";
     }
+    let _ = writeln!(text, "{}\n", page.verdict());
     text += &ports.text();
     text += &shapes(streams, top);
     text += &repairs(streams, top);
@@ -43,17 +47,24 @@ fn heading(name: &str, summary: &Summary) -> String {
     if *packets_again > 0 {
         let _ = writeln!(text, "{packets_again} packets are duplicates in the capture and are left out");
     }
-    text + "\n"
+    text
 }
 
-/// Describes the packets of a capture that were not read, or not decrypted, and streams without acknowledgements, if there are any.
+/// Describes the packets of a capture that were not read, or not decrypted, and streams that the capture shows only in part, if there are any.
 pub(super) fn unread(summary: &Summary) -> impl Iterator<Item = String> {
-    let Summary { packets, packets_other, packets_encrypted, streams, streams_one_way, .. } = *summary;
-    let one_way = (streams_one_way > 0).then(|| {
-        format!(
-            "{streams_one_way} of {streams} streams have no acknowledgement in the capture: their packets in flight and delays are unknown"
-        )
-    });
+    let Summary { packets, packets_other, packets_encrypted, streams, .. } = *summary;
+    let of_streams = [
+        (
+            summary.streams_one_way,
+            "have no acknowledgement in the capture: their packets in flight and delays are unknown",
+        ),
+        (summary.streams_incomplete, "are incomplete: the capture lacks data that was acknowledged"),
+        (
+            summary.streams_behind_loss,
+            "were captured behind their losses, as at a receiver: causes are unknown, and delays too short",
+        ),
+    ];
+    let of_streams = of_streams.into_iter().filter(|(count, _)| *count > 0);
     [
         (
             packets_other,
@@ -67,7 +78,7 @@ pub(super) fn unread(summary: &Summary) -> impl Iterator<Item = String> {
     .into_iter()
     .filter(|(count, _)| *count > 0)
     .map(move |(count, what)| format!("{count} of {packets} packets were {what}"))
-    .chain(one_way)
+    .chain(of_streams.map(move |(count, state)| format!("{count} of {streams} streams {state}")))
 }
 
 /// Sums over all streams by application port: the smaller one of both ends.
@@ -150,7 +161,7 @@ fn shapes(streams: &[StreamReport], top: usize) -> String {
         let _ = writeln!(
             text,
             "{:<ENDS$} {:>7} {:>5} {:>8} {:>7} {:>5} {:>6}",
-            ends(stream),
+            ends(stream, ENDS),
             traffic.payload_bytes.count(),
             traffic.payload_bytes.mean().map_or(String::new(), |mean| format!("{mean:.0}")),
             traffic.gaps_ns.mean().map_or(String::new(), |ns| short(ns / 1e6)),
@@ -169,18 +180,18 @@ fn repairs(streams: &[StreamReport], top: usize) -> String {
     if streams.is_empty() {
         return String::new();
     }
-    let [timeout, fast, probe, bundled] = Cause::ALL.map(Cause::name);
+    let [timeout, fast, probe, bundled, unknown] = Cause::ALL.map(Cause::name);
     let mut text = format!(
-        "{:<23} {:>6} {timeout:>7} {fast:>5} {probe:>5} {bundled:>7} {:>5} {:>7} {:>7}\n",
+        "{:<REPAIRED$} {:>6} {timeout:>7} {fast:>5} {probe:>5} {bundled:>7} {unknown:>7} {:>5} {:>6} {:>6}\n",
         "stream", "loss", "spur.", "p99 ms", "max ms"
     );
     for stream in streams {
-        let [timeout, fast, probe, bundled] = stream.repair.by_cause;
+        let [timeout, fast, probe, bundled, unknown] = stream.repair.by_cause;
         let delays = stream.delays.best_known_ns();
-        let name: String = ends(stream).chars().take(23).collect();
+        let name = ends(stream, REPAIRED);
         let _ = writeln!(
             text,
-            "{name:<23} {:>6} {timeout:>7} {fast:>5} {probe:>5} {bundled:>7} {:>5} {:>7} {:>7}",
+            "{name:<REPAIRED$} {:>6} {timeout:>7} {fast:>5} {probe:>5} {bundled:>7} {unknown:>7} {:>5} {:>6} {:>6}",
             stream.repair.loss().map_or(String::new(), percent),
             stream.repair.spurious,
             ms(delays.percentile(99.0)),
@@ -207,16 +218,16 @@ fn worst(streams: &[StreamReport], top: usize) -> String {
             times(u64::from(write.copies)),
             write.sent_packet,
             write.acknowledged_packet,
-            ends(stream)
+            ends(stream, ENDS)
         );
     }
     text
 }
 
-/// Who sends to whom, cut to its column.
-pub(super) fn ends(stream: &StreamReport) -> String {
+/// The sender and the receiver, cut to the width of a column.
+pub(super) fn ends(stream: &StreamReport, columns: usize) -> String {
     let whole = festina_lab::traces::ends(stream);
-    if whole.len() <= ENDS { whole } else { whole.chars().take(ENDS - 1).chain(['~']).collect() }
+    if whole.len() <= columns { whole } else { whole.chars().take(columns - 1).chain(['…']).collect() }
 }
 
 pub(super) fn ms(ns: Option<u64>) -> String {

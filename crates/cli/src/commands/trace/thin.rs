@@ -133,7 +133,7 @@ fn one(arguments: &ThinArgs, path: &Path, keys: &Keys, rows: &mut Rows) -> Resul
     failures.extend(failure(path, result));
     let problem = (!failures.is_empty()).then(|| failures.join("; "));
     if is_read && !rows.owns_stdout {
-        output::print(&kept.text(&name.to_string(), &summary, arguments.top))?;
+        output::print(&text(&kept.page(&name.to_string(), summary, &[], None), &kept.ports, arguments.top))?;
     } else {
         super::warn_unread(path, &summary);
     }
@@ -164,7 +164,7 @@ pub(super) fn conclude(arguments: &ThinArgs, name: &str, summary: Summary, mut k
     if rows.owns_stdout {
         super::warn_unread(Path::new(name), &summary);
     } else {
-        output::print(&kept.text(name, &summary, arguments.top))?;
+        output::print(&text(&kept.page(name, summary, &[], None), &kept.ports, arguments.top))?;
     }
     rows.finish()?;
     match &arguments.html {
@@ -216,10 +216,6 @@ impl Kept {
     /// Sorts the streams by their longest delays.
     fn sort(&mut self) {
         self.streams.sort_by_key(|stream| (std::cmp::Reverse(stream.delays.best_known_ns().max()), stream.id));
-    }
-
-    fn text(&self, name: &str, summary: &Summary, top: usize) -> String {
-        text(name, summary, &self.ports, &self.streams, top)
     }
 
     fn page<'a>(

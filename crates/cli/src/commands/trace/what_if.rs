@@ -54,8 +54,8 @@ pub(crate) fn run(arguments: &WhatIfArgs) -> Result<()> {
     let Some(answer) = WhatIf::of(flows.finish(), arguments.seed) else {
         result.map_err(anyhow::Error::from).with_context(|| name.clone())?;
         bail!(
-            "{name}: none of {other} streams with data is thin and has ten acknowledged writes; `festina trace thin {name}` \
-             describes them"
+            "{name}: none of {other} streams with data is thin, has ten acknowledged writes and was captured in front of its losses; \
+             `festina trace thin {name}` describes them"
         );
     };
     if arguments.json {

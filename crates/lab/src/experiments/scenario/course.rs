@@ -7,6 +7,7 @@ use festina_units::{Bandwidth, Duration, Instant};
 
 use super::flow::Group;
 use super::network::Layout;
+use crate::capture::Capture;
 use crate::count::as_f64;
 use crate::plan::Point;
 use crate::samples::Samples;
@@ -43,9 +44,21 @@ impl Course {
 
     /// The network at time zero. Flows for which `is_logged` holds record the fate of their messages.
     pub(super) fn simulation(&self, seed: u64, is_logged: impl Fn(&Group) -> bool) -> Simulation<Packet, Host> {
+        Simulation::new(self.layout.topology.clone(), self.hosts(seed, is_logged), seed)
+    }
+
+    fn hosts(&self, seed: u64, is_logged: impl Fn(&Group) -> bool) -> Vec<Host> {
         let groups = self.layout.groups.iter();
-        let hosts = groups.flat_map(|(group, pairs)| group.hosts(pairs, seed, is_logged(group)));
-        Simulation::new(self.layout.topology.clone(), hosts.collect(), seed)
+        groups.flat_map(|(group, pairs)| group.hosts(pairs, seed, is_logged(group))).collect()
+    }
+
+    /// Runs it as [`measure`](Self::measure) does, and returns the packets of all links.
+    pub(super) fn capture(&self, seed: u64) -> Capture {
+        let (topology, hosts) = (self.layout.topology.clone(), self.hosts(seed, |group| !group.is_greedy()));
+        let capture = Capture::of(&topology);
+        let mut simulation: Simulation<Packet, Host, Capture> = Simulation::with_tap(topology, hosts, seed, capture);
+        simulation.run_until(self.ends_at + self.drain);
+        simulation.into_tap()
     }
 
     /// Runs it. The same seed gives the same samples.

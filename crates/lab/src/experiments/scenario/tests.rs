@@ -43,6 +43,17 @@ fn a_thin_stream_over_an_empty_link_takes_the_links_time_whichever_stack_carries
 }
 
 #[test]
+fn the_packets_of_all_links_can_be_captured() {
+    let plan = plan(&format!("{SHORT}[flows.a]\nstack = \"festina\"\nsize = \"100B\"\nrtt = \"50ms\"\n"));
+    let point = &plan.points()[0];
+    let capture = Scenario.capture(point, 1).expect("every scenario has packets");
+    let [sender, _] = Course::of(point).layout.groups[0].1[0];
+    let packets = capture.seen_by(sender).expect("short packets").len();
+    // A hundred messages and their acknowledgements.
+    assert!(packets > 100 && capture.links().count() > 2, "{packets}");
+}
+
+#[test]
 fn greedy_flows_of_all_kinds_fill_the_link_and_share_it() {
     for stack in ["festina", "tcp-new-reno", "tcp-sack", "tcp-cubic", "tcp-linux"] {
         let samples = measured(&format!("{SHORT}[flows.a]\nstack = \"{stack}\"\nworkload = \"greedy\"\ncount = 2\n"));

@@ -15,6 +15,8 @@ const WRITES_MIN: usize = 10;
 const FINDINGS_OF_STREAM_MAX: usize = 1 << 18;
 /// Writes and retransmissions that are kept at a time, those of all streams together.
 const FINDINGS_MAX: usize = 1 << 21;
+/// A sender of SCTP with more than one bundled or needless copy for this many writes sends them on purpose.
+const COPIES_PART: u64 = 5;
 /// One packet carries no more than this.
 const PACKET_BYTES_MAX: u64 = 1 << 16;
 
@@ -74,7 +76,7 @@ impl ThinFlows {
         }
     }
 
-    /// Streams that are left out: they are not thin, or too short, or too long, or without acknowledgements.
+    /// Streams that are left out: they are not thin, or too short, or too long, or without acknowledgements, or captured behind their losses.
     pub fn streams_other(&self) -> u64 {
         self.streams_other
     }
@@ -104,6 +106,7 @@ impl ThinFlows {
         let gathering = self.open.remove(&report.id).unwrap_or_default();
         self.kept -= gathering.writes.len() + gathering.retransmissions.len();
         let is_known = gathering.writes.len() >= WRITES_MIN && is_thin(&report) && report.rtt_ns.count() > 0;
+        let is_known = is_known && !report.repair.is_behind_loss();
         if is_known || (self.takes_any && !gathering.writes.is_empty()) {
             self.flows.push(ThinFlow::of(report, gathering));
         } else {
@@ -170,9 +173,10 @@ pub(super) struct Shown {
     /// not needed. Bundled copies need no acknowledgement that is lost.
     silences: u64,
     after_loss: [u64; 2],
+    is_sctp: bool,
     pub(super) writes: u64,
     /// Retransmissions by cause, in the order of [`Cause::ALL`].
-    pub(super) by_cause: [u64; 4],
+    pub(super) by_cause: [u64; Cause::ALL.len()],
     pub(super) spurious: u64,
     /// From the first transmission of each write to its acknowledgement.
     pub(super) delays_ns: Histogram,
@@ -192,6 +196,7 @@ impl Shown {
         self.losses += repair.loss().unwrap_or(0.0) * as_f64(copies);
         self.silences += flow.writes().saturating_sub(flow.answers) + repair.spurious_repairs();
         self.follow(flow.after_loss);
+        self.is_sctp |= flow.report.protocol == Protocol::Sctp;
         self.writes += flow.writes();
         self.spurious += repair.spurious_repairs();
         self.count(repair.by_cause);
@@ -203,13 +208,14 @@ impl Shown {
         self.losses += other.losses;
         self.silences += other.silences;
         self.follow(other.after_loss);
+        self.is_sctp |= other.is_sctp;
         self.writes += other.writes;
         self.spurious += other.spurious;
         self.count(other.by_cause);
         self.delays_ns.merge(&other.delays_ns);
     }
 
-    fn count(&mut self, by_cause: [u64; 4]) {
+    fn count(&mut self, by_cause: [u64; Cause::ALL.len()]) {
         for (sum, count) in self.by_cause.iter_mut().zip(by_cause) {
             *sum += count;
         }
@@ -226,6 +232,18 @@ impl Shown {
         let [all, lost] = self.after_loss.map(|count| as_f64(count.max(1)));
         let share = (lost / all).min(1.0);
         (share, (share * (1.0 - share).max(1.0 / all) / all).sqrt())
+    }
+
+    /// Returns whether a packet or its acknowledgement was lost.
+    pub(super) fn shows_loss(&self) -> bool {
+        self.losses > 0.0 || self.spurious > 0
+    }
+
+    /// Returns whether the sender sends copies before it knows of a loss: many of them are bundled or needless.
+    pub(super) fn has_copies(&self) -> bool {
+        let bundled: u64 =
+            Cause::ALL.iter().zip(self.by_cause).filter(|(c, _)| **c == Cause::Bundled).map(|(_, n)| n).sum();
+        self.is_sctp && COPIES_PART * (bundled + self.spurious) > self.writes
     }
 
     /// Losses of each copy.

@@ -67,22 +67,24 @@ pub(super) fn present(protocol: Protocol) -> Vec<Transport> {
     let profiles = [
         ("SCTP, rfc9260", Profile::Rfc9260),
         ("SCTP, lksctp-2006", Profile::Lksctp2006),
-        ("SCTP, festina", Profile::Festina),
+        (super::FESTINA, Profile::Festina),
     ];
-    profiles.map(|(name, profile)| Transport { name, stack: sctp(profile.mechanisms()) }).into()
+    let profiles = profiles.map(|(name, profile)| Transport { name, stack: sctp(profile.mechanisms()) });
+    profiles.into_iter().chain([copying()]).collect()
+}
+
+/// Festina with copies of messages.
+fn copying() -> Transport {
+    let mechanisms = Mechanisms { redundancy: Redundancy::ADAPTIVE_SPACED, ..Profile::Festina.mechanisms() };
+    Transport { name: "SCTP, festina, copies", stack: sctp(mechanisms) }
 }
 
 /// Transports to compare with.
 pub(super) fn alternatives() -> Vec<Transport> {
     let linux = Transport { name: "TCP, Linux", stack: Stack::tcp(TcpConfig::linux()) };
-    let spaced = Mechanisms { redundancy: Redundancy::ADAPTIVE_SPACED, ..Profile::Festina.mechanisms() };
-    let sctp = [
-        ("SCTP, rfc9260", Profile::Rfc9260.mechanisms()),
-        (super::FESTINA, Profile::Festina.mechanisms()),
-        ("SCTP, festina, copies", spaced),
-    ];
-    let sctp = sctp.map(|(name, mechanisms)| Transport { name, stack: self::sctp(mechanisms) });
-    std::iter::once(linux).chain(sctp).collect()
+    let sctp = [("SCTP, rfc9260", Profile::Rfc9260), (super::FESTINA, Profile::Festina)];
+    let sctp = sctp.map(|(name, profile)| Transport { name, stack: self::sctp(profile.mechanisms()) });
+    std::iter::once(linux).chain(sctp).chain([copying()]).collect()
 }
 
 fn sctp(mechanisms: Mechanisms) -> Stack {
@@ -198,6 +200,11 @@ fn corrected(
     seed: u64,
 ) -> (Losses, Shown) {
     let [mut factor, mut back] = [1.0, capture.loss().min(LOSS_MAX)];
+    if !capture.shows_loss() || capture.has_copies() {
+        // There is nothing to correct, or copies hide missing acknowledgements, and both directions are assumed to lose alike.
+        let losses = Losses { factor, back, burst };
+        return (losses, shown(flows, losses, stack, seed));
+    }
     let [mut factors, mut backs] = [0.0, 0.0];
     let mut all = Shown::default();
     for correction in 0..CORRECTIONS {

@@ -15,7 +15,10 @@ impl Stream {
     pub(super) fn circumstances(&mut self, sent: &Sent, within: &IndexRange<usize>) -> Circumstances {
         let at = sent.copy.at;
         let since = |earlier: Instant| at.saturating_duration_since(earlier);
-        let range = self.outstanding.get_mut(within.start).copied();
+        let mut settled = self.settled.iter().filter(|range| range.start < sent.end && range.end > sent.start);
+        let range =
+            if within.is_empty() { settled.next() } else { self.outstanding.get_mut(within.start).map(|r| &*r) };
+        let range = range.copied();
         let is_before =
             |packet: Option<u64>| range.zip(packet).is_some_and(|(range, packet)| range.latest.packet < packet);
         Circumstances {
@@ -37,8 +40,26 @@ impl Stream {
         }
     }
 
+    /// Sets the cause of a retransmission, if the capture shows it, and learns from it for later ones.
+    pub(super) fn attribute(
+        &mut self,
+        copy: &mut Retransmission,
+        circumstances: &Circumstances,
+        is_tcp: bool,
+        segments: u64,
+    ) {
+        let (cause, confidence) = if is_tcp { circumstances.tcp() } else { circumstances.sctp() };
+        // An acknowledgement in the capture may not have reached the sender. New data in the packet does not depend on that.
+        let (is_acknowledged, is_bundled) = (copy.is_spurious, cause == Cause::Bundled);
+        if copy.previous_at.is_some() && (is_bundled || !is_acknowledged) {
+            (copy.cause, copy.confidence) = (cause, confidence);
+            self.report.repair.bundled_late += if is_acknowledged { segments } else { 0 };
+        }
+        self.learn(copy, circumstances.continues_timeout());
+    }
+
     /// Learns from a retransmission for later ones. One that continues a timer's repair does not prolong that.
-    pub(super) fn learn(&mut self, copy: &Retransmission, continues_timeout: bool) {
+    fn learn(&mut self, copy: &Retransmission, continues_timeout: bool) {
         let cause = copy.cause;
         if matches!(cause, Cause::Probe | Cause::Timeout) && !continues_timeout {
             self.repair.after_timer = Some(AfterTimer { cause, packet: copy.packet, until: self.highest });
@@ -47,7 +68,7 @@ impl Stream {
         match cause {
             Cause::Probe => self.repair.probe_end = Some(self.highest),
             Cause::Timeout | Cause::Fast => self.repair.probe_end = None,
-            Cause::Bundled => {}
+            Cause::Bundled | Cause::Unknown => {}
         }
         if cause == Cause::Fast {
             self.repair.recovery.get_or_insert(self.highest);

@@ -84,7 +84,7 @@ impl Look {
             let _ = write!(
                 text,
                 "\n{:<ENDS$} {:>6} {:>5} {:>6} {:>6} {now:>7} {:>7}",
-                ends(report),
+                ends(report, ENDS),
                 short(*packets_per_s),
                 report.thinness.share_thin().map_or(String::new(), |share| format!("{:.0} %", 100.0 * share)),
                 ms(report.rtt_ns.min()),
