@@ -8,6 +8,7 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+SHIM = "https://unpkg.com/iframe-worker/shim"
 FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.MULTILINE | re.DOTALL)
 
 
@@ -38,8 +39,18 @@ def on_files(files, config):
     for source, page in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=_relocate(text, source)))
-    files.append(File.generated(config, "site.css", content=(ROOT / "site" / "site.css").read_text(encoding="utf-8")))
+    for name in "site.css", "worker.js":
+        files.append(File.generated(config, name, content=(ROOT / "site" / name).read_text(encoding="utf-8")))
     return files
+
+
+def on_post_page(output, page, config):
+    """Takes the site's own script for workers in pages from a folder, instead of one from a host."""
+    return output.replace(SHIM, "../" * page.url.count("/") + "worker.js")
+
+
+def on_post_template(output, template_name, config):
+    return output.replace(SHIM, "worker.js")
 
 
 def on_page_markdown(markdown, page, config, files):
