@@ -259,6 +259,27 @@ fn a_peer_that_cannot_be_reached_gets_one_line_and_code_one() {
 }
 
 #[test]
+#[cfg(target_os = "linux")] // Elsewhere 127.0.0.2 may not exist.
+fn a_closed_udp_port_is_reported_at_once_and_tried_until_the_time_is_over() {
+    use crate::harness::NARRATION;
+
+    // As long as its port is taken at another address, no other test gets it.
+    let (_taken, taken) = deaf_address();
+    let closed = taken.replace("127.0.0.1", "127.0.0.2");
+    for command in ["send", "ping", "perf -c"] {
+        let words: Vec<&str> = command.split(' ').chain([&*closed, "--timeout", "3s"]).collect();
+        let ended = festina(&words).output().expect("the command runs");
+        let stderr = String::from_utf8(ended.stderr).expect("standard error is text");
+        let lines: Vec<&str> = stderr.lines().collect();
+        let [connecting, hint, failed] = lines[..] else { panic!("three lines, not {stderr}") };
+        assert_eq!(connecting, format!("{NARRATION}{closed}"));
+        assert_eq!(hint, format!("{closed}: the host reports that nothing listens on this UDP port; still trying"));
+        assert!(failed.contains("did not complete the handshake within 3000 ms"), "{failed}");
+        assert_eq!(ended.status.code(), Some(1), "{stderr}");
+    }
+}
+
+#[test]
 fn a_port_that_nobody_listens_on_is_refused_at_once() {
     let (_listener, address) = listen(&[]);
     let refused = run(&["send", &address, "--port", "7"]);
