@@ -366,6 +366,24 @@ fn programs_read_messages_and_summaries_as_json() {
     let summary: serde_json::Value = serde_json::from_str(&ping.stdout).expect("it is JSON and nothing else");
     assert_eq!((&summary["sent"], &summary["returned"]), (&3.into(), &3.into()), "{summary}");
     assert!(summary["ms_p50"].as_f64() > Some(0.0), "{summary}");
+    let slowest = summary["slowest"].as_array().expect("they are listed");
+    assert_eq!((slowest.len(), &slowest[0]["ms"]), (3, &summary["ms_max"]), "{summary}");
+}
+
+#[test]
+fn a_ping_names_the_cause_of_the_retransmission_of_a_late_message() {
+    let (_listener, address) = listen(&["--echo"]);
+    // The way there loses half of the packets, and the way back none.
+    let lossy = ["emulate", "udp", "--listen", "127.0.0.1:0", "--to", &address, "--delay", "5ms", "--loss", "50%"];
+    let (_emulator, through) = Running::start_server(&[&lossy[..], &["--back-loss", "0%"]].concat(), "", " leads to ");
+    for until in [&["--ack"][..], &[]] {
+        let arguments = ["ping", &through, "-c", "30", "-i", "100ms", "--timeout", "60s", "--json"];
+        let ping = run(&[&arguments[..], until].concat());
+        let summary: serde_json::Value = serde_json::from_str(&ping.stdout).expect("it is JSON and nothing else");
+        let slowest = &summary["slowest"][0]["retransmitted_by"];
+        let causes = ["probe", "timeout", "fast", "bundled", "copy"];
+        assert!(causes.iter().any(|cause| slowest[0] == *cause), "{summary}");
+    }
 }
 
 #[test]
