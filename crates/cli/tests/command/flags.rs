@@ -136,6 +136,21 @@ fn an_output_that_cannot_be_written_is_told_before_the_comparison_starts() {
 }
 
 #[test]
+fn errors_of_the_system_are_in_its_words_alone() {
+    for (arguments, problem) in [
+        (&["key", "--of", "nothing.pem"][..], "cannot read nothing.pem: No such file or directory\n"),
+        (&["listen", "127.0.0.1:0", "--cert", "nothing.pem", "--key", "nothing.pem"], ": No such file or directory\n"),
+        (
+            &["emulate", "udp", "--to", "127.0.0.1:1", "--trace", "nothing"],
+            ": No such file or directory; the made ones",
+        ),
+    ] {
+        let failed = run(arguments);
+        assert!(failed.stderr.contains(problem) && !failed.stderr.contains("(os error"), "{failed:?}");
+    }
+}
+
+#[test]
 fn a_reader_that_leaves_early_causes_no_panic() {
     let mut command = festina(&["compare", "--help"]);
     let mut child = command.stderr(Stdio::piped()).spawn().expect("the command starts");
