@@ -239,12 +239,14 @@ impl Ping {
             retransmissions: again.total(),
             retransmissions_by_timeout: again.timeout,
             retransmissions_spurious: stats.sent.spurious,
-            ms_min: ms(times.min()),
-            ms_mean: ms(times.mean()),
-            ms_max: ms(times.max()),
-            ms_p50: quantile(0.5),
-            ms_p90: quantile(0.9),
-            ms_p99: quantile(0.99),
+            times: TimesJson {
+                ms_min: ms(times.min()),
+                ms_mean: ms(times.mean()),
+                ms_max: ms(times.max()),
+                ms_p50: quantile(0.5),
+                ms_p90: quantile(0.9),
+                ms_p99: quantile(0.99),
+            },
             slowest: self.slowest.messages(),
         })
     }
@@ -289,13 +291,19 @@ struct SummaryJson<'a> {
     retransmissions: u64,
     retransmissions_by_timeout: u64,
     retransmissions_spurious: u64,
+    #[serde(flatten)]
+    times: TimesJson,
+    slowest: Vec<&'a SlowMessage>,
+}
+
+#[derive(Serialize)]
+struct TimesJson {
     ms_min: Option<f64>,
     ms_mean: Option<f64>,
     ms_max: Option<f64>,
     ms_p50: Option<f64>,
     ms_p90: Option<f64>,
     ms_p99: Option<f64>,
-    slowest: Vec<&'a SlowMessage>,
 }
 
 fn milliseconds(time: Duration) -> String {
