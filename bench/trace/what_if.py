@@ -78,7 +78,7 @@ def compare(options, folder):
     command = [options.festina, "compare", "--profiles", "festina,rfc9260", "--associations", str(options.streams),
                "--interval", f"{options.intervals[0]:g}ms", "--duration", f"{options.duration}s", "--rtt", f"{2 * options.delay}ms",
                "--loss", f"{options.loss}%", "--seed", str(options.seed), "--html", folder / "compare.html",
-               "--svg", folder / "compare.svg", "--json"]
+               "--svg", folder / "compare.svg", "--force", "--json"]
     document = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     (folder / "compare.json").write_text(json.dumps(document, indent=1))
     return document

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use festina::{AddressError, Config, Endpoint};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -180,18 +180,37 @@ pub(crate) fn reset_when_dropped(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
-/// An endpoint that listens there: on every address of the machine, IPv6 and IPv4, if no host is named.
+/// Opens a socket with `bind` to listen there: on every address of the machine, IPv6 and IPv4, if no host is named.
 ///
 /// # Errors
 /// If the host has no address, or the socket cannot be opened.
-pub(crate) async fn bind_to_listen(listen: &HostPort, config: Config) -> Result<Endpoint> {
+pub(crate) async fn open_to_listen<T>(listen: &HostPort, bind: impl AsyncFn(SocketAddr) -> Result<T>) -> Result<T> {
     // Some machines have no IPv6, and some have IPv6 sockets without IPv4.
     if listen.is_any()
-        && let Ok(endpoint) = Endpoint::bind((Ipv6Addr::UNSPECIFIED, listen.port).into(), config.clone()).await
+        && let Ok(opened) = bind((Ipv6Addr::UNSPECIFIED, listen.port).into()).await
     {
-        return Ok(endpoint);
+        return Ok(opened);
     }
-    Ok(Endpoint::bind(listen.resolve().await?, config).await?)
+    bind(listen.resolve().await?).await
+}
+
+/// An endpoint that listens there, as [`open_to_listen`].
+///
+/// # Errors
+/// As [`open_to_listen`].
+pub(crate) async fn bind_to_listen(listen: &HostPort, config: Config) -> Result<Endpoint> {
+    open_to_listen(listen, async |address| Ok(Endpoint::bind(address, config.clone()).await?)).await
+}
+
+/// A listener for TCP connections there, as [`open_to_listen`], which [reads urgent data](read_urgent_data).
+///
+/// # Errors
+/// As [`open_to_listen`].
+pub(crate) async fn listen_tcp(listen: &HostPort) -> Result<TcpListener> {
+    let bind = async |address| TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"));
+    let listener = open_to_listen(listen, bind).await?;
+    read_urgent_data(&listener)?;
+    Ok(listener)
 }
 
 /// Any port of any local address of the same family as `remote`.

@@ -119,7 +119,7 @@ fn one_line(error: &clap::Error) -> String {
     if let Some(problem) = line.strip_prefix("error: ") {
         line = problem.to_owned();
     }
-    let line = range_in_words(&line);
+    let line = output::in_plain_words(&range_in_words(&line));
     let suggestion = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
         .into_iter()
         .find_map(|kind| error.get(kind));

@@ -6,6 +6,7 @@ pub(crate) mod emulate;
 pub(crate) mod key;
 pub(crate) mod lab;
 pub(crate) mod listen;
+mod manual;
 pub(crate) mod perf;
 pub(crate) mod ping;
 mod reception;
@@ -68,7 +69,7 @@ pub(crate) enum Command {
     /// Print a script that completes this command line in a shell
     Completions(completions::CompletionsArgs),
     /// Write manual pages, one for each subcommand
-    Man(completions::ManArgs),
+    Man(manual::ManArgs),
 }
 
 /// Time limit for the shutdown of a command whose peer no longer answers.
@@ -153,7 +154,7 @@ pub(crate) async fn run(command: Command, definition: fn() -> clap::Command) -> 
         Command::Tunnel(command) => tunnel::run(command).await,
         Command::Key(arguments) => key::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, definition()),
-        Command::Man(arguments) => completions::write_manual(&arguments, definition()),
+        Command::Man(arguments) => manual::write(&arguments, definition()),
         Command::Perf(arguments) => perf::run(*arguments).await,
         Command::Emulate(command) => emulate::run(command).await,
         Command::Compare(arguments) => compare::run(arguments).await,

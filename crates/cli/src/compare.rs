@@ -7,9 +7,10 @@
 //! - [`simulated`]: the same in the simulator
 //! - [`state`]: the streams as state updates, simulated: how old is the newest state that the receiver has?
 //! - [`outcome`]: the results of one profile
-//! - [`report`], [`html`] and [`json`]: its presentation
+//! - [`report`], [`bars`], [`html`] and [`json`]: its presentation
 //! - [`capture`]: the packets, as pcapng
 
+pub(crate) mod bars;
 pub(crate) mod capture;
 pub(crate) mod html;
 pub(crate) mod json;

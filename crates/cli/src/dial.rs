@@ -1,8 +1,11 @@
 //! Connects to a host that may have several addresses, and may be out of reach for some time.
 
+mod silence;
+
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -18,16 +21,19 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 /// Connects to the first of a host's addresses that answers (Happy Eyeballs, RFC 8305).
 pub(crate) struct Dialer {
     client: Client,
+    /// Whether an attempt was made before. Only the first one is narrated, since [`Pauses`] reports failures of those that are repeated.
+    is_used: AtomicBool,
     /// Endpoints for IPv4 and IPv6, opened on first use.
     endpoints: [OnceCell<Endpoint>; 2],
 }
 
 impl Dialer {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, endpoints: Default::default() }
+        Self { client, is_used: AtomicBool::new(false), endpoints: Default::default() }
     }
 
-    /// Makes an association with one of these addresses, remembers the key of a new server, and calls `on_open` for each endpoint before it is used for the first time.
+    /// Makes an association with one of these addresses, remembers the key of a new server, and calls `on_open` for each endpoint before it is used for
+    /// the first time. Prints a notice if nothing answers [at once](silence).
     ///
     /// # Errors
     /// The error of the first address if none answers.
@@ -59,6 +65,18 @@ impl Dialer {
                 Ok((endpoint, association))
             }
         });
+        let raced = async {
+            if self.is_used.swap(true, Ordering::Relaxed) {
+                return raced.await;
+            }
+            let is_heard = || self.endpoints().any(|endpoint| endpoint.stats().packets_received > 0);
+            let tried = ways.iter().map(|(remote, _)| *remote).collect();
+            tokio::select! {
+                biased;
+                ended = raced => ended,
+                never = silence::narrate(tried, is_heard) => match never {},
+            }
+        };
         let (endpoint, association) = raced.await.map_err(|error| self.client.explain(error))?;
         self.client.met(&association)?;
         Ok((endpoint, association))

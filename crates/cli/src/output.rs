@@ -1,6 +1,7 @@
 //! Standard output and standard error, which may be closed: a closed pipe is an error like any
 //! other, never a panic. Text of peers is not trusted either: [`escape`] keeps it from controlling a terminal.
 
+mod colour;
 mod escape;
 mod fold;
 mod notices;
@@ -14,6 +15,7 @@ use festina::ReceivedMessage;
 use serde::Serialize;
 use tokio::sync::Mutex;
 
+pub(crate) use self::colour::{Verdict, coloured};
 use self::escape::escaped;
 pub(crate) use self::fold::{folded, folded_behind};
 pub(crate) use self::notices::{all_noticed, write_in_the_background};
@@ -155,17 +157,20 @@ pub(crate) fn causes(error: &anyhow::Error) -> String {
             told.push(cause);
         }
     }
-    let line = without_numbers(&told.join(": "));
+    let line = in_plain_words(&told.join(": "));
     let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
     let hint = match kinds.last() {
+        Some(io::ErrorKind::AddrNotAvailable) => "; this host has no such address",
         Some(io::ErrorKind::AddrInUse) => "; choose another port, or end the program that uses this one",
         _ => "",
     };
     line + hint
 }
 
-/// Without the numbers that the standard library puts behind errors of the operating system.
-fn without_numbers(line: &str) -> String {
+/// Without the words that the standard library puts around errors of the operating system: a number behind them, and the name of a function in
+/// front.
+pub(crate) fn in_plain_words(line: &str) -> String {
+    let line = line.replace("failed to lookup address information: ", "");
     let mut parts = line.split(" (os error ");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |line, part| line + part.split_once(')').map_or(part, |(_, rest)| rest))
@@ -203,7 +208,10 @@ mod tests {
         let error = anyhow::Error::from(io::Error::from_raw_os_error(98)).context("cannot listen");
         let hint = "; choose another port, or end the program that uses this one";
         assert_eq!(causes(&error), format!("cannot listen: Address already in use{hint}"));
-        assert_eq!(without_numbers("a (os error 2): b (os error 98), c (os"), "a: b, c (os");
+        assert_eq!(in_plain_words("a (os error 2): b (os error 98), c (os"), "a: b, c (os");
+        assert_eq!(in_plain_words("failed to lookup address information: Name unknown"), "Name unknown");
+        let error = anyhow::Error::from(io::Error::from_raw_os_error(99)).context("cannot listen");
+        assert!(causes(&error).ends_with("; this host has no such address"), "{error:#}");
     }
 
     #[test]

@@ -15,6 +15,16 @@ pub struct ClientAddr {
     asked: Option<IpAddr>,
 }
 
+impl ClientAddr {
+    /// Returns the client's address as its packets have it: an IPv4 client of a socket for both families goes by its IPv4 address.
+    pub(crate) fn canonical_remote(&self) -> SocketAddr {
+        match self.remote.ip().to_canonical() {
+            ip if ip.is_ipv4() => SocketAddr::new(ip, self.remote.port()),
+            _ => self.remote,
+        }
+    }
+}
+
 /// A non-blocking UDP socket whose answers come from the address that the client has asked: a connected client gets no others (RFC 1122 §4.1.3.5).
 /// A socket that is bound to every address would otherwise answer from the address of the route to the client. On systems other than Linux it does.
 ///
@@ -194,7 +204,9 @@ mod tests {
             return;
         };
         for asked in ["::1", "127.0.0.2"] {
-            ask(&socket, asked);
+            let client = ask(&socket, asked);
+            let asked: IpAddr = asked.parse().expect("an address");
+            assert_eq!(client.canonical_remote().is_ipv4(), asked.is_ipv4(), "{client:?}");
         }
     }
 }

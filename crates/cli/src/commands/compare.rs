@@ -1,6 +1,7 @@
 //! `festina compare`: the benefit of loss recovery.
 
 use std::fs::{File, OpenOptions};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context as _, Result, bail};
@@ -8,8 +9,9 @@ use clap::Args;
 
 use crate::compare::capture::Capture;
 use crate::compare::outcome::Outcome;
+use crate::compare::run::Compared;
 use crate::compare::scenario::Scenario;
-use crate::compare::{html, json, report, run, state};
+use crate::compare::{bars, html, json, report, run, state};
 use crate::output;
 use crate::usage::UsageError;
 
@@ -24,7 +26,7 @@ Examples:
 
 All profiles run at the same time over real UDP sockets on the loopback interface, each through an emulated network of \
 its own with the same seed. No privilege is needed and nothing leaves the machine. Nothing is encrypted, since the other profiles are those of plain \
-SCTP.";
+SCTP. Ctrl-C prints the results so far and fails.";
 
 /// Arguments of `festina compare`.
 #[derive(Debug, Args)]
@@ -36,24 +38,49 @@ pub(crate) struct CompareArgs {
     /// before
     #[arg(long, conflicts_with_all = ["profiles", "pcap"])]
     state: bool,
-    /// File for the page
-    #[arg(long, value_name = "FILE", default_value = "compare.html")]
-    html: PathBuf,
-    /// File for the figure
-    #[arg(long, value_name = "FILE", default_value = "compare.svg")]
-    svg: PathBuf,
+    /// File for the page; without it compare.html, which is replaced if it exists
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// File for the figure; without it compare.svg, which is replaced if it exists
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Print the results as JSON; the text goes to standard error
     #[arg(long)]
     json: bool,
     /// Record every packet in this file, as pcapng
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+    /// Replace files that --html, --svg and --pcap name and that exist
+    #[arg(long)]
+    force: bool,
 }
 
 impl CompareArgs {
+    fn html(&self) -> &Path {
+        self.html.as_deref().unwrap_or(Path::new("compare.html"))
+    }
+
+    fn svg(&self) -> &Path {
+        self.svg.as_deref().unwrap_or(Path::new("compare.svg"))
+    }
+
     /// The files of text that are written.
     fn texts(&self) -> [&Path; 2] {
-        [self.html.as_path(), self.svg.as_path()]
+        [self.html(), self.svg()]
+    }
+
+    /// Writes the page and the figure, and returns the line about them.
+    fn write(&self, page: &str, figure: &str) -> Result<String> {
+        let [html, svg] = self.texts();
+        for (path, text) in [(svg, figure), (html, page)] {
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(format!("The distribution is drawn in {} and {}.", html.display(), svg.display()))
+    }
+
+    /// Whether the text goes to a terminal.
+    fn is_on_terminal(&self) -> bool {
+        if self.json { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() }
     }
 
     fn validate(&self) -> Result<(), UsageError> {
@@ -68,8 +95,16 @@ impl CompareArgs {
         let mut paths: Vec<_> = files().map(|path| absolute(path).unwrap_or_else(|_| path.to_owned())).collect();
         paths.sort_unstable();
         let twice = paths.iter().zip(paths.iter().skip(1)).find(|(path, next)| path == next);
-        match twice {
-            Some((path, _)) => Err(UsageError::new(format!("two outputs would go to {}", path.display()))),
+        if let Some((path, _)) = twice {
+            return Err(UsageError::new(format!("two outputs would go to {}", path.display())));
+        }
+        // A device such as /dev/null is no result of somebody's.
+        let mut named = [&self.html, &self.svg, &self.pcap].into_iter().flatten();
+        match named.find(|path| !self.force && path.is_file()) {
+            Some(path) => {
+                let path = path.display();
+                Err(UsageError::new(format!("{path} exists; choose another name, or replace it with --force")))
+            }
             None => Ok(()),
         }
     }
@@ -90,16 +125,20 @@ pub(crate) async fn run(arguments: CompareArgs) -> Result<()> {
         return run_state(&arguments).await;
     }
     let capture = arguments.pcap.as_deref().map(|path| create_capture(path, scenario)).transpose()?;
-    let outcomes = run::run(scenario, capture.as_ref()).await?;
+    let compared = run::run(scenario, capture.as_ref()).await?;
     if let Some(capture) = capture {
         capture.finish().context("cannot write the capture")?;
     }
-
-    let figure = html::figure(scenario, &outcomes)?;
-    write(&arguments.svg, &figure)?;
-    write(&arguments.html, &html::page(scenario, &outcomes, &figure))?;
-    show(&arguments, &outcomes)?;
-    report_faults(scenario, &outcomes)
+    let outcomes = &compared.outcomes;
+    if let Some(when) = &compared.interrupted {
+        let end = "Messages that were on their way are missing, and neither page nor figure is written.";
+        show(&arguments, &compared, &format!("Interrupted {when}: these are the results so far. {end}"))?;
+        bail!("interrupted {when}");
+    }
+    let figure = html::figure(scenario, outcomes)?;
+    let drawn = arguments.write(&html::page(scenario, outcomes, &figure), &figure)?;
+    show(&arguments, &compared, &drawn)?;
+    report_faults(scenario, outcomes)
 }
 
 /// The same for state updates.
@@ -107,9 +146,7 @@ async fn run_state(arguments: &CompareArgs) -> Result<()> {
     let scenario = &arguments.scenario;
     let outcomes = state::run(scenario).await?;
     let figure = state::figure(scenario, &outcomes)?;
-    write(&arguments.svg, &figure)?;
-    write(&arguments.html, &state::page(scenario, &outcomes, &figure))?;
-    let drawn = format!("The distribution is drawn in {} and {}.", arguments.html.display(), arguments.svg.display());
+    let drawn = arguments.write(&state::page(scenario, &outcomes, &figure), &figure)?;
     let text = format!("{}\n{drawn}", state::text(scenario, &outcomes));
     if arguments.json {
         output::notice(&text);
@@ -120,20 +157,23 @@ async fn run_state(arguments: &CompareArgs) -> Result<()> {
     Ok(())
 }
 
-fn show(arguments: &CompareArgs, outcomes: &[Outcome]) -> Result<()> {
-    let simulation = report::simulation_note(outcomes).map_or(String::new(), |note| format!("{note}\n"));
+fn show(arguments: &CompareArgs, Compared { outcomes, interrupted }: &Compared, end: &str) -> Result<()> {
+    let notes: String = report::simulation_note(outcomes)
+        .into_iter()
+        .chain(bars::busy_note(outcomes))
+        .map(|note| note + "\n")
+        .collect();
+    let bars = if arguments.is_on_terminal() { bars::bars(outcomes) + "\n" } else { String::new() };
     let text = format!(
-        "{}\n\n{}\n\n{}\n{}\n{simulation}The distribution is drawn in {} and {}.",
+        "{}\n\n{}\n\n{bars}{}\n{}\n{notes}{end}",
         arguments.scenario.summary(),
         report::tables(outcomes),
         report::COST_NOTE,
         report::finding(outcomes),
-        arguments.html.display(),
-        arguments.svg.display()
     );
     if arguments.json {
         output::notice(&text);
-        output::print(&json::document(&arguments.scenario, outcomes)?)?;
+        output::print(&json::document(&arguments.scenario, outcomes, interrupted.is_none())?)?;
     } else {
         output::print(&text)?;
     }
@@ -174,8 +214,4 @@ fn create_capture(path: &Path, scenario: &Scenario) -> Result<Capture> {
     File::create(path)
         .and_then(|file| Capture::create(file, &scenario.profiles))
         .with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use festina_lab::capture::{CaptureError, PACKETS_MAX};
-use festina_lab::experiment::Experiment;
+use festina_lab::experiment::{Experiment, Verdict};
 use festina_lab::experiments;
 #[cfg(target_os = "linux")]
 use festina_lab::plan::Point;
@@ -249,21 +249,41 @@ fn run_plan(arguments: &RunArgs) -> Result<()> {
     }
     let index = write_index(&arguments.plan.out)?;
     let page = job.folder.join("report.html");
-    let text =
-        format!("{}\n\nThe report is {}; all runs are listed in {}.", report.text(), page.display(), index.display());
+    let end = format!("The report is {}; all runs are listed in {}.", page.display(), index.display());
+    let text = report.text();
     if arguments.json {
-        output::notice(&text);
+        output::notice(&format!("{text}\n\n{end}"));
         output::print(&report.json()?)?;
     } else {
-        output::print(&text)?;
+        let text = match text.strip_suffix(&report.checks_text()) {
+            Some(before) => before.to_owned() + &coloured_checks(&report),
+            None => text,
+        };
+        output::print(&format!("{text}\n\n{end}"))?;
     }
     judge(&report)
+}
+
+/// The lines about the checks, each with its verdict in colour on a terminal.
+fn coloured_checks(report: &Report<'_>) -> String {
+    let lines = report.checks_text();
+    let coloured = lines.lines().zip(report.checks()).map(|(line, check)| {
+        let word = check.verdict.word();
+        let rest = line.strip_prefix(word).unwrap_or(line);
+        let verdict = match check.verdict {
+            Verdict::Holds(_) => output::Verdict::Good,
+            Verdict::Broken(_) => output::Verdict::Bad,
+            Verdict::Undecided(_) | Verdict::Skipped(_) => output::Verdict::Doubtful,
+        };
+        output::coloured(word, verdict) + rest
+    });
+    coloured.collect::<Vec<_>>().join("\n")
 }
 
 fn check(arguments: &PlanArgs) -> Result<()> {
     let job = Job::of(arguments, Shard::WHOLE)?;
     if let Some(report) = job.run()? {
-        output::print(&report.checks_text())?;
+        output::print(&coloured_checks(&report))?;
         judge(&report)?;
         if report.is_hardly_tested() {
             let (all, tested) = report.tested();

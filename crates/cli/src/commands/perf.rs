@@ -130,6 +130,9 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
     recording.finish()?;
     let result = measured.context("the measurement failed")?;
     report::print(&plan, &result, arguments.json).await?;
+    if result.loaded_for.is_zero() {
+        bail!("interrupted before the load began");
+    }
     let arrived = [(plan.upload, "there"), (plan.download, "back")].into_iter().zip(result.bytes);
     if let Some(((_, way), _)) = arrived.into_iter().find(|((is_planned, _), bytes)| *is_planned && *bytes == 0)
         && result.is_whole

@@ -1,5 +1,7 @@
 //! `festina ping`: the delay of messages.
 
+mod slowest;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -14,6 +16,7 @@ use festina_units::duration;
 use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
+use self::slowest::{Repairs, SlowMessage, Slowest};
 use super::{PeerArgs, next_message, say_goodbye};
 use crate::{args, output, signal};
 
@@ -53,20 +56,21 @@ pub(crate) struct PingArgs {
     /// Print nothing but the summary
     #[arg(short, long)]
     quiet: bool,
-    /// Print nothing but the summary, as JSON
+    /// Print nothing but the summary, as JSON, with the slowest messages and the causes of their retransmissions
     #[arg(long)]
     json: bool,
 }
 
 /// Sends messages and measures until the count is reached, the peer leaves or the user has enough; then sums up.
 pub(crate) async fn run(arguments: PingArgs) -> Result<()> {
-    let (endpoint, association, recording) = arguments.peer.connect(arguments.ack).await?;
+    let (endpoint, association, recording) = arguments.peer.connect(arguments.ack || arguments.json).await?;
     let mut ping = Ping {
         association: association.clone(),
         remote: association.remote_addr(),
         sent: 0,
         awaited: BTreeMap::new(),
         times: DelayStatistics::new(),
+        slowest: Slowest::default(),
         arguments,
     };
     let ended = tokio::select! {
@@ -99,9 +103,10 @@ struct Ping {
     association: Association,
     remote: SocketAddr,
     sent: u64,
-    /// When each message left that has not come back, by its sequence number, which is also its message id.
-    awaited: BTreeMap<u64, Instant>,
+    /// When each message left that has not come back, and how it was sent again, by its sequence number, which is also its message id.
+    awaited: BTreeMap<u64, (Instant, Repairs)>,
     times: DelayStatistics,
+    slowest: Slowest,
 }
 
 impl Ping {
@@ -132,7 +137,7 @@ impl Ping {
                 Some((began_at, result)) = async { Some(sending.as_mut()?.await) } => {
                     sending = None;
                     match result {
-                        Ok(_) => self.awaited.insert(self.sent, began_at),
+                        Ok(_) => self.awaited.insert(self.sent, (began_at, Repairs::default())),
                         Err(SendError::Closed(_)) => return Err(self.ended(&association.closed().await)),
                         Err(error) => return Err(error.into()),
                     };
@@ -143,7 +148,7 @@ impl Ping {
                     Ok(message) => self.echoed(message.payload).await?,
                     Err(reason) => return Err(self.ended(&reason)),
                 },
-                Some(event) = association.event() => self.acknowledged(&event).await?,
+                Some(event) = association.event() => self.informed(&event).await?,
                 () = sleep_until(heard_at + SILENCE), if is_waited_for && !is_told => {
                     is_told = true;
                     let silence = duration::display(SILENCE);
@@ -180,27 +185,38 @@ impl Ping {
         if self.arguments.ack {
             return Ok(());
         }
+        // What happened before the echo came.
+        while let Some(event) = self.association.try_event() {
+            self.informed(&event).await?;
+        }
         match payload.try_get_u64() {
             Ok(sequence) => self.came_back(sequence).await,
             Err(_) => Ok(()),
         }
     }
 
-    async fn acknowledged(&mut self, event: &Event) -> Result<()> {
+    async fn informed(&mut self, event: &Event) -> Result<()> {
         match event {
             Event::MessageDelivered { id: MessageId(sequence), .. } if self.arguments.ack => {
                 self.came_back(*sequence).await
+            }
+            Event::Retransmitted { id: MessageId(sequence), cause, .. } => {
+                if let Some((_, repairs)) = self.awaited.get_mut(sequence) {
+                    repairs.note(*cause);
+                }
+                Ok(())
             }
             _ => Ok(()),
         }
     }
 
     async fn came_back(&mut self, sequence: u64) -> Result<()> {
-        let Some(sent_at) = self.awaited.remove(&sequence) else {
+        let Some((sent_at, repairs)) = self.awaited.remove(&sequence) else {
             return Ok(());
         };
         let time = sent_at.elapsed();
         self.times.record(time);
+        self.slowest.note(sequence, time, repairs);
         if !self.arguments.quiet && !self.arguments.json {
             let Self { remote, arguments: PingArgs { size, .. }, .. } = self;
             let line = format!("{size} bytes, {remote}: seq={} time={} ms", sequence + 1, milliseconds(time));
@@ -223,12 +239,15 @@ impl Ping {
             retransmissions: again.total(),
             retransmissions_by_timeout: again.timeout,
             retransmissions_spurious: stats.sent.spurious,
-            ms_min: ms(times.min()),
-            ms_mean: ms(times.mean()),
-            ms_max: ms(times.max()),
-            ms_p50: quantile(0.5),
-            ms_p90: quantile(0.9),
-            ms_p99: quantile(0.99),
+            times: TimesJson {
+                ms_min: ms(times.min()),
+                ms_mean: ms(times.mean()),
+                ms_max: ms(times.max()),
+                ms_p50: quantile(0.5),
+                ms_p90: quantile(0.9),
+                ms_p99: quantile(0.99),
+            },
+            slowest: self.slowest.messages(),
         })
     }
 
@@ -262,7 +281,7 @@ impl Ping {
 
 /// The summary for programs; times are null when nothing came back.
 #[derive(Serialize)]
-struct SummaryJson {
+struct SummaryJson<'a> {
     peer: String,
     measured: &'static str,
     message_bytes: u32,
@@ -272,6 +291,13 @@ struct SummaryJson {
     retransmissions: u64,
     retransmissions_by_timeout: u64,
     retransmissions_spurious: u64,
+    #[serde(flatten)]
+    times: TimesJson,
+    slowest: Vec<&'a SlowMessage>,
+}
+
+#[derive(Serialize)]
+struct TimesJson {
     ms_min: Option<f64>,
     ms_mean: Option<f64>,
     ms_max: Option<f64>,

@@ -71,12 +71,9 @@ impl TcpProxyArgs {
 
 /// Passes connections on until interrupted.
 pub(crate) async fn run(arguments: TcpProxyArgs) -> Result<()> {
-    let addresses = arguments.listen.resolve().await.context("cannot listen")?;
-    let address = *addresses.first().with_context(|| format!("{} has no address", arguments.listen))?;
     // An unknown name is reported now instead of to the first client.
     arguments.to.resolve().await.context("cannot pass connections on")?;
-    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
-    address::read_urgent_data(&listener)?;
+    let listener = address::listen_tcp(&arguments.listen.0.parse()?).await?;
     let interruption = signal::interruption();
     output::notice(&format!("{} is passed on to {}", listener.local_addr()?, arguments.to));
     let proxy = Arc::new(Proxy {
@@ -110,7 +107,7 @@ impl Proxy {
             match listener.accept().await {
                 Ok((client, from)) => {
                     address::reset_when_dropped(&client);
-                    tokio::spawn(Arc::clone(self).serve(client, from, seat));
+                    tokio::spawn(Arc::clone(self).serve(client, address::canonical(from), seat));
                 }
                 Err(error) => {
                     output::complain(&format!("cannot accept a connection: {error}"));
@@ -158,7 +155,6 @@ impl FromStr for TcpAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         let port = text.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
         match port {
-            Some(_) if text.starts_with(':') => Ok(Self(format!("0.0.0.0{text}"))),
             Some(_) => Ok(Self(text.to_owned())),
             None => Err("it is not a host with a TCP port; write for example 127.0.0.1:8000".to_owned()),
         }
@@ -174,7 +170,8 @@ impl std::fmt::Display for TcpAddress {
 impl TcpAddress {
     /// Returns the addresses in the order in which to try them.
     async fn resolve(&self) -> Result<Vec<SocketAddr>> {
-        let found = lookup_host(self.0.as_str()).await;
+        let host = if self.0.starts_with(':') { "0.0.0.0" } else { "" };
+        let found = lookup_host(format!("{host}{self}")).await;
         Ok(address::in_turn(found.with_context(|| format!("cannot find {self}"))?))
     }
 }
@@ -201,7 +198,7 @@ mod tests {
 
     #[test]
     fn addresses_have_a_port_and_may_lack_a_host() {
-        assert_eq!(":80".parse(), Ok(TcpAddress("0.0.0.0:80".to_owned())));
+        assert_eq!(":80".parse(), Ok(TcpAddress(":80".to_owned())));
         assert_eq!("[::1]:80".parse(), Ok(TcpAddress("[::1]:80".to_owned())));
         for bad in ["", "localhost", "localhost:", "a:70000", "::1]"] {
             assert!(bad.parse::<TcpAddress>().is_err(), "{bad}");

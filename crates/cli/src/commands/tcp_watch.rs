@@ -1,10 +1,11 @@
 //! `festina tcp-watch`: how long data waits in the kernel's send buffers now.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use festina_minbuf::{ObservedSocket, sockets_of_process, tcp_sockets};
 use serde_json::json;
@@ -70,7 +71,11 @@ impl TcpWatchArgs {
     fn look(&self) -> Result<Vec<ObservedSocket>> {
         let of_process: Option<BTreeSet<u64>> = match self.pid {
             Some(pid) => {
-                Some(sockets_of_process(pid).with_context(|| format!("cannot see the files of process {pid}"))?)
+                let found = sockets_of_process(pid).map_err(|error| match error.kind() {
+                    io::ErrorKind::NotFound => anyhow!("there is no process {pid}"),
+                    _ => anyhow!(error).context(format!("cannot see the files of process {pid}")),
+                });
+                Some(found?)
             }
             None => None,
         };

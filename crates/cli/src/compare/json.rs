@@ -11,8 +11,9 @@ use super::simulated::Simulated;
 use crate::link;
 
 /// The scenario and the outcomes as one JSON document without a line feed at its end.
-pub(crate) fn document(scenario: &Scenario, outcomes: &[Outcome]) -> serde_json::Result<String> {
+pub(crate) fn document(scenario: &Scenario, outcomes: &[Outcome], complete: bool) -> serde_json::Result<String> {
     serde_json::to_string_pretty(&Document {
+        complete,
         scenario: ScenarioJson::of(scenario),
         results: outcomes.iter().map(ResultJson::of).collect(),
     })
@@ -20,6 +21,8 @@ pub(crate) fn document(scenario: &Scenario, outcomes: &[Outcome]) -> serde_json:
 
 #[derive(Serialize)]
 struct Document {
+    /// False if the user ended the comparison early.
+    complete: bool,
     scenario: ScenarioJson,
     results: Vec<ResultJson>,
 }
@@ -77,6 +80,8 @@ struct ResultJson {
     cost: CostJson,
     retransmissions: RetransmissionsJson,
     spurious_retransmissions: u64,
+    /// How late the timers of the senders fired: the error of the machine. Null if nothing was sent.
+    timers_late_ms_p99: Option<f64>,
     simulated: Option<SimulatedJson>,
 }
 
@@ -174,6 +179,7 @@ impl ResultJson {
             cost: CostJson::of(&outcome.cost, outcome.messages_sent),
             retransmissions: RetransmissionsJson::of(&outcome.sent),
             spurious_retransmissions: outcome.sent.spurious,
+            timers_late_ms_p99: outcome.timers.quantile(0.99).map(milliseconds),
             simulated: outcome.simulated.as_ref().map(SimulatedJson::of),
         }
     }
@@ -215,9 +221,10 @@ mod tests {
 
     #[test]
     fn the_document_has_the_agreed_shape() {
-        let text = document(&default_scenario(), &[example(Profile::Festina)]).expect("serializable");
+        let text = document(&default_scenario(), &[example(Profile::Festina)], true).expect("serializable");
         let json: Value = serde_json::from_str(&text).expect("JSON");
         let result = &json["results"][0];
+        assert_eq!((&json["complete"], &result["timers_late_ms_p99"]), (&true.into(), &Value::Null));
         assert_eq!(result["profile"], "festina");
         assert_eq!((&result["messages_sent"], &result["messages_delivered"]), (&1_001.into(), &1_000.into()));
         assert_eq!(result["delivery_ms"]["max"], 1_000.0);
@@ -235,9 +242,10 @@ mod tests {
         assert_eq!(json["scenario"]["burst_ms"], Value::Null);
         assert_eq!(result["simulated"], Value::Null);
         let outcome = Outcome { simulated: simulated_example(&[10, 30]), ..example(Profile::Festina) };
-        let text = document(&default_scenario(), &[outcome]).expect("serializable");
+        let text = document(&default_scenario(), &[outcome], false).expect("serializable");
         let json: Value = serde_json::from_str(&text).expect("JSON");
         let simulated = &json["results"][0]["simulated"];
+        assert_eq!(json["complete"], false);
         assert_eq!((&simulated["runs"], &simulated["packets_sent"]), (&2.into(), &20.into()));
         assert_eq!(simulated["delivery_ms"]["mean"], 20.0);
         assert_eq!(

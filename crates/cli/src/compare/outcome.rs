@@ -23,6 +23,8 @@ pub(crate) struct Outcome {
     pub(crate) sent: SentTotals,
     /// What both ends sent in that time.
     pub(crate) cost: Cost,
+    /// How late the timers of the senders fired: the error of this machine.
+    pub(crate) timers: DelayStatistics,
     /// What the network did, handshakes included.
     pub(crate) network: ProxyCounters,
     /// Impossible results, in words.
@@ -187,6 +189,7 @@ pub(super) fn example(profile: Profile) -> Outcome {
         delays,
         sent: SentTotals { packets: 1_100, bytes: 150_000, timeout: 40, fast: 30, bundled: 20, probe: 10, spurious: 5 },
         cost: Cost { packets_there: 1_101, bytes_there: 171_717, packets_back: 901, bytes_back: 50_050 },
+        timers: DelayStatistics::new(),
         network: ProxyCounters::default(),
         faults: Vec::new(),
         simulated: None,

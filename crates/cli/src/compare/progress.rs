@@ -19,22 +19,29 @@ impl Progress {
         Self { bar }
     }
 
-    /// Begins a stage of this many messages, or of unknown length.
-    pub(super) fn stage(&self, name: &'static str, messages: Option<u64>) {
-        let template = match messages {
-            Some(_) => "{spinner} {msg} [{bar:40}] {pos}/{len} messages, {elapsed}",
-            None => "{spinner} {msg}",
+    /// Begins a stage of unknown length, or of this many messages or runs.
+    pub(super) fn stage(&self, name: &'static str, length: Option<(u64, &str)>) {
+        let template = match length {
+            Some((_, unit)) => format!("{{spinner}} {{msg}} [{{bar:20}}] {{pos}}/{{len}} {unit}{{prefix}}"),
+            None => "{spinner} {msg}".to_owned(),
         };
-        if let Ok(style) = ProgressStyle::with_template(template) {
+        self.bar.set_message(name);
+        self.bar.set_prefix("");
+        self.bar.set_position(0);
+        self.bar.set_length(length.map_or(0, |(length, _)| length));
+        if let Ok(style) = ProgressStyle::with_template(&template) {
             self.bar.set_style(style.progress_chars("=> "));
         }
-        self.bar.set_length(messages.unwrap_or(0));
-        self.bar.set_message(name);
     }
 
-    /// Reports the number of messages that have arrived.
-    pub(super) fn reached(&self, messages: u64) {
-        self.bar.set_position(messages);
+    /// Reports the messages that have arrived, or the runs that are done.
+    pub(super) fn reached(&self, position: u64) {
+        self.bar.set_position(position);
+    }
+
+    /// Reports how long the stage may still take.
+    pub(super) fn left(&self, time: Duration) {
+        self.bar.set_prefix(format!(", at most {} s left", time.as_secs() + 1));
     }
 
     /// Takes the bar away.

@@ -31,6 +31,8 @@ pub(crate) struct Arrivals {
     pub(crate) delays: DelayStatistics,
     /// Messages that arrived twice or were never sent; there must be none.
     pub(crate) unexpected: u64,
+    /// How late the timers of the senders fired.
+    pub(crate) timers: DelayStatistics,
     /// Whether each message has arrived, association by association.
     arrived: Vec<bool>,
 }
@@ -39,7 +41,8 @@ impl Recorder {
     pub(crate) fn new(epoch: Instant, associations: u32, messages_per_association: u64) -> Self {
         let messages = u64::from(associations).saturating_mul(messages_per_association);
         let arrived = vec![false; usize::try_from(messages).unwrap_or(usize::MAX)];
-        let arrivals = Arrivals { delays: DelayStatistics::new(), unexpected: 0, arrived };
+        let (delays, timers) = (DelayStatistics::new(), DelayStatistics::new());
+        let arrivals = Arrivals { delays, unexpected: 0, timers, arrived };
         Self { epoch, messages_per_association, arrivals: Mutex::new(arrivals) }
     }
 
@@ -76,6 +79,11 @@ impl Recorder {
             }
             _ => arrivals.unexpected += 1,
         }
+    }
+
+    /// Records how late the timer of a sender fired.
+    pub(crate) fn note_timer(&self, lateness: Duration) {
+        self.lock().timers.record(lateness);
     }
 
     /// How many messages have arrived.

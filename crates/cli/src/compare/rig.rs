@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Listener, Message};
 use festina_emulate::{ProxyCounters, RunningProxy, Tap, UdpProxy};
 use festina_sctp::Profile;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -93,23 +94,40 @@ impl Rig {
         Ok(())
     }
 
-    /// Starts one task per association, which sends its messages at fixed times after `start`. Each task returns how many
+    /// Starts one task per association, which sends its messages at fixed times after `start` until `stop` changes. Each task returns how many
     /// messages it sent, and why no more if the association ended.
-    pub(super) fn start(&self, scenario: &Scenario, profile_index: usize, start: Instant) -> JoinSet<Sent> {
+    pub(super) fn start(
+        &self,
+        scenario: &Scenario,
+        profile_index: usize,
+        start: Instant,
+        stop: &watch::Receiver<()>,
+    ) -> JoinSet<Sent> {
         let mut senders = JoinSet::new();
         for (number, sending) in (0..).zip(&self.associations) {
             let association = sending.association.clone();
-            let recorder = self.recorder.clone();
+            let (recorder, mut stop) = (self.recorder.clone(), stop.clone());
             let first_at = start + scenario.offset(profile_index, number);
             let (interval, size) = (scenario.interval, scenario.size);
             let count = u32::try_from(scenario.messages_per_association()).unwrap_or(WARM_UP);
             senders.spawn(async move {
                 for sequence in 0..count {
-                    sleep_until(first_at + interval * sequence).await;
-                    let message = recorder.message(number, sequence, usize::try_from(size).unwrap_or(usize::MAX));
-                    if let Err(error) = association.send(message).await {
-                        return Sent { messages: sequence.into(), problem: Some(anyhow!("{error}")) };
-                    }
+                    let due_at = first_at + interval * sequence;
+                    let sending = async {
+                        sleep_until(due_at).await;
+                        recorder.note_timer(due_at.elapsed());
+                        let message = recorder.message(number, sequence, usize::try_from(size).unwrap_or(usize::MAX));
+                        association.send(message).await
+                    };
+                    let problem = tokio::select! {
+                        biased;
+                        _ = stop.changed() => None,
+                        sent = sending => match sent {
+                            Ok(_) => continue,
+                            Err(error) => Some(anyhow!("{error}")),
+                        },
+                    };
+                    return Sent { messages: sequence.into(), problem };
                 }
                 Sent { messages: count.into(), problem: None }
             });
@@ -147,6 +165,7 @@ impl Rig {
             delays: arrivals.delays,
             sent,
             cost: cost(&network) - self.before,
+            timers: arrivals.timers,
             network,
             faults,
             simulated: None,

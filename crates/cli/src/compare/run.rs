@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -12,6 +13,7 @@ use super::progress::Progress;
 use super::rig::{Rig, Sent};
 use super::scenario::Scenario;
 use super::simulated;
+use crate::signal;
 
 /// How often it is looked how far things are.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -23,8 +25,19 @@ pub(super) const BREATH: Duration = Duration::from_millis(200);
 /// within this time.
 pub(super) const SETTLE_MAX: Duration = Duration::from_secs(2);
 
-/// Runs the scenario, all profiles at the same time. The outcomes are in the order of the scenario's profiles.
-pub(crate) async fn run(scenario: &Scenario, capture: Option<&Capture>) -> Result<Vec<Outcome>> {
+/// The results of all profiles.
+pub(crate) struct Compared {
+    /// In the order of the scenario's profiles.
+    pub(crate) outcomes: Vec<Outcome>,
+    /// When the user ended the comparison, in words, if it is not complete.
+    pub(crate) interrupted: Option<String>,
+}
+
+/// Runs the scenario, all profiles at the same time, until it is complete or the user has enough.
+///
+/// # Errors
+/// If a handshake or the emulated network fails.
+pub(crate) async fn run(scenario: &Scenario, capture: Option<&Capture>) -> Result<Compared> {
     let progress = Progress::new();
     progress.stage("connecting", None);
     let epoch = Instant::now();
@@ -41,29 +54,48 @@ pub(crate) async fn run(scenario: &Scenario, capture: Option<&Capture>) -> Resul
     }
     rigs.sort_by_key(|(index, _)| *index);
 
+    let interruption = signal::interruption();
+    tokio::pin!(interruption);
+    let (stop, stopped) = watch::channel(());
     let start = Instant::now() + BREATH;
-    let senders: Vec<JoinSet<Sent>> = rigs.iter().map(|(index, rig)| rig.start(scenario, *index, start)).collect();
-    watch(scenario, &rigs, start, &progress).await;
+    let senders: Vec<JoinSet<Sent>> =
+        rigs.iter().map(|(index, rig)| rig.start(scenario, *index, start, &stopped)).collect();
+    let mut interrupted = tokio::select! {
+        biased;
+        () = observe(scenario, &rigs, start, &progress) => None,
+        () = &mut interruption => {
+            stop.send_replace(());
+            Some(format!("after {:.1} s", start.elapsed().as_secs_f64()))
+        }
+    };
     let mut outcomes = Vec::new();
     for ((_, rig), senders) in rigs.into_iter().zip(senders) {
         let (messages_sent, faults) = count(senders).await?;
         outcomes.push(rig.finish(messages_sent, faults)?);
     }
     // Only now, so that nothing disturbs the measurement.
-    progress.stage("simulating the same", None);
-    for (outcome, simulated) in outcomes.iter_mut().zip(simulated::simulate(scenario).await?) {
-        outcome.simulated = simulated;
+    if interrupted.is_none() {
+        tokio::select! {
+            biased;
+            simulated = simulated::simulate(scenario, &progress) => {
+                for (outcome, simulated) in outcomes.iter_mut().zip(simulated?) {
+                    outcome.simulated = simulated;
+                }
+            }
+            () = interruption => interrupted = Some("during the simulation".to_owned()),
+        }
     }
     progress.finish();
-    Ok(outcomes)
+    Ok(Compared { outcomes, interrupted })
 }
 
 /// Returns when every message has arrived and been acknowledged, or when the time for that is over.
-async fn watch(scenario: &Scenario, rigs: &[(usize, Rig)], start: Instant, progress: &Progress) {
+async fn observe(scenario: &Scenario, rigs: &[(usize, Rig)], start: Instant, progress: &Progress) {
     let expected = scenario.messages().saturating_mul(rigs.len() as u64);
     let last_sent_at = start + scenario.duration;
     let deadline = last_sent_at + scenario.drain;
-    progress.stage("measuring", Some(expected));
+    progress.stage("measuring", Some((expected, "messages")));
+    let mut was_sending = true;
     loop {
         let delivered: u64 = rigs.iter().map(|(_, rig)| rig.delivered()).sum();
         progress.reached(delivered);
@@ -71,9 +103,13 @@ async fn watch(scenario: &Scenario, rigs: &[(usize, Rig)], start: Instant, progr
         if delivered >= expected || now >= deadline {
             break;
         }
-        if now >= last_sent_at {
-            progress.stage("waiting for the last messages", Some(expected));
+        let is_sending = now < last_sent_at;
+        if was_sending && !is_sending {
+            progress.stage("waiting for late messages", Some((expected, "messages")));
+            progress.reached(delivered);
         }
+        was_sending = is_sending;
+        progress.left(if is_sending { last_sent_at } else { deadline } - now);
         sleep(POLL_INTERVAL).await;
     }
     let settled_by = deadline.min(Instant::now() + SETTLE_MAX);

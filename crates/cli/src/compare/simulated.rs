@@ -16,6 +16,7 @@ use festina_units::ByteCount;
 use tokio::task::JoinSet;
 
 use super::outcome::{Cost, SentTotals};
+use super::progress::Progress;
 use super::recorder::HEADER_BYTES;
 use super::rig::{self, HANDSHAKE_MAX, HANDSHAKE_SPACING};
 use super::run::{BREATH, POLL_INTERVAL, SETTLE_MAX};
@@ -86,8 +87,10 @@ fn widen(range: &mut Option<(Duration, Duration)>, value: Option<Duration>) {
 }
 
 /// Simulates the scenario for each of its profiles, in their order. `None` where the scenario is too large for that.
-pub(super) async fn simulate(scenario: &Scenario) -> Result<Vec<Option<Simulated>>> {
+pub(super) async fn simulate(scenario: &Scenario, progress: &Progress) -> Result<Vec<Option<Simulated>>> {
     let runs = MESSAGES_MAX.checked_div(scenario.messages()).unwrap_or(0).min(RUNS_MAX);
+    progress.stage("simulating the same", Some((runs * scenario.profiles.len() as u64, "runs")));
+    let mut done = 0;
     let mut all = Vec::new();
     for profile in &scenario.profiles {
         let mut running = JoinSet::new();
@@ -98,6 +101,8 @@ pub(super) async fn simulate(scenario: &Scenario) -> Result<Vec<Option<Simulated
         let mut runs = Vec::new();
         while let Some(run) = running.join_next().await {
             runs.push(run.context("a simulation failed")??);
+            done += 1;
+            progress.reached(done);
         }
         all.push(Simulated::of(&runs));
     }

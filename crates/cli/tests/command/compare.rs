@@ -167,3 +167,49 @@ fn state_updates_are_compared_by_the_age_of_the_newest_and_everything_is_written
     let both = compare_in(&folder, &["--state", "--profiles", "festina"]);
     assert_eq!(both.code, Some(2), "{both:?}");
 }
+
+#[test]
+fn files_of_the_user_s_choice_are_replaced_by_force_alone() {
+    let folder = folder("compare-force");
+    let scenario = ["--state", "--duration", "250ms", "--associations", "1", "--html", "own.html"];
+    for round in 0..2 {
+        // Those of nobody's choice are replaced.
+        std::fs::write(folder.join("compare.svg"), "old").expect("it can be written");
+        let compared = compare_in(&folder, &[&scenario[..], &["--force"][..round]].concat());
+        assert_eq!(compared.code, Some(0), "{compared:?}");
+        let replaced = std::fs::read_to_string(folder.join("compare.svg")).expect("it is there");
+        assert!(replaced.starts_with("<svg"), "{replaced}");
+    }
+    for (option, file) in [("--html", "own.html"), ("--svg", "compare.svg"), ("--pcap", "own.html")] {
+        let refused = compare_in(&folder, &[option, file]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{refused:?}");
+        assert!(refused.stderr.contains(&format!("{file} exists; choose another name")), "{refused:?}");
+    }
+    let device = compare_in(&folder, &[&scenario[..5], &["--html", "/dev/null"]].concat());
+    assert_eq!(device.code, Some(0), "{device:?}");
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_comparison_prints_its_results_so_far_and_fails() {
+    let folder = folder("compare-interrupted");
+    let scenario = ["compare", "--duration", "60s", "--interval", "10ms", "--associations", "2", "--json"];
+    let mut command = festina(&[&scenario[..], &["--profiles", "festina", "--pcap", "c.pcapng"]].concat());
+    command.current_dir(&folder);
+    let running = Running::start(command);
+    // Handshakes alone are not that large.
+    let capture = folder.join("c.pcapng");
+    while std::fs::metadata(&capture).map_or(0, |file| file.len()) < 100_000 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    running.interrupt();
+    let ended = running.end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("these are the results so far"), "{ended:?}");
+    assert!(ended.stderr.contains("\nfestina: interrupted after "), "{ended:?}");
+    let json: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(json["complete"], false);
+    let (sent, delivered) = (&json["results"][0]["messages_sent"], &json["results"][0]["messages_delivered"]);
+    assert!(number(delivered) > 0.0 && number(delivered) <= number(sent) && number(sent) < 12_000.0, "{json}");
+    assert!(!folder.join("compare.html").exists() && !folder.join("compare.svg").exists());
+}

@@ -136,6 +136,21 @@ fn an_output_that_cannot_be_written_is_told_before_the_comparison_starts() {
 }
 
 #[test]
+fn errors_of_the_system_are_in_its_words_alone() {
+    for (arguments, problem) in [
+        (&["key", "--of", "nothing.pem"][..], "cannot read nothing.pem: No such file or directory\n"),
+        (&["listen", "127.0.0.1:0", "--cert", "nothing.pem", "--key", "nothing.pem"], ": No such file or directory\n"),
+        (
+            &["emulate", "udp", "--to", "127.0.0.1:1", "--trace", "nothing"],
+            ": No such file or directory; the made ones",
+        ),
+    ] {
+        let failed = run(arguments);
+        assert!(failed.stderr.contains(problem) && !failed.stderr.contains("(os error"), "{failed:?}");
+    }
+}
+
+#[test]
 fn a_reader_that_leaves_early_causes_no_panic() {
     let mut command = festina(&["compare", "--help"]);
     let mut child = command.stderr(Stdio::piped()).spawn().expect("the command starts");
@@ -160,4 +175,19 @@ fn shells_and_man_are_told_of_every_subcommand() {
         let text = std::fs::read_to_string(folder.join(page)).expect("the page is there");
         assert!(text.contains(".TH"), "{page}");
     }
+    for entry in std::fs::read_dir(&folder).expect("it was made") {
+        let path = entry.expect("it can be read").path();
+        let text = std::fs::read_to_string(&path).expect("the page is there");
+        let headings: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
+        for heading in ["\"EXIT STATUS\"", "ENVIRONMENT", "\"SEE ALSO\""] {
+            assert!(headings.contains(&heading), "{}: {headings:?}", path.display());
+        }
+        assert!(!headings.contains(&"EXTRA") && !text.contains("Examples:"), "{}", path.display());
+    }
+    let ping = std::fs::read_to_string(folder.join("festina-ping.1")).expect("the page is there");
+    let examples = ping.split_once(".SH EXAMPLES\n.nf\nfestina ping ").expect("they are not filled").1;
+    let (examples, rest) = examples.split_once("\n.fi\n").expect("they end");
+    assert_eq!(examples.lines().count(), 3, "{examples}");
+    assert!(rest.ends_with("\nfestina(1), festina\\-listen(1)\n"), "{rest}");
+    assert!(ping.contains("identity.pem") && ping.contains("\nMessages are reliable"), "{ping}");
 }

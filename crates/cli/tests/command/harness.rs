@@ -11,6 +11,9 @@ use std::time::Duration;
 /// No test waits longer for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Begins a line about a peer that is slow to answer. On a busy machine any peer may be, so that only tests of that line read it.
+pub(crate) const NARRATION: &str = "connecting to ";
+
 /// A folder of the test's own, empty. Other runs of the tests have others; those of runs that have ended are removed.
 pub(crate) fn folder(test: &str) -> PathBuf {
     static OWN: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -147,11 +150,15 @@ impl Running {
         (running, address)
     }
 
-    /// The next line on standard error.
+    /// The next line on standard error, apart from [`NARRATION`].
     pub(crate) fn stderr_line(&mut self) -> String {
-        let mut line = String::new();
-        self.stderr.read_line(&mut line).expect("standard error is text");
-        line.trim_end().to_owned()
+        loop {
+            let mut line = String::new();
+            self.stderr.read_line(&mut line).expect("standard error is text");
+            if !line.starts_with(NARRATION) {
+                return line.trim_end().to_owned();
+            }
+        }
     }
 
     /// Waits until standard output holds this text.
@@ -229,6 +236,7 @@ impl Running {
         let stdout = String::from_utf8(std::mem::take(&mut self.stdout.read)).expect("standard output is text");
         let mut stderr = String::new();
         self.stderr.read_to_string(&mut stderr).expect("standard error is text");
+        let stderr = stderr.split_inclusive('\n').filter(|line| !line.starts_with(NARRATION)).collect();
         let status: ExitStatus = self.child.wait().expect("the command can be waited for");
         Ended { code: status.code(), stdout, stderr }
     }

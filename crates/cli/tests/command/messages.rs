@@ -259,6 +259,27 @@ fn a_peer_that_cannot_be_reached_gets_one_line_and_code_one() {
 }
 
 #[test]
+#[cfg(target_os = "linux")] // Elsewhere 127.0.0.2 may not exist.
+fn a_closed_udp_port_is_reported_at_once_and_tried_until_the_time_is_over() {
+    use crate::harness::NARRATION;
+
+    // As long as its port is taken at another address, no other test gets it.
+    let (_taken, taken) = deaf_address();
+    let closed = taken.replace("127.0.0.1", "127.0.0.2");
+    for command in ["send", "ping", "perf -c"] {
+        let words: Vec<&str> = command.split(' ').chain([&*closed, "--timeout", "3s"]).collect();
+        let ended = festina(&words).output().expect("the command runs");
+        let stderr = String::from_utf8(ended.stderr).expect("standard error is text");
+        let lines: Vec<&str> = stderr.lines().collect();
+        let [connecting, hint, failed] = lines[..] else { panic!("three lines, not {stderr}") };
+        assert_eq!(connecting, format!("{NARRATION}{closed}"));
+        assert_eq!(hint, format!("{closed}: the host reports that nothing listens on this UDP port; still trying"));
+        assert!(failed.contains("did not complete the handshake within 3000 ms"), "{failed}");
+        assert_eq!(ended.status.code(), Some(1), "{stderr}");
+    }
+}
+
+#[test]
 fn a_port_that_nobody_listens_on_is_refused_at_once() {
     let (_listener, address) = listen(&[]);
     let refused = run(&["send", &address, "--port", "7"]);
@@ -345,6 +366,24 @@ fn programs_read_messages_and_summaries_as_json() {
     let summary: serde_json::Value = serde_json::from_str(&ping.stdout).expect("it is JSON and nothing else");
     assert_eq!((&summary["sent"], &summary["returned"]), (&3.into(), &3.into()), "{summary}");
     assert!(summary["ms_p50"].as_f64() > Some(0.0), "{summary}");
+    let slowest = summary["slowest"].as_array().expect("they are listed");
+    assert_eq!((slowest.len(), &slowest[0]["ms"]), (3, &summary["ms_max"]), "{summary}");
+}
+
+#[test]
+fn a_ping_names_the_cause_of_the_retransmission_of_a_late_message() {
+    let (_listener, address) = listen(&["--echo"]);
+    // The way there loses half of the packets, and the way back none.
+    let lossy = ["emulate", "udp", "--listen", "127.0.0.1:0", "--to", &address, "--delay", "5ms", "--loss", "50%"];
+    let (_emulator, through) = Running::start_server(&[&lossy[..], &["--back-loss", "0%"]].concat(), "", " leads to ");
+    for until in [&["--ack"][..], &[]] {
+        let arguments = ["ping", &through, "-c", "30", "-i", "100ms", "--timeout", "60s", "--json"];
+        let ping = run(&[&arguments[..], until].concat());
+        let summary: serde_json::Value = serde_json::from_str(&ping.stdout).expect("it is JSON and nothing else");
+        let slowest = &summary["slowest"][0]["retransmitted_by"];
+        let causes = ["probe", "timeout", "fast", "bundled", "copy"];
+        assert!(causes.iter().any(|cause| slowest[0] == *cause), "{summary}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::{PATIENCE, Running};
+use crate::harness::{PATIENCE, Running, festina};
 
 /// A command that a shell starts with both signals ignored, as they are for the first process of a container.
 fn start_deaf(arguments: &[&str]) -> Running {
@@ -31,6 +31,20 @@ fn end(running: &mut Running, signal: &str) -> Option<i32> {
         }
     }
     panic!("the signal {signal} has no effect")
+}
+
+#[test]
+fn a_perf_that_is_interrupted_before_its_load_began_fails() {
+    let mut server = Running::start(festina(&["perf", "-s", "-B", "127.0.0.1:0"]));
+    let line = server.stderr_line();
+    let address = line.strip_prefix("measuring with any client that connects to ").expect("it says where it is");
+    let mut client = Running::start(festina(&["perf", "-c", address, "--idle", "60s"]));
+    let line = client.stderr_line();
+    assert!(line.contains("for the first time"), "it is connected: {line}");
+    client.interrupt();
+    let ended = client.end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.ends_with("festina: interrupted before the load began\n"), "{ended:?}");
 }
 
 #[test]
@@ -60,8 +74,12 @@ fn every_command_ends_on_a_signal_while_it_connects_and_while_it_computes() {
                     break code;
                 }
             };
-            // These two leave in good order.
-            let expected = if matches!(arguments[0], "tunnel" | "perf") { 0 } else { code };
+            // These two leave in good order, and perf has measured nothing.
+            let expected = match arguments[0] {
+                "tunnel" => 0,
+                "perf" => 1,
+                _ => code,
+            };
             assert_eq!(ended, expected, "{arguments:?} {signal}");
             // The last packets of this one are not the first of the next one.
             deaf.set_read_timeout(Some(Duration::from_millis(10))).expect("set");

@@ -20,8 +20,8 @@ const IPV6_HEADER_BYTES: u64 = 40;
 
 impl LinkPacket for Datagram {
     fn size(&self) -> ByteCount {
-        let headers =
-            UDP_HEADER_BYTES + if self.client_addr.remote.is_ipv4() { IPV4_HEADER_BYTES } else { IPV6_HEADER_BYTES };
+        let is_ipv4 = self.client_addr.canonical_remote().is_ipv4();
+        let headers = UDP_HEADER_BYTES + if is_ipv4 { IPV4_HEADER_BYTES } else { IPV6_HEADER_BYTES };
         self.payload.size() + ByteCount::from_bytes(headers)
     }
 

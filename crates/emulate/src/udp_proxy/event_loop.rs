@@ -172,7 +172,7 @@ impl EventLoop {
             tap(TapRecord {
                 at: clock.unix_time(now),
                 direction,
-                client: client_addr.remote,
+                client: client_addr.canonical_remote(),
                 target: self.clients.target_of(client),
                 payload,
                 event: TapEvent::Offered(admission),
@@ -208,7 +208,7 @@ impl EventLoop {
             tap(TapRecord {
                 at: clock.unix_time(at),
                 direction,
-                client: datagram.client_addr.remote,
+                client: datagram.client_addr.canonical_remote(),
                 target: self.clients.target_of(datagram.client),
                 payload: &datagram.payload,
                 event: TapEvent::Delivered,

@@ -90,21 +90,20 @@ pub(super) fn read_state(path: &Path) -> Result<Option<Vec<u8>>, StoredError> {
 
 /// The contents of a file; `None` if there is none.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoredError> {
-    let failed = |source| StoredError::Read { path: path.to_owned(), source };
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
-    };
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(failed(io::Error::other("it is longer than 1 MiB")));
+    match read_present(path) {
+        Err(StoredError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        contents => contents.map(Some),
     }
-    Ok(Some(bytes))
 }
 
 /// The contents of a file that has to be there.
 pub(super) fn read_present(path: &Path) -> Result<Vec<u8>, StoredError> {
-    read(path)?.ok_or_else(|| StoredError::Read { path: path.to_owned(), source: ErrorKind::NotFound.into() })
+    let failed = |source| StoredError::Read { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(failed(io::Error::other("it is longer than 1 MiB")));
+    }
+    Ok(bytes)
 }

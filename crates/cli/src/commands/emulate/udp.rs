@@ -8,7 +8,7 @@ use super::NetworkArgs;
 use super::capture::udp_tap;
 use super::report::{Report, Way};
 use crate::address::HostPort;
-use crate::{output, signal};
+use crate::{address, output, signal};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,13 +36,14 @@ pub(crate) struct UdpArgs {
 /// Passes datagrams on until interrupted or the time is over, then prints the report.
 pub(super) async fn run(arguments: UdpArgs) -> Result<()> {
     let (forward, backward) = arguments.network.links()?;
-    let listen = arguments.listen.resolve().await?;
     let targets = arguments.to.resolve_all().await?;
     let (target, others) = targets.split_first().context("the server has no address")?;
     let capture = arguments.network.capture(["clients", "server"])?;
-    let mut proxy = UdpProxy::bind(listen, *target, forward, backward, arguments.network.seed)
-        .with_context(|| format!("cannot listen on {listen}"))?
-        .with_other_targets(others);
+    let bind = async |address| {
+        UdpProxy::bind(address, *target, forward.clone(), backward.clone(), arguments.network.seed)
+            .with_context(|| format!("cannot listen on {address}"))
+    };
+    let mut proxy = address::open_to_listen(&arguments.listen, bind).await?.with_other_targets(others);
     if let Some(file) = &capture {
         proxy = proxy.with_tap(udp_tap(file.clone()));
     }

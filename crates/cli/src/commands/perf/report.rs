@@ -76,7 +76,8 @@ fn text(plan: &Plan, measured: &Measured) -> String {
     }
     text += &match added(&measured.thin) {
         Some(added) => {
-            format!("\nthe load adds {} ms to the median: bufferbloat grade {}", milliseconds(added), grade(added))
+            let grade = output::coloured(grade(added), verdict(added));
+            format!("\nthe load adds {} ms to the median: bufferbloat grade {grade}", milliseconds(added))
         }
         None => "\ntoo little came back for a bufferbloat grade".to_owned(),
     };
@@ -90,6 +91,15 @@ fn added([idle, loaded]: &[Stream; 2]) -> Option<Duration> {
 
 fn grade(added: Duration) -> &'static str {
     GRADES.iter().find(|(_, below)| added < *below).map_or("F", |(grade, _)| grade)
+}
+
+/// Returns the verdict that the colour of the grade shows.
+fn verdict(added: Duration) -> output::Verdict {
+    match grade(added) {
+        "A+" | "A" => output::Verdict::Good,
+        "B" | "C" => output::Verdict::Doubtful,
+        _ => output::Verdict::Bad,
+    }
 }
 
 fn megabits(bytes: u64, time: Duration) -> f64 {

@@ -90,9 +90,11 @@ fn relays_on_every_address_answer_from_the_one_that_was_asked() {
     );
     for relay in [&["tunnel", "udp", "--plain", "--to", &exit][..], &["emulate", "udp", "--to", &server]] {
         let (_relay, address) = Running::start_server(&[relay, &["--listen", ":0"]].concat(), "", " leads to");
-        let port = address.strip_prefix("0.0.0.0:").expect("it listens on every address");
-        for host in ["127.0.0.1", "127.0.0.2"] {
-            let client = UdpSocket::bind("127.0.0.1:0").expect("bound");
+        let port = address.rsplit(':').next().expect("it has a port");
+        let has_ipv6 = UdpSocket::bind("[::1]:0").is_ok();
+        for host in ["127.0.0.1", "127.0.0.2"].into_iter().chain(has_ipv6.then_some("[::1]")) {
+            let any = if host.starts_with('[') { "[::1]:0" } else { "127.0.0.1:0" };
+            let client = UdpSocket::bind(any).expect("bound");
             client.connect(format!("{host}:{port}")).expect("connected");
             client.set_read_timeout(Some(PATIENCE / 30)).expect("set");
             let is_answered = (0..30).any(|_| client.send(b"x").is_ok() && client.recv(&mut [0; 10]).is_ok());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::frame::Frame;
 use super::multiplex::{Link, Multiplex, NotOpened};
 use super::{CONNECTIONS_MAX, carry};
-use crate::address::{self, HostPort};
+use crate::address;
 use crate::commands::tunnel::losses::Losses;
 use crate::commands::tunnel::{EntranceArgs, Kind, Way};
 use crate::dial::keep_trying;
@@ -34,7 +34,7 @@ pub(in super::super) async fn run(arguments: EntranceArgs) -> Result<()> {
     });
     let accepting = async {
         // At the start of the system, the address may not be there yet.
-        let listener = keep_trying(async || listen(&arguments.listen).await).await?;
+        let listener = keep_trying(async || address::listen_tcp(&arguments.listen).await).await?;
         output::notice(&format!("{} leads to {}", listener.local_addr()?, arguments.to));
         entrance.accept(&listener).await
     };
@@ -44,13 +44,6 @@ pub(in super::super) async fn run(arguments: EntranceArgs) -> Result<()> {
     };
     entrance.way.leave().await;
     ended
-}
-
-async fn listen(listen: &HostPort) -> Result<TcpListener> {
-    let listen = listen.resolve().await?;
-    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
-    address::read_urgent_data(&listener)?;
-    Ok(listener)
 }
 
 struct Entrance {
@@ -77,7 +70,7 @@ impl Entrance {
                     Ok((stream, client)) => {
                         // The client must not take an exit that is not reached, or Ctrl-C, for the end of a transfer.
                         address::reset_when_dropped(&stream);
-                        let entrance = self.clone();
+                        let (entrance, client) = (self.clone(), address::canonical(client));
                         connections.spawn(async move {
                             if let Err(error) = entrance.enter(stream).await {
                                 output::complain(&format!("{client}: {}", output::causes(&error)));

@@ -15,7 +15,7 @@ use tokio::net::UdpSocket;
 
 use super::held::Held;
 use super::{DATAGRAM_BYTES_MAX, IDLE_TIME, message, split};
-use crate::address::HostPort;
+use crate::address::{self, HostPort};
 use crate::commands::next_message;
 use crate::commands::tunnel::losses::Losses;
 use crate::commands::tunnel::{Kind, UdpArgs, Way};
@@ -48,8 +48,8 @@ struct Socket {
 
 impl Socket {
     async fn bind(listen: &HostPort) -> Result<Self> {
-        let listen = listen.resolve().await?;
-        let socket = ClientSocket::bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
+        let bind = async |address| ClientSocket::bind(address).with_context(|| format!("cannot listen on {address}"));
+        let socket = address::open_to_listen(listen, bind).await?;
         let watched = UdpSocket::from_std(socket.socket().try_clone()?)?;
         Ok(Self { socket, watched })
     }
