@@ -116,7 +116,7 @@ fn stranger(host: u8) -> SocketAddr {
 
 impl World {
     fn new(kind: Kind) -> Self {
-        let sides = [0, 1].map(|at| {
+        let sides = [0_usize, 1].map(|at| {
             let mut config = Config::default();
             config.limits.packet_bytes_max = DATAGRAM_BYTES_MAX - festina_secure::OVERHEAD_BYTES;
             let context = Context::new(config, [at as u8 + 1; 16]).unwrap();

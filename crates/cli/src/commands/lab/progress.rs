@@ -4,9 +4,10 @@ use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use festina_lab::runner::Progress;
+use festina_units::Instant;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::task::JoinHandle;
 
@@ -49,7 +50,7 @@ impl Shown {
                 process::exit(signal::exit_code());
             }
         });
-        let lines = (!io::stderr().is_terminal()).then(|| Mutex::new(Lines::new(experiment, Instant::now())));
+        let lines = (!io::stderr().is_terminal()).then(|| Mutex::new(Lines::new(experiment, festina::now())));
         Self { bar, lines, latest, interruption }
     }
 
@@ -59,7 +60,7 @@ impl Shown {
         self.bar.set_length(progress.total.try_into().unwrap_or(u64::MAX));
         self.bar.inc(1);
         let lines = self.lines.as_ref().map(|lines| lines.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Some(line) = lines.and_then(|mut lines| lines.line(progress, Instant::now())) {
+        if let Some(line) = lines.and_then(|mut lines| lines.line(progress, festina::now())) {
             output::notice(&line);
         }
     }
@@ -86,11 +87,11 @@ impl Lines {
 
     /// Returns the line that is due, if one is.
     fn line(&mut self, Progress { done, total }: Progress, now: Instant) -> Option<String> {
-        if now.duration_since(self.latest) < INTERVAL {
+        if now.saturating_duration_since(self.latest) < INTERVAL {
             return None;
         }
         self.latest = now;
-        let seconds = now.duration_since(self.begun).as_secs();
+        let seconds = now.saturating_duration_since(self.begun).as_secs();
         Some(format!("{}: {done} of {total} runs after {seconds} s", self.experiment))
     }
 }
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_line_is_due_every_ten_seconds() {
-        let begun = Instant::now();
+        let begun = Instant::from_secs(1);
         let mut lines = Lines::new("md1", begun);
         let due = (1..=40)
             .zip(1..)
