@@ -1,9 +1,9 @@
 //! Handshakes of strangers with an encrypted endpoint.
 //!
 //! A hello is judged by its port, token and server name before TLS reads it, because the answer costs a signature: 25 µs with Ed25519, 4 ms with
-//! RSA-4096. So the endpoint measures the CPU time of handshakes, and they get [shares](budget) of the time. Within a turn of the driver, TLS runs for
+//! RSA-4096. So the endpoint measures the CPU time of handshakes, and they get shares of the time. Within a turn of the driver, TLS runs for
 //! few packets, between which packets of associations are received. No lock is held meanwhile. Beyond the limits the listener answers hellos by a
-//! retry without state, so that clients prove their addresses, and hellos with a proof [wait](waiting).
+//! retry without state, so that clients prove their addresses, and hellos with a proof wait.
 
 mod budget;
 mod half_open;
