@@ -82,6 +82,7 @@ mod config;
 mod endpoint;
 mod error;
 mod listener;
+pub mod logs;
 #[cfg(feature = "prometheus")]
 mod metrics;
 mod program;
