@@ -3,7 +3,7 @@
  * TLS 1.3.
  *
  * An endpoint is one UDP socket with one thread that receives packets and runs timers. It carries any number of associations: connections
- * that carry messages both ways. Messages are sent from the caller's thread. The library has no callbacks.
+ * that carry messages both ways. Messages are sent from the caller's thread. Its only callback is that of festina_set_log.
  *
  * Waiting. A function with a timeout_ms waits at most that long: FESTINA_FOREVER sets no limit, and FESTINA_NOW does not wait.
  * Other negative numbers are FESTINA_INVALID. After FESTINA_TIMEOUT nothing was lost or changed, and the call can be repeated.
@@ -58,6 +58,26 @@ typedef enum festina_status {
 /* Describes this thread's last error; never NULL. The text is valid until the next call from this thread that fails. In exit handlers and
  * destructors of static objects it may only say that the error is not known. */
 const char *festina_last_error(void);
+
+/* ---- Logs ---- */
+
+enum festina_log_level {
+    FESTINA_LOG_OFF = 0,
+    FESTINA_LOG_ERROR = 1,
+    FESTINA_LOG_WARN = 2,  /* failed handshakes, reached limits */
+    FESTINA_LOG_INFO = 3,  /* associations that begin and end */
+    FESTINA_LOG_DEBUG = 4,
+    FESTINA_LOG_TRACE = 5
+};
+
+/* Takes a record: a level of enum festina_log_level, and a line without a line feed that is valid during the call. */
+typedef void (*festina_log_function)(void *context, int level, const char *text);
+
+/* Calls the function with each log record of the process of at least this severity, from any thread, in the middle of the library's work. It
+ * should be quick, and must not call the library. It replaces an earlier function, which is not called after the return; NULL ends the calls. */
+festina_status festina_set_log(festina_log_function function, void *context, int level);
+
+/* ---- Time ---- */
 
 #define FESTINA_FOREVER (-1)
 #define FESTINA_NOW 0
@@ -543,7 +563,9 @@ typedef enum festina_close_reason {
 } festina_close_reason;
 
 festina_close_reason festina_get_close_reason(const festina_association *association);
-/* Writes the reason that the peer gave when it aborted the association, as festina_endpoint_address does. */
+/* Writes why the association has ended as a sentence, with the reason that the peer gave; nothing while it is open. */
+size_t festina_get_close_sentence(const festina_association *association, char *buffer, size_t capacity);
+/* Writes only the reason that the peer gave when it aborted the association, as festina_endpoint_address does. */
 size_t festina_get_close_text(const festina_association *association, char *buffer, size_t capacity);
 
 #ifdef __cplusplus

@@ -208,6 +208,18 @@ pub extern "C" fn festina_get_close_reason(association: Option<&Association>) ->
     })
 }
 
+/// Writes why an association has ended as a sentence.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_get_close_sentence(
+    association: Option<&Association>,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> usize {
+    guard_text(buffer, capacity, || {
+        Ok(here(association)?.close_reason().map_or_else(String::new, |reason| reason.to_string().replace('\0', "")))
+    })
+}
+
 /// Writes the reason that the peer gave when it aborted the association.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_get_close_text(

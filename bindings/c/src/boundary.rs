@@ -201,6 +201,21 @@ pub(crate) fn descriptor(found: io::Result<BorrowedFd<'_>>) -> Result<c_int, Fai
     found.map(|descriptor| descriptor.as_raw_fd()).map_err(failed)
 }
 
+/// The pointer that a program passes with a function, for calls from any thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Context(pub(crate) *mut c_void);
+
+impl Context {
+    pub(crate) fn pointer(self) -> *mut c_void {
+        self.0
+    }
+}
+
+// SAFETY: the library never reads the pointer. The header has the program expect calls of its function from any thread.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
 /// Hands bytes over to the program, which gives them back with [`release`].
 pub(crate) fn lend(bytes: Bytes) -> *mut c_void {
     Box::into_raw(Box::new(bytes)).cast()

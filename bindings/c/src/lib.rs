@@ -8,6 +8,7 @@
 //! | `options`, `message`, `event`, `stats` | the structs shared with programs |
 //! | `status` | status codes, and the text of the last error |
 //! | `limit`, `ready` | time limits, and the ready objects of an endpoint |
+//! | `log` | log records |
 //! | `boundary` | unsafe code that trusts the caller's pointers and lengths |
 //!
 //! Handles are pointers to the structs of these modules. A parameter `Option<&T>` is a pointer that may be NULL, `Option<Box<T>>` one that is
@@ -21,6 +22,7 @@ pub mod endpoint;
 pub mod event;
 pub mod identity;
 mod limit;
+pub mod log;
 pub mod message;
 pub mod options;
 pub mod peer;

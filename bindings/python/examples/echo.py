@@ -49,12 +49,15 @@ async def send(address: str, fingerprint: str, text: str) -> None:
 
 def main() -> None:
     arguments = sys.argv[1:]
-    if len(arguments) == 2 and arguments[0] == "listen":
-        asyncio.run(listen(arguments[1]))
-    elif len(arguments) == 4 and arguments[0] == "send":
-        asyncio.run(send(*arguments[1:]))
-    else:
-        sys.exit(f"usage: {sys.argv[0]} listen ADDRESS | {sys.argv[0]} send ADDRESS FINGERPRINT TEXT")
+    try:
+        if len(arguments) == 2 and arguments[0] == "listen":
+            return asyncio.run(listen(arguments[1]))
+        if len(arguments) == 4 and arguments[0] == "send":
+            return asyncio.run(send(*arguments[1:]))
+    except KeyboardInterrupt:
+        # As shells report it.
+        sys.exit(130)
+    sys.exit(f"usage: {sys.argv[0]} listen ADDRESS | {sys.argv[0]} send ADDRESS FINGERPRINT TEXT")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ use festina::security::Security;
 use festina::{CongestionControl, Duration, Profile};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyFrozenSet, PyList};
 
 use crate::convert::{count, number, seconds};
 use crate::failure::Failure;
-use crate::security::{Identity, Sessions, Trust};
+use crate::security::{Identity, Reduced, Sessions, Trust, reduced};
 
 /// Settings of an endpoint. None keeps the default of a setting. Times are in seconds.
 ///
@@ -48,7 +48,9 @@ use crate::security::{Identity, Sessions, Trust};
 #[pyclass(frozen, module = "festina")]
 pub(crate) struct Config {
     settings: festina::Config,
-    text: String,
+    is_plain: bool,
+    /// The arguments other than None, with tuples instead of lists.
+    given: Py<PyDict>,
 }
 
 impl Config {
@@ -60,44 +62,95 @@ impl Config {
 #[pymethods]
 impl Config {
     #[new]
-    #[pyo3(signature = (*, profile = None, **settings))]
-    fn new(profile: Option<&str>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        Self::beginning(festina::Config::default(), "Config", profile, settings)
+    #[pyo3(signature = (**settings))]
+    fn new(py: Python<'_>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        Self::beginning(py, festina::Config::default(), settings)
     }
 
     /// Settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated.
     #[staticmethod]
-    #[pyo3(signature = (*, profile = None, **settings))]
-    fn plain(profile: Option<&str>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        Self::beginning(festina::Config::plain(), "Config.plain", profile, settings)
+    #[pyo3(signature = (**settings))]
+    fn plain(py: Python<'_>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        Self::beginning(py, festina::Config::plain(), settings)
     }
 
-    fn __repr__(&self) -> &str {
-        &self.text
+    fn __eq__(&self, py: Python<'_>, other: &Self) -> PyResult<bool> {
+        Ok(self.is_plain == other.is_plain && self.given.bind(py).eq(&other.given)?)
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        PyFrozenSet::new(py, self.given.bind(py).items())?.hash()
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        let method = if self.is_plain { "plain" } else { "__call__" };
+        reduced::<Self>(py, method, Vec::new(), Some(self.given.bind(py)))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let given = self.given.bind(py).iter().map(|(name, value)| Ok(format!("{name}={}", value.repr()?)));
+        let function = if self.is_plain { "Config.plain" } else { "Config" };
+        Ok(format!("{function}({})", given.collect::<PyResult<Vec<_>>>()?.join(", ")))
     }
 }
 
 impl Config {
-    fn beginning(
-        default: festina::Config,
-        function: &str,
-        profile: Option<&str>,
-        settings: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Self> {
-        let chosen = profile.map(str::parse::<Profile>).transpose().map_err(|error| Failure::invalid(&error))?;
-        let mut config = default.with_profile(chosen.unwrap_or_default());
-        let mut text: Vec<String> = profile.map(|profile| format!("profile={profile:?}")).into_iter().collect();
+    fn beginning(py: Python<'_>, default: festina::Config, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let is_plain = default.security().is_none();
+        let (mut config, given) = (default, PyDict::new(py));
         for (name, value) in settings.into_iter().flatten() {
             if value.is_none() {
                 continue;
             }
+            // A list could change later, and has no hash.
+            let value = match value.cast_into::<PyList>() {
+                Ok(list) => list.to_tuple().into_any(),
+                Err(other) => other.into_inner(),
+            };
             let name: String = name.extract()?;
             config = with(config, &name, &value)?;
-            text.push(format!("{name}={}", value.repr()?));
+            given.set_item(name, value)?;
         }
         config.validate().map_err(Failure::from)?;
-        Ok(Self { settings: config, text: format!("{function}({})", text.join(", ")) })
+        Ok(Self { settings: config, is_plain, given: given.unbind() })
     }
+}
+
+/// The names of all settings.
+const NAMES: [&str; 24] = [
+    "accept_queue_max",
+    "alpn",
+    "associations_max",
+    "associations_per_address_max",
+    "client_trust",
+    "congestion",
+    "early_messages",
+    "heartbeat_interval",
+    "identity",
+    "interleaving",
+    "key_log",
+    "message_bytes_max",
+    "packet_bytes_max",
+    "peer_timeout",
+    "plain_clients",
+    "profile",
+    "receive_buffer_bytes",
+    "sack_delay",
+    "send_buffer_bytes",
+    "send_delay",
+    "server_trust",
+    "sessions",
+    "strays_per_second_max",
+    "streams",
+];
+
+/// The error for a name that is no setting, with the most similar one.
+fn unknown(py: Python<'_>, name: &str) -> PyErr {
+    let similar = || -> PyResult<Vec<String>> {
+        py.import("difflib")?.getattr("get_close_matches")?.call1((name, NAMES, 1))?.extract()
+    };
+    let suggestion = similar().unwrap_or_default().first().map(|similar| format!(": did you mean {similar:?}?"));
+    PyTypeError::new_err(format!("Config() has no setting {name:?}{}", suggestion.unwrap_or_default()))
 }
 
 /// Changes a setting of encryption.
@@ -112,7 +165,7 @@ fn identity(value: &Bound<'_, PyAny>) -> PyResult<festina::security::Identity> {
 }
 
 fn trust(value: &Bound<'_, PyAny>) -> PyResult<festina::security::Trust> {
-    Ok(value.extract::<PyRef<'_, Trust>>()?.0.clone())
+    Ok(value.extract::<PyRef<'_, Trust>>()?.trust.clone())
 }
 
 fn sessions(value: &Bound<'_, PyAny>) -> PyResult<festina::security::Sessions> {
@@ -134,6 +187,10 @@ fn with(config: festina::Config, name: &str, value: &Bound<'_, PyAny>) -> PyResu
     let time = || -> PyResult<Duration> { seconds(name, value) };
     let time_or_none = || -> PyResult<Option<Duration>> { Ok(Some(time()?).filter(|time| !time.is_zero())) };
     Ok(match name {
+        "profile" => {
+            let chosen = value.extract::<String>()?.parse::<Profile>();
+            config.with_profile(chosen.map_err(|error| Failure::invalid(&error))?)
+        }
         "congestion" => {
             let chosen = value.extract::<String>()?.parse::<CongestionControl>();
             config.with_congestion(chosen.map_err(|error| Failure::invalid(&error))?)
@@ -168,6 +225,6 @@ fn with(config: festina::Config, name: &str, value: &Bound<'_, PyAny>) -> PyResu
         "strays_per_second_max" => {
             config.with_strays_per_second_max(u32::try_from(count(name, value)?).unwrap_or(u32::MAX))
         }
-        _ => return Err(PyTypeError::new_err(format!("Config() has no setting {name:?}"))),
+        _ => return Err(unknown(value.py(), name)),
     })
 }

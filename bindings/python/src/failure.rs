@@ -50,9 +50,17 @@ impl From<Forked> for Failure {
     }
 }
 
+/// By the name of the setting in Python, and with its unit.
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
-        Self::invalid(&error)
+        let (name, problem) = error.in_seconds();
+        let name = match name {
+            "limits.outbound_streams" | "limits.inbound_streams" => "streams",
+            "limits.send_buffer target" => "send_delay",
+            "sack.delay" => "sack_delay",
+            _ => name.rsplit('.').next().unwrap_or(name),
+        };
+        Self::invalid(&format!("{name} {problem}"))
     }
 }
 

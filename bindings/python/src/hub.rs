@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::failure::Failure;
+use crate::logs;
 
 /// Tells an event loop which of the things that it waits for may go on.
 #[pyclass(frozen)]
@@ -25,11 +26,31 @@ pub(crate) struct Shared {
     numbers: AtomicU64,
 }
 
+/// The number under which a hub reports log records.
+const LOGS: u64 = 0;
+
 impl Shared {
+    fn new() -> Arc<Self> {
+        let shared = Arc::new(Self { readiness: Readiness::new(), numbers: AtomicU64::new(LOGS + 1) });
+        logs::register(shared.identity(), shared.readiness.waker(LOGS));
+        shared
+    }
+
+    /// Its address, unique among living hubs.
+    fn identity(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// Returns the number and the waker of one thing that the event loop waits for.
     pub(crate) fn waker(&self) -> (u64, Waker) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         (number, self.readiness.waker(number))
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        logs::unregister(self.identity());
     }
 }
 
@@ -41,12 +62,16 @@ impl Hub {
 
 #[pymethods]
 impl Hub {
+    /// The number under which `woken` reports that there are log records.
+    #[classattr]
+    const LOGS: u64 = LOGS;
+
     #[new]
     fn new() -> PyResult<Self> {
-        let readiness = Readiness::new();
+        let shared = Shared::new();
         // A system without descriptors fails here rather than later.
-        readiness.descriptor().map_err(Failure::from)?;
-        Ok(Self { shared: ForkGuard::new(Arc::new(Shared { readiness, numbers: AtomicU64::new(0) })) })
+        shared.readiness.descriptor().map_err(Failure::from)?;
+        Ok(Self { shared: ForkGuard::new(shared) })
     }
 
     /// The descriptor to watch: readable when something was woken.

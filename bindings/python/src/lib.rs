@@ -8,6 +8,7 @@
 //! | `security` | identities, trust, and clients that wait for a decision |
 //! | `convert` | messages, statistics and events as Python objects |
 //! | `failure` | errors as exceptions |
+//! | `logs` | log records on their way to `logging` |
 //!
 //! Nothing here waits, except that opening an endpoint waits for its thread. An operation is polled by the thread of the event loop; if it has to
 //! wait, its waker notes its number and rings a descriptor that the event loop watches. No other thread ever runs Python code or takes the GIL. A
@@ -21,6 +22,7 @@ mod convert;
 mod endpoint;
 mod failure;
 mod hub;
+mod logs;
 mod security;
 
 use pyo3::prelude::*;
@@ -43,11 +45,14 @@ mod _festina {
     #[pymodule_export]
     use crate::hub::{Hub, Operation};
     #[pymodule_export]
+    use crate::logs::take_logs;
+    #[pymodule_export]
     use crate::security::{Identity, Request, Sessions, Trust};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let py = module.py();
+        crate::logs::subscribe();
         module.add("PROFILES", PyTuple::new(py, Profile::all().iter().map(|profile| profile.name()))?)?;
         module.add("CONGESTION", PyTuple::new(py, CongestionControl::all().iter().map(|control| control.name()))?)?;
         module.add("DEFAULT_SCTP_PORT", DEFAULT_SCTP_PORT)?;

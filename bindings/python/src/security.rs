@@ -1,13 +1,17 @@
 //! Identities, trust, and clients that wait for a decision.
 
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Mutex;
 
 use festina::PendingRequest;
 use festina::blocking::ForkGuard;
 use festina::security::{self, Fingerprint, SecurityError};
+use pyo3::PyTypeInfo;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
 
 use crate::convert::{self, count};
 use crate::endpoint::pair;
@@ -81,28 +85,79 @@ impl Identity {
         self.0.to_pem()
     }
 
+    fn __eq__(&self, other: &Self) -> bool {
+        self.0.fingerprint() == other.0.fingerprint()
+    }
+
+    fn __hash__(&self) -> u64 {
+        hash(&self.fingerprint())
+    }
+
+    /// A private key must not get into files and caches unnoticed.
+    fn __reduce__(&self) -> PyResult<()> {
+        let problem =
+            "an Identity holds a private key, which is not pickled: pass on to_pem() and use Identity.from_pem there";
+        Err(PyTypeError::new_err(problem))
+    }
+
     fn __repr__(&self) -> String {
         format!("<festina.Identity {}>", self.0.fingerprint())
     }
 }
 
+/// A hash for Python.
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What `__reduce__` returns for an object that a method of its class makes from these arguments.
+pub(crate) type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyType>,));
+
+/// See [`Reduced`]. Python pickles no static methods of native classes, but callers of methods.
+pub(crate) fn reduced<'py, T: PyTypeInfo>(
+    py: Python<'py>,
+    method: &str,
+    arguments: Vec<Bound<'py, PyAny>>,
+    keywords: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Reduced<'py>> {
+    let arguments = [vec![PyString::new(py, method).into_any()], arguments].concat();
+    let caller = py.import("operator")?.getattr("methodcaller")?.call(PyTuple::new(py, arguments)?, keywords)?;
+    Ok((caller, (py.get_type::<T>(),)))
+}
+
 /// Which peers are trusted: `Trust.platform_roots`, `Trust.roots`, `Trust.fingerprints` or `Trust.raw_keys`.
 #[pyclass(frozen, module = "festina")]
-pub(crate) struct Trust(pub(crate) security::Trust);
+pub(crate) struct Trust {
+    pub(crate) trust: security::Trust,
+    made_by: Method,
+}
+
+/// The method that made a `Trust`, and its arguments.
+#[derive(Hash, PartialEq)]
+enum Method {
+    PlatformRoots,
+    Roots(Vec<u8>),
+    /// In order, each once.
+    Fingerprints(Vec<String>),
+    RawKeys(Vec<String>),
+}
 
 #[pymethods]
 impl Trust {
     /// Trusts certificates that a certificate authority of the operating system has signed. A server's must also have the name that the client asks for.
     #[staticmethod]
     fn platform_roots() -> Self {
-        Self(security::Trust::platform_roots())
+        Self { trust: security::Trust::platform_roots(), made_by: Method::PlatformRoots }
     }
 
     /// As `platform_roots`, with certificate authorities given as PEM.
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
     fn roots(pem: Pem) -> PyResult<Self> {
-        Ok(Self(security::Trust::roots_from_pem(pem.bytes()).map_err(Failure::from)?))
+        let trust = security::Trust::roots_from_pem(pem.bytes()).map_err(Failure::from)?;
+        Ok(Self { trust, made_by: Method::Roots(pem.bytes().to_vec()) })
     }
 
     /// Trusts certificates with these fingerprints, each 64 hexadecimal digits. Names, dates and issuers are not checked.
@@ -110,24 +165,58 @@ impl Trust {
     #[pyo3(signature = (*fingerprints))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
     fn fingerprints(fingerprints: Vec<String>) -> PyResult<Self> {
-        let parsed = fingerprints.iter().map(|text| text.parse()).collect::<Result<Vec<Fingerprint>, SecurityError>>();
-        let parsed = parsed.map_err(Failure::from)?;
-        if parsed.is_empty() {
-            return Err(Failure::from(SecurityError::Fingerprint).into());
-        }
-        Ok(Self(security::Trust::fingerprints(parsed)))
+        let (trust, texts) = by_fingerprints(&fingerprints)?;
+        Ok(Self { trust, made_by: Method::Fingerprints(texts) })
     }
 
     /// As `fingerprints`, for raw public keys. A peer with a certificate is refused, and so is a raw public key by the other kinds of trust.
     #[staticmethod]
     #[pyo3(signature = (*fingerprints))]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
     fn raw_keys(fingerprints: Vec<String>) -> PyResult<Self> {
-        Ok(Self(Self::fingerprints(fingerprints)?.0.of_raw_keys()))
+        let (trust, texts) = by_fingerprints(&fingerprints)?;
+        Ok(Self { trust: trust.of_raw_keys(), made_by: Method::RawKeys(texts) })
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.made_by == other.made_by
+    }
+
+    fn __hash__(&self) -> u64 {
+        hash(&self.made_by)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        let texts = |texts: &[String]| texts.iter().map(|text| PyString::new(py, text).into_any()).collect();
+        let (method, arguments) = match &self.made_by {
+            Method::PlatformRoots => ("platform_roots", Vec::new()),
+            Method::Roots(pem) => ("roots", vec![PyBytes::new(py, pem).into_any()]),
+            Method::Fingerprints(fingerprints) => ("fingerprints", texts(fingerprints)),
+            Method::RawKeys(fingerprints) => ("raw_keys", texts(fingerprints)),
+        };
+        reduced::<Self>(py, method, arguments, None)
     }
 
     fn __repr__(&self) -> String {
-        format!("<festina.{:?}>", self.0)
+        let list = |texts: &[String]| texts.iter().map(|text| format!("'{text}'")).collect::<Vec<_>>().join(", ");
+        match &self.made_by {
+            Method::PlatformRoots => "Trust.platform_roots()".to_owned(),
+            Method::Roots(pem) => format!("Trust.roots(<{} bytes>)", pem.len()),
+            Method::Fingerprints(fingerprints) => format!("Trust.fingerprints({})", list(fingerprints)),
+            Method::RawKeys(fingerprints) => format!("Trust.raw_keys({})", list(fingerprints)),
+        }
     }
+}
+
+/// Trust in fingerprints, and their texts in order, each once.
+fn by_fingerprints(texts: &[String]) -> PyResult<(security::Trust, Vec<String>)> {
+    let parsed = texts.iter().map(|text| text.parse()).collect::<Result<Vec<Fingerprint>, SecurityError>>();
+    let parsed = parsed.map_err(Failure::from)?;
+    if parsed.is_empty() {
+        return Err(Failure::from(SecurityError::Fingerprint).into());
+    }
+    let texts: BTreeSet<String> = parsed.iter().map(ToString::to_string).collect();
+    Ok((security::Trust::fingerprints(parsed), texts.into_iter().collect()))
 }
 
 /// Sessions of a client with its servers, in memory: at most `servers_max` servers, and eight sessions with each. One that is resumed saves the

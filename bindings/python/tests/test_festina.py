@@ -412,6 +412,7 @@ async def test_a_closed_endpoint_and_a_closed_listener_end_iterations() -> None:
             await other.accept()
 
 
+@pytest.mark.filterwarnings("ignore:unclosed endpoint:ResourceWarning")
 def test_another_event_loop_is_told_that_it_is_wrong() -> None:
     async def bind() -> festina.Listener:
         return festina.Endpoint.bind("127.0.0.1:0", usual()).listen()
@@ -421,6 +422,7 @@ def test_another_event_loop_is_told_that_it_is_wrong() -> None:
         asyncio.run(listener.accept())
 
 
+@pytest.mark.filterwarnings("ignore:unclosed endpoint:ResourceWarning")
 async def test_what_nobody_holds_ends_in_the_background() -> None:
     server = festina.Endpoint.bind("127.0.0.1:0", usual())
     listener = server.listen()
@@ -452,6 +454,7 @@ def open_descriptors() -> int:
     return len(os.listdir("/dev/fd"))
 
 
+@pytest.mark.filterwarnings("ignore:unclosed endpoint:ResourceWarning")
 def test_a_wake_up_that_comes_after_the_end_of_the_loop_leaks_no_descriptor() -> None:
     async def leave_a_wake_up_behind() -> None:
         server = festina.Endpoint.bind("127.0.0.1:0", usual())

@@ -5,7 +5,7 @@
 //! cargo run --release -p festina --example frames -- 600
 //! ```
 //!
-//! Twenty clients on a second thread connect over loopback. Each sends its input in every frame of its own; the server moves the players and
+//! Twenty clients on a second thread connect over loopback, encrypted: they know the server by the fingerprint of its key. Each sends its input in every frame of its own; the server moves the players and
 //! sends each client where all of them are. A position that is not sent yet is replaced by a newer one, and none is repeated once it is 100 ms
 //! old. The number is that of the frames.
 
@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::thread;
 
 use festina::blocking::{Association, Connecting, Endpoint};
+use festina::security::{Identity, Security, Trust};
 use festina::{Config, ConnectOptions, DEFAULT_SCTP_PORT, Duration, Instant, Message, TryRecvError, now};
 
 const CLIENTS: usize = 20;
@@ -107,8 +108,9 @@ fn serve(server: &Endpoint, frames: u32) -> Result<(usize, u32, u32)> {
 }
 
 /// The clients' loop: connects them all at once, and plays until the server ends.
-fn play(server: SocketAddr, frames: u32) -> Result<Vec<u32>> {
-    let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain())?;
+fn play(server: SocketAddr, trust: Trust, frames: u32) -> Result<Vec<u32>> {
+    let config = Config::default().with_security(Security::new().with_server_trust(trust));
+    let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, config)?;
     let host = server.to_string();
     let mut connecting: Vec<Option<Connecting>> =
         (0..CLIENTS).map(|_| Some(endpoint.start_connect(&host, ConnectOptions::default()))).collect();
@@ -137,9 +139,12 @@ fn play(server: SocketAddr, frames: u32) -> Result<Vec<u32>> {
 }
 
 fn run(frames: u32) -> Result<Summary> {
-    let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain())?;
+    let identity = Identity::self_signed("game.example")?;
+    let trust = Trust::fingerprints([identity.fingerprint()]);
+    let config = Config::default().with_security(Security::new().with_identity(identity));
+    let server = Endpoint::bind("127.0.0.1:0".parse()?, config)?;
     let address = server.local_addr();
-    let clients = thread::spawn(move || play(address, frames));
+    let clients = thread::spawn(move || play(address, trust, frames));
     let (players_most, inputs, late_frames) = serve(&server, frames)?;
     let states_per_client = clients.join().map_err(|_| "the clients' thread panicked")??;
     server.close(Duration::from_secs(5))?;

@@ -6,7 +6,7 @@ use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use thiserror::Error;
 
 /// Caller: why a text is no address.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AddressError {
     /// It is no IP address with a port.
@@ -23,6 +23,8 @@ pub enum AddressError {
         zone: String,
     },
 }
+
+festina_units::debug_is_display!(AddressError);
 
 /// Reads an IP address and a port: `127.0.0.1:9899`, `[::1]:9899`. The zone of a link-local address (RFC 4007 §11) is the name or the number of a
 /// network interface: `[fe80::1%eth0]:9899`, `[fe80::1%2]:9899`. Nothing is looked up in DNS.

@@ -422,6 +422,7 @@ impl Association {
     }
 
     /// Returns the peer's address.
+    #[doc(alias = "peer_addr")]
     pub fn remote_addr(&self) -> SocketAddr {
         self.inner.remote()
     }

@@ -44,6 +44,8 @@ mod runtime;
 mod source;
 mod wait;
 
+use std::fmt;
+
 use thiserror::Error;
 
 pub use self::association::Association;
@@ -53,12 +55,14 @@ pub use self::readiness::{Readiness, Ready, ReadyKind};
 pub use self::runtime::OpenError;
 
 /// The time limit has passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("the time limit has passed")]
 pub struct TimedOut;
 
+festina_units::debug_is_display!(TimedOut);
+
 /// Why a call with a time limit did not succeed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 pub enum WaitError<E> {
     /// The time limit has passed. Nothing was lost or changed, and the call can be repeated.
     #[error("the time limit has passed")]
@@ -66,4 +70,10 @@ pub enum WaitError<E> {
     /// The call failed.
     #[error(transparent)]
     Failed(#[from] E),
+}
+
+impl<E: fmt::Display> fmt::Debug for WaitError<E> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
 }

@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::security::{SecurityError, SecurityFailure};
 
 /// Why an endpoint could not be opened.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum BindError {
     /// Caller: a setting is out of range.
@@ -41,7 +41,7 @@ pub enum BindError {
 }
 
 /// Why an SCTP port cannot be listened on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ListenError {
     /// Caller: port 0 is invalid.
@@ -64,7 +64,7 @@ pub enum ListenError {
 }
 
 /// Why there is no message now.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TryRecvError {
     /// No message has arrived.
@@ -76,12 +76,12 @@ pub enum TryRecvError {
 }
 
 /// Caller: the stream already has a reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("stream {0} already has a reader")]
 pub struct StreamTaken(pub StreamId);
 
 /// Why an association could not be set up.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// Caller: the peer's address or a port is unusable.
@@ -183,4 +183,31 @@ pub enum ConnectError {
         /// The reason.
         reason: ClosedReason,
     },
+}
+
+festina_units::debug_is_display!(BindError, ListenError, TryRecvError, StreamTaken, ConnectError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocking::{OpenError, WaitError};
+
+    /// The line that `fn main() -> Result<(), E>` prints after "Error: ".
+    fn printed(error: impl std::error::Error + 'static) -> String {
+        format!("{:?}", Box::<dyn std::error::Error>::from(error))
+    }
+
+    #[test]
+    fn main_prints_the_sentence_of_an_error() {
+        let remote: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        let timeout = ConnectError::Timeout { remote, after: Duration::from_secs(1) };
+        let sentence = "127.0.0.1:9 did not complete the handshake within 1000 ms";
+        assert_eq!(printed(timeout.clone()), sentence);
+        assert_eq!(printed(WaitError::Failed(timeout)), sentence);
+        assert_eq!(printed(ListenError::PortZero), "cannot listen on port 0");
+        let unsafe_settings = SecurityError::Settings("alas".to_owned());
+        assert_eq!(printed(OpenError::Bind(unsafe_settings.into())), "the security settings cannot be used: alas");
+        let ended = ClosedReason::AbortedByPeer { code: 12, info: b"enough"[..].into() };
+        assert_eq!(printed(ended.clone()), ended.to_string());
+    }
 }

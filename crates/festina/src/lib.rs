@@ -65,7 +65,7 @@
 //! association.send(Message::new("make haste slowly").on_stream(7)).await?;
 //! let answer = association.recv().await?.ok_or("the peer has left")?;
 //! assert_eq!(answer.payload, "make haste slowly");
-//! assert_eq!(answer.stream.0, 7);
+//! assert_eq!(answer.stream, 7);
 //!
 //! association.shutdown().await?;
 //! echo.await??;
@@ -82,6 +82,7 @@ mod config;
 mod endpoint;
 mod error;
 mod listener;
+pub mod logs;
 #[cfg(feature = "prometheus")]
 mod metrics;
 mod program;
@@ -105,7 +106,7 @@ pub use recovery::{Profile, UnknownProfile};
 pub use festina_sctp::recovery::redundancy::{Budget, Redundancy, Spaced};
 pub use festina_sctp::{
     AbandonReason, Abandoned, AbandonedStats, AssociationState, ClosedReason, ConfigError, CongestionControl,
-    Direction, Event, Expiry, Message, MessageId, PathId, PathStats, PeerRestart, Ports, ReConfigResult,
+    Direction, Event, Expiry, Message, MessageId, PathId, PathStats, PeerRestart, Ports, Rates, ReConfigResult,
     ReceivedMessage, ReceivedStats, ReconfigureError, RetransmissionCause, RetransmittedStats, SendBufferPolicy,
     SendError, SentStats, Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
 };

@@ -69,9 +69,11 @@ impl FromStr for Profile {
 }
 
 /// Text that is not the name of a [`Profile`].
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("unknown loss-recovery profile {0:?}, expected one of rfc9260, rack and festina")]
 pub struct UnknownProfile(String);
+
+festina_units::debug_is_display!(UnknownProfile);
 
 #[cfg(test)]
 mod tests {

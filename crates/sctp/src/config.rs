@@ -136,13 +136,29 @@ fn check_ms(name: &'static str, value: Duration, low: usize) -> Result<(), Confi
 }
 
 /// Caller: a setting is out of range.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("{name} is {value}, but must lie between {low} and {high}")]
 pub struct ConfigError {
     name: &'static str,
     value: usize,
     low: usize,
     high: usize,
+}
+
+festina_units::debug_is_display!(ConfigError);
+
+impl ConfigError {
+    /// Returns the name of the setting and the text of the error after it, with times in seconds. For the Python package, whose times are in seconds;
+    /// not part of the stable interface.
+    #[doc(hidden)]
+    pub fn in_seconds(&self) -> (&'static str, String) {
+        let Self { name, value, low, high } = self;
+        let Some(name) = name.strip_suffix(" (ms)") else {
+            return (name, format!("is {value}, but must lie between {low} and {high}"));
+        };
+        let [value, low, high] = [value, low, high].map(|ms| Duration::from_millis(*ms as u64).as_secs_f64());
+        (name, format!("is {value} s, but must lie between {low} and {high} s"))
+    }
 }
 
 /// Timers (RFC 9260 §16). The minimum RTO belongs to the loss-recovery mechanisms.

@@ -7,7 +7,7 @@ use crate::message::Message;
 use crate::wire::StreamId;
 
 /// Why a message was not accepted. Every variant returns the message.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SendError {
     /// Temporary: the send buffer is full. Wait for [`Event::Writable`](crate::Event::Writable).
@@ -60,7 +60,7 @@ impl SendError {
 }
 
 /// Why streams cannot be changed (RFC 6525).
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReconfigureError {
     /// Caller: the handshake is not complete, or the shutdown has begun.
@@ -83,7 +83,7 @@ pub enum ReconfigureError {
 }
 
 /// Why an association ended.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ClosedReason {
     /// Both sides have shut down gracefully (RFC 9260 §9.2).
@@ -120,6 +120,8 @@ pub enum ClosedReason {
     #[error("the shutdown did not finish in time")]
     ShutdownTimeout,
 }
+
+festina_units::debug_is_display!(SendError, ReconfigureError, ClosedReason);
 
 /// Why a packet was dropped without effect.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

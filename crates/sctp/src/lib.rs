@@ -86,5 +86,5 @@ pub use event::{AbandonReason, Direction, Event, RetransmissionCause, StreamRequ
 pub use festina_recovery::{self as recovery, Mechanisms, Profile};
 pub use message::{Message, MessageId, ReceivedMessage};
 pub use outstanding::PathId;
-pub use stats::{Abandoned, AbandonedStats, PathStats, ReceivedStats, RetransmittedStats, SentStats, Stats};
+pub use stats::{Abandoned, AbandonedStats, PathStats, Rates, ReceivedStats, RetransmittedStats, SentStats, Stats};
 pub use wire::{ReConfigResult, StreamId};

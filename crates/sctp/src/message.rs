@@ -177,15 +177,17 @@ mod tests {
     use crate::error::SendError;
 
     #[test]
-    fn debug_output_of_a_message_and_of_an_error_with_one_shows_its_length_and_eight_bytes() {
+    fn debug_output_shows_the_length_and_eight_bytes_of_a_message_and_the_sentence_of_an_error() {
         let secret = "password correct horse battery staple";
         let payload = Bytes::from(secret.repeat(10_000));
         let message = Message::new(payload.clone());
         let received = ReceivedMessage { payload, stream: StreamId(1), ppid: 2, unordered: false, restarts: 0 };
         let errors =
             [SendError::BufferFull(message.clone()), SendError::TooLong { message: message.clone(), bytes_max: 1 }];
-        let texts = errors.iter().map(|error| format!("{error:?}"));
-        for text in texts.chain([format!("{message:?}"), format!("{received:#?}")]) {
+        for error in errors {
+            assert_eq!(format!("{error:?}"), error.to_string());
+        }
+        for text in [format!("{message:?}"), format!("{received:#?}")] {
             assert!(text.len() < 600 && text.contains("370000 bytes \"password\"..."), "{text}");
             assert!(!text.contains("correct"), "{text}");
         }

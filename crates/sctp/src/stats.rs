@@ -19,6 +19,54 @@ pub struct Stats {
     pub path: PathStats,
 }
 
+impl Stats {
+    /// Returns the smoothed round-trip time of the primary path, `path.srtt`; `None` before the first sample.
+    pub fn rtt(&self) -> Option<Duration> {
+        self.path.srtt
+    }
+
+    /// Returns the rates since an `earlier` snapshot of the same association, `elapsed` before this one. All are 0 if no time has passed.
+    pub fn rates_since(&self, earlier: &Self, elapsed: Duration) -> Rates {
+        let per_second = |now: u64, before: u64| {
+            if elapsed.is_zero() { 0.0 } else { now.saturating_sub(before) as f64 / elapsed.as_secs_f64() }
+        };
+        let ((sent, received), (sent_before, received_before)) =
+            ((&self.sent, &self.received), (&earlier.sent, &earlier.received));
+        Rates {
+            packets_sent: per_second(sent.packets, sent_before.packets),
+            bytes_sent: per_second(sent.bytes, sent_before.bytes),
+            messages_sent: per_second(sent.messages, sent_before.messages),
+            messages_abandoned: per_second(sent.messages_abandoned, sent_before.messages_abandoned),
+            retransmissions: per_second(sent.retransmitted.total(), sent_before.retransmitted.total()),
+            packets_received: per_second(received.packets, received_before.packets),
+            bytes_received: per_second(received.bytes, received_before.bytes),
+            messages_received: per_second(received.messages, received_before.messages),
+        }
+    }
+}
+
+/// Rates between two snapshots, each per second: [`Stats::rates_since`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Rates {
+    /// SCTP packets sent.
+    pub packets_sent: f64,
+    /// Bytes of those packets.
+    pub bytes_sent: f64,
+    /// Messages accepted by `send`.
+    pub messages_sent: f64,
+    /// Messages abandoned, for any reason.
+    pub messages_abandoned: f64,
+    /// Retransmissions of DATA chunks, including proactive copies.
+    pub retransmissions: f64,
+    /// SCTP packets received.
+    pub packets_received: f64,
+    /// Bytes of those packets.
+    pub bytes_received: f64,
+    /// Messages passed to the application.
+    pub messages_received: f64,
+}
+
 /// Messages abandoned by partial reliability, by policy (RFC 7496 §4.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -185,4 +233,38 @@ pub struct PathStats {
     pub messages_pending: u64,
     /// Whether the stream is thin now.
     pub thin: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_differences_per_second_and_zero_without_time() {
+        let mut earlier = Stats::default();
+        (earlier.sent.packets, earlier.sent.messages, earlier.received.bytes) = (10, 7, 1_000);
+        let mut later = earlier.clone();
+        (later.sent.packets, later.sent.messages, later.received.bytes) = (40, 8, 4_000);
+        (later.sent.retransmitted.fast, later.sent.retransmitted.copies) = (1, 2);
+        let rates = later.rates_since(&earlier, Duration::from_secs(2));
+        let expected = Rates {
+            packets_sent: 15.0,
+            messages_sent: 0.5,
+            bytes_received: 1_500.0,
+            retransmissions: 1.5,
+            ..Rates::default()
+        };
+        assert_eq!(rates, expected);
+        assert_eq!(later.rates_since(&earlier, Duration::ZERO), Rates::default());
+        // Snapshots in the wrong order.
+        assert_eq!(earlier.rates_since(&later, Duration::from_secs(2)), Rates::default());
+    }
+
+    #[test]
+    fn the_round_trip_time_is_the_smoothed_one_of_the_path() {
+        let mut stats = Stats::default();
+        assert_eq!(stats.rtt(), None);
+        stats.path.srtt = Some(Duration::from_millis(40));
+        assert_eq!(stats.rtt(), Some(Duration::from_millis(40)));
+    }
 }

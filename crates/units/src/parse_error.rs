@@ -1,13 +1,29 @@
 //! The error type of all parsers in this crate.
 
 /// Text that is not a valid quantity, with the expected form and an example.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is not {expected}; write for example \"{example}\"")]
 pub struct ParseError {
     text: String,
     expected: &'static str,
     example: &'static str,
 }
+
+/// Implements `Debug` of errors by `Display`: `fn main() -> Result<(), E>` prints `Debug`, and users should read the sentence there. Part of
+/// Festina's own crates; not part of the stable interface.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug_is_display {
+    ($($error:ty),+) => {$(
+        impl ::core::fmt::Debug for $error {
+            fn fmt(&self, formatter: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::fmt::Display::fmt(self, formatter)
+            }
+        }
+    )+};
+}
+
+debug_is_display!(ParseError);
 
 impl ParseError {
     /// Creates an error for `text`, which is not `expected` (a noun with its article, as in "a bandwidth in bit/s"),

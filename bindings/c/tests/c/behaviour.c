@@ -89,6 +89,7 @@ static void mistakes_are_told(void)
     EMPTY(festina_endpoint_address(NULL, text, sizeof text));
     EMPTY(festina_get_peer_address(NULL, text, sizeof text));
     EMPTY(festina_get_close_text(NULL, text, sizeof text));
+    EMPTY(festina_get_close_sentence(NULL, text, sizeof text));
     EXPECT(festina_endpoint_bind(NULL, NULL, &endpoint) == FESTINA_INVALID);
     EXPECT(festina_endpoint_bind("nonsense", NULL, &endpoint) == FESTINA_INVALID);
     EXPECT(strstr(festina_last_error(), "nonsense") != NULL);
@@ -505,11 +506,15 @@ static void the_end_is_told_with_its_reason(void)
 
     EXPECT(festina_get_close_reason(pair.near) == FESTINA_CLOSE_NONE);
     EXPECT(festina_get_close_text(pair.near, text, sizeof text) == 0 && text[0] == '\0');
+    EXPECT(festina_get_close_sentence(pair.near, text, sizeof text) == 0 && text[0] == '\0');
     OK(festina_abort(pair.far, "enough of it"));
     EXPECT(festina_recv(pair.near, &message, 10000) == FESTINA_CLOSED);
     EXPECT(festina_get_close_reason(pair.near) == FESTINA_CLOSE_ABORTED_BY_PEER);
     EXPECT(festina_get_close_reason(pair.far) == FESTINA_CLOSE_ABORTED);
     EXPECT(festina_get_close_text(pair.near, text, sizeof text) == 12 && strcmp(text, "enough of it") == 0);
+    EXPECT(festina_get_close_sentence(pair.near, text, sizeof text) == 35);
+    EXPECT(strcmp(text, "aborted by the peer: \"enough of it\"") == 0);
+    EXPECT(festina_get_close_sentence(pair.far, text, sizeof text) > 0 && strcmp(text, "aborted by this side") == 0);
     EXPECT(strstr(festina_last_error(), "aborted by the peer: \"enough of it\"") != NULL);
     EXPECT(festina_send(pair.near, "x", 1, NULL, FESTINA_NOW, NULL) == FESTINA_CLOSED);
     EXPECT(festina_shutdown(pair.near, 10000) == FESTINA_CLOSED);
@@ -732,6 +737,46 @@ static void a_child_frees_what_it_inherits_and_the_parent_goes_on(void)
     taken_apart(pair);
 }
 
+struct records {
+    int ups, downs, others;
+};
+
+/* Runs in threads of the library too: its calls do not overlap with those that read the records, after the end of the logs. */
+static void note(void *context, int level, const char *text)
+{
+    struct records *records = context;
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+    pthread_mutex_lock(&one_at_a_time);
+    if (level == FESTINA_LOG_INFO && strncmp(text, "association up association=", 27) == 0)
+        records->ups++;
+    else if (level == FESTINA_LOG_INFO && strncmp(text, "association down ", 17) == 0 && strchr(text, '\n') == NULL)
+        records->downs++;
+    else
+        records->others++;
+    pthread_mutex_unlock(&one_at_a_time);
+}
+
+static void logs_reach_the_function_of_the_program(void)
+{
+    struct records records = {0, 0, 0};
+    struct pair pair;
+
+    EXPECT(festina_set_log(note, &records, 6) == FESTINA_INVALID);
+    EXPECT(festina_set_log(note, &records, -1) == FESTINA_INVALID);
+    OK(festina_set_log(note, &records, FESTINA_LOG_WARN));
+    taken_apart(connected(NULL));
+    OK(festina_set_log(note, &records, FESTINA_LOG_INFO));
+    EXPECT(records.ups == 0 && records.downs == 0);
+    pair = connected(NULL);
+    OK(festina_shutdown(pair.near, 20000));
+    taken_apart(pair);
+    OK(festina_set_log(NULL, NULL, FESTINA_LOG_INFO));
+    EXPECT(records.ups == 2 && records.downs == 2 && records.others == 0);
+    taken_apart(connected(NULL));
+    EXPECT(records.ups == 2 && records.downs == 2);
+}
+
 int main(int count, char **arguments)
 {
     KEEP(messages_arrive_with_what_was_said_of_them);
@@ -748,6 +793,7 @@ int main(int count, char **arguments)
     KEEP(the_end_is_told_with_its_reason);
     KEEP(handles_are_freed_in_any_order);
     KEEP(threads_share_an_association);
+    KEEP(logs_reach_the_function_of_the_program);
     /* A child cannot free inherited objects, which valgrind reports as a leak. */
     if (count == 1 || strcmp(arguments[1], "without-forks") != 0)
         KEEP(a_child_frees_what_it_inherits_and_the_parent_goes_on);

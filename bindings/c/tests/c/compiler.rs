@@ -66,6 +66,9 @@ impl Compiler {
             let version = format!("{}.{}", env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
             let installed = self.folder.join(format!("libfestina.so.{version}"));
             fs::copy(libraries.join("libfestina_c.so"), &installed).unwrap();
+            if is_there("strip") {
+                assert!(Command::new("strip").arg(&installed).status().unwrap().success());
+            }
             installed
         })
     }

@@ -11,6 +11,7 @@ use std::{fs, path::Path};
 use festina_c::association::CloseReason;
 use festina_c::config::{self, Config};
 use festina_c::event::{Event, Kind, Reason};
+use festina_c::log::LogLevel;
 use festina_c::message::Message;
 use festina_c::options::{self, ConnectOptions, Outgoing, SendOptions};
 use festina_c::ready::{self, Ready};
@@ -42,6 +43,7 @@ fn c_type(rust: &str) -> String {
         "()" => Some("void"),
         "Status" => Some("festina_status"),
         "CloseReason" => Some("festina_close_reason"),
+        "Option<LogFunction>" => Some("festina_log_function"),
         "usize" => Some("size_t"),
         "c_int" => Some("int"),
         "c_char" => Some("char"),
@@ -179,6 +181,16 @@ const STATUSES: [(&str, Status); 12] = [
     ("PROTOCOL", Status::Protocol),
 ];
 
+/// The levels of records and their names.
+const LEVELS: [(&str, LogLevel); 6] = [
+    ("OFF", LogLevel::Off),
+    ("ERROR", LogLevel::Error),
+    ("WARN", LogLevel::Warn),
+    ("INFO", LogLevel::Info),
+    ("DEBUG", LogLevel::Debug),
+    ("TRACE", LogLevel::Trace),
+];
+
 fn constants(file: &mut String) {
     let kinds = [
         ("OTHER", Kind::Other),
@@ -230,6 +242,7 @@ fn constants(file: &mut String) {
     let all = STATUSES.map(|(name, value)| (name.to_owned(), value as u32)).into_iter();
     let all = all.chain(kinds.map(|(name, value)| (format!("EVENT_{name}"), value as u32)));
     let all = all.chain(reasons.map(|(name, value)| (format!("ABANDON_{name}"), value as u32)));
+    let all = all.chain(LEVELS.map(|(name, value)| (format!("LOG_{name}"), value as u32)));
     let all = all.chain(readiness.map(|(name, value)| (format!("READY_{name}"), value as u32)));
     let all = all.chain(ends.map(|(name, value)| (format!("CLOSE_{name}"), value as u32)));
     for (name, value) in all.chain(flags.map(|(name, value)| (name.to_owned(), value))) {

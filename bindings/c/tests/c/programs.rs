@@ -11,7 +11,7 @@ use festina::security::Identity;
 use crate::compiler::{Compiler, is_there, manifest_folder};
 
 /// What `behaviour.c` prints.
-const PROMISES: usize = 15;
+const PROMISES: usize = 16;
 
 /// What `encryption.c` prints.
 const ENCRYPTION_PROMISES: usize = 9;
@@ -45,8 +45,9 @@ fn it_is_installed_into_the_folder_that_the_caller_names() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("install");
     let _absent = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("target/release")).unwrap();
-    for library in ["libfestina_c.a", "libfestina_c.so"] {
-        fs::write(folder.join("target/release").join(library), "").unwrap();
+    // An archive of nothing, which strip accepts.
+    for (library, content) in [("libfestina_c.a", "!<arch>\n"), ("libfestina_c.so", "")] {
+        fs::write(folder.join("target/release").join(library), content).unwrap();
     }
     // Instead of cargo: the libraries count as built.
     symlink("/bin/true", folder.join("cargo")).unwrap();
@@ -63,12 +64,41 @@ fn it_is_installed_into_the_folder_that_the_caller_names() {
     let expected = format!("-I{0}/include\n-L{0}/lib\n-lfestina\n", prefix.display());
     assert_eq!(String::from_utf8(found.unwrap().stdout).unwrap(), expected);
     assert!(!install("out $b").status.success(), "pkg-config could not name it");
+    assert!(prefix.join("share/festina/valgrind.supp").exists());
+    if is_there("cmake") {
+        assert!(cmake_finds(&folder, &prefix, "0.1"));
+        assert!(!cmake_finds(&folder, &prefix, "0.2"), "each minor version may break programs");
+    }
+}
+
+/// Whether CMake finds this version of the library under a prefix, and the files that its targets name.
+fn cmake_finds(folder: &Path, prefix: &Path, version: &str) -> bool {
+    let project = format!(
+        "cmake_minimum_required(VERSION 3.16)
+        project(program NONE)
+        find_package(festina {version} REQUIRED CONFIG)
+        foreach(target festina::festina festina::static)
+            get_target_property(library ${{target}} IMPORTED_LOCATION)
+            get_target_property(include ${{target}} INTERFACE_INCLUDE_DIRECTORIES)
+            if(NOT EXISTS ${{library}} OR NOT EXISTS ${{include}}/festina.h)
+                message(FATAL_ERROR ${{library}})
+            endif()
+        endforeach()"
+    );
+    let (source, built) = (folder.join("project"), folder.join("built").join(version));
+    fs::create_dir_all(&source).unwrap();
+    fs::write(source.join("CMakeLists.txt"), project).unwrap();
+    let mut cmake = Command::new("cmake");
+    cmake.arg("-S").arg(&source).arg("-B").arg(built).arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()));
+    cmake.output().unwrap().status.success()
 }
 
 /// A program under valgrind, if that is there.
 fn valgrind(program: &Path) -> Option<Command> {
     let mut valgrind = is_there("valgrind").then(|| Command::new("valgrind"))?;
     valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
+    // Otherwise a thread that polls can keep the others from running on a busy machine.
+    valgrind.arg("--fair-sched=try");
     let suppressions = manifest_folder().join("tests/c/valgrind.supp");
     valgrind.arg(format!("--suppressions={}", suppressions.display())).arg(program);
     Some(valgrind)
@@ -114,8 +144,10 @@ fn encryption_holds_what_the_header_promises() {
         assert_eq!(promises_kept(&output.unwrap()), ENCRYPTION_PROMISES);
     };
     run(Command::new(program));
-    let program = compiler.program("tests/c/encryption.c", false);
-    valgrind(&program).map(run);
+    // The shared library has no symbols, like an installed one.
+    for shared in [true, false] {
+        valgrind(&compiler.program("tests/c/encryption.c", shared)).map(run);
+    }
 }
 
 /// A program that listens until it is dropped, and where.

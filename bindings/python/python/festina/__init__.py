@@ -10,6 +10,11 @@
 An endpoint is one UDP socket and carries any number of associations. All objects belong to the event loop in which they were created.
 Times are in seconds. All awaitables can be cancelled safely: no message is lost, and none is sent in part.
 
+Log records reach `logging` through the logger "festina", from the event loop of an endpoint. Its level is read when an endpoint is bound and when
+records arrive: associations begin and end at INFO, failed handshakes and reached limits are at WARNING.
+
+Settings compare, and can be pickled, except for an `Identity` and settings with one: they hold a private key, which `to_pem` hands out.
+
 An object works only in the process that created it. After `os.fork()` it raises `ForkedError` in the child, and `async with` closes nothing
 there. A child should exit with `os._exit` or execute another program: asyncio shares its descriptors with the child, so closing the loop there
 can disturb the parent's.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from types import TracebackType
 from typing import AsyncIterator, Iterable, Optional, Tuple, Union, cast
 
 from . import _festina
 from ._association import Association, Data, _bytes
 from ._errors import ClosedError, InvalidError
-from ._loop import Hub
+from ._loop import Hub, deliver_logs
 
 Address = Union[str, Tuple[str, int]]
 """`"127.0.0.1:9899"`, `"[::1]:9899"` or `("127.0.0.1", 9899)`; to connect to, also `"localhost:9899"` or `("localhost", 9899)`. Link-local addresses
@@ -16,7 +17,10 @@ need their zone, by name or by number: `"[fe80::1%eth0]:9899"` or `("fe80::1%2",
 
 
 class Endpoint:
-    """One UDP socket that carries any number of associations, in both roles. `async with` closes it at the end."""
+    """One UDP socket that carries any number of associations, in both roles. `async with` closes it at the end. One that is dropped without `close`
+    shuts down in the background, with a `ResourceWarning`."""
+
+    _is_closed = False
 
     def __init__(self, hub: Hub, native: _festina.Endpoint) -> None:
         self._hub = hub
@@ -73,7 +77,10 @@ class Endpoint:
 
     async def close(self) -> None:
         """Shuts down the endpoint and all its associations, and waits until they have ended."""
-        await self._hub.run(self._native.close())
+        closing = self._native.close()
+        self._is_closed = True
+        await self._hub.run(closing)
+        deliver_logs()
 
     async def __aenter__(self) -> Endpoint:
         return self
@@ -87,6 +94,10 @@ class Endpoint:
         # A child made by fork() that leaves the block, for example by sys.exit, must not close its parent's endpoint.
         if not self._hub.is_inherited:
             await self.close()
+
+    def __del__(self) -> None:
+        if not self._is_closed and not self._hub.is_inherited:
+            warnings.warn(f"unclosed endpoint {self!r}", ResourceWarning, source=self)
 
     def __repr__(self) -> str:
         if self._hub.is_inherited:

@@ -47,6 +47,7 @@ class Config:
         sessions: Optional[Sessions] = None,
         key_log: Optional[bool] = None,
     ) -> Config: ...
+    def __hash__(self) -> int: ...
     @staticmethod
     def plain(
         *,
@@ -165,9 +166,11 @@ class Message:
     def ordered(self) -> bool:
         """Whether it was delivered in the order of its stream."""
 
+def take_logs(level: int) -> list[tuple[int, str]]: ...
 @final
 class Hub:
     def __new__(cls) -> Hub: ...
+    LOGS: Final[int]
     def fileno(self) -> int: ...
     def woken(self) -> list[int]: ...
 

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Protocol
 
 from . import _festina
+
+
+_logger = logging.getLogger("festina")
+
+
+def deliver_logs() -> None:
+    """Hands the records of the native module to `logging`, and has it queue only those that the logger takes."""
+    for level, text in _festina.take_logs(_logger.getEffectiveLevel()):
+        _logger.log(level, "%s", text)
 
 
 class Operation(Protocol):
@@ -30,6 +40,7 @@ class Hub:
         loop = asyncio.get_running_loop()
         self._process = os.getpid()
         self.native = _festina.Hub()
+        deliver_logs()
         self._waiting: Dict[int, List[asyncio.Future[None]]] = {}
         # A weak reference, so that the event loop does not keep the hub alive.
         loop.add_reader(self.native.fileno(), _ring, weakref.ref(self))
@@ -50,7 +61,10 @@ class Hub:
         """Resumes the coroutines that were woken."""
         if self.is_inherited:
             return
-        for number in self.native.woken():
+        woken = self.native.woken()
+        if _festina.Hub.LOGS in woken:
+            deliver_logs()
+        for number in woken:
             for future in self._waiting.get(number, ()):
                 if not future.done():
                     future.set_result(None)

@@ -27,7 +27,7 @@ pub(super) struct RuntimeThread {
 }
 
 /// Why an endpoint could not be opened.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The system could not provide a thread or a descriptor for the runtime.
@@ -37,6 +37,8 @@ pub enum OpenError {
     #[error(transparent)]
     Bind(#[from] BindError),
 }
+
+festina_units::debug_is_display!(OpenError);
 
 impl RuntimeThread {
     /// Binds an endpoint on a thread of its own.

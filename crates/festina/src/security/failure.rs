@@ -6,7 +6,7 @@ use thiserror::Error;
 use super::certificates::{explain_tls_error, of_certificate};
 
 /// Caller: why security settings cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SecurityError {
     /// A certificate is missing or malformed.
@@ -24,7 +24,7 @@ pub enum SecurityError {
 }
 
 /// Why no encrypted association was set up. There is no fallback to plain SCTP.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SecurityFailure {
     /// Caller: the endpoint's settings or the options of this association cannot be used.
@@ -51,6 +51,8 @@ pub enum SecurityFailure {
     #[error("{0}")]
     Handshake(String),
 }
+
+festina_units::debug_is_display!(SecurityError, SecurityFailure);
 
 impl SecurityError {
     pub(super) fn of_tls(error: rustls::Error) -> Self {

@@ -12,7 +12,7 @@ use super::peer_name::canonical;
 use super::{Fingerprint, Identity, SecurityError, Trust};
 
 /// Caller or system: why a file with a key or with known peers cannot be used.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum StoredError {
     /// The file cannot be read.
@@ -65,7 +65,7 @@ pub enum StoredError {
 }
 
 /// Peer: it has another key than the known one.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error(
     "the key of {name} has changed: it was sha256:{known} and is sha256:{seen}. An attacker may be impersonating it"
 )]
@@ -78,6 +78,8 @@ pub struct ChangedKey {
     /// The fingerprint of the key that was seen.
     pub seen: Fingerprint,
 }
+
+festina_units::debug_is_display!(StoredError, ChangedKey);
 
 impl Identity {
     /// Reads the certificate chain and the key from one PEM file. If there is none, creates a self-signed identity for `name` and stores it in a file

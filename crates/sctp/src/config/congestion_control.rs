@@ -55,11 +55,13 @@ impl FromStr for CongestionControl {
 }
 
 /// Caller: the text names no [`CongestionControl`] of this crate.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("unknown congestion control {text:?}, expected one of: {}", names())]
 pub struct UnknownCongestionControl {
     text: String,
 }
+
+festina_units::debug_is_display!(UnknownCongestionControl);
 
 fn names() -> String {
     let names: Vec<&str> = CongestionControl::all().iter().map(|choice| choice.name()).collect();

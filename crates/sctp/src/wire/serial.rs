@@ -27,6 +27,12 @@ impl From<u16> for StreamId {
     }
 }
 
+impl PartialEq<u16> for StreamId {
+    fn eq(&self, stream: &u16) -> bool {
+        self.0 == *stream
+    }
+}
+
 impl Tsn {
     /// The `u64` that is congruent to this TSN modulo 2^32 and nearest to `near`.
     ///
@@ -104,6 +110,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_stream_is_compared_with_its_number() {
+        assert!(StreamId(7) == 7 && StreamId(7) != 8);
+    }
 
     #[test]
     fn a_tsn_unwraps_forwards_across_the_wrap() {
