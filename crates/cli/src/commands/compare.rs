@@ -98,7 +98,7 @@ impl CompareArgs {
         if let Some((path, _)) = twice {
             return Err(UsageError::new(format!("two outputs would go to {}", path.display())));
         }
-        // A device such as /dev/null is no result of somebody's.
+        // A device such as /dev/null holds no earlier result.
         let mut named = [&self.html, &self.svg, &self.pcap].into_iter().flatten();
         match named.find(|path| !self.force && path.is_file()) {
             Some(path) => {

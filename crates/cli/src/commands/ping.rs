@@ -185,7 +185,7 @@ impl Ping {
         if self.arguments.ack {
             return Ok(());
         }
-        // What happened before the echo came.
+        // Earlier events belong to this message.
         while let Some(event) = self.association.try_event() {
             self.informed(&event).await?;
         }

@@ -173,7 +173,7 @@ fn files_of_the_user_s_choice_are_replaced_by_force_alone() {
     let folder = folder("compare-force");
     let scenario = ["--state", "--duration", "250ms", "--associations", "1", "--html", "own.html"];
     for round in 0..2 {
-        // Those of nobody's choice are replaced.
+        // Files with a default name are replaced.
         std::fs::write(folder.join("compare.svg"), "old").expect("it can be written");
         let compared = compare_in(&folder, &[&scenario[..], &["--force"][..round]].concat());
         assert_eq!(compared.code, Some(0), "{compared:?}");
