@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import functools
 import gc
 import logging
 import pathlib
@@ -146,8 +147,11 @@ async def test_an_endpoint_that_was_never_closed_is_reported() -> None:
 
 async def test_the_example_ends_without_a_traceback_on_ctrl_c() -> None:
     example = pathlib.Path(__file__).parents[1] / "examples" / "echo.py"
+    pipe = asyncio.subprocess.PIPE
+    # Shells have jobs in the background ignore Ctrl-C, and these tests may be one.
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     server = await asyncio.create_subprocess_exec(
-        sys.executable, str(example), "listen", "127.0.0.1:0", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        sys.executable, str(example), "listen", "127.0.0.1:0", stdout=pipe, stderr=pipe, preexec_fn=heed
     )
     try:
         assert server.stdout is not None
