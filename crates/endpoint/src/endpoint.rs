@@ -79,6 +79,13 @@ struct Resident {
     is_over: bool,
 }
 
+impl Resident {
+    /// Its peer has sent no message.
+    fn brought_nothing(&self) -> bool {
+        self.core.stats().received.chunks == 0 && !self.core.secure().is_some_and(Secure::has_early)
+    }
+}
+
 /// The associations, by their handles.
 pub(crate) struct House {
     context: Arc<sctp::Context>,
@@ -92,6 +99,8 @@ pub(crate) struct House {
     ports: BTreeMap<u16, Accepting>,
     /// Answers to strangers.
     answers: VecDeque<(Transmit, Option<IpAddr>, Vec<u8>)>,
+    /// Associations of authenticated clients for which there is no room, until their ABORTs are sent.
+    refused: Vec<Core>,
     events: VecDeque<EndpointEvent>,
     dropped: usize,
     decide: Decide,
@@ -111,6 +120,11 @@ struct Accepting {
 impl Accepting {
     fn len(&self) -> usize {
         self.waiting.len() + Arc::strong_count(&self.places) - 1
+    }
+
+    /// An association waits no longer.
+    fn leave(&mut self, id: AssociationId) {
+        self.waiting.retain(|waiting| *waiting != id);
     }
 }
 
@@ -145,7 +159,7 @@ impl Endpoint {
         self.house.decide_by(decide);
     }
 
-    /// Takes the next association of a port that a client has set up.
+    /// Takes the next association of a port that a client has set up. Those that have ended without a message are left out.
     pub fn accept(&mut self, port: u16) -> Option<AssociationId> {
         self.house.accept(port)
     }
@@ -255,6 +269,12 @@ impl Endpoint {
             buffer.extend_from_slice(&bytes);
             return Some((transmit, source));
         }
+        while let Some(core) = self.house.refused.last_mut() {
+            if let Some(transmit) = core.poll_transmit(now, buffer) {
+                return Some((transmit, core.source(None)));
+            }
+            self.house.refused.pop();
+        }
         while let Some(&id) = self.house.ready.front() {
             if let Some(resident) = self.house.residents.get_mut(&id)
                 && let Some(transmit) = resident.core.poll_transmit(now, buffer)
@@ -279,9 +299,10 @@ impl Endpoint {
         Instant::earliest([waiting, association, self.strays.deadline(now)])
     }
 
-    /// Refuses the clients whose handshakes are not complete, and aborts all associations.
+    /// Refuses the clients whose handshakes are not complete, listens on no port any more, and aborts all associations.
     pub fn end(&mut self, now: Instant) {
         self.strays.end(now, &mut self.house);
+        self.house.stop_listening();
         let ids: Vec<AssociationId> = self.house.residents.keys().copied().collect();
         for id in ids {
             self.change(id, |core| core.abort(b"the endpoint ends"));
@@ -301,6 +322,7 @@ impl House {
             ready: VecDeque::new(),
             ports: BTreeMap::new(),
             answers: VecDeque::new(),
+            refused: Vec::new(),
             events: VecDeque::new(),
             dropped: 0,
             decide: Box::new(|_| Verdict::Admit),
@@ -311,6 +333,12 @@ impl House {
     pub(crate) fn listen(&mut self, port: u16) {
         self.listener.listen(port);
         self.ports.entry(port).or_default();
+    }
+
+    fn stop_listening(&mut self) {
+        for port in std::mem::take(&mut self.ports).into_keys() {
+            self.listener.stop(port);
+        }
     }
 
     pub(crate) fn decide_by(&mut self, decide: impl FnMut(&Request) -> Verdict + Send + 'static) {
@@ -328,7 +356,7 @@ impl House {
     }
 
     fn begin(&mut self, core: Core) -> Result<AssociationId, BeginError> {
-        self.insert(core, None, None, Side::Own).map_err(|refusal| match refusal {
+        self.insert(core, None, None, Side::Own).map_err(|(refusal, _)| match refusal {
             Refusal::Taken => BeginError::Taken,
             Refusal::Full => BeginError::Full,
         })
@@ -340,9 +368,11 @@ impl House {
         origin: Option<Origin>,
         source: Option<IpAddr>,
         side: Side,
-    ) -> Result<AssociationId, Refusal> {
+    ) -> Result<AssociationId, (Refusal, Box<Core>)> {
         let (id, key) = (AssociationId(self.next_id), core.key());
-        self.demux.insert(key, origin, &id, side)?;
+        if let Err(refusal) = self.demux.insert(key, origin, &id, side) {
+            return Err((refusal, Box::new(core)));
+        }
         self.next_id += 1;
         self.residents
             .insert(id, Resident { core, key, origin, source, deadline: None, is_ready: false, is_over: false });
@@ -373,9 +403,13 @@ impl House {
         }
         if resident.core.is_closed() && !resident.is_over {
             resident.is_over = true;
+            let (port, brought_nothing) = (key.ports.local, resident.brought_nothing());
             let lingers = !resident.core.is_over(now) && self.demux.linger(key);
             if !lingers {
                 return self.forget(id);
+            }
+            if brought_nothing && let Some(accepting) = self.ports.get_mut(&port) {
+                accepting.leave(id);
             }
         } else if resident.is_over && resident.core.is_over(now) {
             return self.forget(id);
@@ -399,7 +433,7 @@ impl House {
         }
         self.demux.remove(resident.key, resident.origin);
         if let Some(accepting) = self.ports.get_mut(&resident.key.ports.local) {
-            accepting.waiting.retain(|waiting| *waiting != id);
+            accepting.leave(id);
         }
         let early = std::iter::from_fn(|| resident.core.secure_mut()?.next_early()).collect();
         let messages = std::iter::from_fn(|| resident.core.poll_message()).collect();
@@ -411,17 +445,18 @@ impl House {
         self.ports.get(&port).is_some_and(|accepting| accepting.len() >= waiting_max)
     }
 
-    fn adopt_core(&mut self, core: Core, source: Option<IpAddr>) -> bool {
+    /// Returns the association if there is no room for it.
+    fn adopt_core(&mut self, core: Core, source: Option<IpAddr>) -> Result<(), Box<Core>> {
         let (origin, port) = (core.origin(), core.ports().local);
         if !self.ports.contains_key(&port) {
-            return false;
+            return Err(Box::new(core));
         }
-        let inserted = self.insert(core, origin, source, Side::Peer);
-        if let (Ok(id), Some(accepting)) = (inserted, self.ports.get_mut(&port)) {
+        let id = self.insert(core, origin, source, Side::Peer).map_err(|(_, core)| core)?;
+        if let Some(accepting) = self.ports.get_mut(&port) {
             accepting.waiting.push_back(id);
             self.events.push_back(EndpointEvent::Accepted(id));
         }
-        inserted.is_ok()
+        Ok(())
     }
 }
 
@@ -476,7 +511,7 @@ impl Owner for House {
     }
 
     fn adopt_plain(&mut self, association: sctp::Association, source: Option<IpAddr>) -> bool {
-        self.adopt_core(Core::Plain(Plain(association)), source)
+        self.adopt_core(Core::Plain(Plain(association)), source).is_ok()
     }
 
     fn judge(&mut self, request: &Request, port: u16, _is_held: bool) -> Verdict {
@@ -524,9 +559,14 @@ impl Owner for House {
     }
 
     fn adopt(&mut self, association: Box<Secure>, _port: u16, _place: &Arc<()>) {
-        self.adopt_core(Core::Secure(association), None);
+        if let Err(mut core) = self.adopt_core(Core::Secure(association), None) {
+            core.abort(b"there is no room for another association");
+            self.refused.push(*core);
+        }
     }
 }
 
+#[cfg(test)]
+mod reports;
 #[cfg(test)]
 mod tests;

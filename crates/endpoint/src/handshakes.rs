@@ -272,7 +272,7 @@ impl<O: Owner> Handshakes<O> {
             let is_init = sctp::Listener::refuse_init(*from, packet, ENCRYPTED_ONLY, buffer);
             is_init.then(|| reply(buffer.len() - before))
         };
-        if is_foreign && owner.answer(*source, refuse) {
+        if is_foreign && from.port() != 0 && owner.answer(*source, refuse) {
             return true;
         }
         // Resets cost no state, so one allowance for all is enough.
@@ -432,6 +432,10 @@ impl<O: Owner> Handshakes<O> {
             half_open.association.refuse(NO_SUCH_PORT);
             half_open.send(now, owner);
         }
+        self.by_origin.clear();
+        self.by_network.clear();
+        self.deadlines.clear();
+        self.full_until = Instant::ZERO;
     }
 
     /// Forgets handshakes whose time is over.
