@@ -127,12 +127,12 @@ fn a_file_that_reaches_the_limit_of_the_process_is_an_error_and_not_its_death() 
     assert!(ended.stderr.contains("File too large"), "{ended:?}");
 }
 
-/// A listener with a capture, started by a shell after these words, and the capture after it has received a message and SIGHUP. The listener still runs.
+/// A listener with a capture, started by `env` with this option, and the capture after it has received a message and SIGHUP. The listener still runs.
 #[cfg(target_os = "linux")]
-fn hung_up(first: &str, name: &str) -> (Running, std::path::PathBuf) {
+fn hung_up(option: &str, name: &str) -> (Running, std::path::PathBuf) {
     let capture = crate::harness::folder(name).join("x.pcapng");
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("{first} exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_festina")]);
+    let mut command = Command::new("env");
+    command.args([option, env!("CARGO_BIN_EXE_festina")]);
     command.args(["listen", "127.0.0.1:0", "--plain", "--pcap"]).arg(&capture);
     let mut listener = start(command);
     let line = listener.stderr_line();
@@ -146,13 +146,13 @@ fn hung_up(first: &str, name: &str) -> (Running, std::path::PathBuf) {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_capture_is_complete_when_the_terminal_is_closed_and_nohup_keeps_the_command() {
-    let (mut listener, capture) = hung_up("", "hangup");
+    let (mut listener, capture) = hung_up("--default-signal=HUP", "hangup");
     let code = listener.wait();
     assert!(matches!(code, Some(0 | 129)), "{code:?}");
     let bytes = std::fs::read(capture).expect("it is there");
     assert!(bytes.windows(5).any(|window| window == b"hello"), "{} bytes", bytes.len());
 
-    let (mut listener, _) = hung_up("trap '' HUP;", "nohup");
+    let (mut listener, _) = hung_up("--ignore-signal=HUP", "nohup");
     thread::sleep(Duration::from_millis(300));
     assert_eq!(listener.ended_with(), None);
     assert!(matches!(end(&mut listener, "-TERM"), Some(0 | 143)));
