@@ -171,7 +171,7 @@ async fn over_loopback_an_exchange_costs_a_packet_and_a_call_each_way() {
             return;
         }
         counted.push(counts);
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("packets sent and calls to receive, of {EXCHANGES} exchanges: {counted:?}");
 }
