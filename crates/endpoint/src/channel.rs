@@ -34,20 +34,34 @@ pub trait Channel {
     fn core_mut(&mut self) -> &mut sctp::Association;
     /// By what its packets are found now.
     fn name(&self) -> Name;
-    /// Returns whether the association is over and will answer no packet any more.
-    fn is_over(&self, now: Instant) -> bool;
     /// Handles a packet of its peer.
     fn handle_packet(&mut self, now: Instant, path: Path, ecn: EcnCodepoint, packet: BytesMut) -> Handled;
     /// Appends the next packet to `buffer`.
     fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit>;
+    /// Returns whether the association is over and will answer no packet any more.
+    fn is_over(&self, _now: Instant) -> bool {
+        self.core().is_closed()
+    }
     /// A deadline has passed.
-    fn handle_timeout(&mut self, now: Instant);
+    #[inline]
+    fn handle_timeout(&mut self, now: Instant) {
+        self.core_mut().handle_timeout(now);
+    }
     /// When [`handle_timeout`](Self::handle_timeout) is to be called.
-    fn poll_deadline(&self) -> Option<Instant>;
+    #[inline]
+    fn poll_deadline(&self) -> Option<Instant> {
+        self.core().poll_deadline()
+    }
     /// The next event.
-    fn poll_event(&mut self) -> Option<Event>;
+    #[inline]
+    fn poll_event(&mut self) -> Option<Event> {
+        self.core_mut().poll_event()
+    }
     /// The next message.
-    fn poll_message(&mut self) -> Option<ReceivedMessage>;
+    #[inline]
+    fn poll_message(&mut self) -> Option<ReceivedMessage> {
+        self.core_mut().poll_message()
+    }
     /// The end of datagrams by which its server resets it.
     fn reset_token(&self) -> Option<ResetToken> {
         None
@@ -202,10 +216,6 @@ impl Channel for Plain {
         Name::Tag(self.0.local_tag())
     }
 
-    fn is_over(&self, _now: Instant) -> bool {
-        self.0.is_closed()
-    }
-
     #[inline]
     fn handle_packet(&mut self, now: Instant, path: Path, ecn: EcnCodepoint, packet: BytesMut) -> Handled {
         let packet = packet.freeze();
@@ -216,26 +226,6 @@ impl Channel for Plain {
     #[inline]
     fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
         self.0.poll_transmit(now, buffer)
-    }
-
-    #[inline]
-    fn handle_timeout(&mut self, now: Instant) {
-        self.0.handle_timeout(now);
-    }
-
-    #[inline]
-    fn poll_deadline(&self) -> Option<Instant> {
-        self.0.poll_deadline()
-    }
-
-    #[inline]
-    fn poll_event(&mut self) -> Option<Event> {
-        self.0.poll_event()
-    }
-
-    #[inline]
-    fn poll_message(&mut self) -> Option<ReceivedMessage> {
-        self.0.poll_message()
     }
 }
 

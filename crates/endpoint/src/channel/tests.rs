@@ -24,10 +24,6 @@ impl Channel for Inverting {
         Name::Tag(self.0.local_tag())
     }
 
-    fn is_over(&self, _now: Instant) -> bool {
-        self.0.is_closed()
-    }
-
     fn handle_packet(&mut self, now: Instant, path: Path, ecn: EcnCodepoint, mut packet: BytesMut) -> Handled {
         invert(&mut packet);
         handled(self.0.handle_packet(now, path.remote, ecn, &packet.freeze()).is_ok(), || true)
@@ -38,22 +34,6 @@ impl Channel for Inverting {
         let transmit = self.0.poll_transmit(now, buffer)?;
         invert(buffer.get_mut(before..).unwrap_or_default());
         Some(transmit)
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.0.handle_timeout(now);
-    }
-
-    fn poll_deadline(&self) -> Option<Instant> {
-        self.0.poll_deadline()
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.0.poll_event()
-    }
-
-    fn poll_message(&mut self) -> Option<ReceivedMessage> {
-        self.0.poll_message()
     }
 }
 

@@ -15,7 +15,7 @@ use super::lock;
 use super::options::Answer;
 use super::outbox::Outbox;
 use super::requests::Held;
-use super::shared::{Shared, warn_of};
+use super::shared::Shared;
 use crate::association::{Association, Inner};
 
 /// Belongs to the driver. The application's code runs without any lock.
@@ -70,11 +70,7 @@ impl Owner for Door {
         let shared = &self.shared;
         let queue = lock(&shared.accepting).queue(port).cloned();
         if let Some(queue) = &queue {
-            if queue.is_full() {
-                warn_of(
-                    &shared.counters.accept_queue_overflows,
-                    "the accept queue is full: a handshake is left to be repeated",
-                );
+            if shared.is_full(queue) {
                 return PlainVerdict::Full;
             }
             // Such a listener decides by things that only encrypted clients show.
@@ -86,11 +82,7 @@ impl Owner for Door {
         if answer == Answer::Ignore {
             return PlainVerdict::Ignore;
         }
-        let has_room = lock(&shared.demux).admits(peer.ip());
-        if !has_room {
-            warn_of(&shared.counters.associations_refused, "too many associations: a peer is refused");
-        }
-        if has_room && answer == Answer::Accept { PlainVerdict::Admit } else { PlainVerdict::Refuse }
+        if shared.admits(peer.ip()) && answer == Answer::Accept { PlainVerdict::Admit } else { PlainVerdict::Refuse }
     }
 
     fn answer_plain(

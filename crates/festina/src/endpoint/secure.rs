@@ -226,15 +226,10 @@ impl Shared {
     fn queue_with_room(&self, peer: IpAddr, port: u16) -> Result<Arc<AcceptQueue>, Verdict> {
         let queue = lock(&self.accepting).queue(port).cloned();
         let queue = queue.ok_or(Verdict::Refuse(NO_SUCH_PORT))?;
-        if queue.is_full() {
-            warn_of(
-                &self.counters.accept_queue_overflows,
-                "the accept queue is full: a handshake is left to be repeated",
-            );
+        if self.is_full(&queue) {
             return Err(Verdict::Full);
         }
-        if !lock(&self.demux).admits(peer) {
-            warn_of(&self.counters.associations_refused, "too many associations: a peer is refused");
+        if !self.admits(peer) {
             return Err(Verdict::Refuse(FULL));
         }
         Ok(queue)

@@ -1,6 +1,6 @@
 //! What the handles of an endpoint, its driver and its associations share.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -82,7 +82,7 @@ pub(super) struct Counters {
 struct Backlog {
     associations: Vec<Arc<Inner>>,
     driver: Option<Waker>,
-    /// Those who wait for the socket to be closed.
+    /// Tasks that wait until the socket is closed.
     closed: Waiters,
 }
 
@@ -286,6 +286,27 @@ impl Shared {
     /// Gives a packet to whom it belongs; for associations that is [`Inner::handle_packets`]' work.
     pub(super) fn find(&self, from: SocketAddr, packet: &[u8]) -> Option<Arc<Inner>> {
         lock(&self.demux).find(self.protocols(), from, packet).cloned()
+    }
+
+    /// Returns whether the accept queue is full, and counts that.
+    pub(super) fn is_full(&self, queue: &AcceptQueue) -> bool {
+        let is_full = queue.is_full();
+        if is_full {
+            warn_of(
+                &self.counters.accept_queue_overflows,
+                "the accept queue is full: a handshake is left to be repeated",
+            );
+        }
+        is_full
+    }
+
+    /// Returns whether a peer at this address may set up another association, and counts it if not.
+    pub(super) fn admits(&self, peer: IpAddr) -> bool {
+        let admits = lock(&self.demux).admits(peer);
+        if !admits {
+            warn_of(&self.counters.associations_refused, "too many associations: a peer is refused");
+        }
+        admits
     }
 
     /// An association's own tag changed, or its peer's UDP port.
