@@ -1,14 +1,19 @@
-//! Prints the structure of the sender in figures: of this repository, or of another checkout whose folder is named.
+//! Prints the structure of the core in figures: of this repository, or of another checkout whose folder is named.
 
 use std::env;
 use std::error::Error;
 use std::path::PathBuf;
 
+use festina_tidy::passage::passages;
 use festina_tidy::structure::Structure;
 use festina_tidy::tree::{files, root};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = env::args_os().nth(1).map_or_else(root, PathBuf::from);
-    print!("{}", Structure::of(&files(&folder)?)?);
+    let files = files(&folder)?;
+    print!("{}", Structure::of(&files)?);
+    for (event, passage) in passages(&files, &env::temp_dir().join("festina-passage"))? {
+        print!("{event}: {passage}");
+    }
     Ok(())
 }

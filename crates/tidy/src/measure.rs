@@ -27,6 +27,8 @@ pub struct Body {
     pub column: usize,
     /// The path of the function in the file.
     pub name: String,
+    /// Whether it may change the value that it belongs to: its receiver is `&mut self`.
+    pub changes: bool,
 }
 
 /// Measures the text of a Rust file.
@@ -77,6 +79,11 @@ fn is_comment(lines: &[&str], start: LineColumn) -> bool {
     rest.next() == Some('/') && matches!(rest.next(), Some('/' | '*'))
 }
 
+/// Whether a receiver is `&mut self`.
+pub(crate) fn is_mutable_reference(receiver: &syn::Receiver) -> bool {
+    matches!(receiver.kind, syn::ReceiverKind::Reference(_, _, Some(_)))
+}
+
 #[derive(Default)]
 struct Walk {
     path: Vec<String>,
@@ -100,7 +107,8 @@ impl Walk {
         let last = block.brace_token.span.close().end().line;
         if signature.constness.is_none() {
             let LineColumn { line, column } = block.brace_token.span.open().start();
-            self.measures.bodies.push(Body { line, column, name: self.name(&signature.ident) });
+            let changes = signature.receiver().is_some_and(is_mutable_reference);
+            self.measures.bodies.push(Body { line, column, name: self.name(&signature.ident), changes });
         }
         let lines = self.measures.functions.entry(self.name(&signature.ident)).or_default();
         *lines = (*lines).max(last + 1 - first);

@@ -1,12 +1,19 @@
-//! Which functions of the core a message and its acknowledgement enter.
+//! How often a message and its acknowledgement go from one owner of state to another in the core.
+//!
+//! The recorded order of calls decides: of each function that takes `&mut self`, the type. A type in fields of one owner alone is a part of
+//! it, unless that one only coordinates ([`COORDINATORS`]); a type in no field is no state. What is left are owners. A hand-over is the step
+//! from one to another, and a phase of an owner is a stay between two hand-overs.
 //!
 //! A copy of the core in which every function reports its own entry is built and run. Coverage builds count lines, but know no order, and their
 //! tools are no part of a toolchain; callgrind is not everywhere; a call graph made from the sources names every branch, taken or not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
+
+use syn::visit::{self, Visit};
 
 use crate::measure::{Body, measure};
 use crate::tree::File;
@@ -14,8 +21,17 @@ use crate::tree::File;
 /// The crates that the copy consists of, in the order in which they depend on each other.
 const CRATES: [&str; 3] = ["crates/units/", "crates/recovery/", "crates/sctp/"];
 
+/// The types that hold others to call them, and not as parts of their own.
+const COORDINATORS: [&str; 3] = ["Association", "Paths", "Sender"];
+
+/// Types inside each other that are looked through.
+const DEPTH_MAX: usize = 8;
+
 /// The crate that the reports go to. Its own functions report nothing.
 const REPORTER: &str = "crates/units/";
+
+/// One message and its acknowledgement.
+const WALK: &str = include_str!("passage/walk.rs");
 
 const RECORDER: &str = r#"
 /// Reports from the functions of the other crates.
@@ -23,58 +39,125 @@ pub mod passage {
     use std::cell::RefCell;
 
     thread_local! {
-        static ENTERED: RefCell<Option<Vec<[&'static str; 2]>>> = const { RefCell::new(None) };
+        static ENTERED: RefCell<Option<Vec<&'static str>>> = const { RefCell::new(None) };
     }
 
     /// A function is entered.
-    pub fn enter(file: &'static str, function: &'static str) {
-        ENTERED.with_borrow_mut(|entered| entered.iter_mut().for_each(|entered| entered.push([file, function])));
+    pub fn enter(function: &'static str) {
+        ENTERED.with_borrow_mut(|entered| entered.iter_mut().for_each(|entered| entered.push(function)));
     }
 
     /// Prints which functions `act` enters, if that has a name.
     pub fn watch(name: Option<&str>, act: impl FnOnce()) {
         ENTERED.set(name.map(|_| Vec::new()));
         act();
-        for [file, function] in ENTERED.take().unwrap_or_default() {
-            println!("{} {file} {function}", name.unwrap_or_default());
+        for function in ENTERED.take().unwrap_or_default() {
+            println!("{} {function}", name.unwrap_or_default());
         }
     }
 }
 "#;
 
-/// The functions that one event entered, in order, each as often as it was.
+/// The owners of state that one event entered, in order; none follows itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passage {
-    /// Their files and names.
-    pub functions: Vec<(String, String)>,
+    /// Their names.
+    pub stays: Vec<String>,
 }
 
 impl Passage {
-    /// The files below a folder, or with a prefix, in which any of them lies.
-    #[must_use]
-    pub fn files(&self, prefix: &str) -> BTreeSet<&str> {
-        self.functions.iter().map(|(file, _)| file.as_str()).filter(|file| file.starts_with(prefix)).collect()
+    fn enter(&mut self, owner: &str) {
+        if self.stays.last().is_none_or(|last| last != owner) {
+            self.stays.push(owner.to_owned());
+        }
     }
 
-    /// The functions of a type that were entered more than once.
+    /// How often each owner was entered from another.
     #[must_use]
-    pub fn entered_again(&self, owner: &str) -> BTreeSet<&str> {
-        let mut seen = BTreeSet::new();
-        let of_owner = |name: &&str| name.split_once("::").is_some_and(|(first, _)| first == owner);
-        self.functions
-            .iter()
-            .map(|(_, name)| name.as_str())
-            .filter(of_owner)
-            .filter(|name| !seen.insert(*name))
-            .collect()
+    pub fn phases(&self) -> BTreeMap<&str, usize> {
+        let mut phases = BTreeMap::new();
+        for owner in &self.stays {
+            *phases.entry(owner.as_str()).or_default() += 1;
+        }
+        phases
+    }
+
+    /// Steps from one owner to another.
+    #[must_use]
+    pub fn hand_overs(&self) -> usize {
+        self.stays.len().saturating_sub(1)
     }
 }
 
-/// Builds the copy in `folder` and runs `walk` in it. Returns what each watched event entered.
+impl fmt::Display for Passage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let phases = self.phases();
+        writeln!(f, "{} owners, {} hand-overs", phases.len(), self.hand_overs())?;
+        writeln!(f, "  {}", self.stays.join(" "))?;
+        let most = phases.iter().filter(|(_, count)| **count > 2).map(|(owner, count)| format!("{owner} {count}"));
+        writeln!(f, "  more than two phases: {}", most.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// For each type the types that have it in a field, directly or inside another, such as `Option<Box<T>>`. References do not count.
+struct Holders<'f> {
+    holder: Option<String>,
+    of: &'f mut BTreeMap<String, BTreeSet<String>>,
+}
+
+impl<'ast> Visit<'ast> for Holders<'_> {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if item.ident != "tests" {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
+        self.holder = Some(item.ident.to_string());
+        visit::visit_fields(self, &item.fields);
+        self.holder = None;
+    }
+
+    fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
+        self.holder = Some(item.ident.to_string());
+        item.variants.iter().for_each(|variant| visit::visit_fields(self, &variant.fields));
+        self.holder = None;
+    }
+
+    fn visit_type_reference(&mut self, _: &'ast syn::TypeReference) {}
+
+    fn visit_path_segment(&mut self, segment: &'ast syn::PathSegment) {
+        if let Some(holder) = &self.holder {
+            self.of.entry(segment.ident.to_string()).or_default().insert(holder.clone());
+        }
+        visit::visit_path_segment(self, segment);
+    }
+}
+
+/// The owner that a type is a part of: the one that all who hold it are parts of, or the type itself. `None` if nobody holds it, as a value
+/// that lives for one call.
+fn owner(name: &str, holders: &BTreeMap<String, BTreeSet<String>>, depth: usize) -> Option<String> {
+    if COORDINATORS.contains(&name) {
+        return Some(name.to_owned());
+    }
+    let of = holders.get(name)?.iter().filter(|holder| *holder != name);
+    // A type may hold itself through others.
+    let of = if depth < DEPTH_MAX {
+        of.filter_map(|holder| owner(holder, holders, depth + 1)).collect()
+    } else {
+        BTreeSet::new()
+    };
+    match of.iter().next()? {
+        only if of.len() == 1 && !COORDINATORS.contains(&only.as_str()) => Some(only.clone()),
+        _ => Some(name.to_owned()),
+    }
+}
+
+/// Builds the copy in `folder` and runs [`WALK`] in it. Returns what each watched event entered.
 ///
 /// # Errors
 /// If a source file is not Rust, a file cannot be written, or the copy cannot be built or run.
-pub fn passages(files: &[File], walk: &str, folder: &Path) -> Result<BTreeMap<String, Passage>, String> {
+pub fn passages(files: &[File], folder: &Path) -> Result<BTreeMap<String, Passage>, String> {
     for File { path, text } in files.iter().filter(|file| CRATES.iter().any(|folder| file.path.starts_with(folder))) {
         let copy = if path.ends_with("/Cargo.toml") {
             text.split("[dev-dependencies]").next().unwrap_or_default().to_owned()
@@ -83,7 +166,7 @@ pub fn passages(files: &[File], walk: &str, folder: &Path) -> Result<BTreeMap<St
         } else if path.starts_with(REPORTER) {
             format!("{text}{}", if path.ends_with("/lib.rs") { RECORDER } else { "" })
         } else {
-            instrument(path, text).map_err(|error| format!("{path}: {error}"))?
+            instrument(text).map_err(|error| format!("{path}: {error}"))?
         };
         write(folder, path, &copy)?;
     }
@@ -103,7 +186,7 @@ pub fn passages(files: &[File], walk: &str, folder: &Path) -> Result<BTreeMap<St
     let walk_manifest =
         format!("[package]\nname = \"walk\"\nedition.workspace = true\n\n[dependencies]\n{dependencies}");
     write(folder, "walk/Cargo.toml", &walk_manifest)?;
-    write(folder, "walk/src/main.rs", walk)?;
+    write(folder, "walk/src/main.rs", WALK)?;
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["run", "--quiet", "--offline", "-p", "walk", "--target-dir", "target"]).current_dir(folder);
     // Lints and flags of the caller are no concern of the copy.
@@ -112,7 +195,17 @@ pub fn passages(files: &[File], walk: &str, folder: &Path) -> Result<BTreeMap<St
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
-    Ok(read(&String::from_utf8_lossy(&output.stdout)))
+    let mut of = BTreeMap::new();
+    for file in files.iter().filter(|file| is_recorded(&file.path)) {
+        let syntax = syn::parse_file(&file.text).map_err(|error| format!("{}: {error}", file.path))?;
+        Holders { holder: None, of: &mut of }.visit_file(&syntax);
+    }
+    Ok(read(&String::from_utf8_lossy(&output.stdout), &of))
+}
+
+fn is_recorded(path: &str) -> bool {
+    let core = CRATES.iter().any(|folder| path.starts_with(folder)) && !path.starts_with(REPORTER);
+    core && path.contains("/src/") && path.ends_with(".rs") && !path.contains("/tests")
 }
 
 /// Writes a file unless it is there already, so that nothing is built anew that is the same.
@@ -125,27 +218,31 @@ fn write(folder: &Path, path: &str, text: &str) -> Result<(), String> {
     written.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The text of a source file with a report at the beginning of each function that may have one.
-fn instrument(path: &str, text: &str) -> Result<String, syn::Error> {
+/// The text of a source file with a report at the beginning of each function that may change its value.
+fn instrument(text: &str) -> Result<String, syn::Error> {
     let mut bodies = measure(text)?.bodies;
     bodies.sort_by_key(|body| (body.line, body.column));
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    for Body { line, column, name } in bodies.iter().rev() {
+    for Body { line, column, name, .. } in bodies.iter().rev().filter(|body| body.changes) {
         if let Some(line) = line.checked_sub(1).and_then(|index| lines.get_mut(index))
             && let Some((at, brace)) = line.char_indices().nth(*column)
         {
-            line.insert_str(at + brace.len_utf8(), &format!(" ::festina_units::passage::enter({path:?}, {name:?});"));
+            line.insert_str(at + brace.len_utf8(), &format!(" ::festina_units::passage::enter({name:?});"));
         }
     }
     Ok(lines.join("\n"))
 }
 
-fn read(output: &str) -> BTreeMap<String, Passage> {
+fn read(output: &str, holders: &BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, Passage> {
     let mut passages: BTreeMap<String, Passage> = BTreeMap::new();
     for line in output.lines() {
-        if let [event, file, function] = line.split(' ').collect::<Vec<_>>()[..] {
-            let passage = passages.entry(event.to_owned()).or_default();
-            passage.functions.push((file.to_owned(), function.to_owned()));
+        if let [event, function] = line.split(' ').collect::<Vec<_>>()[..]
+            && let Some((name, _)) = function.rsplit_once("::")
+        {
+            let name = name.rsplit("::").next().unwrap_or(name);
+            if let Some(owner) = owner(name, holders, 0) {
+                passages.entry(event.to_owned()).or_default().enter(&owner);
+            }
         }
     }
     passages
@@ -155,23 +252,43 @@ fn read(output: &str) -> BTreeMap<String, Passage> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_function_reports_its_entry_but_those_of_constants() {
-        let text = "impl A { fn f(&self) { g(|| 1) } const fn c() {} }\ntrait T { fn a();\nfn d() -> u8 { 'é'; 1 } }";
-        let report = |name: &str| format!(" ::festina_units::passage::enter(\"a.rs\", \"{name}\");");
-        let expected = format!(
-            "impl A {{ fn f(&self) {{{} g(|| 1) }} const fn c() {{}} }}\ntrait T {{ fn a();\nfn d() -> u8 {{{} 'é'; 1 }} }}",
-            report("A::f"),
-            report("T::d")
-        );
-        assert_eq!(instrument("a.rs", text).expect("Rust"), expected);
+    fn holders(text: &str) -> BTreeMap<String, BTreeSet<String>> {
+        let mut of = BTreeMap::new();
+        Holders { holder: None, of: &mut of }.visit_file(&syn::parse_file(text).expect("Rust"));
+        of
     }
 
     #[test]
-    fn files_count_once_and_functions_of_a_type_that_come_again_are_named() {
-        let passages = read("SACK a/b.rs Sender::x\nSACK a/c.rs y\nSACK a/b.rs Sender::x\nSACK d.rs y\nwarning\n");
+    fn functions_report_their_entry_if_they_may_change_their_value() {
+        let text = "impl A { fn f(&mut self) { g(|| 1) } fn c(&self) {} fn n() {} }\ntrait T { fn a(&mut self);\nfn d(&mut self) -> u8 { 'é'; 1 } }";
+        let report = |name: &str| format!(" ::festina_units::passage::enter(\"{name}\");");
+        let expected = format!(
+            "impl A {{ fn f(&mut self) {{{} g(|| 1) }} fn c(&self) {{}} fn n() {{}} }}\ntrait T {{ fn a(&mut self);\nfn d(&mut self) -> u8 {{{} 'é'; 1 }} }}",
+            report("A::f"),
+            report("T::d")
+        );
+        assert_eq!(instrument(text).expect("Rust"), expected);
+    }
+
+    #[test]
+    fn a_part_of_one_other_type_belongs_to_it() {
+        let of = holders(
+            "struct Sender { all: Association } struct Association { ledger: Ledger, path: Option<Box<Repair>> } struct Ledger { chunks: Vec<Chunk>, list: List }
+            struct Repair { timers: Timers, list: List, seen: &'static Seen } struct Seen { a: Far } enum Timers { On(Clock) }",
+        );
+        let owners = ["Ledger", "Chunk", "Clock", "List", "Association"].map(|name| owner(name, &of, 0));
+        assert_eq!(owners, ["Ledger", "Ledger", "Repair", "List", "Association"].map(|name| Some(name.to_owned())));
+        assert_eq!(owner("Seen", &of, 0), None);
+    }
+
+    #[test]
+    fn a_step_to_another_owner_is_a_hand_over() {
+        let of = holders("struct Sender { repair: Repair } struct Repair { timers: Timers }");
+        let passages =
+            read("SACK Sender::x\nSACK m::Sender::y\nSACK Timers::y\nSACK Repair::z\nSACK Sender::x\nwarning\n", &of);
         let passage = &passages["SACK"];
-        assert_eq!(passage.files("a/"), BTreeSet::from(["a/b.rs", "a/c.rs"]));
-        assert_eq!(passage.entered_again("Sender"), BTreeSet::from(["Sender::x"]));
+        assert_eq!(passage.stays, ["Sender", "Repair", "Sender"]);
+        assert_eq!(passage.hand_overs(), 2);
+        assert_eq!(passage.phases(), BTreeMap::from([("Repair", 1), ("Sender", 2)]));
     }
 }

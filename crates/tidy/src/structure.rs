@@ -1,24 +1,19 @@
-//! The structure of the core in figures: who shares private state, and who moves the congestion window.
+//! The structure of the core in figures: who moves the congestion window, parameters that are tuples, and structs that borrow.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 use syn::visit::{self, Visit};
 
-use crate::measure::measure;
+use crate::measure::is_mutable_reference;
+use crate::ratchet::Sizes;
 use crate::tree::File;
 
 /// The protocol core.
-const CORE: &str = "crates/sctp/src/";
+const CORE: [&str; 2] = ["crates/sctp/src/", "crates/recovery/src/"];
 
 /// Where the trait lies whose methods move the window.
 const CONGESTION: &str = "crates/sctp/src/congestion";
-
-/// The sender's rooms.
-const SENDER: &str = "crates/sctp/src/send";
-
-/// The types that have functions in several files.
-const OWNERS: [&str; 3] = ["Association", "Repair", "Sender"];
 
 /// The methods of a controller that change it and not the window.
 const LEAVE_THE_WINDOW: [&str; 2] = ["give_back_memory", "on_sent"];
@@ -26,21 +21,12 @@ const LEAVE_THE_WINDOW: [&str; 2] = ["give_back_memory", "on_sent"];
 /// What is counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Structure {
-    /// The types whose functions lie in several files.
-    pub owners: BTreeMap<&'static str, Owner>,
     /// Functions that move the congestion window, with their files.
     pub window_movers: BTreeSet<String>,
-    /// Lines of code of the sender's files.
-    pub code_lines: BTreeMap<String, usize>,
-}
-
-/// A type, and who shares its private fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Owner {
-    /// Its functions by file.
-    pub functions: BTreeMap<String, usize>,
-    /// How many fields it has.
-    pub fields: usize,
+    /// Parameters of functions that are tuples of two or more, by file: values that belong together have a struct.
+    pub tuple_parameters: Sizes,
+    /// References in structs that hold two or more to values of other structs, by file and struct: the parts of an owner, taken apart.
+    pub borrowed_fields: Sizes,
 }
 
 impl Structure {
@@ -56,55 +42,82 @@ impl Structure {
             moves.extend(movers_of_trait(&syn::parse_file(&file.text)?));
         }
         for file in core {
+            let syntax = syn::parse_file(&file.text)?;
             if !file.path.starts_with(CONGESTION) {
                 let mut calls = Calls { moves: &moves, function: String::new(), found: BTreeSet::new() };
-                calls.visit_file(&syn::parse_file(&file.text)?);
+                calls.visit_file(&syntax);
                 structure.window_movers.extend(calls.found.iter().map(|name| format!("{} {name}", file.path)));
             }
-            structure.add_room(file)?;
+            Shapes { path: &file.path, structure: &mut structure }.visit_file(&syntax);
         }
         Ok(structure)
-    }
-
-    fn add_room(&mut self, file: &File) -> Result<(), syn::Error> {
-        let measures = measure(&file.text)?;
-        if file.path.starts_with(SENDER) {
-            self.code_lines.insert(file.path.clone(), measures.code_lines);
-        }
-        for name in OWNERS {
-            let prefix = format!("{name}::");
-            let functions = measures.functions.keys().filter(|function| function.starts_with(&prefix)).count();
-            let owner = self.owners.entry(name).or_default();
-            owner.fields += measures.structs.get(name).copied().unwrap_or_default();
-            if functions > 0 {
-                owner.functions.insert(file.path.clone(), functions);
-            }
-        }
-        Ok(())
     }
 }
 
 impl fmt::Display for Structure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, owner) in self.owners.iter().filter(|(_, owner)| !owner.functions.is_empty()) {
-            let (files, functions) = (owner.functions.len(), owner.functions.values().sum::<usize>());
-            writeln!(f, "impl {name}: {files} files, {functions} functions, which share {} fields", owner.fields)?;
-        }
         writeln!(f, "functions that move the congestion window: {}", self.window_movers.len())?;
         for name in &self.window_movers {
             writeln!(f, "  {name}")?;
         }
-        let lines: usize = self.code_lines.values().sum();
-        writeln!(f, "files of the sender: {}, with {lines} lines of code", self.code_lines.len())?;
-        for (path, lines) in &self.code_lines {
-            writeln!(f, "  {lines:>4} {path}")?;
+        for (what, sizes) in
+            [("parameters that are tuples", &self.tuple_parameters), ("borrowed fields", &self.borrowed_fields)]
+        {
+            writeln!(f, "{what}: {}", sizes.values().sum::<usize>())?;
+            for (name, size) in sizes {
+                writeln!(f, "  {size:>2} {name}")?;
+            }
         }
         Ok(())
     }
 }
 
+/// Counts parameters that are tuples, and structs that borrow.
+struct Shapes<'s> {
+    path: &'s str,
+    structure: &'s mut Structure,
+}
+
+impl<'ast> Visit<'ast> for Shapes<'_> {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if item.ident != "tests" {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_signature(&mut self, signature: &'ast syn::Signature) {
+        let typed = signature.inputs.iter().filter_map(|input| match input {
+            syn::FnArg::Typed(typed) => Some(&*typed.ty),
+            syn::FnArg::Receiver(_) => None,
+        });
+        let tuples = typed.filter(|ty| matches!(ty, syn::Type::Tuple(tuple) if tuple.elems.len() > 1)).count();
+        if tuples > 0 {
+            *self.structure.tuple_parameters.entry(self.path.to_owned()).or_default() += tuples;
+        }
+    }
+
+    fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
+        let borrowed = item.fields.iter().filter(|field| is_borrowed(&field.ty)).count();
+        if borrowed > 1 {
+            self.structure.borrowed_fields.insert(format!("{} {}", self.path, item.ident), borrowed);
+        }
+    }
+}
+
+/// Whether a field is a reference to something else than bytes, text and a trait's methods.
+fn is_borrowed(ty: &syn::Type) -> bool {
+    let syn::Type::Reference(reference) = ty else { return false };
+    match &*reference.elem {
+        syn::Type::Path(path) => !path.path.is_ident("str"),
+        _ => false,
+    }
+}
+
 fn is_core(path: &str) -> bool {
-    path.starts_with(CORE) && path.ends_with(".rs") && !path.contains("/tests/") && !path.ends_with("/tests.rs")
+    CORE.iter().any(|folder| path.starts_with(folder))
+        && path.ends_with(".rs")
+        && !path.contains("/tests/")
+        && !path.ends_with("/tests.rs")
 }
 
 /// The methods of the trait `Controller` that move the window: all that change the controller, but for a few.
@@ -120,10 +133,6 @@ fn movers_of_trait(syntax: &syn::File) -> impl Iterator<Item = String> {
     let changing = methods.filter(|sig| sig.receiver().is_some_and(is_mutable_reference));
     let names: Vec<String> = changing.map(|sig| sig.ident.to_string()).collect();
     names.into_iter().filter(|name| !LEAVE_THE_WINDOW.contains(&name.as_str()))
-}
-
-fn is_mutable_reference(receiver: &syn::Receiver) -> bool {
-    matches!(receiver.kind, syn::ReceiverKind::Reference(_, _, Some(_)))
 }
 
 /// Finds the functions that call one of these methods of something that is called `congestion`.
@@ -196,8 +205,16 @@ mod tests {
         let found = structure(&[("crates/sctp/src/congestion.rs", TRAIT), ("crates/sctp/src/send.rs", sender)]);
         let expected = ["a", "b", "d"].map(|name| format!("crates/sctp/src/send.rs {name}"));
         assert_eq!(found.window_movers, BTreeSet::from(expected));
-        let functions = BTreeMap::from([("crates/sctp/src/send.rs".to_owned(), 4)]);
-        assert_eq!(found.owners["Sender"], Owner { functions, fields: 2 });
+    }
+
+    #[test]
+    fn tuples_and_borrowed_fields_are_counted() {
+        let text =
+            "fn a(b: (u8, u8), c: u8, d: (A, B)) -> (u8, u8) {} struct P<'a> { b: &'a mut A, c: &'a B, d: &'a [u8] }
+            struct Q<'a> { b: &'a B, t: &'a str } mod tests { fn a(b: (u8, u8)) {} }";
+        let found = structure(&[("crates/recovery/src/a.rs", text)]);
+        assert_eq!(found.tuple_parameters, Sizes::from([("crates/recovery/src/a.rs".to_owned(), 2)]));
+        assert_eq!(found.borrowed_fields, Sizes::from([("crates/recovery/src/a.rs P".to_owned(), 2)]));
     }
 
     #[test]
