@@ -3,6 +3,7 @@
 //! [`Hosts`] are two new network namespaces that a [`TunPair`] joins; [`Hosts::run`] runs commands on them. The
 //! modules:
 //!
+//! - `commands`: which commands
 //! - `enclosure`: starts the commands in a process namespace, and ends it
 //! - `first_process`: the first process in that namespace
 //! - `listening`: whether a server is ready
@@ -13,12 +14,14 @@
 //! the descriptors of this process, and the commands and their children with the first process of their process
 //! namespace, which the kernel kills when this process ends (`PR_SET_PDEATHSIG`).
 
+mod commands;
 mod enclosure;
 mod first_process;
 mod listening;
 mod privilege;
 
-pub use enclosure::{Commands, Ender, RunningCommands};
+pub use commands::Commands;
+pub use enclosure::{Ender, RunningCommands};
 pub use first_process::{FirstProcessError, first_process};
 pub use privilege::{PrivilegeError, gain_privilege};
 

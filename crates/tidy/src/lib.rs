@@ -28,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod circles;
 pub mod conformance;
 pub mod constants;
 pub mod dependencies;

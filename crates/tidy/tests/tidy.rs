@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use festina_tidy::circles::circles;
 use festina_tidy::measure::{Measures, measure};
 use festina_tidy::metadata::Graph;
 use festina_tidy::passage::{Passage, passages};
@@ -205,6 +206,12 @@ fn values_that_belong_together_have_a_struct_that_owns_them() {
     let structure = Structure::of(&FILES).expect("the core is Rust");
     hold("parameters that are tuples", 0, "tuple_parameters", &structure.tuple_parameters);
     hold("borrowed fields", 1, "borrowed_fields", &structure.borrowed_fields);
+}
+
+#[test]
+fn circles_of_modules_only_become_fewer() {
+    let circles = circles(&FILES).expect("the sources are Rust");
+    hold("modules that need each other", 1, "circles", &circles);
 }
 
 #[test]

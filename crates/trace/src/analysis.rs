@@ -49,8 +49,9 @@ use stream::{Ack, SegmentSize, Sent, Stream};
 use table::{Conversation, Heard, Slot, Table};
 
 use crate::dissect::{Decryption, Dissected, Dissector};
+use crate::error::ReadError;
 use crate::flow::Protocol;
-use crate::read::{CapturedPacket, PacketReader, ReadError};
+use crate::read::{CapturedPacket, PacketReader};
 
 /// How a capture is analysed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

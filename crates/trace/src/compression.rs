@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Chain, Cursor, Read};
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::FrameDecoder;
 
-use crate::read::ReadError;
+use crate::error::ReadError;
 
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 1 << 18;

@@ -12,7 +12,8 @@ use fragments::{Added, Fragment, Fragments, Key};
 pub use decryption::Decryption;
 
 use crate::bytes::{u16_at, u32_at};
-use crate::read::{CapturedPacket, ReadError};
+use crate::error::ReadError;
+use crate::read::CapturedPacket;
 
 /// The data after the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use festina_units::{ByteCount, Duration, Instant};
 
 use crate::bytes::{u16_at, u32_at};
 use crate::dissect::{Dissected, Dissector, Transport};
+use crate::error::ReadError;
 use crate::ip::UDP_HEADER_BYTES;
-use crate::read::{PacketReader, ReadError};
+use crate::read::PacketReader;
 
 /// Maximum number of flows, and of writes.
 const FLOWS_MAX: usize = 1 << 20;

@@ -35,6 +35,7 @@ pub mod analysis;
 mod bytes;
 mod compression;
 mod dissect;
+mod error;
 pub mod flow;
 mod histogram;
 pub mod ip;
@@ -46,9 +47,10 @@ pub use analysis::{
     Analyser, AnalyserOptions, Cause, Confidence, Finding, LiveStream, ReceiverSide, StreamReport, analyse,
 };
 pub use dissect::Decryption;
+pub use error::ReadError;
 pub use flow::{Flow, FlowWrite, Protocol, read_flows};
 pub use histogram::Histogram;
 pub use ip::EncapsulationError;
 pub use pcapng::{InterfaceId, PcapngWriter};
-pub use read::{CapturedPacket, PacketReader, ReadError};
+pub use read::{CapturedPacket, PacketReader};
 pub use tcp::{TcpOption, TcpSegment, encapsulate_tcp};

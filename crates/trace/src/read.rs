@@ -5,12 +5,13 @@
 
 mod source;
 
-use std::io::{self, Read};
+use std::io::Read;
 
 use source::Source;
 
 use festina_units::Instant;
 
+use crate::error::ReadError;
 use crate::pcapng::SECRETS_TLS_KEY_LOG;
 
 /// Maximum size of a packet, and of a block without secrets.
@@ -20,55 +21,6 @@ const BLOCK_BYTES_MAX: u32 = 1 << 22;
 const INTERFACES_MAX: usize = 65_536;
 /// Maximum number of bytes of secrets between two packets: as many as the command reads from a key log.
 const SECRETS_BYTES_MAX: u32 = 1 << 26;
-
-/// The reason why a capture cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadError {
-    /// The system cannot read the file, or it is compressed and cannot be expanded.
-    #[error("the capture cannot be read beyond byte {offset}")]
-    Io {
-        /// How many bytes were read, expanded if it is compressed.
-        offset: u64,
-        /// The error of the system or of the decoder.
-        source: io::Error,
-    },
-    /// The file does not begin like a capture.
-    #[error("this is neither a pcap nor a pcapng file")]
-    NotACapture,
-    /// The file contradicts itself.
-    #[error("the capture is damaged at byte {offset}: {problem}")]
-    Damaged {
-        /// Start of the invalid block or record.
-        offset: u64,
-        /// Description of the fault.
-        problem: &'static str,
-    },
-    /// The file ends within a packet.
-    #[error("the capture ends within a packet, at byte {offset}; it was cut off")]
-    CutOff {
-        /// Where the packet starts.
-        offset: u64,
-    },
-    /// Packets were captured on an unsupported kind of link.
-    #[error(
-        "packets of link type {link_type} cannot be read, first at byte {offset}; known are Ethernet, PPP, Cisco HDLC, bare IP, loopback and Linux cooked"
-    )]
-    LinkType {
-        /// The number of the link type.
-        link_type: u16,
-        /// Where the packet starts.
-        offset: u64,
-    },
-    /// The file exceeds a limit.
-    #[error("the capture has more than {max} {what}")]
-    TooMuch {
-        /// The limited items.
-        what: &'static str,
-        /// The limit.
-        max: usize,
-    },
-}
 
 /// A packet of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! Commands in a process namespace of their own, which ends with them or with this process.
 
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
@@ -12,18 +11,9 @@ use nix::sched::{CloneFlags, unshare};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use rustix::thread::gettid;
 
+use super::commands::{Commands, SIGNALLED};
 use super::first_process::Orders;
 use crate::tun::Namespace;
-
-/// The commands to run on the two hosts.
-#[derive(Debug, Clone, Default)]
-pub struct Commands {
-    /// A line for the shell of the [`SERVER`](super::SERVER), if any. It starts first, and is ended when
-    /// the client has ended.
-    pub server: Option<OsString>,
-    /// A program and its arguments for the [`CLIENT`](super::CLIENT). When it ends, everything ends.
-    pub client: Vec<OsString>,
-}
 
 /// Running commands. Dropping this kills them and their children.
 #[derive(Debug)]
@@ -125,6 +115,3 @@ fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| Some(SIGNALLED + status.signal()?));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
-
-/// Shells add the signal's number to this.
-pub(super) const SIGNALLED: i32 = 128;

@@ -13,7 +13,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, set_parent_process_death_signal, wait};
 use thiserror::Error;
 
-use super::enclosure::{Commands, SIGNALLED};
+use super::commands::{Commands, SIGNALLED};
 use super::listening::somebody_listens;
 use super::{CLIENT, SERVER};
 use crate::tun::Namespace;

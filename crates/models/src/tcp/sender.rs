@@ -4,6 +4,7 @@ mod ack;
 mod buffer;
 mod limited_transmit;
 mod linux;
+mod rack;
 mod scoreboard;
 mod timers;
 

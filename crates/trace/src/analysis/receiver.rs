@@ -12,7 +12,8 @@ use super::headers::{Sctp, Tcp};
 use super::opening::{Opening, first_number};
 use super::packet::{Content, Key, Parsed, parse};
 use crate::dissect::{Decryption, Dissected, Dissector};
-use crate::read::{CapturedPacket, PacketReader, ReadError};
+use crate::error::ReadError;
+use crate::read::{CapturedPacket, PacketReader};
 
 /// Maximum number of parts with data and of acknowledgements, of all streams together, which take less than a gigabyte.
 const ENTRIES_MAX: usize = 1 << 23;

@@ -254,7 +254,7 @@ fn a_capture_that_expands_beyond_all_measure_is_given_up() {
     let member = dense.finish().expect("memory does not fail");
     let bomb: Vec<u8> = std::iter::repeat_n(member, 96).flatten().collect();
     let mut expanded = Expanded::new(bomb.as_slice()).expect("gzip");
-    let error = io::copy(&mut expanded, &mut io::sink()).expect_err("a bomb");
+    let error = std::io::copy(&mut expanded, &mut std::io::sink()).expect_err("a bomb");
     assert!(error.to_string().contains("more than 800 times its size"), "{error}");
 }
 

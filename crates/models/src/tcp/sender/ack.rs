@@ -6,7 +6,7 @@ use festina_recovery::{
 };
 use festina_units::{Duration, Instant};
 
-use super::{Phase, Sender, linux::Delivery};
+use super::{Phase, Sender, rack::Delivery};
 use crate::tcp::{
     event::TcpEvent,
     segment::{SackBlocks, Segment},

@@ -5,18 +5,18 @@
 //! once, the degree of reordering stays at three segments, the smallest RTT is that of the whole connection,
 //! and duplicate ACKs are not compressed.
 
-mod rack;
 mod timers;
 mod undo;
 
 use festina_units::{Duration, Instant};
 
-pub(super) use self::rack::Delivery;
-use self::{
-    rack::Rack,
-    undo::{Reduction, Undo},
+use self::undo::{Reduction, Undo};
+use super::{
+    Outgoing, Phase, Sender,
+    ack::Progress,
+    rack::{Delivery, Rack},
+    scoreboard::DUP_THRESH,
 };
-use super::{Outgoing, Phase, Sender, ack::Progress, scoreboard::DUP_THRESH};
 use crate::tcp::event::Cause;
 
 /// The additional state of Linux's loss recovery.

@@ -3,7 +3,7 @@
 
 use festina_units::{Duration, Instant};
 
-use super::super::scoreboard::SentSegment;
+use super::scoreboard::SentSegment;
 
 /// Recoveries for which a wider reordering window is kept (RFC 8985 §6.2 step 4).
 const WINDOW_PERSISTS: u8 = 16;
@@ -12,7 +12,7 @@ const WINDOW_STEPS_MAX: u32 = 255;
 
 /// RACK's state about delivered segments.
 #[derive(Clone, Debug)]
-pub(in crate::tcp::sender) struct Rack {
+pub(super) struct Rack {
     /// The segment delivered that was sent last: when, and its end.
     newest: (Instant, u64),
     /// RTT of the segment delivered last.
@@ -112,7 +112,7 @@ impl Rack {
 
 /// The segments newly delivered by one acknowledgement.
 #[derive(Clone, Debug)]
-pub(in crate::tcp::sender) struct Delivery {
+pub(super) struct Delivery {
     now: Instant,
     echo: Option<Instant>,
     rtt_min: Duration,
@@ -157,7 +157,7 @@ impl Delivery {
     }
 
     /// Records an acknowledged segment in its former state; `by_sack` if a SACK block acknowledged it.
-    pub(in crate::tcp::sender) fn see(&mut self, rack: &mut Rack, segment: &SentSegment, by_sack: bool) {
+    pub(super) fn see(&mut self, rack: &mut Rack, segment: &SentSegment, by_sack: bool) {
         if segment.is_sacked() {
             return;
         }
@@ -181,7 +181,7 @@ impl Delivery {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::super::scoreboard::SegmentState, *};
+    use super::{super::scoreboard::SegmentState, *};
 
     const RTT_MIN: Duration = Duration::from_millis(100);
 
