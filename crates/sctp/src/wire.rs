@@ -46,6 +46,7 @@ pub mod builder;
 pub mod cause;
 pub mod checksum;
 pub mod chunk;
+pub mod chunk_type;
 mod encode;
 pub mod error;
 pub mod framing;
@@ -62,7 +63,7 @@ pub use cause::{Cause, Causes};
 pub use chunk::{
     Abort, Chunk, Data, DataHeader, EnhancedForwardTsn, Errors, ForwardTsn, Heartbeat, IData, IDataHeader, IForwardTsn,
     Init, InitOut, NrSack, ReConfig, ReConfigParameter, ReConfigParameters, ReConfigResult, Sack, Shutdown,
-    SkippedMessage, SkippedRun, StreamList, UnknownChunk, chunk_type,
+    SkippedMessage, SkippedRun, StreamList, UnknownChunk,
 };
 pub(crate) use chunk::{TAG_REFLECTED, gap_ack_block};
 pub use error::{CauseError, ChunkError, Malformation, PacketError, ParameterError};

@@ -4,37 +4,13 @@ use std::collections::VecDeque;
 
 use super::marks::Marks;
 use super::reconfiguration::Reconfiguration;
-use crate::wire::{Cause, ChunkOut, PacketBuilder, ReConfigParameter, ReConfigResult, StreamId, Tsn};
+use super::reply::{Due, Reply};
+use crate::wire::{Cause, ChunkOut, PacketBuilder, ReConfigParameter, Tsn};
 
 /// Maximum number of queued answers; more are dropped, which a peer sees as loss.
 const REPLIES_MAX: usize = 16;
 /// Maximum bytes of a HEARTBEAT's information that are echoed, and of an unknown chunk that are reported.
 pub(crate) const ECHO_BYTES_MAX: usize = 1_024;
-
-/// Control chunks that are due once, by name; the state has their content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Due(u8);
-
-impl Due {
-    pub(crate) const INIT: Self = Self(1);
-    pub(crate) const COOKIE_ECHO: Self = Self(2);
-    pub(crate) const COOKIE_ACK: Self = Self(4);
-    pub(crate) const SHUTDOWN: Self = Self(8);
-    pub(crate) const SHUTDOWN_ACK: Self = Self(16);
-    pub(crate) const RE_CONFIG: Self = Self(32);
-}
-
-/// A chunk that answers something the peer sent. It holds copies, since a slice would keep its whole packet alive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
-    HeartbeatAck(Box<[u8]>),
-    InvalidStream(StreamId),
-    UnrecognizedChunk(Box<[u8]>),
-    UnrecognizedParameters(Box<[u8]>),
-    CookieWhileShuttingDown,
-    ReConfigResponse { response: u32, result: ReConfigResult },
-    BadReConfig,
-}
 
 /// Pending control chunks, other than DATA and SACK.
 #[derive(Debug, Default)]

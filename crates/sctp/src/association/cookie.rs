@@ -40,7 +40,7 @@ use festina_units::{Duration, Instant};
 
 use super::addresses::{AddressBook, LIST_BYTES_MAX};
 use super::context::{Context, Ports, Purpose, address_words};
-use super::negotiation::Extensions;
+use super::extensions::Extensions;
 use crate::wire::Tsn;
 
 /// Length of the encrypted part: the time, two single bytes, tie-tags and the peer's tag.

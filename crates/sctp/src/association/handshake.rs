@@ -7,15 +7,16 @@ use std::sync::Arc;
 use festina_units::{Duration, Instant};
 
 use super::addresses::AddressBook;
-use super::control::{Due, Reply};
 use super::cookie::{Bearer, Cookie, CookieVerdict, PROLONGED_MAX, PeerParameters, Tags, TieTags, first_tsn};
-use super::negotiation::{Extensions, InitFault, InitKind, PeerInit, new_addresses};
-use super::output::header_to;
+use super::extensions::Extensions;
+use super::negotiation::{InitFault, InitKind, PeerInit, new_addresses};
+use super::packet::{header_to, lone_packet};
 use super::paths::Paths;
+use super::reply::{Due, Reply};
 use super::retry::RetryTimer;
 use super::state::State;
 use super::{Association, Context, Ports, Purpose};
-use crate::config::{Config, Limits, PACKET_BYTES_MIN, PeerRestart};
+use crate::config::{Config, Limits, PeerRestart};
 use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
 use crate::receive::Receiver;
@@ -485,16 +486,6 @@ pub(super) fn abort_packet(header: CommonHeader, tag_reflected: bool, causes: &[
 pub(super) fn stale_cookie(header: CommonHeader, staleness: Duration) -> Vec<u8> {
     let staleness_us = u32::try_from(staleness.as_micros()).unwrap_or(u32::MAX);
     lone_packet(header, &ChunkOut::Error { causes: &[Cause::StaleCookie { staleness_us }] })
-}
-
-/// A packet with one chunk. This side bounds its contents, never the peer, so that it fits into the smallest packet.
-pub(super) fn lone_packet(header: CommonHeader, chunk: &ChunkOut<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES_MIN);
-    let fits = packet.chunk(chunk);
-    debug_assert!(fits, "{chunk:?} is larger than any chunk of this kind may be");
-    packet.finish();
-    bytes
 }
 
 /// The round trip from INIT ACK to COOKIE ECHO, as a listener can tell it from the cookie alone. A long one is not believed:

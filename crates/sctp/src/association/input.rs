@@ -7,10 +7,10 @@ use festina_units::{EcnCodepoint, Instant};
 
 use super::Association;
 use super::cause_info;
-use super::control::{Control, ECHO_BYTES_MAX, Reply};
-use super::handshake::lone_packet;
-use super::negotiation::Extensions;
-use super::output::header_to;
+use super::control::{Control, ECHO_BYTES_MAX};
+use super::extensions::Extensions;
+use super::packet::{Arrival, header_to, lone_packet};
+use super::reply::Reply;
 use super::state::State;
 use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
 use crate::event::Event;
@@ -21,19 +21,6 @@ use crate::wire::{
     Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, EnhancedForwardTsn, Errors, ForwardTsn, Framing, IData,
     IForwardTsn, Packet, PacketError, UnknownChunk,
 };
-
-/// A packet being processed by the chunk handlers.
-pub(super) struct Arrival<'p> {
-    pub(super) now: Instant,
-    from: SocketAddr,
-    path: PathId,
-    pub(super) ecn: EcnCodepoint,
-    tag: u32,
-    pub(super) bytes: &'p Bytes,
-    had_data: bool,
-    had_sack: bool,
-    pub(super) had_ecne: bool,
-}
 
 /// Parses a packet whose integrity the layer below protects.
 #[inline(never)]

@@ -11,8 +11,9 @@ use super::Association;
 use super::addresses::is_unicast;
 use super::context::{Context, Ports, address_words};
 use super::cookie::{Bearer, Cookie, CookieVerdict, TieTags};
-use super::handshake::{Identity, abort_packet, answer_bytes_max, fresh_tag, init_ack, lone_packet, stale_cookie};
+use super::handshake::{Identity, abort_packet, answer_bytes_max, fresh_tag, init_ack, stale_cookie};
 use super::negotiation::{InitFault, InitKind, PeerInit};
+use super::packet::lone_packet;
 use crate::error::PacketDropped;
 use crate::wire::{Cause, Chunk, ChunkOut, CommonHeader, Init, Packet};
 

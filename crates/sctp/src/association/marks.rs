@@ -7,8 +7,8 @@
 use festina_units::EcnCodepoint;
 
 use super::Association;
-use super::input::Arrival;
-use super::negotiation::Extensions;
+use super::extensions::Extensions;
+use super::packet::Arrival;
 use crate::stats::Stats;
 use crate::wire::{Chunk, ChunkOut, Packet, PacketBuilder, Tsn};
 

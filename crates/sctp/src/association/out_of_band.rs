@@ -15,11 +15,11 @@ use bytes::Bytes;
 use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, EcnCodepoint, Instant};
 
-use super::control::Due;
 use super::cookie::{PeerParameters, Tags};
 use super::handshake::{fresh_tag, write_init};
 use super::negotiation::{InitKind, PeerInit};
-use super::output::header_to;
+use super::packet::header_to;
+use super::reply::Due;
 use super::retry::RetryTimer;
 use super::state::State;
 use super::{Association, Context, Ports, Transmit, cookie};

@@ -2,23 +2,20 @@
 
 use festina_units::{EcnCodepoint, Instant};
 
-use super::control::{Due, write_shutdown};
+use super::control::write_shutdown;
+use super::extensions::Extensions;
 use super::handshake::write_init;
-use super::negotiation::Extensions;
+use super::packet::header_to;
+use super::reply::Due;
 use super::state::State;
-use super::{Association, Ports, Transmit};
+use super::{Association, Transmit};
 use crate::event::Event;
 use crate::outstanding::PathId;
 use crate::send::Errand;
-use crate::wire::{COMMON_HEADER_BYTES, ChunkOut, CommonHeader, PacketBuilder};
+use crate::wire::{COMMON_HEADER_BYTES, ChunkOut, PacketBuilder};
 
 /// When a packet is sent, and on which path.
 type Departure = (Instant, PathId);
-
-/// The header of a packet to the peer.
-pub(super) fn header_to(ports: Ports, verification_tag: u32) -> CommonHeader {
-    CommonHeader { source_port: ports.local, destination_port: ports.peer, verification_tag }
-}
 
 impl Association {
     /// Appends the next packet to `buffer`, with or without its common header, if there is one to send now.

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 use festina_units::Instant;
 
-use super::control::{Due, Reply};
-use super::negotiation::Extensions;
+use super::extensions::Extensions;
+use super::reply::{Due, Reply};
 use super::retry::{Repeat, RetryTimer};
 use super::state::State;
 use super::{Association, path_failed};

@@ -3,10 +3,10 @@
 use festina_units::{Duration, Instant};
 
 use super::Association;
-use super::control::Due;
-use super::handshake::{abort_packet, lone_packet};
-use super::output::header_to;
+use super::handshake::abort_packet;
+use super::packet::{header_to, lone_packet};
 use super::path::question_pause_max;
+use super::reply::Due;
 use super::retry::RetryTimer;
 use super::state::{Drain, State};
 use crate::config::Config;

@@ -4,11 +4,12 @@ use super::COMMON_HEADER_BYTES;
 use super::cause::Cause;
 use super::checksum::{CHECKSUM_RANGE, checksum_of_zeroed};
 use super::chunk::{
-    DataHeader, IDataHeader, InitOut, ReConfigParameter, SkippedMessage, SkippedRun, TAG_REFLECTED, UnknownChunk,
-    chunk_type, write_enhanced_forward_tsn, write_forward_tsn, write_i_forward_tsn, write_nr_sack, write_sack,
+    DATA_HEADER_BYTES, DataHeader, I_DATA_HEADER_BYTES, IDataHeader, InitOut, ReConfigParameter, SkippedMessage,
+    SkippedRun, TAG_REFLECTED, UnknownChunk, write_enhanced_forward_tsn, write_forward_tsn, write_i_forward_tsn,
+    write_nr_sack, write_sack,
 };
+use super::chunk_type;
 use super::encode::Encoder;
-use super::framing::{DATA_HEADER_BYTES, I_DATA_HEADER_BYTES};
 use super::packet::CommonHeader;
 use super::parameter::Parameter;
 use super::serial::{Ssn, StreamId, Tsn};

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::chunk::chunk_type;
+use super::chunk_type;
 
 /// Why a datagram is no SCTP packet. RFC 9260 §6.8 has such packets discarded without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -2,13 +2,8 @@
 //! establishment to its end (RFC 8260 §2.2.1).
 
 use super::builder::PacketBuilder;
-use super::chunk::{DataHeader, IDataHeader};
+use super::chunk::{DATA_HEADER_BYTES, DataHeader, I_DATA_HEADER_BYTES, IDataHeader};
 use super::serial::{Mid, Ssn, StreamId, Tsn};
-
-/// Bytes of a DATA chunk before its payload (RFC 9260 §3.3.1).
-pub(super) const DATA_HEADER_BYTES: usize = 16;
-/// Bytes of an I-DATA chunk before its payload (RFC 8260 §2.1).
-pub(super) const I_DATA_HEADER_BYTES: usize = 20;
 
 /// Which chunk carries the user messages of an association.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -15,7 +15,8 @@
 
 use super::COMMON_HEADER_BYTES;
 use super::checksum::packet_checksum;
-use super::chunk::{Chunk, Data, chunk_type};
+use super::chunk::{Chunk, Data};
+use super::chunk_type;
 use super::error::{ChunkError, PacketError};
 use super::tlv::Frame;
 
@@ -187,7 +188,7 @@ impl core::iter::FusedIterator for Chunks<'_> {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::chunk::chunk_type;
+    use crate::wire::chunk_type;
     use crate::wire::{ChunkOut, Malformation, PacketBuilder, Tsn};
 
     const HEADER: CommonHeader =

@@ -4,7 +4,7 @@ use festina_units::Instant;
 
 use super::{Reconfiguration, Request};
 use crate::association::Association;
-use crate::association::control::Reply;
+use crate::association::reply::Reply;
 use crate::event::{Direction, Event};
 use crate::wire::{ReConfig, ReConfigParameter, ReConfigResult, StreamId, StreamList, Tsn};
 

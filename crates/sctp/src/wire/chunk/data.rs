@@ -18,9 +18,11 @@
 use super::chunk_type;
 use crate::preview::debug_with_preview;
 use crate::wire::error::Malformation;
-use crate::wire::framing::DATA_HEADER_BYTES;
 use crate::wire::serial::{Ssn, StreamId, Tsn};
 use crate::wire::tlv::Frame;
+
+/// Bytes of a DATA chunk before its payload (RFC 9260 §3.3.1).
+pub(in crate::wire) const DATA_HEADER_BYTES: usize = 16;
 
 pub(super) const END: u8 = 1;
 pub(super) const BEGINNING: u8 = 1 << 1;

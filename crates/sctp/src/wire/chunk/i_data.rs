@@ -22,9 +22,11 @@ use super::data::{BEGINNING, END, IMMEDIATE, UNORDERED, flag};
 use super::unknown::UnknownChunk;
 use crate::preview::debug_with_preview;
 use crate::wire::error::Malformation;
-use crate::wire::framing::I_DATA_HEADER_BYTES;
 use crate::wire::serial::{Mid, StreamId, Tsn};
 use crate::wire::tlv::Frame;
+
+/// Bytes of an I-DATA chunk before its payload (RFC 8260 §2.1).
+pub(in crate::wire) const I_DATA_HEADER_BYTES: usize = 20;
 
 /// An I-DATA chunk, as read.
 #[derive(Clone, Copy, PartialEq, Eq)]
