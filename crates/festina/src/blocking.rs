@@ -38,6 +38,7 @@
 mod association;
 mod endpoint;
 mod fork;
+mod link;
 mod notifier;
 mod readiness;
 mod runtime;
@@ -51,6 +52,7 @@ use thiserror::Error;
 pub use self::association::Association;
 pub use self::endpoint::{Connecting, Endpoint, Listener};
 pub use self::fork::{ForkGuard, Forked};
+pub use self::link::{Link, LinkDown, LinkEvent, LinkState};
 pub use self::readiness::{Readiness, Ready, ReadyKind};
 pub use self::runtime::OpenError;
 

@@ -351,6 +351,23 @@ impl Inner {
         outcome
     }
 
+    /// Takes the messages whose outcome is known out of `sent`. All of them are watched.
+    pub(crate) fn take_outcomes<T>(&self, sent: &mut VecDeque<(MessageId, T)>, mut settled: impl FnMut(T, Outcome)) {
+        if sent.is_empty() {
+            return;
+        }
+        let (mut context, mut left) = (Context::from_waker(Waker::noop()), VecDeque::new());
+        let mut state = lock(&self.state);
+        for (id, message) in sent.drain(..) {
+            match state.poll_outcome(&mut context, id).0 {
+                Poll::Ready(outcome) => settled(message, outcome),
+                Poll::Pending => left.push_back((id, message)),
+            }
+        }
+        drop(state);
+        *sent = left;
+    }
+
     /// Stops watching the outcome of a message.
     pub(crate) fn unwatch(&self, id: MessageId) {
         let removed = lock(&self.state).unwatch(id);

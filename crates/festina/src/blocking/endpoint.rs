@@ -103,6 +103,11 @@ impl Endpoint {
         self.handshake(host, options)
     }
 
+    /// Another handle of the same endpoint.
+    pub(super) fn another(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+
     fn handshake(&self, host: &str, options: ConnectOptions) -> Handshake {
         let (endpoint, host) = (self.shared.endpoint.clone(), host.to_owned());
         Handshake(self.shared.thread.handle().spawn(async move { endpoint.connect_to(&host, options).await }))
