@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use festina::blocking::{ForkGuard, Forked, OpenError, WaitError};
 use festina::security::{SecurityError, SecurityFailure};
-use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
+use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError, SendErrorKind};
 
 /// Status of a function; see the header.
 #[repr(C)]
@@ -160,9 +160,9 @@ impl From<ConnectError> for Failure {
 
 impl From<SendError> for Failure {
     fn from(error: SendError) -> Self {
-        let status = match &error {
-            SendError::BufferFull(_) | SendError::StreamResetting(_) => Status::Timeout,
-            SendError::Closed(_) => Status::Closed,
+        let status = match error.kind {
+            SendErrorKind::BufferFull | SendErrorKind::StreamResetting => Status::Timeout,
+            SendErrorKind::Closed => Status::Closed,
             _ => Status::Invalid,
         };
         Self::new(status, error)

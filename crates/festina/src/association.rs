@@ -18,7 +18,7 @@ use festina_sctp::Mechanisms;
 use festina_sctp::recovery::redundancy::Redundancy;
 use festina_sctp::{
     AbandonedStats, AssociationState, ClosedReason, Event, Message, MessageId, PathStats, Ports, ReceivedMessage,
-    ReconfigureError, SendError, Stats, StreamId, StreamScheduler,
+    ReconfigureError, SendError, SendErrorKind, Stats, StreamId, StreamScheduler,
 };
 
 pub(crate) use self::delivery::Watch;
@@ -81,7 +81,7 @@ impl Association {
     async fn send_watching(&self, message: Message, watch: Watch) -> Result<MessageId, SendError> {
         // Usually there is room, and the message need not be moved into a waiting future.
         match self.inner.try_send(message, watch) {
-            Err(SendError::BufferFull(message)) => self.send_waiting(message, watch).await,
+            Err(SendError { kind: SendErrorKind::BufferFull, message }) => self.send_waiting(message, watch).await,
             result => result,
         }
     }
@@ -140,7 +140,7 @@ impl Association {
     /// Sends messages in this order as [`send_many`](Self::send_many) does, but never waits. Sent messages are removed from the front of the queue.
     ///
     /// # Errors
-    /// [`SendError::BufferFull`] if there is no room for all of them now, and all others. The message that failed is then at the front of the queue;
+    /// [`SendErrorKind::BufferFull`](crate::SendErrorKind::BufferFull) if there is no room for all of them now, and all others. The message that failed is then at the front of the queue;
     /// the error contains a copy of it.
     pub fn try_send_many(&self, messages: &mut VecDeque<Message>) -> Result<(), SendError> {
         self.send_queue(messages, |poll| match poll(&mut Context::from_waker(Waker::noop())) {
@@ -159,13 +159,13 @@ impl Association {
         let mut rest = std::iter::from_fn(|| messages.pop_front());
         let result = drive(&mut |context| self.inner.poll_send_many(context, &mut waiter, &mut taken, &mut rest));
         let refused = match &result {
-            Some(Err(error)) => Some(error.clone().into_message()),
+            Some(Err(error)) => Some(error.message.clone()),
             _ => None,
         };
         refused.into_iter().chain(taken).rev().for_each(|message| messages.push_front(message));
         match (result, messages.front()) {
             (Some(result), _) => result,
-            (None, Some(message)) => Err(SendError::BufferFull(message.clone())),
+            (None, Some(message)) => Err(SendError::new(message.clone(), SendErrorKind::BufferFull)),
             (None, None) => Ok(()),
         }
     }
@@ -173,7 +173,7 @@ impl Association {
     /// Sends a message without waiting.
     ///
     /// # Errors
-    /// [`SendError::BufferFull`] if there is no room for it now, and all others. Each returns the message.
+    /// [`SendErrorKind::BufferFull`](crate::SendErrorKind::BufferFull) if there is no room for it now, and all others. Each returns the message.
     pub fn try_send(&self, message: impl Into<Message>) -> Result<MessageId, SendError> {
         self.inner.try_send(message.into(), Watch::No)
     }
@@ -327,7 +327,7 @@ impl Association {
 
     /// Resets streams to the peer: their sequence numbers restart at 0, as when data channels close (RFC 6525, RFC 8831 §6.7).
     /// [`Event::StreamsReset`] or [`Event::StreamRequestFailed`] reports the result. Messages sent earlier on them are delivered before the reset.
-    /// Until the result is known, sending on them fails with [`SendError::StreamResetting`]. An empty slice does nothing.
+    /// Until the result is known, sending on them fails with [`SendErrorKind::StreamResetting`](crate::SendErrorKind::StreamResetting). An empty slice does nothing.
     ///
     /// # Errors
     /// [`ReconfigureError`] states whether the caller or the peer is the cause. Nothing has changed.

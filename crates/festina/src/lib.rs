@@ -108,7 +108,7 @@ pub use festina_sctp::{
     AbandonReason, Abandoned, AbandonedStats, AssociationState, ClosedReason, ConfigError, CongestionControl,
     Direction, Event, Expiry, Message, MessageId, PathId, PathStats, PeerRestart, Ports, Rates, ReConfigResult,
     ReceivedMessage, ReceivedStats, ReconfigureError, RetransmissionCause, RetransmittedStats, SendBufferPolicy,
-    SendError, SentStats, Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
+    SendError, SendErrorKind, SentStats, Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
 };
 pub use festina_units::{Duration, EcnCodepoint, Instant};
 

@@ -174,7 +174,7 @@ debug_with_preview!(ReceivedMessage, payload, [stream, ppid, unordered, restarts
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::SendError;
+    use crate::error::{SendError, SendErrorKind};
 
     #[test]
     fn debug_output_shows_the_length_and_eight_bytes_of_a_message_and_the_sentence_of_an_error() {
@@ -182,9 +182,8 @@ mod tests {
         let payload = Bytes::from(secret.repeat(10_000));
         let message = Message::new(payload.clone());
         let received = ReceivedMessage { payload, stream: StreamId(1), ppid: 2, unordered: false, restarts: 0 };
-        let errors =
-            [SendError::BufferFull(message.clone()), SendError::TooLong { message: message.clone(), bytes_max: 1 }];
-        for error in errors {
+        for kind in [SendErrorKind::BufferFull, SendErrorKind::TooLong { bytes_max: 1 }] {
+            let error = SendError::new(message.clone(), kind);
             assert_eq!(format!("{error:?}"), error.to_string());
         }
         for text in [format!("{message:?}"), format!("{received:#?}")] {

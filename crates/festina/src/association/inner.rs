@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker, ready};
 
 use festina_endpoint::{Channel, Core, Handled};
-use festina_sctp::{AbandonedStats, PathStats, ReceivedMessage, SendError, Stats, StreamId, StreamScheduler};
+use festina_sctp::{AbandonedStats, PathStats, ReceivedMessage, SendError, SendErrorKind, Stats, StreamId, StreamScheduler};
 use festina_sctp::{AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
 use festina_secure::Path;
 use festina_units::Instant;
@@ -271,7 +271,7 @@ impl Inner {
     ) -> Poll<Result<MessageId, SendError>> {
         let offered = message.take().expect("a future is not polled again after it was ready");
         match self.try_send(offered, watch) {
-            Err(SendError::BufferFull(returned)) => self.poll_room(context, waiter, message, returned, watch),
+            Err(SendError { kind: SendErrorKind::BufferFull, message: returned }) => self.poll_room(context, waiter, message, returned, watch),
             result => Poll::Ready(result),
         }
     }
@@ -288,7 +288,7 @@ impl Inner {
         let mut state = lock(&self.state);
         let now = state.advance(clock::now());
         match state.send(now, offered, watch) {
-            Err(SendError::BufferFull(returned)) => {
+            Err(SendError { kind: SendErrorKind::BufferFull, message: returned }) => {
                 *message = Some(returned);
                 waiter.wait(state, context)
             }
@@ -322,7 +322,7 @@ impl Inner {
             });
             match sent {
                 Ok(()) => {}
-                Err(SendError::BufferFull(returned)) => {
+                Err(SendError { kind: SendErrorKind::BufferFull, message: returned }) => {
                     let mut refused = None;
                     let offered = self.poll_room(context, waiter, &mut refused, returned, Watch::No);
                     if let Some(refused) = refused {

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use festina_sctp::{ClosedReason, Event, Message, MessageId, ReceivedMessage, SendError};
+use festina_sctp::{ClosedReason, Event, Message, MessageId, ReceivedMessage, SendError, SendErrorKind};
 use festina_units::Duration;
 
 use super::endpoint::Shared;
@@ -54,7 +54,7 @@ impl Association {
     /// Sends a message, waiting only while the send buffer is full. On return it is in the send buffer, and in most cases has been sent.
     ///
     /// # Errors
-    /// Each [`SendError`] returns the message: [`SendError::BufferFull`] if the time limit has passed.
+    /// Each [`SendError`] returns the message. It is [`SendErrorKind::BufferFull`](crate::SendErrorKind::BufferFull) if the time limit has passed.
     pub fn send(
         &self,
         message: impl Into<Message>,
@@ -62,13 +62,14 @@ impl Association {
     ) -> Result<MessageId, SendError> {
         let inner = self.association.inner();
         let (message, limit) = match (self.association.try_send(message), limit.into()) {
-            (Err(SendError::BufferFull(message)), limit) if limit != Some(Duration::ZERO) => (message, limit),
+            (Err(SendError { kind: SendErrorKind::BufferFull, message }), limit) if limit != Some(Duration::ZERO) => (message, limit),
             (tried, _) => return tried,
         };
         let (mut message, mut waiter) = (Some(message), Waiter::writer(&**inner));
         let sent = wait(poll_fn(|context| inner.poll_send(context, &mut waiter, &mut message, Watch::No)), limit);
         sent.unwrap_or_else(|TimedOut| {
-            Err(SendError::BufferFull(message.expect("a message that is not sent yet is handed back")))
+            let message = message.expect("a message that is not sent yet is handed back");
+            Err(SendError::new(message, SendErrorKind::BufferFull))
         })
     }
 
@@ -190,17 +191,17 @@ impl crate::Association {
     /// interface.
     ///
     /// # Errors
-    /// [`SendError::NoSuchStream`] or [`SendError::TooLong`].
+    /// The first message that it cannot receive, with the reason.
     #[doc(hidden)]
     pub fn check_messages(&self, messages: &VecDeque<Message>) -> Result<(), SendError> {
         let streams = self.streams().outbound;
         if let Some(message) = messages.iter().find(|message| message.stream.0 >= streams) {
-            return Err(SendError::NoSuchStream { message: message.clone(), streams });
+            return Err(SendError::new(message.clone(), SendErrorKind::NoSuchStream { streams }));
         }
         let Some(longest) = messages.iter().max_by_key(|message| message.payload.len()) else { return Ok(()) };
         // The core alone knows the peer's limit. It looks at the length first, and no association has this stream. A refused message changes nothing.
         match self.inner().queue(longest.clone().on_stream(u16::MAX)) {
-            Err(error @ SendError::TooLong { .. }) => Err(error),
+            Err(error @ SendError { kind: SendErrorKind::TooLong { .. }, .. }) => Err(error),
             _ => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use festina_sctp::{AbandonReason, ClosedReason, Message, MessageId, ReceivedMessage, SendError};
+use festina_sctp::{AbandonReason, ClosedReason, Message, MessageId, ReceivedMessage, SendError, SendErrorKind};
 use festina_units::{Duration, Instant};
 use thiserror::Error;
 
@@ -218,10 +218,12 @@ impl Link {
     /// Sends a message. On return it is in the send buffer, and in most cases has been sent.
     ///
     /// # Errors
-    /// [`SendError::Closed`] while the link is not up, [`SendError::BufferFull`] if there is no room, and all others. Each returns the message.
+    /// [`SendErrorKind::Closed`] while the link is not up, [`SendErrorKind::BufferFull`] if there is no room, and all others. Each returns the message.
     pub fn send(&mut self, message: impl Into<Message>) -> Result<(), SendError> {
         let message = message.into();
-        let Phase::Up(session) = &mut self.phase else { return Err(SendError::Closed(message)) };
+        let Phase::Up(session) = &mut self.phase else { 
+            return Err(SendError::new(message, SendErrorKind::Closed));
+        };
         // The clone shares the payload.
         let id = session.association.inner().try_send(message.clone(), Watch::Yes)?;
         session.sent.push_back((id, message));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use festina::blocking::{Association, Endpoint, Link, LinkDown, LinkEvent, LinkState, Listener};
 use festina::security::{Identity, Security};
-use festina::{AbandonReason, ClosedReason, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, SendError};
+use festina::{AbandonReason, ClosedReason, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, SendError, SendErrorKind};
 
 use crate::encrypted::{trusting, with};
 use crate::support::Relay;
@@ -73,7 +73,7 @@ fn a_frame_never_waits_for_a_handshake_and_the_link_comes_up_when_the_server_doe
     };
     assert_eq!(events.len(), 1);
     assert_eq!(link.state(), LinkState::Down { retry_at });
-    assert!(matches!(link.send("too early"), Err(SendError::Closed(_))));
+    assert!(matches!(link.send("too early"), Err(SendError { kind: SendErrorKind::Closed, .. })));
     assert!(link.association().is_none());
     while link.state() != LinkState::Connecting {
         assert_eq!(link.update(), []);
@@ -178,7 +178,7 @@ fn every_accepted_message_is_delivered_or_returned_once_over_three_restarts() {
         if round == 3 {
             link.end();
             assert_eq!(link.state(), LinkState::Ending);
-            assert!(matches!(link.send("too late"), Err(SendError::Closed(_))));
+            assert!(matches!(link.send("too late"), Err(SendError { kind: SendErrorKind::Closed, .. })));
         } else {
             far.abort("killed");
             running.close(LONG).unwrap();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use festina_netsim::NodeId;
 use festina_sctp::wire::{self, Chunk};
 use festina_sctp::{
-    Association, Context, Event, PathKnowledge, Ports, RetransmissionCause, SendError, Stats, StreamId,
+    Association, Context, Event, PathKnowledge, Ports, RetransmissionCause, SendError, SendErrorKind, Stats, StreamId,
 };
 use festina_units::{Duration, EcnCodepoint, Instant};
 
@@ -370,7 +370,7 @@ impl Traffic {
             let message = self.deliveries.message(self.zeros.slice(..part), due_at, lifetime);
             match association.send(now, message.with_ppid(ppid).on_stream(stream)) {
                 Ok(_) => {}
-                Err(SendError::BufferFull(_)) => {
+                Err(SendError { kind: SendErrorKind::BufferFull, .. }) => {
                     self.held = Held::UntilWritable;
                     return;
                 }

@@ -282,7 +282,7 @@ impl State {
         let (is_asked, is_draining) = (message.confirm, self.is_draining());
         message.confirm |= watch == Watch::Yes || is_draining;
         let id = self.core.send(now, message).map_err(|mut error| {
-            error.message_mut().confirm = is_asked;
+            error.message.confirm = is_asked;
             error
         })?;
         if watch == Watch::Yes {
