@@ -145,12 +145,19 @@ impl Message {
     }
 }
 
-impl<Payload: Into<Bytes>> From<Payload> for Message {
-    /// As [`Message::new`].
-    fn from(payload: Payload) -> Self {
-        Self::new(payload)
-    }
+/// Payloads that are not copied. Each is a type of its own, so that other sources of messages can be added.
+macro_rules! from_payload {
+    ($($payload:ty),*) => {
+        $(impl From<$payload> for Message {
+            /// As [`Message::new`].
+            fn from(payload: $payload) -> Self {
+                Self::new(payload)
+            }
+        })*
+    };
 }
+
+from_payload!(Bytes, Vec<u8>, String, &'static str, &'static [u8]);
 
 /// A complete message from the peer.
 #[derive(Clone, PartialEq, Eq)]
