@@ -24,7 +24,7 @@ use festina_sctp::{
 pub(crate) use self::delivery::Watch;
 pub use self::delivery::{Delivery, Outcome};
 pub(crate) use self::inner::{Inner, Source, Waiter};
-pub use self::one_stream::{Stream, StreamReader};
+pub use self::one_stream::{StreamHandle, StreamReader};
 pub use self::stream::{MessageSink, Messages};
 pub(crate) use self::waiters::Waiters;
 use crate::error::TryRecvError;
@@ -178,7 +178,7 @@ impl Association {
         self.inner.try_send(message.into(), Watch::No)
     }
 
-    /// Receives the next message, in the order of delivery, from all streams that have no [reader of their own](Stream::read).
+    /// Receives the next message, in the order of delivery, from all streams that have no [reader of their own](StreamHandle::read).
     ///
     /// If the peer loses its state and returns, the association continues with a new session: the first message with another value of
     /// [`restarts`](ReceivedMessage::restarts) is the first of the new session. With [`PeerRestart::End`](crate::PeerRestart::End) the association
@@ -220,8 +220,8 @@ impl Association {
     }
 
     /// Returns a handle of one stream, to send on it, reset it, or read it separately. Any number of handles may refer to the same stream.
-    pub fn stream(&self, id: impl Into<StreamId>) -> Stream {
-        Stream::new(self.clone(), id.into())
+    pub fn stream(&self, id: impl Into<StreamId>) -> StreamHandle {
+        StreamHandle::new(self.clone(), id.into())
     }
 
     /// Returns the size of the largest message that can be sent, in bytes: the endpoint's

@@ -83,6 +83,10 @@ mod endpoint;
 mod error;
 mod listener;
 pub mod logs;
+pub mod lower {
+    //! Lower layers that carry the packets of an endpoint, for [`Endpoint::bind_on`](crate::Endpoint::bind_on).
+    pub use crate::endpoint::{LowerLayer, Received, Transmit};
+}
 #[cfg(feature = "prometheus")]
 mod metrics;
 mod program;
@@ -90,13 +94,13 @@ mod recovery;
 pub mod security;
 
 pub use address::{AddressError, parse_address};
-pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Stream, StreamReader, Streams};
+pub use association::{Association, Delivery, MessageSink, Messages, Outcome, StreamHandle, StreamReader, Streams};
 pub use clock::now;
 pub use config::Config;
 pub use endpoint::{
     Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, PendingRequest, Request, SeenPacket,
 };
-pub use endpoint::{Incoming, LowerLayer, MemoryNetwork, MemorySocket, Outgoing};
+pub use endpoint::{MemoryNetwork, MemorySocket};
 pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError};
 pub use listener::{Listener, Requests};
 #[cfg(feature = "prometheus")]

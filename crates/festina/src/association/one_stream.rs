@@ -35,12 +35,12 @@ use crate::error::{StreamTaken, TryRecvError};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct StreamHandle {
     association: Association,
     id: StreamId,
 }
 
-impl Stream {
+impl StreamHandle {
     pub(super) fn new(association: Association, id: StreamId) -> Self {
         Self { association, id }
     }
@@ -143,18 +143,18 @@ impl Stream {
     }
 }
 
-/// Receives the messages of one stream, from [`Stream::read`]; also a [`futures_core::Stream`]. Dropping it returns the stream to
+/// Receives the messages of one stream, from [`StreamHandle::read`]; also a [`futures_core::Stream`]. Dropping it returns the stream to
 /// [`Association::recv`].
 #[derive(Debug)]
 pub struct StreamReader {
     /// `None` only while it is dropped.
     waiter: Option<Waiter<Arc<Inner>>>,
-    stream: Stream,
+    stream: StreamHandle,
 }
 
 impl StreamReader {
     /// Returns the stream that this reads.
-    pub fn stream(&self) -> &Stream {
+    pub fn stream(&self) -> &StreamHandle {
         &self.stream
     }
 
