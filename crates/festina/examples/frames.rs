@@ -59,7 +59,7 @@ impl Player {
         let mut inputs = 0;
         loop {
             match self.association.try_recv() {
-                Ok(input) => {
+                Ok(Some(input)) => {
                     if let [x, y] = *input.payload {
                         self.position.0 += i32::from(x) - 1;
                         self.position.1 += i32::from(y) - 1;
@@ -67,7 +67,7 @@ impl Player {
                     inputs += 1;
                 }
                 Err(TryRecvError::Empty) => return Some(inputs),
-                Err(_) => return None,
+                Ok(None) | Err(_) => return None,
             }
         }
     }

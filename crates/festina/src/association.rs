@@ -211,11 +211,11 @@ impl Association {
         unless_shut_down(received)
     }
 
-    /// Returns the next message if one is available.
+    /// Returns the next message if one is available, and `None` after the last message of an association that was shut down gracefully.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association has ended and the last message was taken.
-    pub fn try_recv(&self) -> Result<ReceivedMessage, TryRecvError> {
+    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association ended in another way and the last message was taken.
+    pub fn try_recv(&self) -> Result<Option<ReceivedMessage>, TryRecvError> {
         self.inner.try_recv(Source::Others)
     }
 

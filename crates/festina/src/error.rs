@@ -70,9 +70,20 @@ pub enum TryRecvError {
     /// No message has arrived.
     #[error("no message has arrived")]
     Empty,
-    /// The association has ended, and the last message was taken.
+    /// The association has ended in another way than by a graceful shutdown, and the last message was taken.
     #[error("the association has ended: {0}")]
     Closed(ClosedReason),
+}
+
+impl TryRecvError {
+    /// The result if there is no message. `closed` is the reason why the association has ended.
+    pub(crate) fn without_message<T>(closed: Option<ClosedReason>) -> Result<Option<T>, Self> {
+        match closed {
+            None => Err(Self::Empty),
+            Some(ClosedReason::Shutdown) => Ok(None),
+            Some(reason) => Err(Self::Closed(reason)),
+        }
+    }
 }
 
 /// Caller: the stream already has a reader.

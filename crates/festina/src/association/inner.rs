@@ -400,10 +400,10 @@ impl Inner {
         self.change(|_, _| ());
     }
 
-    pub(crate) fn try_recv(self: &Arc<Self>, source: Source) -> Result<ReceivedMessage, TryRecvError> {
+    pub(crate) fn try_recv(self: &Arc<Self>, source: Source) -> Result<Option<ReceivedMessage>, TryRecvError> {
         match self.take_message(source) {
-            Ok(message) => Ok(message),
-            Err(state) => Err(state.closed_reason().map_or(TryRecvError::Empty, TryRecvError::Closed)),
+            Ok(message) => Ok(Some(message)),
+            Err(state) => TryRecvError::without_message(state.closed_reason()),
         }
     }
 

@@ -168,11 +168,11 @@ impl StreamReader {
         unless_shut_down(poll_fn(|context| self.poll(context)).await)
     }
 
-    /// Returns the next message of the stream if one is available.
+    /// Returns the next message of the stream if one is available, and `None` after the last message of an association that was shut down gracefully.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association has ended and the last message was taken.
-    pub fn try_recv(&mut self) -> Result<ReceivedMessage, TryRecvError> {
+    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association ended in another way and the last message was taken.
+    pub fn try_recv(&mut self) -> Result<Option<ReceivedMessage>, TryRecvError> {
         self.stream.association.inner().try_recv(Source::Stream(self.stream.id))
     }
 

@@ -102,14 +102,14 @@ impl Association {
         }
     }
 
-    /// Returns the next message if one is available.
+    /// Returns the next message if one is available, and `None` after the last message of an association that was shut down gracefully.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association has ended and the last message was taken.
-    pub fn try_recv(&self) -> Result<ReceivedMessage, TryRecvError> {
+    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association ended in another way and the last message was taken.
+    pub fn try_recv(&self) -> Result<Option<ReceivedMessage>, TryRecvError> {
         match self.messages.poll() {
-            Poll::Ready(Some(message)) => Ok(message),
-            Poll::Ready(None) => Err(self.association.close_reason().map_or(TryRecvError::Empty, TryRecvError::Closed)),
+            Poll::Ready(Some(message)) => Ok(Some(message)),
+            Poll::Ready(None) => TryRecvError::without_message(self.association.close_reason()),
             Poll::Pending => Err(TryRecvError::Empty),
         }
     }

@@ -253,12 +253,12 @@ impl Session {
         let mut ended = None;
         for _ in 0..MESSAGES_PER_UPDATE_MAX {
             match self.association.try_recv() {
-                Ok(message) => events.push(LinkEvent::Message(message)),
-                Err(TryRecvError::Closed(reason)) => {
-                    ended = Some(reason);
+                Ok(Some(message)) => events.push(LinkEvent::Message(message)),
+                Err(TryRecvError::Empty) => break,
+                Ok(None) | Err(_) => {
+                    ended = self.association.close_reason();
                     break;
                 }
-                Err(_) => break,
             }
         }
         // After the end was seen, so that the outcome of every message is known then.
