@@ -27,7 +27,7 @@ pub(crate) use self::inner::{Inner, Source, Waiter};
 pub use self::one_stream::{StreamHandle, StreamReader};
 pub use self::stream::{MessageSink, Messages};
 pub(crate) use self::waiters::Waiters;
-use crate::error::TryRecvError;
+use crate::error::{TryRecvError, WrongScheduler};
 use crate::recovery::Profile;
 
 /// A connection with one peer that carries messages both ways.
@@ -313,16 +313,20 @@ impl Association {
         self.inner.abandoned_on(stream.into())
     }
 
-    /// Sets the priority of a stream to the peer; 0, the default, is the highest. Only used by
-    /// [`StreamScheduler::Priority`](crate::StreamScheduler::Priority).
-    pub fn set_stream_priority(&self, stream: impl Into<StreamId>, priority: u16) {
-        self.inner.set_stream_value(StreamScheduler::Priority, stream.into(), priority);
+    /// Sets the priority of a stream to the peer; 0, the default, is the highest.
+    ///
+    /// # Errors
+    /// The endpoint does not use [`StreamScheduler::Priority`](crate::StreamScheduler::Priority).
+    pub fn set_stream_priority(&self, stream: impl Into<StreamId>, priority: u16) -> Result<(), WrongScheduler> {
+        self.inner.set_stream_value(StreamScheduler::Priority, stream.into(), priority)
     }
 
-    /// Sets the weight of a stream to the peer, 1 by default. Only used by
-    /// [`StreamScheduler::WeightedFairQueueing`](crate::StreamScheduler::WeightedFairQueueing).
-    pub fn set_stream_weight(&self, stream: impl Into<StreamId>, weight: u16) {
-        self.inner.set_stream_value(StreamScheduler::WeightedFairQueueing, stream.into(), weight);
+    /// Sets the weight of a stream to the peer, 1 by default.
+    ///
+    /// # Errors
+    /// The endpoint does not use [`StreamScheduler::WeightedFairQueueing`](crate::StreamScheduler::WeightedFairQueueing).
+    pub fn set_stream_weight(&self, stream: impl Into<StreamId>, weight: u16) -> Result<(), WrongScheduler> {
+        self.inner.set_stream_value(StreamScheduler::WeightedFairQueueing, stream.into(), weight)
     }
 
     /// Resets streams to the peer: their sequence numbers restart at 0, as when data channels close (RFC 6525, RFC 8831 §6.7).

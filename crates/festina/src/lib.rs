@@ -101,7 +101,7 @@ pub use endpoint::{
     Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, PendingRequest, Request, SeenPacket,
 };
 pub use endpoint::{MemoryNetwork, MemorySocket};
-pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError};
+pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError, WrongScheduler};
 pub use listener::{Listener, Requests};
 #[cfg(feature = "prometheus")]
 pub use metrics::{ASSOCIATIONS_SHOWN_MAX, Metrics};

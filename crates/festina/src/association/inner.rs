@@ -34,7 +34,7 @@ use crate::association::delivery::{Outcome, Watch};
 use crate::clock;
 use crate::endpoint::refusals::Refusal;
 use crate::endpoint::{Datagram, Entry, Shared, lock};
-use crate::error::TryRecvError;
+use crate::error::{TryRecvError, WrongScheduler};
 
 /// Messages that one call gives to the core before others get the lock.
 const MESSAGES_PER_LOCK: usize = 256;
@@ -379,11 +379,19 @@ impl Inner {
         lock(&self.state).core.abandoned_on(stream)
     }
 
-    /// Sets what `scheduler` goes by, if that is the one in use.
-    pub(crate) fn set_stream_value(&self, scheduler: StreamScheduler, stream: StreamId, value: u16) {
-        if self.shared.scheduler() == scheduler {
-            lock(&self.state).core.set_stream_value(stream, value);
+    /// Sets the value of a stream that the scheduler `needed` uses.
+    pub(crate) fn set_stream_value(
+        &self,
+        needed: StreamScheduler,
+        stream: StreamId,
+        value: u16,
+    ) -> Result<(), WrongScheduler> {
+        let used = self.shared.scheduler();
+        if used != needed {
+            return Err(WrongScheduler { needed, used });
         }
+        lock(&self.state).core.set_stream_value(stream, value);
+        Ok(())
     }
 
     /// Drops the unread messages of a stream and those that arrive from now on.

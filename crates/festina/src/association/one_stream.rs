@@ -12,7 +12,7 @@ use festina_sctp::{
 use super::delivery::Delivery;
 use super::inner::{Inner, Source, Waiter};
 use super::{Association, unless_shut_down};
-use crate::error::{StreamTaken, TryRecvError};
+use crate::error::{StreamTaken, TryRecvError, WrongScheduler};
 
 /// A handle of one stream, from [`Association::stream`]. It also keeps the association open.
 ///
@@ -128,13 +128,19 @@ impl StreamHandle {
     }
 
     /// Sets the stream's priority, as [`Association::set_stream_priority`] does.
-    pub fn set_priority(&self, priority: u16) {
-        self.association.set_stream_priority(self.id, priority);
+    ///
+    /// # Errors
+    /// As [`Association::set_stream_priority`].
+    pub fn set_priority(&self, priority: u16) -> Result<(), WrongScheduler> {
+        self.association.set_stream_priority(self.id, priority)
     }
 
     /// Sets the stream's weight, as [`Association::set_stream_weight`] does.
-    pub fn set_weight(&self, weight: u16) {
-        self.association.set_stream_weight(self.id, weight);
+    ///
+    /// # Errors
+    /// As [`Association::set_stream_weight`].
+    pub fn set_weight(&self, weight: u16) -> Result<(), WrongScheduler> {
+        self.association.set_stream_weight(self.id, weight)
     }
 
     /// Returns the counts of abandoned messages on this stream.

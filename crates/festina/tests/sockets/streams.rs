@@ -193,13 +193,15 @@ async fn all_streams_are_reset_by_a_name_of_their_own_and_an_empty_list_resets_n
 }
 
 #[tokio::test]
-async fn a_priority_orders_streams_and_a_weight_is_something_else() {
+async fn a_priority_orders_streams_and_a_weight_is_refused() {
     // The window is closed until the peer reads, so that messages of both streams wait.
     let sender = settings().with_scheduler(StreamScheduler::Priority);
     let receiver = settings().with_receive_buffer_bytes(4_000);
     let pair = pair_with(sender, receiver).await;
-    pair.client.set_stream_priority(1, 5);
-    pair.client.set_stream_weight(1, 0);
+    pair.client.set_stream_priority(1, 5).unwrap();
+    let error = pair.client.stream(1).set_weight(0).unwrap_err();
+    assert_eq!((error.needed, error.used), (StreamScheduler::WeightedFairQueueing, StreamScheduler::Priority));
+    assert!(error.to_string().contains("WeightedFairQueueing"), "{error}");
     for stream in [1_u16, 2] {
         for _ in 0..8 {
             pair.client.stream(stream).try_send(vec![0; 1_000]).unwrap();
