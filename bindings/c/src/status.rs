@@ -7,7 +7,8 @@ use std::fmt::Display;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use festina::blocking::{ForkGuard, Forked, OpenError, WaitError};
+use festina::blocking::bindings::{ForkGuard, Forked};
+use festina::blocking::{OpenError, WaitError};
 use festina::security::{SecurityError, SecurityFailure};
 use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError, SendErrorKind};
 

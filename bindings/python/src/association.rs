@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use festina::blocking::{Endpoint, ForkGuard};
+use festina::blocking::Endpoint;
+use festina::blocking::bindings::{self, ForkGuard};
 use festina::{Messages, Profile, SendError, SendErrorKind};
 use futures_core::Stream as _;
 use pyo3::prelude::*;
@@ -105,7 +106,7 @@ impl Association {
         for data in messages {
             queue.push_back(convert::message(&data, options)?);
         }
-        association.check_messages(&queue).map_err(Failure::from)?;
+        bindings::check_messages(association, &queue).map_err(Failure::from)?;
         let all = queue.len();
         match association.try_send_many(&mut queue) {
             Ok(()) | Err(SendError { kind: SendErrorKind::BufferFull, .. }) => Ok(all - queue.len()),

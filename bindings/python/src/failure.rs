@@ -2,7 +2,8 @@
 
 use std::io;
 
-use festina::blocking::{Forked, OpenError};
+use festina::blocking::OpenError;
+use festina::blocking::bindings::Forked;
 use festina::security::{SecurityError, SecurityFailure};
 use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError, SendErrorKind};
 use pyo3::exceptions::PyRuntimeError;

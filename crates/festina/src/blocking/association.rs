@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 #[cfg(unix)]
 use std::io;
-use std::ops::Deref;
 #[cfg(unix)]
 use std::os::fd::BorrowedFd;
 use std::pin::Pin;
@@ -24,9 +23,7 @@ use crate::error::TryRecvError;
 
 /// A connection with one peer that carries messages both ways.
 ///
-/// It dereferences to [`festina::Association`](crate::Association), whose methods that are not `async` never wait. Receive messages and events only
-/// through the methods of this type, so that [`Endpoint::ready`](super::Endpoint::ready) and descriptors stay correct. Dropping it shuts the
-/// association down gracefully in the background.
+/// Calls without a time limit never wait. Dropping it shuts the association down gracefully in the background.
 #[derive(Debug)]
 pub struct Association {
     association: crate::Association,
@@ -42,6 +39,10 @@ impl Association {
         let messages = Source::new(association.messages(), signal(ReadyKind::Message));
         let events = Source::new(Events::new(&association), signal(ReadyKind::Event));
         Self { association, messages, events, _shared: shared.clone() }
+    }
+
+    pub(super) fn native(&self) -> &crate::Association {
+        &self.association
     }
 
     /// Sets the token by which [`Endpoint::ready`](super::Endpoint::ready) reports the association. Initially that of its
@@ -175,35 +176,6 @@ impl Association {
     #[cfg(unix)]
     pub fn event_descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         self.events.descriptor()
-    }
-}
-
-impl Deref for Association {
-    type Target = crate::Association;
-
-    fn deref(&self) -> &crate::Association {
-        &self.association
-    }
-}
-
-impl crate::Association {
-    /// Checks whether the peer can receive these messages, for Festina's bindings, which send all messages of a call or none; not part of the stable
-    /// interface.
-    ///
-    /// # Errors
-    /// The first message that it cannot receive, with the reason.
-    #[doc(hidden)]
-    pub fn check_messages(&self, messages: &VecDeque<Message>) -> Result<(), SendError> {
-        let streams = self.streams().outbound;
-        if let Some(message) = messages.iter().find(|message| message.stream.0 >= streams) {
-            return Err(SendError::new(message.clone(), SendErrorKind::NoSuchStream { streams }));
-        }
-        let Some(longest) = messages.iter().max_by_key(|message| message.payload.len()) else { return Ok(()) };
-        // The core alone knows the peer's limit. It looks at the length first, and no association has this stream. A refused message changes nothing.
-        match self.inner().queue(longest.clone().on_stream(u16::MAX)) {
-            Err(error @ SendError { kind: SendErrorKind::TooLong { .. }, .. }) => Err(error),
-            _ => Ok(()),
-        }
     }
 }
 

@@ -225,7 +225,7 @@ impl Link {
             return Err(SendError::new(message, SendErrorKind::Closed));
         };
         // The clone shares the payload.
-        let id = session.association.inner().try_send(message.clone(), Watch::Yes)?;
+        let id = session.association.native().inner().try_send(message.clone(), Watch::Yes)?;
         session.sent.push_back((id, message));
         Ok(())
     }
@@ -235,7 +235,7 @@ impl Link {
         match &mut self.phase {
             Phase::Up(session) => {
                 session.is_ending = true;
-                session.association.inner().shutdown();
+                session.association.native().inner().shutdown();
             }
             Phase::Connecting(_) | Phase::Down { .. } => self.phase = Phase::Ended { is_reported: false },
             Phase::Ended { .. } => {}
@@ -262,7 +262,7 @@ impl Session {
             }
         }
         // After the end was seen, so that the outcome of every message is known then.
-        self.association.inner().take_outcomes(&mut self.sent, |message, outcome| {
+        self.association.native().inner().take_outcomes(&mut self.sent, |message, outcome| {
             if let Outcome::Abandoned { reason, .. } = outcome {
                 events.push(LinkEvent::Undelivered { message, reason });
             }
