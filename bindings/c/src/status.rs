@@ -146,7 +146,9 @@ impl From<ConnectError> for Failure {
             ConnectError::Security { failure, .. } => match failure {
                 SecurityFailure::Untrusted(_) => Status::Untrusted,
                 SecurityFailure::Alert { .. } | SecurityFailure::Refused(_) => Status::Refused,
-                SecurityFailure::OtherProtocol(_) | SecurityFailure::Handshake(_) => Status::Protocol,
+                SecurityFailure::OtherProtocol(_)
+                | SecurityFailure::OtherVersion(_)
+                | SecurityFailure::Handshake(_) => Status::Protocol,
                 _ => Status::Invalid,
             },
             ConnectError::Timeout { .. }

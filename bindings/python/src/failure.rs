@@ -112,7 +112,9 @@ impl From<ConnectError> for Failure {
             ConnectError::Security { failure, .. } => match failure {
                 SecurityFailure::Untrusted(_) => "UntrustedError",
                 SecurityFailure::Alert { .. } | SecurityFailure::Refused(_) => "RefusedError",
-                SecurityFailure::OtherProtocol(_) | SecurityFailure::Handshake(_) => "ProtocolError",
+                SecurityFailure::OtherProtocol(_)
+                | SecurityFailure::OtherVersion(_)
+                | SecurityFailure::Handshake(_) => "ProtocolError",
                 _ => "InvalidError",
             },
             ConnectError::Timeout { .. }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use festina::security::{Security, SecurityError, SecurityFailure, Trust};
+use festina::security::{Foreign, Security, SecurityError, SecurityFailure, Trust};
 use festina::{
     Answer, Association, BindError, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions,
     Listener, MemoryNetwork,
@@ -144,5 +144,5 @@ async fn an_answer_in_another_protocol_is_named() {
         Err(ConnectError::Security { failure, .. }) => failure,
         other => panic!("{other:?}"),
     };
-    assert_eq!(failure, SecurityFailure::OtherProtocol("DTLS".to_owned()));
+    assert_eq!(failure, SecurityFailure::OtherProtocol(Foreign::Dtls));
 }
