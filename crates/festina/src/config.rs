@@ -466,7 +466,7 @@ impl Config {
         self
     }
 
-    /// Reports the progress of every message: [`Event::MessageSent`](crate::Event::MessageSent) and similar events. Off by default.
+    /// Reports the progress of every message: [`ProtocolEvent::MessageSent`](crate::ProtocolEvent::MessageSent) and similar events. Off by default.
     pub fn with_message_events(mut self, wanted: bool) -> Self {
         self.0.message_events = wanted;
         self

@@ -54,7 +54,7 @@ pub struct Config {
     pub peer_requests: PeerRequests,
     /// Properties of the layer below, promised by the caller.
     pub carrier: Carrier,
-    /// Report the progress of every message: [`Event::MessageSent`](crate::Event::MessageSent) and similar events.
+    /// Report the progress of every message: [`ProtocolEvent::MessageSent`](crate::ProtocolEvent::MessageSent) and similar events.
     pub message_events: bool,
 }
 

@@ -82,7 +82,7 @@ pub use config::{
     UnknownCongestionControl,
 };
 pub use error::{ClosedReason, PacketDropped, ReconfigureError, SendError, SendErrorKind};
-pub use event::{AbandonReason, Direction, Event, RetransmissionCause, StreamRequest};
+pub use event::{AbandonReason, Direction, Event, ProtocolEvent, RetransmissionCause, StreamRequest};
 pub use festina_recovery::{self as recovery, Mechanisms, Profile};
 pub use message::{Message, MessageId, ReceivedMessage};
 pub use outstanding::PathId;

@@ -276,7 +276,7 @@ impl Connecting {
 
 /// A handshake that a task of the endpoint's thread carries out.
 #[derive(Debug)]
-struct Handshake(JoinHandle<Result<crate::Association, ConnectError>>);
+pub(super) struct Handshake(JoinHandle<Result<crate::Association, ConnectError>>);
 
 impl Future for Handshake {
     type Output = Result<crate::Association, ConnectError>;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use festina_netsim::NodeId;
 use festina_sctp::wire::{self, Chunk};
 use festina_sctp::{
-    Association, Context, Event, PathKnowledge, Ports, RetransmissionCause, SendError, SendErrorKind, Stats, StreamId,
+    Association, Context, Event, PathKnowledge, Ports, ProtocolEvent, RetransmissionCause, SendError, SendErrorKind, Stats, StreamId,
 };
 use festina_units::{Duration, EcnCodepoint, Instant};
 
@@ -223,8 +223,8 @@ impl Connection {
         let State::Begun(association) = &mut self.state else { return };
         while let Some(event) = association.poll_event() {
             match event {
-                Event::Retransmitted { tsn, cause, .. } => self.causes.push((tsn, cause)),
-                Event::RoundTripMeasured { at, rtt, srtt, rto, .. } => {
+                Event::Protocol(ProtocolEvent::Retransmitted { tsn, cause, .. }) => self.causes.push((tsn, cause)),
+                Event::Protocol(ProtocolEvent::RoundTripMeasured { at, rtt, srtt, rto, .. }) => {
                     if let Some(log) = &mut self.log {
                         log.round_trips.push(RttRecord { at, sample: rtt, srtt, rto });
                     }

@@ -379,7 +379,7 @@ fn fates(events: &[Event]) -> Fates {
             Event::MessageDelivered { id, .. } => {
                 assert!(fates.delivered.insert(number(id.0)), "{id:?} was delivered twice");
             }
-            Event::MessagesAbandoned { first, last, reason, sent } => {
+            Event::MessagesAbandoned { first, last, reason, sent, .. } => {
                 for id in first.0..=last.0 {
                     let before = fates.abandoned.insert(number(id), (reason, sent));
                     assert_eq!(before, None, "message {id} was abandoned twice");

@@ -194,10 +194,10 @@ fn the_way_of_a_message_is_told() {
     rig.wait(50);
     rig.sack(2, &[]);
     let at = rig.now;
-    let measured = Event::RoundTripMeasured { path: PathId::PRIMARY, at, rtt: ms(50), srtt: ms(50), rto: ms(1_000) };
+    let measured = Event::Protocol(ProtocolEvent::RoundTripMeasured { path: PathId::PRIMARY, at, rtt: ms(50), srtt: ms(50), rto: ms(1_000) });
     assert_eq!(
         rig.events(),
-        [Event::MessageSent { id, at: sent_at }, Event::MessageDelivered { id, at }, measured, Event::Drained]
+        [Event::Protocol(ProtocolEvent::MessageSent { id, at: sent_at }), Event::MessageDelivered { id, at }, measured, Event::Drained]
     );
 }
 
