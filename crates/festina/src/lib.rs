@@ -107,6 +107,7 @@ pub use listener::{Listener, Requests};
 pub use metrics::{ASSOCIATIONS_SHOWN_MAX, Metrics};
 pub use recovery::{Profile, UnknownProfile};
 
+pub use festina_sctp::congestion;
 pub use festina_sctp::recovery::redundancy::{Budget, Redundancy, Spaced};
 pub use festina_sctp::{
     AbandonReason, Abandoned, AbandonedStats, AssociationState, ClosedReason, ConfigError, CongestionControl,
