@@ -101,7 +101,9 @@ impl SecurityFailure {
             }
             HandshakeError::Refused(code) => Self::Refused(*code),
             HandshakeError::NoAnswer(Some(foreign)) => Self::OtherProtocol(*foreign),
-            HandshakeError::Version(versions) => Self::OtherVersion(versions.to_string()),
+            HandshakeError::Version(versions) => {
+                versions.foreign().map_or_else(|| Self::OtherVersion(versions.to_string()), Self::OtherProtocol)
+            }
             HandshakeError::NoInitialSuite | HandshakeError::Settings => Self::Settings(error.to_string()),
             error => Self::Handshake(error.to_string()),
         }
