@@ -6,7 +6,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null;
 
-use festina::blocking::{self, ForkGuard};
+use festina::blocking;
+use festina::blocking::bindings::{self, ForkGuard};
 use festina::{ClosedReason, Message as Outbound, SendError};
 
 use crate::boundary::{Slot, descriptor, guard_text, outgoing, text};
@@ -113,7 +114,7 @@ pub extern "C" fn festina_send_many(
         let all = outgoing("messages", messages, count)?.iter();
         let mut queue: VecDeque<Outbound> =
             all.map(|each| each.message(association.message_bytes_max())).collect::<Result<_, _>>()?;
-        association.check_messages(&queue)?;
+        bindings::check_messages(bindings::native(association), &queue)?;
         let result = association.send_many(&mut queue, limit);
         rest = queue.len();
         result.map_err(|error: SendError| error.into())

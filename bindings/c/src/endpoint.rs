@@ -5,7 +5,8 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 
-use festina::blocking::{self, ForkGuard, WaitError};
+use festina::blocking::bindings::ForkGuard;
+use festina::blocking::{self, WaitError};
 use festina::{ConnectError, Instant};
 
 use crate::association::Association;

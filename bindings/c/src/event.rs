@@ -90,10 +90,10 @@ impl From<festina::Event> for Event {
     fn from(event: festina::Event) -> Self {
         use festina::Event as Core;
         match event {
-            Core::MessageDelivered { id, at } => {
+            Core::MessageDelivered { id, at, .. } => {
                 Self { first: id.0, last: id.0, at_us: crate::endpoint::micros(at), ..Self::new(Kind::Delivered) }
             }
-            Core::MessagesAbandoned { first, last, reason, sent } => Self {
+            Core::MessagesAbandoned { first, last, reason, sent, .. } => Self {
                 first: first.0,
                 last: last.0,
                 reason: Reason::from(reason) as u32,

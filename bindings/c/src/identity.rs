@@ -4,7 +4,7 @@
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
-use festina::blocking::ForkGuard;
+use festina::blocking::bindings::ForkGuard;
 use festina::security::{self, Fingerprint, SecurityError};
 
 use crate::boundary::{guard_text, text, zero_terminated};

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 
-use festina::blocking::ForkGuard;
+use festina::blocking::bindings::ForkGuard;
 use festina::{ConnectError, ListenOptions, PendingRequest};
 
 use crate::boundary::{descriptor, guard_text, write_bytes};

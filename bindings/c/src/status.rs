@@ -7,9 +7,10 @@ use std::fmt::Display;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use festina::blocking::{ForkGuard, Forked, OpenError, WaitError};
+use festina::blocking::bindings::{ForkGuard, Forked};
+use festina::blocking::{OpenError, WaitError};
 use festina::security::{SecurityError, SecurityFailure};
-use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
+use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError, SendErrorKind};
 
 /// Status of a function; see the header.
 #[repr(C)]
@@ -145,7 +146,9 @@ impl From<ConnectError> for Failure {
             ConnectError::Security { failure, .. } => match failure {
                 SecurityFailure::Untrusted(_) => Status::Untrusted,
                 SecurityFailure::Alert { .. } | SecurityFailure::Refused(_) => Status::Refused,
-                SecurityFailure::OtherProtocol(_) | SecurityFailure::Handshake(_) => Status::Protocol,
+                SecurityFailure::OtherProtocol(_)
+                | SecurityFailure::OtherVersion(_)
+                | SecurityFailure::Handshake(_) => Status::Protocol,
                 _ => Status::Invalid,
             },
             ConnectError::Timeout { .. }
@@ -160,9 +163,9 @@ impl From<ConnectError> for Failure {
 
 impl From<SendError> for Failure {
     fn from(error: SendError) -> Self {
-        let status = match &error {
-            SendError::BufferFull(_) | SendError::StreamResetting(_) => Status::Timeout,
-            SendError::Closed(_) => Status::Closed,
+        let status = match error.kind {
+            SendErrorKind::BufferFull | SendErrorKind::StreamResetting => Status::Timeout,
+            SendErrorKind::Closed => Status::Closed,
             _ => Status::Invalid,
         };
         Self::new(status, error)

@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use festina::blocking::{Endpoint, ForkGuard};
-use festina::{Messages, Profile, SendError};
+use festina::blocking::Endpoint;
+use festina::blocking::bindings::{self, ForkGuard};
+use festina::{Messages, Profile, SendError, SendErrorKind};
 use futures_core::Stream as _;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -84,7 +85,7 @@ impl Association {
         let association = &self.open()?.association;
         match association.try_send(convert::message(data, options)?) {
             Ok(id) => Ok(Some(id.0)),
-            Err(SendError::BufferFull(_)) => Ok(None),
+            Err(SendError { kind: SendErrorKind::BufferFull, .. }) => Ok(None),
             Err(error) => Err(failure(association, error).into()),
         }
     }
@@ -105,10 +106,10 @@ impl Association {
         for data in messages {
             queue.push_back(convert::message(&data, options)?);
         }
-        association.check_messages(&queue).map_err(Failure::from)?;
+        bindings::check_messages(association, &queue).map_err(Failure::from)?;
         let all = queue.len();
         match association.try_send_many(&mut queue) {
-            Ok(()) | Err(SendError::BufferFull(_)) => Ok(all - queue.len()),
+            Ok(()) | Err(SendError { kind: SendErrorKind::BufferFull, .. }) => Ok(all - queue.len()),
             Err(error) => Err(failure(association, error).into()),
         }
     }
@@ -242,7 +243,7 @@ impl Association {
 /// Why a message was not taken; if the association is over, why that is.
 fn failure(association: &festina::Association, error: SendError) -> Failure {
     match (error, association.close_reason()) {
-        (SendError::Closed(_), Some(reason)) => reason.into(),
+        (SendError { kind: SendErrorKind::Closed, .. }, Some(reason)) => reason.into(),
         (error, _) => error.into(),
     }
 }

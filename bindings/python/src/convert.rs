@@ -274,7 +274,7 @@ pub(crate) type Happened = (&'static str, Option<(u64, u64, &'static str, bool)>
 
 pub(crate) fn happened(event: &Event) -> Happened {
     let kind = match event {
-        Event::MessagesAbandoned { first, last, reason, sent } => {
+        Event::MessagesAbandoned { first, last, reason, sent, .. } => {
             return ("abandoned", Some((first.0, last.0, abandoned(*reason), *sent)), None);
         }
         Event::PacketSizeLimited { packet_bytes_max, .. } => {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use festina::blocking::ForkGuard;
+use festina::blocking::bindings::{self, ForkGuard};
 use festina::{ConnectOptions, ListenOptions, Profile, Requests, blocking};
 use futures_core::Stream as _;
 use pyo3::prelude::*;
@@ -91,7 +91,7 @@ impl Endpoint {
             let profile = profile.parse::<Profile>().map_err(|error| Failure::invalid(&error))?;
             options = options.profile(profile);
         }
-        let connecting = open.endpoint.connect_future(host, options);
+        let connecting = bindings::connect(&open.endpoint, host, options);
         let connecting = async move { connecting.await.map_err(Failure::from) };
         let (endpoint, hub) = (open.endpoint.clone(), open.hub.clone());
         Ok(Operation::new(&open.hub, &open.endpoint, connecting, move |py, association| {
@@ -104,7 +104,7 @@ impl Endpoint {
         let open = self.open()?;
         let endpoint = open.endpoint.clone();
         let closing = async move {
-            endpoint.close_future().await;
+            bindings::close(&endpoint).await;
             Ok(())
         };
         Ok(Operation::new(&open.hub, &open.endpoint, closing, |py, ()| Ok(py.None())))

@@ -2,9 +2,10 @@
 
 use std::io;
 
-use festina::blocking::{Forked, OpenError};
+use festina::blocking::OpenError;
+use festina::blocking::bindings::Forked;
 use festina::security::{SecurityError, SecurityFailure};
-use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
+use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError, SendErrorKind};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -111,7 +112,9 @@ impl From<ConnectError> for Failure {
             ConnectError::Security { failure, .. } => match failure {
                 SecurityFailure::Untrusted(_) => "UntrustedError",
                 SecurityFailure::Alert { .. } | SecurityFailure::Refused(_) => "RefusedError",
-                SecurityFailure::OtherProtocol(_) | SecurityFailure::Handshake(_) => "ProtocolError",
+                SecurityFailure::OtherProtocol(_)
+                | SecurityFailure::OtherVersion(_)
+                | SecurityFailure::Handshake(_) => "ProtocolError",
                 _ => "InvalidError",
             },
             ConnectError::Timeout { .. }
@@ -126,9 +129,9 @@ impl From<ConnectError> for Failure {
 
 impl From<SendError> for Failure {
     fn from(error: SendError) -> Self {
-        let exception = match &error {
-            SendError::BufferFull(_) | SendError::StreamResetting(_) => "BufferFullError",
-            SendError::Closed(_) => "ClosedError",
+        let exception = match error.kind {
+            SendErrorKind::BufferFull | SendErrorKind::StreamResetting => "BufferFullError",
+            SendErrorKind::Closed => "ClosedError",
             _ => "InvalidError",
         };
         Self::new(exception, &error)

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use festina::blocking::{Endpoint, ForkGuard, Readiness};
+use festina::blocking::Endpoint;
+use festina::blocking::bindings::{ForkGuard, Readiness};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Mutex;
 
 use festina::PendingRequest;
-use festina::blocking::ForkGuard;
+use festina::blocking::bindings::ForkGuard;
 use festina::security::{self, Fingerprint, SecurityError};
 use pyo3::PyTypeInfo;
 use pyo3::exceptions::PyTypeError;

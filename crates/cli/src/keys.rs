@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use festina::security::{
-    Acquaintance, ChangedKey, Fingerprint, Identity, KnownPeers, Security, SecurityFailure, StoredError, Trust,
+    Acquaintance, ChangedKey, Fingerprint, Foreign, Identity, KnownPeers, Security, SecurityFailure, StoredError, Trust,
 };
 use festina::{Association, Config, ConnectError, ConnectOptions};
 
@@ -247,7 +247,7 @@ impl Client {
             (failure, _, None) if failure.is_unknown_certificate() => {
                 anyhow!("{error}: give a key with --cert and --key, or set HOME or XDG_CONFIG_HOME")
             }
-            (failure, ..) if failure.is_plain_sctp() => {
+            (SecurityFailure::OtherProtocol(Foreign::Sctp), ..) => {
                 anyhow!("{error}; --plain speaks SCTP without encryption. Nothing authenticates this answer")
             }
             _ => error,

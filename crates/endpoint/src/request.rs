@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-/// A client's request for an encrypted association. Nothing in it is authentic before the association is established.
+/// A client's request for an association. Nothing in it is authentic before the association is established.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request {
@@ -17,15 +17,27 @@ pub struct Request {
     pub alpn: Option<Vec<u8>>,
     /// Whether the client has shown that it receives at its address.
     pub is_address_proved: bool,
+    /// Whether it asks for an encrypted association. A plain client shows no more than its address.
+    pub is_encrypted: bool,
+}
+
+impl Request {
+    /// Returns the request of a plain client.
+    #[must_use]
+    pub fn plain(remote: SocketAddr) -> Self {
+        let (token, server_name, alpn) = (Vec::new(), None, None);
+        Self { remote, token, server_name, alpn, is_address_proved: false, is_encrypted: false }
+    }
 }
 
 /// Shows only the length of the token, which is often a secret.
 impl fmt::Debug for Request {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { remote, token, server_name, alpn, is_address_proved } = self;
+        let Self { remote, token, server_name, alpn, is_address_proved, is_encrypted } = self;
         let mut fields = formatter.debug_struct("Request");
         fields.field("remote", remote).field("token_bytes", &token.len()).field("server_name", server_name);
-        fields.field("alpn", alpn).field("is_address_proved", is_address_proved).finish()
+        fields.field("alpn", alpn).field("is_address_proved", is_address_proved);
+        fields.field("is_encrypted", is_encrypted).finish()
     }
 }
 
@@ -66,7 +78,7 @@ mod tests {
     #[test]
     fn debug_output_has_no_token() {
         let (remote, token) = (SocketAddr::from(([192, 0, 2, 1], 9_899)), b"ticket".to_vec());
-        let request = Request { remote, token, server_name: None, alpn: None, is_address_proved: true };
+        let request = Request { token, is_encrypted: true, ..Request::plain(remote) };
         let text = format!("{request:?}");
         assert!(text.contains("token_bytes: 6") && !text.contains("116, 105"), "{text}");
     }

@@ -5,16 +5,17 @@
 //! cargo run --release -p festina --example frames -- 600
 //! ```
 //!
-//! Twenty clients on a second thread connect over loopback, encrypted: they know the server by the fingerprint of its key. Each sends its input in every frame of its own; the server moves the players and
-//! sends each client where all of them are. A position that is not sent yet is replaced by a newer one, and none is repeated once it is 100 ms
-//! old. The number is that of the frames.
+//! Twenty clients on a second thread connect over loopback, encrypted: they know the server by the fingerprint of its key. Each sends its input in
+//! every frame of its own; the server moves the players and sends each client where all of them are. A position that is not sent yet is replaced by a
+//! newer one, and none is repeated once it is 100 ms old. Halfway through, the server ends all associations; the clients come back by themselves.
+//! The number is that of the frames.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::thread;
 
-use festina::blocking::{Association, Connecting, Endpoint};
+use festina::blocking::{Association, Endpoint, Link, LinkEvent, LinkState};
 use festina::security::{Identity, Security, Trust};
 use festina::{Config, ConnectOptions, DEFAULT_SCTP_PORT, Duration, Instant, Message, TryRecvError, now};
 
@@ -58,7 +59,7 @@ impl Player {
         let mut inputs = 0;
         loop {
             match self.association.try_recv() {
-                Ok(input) => {
+                Ok(Some(input)) => {
                     if let [x, y] = *input.payload {
                         self.position.0 += i32::from(x) - 1;
                         self.position.1 += i32::from(y) - 1;
@@ -66,7 +67,7 @@ impl Player {
                     inputs += 1;
                 }
                 Err(TryRecvError::Empty) => return Some(inputs),
-                Err(_) => return None,
+                Ok(None) | Err(_) => return None,
             }
         }
     }
@@ -79,6 +80,7 @@ struct Summary {
     inputs: u32,
     late_frames: u32,
     states_per_client: Vec<u32>,
+    comebacks: u32,
 }
 
 /// The server's loop.
@@ -86,7 +88,10 @@ fn serve(server: &Endpoint, frames: u32) -> Result<(usize, u32, u32)> {
     let listener = server.listen(DEFAULT_SCTP_PORT)?;
     let mut players: BTreeMap<u64, Player> = BTreeMap::new();
     let (mut clock, mut most, mut inputs) = (Clock::new(), 0, 0);
-    for _ in 0..frames {
+    for frame in 0..frames {
+        if frame == frames / 2 {
+            players.values().for_each(|player| player.association.abort("the next round begins"));
+        }
         while let Some(association) = listener.try_accept() {
             players.insert(association.id(), Player { association, position: (0, 0) });
         }
@@ -108,34 +113,35 @@ fn serve(server: &Endpoint, frames: u32) -> Result<(usize, u32, u32)> {
 }
 
 /// The clients' loop: connects them all at once, and plays until the server ends.
-fn play(server: SocketAddr, trust: Trust, frames: u32) -> Result<Vec<u32>> {
+fn play(server: SocketAddr, trust: Trust, frames: u32) -> Result<(Vec<u32>, u32)> {
     let config = Config::default().with_security(Security::new().with_server_trust(trust));
     let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, config)?;
     let host = server.to_string();
-    let mut connecting: Vec<Option<Connecting>> =
-        (0..CLIENTS).map(|_| Some(endpoint.start_connect(&host, ConnectOptions::default()))).collect();
-    let mut connected: Vec<Option<Association>> = (0..CLIENTS).map(|_| None).collect();
-    let mut states = vec![0; CLIENTS];
+    let mut links: Vec<Link> = (0..CLIENTS).map(|_| endpoint.link(&host, ConnectOptions::default())).collect();
+    let (mut states, mut downs) = (vec![0; CLIENTS], 0);
     let mut clock = Clock::new();
     for frame in 0..frames {
-        for ((connecting, connected), states) in connecting.iter_mut().zip(&mut connected).zip(&mut states) {
-            if let Some(result) = connecting.as_ref().and_then(Connecting::try_finish) {
-                *connected = Some(result?);
-                *connecting = None;
-            }
-            let Some(association) = connected else { continue };
-            while association.try_recv().is_ok() {
-                *states += 1;
+        for (link, states) in links.iter_mut().zip(&mut states) {
+            for event in link.update() {
+                match event {
+                    LinkEvent::Message(_) => *states += 1,
+                    LinkEvent::Down { .. } => downs += 1,
+                    // An input of a previous session is worth nothing in the next one.
+                    _ => {}
+                }
             }
             let direction = if frame % 2 == 0 { vec![2_u8, 1] } else { vec![1, 2] };
-            let _left = association.try_send(Message::new(direction));
+            // While the link is not up, there is nobody to move.
+            let _down = link.send(direction);
         }
         clock.wait_for_frame();
     }
-    for association in connected.iter().flatten() {
-        let _ended = association.shutdown(Duration::from_secs(5));
+    links.iter_mut().for_each(Link::end);
+    while links.iter().any(|link| link.state() != LinkState::Ended) {
+        links.iter_mut().for_each(|link| drop(link.update()));
+        clock.wait_for_frame();
     }
-    Ok(states)
+    Ok((states, downs))
 }
 
 fn run(frames: u32) -> Result<Summary> {
@@ -146,18 +152,18 @@ fn run(frames: u32) -> Result<Summary> {
     let address = server.local_addr();
     let clients = thread::spawn(move || play(address, trust, frames));
     let (players_most, inputs, late_frames) = serve(&server, frames)?;
-    let states_per_client = clients.join().map_err(|_| "the clients' thread panicked")??;
+    let (states_per_client, comebacks) = clients.join().map_err(|_| "the clients' thread panicked")??;
     server.close(Duration::from_secs(5))?;
-    Ok(Summary { players_most, inputs, late_frames, states_per_client })
+    Ok(Summary { players_most, inputs, late_frames, states_per_client, comebacks })
 }
 
 fn main() -> Result<()> {
     let frames = std::env::args().nth(1).map_or(Ok(FRAMES), |frames| frames.parse())?;
-    let Summary { players_most, inputs, late_frames, states_per_client } = run(frames)?;
+    let Summary { players_most, inputs, late_frames, states_per_client, comebacks } = run(frames)?;
     println!("{players_most} players, {frames} frames ({late_frames} began late), {inputs} inputs");
     let least = states_per_client.iter().min().unwrap_or(&0);
     let most = states_per_client.iter().max().unwrap_or(&0);
-    println!("states received per client: {least} to {most}");
+    println!("states received per client: {least} to {most}; {comebacks} times a client had to connect again");
     Ok(())
 }
 
@@ -171,6 +177,7 @@ mod tests {
         assert_eq!(summary.players_most, CLIENTS, "{summary:?}");
         assert!(summary.inputs >= 20 * 20, "{summary:?}");
         assert!(summary.states_per_client.iter().all(|states| *states >= 10), "{summary:?}");
+        assert!(summary.comebacks >= 10, "{summary:?}");
     }
 
     #[test]

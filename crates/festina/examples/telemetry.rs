@@ -9,7 +9,7 @@
 
 use std::error::Error;
 
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Duration, Endpoint, Message, SendError};
+use festina::{Association, Config, DEFAULT_SCTP_PORT, Duration, Endpoint, Message, SendError, SendErrorKind};
 
 const READINGS: u16 = 0;
 const ALARMS: u16 = 1;
@@ -53,7 +53,7 @@ async fn measure(association: &Association, alarms: u32) -> Result<u64, SendErro
             let reading = Message::new(number.to_be_bytes().repeat(32)).on_stream(READINGS).with_lifetime(WORTH);
             match association.try_send(reading) {
                 Ok(_) => {}
-                Err(SendError::BufferFull(_)) => dropped += 1,
+                Err(SendError { kind: SendErrorKind::BufferFull, .. }) => dropped += 1,
                 Err(error) => return Err(error),
             }
         }

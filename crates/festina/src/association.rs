@@ -18,16 +18,16 @@ use festina_sctp::Mechanisms;
 use festina_sctp::recovery::redundancy::Redundancy;
 use festina_sctp::{
     AbandonedStats, AssociationState, ClosedReason, Event, Message, MessageId, PathStats, Ports, ReceivedMessage,
-    ReconfigureError, SendError, Stats, StreamId, StreamScheduler,
+    ReconfigureError, SendError, SendErrorKind, Stats, StreamId, StreamScheduler,
 };
 
 pub(crate) use self::delivery::Watch;
 pub use self::delivery::{Delivery, Outcome};
 pub(crate) use self::inner::{Inner, Source, Waiter};
-pub use self::one_stream::{Stream, StreamReader};
+pub use self::one_stream::{StreamHandle, StreamReader};
 pub use self::stream::{MessageSink, Messages};
 pub(crate) use self::waiters::Waiters;
-use crate::error::TryRecvError;
+use crate::error::{TryRecvError, WrongScheduler};
 use crate::recovery::Profile;
 
 /// A connection with one peer that carries messages both ways.
@@ -81,7 +81,7 @@ impl Association {
     async fn send_watching(&self, message: Message, watch: Watch) -> Result<MessageId, SendError> {
         // Usually there is room, and the message need not be moved into a waiting future.
         match self.inner.try_send(message, watch) {
-            Err(SendError::BufferFull(message)) => self.send_waiting(message, watch).await,
+            Err(SendError { kind: SendErrorKind::BufferFull, message }) => self.send_waiting(message, watch).await,
             result => result,
         }
     }
@@ -140,7 +140,7 @@ impl Association {
     /// Sends messages in this order as [`send_many`](Self::send_many) does, but never waits. Sent messages are removed from the front of the queue.
     ///
     /// # Errors
-    /// [`SendError::BufferFull`] if there is no room for all of them now, and all others. The message that failed is then at the front of the queue;
+    /// [`SendErrorKind::BufferFull`](crate::SendErrorKind::BufferFull) if there is no room for all of them now, and all others. The message that failed is then at the front of the queue;
     /// the error contains a copy of it.
     pub fn try_send_many(&self, messages: &mut VecDeque<Message>) -> Result<(), SendError> {
         self.send_queue(messages, |poll| match poll(&mut Context::from_waker(Waker::noop())) {
@@ -159,13 +159,13 @@ impl Association {
         let mut rest = std::iter::from_fn(|| messages.pop_front());
         let result = drive(&mut |context| self.inner.poll_send_many(context, &mut waiter, &mut taken, &mut rest));
         let refused = match &result {
-            Some(Err(error)) => Some(error.clone().into_message()),
+            Some(Err(error)) => Some(error.message.clone()),
             _ => None,
         };
         refused.into_iter().chain(taken).rev().for_each(|message| messages.push_front(message));
         match (result, messages.front()) {
             (Some(result), _) => result,
-            (None, Some(message)) => Err(SendError::BufferFull(message.clone())),
+            (None, Some(message)) => Err(SendError::new(message.clone(), SendErrorKind::BufferFull)),
             (None, None) => Ok(()),
         }
     }
@@ -173,12 +173,12 @@ impl Association {
     /// Sends a message without waiting.
     ///
     /// # Errors
-    /// [`SendError::BufferFull`] if there is no room for it now, and all others. Each returns the message.
+    /// [`SendErrorKind::BufferFull`](crate::SendErrorKind::BufferFull) if there is no room for it now, and all others. Each returns the message.
     pub fn try_send(&self, message: impl Into<Message>) -> Result<MessageId, SendError> {
         self.inner.try_send(message.into(), Watch::No)
     }
 
-    /// Receives the next message, in the order of delivery, from all streams that have no [reader of their own](Stream::read).
+    /// Receives the next message, in the order of delivery, from all streams that have no [reader of their own](StreamHandle::read).
     ///
     /// If the peer loses its state and returns, the association continues with a new session: the first message with another value of
     /// [`restarts`](ReceivedMessage::restarts) is the first of the new session. With [`PeerRestart::End`](crate::PeerRestart::End) the association
@@ -211,17 +211,17 @@ impl Association {
         unless_shut_down(received)
     }
 
-    /// Returns the next message if one is available.
+    /// Returns the next message if one is available, and `None` after the last message of an association that was shut down gracefully.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association has ended and the last message was taken.
-    pub fn try_recv(&self) -> Result<ReceivedMessage, TryRecvError> {
+    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association ended in another way and the last message was taken.
+    pub fn try_recv(&self) -> Result<Option<ReceivedMessage>, TryRecvError> {
         self.inner.try_recv(Source::Others)
     }
 
     /// Returns a handle of one stream, to send on it, reset it, or read it separately. Any number of handles may refer to the same stream.
-    pub fn stream(&self, id: impl Into<StreamId>) -> Stream {
-        Stream::new(self.clone(), id.into())
+    pub fn stream(&self, id: impl Into<StreamId>) -> StreamHandle {
+        StreamHandle::new(self.clone(), id.into())
     }
 
     /// Returns the size of the largest message that can be sent, in bytes: the endpoint's
@@ -313,21 +313,25 @@ impl Association {
         self.inner.abandoned_on(stream.into())
     }
 
-    /// Sets the priority of a stream to the peer; 0, the default, is the highest. Only used by
-    /// [`StreamScheduler::Priority`](crate::StreamScheduler::Priority).
-    pub fn set_stream_priority(&self, stream: impl Into<StreamId>, priority: u16) {
-        self.inner.set_stream_value(StreamScheduler::Priority, stream.into(), priority);
+    /// Sets the priority of a stream to the peer; 0, the default, is the highest.
+    ///
+    /// # Errors
+    /// The endpoint does not use [`StreamScheduler::Priority`](crate::StreamScheduler::Priority).
+    pub fn set_stream_priority(&self, stream: impl Into<StreamId>, priority: u16) -> Result<(), WrongScheduler> {
+        self.inner.set_stream_value(StreamScheduler::Priority, stream.into(), priority)
     }
 
-    /// Sets the weight of a stream to the peer, 1 by default. Only used by
-    /// [`StreamScheduler::WeightedFairQueueing`](crate::StreamScheduler::WeightedFairQueueing).
-    pub fn set_stream_weight(&self, stream: impl Into<StreamId>, weight: u16) {
-        self.inner.set_stream_value(StreamScheduler::WeightedFairQueueing, stream.into(), weight);
+    /// Sets the weight of a stream to the peer, 1 by default.
+    ///
+    /// # Errors
+    /// The endpoint does not use [`StreamScheduler::WeightedFairQueueing`](crate::StreamScheduler::WeightedFairQueueing).
+    pub fn set_stream_weight(&self, stream: impl Into<StreamId>, weight: u16) -> Result<(), WrongScheduler> {
+        self.inner.set_stream_value(StreamScheduler::WeightedFairQueueing, stream.into(), weight)
     }
 
     /// Resets streams to the peer: their sequence numbers restart at 0, as when data channels close (RFC 6525, RFC 8831 §6.7).
     /// [`Event::StreamsReset`] or [`Event::StreamRequestFailed`] reports the result. Messages sent earlier on them are delivered before the reset.
-    /// Until the result is known, sending on them fails with [`SendError::StreamResetting`]. An empty slice does nothing.
+    /// Until the result is known, sending on them fails with [`SendErrorKind::StreamResetting`](crate::SendErrorKind::StreamResetting). An empty slice does nothing.
     ///
     /// # Errors
     /// [`ReconfigureError`] states whether the caller or the peer is the cause. Nothing has changed.

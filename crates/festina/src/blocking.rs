@@ -4,9 +4,8 @@
 //! are three kinds of calls:
 //!
 //! - **With a time limit**, a [`Duration`](crate::Duration) or `None` for no limit. `Duration::ZERO` never waits.
-//! - **Without waiting**, for frame loops: [`Association::try_recv`], [`Association::try_event`], [`Listener::try_accept`],
-//!   [`Connecting::try_finish`], and those of [`festina::Association`](crate::Association) that are not `async`, to which an [`Association`]
-//!   dereferences.
+//! - **Without waiting**, for frame loops: all others, such as [`Association::try_recv`], [`Listener::try_accept`] and [`Connecting::try_finish`].
+//!   A [`Link`] connects again by itself.
 //! - **By readiness**: [`Endpoint::ready`] waits for all objects of an endpoint at once and returns those that are ready, by tokens that the
 //!   program chose. For poll(2), epoll and similar calls, the endpoint and each object have a descriptor.
 //!
@@ -31,13 +30,16 @@
 //! # }
 //! ```
 //!
-//! **`fork()`.** The thread of an endpoint exists only in the process that opened it. Programs that fork keep objects in a [`ForkGuard`].
+//! **`fork()`.** The thread of an endpoint exists only in the process that opened it: objects must not be used or dropped in a child.
 //!
 //! **Threads.** Several threads may use an object at the same time.
 
 mod association;
+pub mod bindings;
 mod endpoint;
 mod fork;
+mod forward;
+mod link;
 mod notifier;
 mod readiness;
 mod runtime;
@@ -50,8 +52,8 @@ use thiserror::Error;
 
 pub use self::association::Association;
 pub use self::endpoint::{Connecting, Endpoint, Listener};
-pub use self::fork::{ForkGuard, Forked};
-pub use self::readiness::{Readiness, Ready, ReadyKind};
+pub use self::link::{Link, LinkDown, LinkEvent, LinkState};
+pub use self::readiness::{Ready, ReadyKind};
 pub use self::runtime::OpenError;
 
 /// The time limit has passed.

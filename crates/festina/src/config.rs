@@ -282,7 +282,7 @@ impl Config {
     }
 
     /// Allows sending messages that are larger than the peer's receive buffer. A peer that delivers messages whole, as Festina does, ends the
-    /// association when it receives one, so they are refused by default ([`SendError::TooLong`](crate::SendError::TooLong)). Peers that deliver large
+    /// association when it receives one, so they are refused by default ([`SendErrorKind::TooLong`](crate::SendErrorKind::TooLong)). Peers that deliver large
     /// messages in parts, such as Linux and usrsctp, accept them.
     pub fn with_messages_beyond_peer_buffer(mut self, allowed: bool) -> Self {
         self.0.limits.exceeds_peer_buffer = allowed;
@@ -466,7 +466,7 @@ impl Config {
         self
     }
 
-    /// Reports the progress of every message: [`Event::MessageSent`](crate::Event::MessageSent) and similar events. Off by default.
+    /// Reports the progress of every message: [`ProtocolEvent::MessageSent`](crate::ProtocolEvent::MessageSent) and similar events. Off by default.
     pub fn with_message_events(mut self, wanted: bool) -> Self {
         self.0.message_events = wanted;
         self

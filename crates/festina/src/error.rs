@@ -4,7 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use festina_sctp::{ClosedReason, ConfigError, StreamId};
+use festina_sctp::{ClosedReason, ConfigError, StreamId, StreamScheduler};
 use festina_units::Duration;
 use thiserror::Error;
 
@@ -70,15 +70,36 @@ pub enum TryRecvError {
     /// No message has arrived.
     #[error("no message has arrived")]
     Empty,
-    /// The association has ended, and the last message was taken.
+    /// The association has ended in another way than by a graceful shutdown, and the last message was taken.
     #[error("the association has ended: {0}")]
     Closed(ClosedReason),
+}
+
+impl TryRecvError {
+    /// The result if there is no message. `closed` is the reason why the association has ended.
+    pub(crate) fn without_message<T>(closed: Option<ClosedReason>) -> Result<Option<T>, Self> {
+        match closed {
+            None => Err(Self::Empty),
+            Some(ClosedReason::Shutdown) => Ok(None),
+            Some(reason) => Err(Self::Closed(reason)),
+        }
+    }
 }
 
 /// Caller: the stream already has a reader.
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("stream {0} already has a reader")]
 pub struct StreamTaken(pub StreamId);
+
+/// Caller: the association's scheduler does not use this value of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
+#[error("the value has no effect: it belongs to the scheduler {needed:?}, and this endpoint uses {used:?} (Config::with_scheduler)")]
+pub struct WrongScheduler {
+    /// The scheduler that uses the value.
+    pub needed: StreamScheduler,
+    /// The scheduler of the endpoint.
+    pub used: StreamScheduler,
+}
 
 /// Why an association could not be set up.
 #[derive(Clone, PartialEq, Eq, Error)]
@@ -185,7 +206,7 @@ pub enum ConnectError {
     },
 }
 
-festina_units::debug_is_display!(BindError, ListenError, TryRecvError, StreamTaken, ConnectError);
+festina_units::debug_is_display!(BindError, ListenError, TryRecvError, StreamTaken, WrongScheduler, ConnectError);
 
 #[cfg(test)]
 mod tests {

@@ -83,6 +83,10 @@ mod endpoint;
 mod error;
 mod listener;
 pub mod logs;
+pub mod lower {
+    //! Lower layers that carry the packets of an endpoint, for [`Endpoint::bind_on`](crate::Endpoint::bind_on).
+    pub use crate::endpoint::{LowerLayer, Received, Transmit};
+}
 #[cfg(feature = "prometheus")]
 mod metrics;
 mod program;
@@ -90,25 +94,26 @@ mod recovery;
 pub mod security;
 
 pub use address::{AddressError, parse_address};
-pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Stream, StreamReader, Streams};
+pub use association::{Association, Delivery, MessageSink, Messages, Outcome, StreamHandle, StreamReader, Streams};
 pub use clock::now;
 pub use config::Config;
 pub use endpoint::{
     Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, PendingRequest, Request, SeenPacket,
 };
-pub use endpoint::{Incoming, LowerLayer, MemoryNetwork, MemorySocket, Outgoing};
-pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError};
+pub use endpoint::{MemoryNetwork, MemorySocket};
+pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError, WrongScheduler};
 pub use listener::{Listener, Requests};
 #[cfg(feature = "prometheus")]
 pub use metrics::{ASSOCIATIONS_SHOWN_MAX, Metrics};
 pub use recovery::{Profile, UnknownProfile};
 
+pub use festina_sctp::congestion;
 pub use festina_sctp::recovery::redundancy::{Budget, Redundancy, Spaced};
 pub use festina_sctp::{
     AbandonReason, Abandoned, AbandonedStats, AssociationState, ClosedReason, ConfigError, CongestionControl,
-    Direction, Event, Expiry, Message, MessageId, PathId, PathStats, PeerRestart, Ports, Rates, ReConfigResult,
+    Direction, Event, Expiry, Message, MessageId, PathId, PathStats, PeerRestart, Ports, ProtocolEvent, Rates, ReConfigResult,
     ReceivedMessage, ReceivedStats, ReconfigureError, RetransmissionCause, RetransmittedStats, SendBufferPolicy,
-    SendError, SentStats, Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
+    SendError, SendErrorKind, SentStats, Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
 };
 pub use festina_units::{Duration, EcnCodepoint, Instant};
 

@@ -43,6 +43,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
+pub use festina_secure::Foreign;
 use festina_secure::reset::ResetKey;
 use pem::{EncodeConfig, LineEnding, Pem};
 use rustls::CipherSuite;

@@ -10,7 +10,7 @@ use festina_models::packet::Packet;
 use festina_models::sctp_host::{SctpHost, SctpSender};
 use festina_models::workload::{Greedy, Workload};
 use festina_netsim::{Duplex, LinkConfig, LossModel, QueueLimit, Simulation, Topology};
-use festina_sctp::congestion::{Ack, CongestionSign, Controller, CustomController, NewPath};
+use festina_sctp::congestion::{Ack, CongestionSign, Controller, ControllerFactory, CustomController, NewPath};
 use festina_sctp::{Config, CongestionControl, Stats};
 use festina_units::{ByteCount, Duration, Instant, Probability};
 
@@ -33,10 +33,23 @@ pub(crate) struct DelayBased {
     one_packet: bool,
 }
 
+/// Creates a [`DelayBased`] for each path.
+#[derive(Debug)]
+struct Factory;
+
+impl ControllerFactory for Factory {
+    fn name(&self) -> &'static str {
+        "delay-based"
+    }
+
+    fn create(&self, path: NewPath) -> Box<dyn Controller> {
+        Box::new(DelayBased::new(&path))
+    }
+}
+
 impl DelayBased {
-    /// The name and the constructor, for [`Config::congestion`].
-    pub(crate) const CHOICE: CongestionControl =
-        CongestionControl::Custom(CustomController::new("delay-based", |path| Box::new(Self::new(&path))));
+    /// The choice for [`Config::congestion`].
+    pub(crate) const CHOICE: CongestionControl = CongestionControl::Custom(CustomController::new(&Factory));
 
     fn new(path: &NewPath) -> Self {
         Self {

@@ -39,7 +39,7 @@ pub use out_of_band::{OutOfBandError, OutOfBandInit, outstanding_tsns, reset_by_
 pub use state::AssociationState;
 
 use crate::config::Config;
-use crate::error::{ClosedReason, PacketDropped, SendError};
+use crate::error::{ClosedReason, PacketDropped, SendError, SendErrorKind};
 use crate::event::{Event, Events};
 use crate::message::{Message, MessageId, ReceivedMessage};
 use crate::outstanding::PathId;
@@ -235,11 +235,11 @@ impl Association {
     /// The message comes back with the reason.
     pub fn send(&mut self, now: Instant, message: Message) -> Result<MessageId, SendError> {
         if !self.state.takes_messages() || self.ending.requested {
-            return Err(SendError::Closed(message));
+            return Err(SendError::new(message, SendErrorKind::Closed));
         }
         let bytes_max = self.peer.buffer_bytes as usize;
         if message.payload.len() > bytes_max && bytes_max > 0 && !self.context.config().limits.exceeds_peer_buffer {
-            return Err(SendError::TooLong { message, bytes_max });
+            return Err(SendError::new(message, SendErrorKind::TooLong { bytes_max }));
         }
         let id = MessageId(self.counters.messages_taken);
         let path = self.paths.primary_mut();

@@ -54,7 +54,7 @@ pub struct Config {
     pub peer_requests: PeerRequests,
     /// Properties of the layer below, promised by the caller.
     pub carrier: Carrier,
-    /// Report the progress of every message: [`Event::MessageSent`](crate::Event::MessageSent) and similar events.
+    /// Report the progress of every message: [`ProtocolEvent::MessageSent`](crate::ProtocolEvent::MessageSent) and similar events.
     pub message_events: bool,
 }
 
@@ -261,7 +261,7 @@ pub struct Limits {
     pub message_bytes_max: usize,
     /// Allow messages that are larger than the peer's receive buffer, which is the first window that it advertised. A peer that delivers messages
     /// whole, as this one does, ends the association when it receives one, so they are refused by default
-    /// ([`SendError::TooLong`](crate::SendError::TooLong)). Peers that deliver large messages in parts, such as Linux and usrsctp, accept them.
+    /// ([`SendErrorKind::TooLong`](crate::SendErrorKind::TooLong)). Peers that deliver large messages in parts, such as Linux and usrsctp, accept them.
     /// Messages sent before the handshake has shown the peer's buffer are not refused.
     pub exceeds_peer_buffer: bool,
     /// Maximum packets that one acknowledgement may release (Max.Burst, RFC 9260 §6.1). No effect with a congestion controller that paces.

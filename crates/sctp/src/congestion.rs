@@ -31,7 +31,7 @@ use festina_units::{Duration, Instant};
 use crate::config::CongestionControl;
 pub(crate) use cubic::Cubic;
 use custom::Custom;
-pub use custom::{CustomController, NewPath};
+pub use custom::{ControllerFactory, CustomController, NewPath};
 use pacer::Pacer;
 pub use pacer::PacingRate;
 pub(crate) use rfc9260::Rfc9260;

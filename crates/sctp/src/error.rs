@@ -1,63 +1,74 @@
 //! Errors, one enum per operation; each variant states who caused the error.
 
+use core::fmt;
+
 use bytes::Bytes;
 use thiserror::Error;
 
 use crate::message::Message;
 use crate::wire::StreamId;
 
-/// Why a message was not accepted. Every variant returns the message.
-#[derive(Clone, PartialEq, Eq, Error)]
+/// A message that was not accepted, and why.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SendError {
+    /// The message, unchanged.
+    pub message: Message,
+    /// The reason.
+    pub kind: SendErrorKind,
+}
+
+/// Why a message was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum SendError {
+pub enum SendErrorKind {
     /// Temporary: the send buffer is full. Wait for [`Event::Writable`](crate::Event::Writable).
-    #[error("the send buffer is full")]
-    BufferFull(Message),
+    BufferFull,
     /// Caller: an empty message cannot be sent over SCTP (RFC 9260 §3.3.1).
-    #[error("an empty message cannot be sent")]
-    Empty(Message),
+    Empty,
     /// Caller: longer than `Limits::message_bytes_max`, or than the peer's receive buffer (see `Limits::exceeds_peer_buffer`).
-    #[error("the message has {} bytes, but at most {bytes_max} are allowed", .message.payload.len())]
     TooLong {
-        /// The message.
-        message: Message,
         /// The limit.
         bytes_max: usize,
     },
     /// Caller: the stream was not negotiated.
-    #[error("stream {} does not exist: {streams} streams were negotiated", .message.stream.0)]
     NoSuchStream {
-        /// The message.
-        message: Message,
         /// Outbound streams of the association.
         streams: u16,
     },
     /// Temporary: the stream is being reset and takes no messages until the peer has answered. Wait for
     /// [`Event::StreamsReset`](crate::Event::StreamsReset) or [`Event::StreamRequestFailed`](crate::Event::StreamRequestFailed).
-    #[error("stream {} is being reset", .0.stream.0)]
-    StreamResetting(Message),
+    StreamResetting,
     /// The association is shutting down or has ended.
-    #[error("the association accepts no more messages")]
-    Closed(Message),
+    Closed,
 }
 
 impl SendError {
-    /// Returns the message that was not accepted, to be changed.
-    pub fn message_mut(&mut self) -> &mut Message {
-        match self {
-            Self::BufferFull(message)
-            | Self::Empty(message)
-            | Self::StreamResetting(message)
-            | Self::Closed(message) => message,
-            Self::TooLong { message, .. } | Self::NoSuchStream { message, .. } => message,
-        }
-    }
-
-    /// Returns the message that was not accepted.
-    pub fn into_message(mut self) -> Message {
-        core::mem::replace(self.message_mut(), Message::new(Bytes::new()))
+    /// Returns the error about a message.
+    #[must_use]
+    pub fn new(message: Message, kind: SendErrorKind) -> Self {
+        Self { message, kind }
     }
 }
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { message, kind } = self;
+        match kind {
+            SendErrorKind::BufferFull => write!(f, "the send buffer is full"),
+            SendErrorKind::Empty => write!(f, "an empty message cannot be sent"),
+            SendErrorKind::TooLong { bytes_max } => {
+                write!(f, "the message has {} bytes, but at most {bytes_max} are allowed", message.payload.len())
+            }
+            SendErrorKind::NoSuchStream { streams } => {
+                write!(f, "stream {} does not exist: {streams} streams were negotiated", message.stream.0)
+            }
+            SendErrorKind::StreamResetting => write!(f, "stream {} is being reset", message.stream.0),
+            SendErrorKind::Closed => write!(f, "the association accepts no more messages"),
+        }
+    }
+}
+
+impl core::error::Error for SendError {}
 
 /// Why streams cannot be changed (RFC 6525).
 #[derive(Clone, PartialEq, Eq, Error)]

@@ -50,6 +50,7 @@ pub enum Event {
         remote: SocketAddr,
     },
     /// The system refused a packet as too large for the path, so later ones are smaller.
+    #[non_exhaustive]
     PacketSizeLimited {
         /// The path.
         path: PathId,
@@ -63,14 +64,8 @@ pub enum Event {
         /// The bytes of a cause with a text (12, 13) or of an unknown cause, at most 64 of them; empty for others.
         info: Bytes,
     },
-    /// The first chunk of a message was sent for the first time. Only with `message_events`.
-    MessageSent {
-        /// The message.
-        id: MessageId,
-        /// When it was sent.
-        at: Instant,
-    },
     /// Every chunk of a message was acknowledged: it reached the peer. Only with `message_events`, or if the message requests it.
+    #[non_exhaustive]
     MessageDelivered {
         /// The message.
         id: MessageId,
@@ -79,6 +74,7 @@ pub enum Event {
     },
     /// These messages will not be delivered. Always reported. Messages with consecutive identities share an event, so that the end of an association
     /// with a full send buffer costs one or two events.
+    #[non_exhaustive]
     MessagesAbandoned {
         /// The first message.
         first: MessageId,
@@ -117,7 +113,24 @@ pub enum Event {
         /// The peer's result code.
         result: ReConfigResult,
     },
-    /// A chunk was retransmitted. Only with `message_events`.
+    /// An observation for measurements. Only with `message_events`.
+    Protocol(ProtocolEvent),
+}
+
+/// An observation of the protocol at work, for measurements. Only with `message_events`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProtocolEvent {
+    /// The first chunk of a message was sent for the first time.
+    #[non_exhaustive]
+    MessageSent {
+        /// The message.
+        id: MessageId,
+        /// When it was sent.
+        at: Instant,
+    },
+    /// A chunk was retransmitted.
+    #[non_exhaustive]
     Retransmitted {
         /// The chunk's message.
         id: MessageId,
@@ -130,7 +143,8 @@ pub enum Event {
         /// When it was sent.
         at: Instant,
     },
-    /// DATA, the handshake or a HEARTBEAT gave an RTT sample. Only with `message_events`.
+    /// DATA, the handshake or a HEARTBEAT gave an RTT sample.
+    #[non_exhaustive]
     RoundTripMeasured {
         /// The path.
         path: PathId,

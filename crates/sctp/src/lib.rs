@@ -81,8 +81,8 @@ pub use config::{
     PeerRequests, PeerRestart, Retries, SackPolicy, SendBufferPolicy, StreamScheduler, Timers,
     UnknownCongestionControl,
 };
-pub use error::{ClosedReason, PacketDropped, ReconfigureError, SendError};
-pub use event::{AbandonReason, Direction, Event, RetransmissionCause, StreamRequest};
+pub use error::{ClosedReason, PacketDropped, ReconfigureError, SendError, SendErrorKind};
+pub use event::{AbandonReason, Direction, Event, ProtocolEvent, RetransmissionCause, StreamRequest};
 pub use festina_recovery::{self as recovery, Mechanisms, Profile};
 pub use message::{Message, MessageId, ReceivedMessage};
 pub use outstanding::PathId;

@@ -145,12 +145,19 @@ impl Message {
     }
 }
 
-impl<Payload: Into<Bytes>> From<Payload> for Message {
-    /// As [`Message::new`].
-    fn from(payload: Payload) -> Self {
-        Self::new(payload)
-    }
+/// Payloads that are not copied. Each is a type of its own, so that other sources of messages can be added.
+macro_rules! from_payload {
+    ($($payload:ty),*) => {
+        $(impl From<$payload> for Message {
+            /// As [`Message::new`].
+            fn from(payload: $payload) -> Self {
+                Self::new(payload)
+            }
+        })*
+    };
 }
+
+from_payload!(Bytes, Vec<u8>, String, &'static str, &'static [u8]);
 
 /// A complete message from the peer.
 #[derive(Clone, PartialEq, Eq)]
@@ -174,7 +181,7 @@ debug_with_preview!(ReceivedMessage, payload, [stream, ppid, unordered, restarts
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::SendError;
+    use crate::error::{SendError, SendErrorKind};
 
     #[test]
     fn debug_output_shows_the_length_and_eight_bytes_of_a_message_and_the_sentence_of_an_error() {
@@ -182,9 +189,8 @@ mod tests {
         let payload = Bytes::from(secret.repeat(10_000));
         let message = Message::new(payload.clone());
         let received = ReceivedMessage { payload, stream: StreamId(1), ppid: 2, unordered: false, restarts: 0 };
-        let errors =
-            [SendError::BufferFull(message.clone()), SendError::TooLong { message: message.clone(), bytes_max: 1 }];
-        for error in errors {
+        for kind in [SendErrorKind::BufferFull, SendErrorKind::TooLong { bytes_max: 1 }] {
+            let error = SendError::new(message.clone(), kind);
             assert_eq!(format!("{error:?}"), error.to_string());
         }
         for text in [format!("{message:?}"), format!("{received:#?}")] {

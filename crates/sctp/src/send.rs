@@ -48,7 +48,7 @@ pub(crate) use repair::TimerExpiry;
 pub(crate) use timers::FlightAgain;
 
 use crate::config::Config;
-use crate::error::SendError;
+use crate::error::{SendError, SendErrorKind};
 use crate::event::{AbandonReason, Event, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
 use crate::outstanding::{ChunkState, Ledger};
@@ -203,7 +203,7 @@ impl Sender {
             return Err(self.buffer.fault(message, self.streams.count()));
         }
         if self.streams.is_resetting(message.stream) {
-            return Err(SendError::StreamResetting(message));
+            return Err(SendError::new(message, SendErrorKind::StreamResetting));
         }
         if self.is_drained() {
             path.was_silent(silence);

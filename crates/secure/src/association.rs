@@ -11,7 +11,7 @@ use std::sync::Arc;
 use festina_sctp::wire::COMMON_HEADER_BYTES;
 use festina_sctp::{
     Association, ClosedReason, Context, Event, Message, MessageId, OutOfBandInit, PathKnowledge, Ports,
-    ReceivedMessage, SendError,
+    ReceivedMessage, SendError, SendErrorKind,
 };
 use festina_units::{Duration, Instant};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -341,7 +341,7 @@ impl SecureAssociation {
     pub fn send(&mut self, now: Instant, message: Message) -> Result<MessageId, SendError> {
         match &mut self.core {
             Some(core) => core.send(now, message),
-            None => Err(SendError::Closed(message)),
+            None => Err(SendError::new(message, SendErrorKind::Closed)),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Errors of the handshake and of datagrams.
 
+use std::fmt;
+
 use festina_sctp::PacketDropped;
 
 use crate::record::OpenError;
@@ -63,22 +65,11 @@ pub enum HandshakeError {
     #[error("the peer does not speak this version of the protocol but {0}")]
     Version(Versions),
     /// The handshake timed out.
-    #[error("the peer did not complete the handshake{}", heard(*.0))]
+    #[error("the peer did not complete the handshake{}", .0.map_or(String::new(), |foreign| format!("; it speaks {foreign}")))]
     NoAnswer(Option<Foreign>),
     /// An established connection ended because of its keys (RFC 9001 §6).
     #[error(transparent)]
     Keys(OpenError),
-}
-
-fn heard(foreign: Option<Foreign>) -> &'static str {
-    match foreign {
-        None => "",
-        Some(Foreign::Sctp) => "; it speaks SCTP without encryption",
-        Some(Foreign::Dtls) => "; it speaks DTLS",
-        Some(Foreign::Stun) => "; it speaks STUN",
-        Some(Foreign::Quic) => "; it speaks QUIC",
-        Some(Foreign::Unknown) => "; it speaks another protocol",
-    }
 }
 
 /// Another protocol that a peer spoke during a handshake.
@@ -95,6 +86,18 @@ pub enum Foreign {
     Quic,
     /// None of these.
     Unknown,
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Sctp => "SCTP without encryption",
+            Self::Dtls => "DTLS",
+            Self::Stun => "STUN",
+            Self::Quic => "QUIC",
+            Self::Unknown => "another protocol",
+        })
+    }
 }
 
 impl Foreign {

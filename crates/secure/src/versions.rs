@@ -1,5 +1,6 @@
 //! Version negotiation: the answer to a long header of an unknown version (RFC 8999 §6).
 
+use crate::error::Foreign;
 use crate::wire::{CONNECTION_ID_BYTES, ConnectionId, Header, Level, LongHeader, VERSION, read_header};
 
 /// Longest connection ID of any version (RFC 8999 §5.1).
@@ -15,6 +16,18 @@ const PLAIN_SCTP: u32 = 0x5343_5450;
 /// A list of versions that a peer offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versions(pub Vec<u32>);
+
+impl Versions {
+    /// Returns the other protocol that the list stands for, if it names one.
+    #[must_use]
+    pub fn foreign(&self) -> Option<Foreign> {
+        self.0.iter().find_map(|&version| match version {
+            PLAIN_SCTP => Some(Foreign::Sctp),
+            QUIC_V1 => Some(Foreign::Quic),
+            _ => None,
+        })
+    }
+}
 
 impl core::fmt::Display for Versions {
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use festina::security::{
-    Acquaintance, ChangedKey, Fingerprint, Identity, KnownPeers, Security, SecurityFailure, StoredError, Trust,
+    Acquaintance, ChangedKey, Fingerprint, Foreign, Identity, KnownPeers, Security, SecurityFailure, StoredError, Trust,
 };
 use festina::{Association, Config, ConnectError};
 
@@ -238,7 +238,7 @@ impl Client {
                     "{error}: the collector does not admit this relay; add \"sha256:{own}\" to relays in its [security]"
                 )
             }
-            (failure, ..) if failure.is_plain_sctp() => {
+            (SecurityFailure::OtherProtocol(Foreign::Sctp), ..) => {
                 format!(
                     "{error}; plain = true in [security] has to be the same in both. Nothing authenticates this answer"
                 )

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use festina_sctp::{
     Association, AssociationState, ClosedReason, Config, Context, Direction, Event, Incoming, Listener,
-    Message as Outgoing, Ports, SendError as Refusal, Stats, StreamId,
+    Message as Outgoing, Ports, SendError as Refusal, SendErrorKind, Stats, StreamId,
 };
 use festina_units::{EcnCodepoint, Instant};
 
@@ -360,7 +360,7 @@ impl PartiallyReliable for FestinaPeer {
         };
         match association.send(Instant::ZERO + now, outgoing) {
             Ok(_) => Ok(()),
-            Err(Refusal::BufferFull(_)) => Err(SendError::WouldBlock),
+            Err(Refusal { kind: SendErrorKind::BufferFull, .. }) => Err(SendError::WouldBlock),
             Err(refusal) => Err(SendError::Refused(refusal.to_string())),
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use festina_sctp::{ClosedReason, Config, Context, Event, Message as Outgoing, Ports, SendError as Refusal, StreamId};
+use festina_sctp::{ClosedReason, Config, Context, Event, Message as Outgoing, Ports, SendError as Refusal, SendErrorKind, StreamId};
 use festina_secure::{Connect, HalfOpenLimits, Incoming, Listener, OVERHEAD_BYTES, SecureAssociation};
 use festina_units::{EcnCodepoint, Instant};
 use rustls::pki_types::ServerName;
@@ -163,7 +163,7 @@ impl Peer for SecurePeer {
         let Err(outgoing) = association.send_early(outgoing) else { return Ok(()) };
         match association.send(Instant::ZERO + now, outgoing) {
             Ok(_) => Ok(()),
-            Err(Refusal::BufferFull(_)) => Err(SendError::WouldBlock),
+            Err(Refusal { kind: SendErrorKind::BufferFull, .. }) => Err(SendError::WouldBlock),
             Err(refusal) => Err(SendError::Refused(refusal.to_string())),
         }
     }

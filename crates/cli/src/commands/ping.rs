@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use clap::Args;
-use festina::{Association, ClosedReason, Event, Message, MessageId, SendError, Stats};
+use festina::{Association, ClosedReason, Event, Message, MessageId, ProtocolEvent, SendError, SendErrorKind, Stats};
 use festina_models::statistics::DelayStatistics;
 use festina_units::duration;
 use serde::Serialize;
@@ -138,7 +138,7 @@ impl Ping {
                     sending = None;
                     match result {
                         Ok(_) => self.awaited.insert(self.sent, (began_at, Repairs::default())),
-                        Err(SendError::Closed(_)) => return Err(self.ended(&association.closed().await)),
+                        Err(SendError { kind: SendErrorKind::Closed, .. }) => return Err(self.ended(&association.closed().await)),
                         Err(error) => return Err(error.into()),
                     };
                     self.sent += 1;
@@ -200,7 +200,7 @@ impl Ping {
             Event::MessageDelivered { id: MessageId(sequence), .. } if self.arguments.ack => {
                 self.came_back(*sequence).await
             }
-            Event::Retransmitted { id: MessageId(sequence), cause, .. } => {
+            Event::Protocol(ProtocolEvent::Retransmitted { id: MessageId(sequence), cause, .. }) => {
                 if let Some((_, repairs)) = self.awaited.get_mut(sequence) {
                     repairs.note(*cause);
                 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
-use festina::{Abandoned, Association, ClosedReason, Message, SendError, Stats};
+use festina::{Abandoned, Association, ClosedReason, Message, SendError, SendErrorKind, Stats};
 use serde::Serialize;
 
 use super::{GOODBYE_MAX, PeerArgs, message_bytes_max, next_message, say_goodbye};
@@ -213,7 +213,7 @@ async fn send_all(association: &Association, arguments: &SendArgs, files: Vec<By
 async fn send(association: &Association, message: Message) -> Result<()> {
     match association.send(message).await {
         Ok(_) => Ok(()),
-        Err(SendError::Closed(_)) => Err(cut_short(association, &association.closed().await)),
+        Err(SendError { kind: SendErrorKind::Closed, .. }) => Err(cut_short(association, &association.closed().await)),
         Err(error) => Err(error.into()),
     }
 }

@@ -97,6 +97,7 @@ impl<O: Owner> HalfOpen<O> {
                 server_name: hello.server_name.clone(),
                 alpn: hello.alpn.clone(),
                 is_address_proved,
+                is_encrypted: true,
             });
             let verdict = match held {
                 None => owner.judge(&request, port, false),

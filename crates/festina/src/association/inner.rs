@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker, ready};
 
 use festina_endpoint::{Channel, Core, Handled};
-use festina_sctp::{AbandonedStats, PathStats, ReceivedMessage, SendError, Stats, StreamId, StreamScheduler};
+use festina_sctp::{AbandonedStats, PathStats, ReceivedMessage, SendError, SendErrorKind, Stats, StreamId, StreamScheduler};
 use festina_sctp::{AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
 use festina_secure::Path;
 use festina_units::Instant;
@@ -34,7 +34,7 @@ use crate::association::delivery::{Outcome, Watch};
 use crate::clock;
 use crate::endpoint::refusals::Refusal;
 use crate::endpoint::{Datagram, Entry, Shared, lock};
-use crate::error::TryRecvError;
+use crate::error::{TryRecvError, WrongScheduler};
 
 /// Messages that one call gives to the core before others get the lock.
 const MESSAGES_PER_LOCK: usize = 256;
@@ -271,7 +271,7 @@ impl Inner {
     ) -> Poll<Result<MessageId, SendError>> {
         let offered = message.take().expect("a future is not polled again after it was ready");
         match self.try_send(offered, watch) {
-            Err(SendError::BufferFull(returned)) => self.poll_room(context, waiter, message, returned, watch),
+            Err(SendError { kind: SendErrorKind::BufferFull, message: returned }) => self.poll_room(context, waiter, message, returned, watch),
             result => Poll::Ready(result),
         }
     }
@@ -288,7 +288,7 @@ impl Inner {
         let mut state = lock(&self.state);
         let now = state.advance(clock::now());
         match state.send(now, offered, watch) {
-            Err(SendError::BufferFull(returned)) => {
+            Err(SendError { kind: SendErrorKind::BufferFull, message: returned }) => {
                 *message = Some(returned);
                 waiter.wait(state, context)
             }
@@ -322,7 +322,7 @@ impl Inner {
             });
             match sent {
                 Ok(()) => {}
-                Err(SendError::BufferFull(returned)) => {
+                Err(SendError { kind: SendErrorKind::BufferFull, message: returned }) => {
                     let mut refused = None;
                     let offered = self.poll_room(context, waiter, &mut refused, returned, Watch::No);
                     if let Some(refused) = refused {
@@ -351,6 +351,23 @@ impl Inner {
         outcome
     }
 
+    /// Takes the messages whose outcome is known out of `sent`. All of them are watched.
+    pub(crate) fn take_outcomes<T>(&self, sent: &mut VecDeque<(MessageId, T)>, mut settled: impl FnMut(T, Outcome)) {
+        if sent.is_empty() {
+            return;
+        }
+        let (mut context, mut left) = (Context::from_waker(Waker::noop()), VecDeque::new());
+        let mut state = lock(&self.state);
+        for (id, message) in sent.drain(..) {
+            match state.poll_outcome(&mut context, id).0 {
+                Poll::Ready(outcome) => settled(message, outcome),
+                Poll::Pending => left.push_back((id, message)),
+            }
+        }
+        drop(state);
+        *sent = left;
+    }
+
     /// Stops watching the outcome of a message.
     pub(crate) fn unwatch(&self, id: MessageId) {
         let removed = lock(&self.state).unwatch(id);
@@ -362,11 +379,19 @@ impl Inner {
         lock(&self.state).core.abandoned_on(stream)
     }
 
-    /// Sets what `scheduler` goes by, if that is the one in use.
-    pub(crate) fn set_stream_value(&self, scheduler: StreamScheduler, stream: StreamId, value: u16) {
-        if self.shared.scheduler() == scheduler {
-            lock(&self.state).core.set_stream_value(stream, value);
+    /// Sets the value of a stream that the scheduler `needed` uses.
+    pub(crate) fn set_stream_value(
+        &self,
+        needed: StreamScheduler,
+        stream: StreamId,
+        value: u16,
+    ) -> Result<(), WrongScheduler> {
+        let used = self.shared.scheduler();
+        if used != needed {
+            return Err(WrongScheduler { needed, used });
         }
+        lock(&self.state).core.set_stream_value(stream, value);
+        Ok(())
     }
 
     /// Drops the unread messages of a stream and those that arrive from now on.
@@ -383,10 +408,10 @@ impl Inner {
         self.change(|_, _| ());
     }
 
-    pub(crate) fn try_recv(self: &Arc<Self>, source: Source) -> Result<ReceivedMessage, TryRecvError> {
+    pub(crate) fn try_recv(self: &Arc<Self>, source: Source) -> Result<Option<ReceivedMessage>, TryRecvError> {
         match self.take_message(source) {
-            Ok(message) => Ok(message),
-            Err(state) => Err(state.closed_reason().map_or(TryRecvError::Empty, TryRecvError::Closed)),
+            Ok(message) => Ok(Some(message)),
+            Err(state) => TryRecvError::without_message(state.closed_reason()),
         }
     }
 

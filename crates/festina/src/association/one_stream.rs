@@ -12,7 +12,7 @@ use festina_sctp::{
 use super::delivery::Delivery;
 use super::inner::{Inner, Source, Waiter};
 use super::{Association, unless_shut_down};
-use crate::error::{StreamTaken, TryRecvError};
+use crate::error::{StreamTaken, TryRecvError, WrongScheduler};
 
 /// A handle of one stream, from [`Association::stream`]. It also keeps the association open.
 ///
@@ -35,12 +35,12 @@ use crate::error::{StreamTaken, TryRecvError};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct StreamHandle {
     association: Association,
     id: StreamId,
 }
 
-impl Stream {
+impl StreamHandle {
     pub(super) fn new(association: Association, id: StreamId) -> Self {
         Self { association, id }
     }
@@ -128,13 +128,19 @@ impl Stream {
     }
 
     /// Sets the stream's priority, as [`Association::set_stream_priority`] does.
-    pub fn set_priority(&self, priority: u16) {
-        self.association.set_stream_priority(self.id, priority);
+    ///
+    /// # Errors
+    /// As [`Association::set_stream_priority`].
+    pub fn set_priority(&self, priority: u16) -> Result<(), WrongScheduler> {
+        self.association.set_stream_priority(self.id, priority)
     }
 
     /// Sets the stream's weight, as [`Association::set_stream_weight`] does.
-    pub fn set_weight(&self, weight: u16) {
-        self.association.set_stream_weight(self.id, weight);
+    ///
+    /// # Errors
+    /// As [`Association::set_stream_weight`].
+    pub fn set_weight(&self, weight: u16) -> Result<(), WrongScheduler> {
+        self.association.set_stream_weight(self.id, weight)
     }
 
     /// Returns the counts of abandoned messages on this stream.
@@ -143,18 +149,18 @@ impl Stream {
     }
 }
 
-/// Receives the messages of one stream, from [`Stream::read`]; also a [`futures_core::Stream`]. Dropping it returns the stream to
+/// Receives the messages of one stream, from [`StreamHandle::read`]; also a [`futures_core::Stream`]. Dropping it returns the stream to
 /// [`Association::recv`].
 #[derive(Debug)]
 pub struct StreamReader {
     /// `None` only while it is dropped.
     waiter: Option<Waiter<Arc<Inner>>>,
-    stream: Stream,
+    stream: StreamHandle,
 }
 
 impl StreamReader {
     /// Returns the stream that this reads.
-    pub fn stream(&self) -> &Stream {
+    pub fn stream(&self) -> &StreamHandle {
         &self.stream
     }
 
@@ -168,11 +174,11 @@ impl StreamReader {
         unless_shut_down(poll_fn(|context| self.poll(context)).await)
     }
 
-    /// Returns the next message of the stream if one is available.
+    /// Returns the next message of the stream if one is available, and `None` after the last message of an association that was shut down gracefully.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association has ended and the last message was taken.
-    pub fn try_recv(&mut self) -> Result<ReceivedMessage, TryRecvError> {
+    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association ended in another way and the last message was taken.
+    pub fn try_recv(&mut self) -> Result<Option<ReceivedMessage>, TryRecvError> {
         self.stream.association.inner().try_recv(Source::Stream(self.stream.id))
     }
 

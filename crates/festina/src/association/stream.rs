@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use festina_sctp::{ClosedReason, Message, ReceivedMessage, SendError};
+use festina_sctp::{ClosedReason, Message, ReceivedMessage, SendError, SendErrorKind};
 use futures_core::Stream;
 use futures_sink::Sink;
 
@@ -87,7 +87,7 @@ impl Sink<Message> for MessageSink {
     fn start_send(mut self: Pin<&mut Self>, message: Message) -> Result<(), SendError> {
         match self.association.inner().queue(message) {
             Ok(_) => Ok(()),
-            Err(SendError::BufferFull(message)) => {
+            Err(SendError { kind: SendErrorKind::BufferFull, message }) => {
                 self.held = Some(message);
                 Ok(())
             }

@@ -4,14 +4,13 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 #[cfg(unix)]
 use std::io;
-use std::ops::Deref;
 #[cfg(unix)]
 use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use festina_sctp::{ClosedReason, Event, Message, MessageId, ReceivedMessage, SendError};
+use festina_sctp::{ClosedReason, Event, Message, MessageId, ReceivedMessage, SendError, SendErrorKind};
 use festina_units::Duration;
 
 use super::endpoint::Shared;
@@ -24,9 +23,7 @@ use crate::error::TryRecvError;
 
 /// A connection with one peer that carries messages both ways.
 ///
-/// It dereferences to [`festina::Association`](crate::Association), whose methods that are not `async` never wait. Receive messages and events only
-/// through the methods of this type, so that [`Endpoint::ready`](super::Endpoint::ready) and descriptors stay correct. Dropping it shuts the
-/// association down gracefully in the background.
+/// Calls without a time limit never wait. Dropping it shuts the association down gracefully in the background.
 #[derive(Debug)]
 pub struct Association {
     association: crate::Association,
@@ -44,6 +41,10 @@ impl Association {
         Self { association, messages, events, _shared: shared.clone() }
     }
 
+    pub(super) fn native(&self) -> &crate::Association {
+        &self.association
+    }
+
     /// Sets the token by which [`Endpoint::ready`](super::Endpoint::ready) reports the association. Initially that of its
     /// [`Connecting`](super::Connecting), or 0.
     pub fn set_token(&self, token: u64) {
@@ -54,7 +55,7 @@ impl Association {
     /// Sends a message, waiting only while the send buffer is full. On return it is in the send buffer, and in most cases has been sent.
     ///
     /// # Errors
-    /// Each [`SendError`] returns the message: [`SendError::BufferFull`] if the time limit has passed.
+    /// Each [`SendError`] returns the message. It is [`SendErrorKind::BufferFull`](crate::SendErrorKind::BufferFull) if the time limit has passed.
     pub fn send(
         &self,
         message: impl Into<Message>,
@@ -62,13 +63,14 @@ impl Association {
     ) -> Result<MessageId, SendError> {
         let inner = self.association.inner();
         let (message, limit) = match (self.association.try_send(message), limit.into()) {
-            (Err(SendError::BufferFull(message)), limit) if limit != Some(Duration::ZERO) => (message, limit),
+            (Err(SendError { kind: SendErrorKind::BufferFull, message }), limit) if limit != Some(Duration::ZERO) => (message, limit),
             (tried, _) => return tried,
         };
         let (mut message, mut waiter) = (Some(message), Waiter::writer(&**inner));
         let sent = wait(poll_fn(|context| inner.poll_send(context, &mut waiter, &mut message, Watch::No)), limit);
         sent.unwrap_or_else(|TimedOut| {
-            Err(SendError::BufferFull(message.expect("a message that is not sent yet is handed back")))
+            let message = message.expect("a message that is not sent yet is handed back");
+            Err(SendError::new(message, SendErrorKind::BufferFull))
         })
     }
 
@@ -101,14 +103,14 @@ impl Association {
         }
     }
 
-    /// Returns the next message if one is available.
+    /// Returns the next message if one is available, and `None` after the last message of an association that was shut down gracefully.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association has ended and the last message was taken.
-    pub fn try_recv(&self) -> Result<ReceivedMessage, TryRecvError> {
+    /// [`TryRecvError::Empty`] if there is none now; [`TryRecvError::Closed`] if the association ended in another way and the last message was taken.
+    pub fn try_recv(&self) -> Result<Option<ReceivedMessage>, TryRecvError> {
         match self.messages.poll() {
-            Poll::Ready(Some(message)) => Ok(message),
-            Poll::Ready(None) => Err(self.association.close_reason().map_or(TryRecvError::Empty, TryRecvError::Closed)),
+            Poll::Ready(Some(message)) => Ok(Some(message)),
+            Poll::Ready(None) => TryRecvError::without_message(self.association.close_reason()),
             Poll::Pending => Err(TryRecvError::Empty),
         }
     }
@@ -174,35 +176,6 @@ impl Association {
     #[cfg(unix)]
     pub fn event_descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         self.events.descriptor()
-    }
-}
-
-impl Deref for Association {
-    type Target = crate::Association;
-
-    fn deref(&self) -> &crate::Association {
-        &self.association
-    }
-}
-
-impl crate::Association {
-    /// Checks whether the peer can receive these messages, for Festina's bindings, which send all messages of a call or none; not part of the stable
-    /// interface.
-    ///
-    /// # Errors
-    /// [`SendError::NoSuchStream`] or [`SendError::TooLong`].
-    #[doc(hidden)]
-    pub fn check_messages(&self, messages: &VecDeque<Message>) -> Result<(), SendError> {
-        let streams = self.streams().outbound;
-        if let Some(message) = messages.iter().find(|message| message.stream.0 >= streams) {
-            return Err(SendError::NoSuchStream { message: message.clone(), streams });
-        }
-        let Some(longest) = messages.iter().max_by_key(|message| message.payload.len()) else { return Ok(()) };
-        // The core alone knows the peer's limit. It looks at the length first, and no association has this stream. A refused message changes nothing.
-        match self.inner().queue(longest.clone().on_stream(u16::MAX)) {
-            Err(error @ SendError::TooLong { .. }) => Err(error),
-            _ => Ok(()),
-        }
     }
 }
 

@@ -94,16 +94,12 @@ impl Endpoint {
         Connecting { handshake: Source::new(handshake, signal), shared: self.shared.clone() }
     }
 
-    /// Sets up an association as [`Endpoint::connect`] does. The future needs no runtime. Dropping it cancels the handshake.
-    pub fn connect_future(
-        &self,
-        host: &str,
-        options: ConnectOptions,
-    ) -> impl Future<Output = Result<crate::Association, ConnectError>> + Send + use<> {
-        self.handshake(host, options)
+    /// Another handle of the same endpoint.
+    pub(super) fn another(&self) -> Self {
+        Self { shared: self.shared.clone() }
     }
 
-    fn handshake(&self, host: &str, options: ConnectOptions) -> Handshake {
+    pub(super) fn handshake(&self, host: &str, options: ConnectOptions) -> Handshake {
         let (endpoint, host) = (self.shared.endpoint.clone(), host.to_owned());
         Handshake(self.shared.thread.handle().spawn(async move { endpoint.connect_to(&host, options).await }))
     }
@@ -137,11 +133,11 @@ impl Endpoint {
     /// # Errors
     /// The time limit has passed.
     pub fn close(&self, limit: impl Into<Option<Duration>>) -> Result<(), TimedOut> {
-        wait(self.close_future(), limit.into())
+        wait(self.closing(), limit.into())
     }
 
-    /// Closes the endpoint as [`Endpoint::close`] does. The future needs no runtime.
-    pub fn close_future(&self) -> impl Future<Output = ()> + Send + use<> {
+    /// Closes the endpoint. The future needs no runtime.
+    pub(super) fn closing(&self) -> impl Future<Output = ()> + Send + use<> {
         let shared = self.shared.clone();
         async move {
             shared.endpoint.close().await;
@@ -280,7 +276,7 @@ impl Connecting {
 
 /// A handshake that a task of the endpoint's thread carries out.
 #[derive(Debug)]
-struct Handshake(JoinHandle<Result<crate::Association, ConnectError>>);
+pub(super) struct Handshake(JoinHandle<Result<crate::Association, ConnectError>>);
 
 impl Future for Handshake {
     type Output = Result<crate::Association, ConnectError>;

@@ -39,7 +39,7 @@ pub enum ReadyKind {
     Event,
     /// [`Listener::try_request`](super::Listener::try_request).
     Request,
-    /// The program's own: see [`Readiness::waker`].
+    /// A future of a binding: see [`Readiness::waker`](super::bindings::Readiness::waker).
     Other,
 }
 

@@ -73,12 +73,12 @@ impl Owner for Door {
             if shared.is_full(queue) {
                 return PlainVerdict::Full;
             }
-            // Such a listener decides by things that only encrypted clients show.
+            // Such a listener uses parts of the handshake that only encrypted clients have.
             if shared.is_encrypted() && queue.options.needs_encryption() {
                 return PlainVerdict::EncryptedOnly;
             }
         }
-        let answer = queue.map_or(Answer::Accept, |queue| queue.options.answer(peer));
+        let answer = queue.map_or(Answer::Accept, |queue| queue.options.answer(&Request::plain(peer)));
         if answer == Answer::Ignore {
             return PlainVerdict::Ignore;
         }

@@ -14,7 +14,7 @@ use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::alarm::Bell;
 use super::door::Door;
-use super::lower::Incoming;
+use super::lower::Received;
 use super::packets::Packets;
 use super::pause::Pause;
 use super::shared::Shared;
@@ -212,7 +212,7 @@ impl Drop for Driver {
 #[derive(Debug)]
 struct Receiver {
     buffers: Vec<u8>,
-    metas: [Incoming; BATCH_MAX],
+    metas: [Received; BATCH_MAX],
     /// Those that carry the tag of an association.
     datagrams: Vec<Datagram>,
     strays: Strays<Door>,
@@ -242,7 +242,7 @@ impl Receiver {
     fn new(shared: &Arc<Shared>) -> Self {
         Self {
             buffers: vec![0; BATCH_MAX * BUFFER_BYTES],
-            metas: [Incoming::default(); BATCH_MAX],
+            metas: [Received::default(); BATCH_MAX],
             datagrams: Vec::new(),
             strays: Strays::new(shared.admission(), shared.protocols(), handshakes(shared)),
             door: Door::new(Arc::clone(shared)),

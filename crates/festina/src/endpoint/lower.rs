@@ -41,10 +41,10 @@ pub trait LowerLayer: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) while there is no room; [`poll_writable`](Self::poll_writable) then reports when there is. Any other
     /// error counts as the loss of the packets.
-    fn try_send(&self, packets: &Outgoing<'_>) -> io::Result<()>;
+    fn try_send(&self, packets: &Transmit<'_>) -> io::Result<()>;
 
     /// Sends one packet that [`try_send`](Self::try_send) refused because of its size, in fragments; `None` if that is not possible.
-    fn try_send_in_fragments(&self, _packet: &Outgoing<'_>) -> Option<io::Result<()>> {
+    fn try_send_in_fragments(&self, _packet: &Transmit<'_>) -> Option<io::Result<()>> {
         None
     }
 
@@ -59,7 +59,7 @@ pub trait LowerLayer: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing has come; [`poll_readable`](Self::poll_readable) then says when.
-    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Incoming]) -> io::Result<usize>;
+    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Received]) -> io::Result<usize>;
 
     /// Ready when packets may be received.
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
@@ -79,7 +79,7 @@ pub trait LowerLayer: fmt::Debug + Send + Sync + 'static {
 /// Packets to send with one call.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
-pub struct Outgoing<'a> {
+pub struct Transmit<'a> {
     /// The peer.
     pub destination: SocketAddr,
     /// The own address to send from, if there are several.
@@ -92,11 +92,11 @@ pub struct Outgoing<'a> {
     pub segment_bytes: usize,
 }
 
-impl fmt::Debug for Outgoing<'_> {
+impl fmt::Debug for Transmit<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { destination, source, ecn, contents, segment_bytes } = self;
         formatter
-            .debug_struct("Outgoing")
+            .debug_struct("Transmit")
             .field("destination", destination)
             .field("source", source)
             .field("ecn", ecn)
@@ -106,7 +106,7 @@ impl fmt::Debug for Outgoing<'_> {
     }
 }
 
-impl<'a> Outgoing<'a> {
+impl<'a> Transmit<'a> {
     /// The packets one by one.
     pub fn packets(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.contents.chunks(self.segment_bytes.max(1))
@@ -120,7 +120,7 @@ impl<'a> Outgoing<'a> {
 
 /// A received datagram, or several of one size in a row.
 #[derive(Clone, Copy, Debug)]
-pub struct Incoming {
+pub struct Received {
     /// The sender.
     pub from: SocketAddr,
     /// The own address that it was sent to, in the form in which answers name it.
@@ -135,7 +135,7 @@ pub struct Incoming {
     pub segment_bytes: usize,
 }
 
-impl Default for Incoming {
+impl Default for Received {
     fn default() -> Self {
         let from = SocketAddr::from(([0, 0, 0, 0], 0));
         Self { from, to: None, ecn: EcnCodepoint::NotCapable, header_bytes: 0, bytes: 0, segment_bytes: 0 }

@@ -1,7 +1,6 @@
 //! Endpoint options and statistics.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use festina_endpoint::Request;
@@ -85,7 +84,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Bytes for the acceptor, at most 1,024, such as a matchmaker's ticket: see [`ListenOptions::decide_request`]. Anyone on the path can read
+    /// Bytes for the acceptor, at most 1,024, such as a matchmaker's ticket: see [`ListenOptions::decide`]. Anyone on the path can read
     /// them, and copy them into a request of their own.
     pub fn token(mut self, token: impl Into<Vec<u8>>) -> Self {
         self.token = token.into();
@@ -124,11 +123,8 @@ pub enum Answer {
     Ignore,
 }
 
-/// Decides how a listener answers a peer.
-type Doorkeeper = Arc<dyn Fn(SocketAddr) -> Answer + Send + Sync>;
-
-/// The same with the whole request.
-type RequestJudge = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;
+/// Decides how a listener answers a client.
+type Judge = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;
 
 /// Takes early messages.
 type EarlyHandler = Arc<dyn Fn(&Request, Message) + Send + Sync>;
@@ -137,48 +133,34 @@ type EarlyHandler = Arc<dyn Fn(&Request, Message) + Send + Sync>;
 #[derive(Clone, Default)]
 #[must_use]
 pub struct ListenOptions {
-    doorkeeper: Option<Doorkeeper>,
-    judge: Option<RequestJudge>,
+    judge: Option<Judge>,
     holds: bool,
     early: Option<EarlyHandler>,
 }
 
 impl ListenOptions {
-    /// Calls `decide` with the address of each peer that requests an association, before any answer: at its INIT, and again at its COOKIE ECHO, whose
-    /// sender has proven that it receives at that address. It runs on the endpoint's task for each such packet, so it should be quick. If it panics, the
-    /// peer is refused. By default all are accepted, within the endpoint's limits: [`Config::with_associations_max`](crate::Config::with_associations_max) and related settings.
+    /// Calls `decide` with each client's request before any answer but a demand to prove the address. It runs on the endpoint's task for each such
+    /// packet, so it should be quick. If it panics, the client is refused. By default all are accepted, within the endpoint's limits:
+    /// [`Config::with_associations_max`](crate::Config::with_associations_max) and related settings.
+    ///
+    /// A plain client shows only its address. It is asked about at its INIT, and again at its COOKIE ECHO, whose sender has proved that it receives
+    /// there.
     ///
     /// ```
     /// use festina::{Answer, ListenOptions};
     ///
     /// let from_here = ListenOptions::default()
-    ///     .decide(|peer| if peer.ip().is_loopback() { Answer::Accept } else { Answer::Ignore });
+    ///     .decide(|request| if request.remote.ip().is_loopback() { Answer::Accept } else { Answer::Ignore });
+    /// let with_ticket = ListenOptions::default()
+    ///     .decide(|request| if request.token.starts_with(b"ticket ") { Answer::Accept } else { Answer::Refuse });
     /// ```
-    pub fn decide(mut self, decide: impl Fn(SocketAddr) -> Answer + Send + Sync + 'static) -> Self {
-        self.doorkeeper = Some(Arc::new(decide));
-        self
-    }
-
-    /// Has `decide` look at each request for an encrypted association, with the client's token, before anything is answered but a demand to prove
-    /// the address. It runs on the endpoint's task and should be quick. If it panics, the client is refused. [`decide`](Self::decide) is asked first.
-    ///
-    /// ```
-    /// use festina::{Answer, ListenOptions};
-    ///
-    /// let with_ticket =
-    ///     ListenOptions::default().decide_request(|request| match request.token.starts_with(b"ticket ") {
-    ///         true => Answer::Accept,
-    ///         false => Answer::Refuse,
-    ///     });
-    /// ```
-    pub fn decide_request(mut self, decide: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn decide(mut self, decide: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
         self.judge = Some(Arc::new(decide));
         self
     }
 
-    /// Has each request for an encrypted association wait for a decision of the application: see [`Listener::request`](crate::Listener::request).
-    /// Unlike the function of [`decide_request`](Self::decide_request), which is asked first, this decision may take time, for example to look up
-    /// a ticket. The client waits for at most 30 s and its own time limit. Plain clients are refused.
+    /// Has each request that [`decide`](Self::decide) accepts wait for a decision that may take time, for example to look up a ticket: see
+    /// [`Listener::request`](crate::Listener::request). The client waits for at most 30 s and its own time limit. Plain clients are refused.
     pub fn hold_requests(mut self) -> Self {
         self.holds = true;
         self
@@ -196,17 +178,14 @@ impl ListenOptions {
         self
     }
 
-    pub(super) fn answer_request(&self, request: &Request) -> Answer {
-        let judge = |decide: &RequestJudge| program::call("decide_request", Answer::Refuse, || decide(request));
-        match self.answer(request.remote) {
-            Answer::Accept => self.judge.as_ref().map_or(Answer::Accept, judge),
-            other => other,
-        }
+    pub(super) fn answer(&self, request: &Request) -> Answer {
+        let judge = |decide: &Judge| program::call("decide", Answer::Refuse, || decide(request));
+        self.judge.as_ref().map_or(Answer::Accept, judge)
     }
 
     /// Whether plain associations lack something that these options ask for.
     pub(super) fn needs_encryption(&self) -> bool {
-        self.judge.is_some() || self.holds || self.early.is_some()
+        self.holds || self.early.is_some()
     }
 
     /// Hands an early message to the handler, or returns it if there is none.
@@ -219,16 +198,11 @@ impl ListenOptions {
             None => Some(message),
         }
     }
-
-    pub(super) fn answer(&self, peer: SocketAddr) -> Answer {
-        let judge = |decide: &Doorkeeper| program::call("decide", Answer::Refuse, || decide(peer));
-        self.doorkeeper.as_ref().map_or(Answer::Accept, judge)
-    }
 }
 
 impl fmt::Debug for ListenOptions {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ListenOptions").field("decides", &self.doorkeeper.is_some()).finish()
+        formatter.debug_struct("ListenOptions").field("decides", &self.judge.is_some()).finish()
     }
 }
 

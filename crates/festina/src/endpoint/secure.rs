@@ -203,7 +203,7 @@ impl Shared {
             Ok(queue) => queue,
             Err(verdict) => return verdict,
         };
-        match queue.options.answer_request(request) {
+        match queue.options.answer(request) {
             Answer::Accept if queue.options.holds() => Verdict::Hold,
             Answer::Accept => Verdict::Admit,
             Answer::Refuse => Verdict::Refuse(REFUSED),

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use festina_units::EcnCodepoint;
 
-use super::lower::{Incoming, LowerLayer, Outgoing, UdpLayer};
+use super::lower::{Received, LowerLayer, Transmit, UdpLayer};
 use super::observe::Observation;
 use super::outbox::Blocked;
 use super::refusals::{Refusal, Refusals, is_too_large};
@@ -127,7 +127,7 @@ impl Socket {
         source: Option<IpAddr>,
         refusals: Option<&Refusals>,
     ) -> Result<(), Blocked> {
-        let packets = Outgoing { destination, source, ecn, contents, segment_bytes };
+        let packets = Transmit { destination, source, ecn, contents, segment_bytes };
         let sending = self.observation.sending();
         let result = match self.try_send(&packets) {
             Err(error) if is_about_the_past(&error) => self.try_send(&packets),
@@ -174,7 +174,7 @@ impl Socket {
         }
     }
 
-    fn try_send(&self, packets: &Outgoing<'_>) -> io::Result<()> {
+    fn try_send(&self, packets: &Transmit<'_>) -> io::Result<()> {
         self.with(|lower| {
             let sent = lower.try_send(packets);
             if sent.is_err() {
@@ -185,7 +185,7 @@ impl Socket {
     }
 
     /// Has the lower layer cut a datagram into fragments; `None` if it cannot.
-    fn send_in_fragments(&self, packet: &Outgoing<'_>) -> Option<io::Result<()>> {
+    fn send_in_fragments(&self, packet: &Transmit<'_>) -> Option<io::Result<()>> {
         let mut sent = None;
         self.with(|lower| {
             sent = lower.try_send_in_fragments(packet);
@@ -207,7 +207,7 @@ impl Socket {
     }
 
     /// Receives a batch without waiting; the number of buffers filled.
-    pub(crate) fn receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Incoming]) -> io::Result<usize> {
+    pub(crate) fn receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Received]) -> io::Result<usize> {
         count(&self.counters.receive_calls, 1);
         #[cfg(test)]
         if let Some(kind) = *super::lock(&self.receive_fault) {

@@ -46,7 +46,10 @@ pub enum SecurityFailure {
     Refused(u16),
     /// Peer: it answered in another protocol. Nothing authenticates that answer.
     #[error("it speaks {0}, and this endpoint speaks only encrypted associations")]
-    OtherProtocol(String),
+    OtherProtocol(Foreign),
+    /// Peer: it speaks other versions of the protocol of encrypted associations. Nothing authenticates that answer.
+    #[error("it speaks other versions: {0}, and this endpoint speaks only encrypted associations")]
+    OtherVersion(String),
     /// Peer or network: the handshake failed for another reason.
     #[error("{0}")]
     Handshake(String),
@@ -64,9 +67,6 @@ impl SecurityError {
     }
 }
 
-/// The name of the protocol that `Config::plain` speaks.
-const PLAIN_SCTP: &str = "SCTP without encryption";
-
 impl SecurityFailure {
     /// Returns whether the peer does not accept this side's certificate, or lacks it (RFC 8446 §6.2).
     pub fn is_refused_certificate(&self) -> bool {
@@ -78,11 +78,6 @@ impl SecurityFailure {
     pub fn is_unknown_certificate(&self) -> bool {
         // 51 also if another authority has the name of the trusted one.
         matches!(self, Self::Alert { code: 46 | 48 | 49 | 51 | 116, .. })
-    }
-
-    /// Returns whether the answer was that of a peer that speaks plain SCTP. Nothing authenticates the answer.
-    pub fn is_plain_sctp(&self) -> bool {
-        matches!(self, Self::OtherProtocol(name) if name.contains(PLAIN_SCTP))
     }
 
     /// The failure of a handshake.
@@ -105,23 +100,13 @@ impl SecurityFailure {
                 Self::Handshake("the peer finds no usable association in the parameters of this side".to_owned())
             }
             HandshakeError::Refused(code) => Self::Refused(*code),
-            HandshakeError::NoAnswer(Some(foreign)) => Self::of_foreign(*foreign),
-            HandshakeError::Version(versions) => Self::OtherProtocol(format!("other versions: {versions}")),
+            HandshakeError::NoAnswer(Some(foreign)) => Self::OtherProtocol(*foreign),
+            HandshakeError::Version(versions) => {
+                versions.foreign().map_or_else(|| Self::OtherVersion(versions.to_string()), Self::OtherProtocol)
+            }
             HandshakeError::NoInitialSuite | HandshakeError::Settings => Self::Settings(error.to_string()),
             error => Self::Handshake(error.to_string()),
         }
-    }
-
-    /// The failure of a handshake in which the peer answered in another protocol.
-    pub(crate) fn of_foreign(foreign: Foreign) -> Self {
-        let name = match foreign {
-            Foreign::Sctp => PLAIN_SCTP,
-            Foreign::Dtls => "DTLS",
-            Foreign::Stun => "STUN",
-            Foreign::Quic => "QUIC",
-            _ => "another protocol",
-        };
-        Self::OtherProtocol(name.to_owned())
     }
 }
 

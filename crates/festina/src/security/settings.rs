@@ -132,8 +132,8 @@ impl Security {
     }
 
     /// The listeners accept plain SCTP as well, on the same UDP port: [`is_encrypted`](crate::Association::is_encrypted) tells which one an association
-    /// is. Nothing authenticates plain clients, and others can read and change their messages. A listener whose options decide on tokens, hold
-    /// requests or handle early messages refuses them. Connecting is always encrypted. Cannot be combined with
+    /// is. Nothing authenticates plain clients, and others can read and change their messages. A listener whose options hold requests or
+    /// handle early messages refuses them; to [`decide`](crate::ListenOptions::decide) they show no token. Connecting is always encrypted. Cannot be combined with
     /// [`with_client_trust`](Self::with_client_trust) or [`with_alpn`](Self::with_alpn).
     pub fn with_plain_clients(mut self) -> Self {
         self.plain_clients = true;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use festina::security::{Security, SecurityError, SecurityFailure, Trust};
+use festina::security::{Foreign, Security, SecurityError, SecurityFailure, Trust};
 use festina::{
     Answer, Association, BindError, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions,
-    Listener, MemoryNetwork,
+    Listener, MemoryNetwork, Request,
 };
 use tokio::net::UdpSocket;
 
@@ -78,12 +78,12 @@ async fn no_fallback_follows_from_accepting_plain_clients() {
         let refused = in_time(plain_server.connect_with(server.local_addr(), options)).await.unwrap_err();
         assert!(refused.to_string().contains("speaks only encrypted associations"), "{refused}");
     }
-    // A listener that decides by tokens takes no client that cannot show one.
-    let by_token = ListenOptions::default().decide_request(|_| Answer::Accept);
-    let listener = server.listen_with(DEFAULT_SCTP_PORT, by_token).unwrap();
+    // One function decides on clients of both kinds: a plain one shows no more than its address.
+    let decide = |request: &Request| if request.is_encrypted { Answer::Accept } else { Answer::Refuse };
+    let listener = server.listen_with(DEFAULT_SCTP_PORT, ListenOptions::default().decide(decide)).unwrap();
     in_time(async {
         let refused = plain_server.connect(server.local_addr()).await.unwrap_err();
-        assert!(refused.to_string().contains("speaks only encrypted associations"), "{refused}");
+        assert!(matches!(refused, ConnectError::PeerFull { .. }), "{refused}");
         connected(&encrypted, server.local_addr(), &listener, 5_001).await;
     })
     .await;
@@ -144,5 +144,5 @@ async fn an_answer_in_another_protocol_is_named() {
         Err(ConnectError::Security { failure, .. }) => failure,
         other => panic!("{other:?}"),
     };
-    assert_eq!(failure, SecurityFailure::OtherProtocol("DTLS".to_owned()));
+    assert_eq!(failure, SecurityFailure::OtherProtocol(Foreign::Dtls));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use festina::{
     ClosedReason, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenError, Message, PeerRestart,
-    SendError, TryRecvError,
+    SendError, SendErrorKind, TryRecvError,
 };
 
 use crate::support::{Relay, endpoint, endpoint_with, in_time, pair, pair_with, until};
@@ -49,7 +49,7 @@ async fn an_abort_reaches_the_peer_with_its_reason() {
             panic!("the peer was notified")
         };
         assert_eq!(info, "out of patience");
-        assert!(matches!(pair.client.send(numbered(0)).await, Err(SendError::Closed(_))));
+        assert!(matches!(pair.client.send(numbered(0)).await, Err(SendError { kind: SendErrorKind::Closed, .. })));
         assert_eq!(pair.client.shutdown().await, Err(ClosedReason::AbortedLocally));
     })
     .await;
@@ -193,7 +193,7 @@ fn an_association_whose_runtime_is_gone_is_over() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let pair = runtime.block_on(pair());
     drop(runtime);
-    assert!(matches!(pair.client.try_send(numbered(0)), Err(SendError::Closed(_))));
+    assert!(matches!(pair.client.try_send(numbered(0)), Err(SendError { kind: SendErrorKind::Closed, .. })));
     assert_eq!(pair.server.try_recv(), Err(TryRecvError::Closed(ClosedReason::AbortedLocally)));
     drop(pair);
 }

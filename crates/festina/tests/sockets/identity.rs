@@ -163,7 +163,7 @@ async fn no_common_protocol_is_an_error() {
 async fn the_acceptor_sees_the_token_first_and_refuses_by_it() {
     let (client, server) = configs();
     let (client, server) = (endpoint_with(client).await, endpoint_with(server).await);
-    let by_token = ListenOptions::default().decide_request(|request| match &request.token[..] {
+    let by_token = ListenOptions::default().decide(|request| match &request.token[..] {
         [1, ..] => Answer::Accept,
         [2, ..] => Answer::Refuse,
         _ => Answer::Ignore,
@@ -373,7 +373,7 @@ async fn refused_clients_take_no_place_from_those_that_follow() {
     let (server_settings, fingerprint) = server_settings();
     let (server, client) =
         (endpoint_with(with(server_settings)).await, endpoint_with(with(trusting(fingerprint))).await);
-    let by_token = ListenOptions::default().decide_request(|request| match &request.token[..] {
+    let by_token = ListenOptions::default().decide(|request| match &request.token[..] {
         b"in" => Answer::Accept,
         _ => Answer::Refuse,
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use festina::{
     Answer, Association, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions, Listener,
-    Message,
+    Message, Request,
 };
 
 use crate::encrypted::configs;
@@ -167,9 +167,10 @@ async fn a_listener_may_refuse_or_ignore_a_peer_before_it_answers() {
     let (client, server) = (endpoint().await, endpoint().await);
     let answer = Arc::new(Mutex::new((Answer::Refuse, Vec::new())));
     let (asked, peer) = (answer.clone(), client.local_addr());
-    let decide = move |from| {
+    let decide = move |request: &Request| {
         let (answer, seen) = &mut *asked.lock().unwrap();
-        seen.push(from);
+        assert!(request.token.is_empty() && !request.is_encrypted);
+        seen.push(request.remote);
         *answer
     };
     let listener = server.listen_with(DEFAULT_SCTP_PORT, ListenOptions::default().decide(decide)).unwrap();

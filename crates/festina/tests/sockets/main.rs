@@ -10,6 +10,7 @@ mod encrypted;
 mod ending;
 mod failing;
 mod forged;
+mod frame_loop;
 mod identity;
 mod limits;
 #[cfg(target_os = "linux")]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 
+use festina::lower::{LowerLayer, Received, Transmit};
 use festina::{
-    BindError, Config, DEFAULT_SCTP_PORT, Endpoint, Incoming, LowerLayer, MemoryNetwork, MemorySocket, Message,
-    Outgoing,
+    BindError, Config, DEFAULT_SCTP_PORT, Endpoint, MemoryNetwork, MemorySocket, Message,
 };
 
 use crate::support::{Pair, in_time, pair_between};
@@ -82,7 +82,7 @@ impl LowerLayer for Scrambling {
         if remote.is_ipv4() { Ok(remote) } else { Err("only IPv4 is scrambled") }
     }
 
-    fn try_send(&self, packets: &Outgoing<'_>) -> io::Result<()> {
+    fn try_send(&self, packets: &Transmit<'_>) -> io::Result<()> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let scrambled: Vec<u8> = packets.contents.iter().map(|byte| byte ^ 0x5a).collect();
         let mut below = *packets;
@@ -90,7 +90,7 @@ impl LowerLayer for Scrambling {
         self.below.try_send(&below)
     }
 
-    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Incoming]) -> io::Result<usize> {
+    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Received]) -> io::Result<usize> {
         let count = self.below.try_receive(buffers, incoming)?;
         for (buffer, incoming) in buffers.iter_mut().zip(&*incoming).take(count) {
             buffer[..incoming.bytes].iter_mut().for_each(|byte| *byte ^= 0x5a);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use festina::lower::{LowerLayer, Received, Transmit};
 use festina::{
-    ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Event, Incoming, LowerLayer, MemoryNetwork, MemorySocket, Message,
-    Outgoing, PathId,
+    ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Event, MemoryNetwork, MemorySocket, Message, PathId,
 };
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -146,14 +146,14 @@ impl LowerLayer for Roaming {
         Ok(remote)
     }
 
-    fn try_send(&self, packets: &Outgoing<'_>) -> io::Result<()> {
+    fn try_send(&self, packets: &Transmit<'_>) -> io::Result<()> {
         if self.has_moved.load(Ordering::Relaxed) && packets.source == Some(Self::OLD) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         self.below.try_send(packets)
     }
 
-    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Incoming]) -> io::Result<usize> {
+    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Received]) -> io::Result<usize> {
         let count = self.below.try_receive(buffers, incoming)?;
         if !self.has_moved.load(Ordering::Relaxed) {
             incoming.iter_mut().take(count).for_each(|incoming| incoming.to = Some(Self::OLD));

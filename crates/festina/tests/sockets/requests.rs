@@ -78,7 +78,7 @@ async fn a_client_waits_for_the_decision_on_its_token() {
 #[tokio::test]
 async fn a_panic_of_the_program_refuses_one_client_and_nothing_else() {
     let (client, server) = endpoints().await;
-    let options = ListenOptions::default().decide_request(|request| match &request.token[..] {
+    let options = ListenOptions::default().decide(|request| match &request.token[..] {
         b"bug" => panic!("a bug of the program"),
         _ => Answer::Accept,
     });

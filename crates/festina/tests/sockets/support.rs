@@ -97,4 +97,9 @@ impl Relay {
     pub(crate) fn cut(&self) {
         self.cut.store(true, Ordering::Relaxed);
     }
+
+    /// From now on everything gets through.
+    pub(crate) fn mend(&self) {
+        self.cut.store(false, Ordering::Relaxed);
+    }
 }

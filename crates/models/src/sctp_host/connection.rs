@@ -7,7 +7,7 @@ use bytes::Bytes;
 use festina_netsim::NodeId;
 use festina_sctp::wire::{self, Chunk};
 use festina_sctp::{
-    Association, Context, Event, PathKnowledge, Ports, RetransmissionCause, SendError, Stats, StreamId,
+    Association, Context, Event, PathKnowledge, Ports, ProtocolEvent, RetransmissionCause, SendError, SendErrorKind, Stats, StreamId,
 };
 use festina_units::{Duration, EcnCodepoint, Instant};
 
@@ -223,8 +223,8 @@ impl Connection {
         let State::Begun(association) = &mut self.state else { return };
         while let Some(event) = association.poll_event() {
             match event {
-                Event::Retransmitted { tsn, cause, .. } => self.causes.push((tsn, cause)),
-                Event::RoundTripMeasured { at, rtt, srtt, rto, .. } => {
+                Event::Protocol(ProtocolEvent::Retransmitted { tsn, cause, .. }) => self.causes.push((tsn, cause)),
+                Event::Protocol(ProtocolEvent::RoundTripMeasured { at, rtt, srtt, rto, .. }) => {
                     if let Some(log) = &mut self.log {
                         log.round_trips.push(RttRecord { at, sample: rtt, srtt, rto });
                     }
@@ -370,7 +370,7 @@ impl Traffic {
             let message = self.deliveries.message(self.zeros.slice(..part), due_at, lifetime);
             match association.send(now, message.with_ppid(ppid).on_stream(stream)) {
                 Ok(_) => {}
-                Err(SendError::BufferFull(_)) => {
+                Err(SendError { kind: SendErrorKind::BufferFull, .. }) => {
                     self.held = Held::UntilWritable;
                     return;
                 }

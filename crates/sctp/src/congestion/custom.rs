@@ -16,38 +16,39 @@ pub struct NewPath {
     pub initial_window_bytes: usize,
 }
 
-/// The name and the constructor of a [`Controller`] from outside this crate. Two with the same name count as equal.
+/// Creates [`Controller`]s from outside this crate.
 ///
 /// Unstable until a second user has implemented one: minor versions may change it.
-#[derive(Clone, Copy)]
-pub struct CustomController {
-    name: &'static str,
-    create: fn(NewPath) -> Box<dyn Controller>,
+pub trait ControllerFactory: fmt::Debug + Send + Sync {
+    /// Returns the name. Factories with the same name count as equal.
+    fn name(&self) -> &'static str;
+
+    /// Creates the controller of one path of an association.
+    fn create(&self, path: NewPath) -> Box<dyn Controller>;
 }
 
+/// A choice of a [`ControllerFactory`]. It is a reference and not an `Arc`, so that settings stay `Copy`: put a factory with settings of its own into a
+/// `static`, or leak it once.
+#[derive(Clone, Copy, Debug)]
+pub struct CustomController(&'static dyn ControllerFactory);
+
 impl CustomController {
-    /// Creates it. `create` is called for each path of each association.
+    /// Chooses a factory.
     #[must_use]
-    pub const fn new(name: &'static str, create: fn(NewPath) -> Box<dyn Controller>) -> Self {
-        Self { name, create }
+    pub const fn new(factory: &'static dyn ControllerFactory) -> Self {
+        Self(factory)
     }
 
     /// Returns the name.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.name
-    }
-}
-
-impl fmt::Debug for CustomController {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CustomController").field(&self.name).finish()
+    pub fn name(self) -> &'static str {
+        self.0.name()
     }
 }
 
 impl PartialEq for CustomController {
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
+        self.name() == other.name()
     }
 }
 
@@ -55,7 +56,7 @@ impl Eq for CustomController {}
 
 impl Hash for CustomController {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
+        self.name().hash(state);
     }
 }
 
@@ -68,7 +69,7 @@ pub(crate) struct Custom {
 
 impl Custom {
     pub(super) fn new(choice: CustomController, path: NewPath) -> Self {
-        Self { controller: (choice.create)(path), pacer: Pacer::default() }
+        Self { controller: choice.0.create(path), pacer: Pacer::default() }
     }
 
     pub(super) fn controller(&self) -> &(dyn Controller + 'static) {

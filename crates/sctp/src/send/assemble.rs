@@ -6,7 +6,7 @@ use festina_units::{EcnCodepoint, Instant};
 use super::repair::{Again, Bundling, NewData, Order, Purpose};
 use super::scheduler::{Piece, Turn};
 use super::{SendPath, Sender};
-use crate::event::{Event, Events};
+use crate::event::{Event, Events, ProtocolEvent};
 use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState, Form, PathId, SentAs};
 use crate::wire::{FragmentHeader, PacketBuilder, Tsn};
 
@@ -245,7 +245,7 @@ impl Sender {
             path.marking.iter_mut().for_each(|marking| marking.resent(tsn));
             let restarts_timer = path.repair.on_resent(now, tsn, sent_as, cause, again);
             self.counters.note_retransmission(cause);
-            events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, path: path.id, at: now });
+            events.push_message_event(|| Event::Protocol(ProtocolEvent::Retransmitted { id, tsn: header.tsn.0, cause, path: path.id, at: now }));
             loaded.chunks += 1;
             loaded.tsn_highest = tsn;
             loaded.earliest_resent |= tsn == self.ledger.first_tsn() && restarts_timer;
@@ -307,7 +307,7 @@ impl Sender {
         if fragment == 0 {
             message.number = self.streams.number(self.framing, message.stream, message.unordered);
             let id = message.id;
-            events.push_message_event(|| Event::MessageSent { id, at: now });
+            events.push_message_event(|| Event::Protocol(ProtocolEvent::MessageSent { id, at: now }));
         }
         if ends {
             self.streams.left(message.stream);

@@ -10,7 +10,7 @@ use super::messages::{Fate, Left, Messages, OutboundMessage};
 use super::scheduler::{Piece, Scheduler, Turn, Unsent};
 use crate::config::{Config, Expiry, Limits};
 use crate::congestion::small;
-use crate::error::SendError;
+use crate::error::{SendError, SendErrorKind};
 use crate::event::AbandonReason;
 use crate::message::{Message, MessageId};
 use crate::outstanding::MessageSlot;
@@ -103,13 +103,12 @@ impl SendBuffer {
     #[cold]
     pub(super) fn fault(&self, message: Message, streams: u16) -> SendError {
         let bytes_max = size(self.limits.message_bytes_max);
-        if message.payload.is_empty() {
-            SendError::Empty(message)
-        } else if message.payload.len() > bytes_max {
-            SendError::TooLong { message, bytes_max }
-        } else {
-            SendError::NoSuchStream { message, streams }
-        }
+        let kind = match message.payload.len() {
+            0 => SendErrorKind::Empty,
+            bytes if bytes > bytes_max => SendErrorKind::TooLong { bytes_max },
+            _ => SendErrorKind::NoSuchStream { streams },
+        };
+        SendError::new(message, kind)
     }
 
     /// Returns whether there is room for a message once others have `freed` theirs. One larger than the whole buffer is taken when the
@@ -153,7 +152,7 @@ impl SendBuffer {
     /// A message finds no room.
     pub(super) fn refuse(&mut self, message: Message) -> SendError {
         self.was_full = true;
-        SendError::BufferFull(message)
+        SendError::new(message, SendErrorKind::BufferFull)
     }
 
     /// Takes a message in, behind those that wait.
@@ -437,11 +436,11 @@ mod tests {
     #[test]
     fn messages_that_cannot_be_sent_are_handed_back() {
         let mut buffer = buffer(100, 50);
-        assert!(matches!(push(&mut buffer, 0), Err(SendError::Empty(_))));
-        assert!(matches!(push(&mut buffer, 1_001), Err(SendError::TooLong { bytes_max: 1_000, .. })));
+        assert!(matches!(push(&mut buffer, 0), Err(SendError { kind: SendErrorKind::Empty, .. })));
+        assert!(matches!(push(&mut buffer, 1_001), Err(SendError { kind: SendErrorKind::TooLong { bytes_max: 1_000 }, .. })));
         let message = Message::new("x").on_stream(10);
         let refused = offer(&mut buffer, message.clone(), 0);
-        assert_eq!(refused, Err(SendError::NoSuchStream { message, streams: 10 }));
+        assert_eq!(refused, Err(SendError::new(message, SendErrorKind::NoSuchStream { streams: 10 })));
         assert_eq!(buffer.used_bytes(), 0);
     }
 
@@ -456,7 +455,7 @@ mod tests {
         assert_eq!(push(&mut buffer, 60), Ok(()));
         assert_eq!(cut(&mut buffer, 60).payload.len(), 60);
         assert_eq!((buffer.queued_bytes(), buffer.used_bytes()), (0, 60));
-        assert!(matches!(push(&mut buffer, 41), Err(SendError::BufferFull(_))));
+        assert!(matches!(push(&mut buffer, 41), Err(SendError { kind: SendErrorKind::BufferFull, .. })));
         assert_eq!(push(&mut buffer, 40), Ok(()));
     }
 
@@ -474,7 +473,7 @@ mod tests {
     fn an_empty_buffer_takes_a_message_larger_than_itself() {
         let mut buffer = buffer(100, 50);
         assert_eq!(push(&mut buffer, 900), Ok(()));
-        assert!(matches!(push(&mut buffer, 1), Err(SendError::BufferFull(_))));
+        assert!(matches!(push(&mut buffer, 1), Err(SendError { kind: SendErrorKind::BufferFull, .. })));
     }
 
     #[test]

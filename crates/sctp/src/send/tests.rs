@@ -24,7 +24,7 @@ use festina_units::{Duration, Instant};
 use super::*;
 use crate::config::CongestionControl;
 use crate::error::ProtocolViolation;
-use crate::event::RetransmissionCause;
+use crate::event::{ProtocolEvent, RetransmissionCause};
 use crate::message::Message;
 use crate::outstanding::{Acknowledgement, MessageSlot, PathId};
 use crate::wire::{Chunk, CommonHeader, Packet, PacketBuilder, Sack};
@@ -346,7 +346,7 @@ impl Rig {
     /// Retransmissions since the last look at the events: TSN and cause.
     fn causes(&mut self) -> Vec<(u32, RetransmissionCause)> {
         let told = |event| match event {
-            Event::Retransmitted { tsn, cause, .. } => Some((tsn, cause)),
+            Event::Protocol(ProtocolEvent::Retransmitted { tsn, cause, .. }) => Some((tsn, cause)),
             _ => None,
         };
         self.events().into_iter().filter_map(told).collect()

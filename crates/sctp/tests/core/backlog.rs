@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use festina_netsim::{LinkConfig, LossModel, QueueLimit};
-use festina_sctp::{Config, Event, Message, SendBufferPolicy};
+use festina_sctp::{Config, Event, Message, ProtocolEvent, SendBufferPolicy};
 use festina_units::{Bandwidth, Duration, Instant, Probability};
 
 use crate::pair::Pair;
@@ -41,7 +41,7 @@ impl Greedy {
             assert!(pair.step(end) || pair.now >= end, "the application is not notified that it may write again");
             for event in pair.hosts[0].events.drain(..) {
                 match event {
-                    Event::MessageSent { id, at } => waits.extend(written.remove(&id).map(|wrote| at - wrote)),
+                    Event::Protocol(ProtocolEvent::MessageSent { id, at, .. }) => waits.extend(written.remove(&id).map(|wrote| at - wrote)),
                     Event::Writable => may_write = true,
                     _ => {}
                 }

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use festina_netsim::RandomStream;
 use festina_sctp::{
-    AbandonReason, Abandoned, ClosedReason, Direction, Event, Expiry, Message, ReconfigureError, SendError, StreamId,
+    AbandonReason, Abandoned, ClosedReason, Direction, Event, Expiry, Message, ReconfigureError, SendError, SendErrorKind, StreamId,
     StreamScheduler,
 };
 use festina_units::{Duration, Instant};
@@ -225,14 +225,14 @@ impl Walk {
                 self.sent[from].push(Promise { message, expires_at, is_reliable });
                 self.sends_left -= 1;
             }
-            Err(SendError::BufferFull(_)) => {
+            Err(SendError { kind: SendErrorKind::BufferFull, .. }) => {
                 if self.random.below(2) == 0 {
                     self.pair.run_for(Duration::from_millis(50));
                 }
                 self.sends_left = self.sends_left.saturating_sub(u32::from(self.random.below(4) == 0));
             }
-            Err(SendError::StreamResetting(_)) => self.pair.run_for(Duration::from_millis(20)),
-            Err(SendError::NoSuchStream { .. }) => {}
+            Err(SendError { kind: SendErrorKind::StreamResetting, .. }) => self.pair.run_for(Duration::from_millis(20)),
+            Err(SendError { kind: SendErrorKind::NoSuchStream { .. }, .. }) => {}
             Err(error) => panic!("{error}: {:#?}", self.pair.hosts[from]),
         }
         self.pair.drain(from);
@@ -379,7 +379,7 @@ fn fates(events: &[Event]) -> Fates {
             Event::MessageDelivered { id, .. } => {
                 assert!(fates.delivered.insert(number(id.0)), "{id:?} was delivered twice");
             }
-            Event::MessagesAbandoned { first, last, reason, sent } => {
+            Event::MessagesAbandoned { first, last, reason, sent, .. } => {
                 for id in first.0..=last.0 {
                     let before = fates.abandoned.insert(number(id), (reason, sent));
                     assert_eq!(before, None, "message {id} was abandoned twice");

@@ -10,7 +10,7 @@ use festina_netsim::{
 };
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
-use festina_sctp::{Carrier, ClosedReason, Config, CongestionControl, Event, Message, SendBufferPolicy, SendError};
+use festina_sctp::{Carrier, ClosedReason, Config, CongestionControl, Event, Message, SendBufferPolicy, SendError, SendErrorKind};
 use festina_units::{Bandwidth, Duration, Probability};
 
 use crate::pair::Pair;
@@ -297,13 +297,13 @@ impl Walk {
                 self.sends_left -= 1;
                 self.met.fragmented += u64::from(len > 1_500);
             }
-            Err(SendError::BufferFull(_)) => {
+            Err(SendError { kind: SendErrorKind::BufferFull, .. }) => {
                 self.met.blocked += 1;
                 self.refused_at[from] = Some(self.pair.hosts[from].events.len());
                 self.pair.run_for(Duration::from_millis(50));
                 self.sends_left = self.sends_left.saturating_sub(u32::from(self.random.below(4) == 0));
             }
-            Err(SendError::NoSuchStream { .. }) => {}
+            Err(SendError { kind: SendErrorKind::NoSuchStream { .. }, .. }) => {}
             Err(error) => panic!("{error}: {:#?}", self.pair.hosts[from]),
         }
         self.pair.drain(from);

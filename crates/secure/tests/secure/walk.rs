@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use festina_netsim::{Jitter, JitterShape, LinkConfig, LossModel, RandomStream, Reordering};
 use festina_sctp::recovery::redundancy::Redundancy;
-use festina_sctp::{ClosedReason, Config, CongestionControl, Event, Message, Profile, ReceivedMessage, SendError};
+use festina_sctp::{ClosedReason, Config, CongestionControl, Event, Message, Profile, ReceivedMessage, SendError, SendErrorKind};
 use festina_secure::HALF_OPEN_LIFETIME;
 use festina_units::{Bandwidth, Duration, Probability};
 
@@ -154,7 +154,7 @@ impl<'a> Walk<'a> {
         };
         match result {
             Ok(_) => self.sent[from].push(payload),
-            Err(SendError::BufferFull(_)) => self.met.refused += 1,
+            Err(SendError { kind: SendErrorKind::BufferFull, .. }) => self.met.refused += 1,
             Err(error) => panic!("{error}"),
         }
         self.world.drain();

@@ -1,6 +1,5 @@
 //! Accepts associations of relays, and passes their messages to the commit queue.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -47,8 +46,8 @@ impl Reception {
     pub(super) fn options(self: &Arc<Self>, allow: Option<Vec<Network>>) -> ListenOptions {
         let Some(allow) = allow else { return ListenOptions::default() };
         let reception = Arc::clone(self);
-        ListenOptions::default().decide(move |peer: SocketAddr| {
-            if allow.iter().any(|network| network.contains(peer.ip())) {
+        ListenOptions::default().decide(move |request| {
+            if allow.iter().any(|network| network.contains(request.remote.ip())) {
                 return Answer::Accept;
             }
             reception.not_allowed.fetch_add(1, Ordering::Relaxed);

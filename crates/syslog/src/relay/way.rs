@@ -60,7 +60,8 @@ impl Way {
                     reported.clear();
                     notice(&format!("connected to the collector {collector}"));
                     for (stream, rank) in transport::ranks() {
-                        association.set_stream_priority(stream, rank);
+                        let ranked = association.set_stream_priority(stream, rank);
+                        debug_assert!(ranked.is_ok(), "the transport uses priorities: {ranked:?}");
                     }
                     if connections.send((*index, association.clone())).await.is_err() {
                         return;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use festina::{Association, Endpoint, Message, SendError};
+use festina::{Association, Endpoint, Message, SendError, SendErrorKind};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -259,7 +259,7 @@ async fn ping(association: Association, tally: Arc<Tally>) -> anyhow::Error {
                 under_way.push(Some((Instant::now(), phase)));
                 // A message without room in the send buffer counts as missing: to wait here would keep echoes from being read.
                 match association.try_send(Message::new(payload.freeze())) {
-                    Ok(_) | Err(SendError::BufferFull(_)) => {}
+                    Ok(_) | Err(SendError { kind: SendErrorKind::BufferFull, .. }) => {}
                     Err(error) => return error.into(),
                 }
             }

@@ -42,7 +42,7 @@ impl Inner {
 
     /// Another protocol that answered the hello.
     pub(crate) fn foreign(&self) -> Option<SecurityFailure> {
-        self.secure(|secure| secure.channel().foreign().map(SecurityFailure::of_foreign))
+        self.secure(|secure| secure.channel().foreign().map(SecurityFailure::OtherProtocol))
     }
 
     pub(crate) fn is_encrypted(&self) -> bool {

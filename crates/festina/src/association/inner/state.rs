@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::task::{Context, Poll, Waker};
 
 use festina_endpoint::{Channel, Core};
-use festina_sctp::{ClosedReason, Event, Message, MessageId, ReceivedMessage, SendError, StreamId};
+use festina_sctp::{ClosedReason, Event, Message, MessageId, ProtocolEvent, ReceivedMessage, SendError, StreamId};
 use festina_units::Instant;
 
 use super::burst::Burst;
@@ -282,7 +282,7 @@ impl State {
         let (is_asked, is_draining) = (message.confirm, self.is_draining());
         message.confirm |= watch == Watch::Yes || is_draining;
         let id = self.core.send(now, message).map_err(|mut error| {
-            error.message_mut().confirm = is_asked;
+            error.message.confirm = is_asked;
             error
         })?;
         if watch == Watch::Yes {
@@ -365,24 +365,24 @@ impl State {
                     self.keep(Event::Closed(reason));
                     (readable, writable, changed) = (true, true, true);
                 }
-                Event::MessageDelivered { id, at } => {
+                Event::MessageDelivered { id, at, .. } => {
                     let was_watched = self.settle(id, id, Outcome::Delivered { at }, &mut others);
                     let is_asked = self.news.as_mut().is_none_or(|news| news.drain.deliver(id));
                     if is_asked && !was_watched || self.core.has_message_events() {
-                        self.keep(Event::MessageDelivered { id, at });
+                        self.keep(event);
                         changed = true;
                     }
                 }
-                Event::MessagesAbandoned { first, last, reason, sent } => {
+                Event::MessagesAbandoned { first, last, reason, sent, .. } => {
                     self.settle(first, last, Outcome::Abandoned { reason, sent }, &mut others);
                     if let Some(news) = &mut self.news {
                         news.drain.abandon(first, last);
                     }
-                    self.keep(Event::MessagesAbandoned { first, last, reason, sent });
+                    self.keep(event);
                     changed = true;
                 }
                 event => {
-                    if let Event::Retransmitted { tsn, cause, .. } = event {
+                    if let Event::Protocol(ProtocolEvent::Retransmitted { tsn, cause, .. }) = event {
                         tracing::debug!(association = id, tsn, ?cause, "sent again");
                     }
                     if let Event::StreamsAdded { outbound_streams, inbound_streams } = event {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use festina_units::EcnCodepoint;
 
-use super::{Incoming, LowerLayer, Outgoing};
+use super::{Received, LowerLayer, Transmit};
 use crate::endpoint::lock;
 
 /// Packets that may wait at a socket; more are lost.
@@ -105,7 +105,7 @@ impl LowerLayer for MemorySocket {
         64
     }
 
-    fn try_send(&self, packets: &Outgoing<'_>) -> io::Result<()> {
+    fn try_send(&self, packets: &Transmit<'_>) -> io::Result<()> {
         let Some(inbox) = lock(&self.network.sockets).get(&packets.destination).cloned() else { return Ok(()) };
         let arrives = |packet: &&[u8]| match &self.network.filter {
             Some(filter) => filter(self.address, packets.destination, packet),
@@ -127,14 +127,14 @@ impl LowerLayer for MemorySocket {
         Ok(())
     }
 
-    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Incoming]) -> io::Result<usize> {
+    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Received]) -> io::Result<usize> {
         let mut inbox = lock(&self.inbox);
         let mut count = 0;
         for (buffer, incoming) in buffers.iter_mut().zip(incoming) {
             let Some((from, ecn, packet)) = inbox.packets.pop_front() else { break };
             let bytes = packet.len().min(buffer.len());
             buffer[..bytes].copy_from_slice(&packet[..bytes]);
-            *incoming = Incoming { from, ecn, bytes, segment_bytes: bytes, ..Incoming::default() };
+            *incoming = Received { from, ecn, bytes, segment_bytes: bytes, ..Received::default() };
             count += 1;
         }
         if count == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }

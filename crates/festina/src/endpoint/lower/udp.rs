@@ -16,7 +16,7 @@ use tokio::net::UdpSocket;
 use super::path_mtu;
 #[cfg(unix)]
 use super::raw;
-use super::{Incoming, LowerLayer, Outgoing};
+use super::{Received, LowerLayer, Transmit};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::endpoint::sieve;
 
@@ -156,7 +156,7 @@ impl LowerLayer for UdpLayer {
         if self.kind == Kind::Udp { self.segments_max.load(Ordering::Relaxed) } else { 1 }
     }
 
-    fn try_send(&self, packets: &Outgoing<'_>) -> io::Result<()> {
+    fn try_send(&self, packets: &Transmit<'_>) -> io::Result<()> {
         let transmit = quinn_udp::Transmit {
             destination: packets.destination,
             ecn: quinn_udp::EcnCodepoint::from_bits(packets.ecn.bits()),
@@ -173,7 +173,7 @@ impl LowerLayer for UdpLayer {
     }
 
     #[cfg(target_os = "linux")]
-    fn try_send_in_fragments(&self, packet: &Outgoing<'_>) -> Option<io::Result<()>> {
+    fn try_send_in_fragments(&self, packet: &Transmit<'_>) -> Option<io::Result<()>> {
         let _one_at_a_time = crate::endpoint::lock(&self.fragmenting);
         path_mtu::allow_fragments(&self.socket, self.local, true).ok()?;
         let sent = self.try_send(packet);
@@ -188,7 +188,7 @@ impl LowerLayer for UdpLayer {
         path_mtu::payload_bytes(destination, self.kind == Kind::Udp).ok()
     }
 
-    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Incoming]) -> io::Result<usize> {
+    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Received]) -> io::Result<usize> {
         let mut metas = [RecvMeta::default(); BATCH_MAX];
         let buffers = buffers.get_mut(..BATCH_MAX.min(incoming.len()).min(buffers.len())).unwrap_or_default();
         let offered = buffers.len();
@@ -205,7 +205,7 @@ impl LowerLayer for UdpLayer {
         // The runtime does not know of datagrams that came since it last asked the system.
         let filled = received.unwrap_or_else(receive)?;
         for ((meta, buffer), incoming) in metas.iter().zip(&*buffers).zip(incoming).take(filled) {
-            *incoming = Incoming {
+            *incoming = Received {
                 from: meta.addr,
                 to: answer_source(meta),
                 ecn: meta.ecn.map_or(EcnCodepoint::NotCapable, |ecn| EcnCodepoint::from_bits(ecn as u8)),
@@ -310,7 +310,7 @@ mod tests {
         let send = async |destination, segment_bytes| {
             poll_fn(|context| sender.poll_writable(context)).await.unwrap();
             let (ecn, contents) = (EcnCodepoint::Capable, &b"two packets!"[..]);
-            sender.try_send(&Outgoing { destination, source: None, ecn, contents, segment_bytes })
+            sender.try_send(&Transmit { destination, source: None, ecn, contents, segment_bytes })
         };
         let trains = sender.segments_max();
         for (refused_segment_bytes, segments_max) in [(6, 1), (12, trains)] {
@@ -318,7 +318,7 @@ mod tests {
             assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidInput);
             assert_eq!(sender.segments_max(), segments_max);
             send(receiver.local, 12).await.unwrap();
-            let (mut buffer, mut incoming) = ([0; 64], [Incoming::default()]);
+            let (mut buffer, mut incoming) = ([0; 64], [Received::default()]);
             poll_fn(|context| receiver.poll_readable(context)).await.unwrap();
             receiver.try_receive(&mut [IoSliceMut::new(&mut buffer)], &mut incoming).unwrap();
             assert_eq!(
@@ -334,7 +334,7 @@ mod tests {
         let layer = UdpLayer::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let receive = || {
-            let (mut buffer, mut incoming) = ([0; 64], [Incoming::default()]);
+            let (mut buffer, mut incoming) = ([0; 64], [Received::default()]);
             layer.try_receive(&mut [IoSliceMut::new(&mut buffer)], &mut incoming)
         };
         assert_eq!(receive().unwrap_err().kind(), io::ErrorKind::WouldBlock);

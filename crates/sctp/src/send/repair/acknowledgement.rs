@@ -14,7 +14,7 @@ use super::expiry::window;
 use super::round_trip::AckNews;
 use super::verdict::Findings;
 use super::{Release, Repair, Verdict, View};
-use crate::event::{Event, Events};
+use crate::event::{Event, Events, ProtocolEvent};
 use crate::outstanding::{Arrival, ChunkState, Credit, Digest, Ledger, PATHS_MAX, PathId, SackTerms, duplicates};
 use crate::wire::Sack;
 
@@ -248,7 +248,7 @@ impl Repair {
         self.measured(rtt);
         events.push_message_event(|| {
             let srtt = self.rtt.srtt().unwrap_or(rtt);
-            Event::RoundTripMeasured { path, at: now, rtt, srtt, rto: self.rto() }
+            Event::Protocol(ProtocolEvent::RoundTripMeasured { path, at: now, rtt, srtt, rto: self.rto() })
         });
     }
 

@@ -161,7 +161,7 @@ fn messages_for_streams_that_the_handshake_refused_are_abandoned() {
     assert_eq!(rig.tsns(), [[1]]);
     rig.sack(1, &[]);
     assert_eq!(rig.delivered(), [kept.0]);
-    assert!(matches!(rig.try_send(Message::new("z").on_stream(10)), Err(SendError::NoSuchStream { streams: 10, .. })));
+    assert!(matches!(rig.try_send(Message::new("z").on_stream(10)), Err(SendError { kind: SendErrorKind::NoSuchStream { streams: 10 }, .. })));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_full_buffer_refuses_and_tells_when_it_has_drained() {
     (0..3).for_each(|_| {
         rig.send_bytes(1_000);
     });
-    assert!(matches!(rig.try_send(Message::new("x")), Err(SendError::BufferFull(_))));
+    assert!(matches!(rig.try_send(Message::new("x")), Err(SendError { kind: SendErrorKind::BufferFull, .. })));
     assert_eq!(rig.packets().len(), 3);
     rig.sack(1, &[]);
     assert!(!rig.events().contains(&Event::Writable));
@@ -194,10 +194,10 @@ fn the_way_of_a_message_is_told() {
     rig.wait(50);
     rig.sack(2, &[]);
     let at = rig.now;
-    let measured = Event::RoundTripMeasured { path: PathId::PRIMARY, at, rtt: ms(50), srtt: ms(50), rto: ms(1_000) };
+    let measured = Event::Protocol(ProtocolEvent::RoundTripMeasured { path: PathId::PRIMARY, at, rtt: ms(50), srtt: ms(50), rto: ms(1_000) });
     assert_eq!(
         rig.events(),
-        [Event::MessageSent { id, at: sent_at }, Event::MessageDelivered { id, at }, measured, Event::Drained]
+        [Event::Protocol(ProtocolEvent::MessageSent { id, at: sent_at }), Event::MessageDelivered { id, at }, measured, Event::Drained]
     );
 }
 

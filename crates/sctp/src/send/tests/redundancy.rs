@@ -179,7 +179,7 @@ fn whatever_rides_along_leaves_room_for_the_new_data_in_either_chunk() {
                 let left = rig
                     .events()
                     .into_iter()
-                    .any(|event| matches!(event, Event::MessageSent { id: sent, .. } if sent == id));
+                    .any(|event| matches!(event, Event::Protocol(ProtocolEvent::MessageSent { id: sent, .. }) if sent == id));
                 assert!(left, "{framing:?}, {len} bytes: {packet:?}");
             }
         }

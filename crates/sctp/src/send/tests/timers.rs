@@ -268,13 +268,13 @@ fn every_measurement_is_told_with_what_follows_from_it_if_asked_for() {
         rig.flight(1, 100);
         rig.wait(400);
         rig.sack(1, &[]);
-        let measured = Event::RoundTripMeasured {
+        let measured = Event::Protocol(ProtocolEvent::RoundTripMeasured {
             path: PathId::PRIMARY,
             at: rig.now,
             rtt: ms(400),
             srtt: ms(400),
             rto: ms(1_200),
-        };
+        });
         assert_eq!(rig.events().contains(&measured), message_events);
     }
 }

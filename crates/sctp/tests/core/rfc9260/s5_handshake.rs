@@ -1,6 +1,6 @@
 //! §5.1: the normal handshake, its timers and its cookie.
 
-use festina_sctp::{AssociationState, ClosedReason, Event, Message, SendError};
+use festina_sctp::{AssociationState, ClosedReason, Event, Message, SendError, SendErrorKind};
 use festina_units::Duration;
 
 use super::packet::{
@@ -136,7 +136,7 @@ fn s5_1_1_outbound_streams_are_the_fewer_of_own_wish_and_peers_limit() {
             let now = peer.now;
             peer.send_message(Message::new("last").on_stream(expected - 1));
             let refused = peer.association().send(now, Message::new("no").on_stream(expected));
-            assert!(matches!(refused, Err(SendError::NoSuchStream { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(SendError { kind: SendErrorKind::NoSuchStream { .. }, .. })), "{refused:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use festina::{Association, ClosedReason, Instant, SendError};
+use festina::{Association, ClosedReason, Instant, SendError, SendErrorKind};
 use festina_emulate::{ClientAddr, ClientSocket, Recent};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -174,7 +174,7 @@ impl Entrance {
         let number = self.number_of(client, now);
         match association.try_send(message(number, datagram, lifetime)) {
             // The next association may still be in time.
-            Err(SendError::Closed(_)) => self.held.push(now, client, Bytes::copy_from_slice(datagram)),
+            Err(SendError { kind: SendErrorKind::Closed, .. }) => self.held.push(now, client, Bytes::copy_from_slice(datagram)),
             // Where there is no room for it, a network drops a datagram.
             Err(_) => self.crowded.note(),
             Ok(_) => {}

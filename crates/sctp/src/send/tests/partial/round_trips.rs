@@ -5,7 +5,7 @@ use super::*;
 /// RTT samples since the last call.
 fn round_trips(rig: &mut Rig) -> Vec<Duration> {
     let measured = |event| match event {
-        Event::RoundTripMeasured { rtt, .. } => Some(rtt),
+        Event::Protocol(ProtocolEvent::RoundTripMeasured { rtt, .. }) => Some(rtt),
         _ => None,
     };
     rig.events().into_iter().filter_map(measured).collect()
