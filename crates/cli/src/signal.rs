@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::output;
+
 /// A program that is ended by a signal reports this plus its number to shells.
 const EXIT_SIGNAL: i32 = 128;
 
@@ -89,6 +91,7 @@ fn end_unless_claimed() {
         && CLAIMS.load(Ordering::SeqCst) == 0
         && !IS_NOTICED.load(Ordering::SeqCst)
     {
+        output::interrupted();
         process::exit(exit_code);
     }
 }
@@ -112,6 +115,23 @@ pub(crate) fn interruption() -> impl Future<Output = ()> {
         requested().await;
         IS_NOTICED.store(true, Ordering::SeqCst);
         drop(claim);
+    }
+}
+
+/// As an [`interruption`], for a thread that looks for requests from time to time.
+pub(crate) struct Requests {
+    _claim: Claim,
+}
+
+impl Requests {
+    pub(crate) fn new() -> Self {
+        CLAIMS.fetch_add(1, Ordering::SeqCst);
+        Self { _claim: Claim }
+    }
+
+    /// Returns whether there was a request to end, which is then up to the caller. The next one is another request.
+    pub(crate) fn take(&self) -> bool {
+        REQUESTED.send_replace(None).is_some()
     }
 }
 
