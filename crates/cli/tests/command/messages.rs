@@ -19,7 +19,7 @@ const A_WHILE: Duration = Duration::from_secs(2);
 const WAIT_FOR_ECHO: &str = "4s";
 
 /// A bound UDP address that never answers.
-fn deaf_address() -> (UdpSocket, String) {
+pub(crate) fn deaf_address() -> (UdpSocket, String) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has ports");
     let address = socket.local_addr().expect("the socket is bound").to_string();
     (socket, address)
