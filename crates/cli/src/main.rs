@@ -97,7 +97,7 @@ fn with_threads(command: Command) -> ExitCode {
     };
     output::write_in_the_background();
     let exit_code = runtime.block_on(async {
-        signal::watch();
+        signal::watch(output::interrupted);
         let exit_code = exit_code(running.await);
         output::all_noticed().await;
         exit_code
