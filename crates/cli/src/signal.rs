@@ -2,8 +2,8 @@
 
 use std::future::{Future, pending};
 use std::process;
-use std::sync::{LazyLock, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
