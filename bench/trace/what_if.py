@@ -66,7 +66,7 @@ def capture(options, folder):
         f"--congestion {options.congestion}"
     subprocess.run(
         [options.festina, "emulate", "run", "--delay", f"{options.delay}ms", "--loss", f"{options.loss}%",
-         "--back-loss", f"{options.loss}%", "--seed", str(options.seed), "--pcap", both, "--server", f"{this} --role serve", "--client", client],
+         "--back-loss", f"{options.loss}%", "--seed", str(options.seed), "--pcap", both, "--force", "--server", f"{this} --role serve", "--client", client],
         check=True, stderr=subprocess.DEVNULL)
     subprocess.run(["tshark", "-r", both, "-Y", 'frame.interface_name == "client"', "-w", sender],
                    check=True, stderr=subprocess.DEVNULL)

@@ -29,25 +29,55 @@ impl std::str::FromStr for HostPort {
 
     /// Reads `host`, `host:port`, `address`, `address:port`, `[ipv6]:port` or `:port` (any local address).
     fn from_str(text: &str) -> Result<Self, UsageError> {
-        let no_host = || UsageError::new("it is not a host; write for example 127.0.0.1:9899 or [::1]:9899");
-        let (host, port) = split(text).ok_or_else(no_host)?;
-        let port = match port {
-            None => SCTP_TUNNELING_PORT,
-            Some(port) => port
-                .parse()
-                .map_err(|_| UsageError::new(format!("\"{port}\" is no UDP port; write for example 127.0.0.1:9899")))?,
-        };
+        Self::read(text, SCTP_TUNNELING_PORT)
+    }
+}
+
+/// Reads the address of a peer, which has a host and a port.
+///
+/// # Errors
+/// If it has none, as a variable of a script that is not set.
+pub(crate) fn peer(text: &str) -> Result<HostPort, UsageError> {
+    peer_at(SCTP_TUNNELING_PORT)(text)
+}
+
+/// As [`peer`], with this port unless the text has one.
+pub(crate) fn peer_at(default_port: u16) -> impl Fn(&str) -> Result<HostPort, UsageError> + Clone {
+    move |text| match HostPort::read(text, default_port)? {
+        address if address.is_any() => Err(no_host()),
+        HostPort { port: 0, .. } => Err(UsageError::new("0 is no port of a peer")),
+        address => Ok(address),
+    }
+}
+
+fn no_host() -> UsageError {
+    UsageError::new("there is no host; write for example 127.0.0.1:9899 or [::1]:9899")
+}
+
+impl HostPort {
+    fn read(text: &str, default_port: u16) -> Result<Self, UsageError> {
+        let not_host = || UsageError::new("it is not a host; write for example 127.0.0.1:9899 or [::1]:9899");
+        if text.is_empty() {
+            return Err(no_host());
+        }
+        let (host, port) = split(text).ok_or_else(not_host)?;
+        let port =
+            match port {
+                None => default_port,
+                // The parser would take a sign.
+                Some(port) => port.parse().ok().filter(|_| !port.starts_with('+')).ok_or_else(|| {
+                    UsageError::new(format!("\"{port}\" is no port; write for example 127.0.0.1:9899"))
+                })?,
+            };
         let host = host.to_owned();
         // A port behind an IPv6 address without brackets is no part of a name that could be looked up.
         let is_ipv6 = |host: &str| host.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
         if host.contains([' ', '/', '[', ']']) || host.contains(':') && !is_ipv6(&host) {
-            return Err(no_host());
+            return Err(not_host());
         }
         Ok(Self { host, port })
     }
-}
 
-impl HostPort {
     fn is_any(&self) -> bool {
         self.host.is_empty()
     }
@@ -317,10 +347,33 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused() {
-        for text in
-            ["localhost:x", "localhost:65536", "a b", "http://example.org", "[::1]x", "[::1", "::1:37226", "a:b:c"]
-        {
+        for text in [
+            "",
+            "localhost:x",
+            "localhost:65536",
+            "localhost:+80",
+            "localhost:",
+            "a b",
+            "http://example.org",
+            "[::1]x",
+            "[::1",
+            "::1:37226",
+            "a:b:c",
+        ] {
             assert!(text.parse::<HostPort>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_peer_has_a_host_and_a_port_and_a_listener_needs_neither() {
+        for text in ["", ":9899", ":0", "127.0.0.1:0", "[::1]:0", "[]:7"] {
+            assert!(peer(text).is_err(), "{text}");
+            assert!(text.is_empty() || text.parse::<HostPort>().is_ok(), "{text}");
+        }
+        assert_eq!(peer("localhost").map(|peer| peer.port).ok(), Some(9899));
+        assert_eq!(peer_at(9601)("localhost").map(|peer| peer.port).ok(), Some(9601));
+        assert_eq!(peer_at(9601)("localhost:7").map(|peer| peer.port).ok(), Some(7));
+        assert!(peer("").expect_err("no host").to_string().starts_with("there is no host"));
+        assert!(peer("localhost:0").expect_err("no port").to_string().starts_with("0 is no port"));
     }
 }

@@ -1,6 +1,7 @@
 //! Parsers of option values, and lists of names for help texts.
 
 use std::fmt::Display;
+use std::num::IntErrorKind;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -45,8 +46,9 @@ where
     T: TryFrom<u64> + PartialOrd + Display + Clone + Send + Sync + 'static,
 {
     move |text| {
-        let bytes = match text.parse() {
+        let bytes = match text.parse::<u64>() {
             Ok(bytes) => bytes,
+            Err(error) if *error.kind() == IntErrorKind::PosOverflow => return Err(too_large()),
             Err(_) => text.parse::<ByteCount>().map_err(|error| error.to_string())?.bytes(),
         };
         match T::try_from(bytes) {
@@ -56,10 +58,15 @@ where
     }
 }
 
+fn too_large() -> String {
+    format!("it is too large: at most {} is possible", u64::MAX)
+}
+
 /// Reads a number above zero.
 pub(crate) fn positive_number(text: &str) -> Result<u64, String> {
-    match text.parse() {
-        Ok(number) if number > 0 => Ok(number),
+    match text.parse::<u64>() {
+        Ok(number @ 1..) => Ok(number),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => Err(too_large()),
         _ => Err("it is no whole number above zero".to_owned()),
     }
 }
@@ -81,5 +88,19 @@ mod tests {
         assert_eq!(one_of(&["a", "b", "c"]), "a, b or c");
         assert_eq!(listed(&["a", "b"], "and"), "a and b");
         assert_eq!(one_of(&["a"]), "a");
+    }
+
+    #[test]
+    fn a_number_that_is_too_large_is_called_so() {
+        let digits = "9".repeat(20);
+        for problem in [
+            positive_number(&digits).expect_err("too large"),
+            positive_duration(&format!("{digits}s")).expect_err("too large"),
+            size(1..=9_u64)(&digits).expect_err("too large"),
+            size(1..=9_u64)(&format!("{digits}kB")).expect_err("too large"),
+        ] {
+            assert!(problem.contains("is too large") && !problem.contains(" no "), "{problem}");
+        }
+        assert_eq!(positive_number("0"), Err("it is no whole number above zero".to_owned()));
     }
 }

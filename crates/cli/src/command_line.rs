@@ -1,14 +1,15 @@
 //! The command line: parsing it, and one line about each mistake in it.
 
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Parser};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
 
 use crate::commands::Command;
-use crate::{EXIT_USAGE, log, output};
+use crate::{EXIT_FAILURE, EXIT_USAGE, files, log, output};
 
 const ABOUT: &str = "Low-latency messages over SCTP, and a laboratory that shows what loss recovery is worth";
 
@@ -56,18 +57,34 @@ static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
 
 /// The command line, for those who describe it.
 pub(crate) fn definition() -> clap::Command {
-    Arguments::command()
+    files::described(Arguments::command())
 }
 
 /// Reads the command line. If it asks for help or makes no sense, that has been answered, and the exit code is returned.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
-    match Arguments::try_parse() {
-        Ok(arguments) => {
-            log::begin(arguments.verbose);
-            Ok(arguments.command)
-        }
-        Err(error) => Err(answer(&error)),
+    let mut definition = definition();
+    let values = definition.try_get_matches_from_mut(std::env::args_os()).map_err(|error| answer(&error))?;
+    let arguments = Arguments::from_arg_matches(&values).map_err(|error| answer(&error.format(&mut definition)))?;
+    let (command, values) = innermost(&definition, &values);
+    files::check(command, values).map_err(|error| {
+        output::complain(&format!("{error}{}", see_help()));
+        ExitCode::from(EXIT_USAGE)
+    })?;
+    if values.try_get_one("json").is_ok_and(|wanted| wanted == Some(&true)) {
+        output::promise_json();
     }
+    log::begin(arguments.verbose);
+    Ok(arguments.command)
+}
+
+/// The subcommand that was called, and its values.
+fn innermost<'a>(mut command: &'a clap::Command, mut values: &'a ArgMatches) -> (&'a clap::Command, &'a ArgMatches) {
+    while let Some((name, below)) = values.subcommand()
+        && let Some(sub) = command.find_subcommand(name)
+    {
+        (command, values) = (sub, below);
+    }
+    (command, values)
 }
 
 /// The command that the words of this process name, such as `festina tunnel tcp`, as far as they name one.
@@ -89,11 +106,14 @@ pub(crate) fn see_help() -> String {
 
 fn answer(error: &clap::Error) -> ExitCode {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match error.print().and_then(|()| io::stdout().flush()) {
             // A reader that left before the help was written is no failure.
-            let _ = error.print();
-            ExitCode::SUCCESS
-        }
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                output::complain(&output::causes(&output::cannot_print(error)));
+                ExitCode::from(EXIT_FAILURE)
+            }
+            _ => ExitCode::SUCCESS,
+        },
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
             ExitCode::from(EXIT_USAGE)
@@ -162,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
-        Arguments::command().debug_assert();
+        definition().debug_assert();
     }
 
     #[test]
@@ -222,6 +242,7 @@ mod tests {
         let guide = std::fs::read_to_string(guide).expect("the guide is there");
         for (option, value_name, default, words) in [
             ("json", None, None, "JSON"),
+            ("force", None, None, "Replace files"),
             ("out", Some("DIR"), Some("lab"), "The folder for reports and finished runs"),
             ("pcap", Some("FILE"), None, "ecord every packet"),
             ("seed", Some("NUMBER"), Some("1"), "same seed"),

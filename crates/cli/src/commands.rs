@@ -27,7 +27,7 @@ use festina::{
 };
 
 use self::recording::{PcapArgs, Recording};
-use crate::address::HostPort;
+use crate::address::{self, HostPort};
 use crate::args;
 use crate::dial::Dialer;
 use crate::keys::ServerTrustArgs;
@@ -170,6 +170,7 @@ pub(crate) async fn run(command: Command, definition: fn() -> clap::Command) -> 
 #[derive(Debug, Args)]
 pub(crate) struct PeerArgs {
     /// The peer: HOST, HOST:PORT or [IPV6]:PORT, where PORT is the UDP port, by default 9899
+    #[arg(value_parser = address::peer)]
     address: HostPort,
     /// The peer's SCTP port
     #[arg(short, long, value_name = "PORT", default_value_t = festina::DEFAULT_SCTP_PORT)]

@@ -1,9 +1,13 @@
-//! Standard input as messages: line by line, or in blocks.
+//! Standard input as messages: line by line, or in blocks; and as a [`Stream`].
+
+mod stream;
 
 use std::io::{self, BufRead, Read as _};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
+
+pub(crate) use self::stream::Stream;
 
 /// Messages read ahead of the network.
 const MESSAGES_AHEAD: usize = 64;

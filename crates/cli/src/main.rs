@@ -10,6 +10,7 @@
 //! - [`keys`]: the user's key, and known peers
 //! - [`dial`]: associations with a host that may have several addresses
 //! - [`args`] and [`usage`], on which all others rest: the values of options, and the error for those that make no sense
+//! - [`files`]: the files of a command line, of which none is overwritten by mistake
 //! - [`address`], [`input`], [`output`] and [`signal`]: host names, standard input, standard output, Ctrl-C
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ mod command_line;
 mod commands;
 mod compare;
 mod dial;
+mod files;
 mod input;
 mod keys;
 mod link;
@@ -71,10 +73,12 @@ fn exit_code(result: anyhow::Result<()>) -> ExitCode {
             if let Some(EndedWith(code)) = error.downcast_ref() {
                 return ExitCode::from(*code);
             }
-            let help = if error.is::<UsageError>() { command_line::see_help() } else { String::new() };
-            output::complain(&format!("{}{help}", output::causes(&error)));
+            let (problem, is_usage) = (output::causes(&error), error.is::<UsageError>());
+            let help = if is_usage { command_line::see_help() } else { String::new() };
+            output::complain(&format!("{problem}{help}"));
+            output::print_failure(&problem);
             ExitCode::from(match () {
-                () if error.is::<UsageError>() => EXIT_USAGE,
+                () if is_usage => EXIT_USAGE,
                 () if error.is::<Untested>() => EXIT_UNTESTED,
                 () => EXIT_FAILURE,
             })
@@ -93,7 +97,7 @@ fn with_threads(command: Command) -> ExitCode {
     };
     output::write_in_the_background();
     let exit_code = runtime.block_on(async {
-        signal::watch();
+        signal::watch(output::interrupted);
         let exit_code = exit_code(running.await);
         output::all_noticed().await;
         exit_code

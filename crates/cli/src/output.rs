@@ -8,6 +8,9 @@ mod notices;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -39,6 +42,43 @@ const CANNOT_PRINT: &str = "cannot write to standard output";
 /// How long a reader that takes nothing may keep a program that was asked to end.
 const READER_MAX: Duration = Duration::from_secs(1);
 
+/// Whether standard output is to hold JSON and is still empty.
+static OWES_JSON: AtomicBool = AtomicBool::new(false);
+
+/// The error of a standard output that cannot be written.
+pub(crate) fn cannot_print(error: io::Error) -> anyhow::Error {
+    anyhow::Error::from(error).context(CANNOT_PRINT)
+}
+
+/// From this call on, [`print_failure`] prints JSON unless something else was printed before.
+pub(crate) fn promise_json() {
+    OWES_JSON.store(true, Ordering::Relaxed);
+}
+
+/// Standard output holds something, or belongs to others.
+pub(crate) fn is_used() {
+    OWES_JSON.store(false, Ordering::Relaxed);
+}
+
+/// Prints why there is no result, for programs that read JSON. Nothing is printed behind results.
+pub(crate) fn print_failure(problem: &str) {
+    if OWES_JSON.swap(false, Ordering::Relaxed) {
+        // What cannot be printed was reported on standard error.
+        let _ = print(&serde_json::json!({ "error": problem }).to_string());
+    }
+}
+
+/// Reports that the program ends because of a signal. Does not wait for long for readers.
+pub(crate) fn interrupted() {
+    let (sender, done) = mpsc::channel();
+    std::thread::spawn(move || {
+        notices::write_now("festina: interrupted");
+        print_failure("interrupted");
+        let _ = sender.send(());
+    });
+    let _ = done.recv_timeout(READER_MAX);
+}
+
 /// Prints one message on standard output while other tasks continue; see [`print_in_turn`].
 ///
 /// # Errors
@@ -68,6 +108,7 @@ async fn in_turn(write: impl FnOnce() -> Result<()> + Send + 'static) -> Result<
     /// Held by the one thread that writes, also when its caller has given up.
     static TURN: Mutex<()> = Mutex::const_new(());
     let writing = async {
+        is_used();
         let turn = TURN.lock().await;
         let written = tokio::task::spawn_blocking(move || {
             let _turn = turn;
@@ -121,6 +162,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 /// Prints text on standard output, with a line feed after it. Waits for the reader: tasks, and commands that end in good order on Ctrl-C, call
 /// [`print_in_turn`] instead.
 pub(crate) fn print(text: &str) -> Result<()> {
+    is_used();
     let mut out = io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).context(CANNOT_PRINT)
 }
@@ -141,6 +183,11 @@ fn write_message(out: &mut impl Write, payload: &[u8], format: Format, to_termin
 /// Writes a notice to standard error, without control characters. Does not wait for the reader while tasks run.
 pub(crate) fn notice(text: &str) {
     notices::write(escaped(text.as_bytes()));
+}
+
+/// The name of a file in one line, for standard output, without control characters.
+pub(crate) fn name(path: &Path) -> String {
+    escaped(path.as_os_str().as_encoded_bytes()).replace('\n', "\\x0a").replace('\t', "\\x09")
 }
 
 /// Tells on standard error what went wrong, in one line.
@@ -275,5 +322,12 @@ mod tests {
         assert!(is_closed_pipe(&closed));
         assert!(!is_closed_pipe(&cut_by_reader(closed)));
         assert!(!is_closed_pipe(&anyhow::Error::from(io::Error::from(io::ErrorKind::NotFound))));
+    }
+
+    #[test]
+    fn the_name_of_a_file_is_one_line_that_commands_no_terminal() {
+        for (name_of_file, shown) in [("a b/ö.pcap", "a b/ö.pcap"), ("\x1b[2J\n\t\x07", "\\x1b[2J\\x0a\\x09\\x07")] {
+            assert_eq!(name(Path::new(name_of_file)), shown);
+        }
     }
 }

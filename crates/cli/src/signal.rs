@@ -2,8 +2,8 @@
 
 use std::future::{Future, pending};
 use std::process;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -18,6 +18,9 @@ static CLAIMS: AtomicUsize = AtomicUsize::new(0);
 /// Whether the command has noticed a request, and is about to end.
 static IS_NOTICED: AtomicBool = AtomicBool::new(false);
 
+/// Runs before a signal ends the program.
+static FAREWELL: OnceLock<fn()> = OnceLock::new();
+
 /// Whether SIGHUP asks for something else than the end.
 static HANGUP_RELOADS: AtomicBool = AtomicBool::new(false);
 
@@ -25,10 +28,12 @@ static HANGUP_RELOADS: AtomicBool = AtomicBool::new(false);
 /// [`interruption`]. The system would end it, too, but without what the command has yet to write, and not the first process of a container, for
 /// which signals have no default effect. A program that was started with SIGHUP ignored, as by nohup, goes on ignoring it. The caller is inside a
 /// runtime.
+/// `farewell` runs before the end, for a moment at most.
 #[cfg(unix)]
-pub(crate) fn watch() {
+pub(crate) fn watch(farewell: fn()) {
     use tokio::signal::unix::{SignalKind, signal};
 
+    let _ = FAREWELL.set(farewell);
     survive_file_limits();
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
         if kind == SignalKind::hangup() && !ends_on_hangup() {
@@ -55,9 +60,11 @@ fn ends_on_hangup() -> bool {
 }
 
 /// From this call on, Ctrl-C ends the program, unless the command itself waits for it with [`interruption`]. The caller is inside a runtime.
+/// `farewell` runs before the end, for a moment at most.
 #[cfg(not(unix))]
-pub(crate) fn watch() {
+pub(crate) fn watch(farewell: fn()) {
     const SIGINT: i32 = 2;
+    let _ = FAREWELL.set(farewell);
     tokio::spawn(async {
         while tokio::signal::ctrl_c().await.is_ok() {
             request(EXIT_SIGNAL + SIGINT);
@@ -89,6 +96,9 @@ fn end_unless_claimed() {
         && CLAIMS.load(Ordering::SeqCst) == 0
         && !IS_NOTICED.load(Ordering::SeqCst)
     {
+        if let Some(farewell) = FAREWELL.get() {
+            farewell();
+        }
         process::exit(exit_code);
     }
 }
@@ -112,6 +122,23 @@ pub(crate) fn interruption() -> impl Future<Output = ()> {
         requested().await;
         IS_NOTICED.store(true, Ordering::SeqCst);
         drop(claim);
+    }
+}
+
+/// As an [`interruption`], for a thread that looks for requests from time to time.
+pub(crate) struct Requests {
+    _claim: Claim,
+}
+
+impl Requests {
+    pub(crate) fn new() -> Self {
+        CLAIMS.fetch_add(1, Ordering::SeqCst);
+        Self { _claim: Claim }
+    }
+
+    /// Returns whether there was a request to end, which is then up to the caller. The next one is another request.
+    pub(crate) fn take(&self) -> bool {
+        REQUESTED.send_replace(None).is_some()
     }
 }
 

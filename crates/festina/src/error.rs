@@ -189,7 +189,7 @@ pub enum ConnectError {
         cause: String,
     },
     /// Network or peer: no answer in time.
-    #[error("{remote} did not complete the handshake within {} ms", after.as_millis())]
+    #[error("{remote} did not complete the handshake within {} ms", in_ms(*after))]
     Timeout {
         /// The peer.
         remote: SocketAddr,
@@ -208,6 +208,11 @@ pub enum ConnectError {
 
 festina_units::debug_is_display!(BindError, ListenError, TryRecvError, StreamTaken, WrongScheduler, ConnectError);
 
+/// A time limit in milliseconds, without the fraction of one that has whole ones.
+pub(crate) fn in_ms(time: Duration) -> f64 {
+    if time.as_millis() > 0 { time.as_millis() as f64 } else { time.as_micros() as f64 / 1e3 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,6 +229,8 @@ mod tests {
         let timeout = ConnectError::Timeout { remote, after: Duration::from_secs(1) };
         let sentence = "127.0.0.1:9 did not complete the handshake within 1000 ms";
         assert_eq!(printed(timeout.clone()), sentence);
+        let short = ConnectError::Timeout { remote, after: Duration::from_micros(1) };
+        assert_eq!(printed(short), "127.0.0.1:9 did not complete the handshake within 0.001 ms");
         assert_eq!(printed(WaitError::Failed(timeout)), sentence);
         assert_eq!(printed(ListenError::PortZero), "cannot listen on port 0");
         let unsafe_settings = SecurityError::Settings("alas".to_owned());

@@ -89,8 +89,7 @@ impl Fingerprint {
             let key = SubjectPublicKeyInfoDer::from_pem_slice(pem).map_err(|_| error)?;
             Ok(CertificateDer::from(key.as_ref().to_vec()))
         });
-        let certificate =
-            certificate.map_err(|error: pem_reader::Error| SecurityError::Certificate(error.to_string()))?;
+        let certificate = certificate.map_err(|error| SecurityError::Certificate(bundle::explain(&error)))?;
         Ok(Self::of(&certificate))
     }
 
@@ -155,7 +154,7 @@ impl Identity {
     /// Nothing usable is in one of the texts, or the key is encrypted.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, SecurityError> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
-        let chain = chain.map_err(|error| SecurityError::Certificate(error.to_string()))?;
+        let chain = chain.map_err(|error| SecurityError::Certificate(bundle::explain(&error)))?;
         Self::new(chain, private_key(key)?)
     }
 
@@ -483,7 +482,8 @@ mod tests {
         let same = Identity::from_pem(pem.as_bytes(), pem.as_bytes()).unwrap();
         assert_eq!((same.fingerprint(), same.key_der()), (identity.fingerprint(), identity.key_der()));
         assert_eq!(Fingerprint::of_pem(pem.as_bytes()), Ok(identity.fingerprint()));
-        assert!(Fingerprint::of_pem(b"nothing").is_err());
+        let nothing = Fingerprint::of_pem(b"nothing").expect_err("there is none").to_string();
+        assert_eq!(nothing, "cannot use the certificate: there is no certificate");
         assert!(!format!("{identity:?}").contains("key"), "the private key is not printed");
         assert!(Identity::from_der([certificate.der().to_vec()], vec![1, 2, 3]).is_err());
         assert!(Identity::from_der([], key.serialize_der()).is_err());

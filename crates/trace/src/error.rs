@@ -17,6 +17,15 @@ pub enum ReadError {
     /// The file does not begin like a capture.
     #[error("this is neither a pcap nor a pcapng file")]
     NotACapture,
+    /// The source ends before its first byte.
+    #[error("the capture is empty: nothing came")]
+    Empty,
+    /// The file is compressed in a way that is not supported.
+    #[error("the capture is compressed by {by}; expand it first with `{by} -dc`")]
+    Compressed {
+        /// The command that has compressed it.
+        by: &'static str,
+    },
     /// The file contradicts itself.
     #[error("the capture is damaged at byte {offset}: {problem}")]
     Damaged {

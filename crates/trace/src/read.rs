@@ -79,6 +79,9 @@ impl<R: Read> PacketReader<R> {
     /// If the source fails or this is no capture.
     pub fn new(source: R) -> Result<Self, ReadError> {
         let mut source = Source::new(source)?;
+        if !source.begin()? {
+            return Err(ReadError::Empty);
+        }
         let magic = match source.take(4) {
             Ok(magic) => magic.first_chunk::<4>().copied().unwrap_or_default(),
             Err(ReadError::CutOff { .. }) => return Err(ReadError::NotACapture),
@@ -90,6 +93,8 @@ impl<R: Read> PacketReader<R> {
             [0xa1, 0xb2, 0x3c, 0x4d] => pcap(&mut source, Order::Big, NANOSECONDS)?,
             [0x4d, 0x3c, 0xb2, 0xa1] => pcap(&mut source, Order::Little, NANOSECONDS)?,
             [0x0a, 0x0d, 0x0d, 0x0a] => Format::Pcapng { order: section(&mut source)?, interfaces: Vec::new() },
+            [0xfd, b'7', b'z', b'X'] => return Err(ReadError::Compressed { by: "xz" }),
+            [b'B', b'Z', b'h', _] => return Err(ReadError::Compressed { by: "bzip2" }),
             _ => return Err(ReadError::NotACapture),
         };
         Ok(Self { source, format, packets: 0, secrets: Vec::new() })

@@ -44,10 +44,8 @@ impl FromStr for Bandwidth {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        quantity::parse(text, UNITS)
-            .and_then(|bits| u64::try_from(bits).ok())
-            .map(Self)
-            .ok_or_else(|| ParseError::new(text, "a bandwidth in bit/s, kbit/s, Mbit/s or Gbit/s", "10Mbit/s"))
+        let expected = ("a bandwidth in bit/s, kbit/s, Mbit/s or Gbit/s", "10Mbit/s");
+        quantity::read(text, UNITS, |bits| u64::try_from(bits).ok().map(Self), expected)
     }
 }
 

@@ -87,10 +87,8 @@ impl FromStr for ByteCount {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        quantity::parse(text, UNITS)
-            .and_then(|bytes| u64::try_from(bytes).ok())
-            .map(Self)
-            .ok_or_else(|| ParseError::new(text, "a byte count in B, kB, MB, GB, KiB, MiB or GiB", "64KiB"))
+        let expected = ("a byte count in B, kB, MB, GB, KiB, MiB or GiB", "64KiB");
+        quantity::read(text, UNITS, |bytes| u64::try_from(bytes).ok().map(Self), expected)
     }
 }
 

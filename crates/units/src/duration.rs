@@ -28,9 +28,7 @@ pub fn parse(text: &str) -> Result<Duration, ParseError> {
     if text.trim() == "0" {
         return Ok(Duration::ZERO);
     }
-    quantity::parse(text, ALL_UNITS)
-        .and_then(from_nanos)
-        .ok_or_else(|| ParseError::new(text, "a duration in ns, us, ms, s, m or h", "250ms"))
+    quantity::read(text, ALL_UNITS, from_nanos, ("a duration in ns, us, ms, s, m or h", "250ms"))
 }
 
 /// Returns a value that prints `duration` exactly, so that [`parse`] returns the same duration.

@@ -2,9 +2,10 @@
 
 /// Text that is not a valid quantity, with the expected form and an example.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{text}\" is not {expected}; write for example \"{example}\"")]
+#[error("\"{text}\" is {relation} {expected}; write for example \"{example}\"")]
 pub struct ParseError {
     text: String,
+    relation: &'static str,
     expected: &'static str,
     example: &'static str,
 }
@@ -29,7 +30,12 @@ impl ParseError {
     /// Creates an error for `text`, which is not `expected` (a noun with its article, as in "a bandwidth in bit/s"),
     /// with a valid `example`.
     pub fn new(text: &str, expected: &'static str, example: &'static str) -> Self {
-        Self { text: text.to_owned(), expected, example }
+        Self { text: text.to_owned(), relation: "not", expected, example }
+    }
+
+    /// As [`new`](Self::new), for text of the right form whose number is too large.
+    pub(crate) fn too_large(text: &str, expected: &'static str, example: &'static str) -> Self {
+        Self { relation: "too large for", ..Self::new(text, expected, example) }
     }
 
     /// Returns the rejected text.

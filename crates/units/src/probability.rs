@@ -48,13 +48,9 @@ impl FromStr for Probability {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        quantity::parse(text, UNITS)
-            .and_then(|ppb| u32::try_from(ppb).ok())
-            .filter(|ppb| *ppb <= PARTS_IN_ONE)
-            .map(Self)
-            .ok_or_else(|| {
-                ParseError::new(text, "a probability from 0% to 100%, or from 0 to 1, in whole parts per billion", "5%")
-            })
+        let fit = |ppb| u32::try_from(ppb).ok().filter(|ppb| *ppb <= PARTS_IN_ONE).map(Self);
+        let expected = "a probability from 0% to 100%, or from 0 to 1, in whole parts per billion";
+        quantity::read(text, UNITS, fit, (expected, "5%"))
     }
 }
 

@@ -2,13 +2,28 @@
 
 use std::fmt;
 
+use crate::ParseError;
+
 /// The name of a unit and its size in base units.
 pub(crate) type Unit = (&'static str, u128);
 
-/// Parses `text`, a decimal number followed by the name of one of `units`, as a count of base units. Blanks around the
-/// number are allowed. Returns `None` if the text has another form, is not a whole number of base units, or does not
-/// fit.
-pub(crate) fn parse(text: &str, units: &[Unit]) -> Option<u128> {
+/// Parses `text` as a value that `fit` makes of a count of base units.
+///
+/// # Errors
+/// If the text is not `expected`, of which `example` is one, or if the count does not fit: it is too large then.
+pub(crate) fn read<T>(
+    text: &str,
+    units: &[Unit],
+    fit: impl FnOnce(u128) -> Option<T>,
+    (expected, example): (&'static str, &'static str),
+) -> Result<T, ParseError> {
+    let count = parse(text, units).ok_or_else(|| ParseError::new(text, expected, example))?;
+    fit(count).ok_or_else(|| ParseError::too_large(text, expected, example))
+}
+
+/// Parses `text`, a decimal number followed by the name of one of `units`, as a count of base units, at most [`u128::MAX`]. Blanks around the
+/// number are allowed. Returns `None` if the text has another form, or is not a whole number of base units.
+fn parse(text: &str, units: &[Unit]) -> Option<u128> {
     let text = text.trim();
     let number_len = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
     let (number, unit) = text.split_at_checked(number_len)?;
@@ -27,7 +42,8 @@ fn scaled(number: &str, factor: u128) -> Option<u128> {
     if whole.is_empty() {
         return None;
     }
-    let whole = whole.parse::<u128>().ok()?.checked_mul(factor)?;
+    // Digits alone fail only by their number.
+    let whole = whole.parse::<u128>().unwrap_or(u128::MAX).saturating_mul(factor);
     let fraction = fraction.trim_end_matches('0');
     if fraction.is_empty() {
         return Some(whole);
@@ -37,7 +53,7 @@ fn scaled(number: &str, factor: u128) -> Option<u128> {
     if !numerator.is_multiple_of(denominator) {
         return None;
     }
-    whole.checked_add(numerator / denominator)
+    Some(whole.saturating_add(numerator / denominator))
 }
 
 /// Writes `value` base units exactly, as a decimal number of `unit`, whose factor is a power of ten.
@@ -84,10 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_do_not_fit_are_refused() {
+    fn numbers_that_do_not_fit_are_too_large() {
         let digits = "9".repeat(60);
-        assert_eq!(parse(&format!("{digits}kg"), UNITS), None);
-        assert_eq!(parse(&format!("0.{digits}kg"), UNITS), None);
-        assert_eq!(parse(&format!("{}kg", u128::MAX), UNITS), None);
+        let read = |text: &str| read(text, UNITS, |grams| u64::try_from(grams).ok(), ("a mass", "1kg"));
+        for text in [format!("{digits}kg"), format!("{}kg", u128::MAX), format!("{}g", u128::from(u64::MAX) + 1)] {
+            let error = read(&text).expect_err("it does not fit").to_string();
+            assert_eq!(error, format!("\"{text}\" is too large for a mass; write for example \"1kg\""));
+        }
+        assert!(read(&format!("0.{digits}kg")).is_err_and(|error| error.to_string().contains("is not a mass")));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -13,7 +13,6 @@ use crate::compare::run::Compared;
 use crate::compare::scenario::Scenario;
 use crate::compare::{bars, html, json, report, run, state};
 use crate::output;
-use crate::usage::UsageError;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,83 +37,41 @@ pub(crate) struct CompareArgs {
     /// before
     #[arg(long, conflicts_with_all = ["profiles", "pcap"])]
     state: bool,
-    /// File for the page; without it compare.html, which is replaced if it exists
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// File for the figure; without it compare.svg, which is replaced if it exists
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    /// File for the page; the default one is replaced if it exists
+    #[arg(long, value_name = "FILE", default_value = "compare.html")]
+    html: PathBuf,
+    /// File for the figure; the default one is replaced if it exists
+    #[arg(long, value_name = "FILE", default_value = "compare.svg")]
+    svg: PathBuf,
     /// Print the results as JSON; the text goes to standard error
     #[arg(long)]
     json: bool,
     /// Record every packet in this file, as pcapng
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Replace files that --html, --svg and --pcap name and that exist
-    #[arg(long)]
-    force: bool,
 }
 
 impl CompareArgs {
-    fn html(&self) -> &Path {
-        self.html.as_deref().unwrap_or(Path::new("compare.html"))
-    }
-
-    fn svg(&self) -> &Path {
-        self.svg.as_deref().unwrap_or(Path::new("compare.svg"))
-    }
-
-    /// The files of text that are written.
-    fn texts(&self) -> [&Path; 2] {
-        [self.html(), self.svg()]
-    }
-
     /// Writes the page and the figure, and returns the line about them.
     fn write(&self, page: &str, figure: &str) -> Result<String> {
-        let [html, svg] = self.texts();
+        let Self { html, svg, .. } = self;
         for (path, text) in [(svg, figure), (html, page)] {
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
-        Ok(format!("The distribution is drawn in {} and {}.", html.display(), svg.display()))
+        Ok(format!("The distribution is drawn in {} and {}.", output::name(html), output::name(svg)))
     }
 
     /// Whether the text goes to a terminal.
     fn is_on_terminal(&self) -> bool {
         if self.json { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() }
     }
-
-    fn validate(&self) -> Result<(), UsageError> {
-        self.scenario.validate()?;
-        let files = || self.texts().into_iter().chain(self.pcap.as_deref());
-        if files().any(|path| path == Path::new("-")) {
-            return Err(UsageError::new(
-                "- is no file here; ./- is a file of that name, and --json prints the results",
-            ));
-        }
-        // ./a and a are one file.
-        let mut paths: Vec<_> = files().map(|path| absolute(path).unwrap_or_else(|_| path.to_owned())).collect();
-        paths.sort_unstable();
-        let twice = paths.iter().zip(paths.iter().skip(1)).find(|(path, next)| path == next);
-        if let Some((path, _)) = twice {
-            return Err(UsageError::new(format!("two outputs would go to {}", path.display())));
-        }
-        // A device such as /dev/null holds no earlier result.
-        let mut named = [&self.html, &self.svg, &self.pcap].into_iter().flatten();
-        match named.find(|path| !self.force && path.is_file()) {
-            Some(path) => {
-                let path = path.display();
-                Err(UsageError::new(format!("{path} exists; choose another name, or replace it with --force")))
-            }
-            None => Ok(()),
-        }
-    }
 }
 
 /// Runs the comparison and writes its results.
 pub(crate) async fn run(arguments: CompareArgs) -> Result<()> {
-    arguments.validate()?;
+    arguments.scenario.validate()?;
     // Fail before the measurement if its results could not be written.
-    for path in arguments.texts() {
+    for path in [&arguments.html, &arguments.svg] {
         check_writable(path)?;
     }
     let scenario = &arguments.scenario;

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use festina::security::Fingerprint;
 
-use crate::address::HostPort;
+use crate::address::{self, HostPort};
 use crate::{keys, output};
 
 const EXAMPLES: &str = "\
@@ -26,7 +26,7 @@ pub(crate) struct KeyArgs {
     #[arg(long, value_name = "FILE")]
     of: Option<PathBuf>,
     /// Forget the key of this peer: HOST, HOST:PORT or [IPV6]:PORT, as it was written to connect
-    #[arg(long, value_name = "HOST:PORT", conflicts_with = "of")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address::peer, conflicts_with = "of")]
     forget: Option<HostPort>,
 }
 

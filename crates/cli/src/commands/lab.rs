@@ -249,7 +249,7 @@ fn run_plan(arguments: &RunArgs) -> Result<()> {
     }
     let index = write_index(&arguments.plan.out)?;
     let page = job.folder.join("report.html");
-    let end = format!("The report is {}; all runs are listed in {}.", page.display(), index.display());
+    let end = format!("The report is {}; all runs are listed in {}.", output::name(&page), output::name(&index));
     let text = report.text();
     if arguments.json {
         output::notice(&format!("{text}\n\n{end}"));

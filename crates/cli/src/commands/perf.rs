@@ -19,7 +19,7 @@ use festina::ConnectOptions;
 
 use super::RecoveryArgs;
 use super::recording::PcapArgs;
-use crate::address::HostPort;
+use crate::address::{self, HostPort};
 use crate::args;
 use crate::keys::ServerTrustArgs;
 
@@ -48,7 +48,7 @@ pub(crate) struct PerfArgs {
     #[arg(short, long, conflicts_with_all = ["time", "parallel", "length", "reverse", "bidir", "interval", "json", "idle", "fingerprint", "ca"])]
     server: bool,
     /// Measure the path to this server: HOST, HOST:PORT or [IPV6]:PORT; the UDP port is 9899 by default
-    #[arg(short, long, value_name = "HOST:PORT")]
+    #[arg(short, long, value_name = "HOST:PORT", value_parser = address::peer)]
     client: Option<HostPort>,
     /// Where the server listens: ADDRESS:PORT, or :PORT for every address
     #[arg(short = 'B', long, value_name = "ADDRESS:PORT", default_value = ":9899", conflicts_with = "client")]

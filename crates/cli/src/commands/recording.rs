@@ -5,10 +5,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use clap::Args;
-use festina::{Config, Direction, Endpoint, SeenPacket};
+use festina::{Config, Direction, Endpoint, Instant, SeenPacket};
 use festina_trace::ip;
 
 use crate::address;
@@ -36,14 +37,22 @@ impl PcapArgs {
     /// If it cannot be written.
     pub(crate) fn begin(&self) -> Result<Recording> {
         let file = CaptureFile::create_private(self.pcap.as_deref(), &[INTERFACE])?;
-        Ok(Recording { file, path: self.pcap.clone() })
+        Ok(Recording { file, path: self.pcap.clone(), clock_epoch: clock_epoch() })
     }
+}
+
+/// When the library's clock was at zero, since the Unix epoch. If the system's clock is set later, the times of captures do not follow.
+#[expect(clippy::disallowed_methods, reason = "the command is a driver, and captures show the date")]
+fn clock_epoch() -> Duration {
+    let date = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    date.saturating_sub(festina::now() - Instant::ZERO)
 }
 
 /// A file in the making, or none.
 pub(crate) struct Recording {
     file: Option<CaptureFile>,
     path: Option<PathBuf>,
+    clock_epoch: Duration,
 }
 
 impl Recording {
@@ -62,7 +71,7 @@ impl Recording {
     /// Records the endpoint's packets from now on.
     pub(crate) fn watch(&self, endpoint: &Endpoint) {
         let Some(file) = self.file.clone() else { return };
-        let ways = Ways::to(endpoint.local_addr());
+        let (ways, clock_epoch) = (Ways::to(endpoint.local_addr()), self.clock_epoch);
         endpoint.observe(move |seen: SeenPacket<'_>| {
             let remote = address::canonical(seen.remote);
             let local = ways.local_for(remote);
@@ -71,7 +80,7 @@ impl Recording {
                 Direction::Inbound => (remote, local),
             };
             let packet = || ip::encapsulate_udp(from, to, seen.bytes).map_err(io::Error::other);
-            file.write(0, seen.at, packet, None);
+            file.write(0, seen.at + clock_epoch, packet, None);
         });
     }
 

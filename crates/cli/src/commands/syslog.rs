@@ -103,7 +103,7 @@ async fn relay(arguments: RelayArgs) -> Result<()> {
     }
     if arguments.check_config {
         config.check_files()?;
-        return output::print(&format!("{} is right", arguments.file.display()));
+        return output::print(&format!("{} is right", output::name(&arguments.file)));
     }
     let (mut interruption, mut hangups) = (pin!(crate::signal::interruption()), Hangups::new());
     if arguments.new_identity {
@@ -139,7 +139,7 @@ async fn collect(arguments: CollectArgs) -> Result<()> {
     }
     if arguments.check_config {
         config.check_files()?;
-        return output::print(&format!("{} is right", arguments.file.display()));
+        return output::print(&format!("{} is right", output::name(&arguments.file)));
     }
     let (mut interruption, mut hangups) = (pin!(crate::signal::interruption()), Hangups::new());
     let collector = RunningCollector::start(config, notice()).await?;

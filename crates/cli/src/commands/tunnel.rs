@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 use festina::{Association, Config, ConnectOptions, Message, PeerRestart, StreamScheduler};
 
 use super::{RecoveryArgs, say_goodbye};
-use crate::address::HostPort;
+use crate::address::{self, HostPort};
 use crate::args;
 use crate::dial::Dialer;
 use crate::keys::{AdmissionArgs, ServerTrustArgs};
@@ -54,7 +54,7 @@ pub(crate) struct EntranceArgs {
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: HostPort,
     /// Where `festina tunnel exit` listens: HOST or HOST:PORT, where PORT is the UDP port, by default 9899
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address::peer)]
     to: HostPort,
     /// Give up if the exit does not answer the first message within this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
@@ -98,7 +98,7 @@ pub(crate) struct ExitArgs {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = ":9899")]
     listen: HostPort,
     /// The server to which programs connect
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address::peer)]
     to: HostPort,
     /// Abandon a datagram that cannot be sent on within this time, and an answer that has not been delivered within it
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = args::positive_duration)]

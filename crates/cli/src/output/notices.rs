@@ -63,6 +63,6 @@ pub(crate) async fn all_noticed() {
 }
 
 /// A closed standard error is ignored.
-fn write_now(line: &str) {
+pub(super) fn write_now(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }

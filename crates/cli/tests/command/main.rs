@@ -13,6 +13,7 @@ mod messages;
 #[cfg(target_os = "linux")]
 mod modes;
 mod peers;
+mod reported;
 mod secure;
 #[cfg(unix)]
 mod signals;

@@ -19,7 +19,7 @@ const A_WHILE: Duration = Duration::from_secs(2);
 const WAIT_FOR_ECHO: &str = "4s";
 
 /// A bound UDP address that never answers.
-fn deaf_address() -> (UdpSocket, String) {
+pub(crate) fn deaf_address() -> (UdpSocket, String) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has ports");
     let address = socket.local_addr().expect("the socket is bound").to_string();
     (socket, address)
@@ -410,7 +410,8 @@ fn record_both_ends(plain: &[&str]) {
     // One of the files is there before, open to all.
     std::fs::write(&files[0], "old").expect("it can be written");
     let (listener, address) = listen(&[&["--once", "-v", "--pcap", &files[1]], plain].concat());
-    let sent = run_with_input(&[&["send", &address, "--verbose", "--pcap", &files[0]], plain].concat(), "one\n");
+    let sent =
+        run_with_input(&[&["send", &address, "--verbose", "--force", "--pcap", &files[0]], plain].concat(), "one\n");
     assert_eq!(sent.code, Some(0), "{}", sent.stderr);
     assert!(sent.stderr.contains("info: association up association=0 remote=127.0.0.1:"), "{}", sent.stderr);
     assert!(sent.stderr.contains("info: association down association=0"), "{}", sent.stderr);

@@ -12,7 +12,7 @@ use super::Endpoint;
 use super::options::ConnectOptions;
 use crate::address::{AddressError, parse_address};
 use crate::association::Association;
-use crate::error::ConnectError;
+use crate::error::{ConnectError, in_ms};
 
 /// Pause before the next address of a host is tried as well (RFC 8305 §5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -39,7 +39,7 @@ impl Endpoint {
         let end = now.checked_add(options.handshake_timeout).unwrap_or(now + Duration::from_secs(1 << 30));
         let found = match timeout_at(end, tokio::net::lookup_host(host)).await {
             Ok(found) => found.map_err(|error| unknown(error.to_string()))?,
-            Err(_) => return Err(unknown(format!("no answer within {} ms", options.handshake_timeout.as_millis()))),
+            Err(_) => return Err(unknown(format!("no answer within {} ms", in_ms(options.handshake_timeout)))),
         };
         let addresses: Vec<SocketAddr> =
             found.filter(|remote| self.shared.socket.peer_address(*remote).is_ok()).collect();

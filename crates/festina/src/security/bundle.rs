@@ -41,9 +41,10 @@ fn sections(pem: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-fn explain(error: &pem::Error) -> String {
+pub(super) fn explain(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { .. } => "its line -----END CERTIFICATE----- is missing".to_owned(),
+        pem::Error::NoItemsFound => "there is no certificate".to_owned(),
         pem::Error::Base64Decode(_) => "its text is no base64".to_owned(),
         other => other.to_string(),
     }

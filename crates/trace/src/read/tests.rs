@@ -135,8 +135,12 @@ fn secrets_come_with_the_packet_behind_them_and_are_bounded() {
 
 #[test]
 fn what_is_no_capture_is_told() {
-    for bytes in [&b""[..], b"abc", b"hello, world, this is no capture"] {
+    for bytes in [&b"abc"[..], b"hello, world, this is no capture"] {
         assert!(matches!(read(bytes), Err(ReadError::NotACapture)), "{bytes:?}");
+    }
+    assert!(matches!(read(b""), Err(ReadError::Empty)));
+    for (bytes, command) in [(&b"\xfd7zXZ\0\0"[..], "xz"), (b"BZh91AY&SY", "bzip2")] {
+        assert!(matches!(read(bytes), Err(ReadError::Compressed { by }) if by == command), "{command}");
     }
 }
 

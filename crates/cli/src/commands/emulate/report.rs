@@ -85,16 +85,24 @@ const ROWS: [Row; 15] = [
     ("corrupted", |way| way.link.corrupted.to_string()),
     ("longest queue, packets", |way| way.passage.queue_packets_max.to_string()),
     ("longest queue, bytes", |way| way.passage.queue_bytes_max.bytes().to_string()),
-    ("least delay, ms", |way| milliseconds(way.passage.delay_min)),
-    ("mean delay, ms", |way| milliseconds(way.passage.delay_mean())),
-    ("most delay, ms", |way| milliseconds(way.passage.delay_max)),
+    ("least delay, ms", |way| delay(way, way.passage.delay_min)),
+    ("mean delay, ms", |way| delay(way, way.passage.delay_mean())),
+    ("most delay, ms", |way| delay(way, way.passage.delay_max)),
 ];
+
+/// A delay of delivered packets, if there are any.
+fn delay(way: &Way, time: Duration) -> String {
+    if way.passage.arrived == 0 { "-".to_owned() } else { milliseconds(time) }
+}
 
 fn milliseconds(time: Duration) -> String {
     format!("{:.3}", as_milliseconds(time))
 }
 
 fn lateness_text(lateness: &Lateness) -> String {
+    if lateness.count == 0 {
+        return "nothing was delivered".to_owned();
+    }
     let [mean_us, most_us, max_us] =
         [lateness.mean(), lateness.quantile(990), lateness.max].map(|time| time.as_micros());
     format!("delivered {mean_us} us late on average, at most {most_us} us for 99 of 100, {max_us} us at worst")
@@ -111,7 +119,7 @@ fn warning(lateness: &Lateness) -> String {
     )
 }
 
-/// The report for programs. Times say their units; a delay runs from one end of the network to the other.
+/// The report for programs. Times say their units, and are null if nothing was delivered; a delay runs from one end of the network to the other.
 #[derive(Serialize)]
 struct ReportJson<'a> {
     network: &'a str,
@@ -135,18 +143,18 @@ struct WayJson {
     corrupted: u64,
     queue_packets_max: usize,
     queue_bytes_max: u64,
-    delay_ms_min: f64,
-    delay_ms_mean: f64,
-    delay_ms_max: f64,
+    delay_ms_min: Option<f64>,
+    delay_ms_mean: Option<f64>,
+    delay_ms_max: Option<f64>,
 }
 
 #[derive(Serialize)]
 struct LatenessJson {
     deliveries: u64,
-    ms_mean: f64,
+    ms_mean: Option<f64>,
     /// To the end of a step.
-    ms_p99: f64,
-    ms_max: f64,
+    ms_p99: Option<f64>,
+    ms_max: Option<f64>,
     intolerable: u64,
     kept_up: bool,
 }
@@ -154,15 +162,16 @@ struct LatenessJson {
 impl<'a> ReportJson<'a> {
     fn of(report: &'a Report) -> Self {
         let Report { title, there, back, lateness, notes } = report;
+        let ms = |time| (lateness.count > 0).then(|| as_milliseconds(time));
         Self {
             network: title,
             there: WayJson::of(there),
             back: WayJson::of(back),
             lateness: LatenessJson {
                 deliveries: lateness.count,
-                ms_mean: as_milliseconds(lateness.mean()),
-                ms_p99: as_milliseconds(lateness.quantile(990)),
-                ms_max: as_milliseconds(lateness.max),
+                ms_mean: ms(lateness.mean()),
+                ms_p99: ms(lateness.quantile(990)),
+                ms_max: ms(lateness.max),
                 intolerable: lateness.intolerable,
                 kept_up: lateness.is_tolerable(),
             },
@@ -174,6 +183,7 @@ impl<'a> ReportJson<'a> {
 impl WayJson {
     fn of(way: &Way) -> Self {
         let Way { link, passage } = way;
+        let ms = |time| (passage.arrived > 0).then(|| as_milliseconds(time));
         Self {
             packets_offered: link.offered,
             bytes_offered: link.offered_bytes.bytes(),
@@ -187,9 +197,9 @@ impl WayJson {
             corrupted: link.corrupted,
             queue_packets_max: passage.queue_packets_max,
             queue_bytes_max: passage.queue_bytes_max.bytes(),
-            delay_ms_min: as_milliseconds(passage.delay_min),
-            delay_ms_mean: as_milliseconds(passage.delay_mean()),
-            delay_ms_max: as_milliseconds(passage.delay_max),
+            delay_ms_min: ms(passage.delay_min),
+            delay_ms_mean: ms(passage.delay_mean()),
+            delay_ms_max: ms(passage.delay_max),
         }
     }
 }
@@ -221,6 +231,26 @@ mod tests {
         assert!(text.ends_with("a note"), "{text}");
         assert!(!report(Lateness { intolerable: 2, ..late }).text().contains("keep up"));
         let json = report(late).render(true).expect("plain numbers");
-        assert!(json.contains("\"kept_up\": false") && json.contains("\"delay_ms_max\": 0.0"), "{json}");
+        assert!(json.contains("\"kept_up\": false") && json.contains("\"ms_max\": 12.0"), "{json}");
+    }
+
+    #[test]
+    fn packets_that_were_not_delivered_have_no_delays() {
+        let mut report = report(Lateness::default());
+        report.there.link.offered = 3;
+        let json: serde_json::Value = serde_json::from_str(&report.render(true).expect("plain numbers")).expect("JSON");
+        for (part, names) in [
+            ("there", ["delay_ms_min", "delay_ms_mean", "delay_ms_max"]),
+            ("lateness", ["ms_mean", "ms_p99", "ms_max"]),
+        ] {
+            assert!(names.iter().all(|name| json[part].get(*name).is_some_and(serde_json::Value::is_null)), "{json}");
+        }
+        let text = report.text();
+        assert!(text.contains("nothing was delivered"), "{text}");
+        let delays: Vec<&str> = text.lines().filter(|line| line.contains(" delay, ms")).collect();
+        assert!(
+            delays.len() == 3 && delays.iter().all(|line| line.split_whitespace().rev().take(2).eq(["-", "-"])),
+            "{text}"
+        );
     }
 }

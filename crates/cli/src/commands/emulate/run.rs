@@ -84,6 +84,8 @@ pub(super) fn first_process(arguments: &FirstProcessArgs) -> Result<()> {
 
 /// Runs the commands, prints what the network did, and ends as the client did.
 pub(super) async fn run(arguments: RunArgs) -> Result<()> {
+    // It is the commands'.
+    output::is_used();
     let links = arguments.network.links()?;
     let capture = arguments.network.capture(["client", "server"])?;
     let hosts = Hosts::create(links, arguments.network.seed, capture.clone().map(tun_tap))?;

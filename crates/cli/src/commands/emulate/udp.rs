@@ -27,7 +27,7 @@ pub(crate) struct UdpArgs {
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: HostPort,
     /// Where their datagrams go. If the host has several addresses, each client uses the first that does not refuse
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address::peer)]
     to: HostPort,
     #[command(flatten)]
     network: NetworkArgs,

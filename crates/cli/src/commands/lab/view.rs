@@ -32,7 +32,7 @@ pub(super) fn run(arguments: &ViewArgs) -> Result<()> {
     };
     let text = fs::read_to_string(folder.join(report::TEXT))
         .with_context(|| format!("there is no report in {}", folder.display()))?;
-    output::print(&format!("{text}\nThe report is {}.", folder.join(report::PAGE).display()))
+    output::print(&format!("{text}\nThe report is {}.", output::name(&folder.join(report::PAGE))))
 }
 
 /// The folder with the report that was written last.

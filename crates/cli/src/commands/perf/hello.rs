@@ -4,6 +4,7 @@
 //! bytes (32 bits), and for how many milliseconds it sends them (64 bits). A server that is sent bulk data answers with messages
 //! of 64 bits: how many bytes of it have arrived.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
@@ -61,6 +62,13 @@ impl Hello {
     }
 }
 
+/// The number of bytes that a server reports as received. `None` if the message is no report, or one that cannot be true: bytes do not get fewer, and
+/// no more arrive than were sent.
+pub(super) fn arrived(mut message: Bytes, possible: RangeInclusive<u64>) -> Option<u64> {
+    let bytes = message.try_get_u64().ok().filter(|_| message.is_empty())?;
+    possible.contains(&bytes).then_some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,5 +90,16 @@ mod tests {
             assert_eq!(Hello::decode(too_much.encode()), None);
         }
         assert_eq!(Hello::decode(Bytes::from_static(b"GET / HTTP/1.1 xx")), None);
+    }
+
+    #[test]
+    fn a_report_has_eight_bytes_and_a_possible_number_and_no_request_is_one() {
+        let report = |bytes: u64| Bytes::copy_from_slice(&bytes.to_be_bytes());
+        assert_eq!(arrived(report(7), 7..=9), Some(7));
+        assert_eq!((arrived(report(6), 7..=9), arrived(report(10), 7..=9)), (None, None));
+        for hello in [Hello::Echo, Hello::Upload, Hello::Download { message_bytes: 1, time: TIME_MAX }] {
+            assert_eq!(arrived(hello.encode(), 0..=u64::MAX), None);
+        }
+        assert_eq!(arrived(Bytes::from_static(b"1234567"), 0..=u64::MAX), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
@@ -10,7 +11,7 @@ use festina::{Association, Endpoint, Message, SendError, SendErrorKind};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::hello::Hello;
+use super::hello::{self, Hello};
 use super::report;
 use super::tally::{Phase, Stream, Tally};
 use crate::commands::recording::Recording;
@@ -183,7 +184,7 @@ impl Client<'_> {
         }
         for association in downloads {
             association.send(Message::new(Hello::Download { message_bytes, time }.encode())).await?;
-            self.tasks.spawn(download(association, self.tally.clone()));
+            self.tasks.spawn(download(association, message_bytes, self.tally.clone()));
         }
         Ok(())
     }
@@ -244,6 +245,11 @@ impl Client<'_> {
     }
 }
 
+/// The error for an answer that no server of this kind sends. One that sends everything back returns the request first.
+fn foreign(association: &Association) -> anyhow::Error {
+    anyhow!("there is no `festina perf -s` at {}: its answer is of another kind", association.remote_addr())
+}
+
 /// Sends the thin stream, and measures until each message comes back.
 async fn ping(association: Association, tally: Arc<Tally>) -> anyhow::Error {
     let mut under_way: Vec<Option<(Instant, Phase)>> = Vec::new();
@@ -264,6 +270,7 @@ async fn ping(association: Association, tally: Arc<Tally>) -> anyhow::Error {
                 }
             }
             message = next_message(&association) => match message {
+                Ok(message) if message.payload.len() != THIN_BYTES => return foreign(&association),
                 Ok(message) => {
                     let number = message.payload.clone().try_get_u64().ok().and_then(|number| usize::try_from(number).ok());
                     let sent = number.and_then(|number| under_way.get_mut(number)).and_then(Option::take);
@@ -280,8 +287,11 @@ async fn ping(association: Association, tally: Arc<Tally>) -> anyhow::Error {
 /// Sends as much as the path takes, and counts what the server says has arrived.
 async fn upload(association: Association, message_bytes: u32, tally: Arc<Tally>) -> anyhow::Error {
     let payload = Bytes::from(vec![0; usize::try_from(message_bytes).unwrap_or_default()]);
+    let offered = AtomicU64::new(0);
     let sending = async {
         loop {
+            // The first bytes of a message may arrive before the send buffer has taken the last ones.
+            offered.fetch_add(u64::from(message_bytes), Ordering::Relaxed);
             if let Err(error) = association.send(Message::new(payload.clone())).await {
                 return anyhow::Error::from(error);
             }
@@ -292,7 +302,10 @@ async fn upload(association: Association, message_bytes: u32, tally: Arc<Tally>)
         loop {
             match next_message(&association).await {
                 Ok(message) => {
-                    let arrived = message.payload.clone().try_get_u64().unwrap_or(counted).max(counted);
+                    let possible = counted..=offered.load(Ordering::Relaxed);
+                    let Some(arrived) = hello::arrived(message.payload, possible) else {
+                        return foreign(&association);
+                    };
                     tally.arrived_there(arrived - counted);
                     counted = arrived;
                 }
@@ -307,9 +320,10 @@ async fn upload(association: Association, message_bytes: u32, tally: Arc<Tally>)
 }
 
 /// Counts what the server sends.
-async fn download(association: Association, tally: Arc<Tally>) -> anyhow::Error {
+async fn download(association: Association, message_bytes: u32, tally: Arc<Tally>) -> anyhow::Error {
     loop {
         match next_message(&association).await {
+            Ok(message) if message.payload.len() as u64 != u64::from(message_bytes) => return foreign(&association),
             Ok(message) => tally.arrived_back(message.payload.len() as u64),
             Err(reason) => return anyhow!("the load: {reason}"),
         }

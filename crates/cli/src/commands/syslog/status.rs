@@ -1,7 +1,6 @@
 //! `festina syslog status`: the counters of a relay or a collector.
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -13,14 +12,18 @@ use festina_syslog::snapshot::{CollectorSnapshot, CollectorStanding, RelaySnapsh
 
 use festina_units::duration;
 
+use crate::address::{self, HostPort};
 use crate::output;
+
+/// The port of the counters in the templates of configurations.
+const METRICS_PORT: u16 = 9601;
 
 /// The arguments of `festina syslog status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Address of the counters: `metrics` in the configuration
-    #[arg(default_value = "127.0.0.1:9601")]
-    address: SocketAddr,
+    #[arg(default_value = "127.0.0.1:9601", value_name = "HOST:PORT", value_parser = address::peer_at(METRICS_PORT))]
+    address: HostPort,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -28,9 +31,10 @@ pub(crate) struct StatusArgs {
 
 /// Fetches the counters and prints them.
 pub(super) async fn run(arguments: &StatusArgs) -> Result<()> {
-    let answer = serve::ask_status(arguments.address);
-    let answer =
-        answer.await.with_context(|| format!("cannot ask {}: is \"metrics\" set there?", arguments.address))?;
+    let addresses = arguments.address.resolve_all().await?;
+    let ask = |address| async move { Ok(serve::ask_status(address).await?) };
+    let answer = address::race(&addresses, ask).await;
+    let answer = answer.with_context(|| format!("cannot ask {}: is \"metrics\" set there?", arguments.address))?;
     if arguments.json {
         return output::print(&answer);
     }

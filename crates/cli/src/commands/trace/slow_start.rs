@@ -116,7 +116,7 @@ fn read(path: &Path, keys: &Keys, begins: &mut Vec<Begin>, other: &mut u64) -> R
 
 fn text(path: &Path, begins: &mut [Begin], other: u64, top: usize) -> String {
     let mut text =
-        format!("{}\n{} streams from their beginning, {other} others are left out\n", path.display(), begins.len());
+        format!("{}\n{} streams from their beginning, {other} others are left out\n", output::name(path), begins.len());
     if begins.is_empty() {
         return text.trim_end().to_owned();
     }

@@ -17,6 +17,7 @@ use super::live;
 use super::parquet::ParquetFile;
 use super::table::{Ports, text};
 use crate::args;
+use crate::input::Stream;
 use crate::output;
 use crate::usage::UsageError;
 
@@ -105,7 +106,6 @@ pub(crate) async fn run(arguments: &ThinArgs) -> Result<()> {
 }
 
 fn one(arguments: &ThinArgs, path: &Path, keys: &Keys, rows: &mut Rows) -> Result<()> {
-    let name = path.display();
     let mut analyser = keys.analyser(AnalyserOptions::default());
     let mut failures = Vec::new();
     if let Some(receiver) = &arguments.receiver {
@@ -133,7 +133,7 @@ fn one(arguments: &ThinArgs, path: &Path, keys: &Keys, rows: &mut Rows) -> Resul
     failures.extend(failure(path, result));
     let problem = (!failures.is_empty()).then(|| failures.join("; "));
     if is_read && !rows.owns_stdout {
-        output::print(&text(&kept.page(&name.to_string(), summary, &[], None), &kept.ports, arguments.top))?;
+        output::print(&text(&kept.page(&output::name(path), summary, &[], None), &kept.ports, arguments.top))?;
     } else {
         super::warn_unread(path, &summary);
     }
@@ -149,13 +149,14 @@ fn failure(path: &Path, result: Result<(), ReadError>) -> Option<String> {
     error.as_ref().map(output::causes)
 }
 
-/// Opens a capture.
+/// Opens a capture. Ctrl-C ends one that another program writes, and what was read is analysed.
 pub(super) fn open(path: &Path) -> Result<Box<dyn Read>> {
     if path.as_os_str() == "-" {
-        return Ok(Box::new(io::stdin()));
+        return Ok(Box::new(Stream::new(io::stdin())));
     }
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    Ok(Box::new(file))
+    let is_regular = file.metadata().is_ok_and(|file| file.is_file());
+    Ok(if is_regular { Box::new(file) } else { Box::new(Stream::new(file)) })
 }
 
 /// What the end of a live look leaves: tables unless rows have standard output, and the page.
@@ -268,6 +269,9 @@ impl Rows {
 
     pub(super) fn line(&mut self, line: &str) -> Result<()> {
         let Some(sink) = &mut self.sink else { return Ok(()) };
+        if self.owns_stdout {
+            output::is_used();
+        }
         writeln!(sink, "{line}").with_context(|| format!("cannot write {}", self.target))
     }
 

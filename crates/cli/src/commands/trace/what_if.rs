@@ -45,7 +45,7 @@ pub(crate) struct WhatIfArgs {
 
 /// Analyses the capture and simulates its thin flows. The readable part of a damaged one counts, and the command fails at the end.
 pub(crate) fn run(arguments: &WhatIfArgs) -> Result<()> {
-    let name = arguments.file.display().to_string();
+    let name = output::name(&arguments.file);
     let analyser = arguments.keys.read()?.analyser(AnalyserOptions { details: true, ..AnalyserOptions::default() });
     let mut flows = ThinFlows::default();
     let (summary, result) = analyse(open(&arguments.file)?, analyser, |finding| flows.take(finding));
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &WhatIfArgs) -> Result<()> {
         );
     };
     if arguments.json {
-        output::print(&format!("{:#}", document(&name, &answer)))?;
+        output::print(&format!("{:#}", document(&arguments.file.display().to_string(), &answer)))?;
     } else {
         output::print(&text(&name, &answer, other))?;
     }

@@ -94,20 +94,22 @@ impl Entrance {
 
     /// Opens a connection at the exit.
     async fn link(&self) -> Result<Link> {
+        let mut why = String::new();
         for _ in 0..ATTEMPTS {
             let multiplex = self.multiplex().await?;
-            let Some(mut link) = multiplex.add() else { continue };
-            if link.near.send(Frame::Open).await.is_err() {
-                continue;
+            if let Some(mut link) = multiplex.add()
+                && link.near.send(Frame::Open).await.is_ok()
+            {
+                match self.opened(&multiplex, &mut link).await {
+                    Ok(()) => return Ok(link),
+                    Err(NotOpened::Refused(reason)) => return Err(link.near.why_broken(Some(reason))),
+                    // The program has not sent anything yet, so nothing can come twice.
+                    Err(NotOpened::Over) => {}
+                }
             }
-            match self.opened(&multiplex, &mut link).await {
-                Ok(()) => return Ok(link),
-                Err(NotOpened::Refused(reason)) => return Err(link.near.why_broken(Some(reason))),
-                // The program has not sent anything yet, so nothing can come twice.
-                Err(NotOpened::Over) => {}
-            }
+            why = multiplex.why_over();
         }
-        Err(anyhow!("the exit does not stay"))
+        Err(anyhow!("the exit does not stay: {why}"))
     }
 
     /// Waits until the exit has opened the connection. An association on which nothing is heard meanwhile is over: the exit has moved, or has lost its
@@ -119,7 +121,7 @@ impl Entrance {
                 Ok(opened) => return opened,
                 Err(_) if multiplex.association().stats().received.packets > heard => {}
                 Err(_) => {
-                    multiplex.association().abort("the exit was silent");
+                    multiplex.give_up("the exit was silent");
                     return Err(NotOpened::Over);
                 }
             }

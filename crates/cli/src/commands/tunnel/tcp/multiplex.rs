@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Result, anyhow};
 use bytes::Bytes;
@@ -24,6 +24,8 @@ const COPIED_BYTES_MAX: usize = 1_024;
 pub(super) struct Multiplex {
     association: Association,
     links: Mutex<Links>,
+    /// Why this side has ended the association.
+    fault: OnceLock<&'static str>,
 }
 
 #[derive(Debug, Default)]
@@ -71,11 +73,25 @@ pub(super) enum NotOpened {
 
 impl Multiplex {
     pub(super) fn new(association: Association) -> Arc<Self> {
-        Arc::new(Self { association, links: Mutex::default() })
+        Arc::new(Self { association, links: Mutex::default(), fault: OnceLock::new() })
     }
 
     pub(super) fn association(&self) -> &Association {
         &self.association
+    }
+
+    /// Ends the association for a fault of the other end.
+    pub(super) fn give_up(&self, fault: &'static str) {
+        self.association.abort(self.fault.get_or_init(|| fault));
+    }
+
+    /// Returns why the association is over.
+    pub(super) fn why_over(&self) -> String {
+        match (self.fault.get(), self.association.close_reason()) {
+            (Some(fault), _) => (*fault).to_owned(),
+            (None, Some(reason)) => reason.to_string(),
+            (None, None) => "it is ending".to_owned(),
+        }
     }
 
     fn links(&self) -> MutexGuard<'_, Links> {
@@ -127,7 +143,7 @@ impl Multiplex {
                 None => false,
             };
             if !is_right {
-                self.association.abort("this does not follow the protocol of `festina tunnel`");
+                self.give_up("messages do not follow the protocol of `festina tunnel`");
             }
         }
     }
@@ -196,10 +212,9 @@ impl Near {
 
     /// The error of a connection that the other end has broken for this reason, or else the end of the association.
     pub(super) fn why_broken(&self, reason: Option<String>) -> anyhow::Error {
-        match (reason, self.multiplex.association.close_reason()) {
-            (Some(reason), _) => anyhow!("the other end: {reason}"),
-            (None, Some(reason)) => anyhow!("the tunnel: {reason}"),
-            (None, None) => anyhow!("the tunnel is ending"),
+        match reason {
+            Some(reason) => anyhow!("the other end: {reason}"),
+            None => anyhow!("the tunnel: {}", self.multiplex.why_over()),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use festina::{Association, ClosedReason, Instant, SendError, SendErrorKind};
 use festina_emulate::{ClientAddr, ClientSocket, Recent};
@@ -114,9 +114,13 @@ impl Entrance {
             } else {
                 output::notice("the tunnel is up again");
             }
-            is_start = false;
+            let is_first = std::mem::take(&mut is_start);
             let since = festina::now();
-            let reason = self.carry(&association).await;
+            let reason = match self.carry(&association).await {
+                Err(error) if is_first => return Err(error),
+                Err(error) => error.to_string(),
+                Ok(reason) => reason.to_string(),
+            };
             output::complain(&format!("the tunnel ended: {reason}; trying again"));
             pauses.note_success(festina::now().saturating_duration_since(since));
             self.hold_until(pauses.wait()).await;
@@ -140,7 +144,10 @@ impl Entrance {
     }
 
     /// Carries both ways until the association ends, and returns why it did.
-    async fn carry(&mut self, association: &Association) -> ClosedReason {
+    ///
+    /// # Errors
+    /// If the peer sends everything back, as `festina listen --echo` does: programs would get their own datagrams.
+    async fn carry(&mut self, association: &Association) -> Result<ClosedReason> {
         while let Some((client, datagram, lifetime)) = self.held.pop(festina::now()) {
             self.enter(association, client, &datagram, lifetime);
         }
@@ -154,6 +161,10 @@ impl Entrance {
                     self.enter(association, client, datagram, self.lifetime);
                 }
                 message = next_message(association) => match message {
+                    Ok(message) if message.payload == Kind::Udp.hello() => {
+                        association.abort("this is no exit of a tunnel");
+                        bail!("{} is no `festina tunnel exit`: it sends messages back", association.remote_addr());
+                    }
                     Ok(message) => {
                         if let Some((number, datagram)) = split(message.payload)
                             && let Some(client) = self.clients.get(&number).copied()
@@ -162,7 +173,7 @@ impl Entrance {
                             let _ = self.socket.send_to(&datagram, client).await;
                         }
                     }
-                    Err(reason) => return reason,
+                    Err(reason) => return Ok(reason),
                 },
             }
         }
