@@ -55,7 +55,7 @@ def compare(name, before, after, wanted):
     common = sorted(known[0] & known[1])
 
     def identity(point):
-        return tuple((key, point["parameters"].get(key)) for key in common)
+        return tuple(json.dumps(point["parameters"].get(key)) for key in common)
 
     later = {identity(point): point for point in after}
     pairs = [(point, later[identity(point)]) for point in before if identity(point) in later]

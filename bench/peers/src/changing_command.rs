@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &ChangingArguments) -> io::Result<()> {
     }
     let Some(folder) = &arguments.out else { return Ok(()) };
     // The rounded values of the file, so that the figure can be checked against it.
-    let figure = plot::svg(report::CHANGING_HEADING, &contender::all(), &record::over_changes(folder)?);
+    let figure = plot::svg(report::CHANGING_HEADING, &record::over_changes(folder)?);
     fs::write(folder.join("thin-peers-changing.svg"), figure)?;
     write_document(folder)
 }

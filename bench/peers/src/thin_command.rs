@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &ThinArguments) -> io::Result<()> {
     // Use the rounded values of the file, so that document and file agree.
     let records = record::from_csv(&csv).map_err(io::Error::other)?;
     fs::write(file(folder, "csv"), csv)?;
-    fs::write(file(folder, "svg"), plot::svg(&report::heading(arguments.rtt.into()), &contender::all(), &records))?;
+    fs::write(file(folder, "svg"), plot::svg(&report::heading(arguments.rtt.into()), &records))?;
     write_document(folder)
 }
 

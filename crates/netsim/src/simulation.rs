@@ -80,7 +80,7 @@ pub struct SimulationCounters {
 
 impl<P: SimPacket, N: Node<P>> Simulation<P, N> {
     /// Creates a simulation at time zero. `nodes` are the hosts of the topology, in the order of
-    /// [`Topology::host_ids`]. The routes take four bytes for each pair of hosts and routers.
+    /// [`Topology::host_ids`]. The routes take eight bytes for each pair of a host and a router.
     ///
     /// # Panics
     /// If the number of nodes differs from the number of hosts.

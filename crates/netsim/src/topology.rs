@@ -27,6 +27,8 @@ mod routes;
 pub use constructors::{Dumbbell, ParkingLot, Path};
 pub(crate) use routes::Routes;
 
+use std::collections::BTreeMap;
+
 use crate::link::LinkConfig;
 
 /// A host or a router of a [`Topology`], numbered from zero in the order in which they were added.
@@ -42,6 +44,9 @@ pub struct LinkId(pub u32);
 pub struct Topology {
     nodes: Vec<NodeEntry>,
     links: Vec<LinkEntry>,
+    by_name: BTreeMap<String, NodeId>,
+    /// Number of links from one node to another.
+    parallel: BTreeMap<[NodeId; 2], u32>,
 }
 
 /// The two directions of a connection.
@@ -125,9 +130,10 @@ impl Topology {
     pub fn link(&mut self, from: NodeId, to: NodeId, config: LinkConfig) -> LinkId {
         assert_ne!(from, to, "a link connects two different nodes");
         let mut name = format!("{}>{}", self.name(from), self.name(to));
-        let parallel = self.links.iter().filter(|link| (link.from, link.to) == (from, to)).count();
-        if parallel > 0 {
-            name = format!("{name}#{}", parallel + 1);
+        let parallel = self.parallel.entry([from, to]).or_default();
+        *parallel += 1;
+        if *parallel > 1 {
+            name = format!("{name}#{parallel}");
         }
         let id = LinkId(index_u32(self.links.len()));
         self.links.push(LinkEntry { from, to, config, name });
@@ -167,7 +173,7 @@ impl Topology {
 
     /// Returns the host or router with this name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
-        (0..).zip(&self.nodes).find(|(_, node)| node.name == name).map(|(index, _)| NodeId(index))
+        self.by_name.get(name).copied()
     }
 
     /// Returns the links that a packet from `from` to the host `to` takes, or `None` if there is no route. The route is
@@ -192,6 +198,7 @@ impl Topology {
         assert!(self.find(name).is_none(), "there is a node called {name:?} already");
         let id = NodeId(index_u32(self.nodes.len()));
         self.nodes.push(NodeEntry { name: name.to_owned(), is_host });
+        self.by_name.insert(name.to_owned(), id);
         id
     }
 }

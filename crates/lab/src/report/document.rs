@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use festina_units::duration::saturating_nanos;
 use serde::{Deserialize, Serialize};
 
 use super::Report;
+use crate::count::as_f64;
+use crate::evidence::Bound;
 use crate::experiment::Check;
+use crate::plan::Value;
 use crate::scoreboard::{Entry, Published, Standing};
 use crate::summary::{PointSummary, Repeated, SeriesSummary};
 
@@ -59,9 +63,18 @@ pub(super) struct Header {
 
 #[derive(Debug, Serialize)]
 struct Point {
-    parameters: BTreeMap<&'static str, String>,
+    parameters: BTreeMap<&'static str, Setting>,
     series: BTreeMap<String, Series>,
     values: BTreeMap<String, Estimate>,
+}
+
+/// The value of a parameter. A kind of parameter has one unit, whichever its plan uses, so that programs need not convert.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Setting {
+    Quantity { value: f64, unit: &'static str },
+    Count(u64),
+    Word(String),
 }
 
 #[derive(Debug, Serialize)]
@@ -91,9 +104,12 @@ pub(super) struct Compared {
     /// Half the width of the interval that holds 95% of runs such as the published one, where one run was published.
     #[serde(default)]
     pub(super) published_half_width: Option<f64>,
-    /// The inequality, as `< 1`.
+    /// The lower bound of an inequality.
     #[serde(default)]
-    pub(super) inequality: Option<String>,
+    pub(super) more_than: Option<f64>,
+    /// The upper bound of an inequality.
+    #[serde(default)]
+    pub(super) less_than: Option<f64>,
     pub(super) measured: Option<f64>,
     #[serde(default)]
     pub(super) half_width_95: Option<f64>,
@@ -161,9 +177,23 @@ impl Point {
     fn of(summary: &PointSummary) -> Self {
         let parameters = summary.point().values().iter();
         Self {
-            parameters: parameters.map(|(name, value)| (*name, value.to_string())).collect(),
+            parameters: parameters.map(|(name, value)| (*name, Setting::of(value))).collect(),
             series: summary.series().iter().map(|(name, series)| (name.clone(), Series::of(series))).collect(),
             values: summary.values().iter().map(|(name, value)| (name.clone(), Estimate::of(value, 1.0))).collect(),
+        }
+    }
+}
+
+impl Setting {
+    fn of(value: &Value) -> Self {
+        let quantity = |value, unit| Self::Quantity { value, unit };
+        match value {
+            Value::Duration(duration) => quantity(as_f64(saturating_nanos(*duration)) / 1e6, "ms"),
+            Value::Bandwidth(rate) => quantity(as_f64(rate.bits_per_second()), "bit/s"),
+            Value::Bytes(size) => quantity(as_f64(size.bytes()), "B"),
+            Value::Probability(share) => quantity(f64::from(share.ppb()) / 1e7, "%"),
+            Value::Count(count) => Self::Count(*count),
+            Value::Choice(_) | Value::Recording(_) | Value::Trace(_) => Self::Word(value.to_string()),
         }
     }
 }
@@ -193,11 +223,14 @@ impl Estimate {
 
 impl Compared {
     pub(super) fn of(entry: &Entry) -> Self {
-        let (published, published_half_width, inequality) = match entry.published {
-            Published::Value(value) => (Some(rounded(value)), None, None),
-            Published::OneRun(value, half_width) => (Some(rounded(value)), Some(rounded(half_width)), None),
-            Published::Inequality(bound) => (None, None, Some(bound.to_string())),
-        };
+        let [published, published_half_width, more_than, less_than] = match entry.published {
+            Published::Value(value) => [Some(value), None, None, None],
+            Published::OneRun(value, half_width) => [Some(value), Some(half_width), None, None],
+            Published::Inequality(Bound::MoreThan(low)) => [None, None, Some(low), None],
+            Published::Inequality(Bound::LessThan(high)) => [None, None, None, Some(high)],
+            Published::Inequality(Bound::Within(low, high)) => [None, None, Some(low), Some(high)],
+        }
+        .map(|bound| bound.map(rounded));
         let reason = match &entry.standing {
             Standing::Scored => None,
             Standing::Fitted(how) => Some(format!("Shown, not scored: {how}.")),
@@ -209,7 +242,8 @@ impl Compared {
             unit: entry.unit.to_owned(),
             published,
             published_half_width,
-            inequality,
+            more_than,
+            less_than,
             measured: entry.measured.map(|measured| rounded(measured.mean)),
             half_width_95: entry.measured.and_then(|measured| measured.half_width).map(rounded),
             repetitions: entry.measured.map_or(0, |measured| measured.repetitions),
@@ -217,6 +251,16 @@ impl Compared {
             deviation: entry.deviation().map(rounded),
             verdict: entry.word().to_owned(),
             why: (!why.is_empty()).then(|| why.join(" ")),
+        }
+    }
+
+    /// The published inequality, if it is one.
+    pub(super) fn inequality(&self) -> Option<Bound> {
+        match (self.more_than, self.less_than) {
+            (None, None) => None,
+            (Some(low), None) => Some(Bound::MoreThan(low)),
+            (None, Some(high)) => Some(Bound::LessThan(high)),
+            (Some(low), Some(high)) => Some(Bound::Within(low, high)),
         }
     }
 }

@@ -1,4 +1,6 @@
+use super::document::Compared;
 use super::*;
+use crate::evidence::Bound;
 use crate::experiments::{Md1, ThinLatency};
 use crate::plan::{Plan, PlanFile, Point, Scale};
 use crate::samples::{Sample, Samples};
@@ -6,6 +8,7 @@ use crate::summary::PointSummary;
 use std::time::Duration;
 
 use festina_units::Instant;
+use serde_json::json;
 
 /// Results of `md1` at one point with two repetitions, in each of them one packet waited for `wait_us`.
 fn results(wait_us: u64, share_without_wait: f64) -> Results {
@@ -130,7 +133,10 @@ fn the_json_tells_parameters_delays_and_verdicts() {
     assert_eq!((&json["experiment"], &json["scale"]), (&"md1".into(), &"full".into()));
     assert_eq!((&json["checks_held"], &json["checks_broken"]), (&1.into(), &1.into()));
     let point = &json["points"][0];
-    assert_eq!(point["parameters"]["load"], "50%");
+    assert_eq!(point["parameters"]["load"], json!({ "value": 50.0, "unit": "%" }));
+    assert_eq!(point["parameters"]["rate"], json!({ "value": 10_000_000.0, "unit": "bit/s" }));
+    assert_eq!(point["parameters"]["packet"], json!({ "value": 1_250.0, "unit": "B" }));
+    assert_eq!(point["parameters"]["packets"], 50_000);
     let waiting = &point["series"]["waiting"];
     assert_eq!((&waiting["count"], &waiting["mean_ms"]["half_width_95"]), (&2.into(), &0.0.into()));
     assert_eq!(waiting["max_ms"].to_string(), "0.7");
@@ -138,6 +144,48 @@ fn the_json_tells_parameters_delays_and_verdicts() {
     assert_eq!(quantiles, ["p50", "p90", "p99", "p99.9"]);
     assert_eq!(json["comparisons"][0]["verdict"], "missed");
     assert_eq!(json["checks"][0]["verdict"], "broken");
+}
+
+#[test]
+fn durations_are_milliseconds_in_json_whichever_unit_the_plan_has() {
+    let text = "experiment = \"thin-latency\"\n[parameters]\nduration = \"1m\"\niat = [\"1.5ms\", \"2s\"]\nsender = \"rack\"\n";
+    let file = PlanFile::parse("p.toml", text).and_then(|file| file.plan(&ThinLatency, Scale::Quick));
+    let plan = file.expect("the plan makes sense");
+    let points = plan.points().into_iter().map(PointSummary::new).collect();
+    let report = Report::new(&ThinLatency, Results::new(plan, points)).expect("the figure can be drawn");
+    let json: serde_json::Value = serde_json::from_str(&report.json().expect("JSON")).expect("JSON");
+    let of = |place: usize, name: &str| json["points"][place]["parameters"][name].clone();
+    let ms = |value: f64| json!({ "value": value, "unit": "ms" });
+    assert_eq!([of(0, "duration"), of(0, "iat"), of(1, "iat")], [60_000.0, 1.5, 2_000.0].map(ms));
+    assert_eq!(of(0, "sender"), "rack");
+}
+
+#[test]
+fn published_inequalities_are_numbers_in_json_and_text_in_tables() {
+    let entry = |bound| Compared::of(&Entry::inequality("ratio", "ms", bound, None));
+    let shown = [Bound::LessThan(1.0), Bound::MoreThan(0.5), Bound::Within(2.0, 3.0)].map(|bound| {
+        let json = serde_json::to_value(entry(bound)).expect("JSON");
+        let read: Compared = serde_json::from_value(json.clone()).expect("it was written so");
+        (json["more_than"].as_f64(), json["less_than"].as_f64(), text::comparison_rows(&[read])[1][1].clone())
+    });
+    let text = ["< 1.00", "> 0.500", "2.00 to 3.00"].map(str::to_owned);
+    let [less, more, within] = text;
+    assert_eq!(shown, [(None, Some(1.0), less), (Some(0.5), None, more), (Some(2.0), Some(3.0), within)]);
+}
+
+#[test]
+fn recordings_of_real_sockets_have_the_form_of_todays_summaries() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation");
+    let files = fs::read_dir(folder).expect("the folder is there").map(|entry| entry.expect("an entry").path());
+    let recordings: Vec<_> = files.filter(|path| path.extension().is_some_and(|ending| ending == "json")).collect();
+    assert_eq!(recordings.len(), 4);
+    for path in recordings {
+        let json: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&path).expect("the file can be read")).expect("JSON");
+        for point in json["points"].as_array().expect("points") {
+            assert!(point["parameters"]["rtt"]["value"].is_f64(), "{}: {point}", path.display());
+        }
+    }
 }
 
 #[test]

@@ -82,7 +82,7 @@ pub(super) fn comparison_rows(comparisons: &[Compared]) -> Vec<Vec<String>> {
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     for entry in comparisons {
         let optional = |value: Option<f64>| value.map_or(String::new(), number);
-        let published = entry.published.map(number).or_else(|| entry.inequality.clone());
+        let published = entry.published.map(number).or_else(|| entry.inequality().map(|bound| bound.to_string()));
         let runs = if entry.repetitions > 1 { entry.repetitions.to_string() } else { String::new() };
         rows.push(vec![
             entry.what.clone(),
