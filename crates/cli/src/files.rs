@@ -89,7 +89,7 @@ fn standard_streams() -> Vec<Place> {
     paths.into_iter().filter(|path| path.is_file()).filter_map(Place::of).collect()
 }
 
-/// Which file a path names, whatever it is called.
+/// The file that a path names, the same for all its paths.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
     /// One that exists, by the numbers of its device and its inode.
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_is_no_input_and_no_other_output_whatever_it_is_called() {
+    fn an_output_is_no_input_and_no_other_output_by_any_path() {
         let scratch = Scratch::new("files-test").expect("it is made");
         let at = |name: &str| scratch.path().join(name).to_str().expect("text").to_owned();
         let (old, new) = (at("old"), at("new"));

@@ -10,7 +10,7 @@
 //! - [`keys`]: the user's key, and known peers
 //! - [`dial`]: associations with a host that may have several addresses
 //! - [`args`] and [`usage`], on which all others rest: the values of options, and the error for those that make no sense
-//! - [`files`]: the files of a command line, of which none is overwritten by mistake
+//! - [`files`]: the files of a command line, and the rule that keeps them from being overwritten
 //! - [`address`], [`input`], [`output`] and [`signal`]: host names, standard input, standard output, Ctrl-C
 #![forbid(unsafe_code)]
 

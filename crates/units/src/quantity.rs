@@ -10,7 +10,7 @@ pub(crate) type Unit = (&'static str, u128);
 /// Parses `text` as a value that `fit` makes of a count of base units.
 ///
 /// # Errors
-/// If the text is not `expected`, of which `example` is one, or if the count does not fit: it is too large then.
+/// If the text is not `expected`, like `example`, or if the count does not fit: it is too large then.
 pub(crate) fn read<T>(
     text: &str,
     units: &[Unit],

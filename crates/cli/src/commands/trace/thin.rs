@@ -149,7 +149,7 @@ fn failure(path: &Path, result: Result<(), ReadError>) -> Option<String> {
     error.as_ref().map(output::causes)
 }
 
-/// Opens a capture. Ctrl-C ends one that another program writes, and what was read is analysed.
+/// Opens a capture. Ctrl-C ends one that another program writes, and the packets so far are analysed.
 pub(super) fn open(path: &Path) -> Result<Box<dyn Read>> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(Stream::new(io::stdin())));
