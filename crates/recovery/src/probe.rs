@@ -49,7 +49,8 @@ pub fn paced(probe_timeout: Duration, waited: Duration) -> Duration {
 
 impl Probe {
     /// The constants of the `festina` profile. `tests/probe_constants.rs` shows the cost of other choices.
-    pub const FESTINA: Self = Self::RoundTrip { deviations: 3, allowance_min: Duration::from_millis(5), patient: false };
+    pub const FESTINA: Self =
+        Self::RoundTrip { deviations: 3, allowance_min: Duration::from_millis(5), patient: false };
 
     /// Returns the time from the last transmission of a chunk to its probe; `None` without this kind of probe timer or
     /// without an RTT sample. For tail probes see [`TlpRule::deadline`].

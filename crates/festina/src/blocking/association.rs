@@ -186,12 +186,10 @@ impl Deref for Association {
 }
 
 impl crate::Association {
-    /// Checks whether the peer can receive these messages, for Festina's bindings, which send all messages of a call or none; not part of the stable
-    /// interface.
+    /// Checks whether the peer can receive these messages, for programs that send all messages of a call or none.
     ///
     /// # Errors
     /// [`SendError::NoSuchStream`] or [`SendError::TooLong`].
-    #[doc(hidden)]
     pub fn check_messages(&self, messages: &VecDeque<Message>) -> Result<(), SendError> {
         let streams = self.streams().outbound;
         if let Some(message) = messages.iter().find(|message| message.stream.0 >= streams) {

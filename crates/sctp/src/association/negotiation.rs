@@ -7,7 +7,7 @@ use festina_units::Duration;
 
 use super::addresses::{AddressBook, named, parameter_of};
 use super::cookie::PeerParameters;
-use crate::config::{Config, CongestionControl};
+use crate::config::Config;
 use crate::wire::{Cause, Framing, Init, Parameter, TypeList, UnknownParameter, chunk_type};
 
 /// Smallest receive window that an INIT or INIT ACK may offer.
@@ -92,7 +92,7 @@ impl Extensions {
         let interleaving = if config.interleaving { Self::I_DATA.0 | Self::I_FORWARD_TSN.0 } else { 0 };
         // One SACK for many packets would leave a controller with a burst limit waiting (RFC 9260 §6.1 rule D). Whether others pace is known only
         // once they are created.
-        let paces = matches!(config.congestion, CongestionControl::Cubic);
+        let paces = config.congestion.is_always_paced();
         let sparse = if config.sack.peer_batches && paces { Self::SPARSE_SACK.0 } else { 0 };
         let nr_sack = if config.partial_reliability.nr_sack { Self::NR_SACK.0 } else { 0 };
         let enhanced = if config.partial_reliability.enhanced_forward_tsn { Self::ENHANCED_FORWARD_TSN.0 } else { 0 };
@@ -313,6 +313,7 @@ impl PeerInit {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::CongestionControl;
     use crate::wire::{Chunk, ChunkOut, CommonHeader, InitOut, Packet, PacketBuilder, Tsn};
 
     const SOURCE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));

@@ -32,6 +32,12 @@ impl CongestionControl {
         &[Self::Rfc9260, Self::Rfc4960, Self::Cubic, Self::Background]
     }
 
+    /// Returns whether every path is paced, which is known only once it exists for controllers from outside this crate.
+    #[must_use]
+    pub const fn is_always_paced(self) -> bool {
+        matches!(self, Self::Cubic | Self::Background)
+    }
+
     /// Returns the name used on command lines.
     pub fn name(self) -> &'static str {
         match self {
