@@ -19,7 +19,7 @@ pub enum CongestionControl {
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406), paced, and with an initial window of ten packets (RFC 6928).
     Cubic,
     /// For background traffic: a window that follows the delay in the manner of LEDBAT (RFC 6817), paced, from one packet on. It yields to all
-    /// other traffic: the window shrinks when round trips exceed the shortest one of the last minute by more than half, and by more than 10 ms. Peers
+    /// other traffic: the window shrinks when round trips exceed the shortest one of the last minutes by more than half, and by more than 10 ms. Peers
     /// that delay acknowledgements by more than that slow it down; Festina's own profile requests them at once.
     Background,
     /// A controller from outside this crate.

@@ -9,8 +9,7 @@
 //! - The permitted queue depends on the path, and is not 100 ms for all.
 //! - If the queue is too long, the window shrinks at once to the path's rate times its shortest round trip, so that the queue drains within one more.
 //! - The smallest window is one packet instead of two. On a slow link two packets are already a queue.
-//! - The shortest round trip is remembered for a minute or two instead of ten minutes: with a long queue the window is a packet or two, and adds next
-//!   to nothing to a round trip that stays long.
+//! - The shortest round trip is remembered for five to ten minutes instead of ten.
 
 use festina_recovery::windowed_min::WindowedMin;
 use festina_units::{Duration, Instant};
@@ -22,7 +21,7 @@ use super::{Ack, CongestionSign, Controller};
 const QUEUE_HARMLESS: Duration = Duration::from_millis(10);
 
 /// How long the shortest round trip stays valid at least.
-const MEMORY: Duration = Duration::from_secs(60);
+const MEMORY: Duration = Duration::from_secs(300);
 
 /// Smallest window after a loss and after an idle period, in packets (RFC 9260 §7.2.3). Delays and timeouts make it smaller.
 const LOSS_FLOOR_PACKETS: usize = 4;

@@ -126,11 +126,12 @@ impl Channel {
                 self.send_reliable(&association, sender, now_us);
             }
             let stats = association.stats();
-            let waits = self.queue.is_long(&stats.path, now_us);
+            self.queue.look(&stats.path, now_us);
+            let waits = self.queue.is_long();
             self.gathering.look(waits, stats.sent.messages, self.queue.shortest_us(), now_us);
             self.send_copies(&association, sender, waits, now_us);
             others = match &stats.path {
-                path if path.send_buffer_bytes > path.cwnd_bytes => Others::WaitHere,
+                path if path.send_buffer_bytes > path.cwnd_bytes || self.queue.is_on_trial() => Others::WaitAlone,
                 _ if waits => Others::Wait,
                 _ => Others::None,
             };

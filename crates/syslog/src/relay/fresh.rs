@@ -24,8 +24,8 @@ pub(super) enum Others {
     None,
     /// They wait in a queue.
     Wait,
-    /// Important lines wait for their congestion window, so any packet sent now would delay them.
-    WaitHere,
+    /// They wait for their congestion window, or measure the round trip: any packet sent now would delay or falsify that.
+    WaitAlone,
 }
 
 pub(super) struct FreshLane {
@@ -105,7 +105,7 @@ impl FreshLane {
     pub(super) fn send(&mut self, others: Others, now_us: u64) {
         let Some(association) = self.association.clone() else { return };
         let waits = others == Others::Wait;
-        if others == Others::WaitHere || self.rest.lasts(waits, now_us) {
+        if others == Others::WaitAlone || self.rest.lasts(waits, now_us) {
             return;
         }
         // The end of an association is noticed where its messages are received.

@@ -1,14 +1,16 @@
 //! Detects whether important lines wait in a queue of the network, and how rarely fresh packets are then sent.
 
-use festina::{Duration, PathStats};
+use festina::PathStats;
 use festina_units::duration;
 
 /// A queue of this many microseconds is harmless for any round trip.
 const HARMLESS_US: u64 = 10_000;
 
-/// How long the shortest round trip stays valid at least, in microseconds. While important lines wait, fresh ones add next to nothing to the queue, so
-/// a round trip that stays long belongs to the path.
+/// How long the shortest round trip stays valid without a similar one, in microseconds.
 const MEMORY_US: u64 = 60_000_000;
+
+/// Duration of a [trial](Trial) in microseconds.
+const TRIAL_US: u64 = 5_000_000;
 
 /// Interval between fresh packets while important lines wait, in microseconds: even one packet per round trip would fill a slow link.
 const REST_US: u64 = 1_000_000;
@@ -19,29 +21,53 @@ const REST_US_MAX: u64 = 8_000_000;
 /// The queue of a path, according to its round trips.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Queue {
-    /// Shortest round trips of the present minute and of the one before, in microseconds.
-    shortest_us: [Option<u64>; 2],
-    minute_began_us: u64,
+    shortest_us: Option<u64>,
+    latest_us: u64,
+    /// When a round trip was last about as short as the shortest.
+    seen_us: u64,
+    trial: Option<Trial>,
+}
+
+/// A time without fresh packets, after [`MEMORY_US`] of longer round trips. Either there is a standing queue, or the path has become longer. A sender
+/// that mistakes a queue for a longer path lets it grow again and again, so the shortest round trip of this time is the new reference.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    began_us: u64,
+    shortest_us: u64,
 }
 
 impl Queue {
-    /// Returns the shortest round trip in microseconds, if any was measured.
-    pub(super) fn shortest_us(&self) -> Option<u64> {
-        self.shortest_us.into_iter().flatten().min()
+    /// Takes the latest round trip of a path.
+    pub(super) fn look(&mut self, path: &PathStats, now_us: u64) {
+        let Some(latest) = path.rtt_latest else { return };
+        let latest_us = duration::saturating_nanos(latest) / 1_000;
+        let shortest_us = self.shortest_us.map_or(latest_us, |shortest| shortest.min(latest_us));
+        (self.shortest_us, self.latest_us) = (Some(shortest_us), latest_us);
+        if latest_us - shortest_us <= HARMLESS_US {
+            (self.seen_us, self.trial) = (now_us, None);
+        } else if let Some(trial) = &mut self.trial {
+            trial.shortest_us = trial.shortest_us.min(latest_us);
+            if now_us.saturating_sub(trial.began_us) >= TRIAL_US {
+                (self.shortest_us, self.seen_us, self.trial) = (Some(trial.shortest_us), now_us, None);
+            }
+        } else if now_us.saturating_sub(self.seen_us) >= MEMORY_US {
+            self.trial = Some(Trial { began_us: now_us, shortest_us: latest_us });
+        }
     }
 
-    /// Takes the smoothed round trip of a path, and returns whether even short round trips exceed the shortest by more than half. A standing queue
-    /// lengthens all round trips, a busy machine only some.
-    pub(super) fn is_long(&mut self, path: &PathStats, now_us: u64) -> bool {
-        let Some(srtt) = path.srtt else { return false };
-        let micros = |time: Duration| duration::saturating_nanos(time) / 1_000;
-        let rtt_us = micros(srtt);
-        if now_us.saturating_sub(self.minute_began_us) >= MEMORY_US {
-            (self.shortest_us, self.minute_began_us) = ([None, self.shortest_us[0]], now_us);
-        }
-        self.shortest_us[0] = self.shortest_us[0].map(|shortest| shortest.min(rtt_us)).or(Some(rtt_us));
-        let shortest = self.shortest_us().unwrap_or(rtt_us);
-        rtt_us.saturating_sub(micros(path.rttvar)).saturating_sub(shortest) > HARMLESS_US.max(shortest / 2)
+    /// Returns the shortest round trip in microseconds, if any was measured.
+    pub(super) fn shortest_us(&self) -> Option<u64> {
+        self.shortest_us
+    }
+
+    /// Returns whether the latest round trip exceeds the shortest by more than half.
+    pub(super) fn is_long(&self) -> bool {
+        self.shortest_us.is_some_and(|shortest| self.latest_us - shortest > HARMLESS_US.max(shortest / 2))
+    }
+
+    /// Returns whether fresh lines pause, to measure the round trip without them.
+    pub(super) fn is_on_trial(&self) -> bool {
+        self.trial.is_some()
     }
 }
 
@@ -69,40 +95,52 @@ impl Rest {
 mod tests {
     use std::collections::VecDeque;
 
+    use festina::Duration;
+
     use super::*;
 
     const SECOND_US: u64 = 1_000_000;
 
-    fn path(rtt_us: u64, variation_us: u64) -> PathStats {
+    /// Shows the queue this round trip. Returns whether it is long.
+    fn is_long(queue: &mut Queue, rtt_us: u64, now_us: u64) -> bool {
         let mut path = PathStats::default();
-        (path.srtt, path.rttvar) = (Some(Duration::from_micros(rtt_us)), Duration::from_micros(variation_us));
-        path
+        path.rtt_latest = Some(Duration::from_micros(rtt_us));
+        queue.look(&path, now_us);
+        queue.is_long()
     }
 
     #[test]
-    fn a_round_trip_that_varies_is_no_queue_and_one_that_stays_long_is() {
+    fn a_round_trip_half_as_long_again_is_a_queue_and_ten_milliseconds_are_none() {
         let mut queue = Queue::default();
-        assert!(!queue.is_long(&PathStats::default(), 0) && queue.shortest_us().is_none());
-        // The variation after one measurement is half of it (RFC 9260 section 6.3.1 C2).
-        assert!(!queue.is_long(&path(80_000, 40_000), 0));
-        assert!(!queue.is_long(&path(150_000, 31_000), SECOND_US));
-        assert!(!queue.is_long(&path(120_000, 0), 2 * SECOND_US));
-        assert!(queue.is_long(&path(121_000, 0), 3 * SECOND_US));
+        queue.look(&PathStats::default(), 0);
+        assert!(!queue.is_long() && queue.shortest_us().is_none());
+        assert!(!is_long(&mut queue, 80_000, 0) && !is_long(&mut queue, 120_000, 1));
+        assert!(is_long(&mut queue, 120_001, 2) && !is_long(&mut queue, 100_000, 3));
         assert_eq!(queue.shortest_us(), Some(80_000));
         let mut short = Queue::default();
-        assert!(!short.is_long(&path(200, 0), 0) && !short.is_long(&path(10_000, 0), 1));
-        assert!(short.is_long(&path(10_300, 0), 2));
+        assert!(!is_long(&mut short, 200, 0) && !is_long(&mut short, 10_200, 1) && is_long(&mut short, 10_201, 2));
     }
 
     #[test]
-    fn a_path_that_has_become_longer_is_believed_after_two_minutes() {
+    fn a_path_that_has_become_longer_is_believed_when_a_pause_of_fresh_lines_makes_it_no_shorter() {
         let mut queue = Queue::default();
-        assert!(!queue.is_long(&path(10_000, 0), 0));
-        let long = |queue: &mut Queue, second| queue.is_long(&path(50_000, 0), second * SECOND_US);
-        assert!((1..60).all(|second| long(&mut queue, second)));
-        assert!((60..120).all(|second| long(&mut queue, second)));
-        assert!(!long(&mut queue, 121));
-        assert_eq!(queue.shortest_us(), Some(50_000));
+        is_long(&mut queue, 10_000, 0);
+        assert!((1..60).all(|second| is_long(&mut queue, 50_000, second * SECOND_US) && !queue.is_on_trial()));
+        assert!((60..65).all(|second| is_long(&mut queue, 50_000 - second, second * SECOND_US) && queue.is_on_trial()));
+        assert!(!is_long(&mut queue, 50_000, 65 * SECOND_US) && !queue.is_on_trial());
+        assert_eq!(queue.shortest_us(), Some(49_936));
+    }
+
+    #[test]
+    fn a_trial_ends_as_soon_as_a_round_trip_is_as_short_as_before() {
+        let mut queue = Queue::default();
+        is_long(&mut queue, 80_000, 0);
+        is_long(&mut queue, 300_000, 60 * SECOND_US);
+        assert!(queue.is_on_trial());
+        is_long(&mut queue, 89_000, 61 * SECOND_US);
+        assert!(!queue.is_on_trial() && queue.shortest_us() == Some(80_000));
+        is_long(&mut queue, 300_000, 120 * SECOND_US);
+        assert!(!queue.is_on_trial(), "the next one is a minute away");
     }
 
     #[test]
@@ -124,7 +162,7 @@ mod tests {
     fn ten_minutes_of_overload(percent: u64) -> Vec<u64> {
         const RATE: u64 = 31_250;
         let (mut seen, mut rest) = (Queue::default(), Rest::default());
-        let (mut queue, mut srtt_us, mut owed) = (0_u64, 80_000, 0);
+        let (mut queue, mut latest_us, mut owed) = (0_u64, 80_000, 0);
         let mut longest = vec![0; 10];
         let (mut fresh, mut measured_us) = (VecDeque::new(), 0);
         for at_ms in 0..600_000_u64 {
@@ -137,14 +175,13 @@ mod tests {
             queue = queue.min(20 * 340);
             let rtt_us = 80_000 + queue * 1_000_000 / RATE;
             if now_us >= measured_us {
-                // RFC 9260 section 6.3.1, C3 and C4.
-                (srtt_us, measured_us) = ((srtt_us * 7 + rtt_us) / 8, now_us + rtt_us);
+                (latest_us, measured_us) = (rtt_us, now_us + rtt_us);
             }
             if fresh.front().is_some_and(|&answered_us| answered_us <= now_us) {
                 fresh.pop_front();
             }
-            let waits = seen.is_long(&path(srtt_us, 0), now_us);
-            if fresh.is_empty() && !rest.lasts(waits, now_us) {
+            let waits = is_long(&mut seen, latest_us, now_us);
+            if fresh.is_empty() && !rest.lasts(waits, now_us) && !seen.is_on_trial() {
                 rest.sent(waits, now_us);
                 queue += 1_200;
                 fresh.push_back(now_us + rtt_us);
@@ -159,7 +196,7 @@ mod tests {
     fn a_queue_that_stands_for_minutes_is_not_taken_for_the_path() {
         for percent in [90, 94, 96] {
             let longest = ten_minutes_of_overload(percent);
-            assert!(longest.iter().all(|&longest_us| longest_us <= 120_000), "{percent} %: {longest:?}");
+            assert!(longest.iter().all(|&longest_us| longest_us <= 100_000), "{percent} %: {longest:?}");
         }
     }
 }

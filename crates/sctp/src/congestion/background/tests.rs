@@ -173,15 +173,15 @@ fn an_idle_sender_begins_with_four_packets_at_most() {
 }
 
 #[test]
-fn a_path_that_has_become_longer_is_believed_after_two_minutes() {
+fn a_path_that_has_become_longer_is_believed_after_ten_minutes() {
     let mut rig = Rig::new();
     rig.round(ms(10));
     let changed = rig.now;
-    while rig.now - changed < ms(50_000) {
+    while rig.now - changed < ms(290_000) {
         rig.round(ms(50));
     }
     assert_eq!(rig.path.cwnd(), PMDCS, "it may be a queue");
-    while rig.now - changed < ms(125_000) {
+    while rig.now - changed < ms(605_000) {
         rig.round(ms(50));
     }
     assert!(rig.path.cwnd() > 10 * PMDCS, "{}", rig.path.cwnd());
