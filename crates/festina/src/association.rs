@@ -393,26 +393,20 @@ impl Association {
         self.inner.resume_stream(stream.into());
     }
 
-    /// Returns the loss-recovery mechanisms in use, for Festina's own tools; not part of the stable interface.
-    #[doc(hidden)]
-    pub fn mechanisms(&self) -> Mechanisms {
-        self.inner.mechanisms()
-    }
-
-    /// Sets single loss-recovery mechanisms, for Festina's own tools; not part of the stable interface.
-    #[doc(hidden)]
-    pub fn set_mechanisms(&self, mechanisms: Mechanisms) {
-        self.inner.change_mechanisms(|_| mechanisms);
-    }
-
-    /// Returns the loss-recovery profile in use, or `None` if Festina's own tools have set mechanisms that match none.
+    /// Returns the loss-recovery profile in use, or `None` if [`Config::with_mechanisms`](crate::Config::with_mechanisms) has set mechanisms that
+    /// match none.
     pub fn profile(&self) -> Option<Profile> {
-        Profile::of(self.mechanisms())
+        Profile::of(self.inner.mechanisms())
     }
 
     /// Switches to the loss recovery of a profile, with its redundancy.
     pub fn set_profile(&self, profile: Profile) {
-        self.set_mechanisms(profile.mechanisms());
+        self.inner.change_mechanisms(|_| profile.mechanisms());
+    }
+
+    /// Returns the redundancy in use.
+    pub fn redundancy(&self) -> Redundancy {
+        self.inner.mechanisms().redundancy
     }
 
     /// Changes the redundancy: copies of messages that are sent before any loss is detected.

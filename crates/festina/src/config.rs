@@ -120,20 +120,18 @@ impl Config {
         Self(self.0.clone(), None, self.2)
     }
 
-    /// Creates unencrypted settings from those of the core. For measurements of Festina's own tools; not part of the stable interface.
-    #[doc(hidden)]
+    /// Creates unencrypted settings from those of the core, which has more of them. The interface of `festina_sctp` is unstable.
     pub fn from_core(core: sctp::Config) -> Self {
         let peer_batches = Some(core.sack.peer_batches);
         Self(core, None, Chosen { peer_batches, packet_bytes_max: true })
     }
 
-    /// Returns the settings of the core. For the simulated hosts of Festina's own tools; not part of the stable interface.
-    #[doc(hidden)]
+    /// Returns the settings of the core, for programs that run it without an endpoint. The interface of `festina_sctp` is unstable.
     #[must_use]
     pub fn into_core(self) -> sctp::Config {
         let Self(mut core, security, chosen) = self;
         // Encrypted peers know the extension, and others cannot read it.
-        let suits = security.is_some() && core.congestion == CongestionControl::Cubic;
+        let suits = security.is_some() && core.congestion.is_always_paced();
         core.sack.peer_batches = chosen.peer_batches.unwrap_or(suits);
         core
     }
@@ -159,8 +157,7 @@ impl Config {
         self.with_mechanisms(profile.mechanisms())
     }
 
-    /// Sets single loss-recovery mechanisms, for Festina's own tools; not part of the stable interface.
-    #[doc(hidden)]
+    /// Sets single loss-recovery mechanisms instead of a profile's. The interface of `festina_sctp` is unstable.
     pub fn with_mechanisms(mut self, mechanisms: Mechanisms) -> Self {
         self.0.mechanisms = mechanisms;
         self
@@ -170,6 +167,15 @@ impl Config {
     /// often.
     pub fn with_redundancy(mut self, redundancy: Redundancy) -> Self {
         self.0.mechanisms.redundancy = redundancy;
+        self
+    }
+
+    /// Sets whether the probes of [`Profile::Festina`] are patient, which they are not by default: behind a late round trip, one that exceeds the
+    /// shortest by more than half and by more than 10 ms, a probe waits for one and a half times as long as that. Use it where a thin stream fills
+    /// much of a slow link, so that its messages queue: probes for messages that are not lost lengthen the queue. Has no effect on other profiles,
+    /// and [`with_profile`](Self::with_profile) resets it.
+    pub fn with_patient_probes(mut self, patient: bool) -> Self {
+        self.0.mechanisms = self.0.mechanisms.with_patient_probes(patient);
         self
     }
 
@@ -404,8 +410,8 @@ impl Config {
     }
 
     /// Sets whether the peer is asked to answer packets that it receives at the same instant with one acknowledgement for up to 16. A private
-    /// extension, which only Festina knows. It saves CPU time of bulk transfers on fast paths, and is asked for with CUBIC alone. On by
-    /// default on encrypted endpoints with CUBIC. Plain ones announce nothing private by default.
+    /// extension, which only Festina knows. It saves CPU time of bulk transfers on fast paths, and is asked for with CUBIC and the
+    /// background controller alone. On by default on encrypted endpoints with these. Plain ones announce nothing private by default.
     pub fn with_sack_peer_batches(mut self, batches: bool) -> Self {
         self.2.peer_batches = Some(batches);
         self

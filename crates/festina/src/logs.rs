@@ -1,5 +1,4 @@
-//! Log records for programs that are not written in Rust: the bindings have no subscriber of `tracing`. Not part of the stable interface.
-#![doc(hidden)]
+//! Log records as lines of text, for programs without a subscriber of `tracing`, such as those that are not written in Rust.
 
 use std::fmt::{self, Write as _};
 use std::sync::{OnceLock, PoisonError, RwLock};

@@ -148,9 +148,8 @@ pub struct ConfigError {
 festina_units::debug_is_display!(ConfigError);
 
 impl ConfigError {
-    /// Returns the name of the setting and the text of the error after it, with times in seconds. For the Python package, whose times are in seconds;
-    /// not part of the stable interface.
-    #[doc(hidden)]
+    /// Returns the name of the setting and the text of the error after it, with times in seconds, for programs whose settings are in
+    /// seconds.
     pub fn in_seconds(&self) -> (&'static str, String) {
         let Self { name, value, low, high } = self;
         let Some(name) = name.strip_suffix(" (ms)") else {
@@ -406,8 +405,8 @@ pub struct SackPolicy {
     /// Maximum number of packets with DATA per acknowledgement.
     pub every_packets: u8,
     /// Ask the peer to answer packets that it receives at the same instant with one SACK for up to 16 instead of one for every second packet. A
-    /// private extension, which only Festina knows. It saves CPU time of bulk transfers on fast paths, and is asked for with CUBIC alone:
-    /// a controller with a burst limit (RFC 9260 §6.1 rule D) would slow down. Off by default.
+    /// private extension, which only Festina knows. It saves CPU time of bulk transfers on fast paths, and is asked for with controllers that
+    /// always pace: one with a burst limit (RFC 9260 §6.1 rule D) would slow down. Off by default.
     pub peer_batches: bool,
 }
 

@@ -9,12 +9,14 @@
 //! |---|---|
 //! | `rfc9260` | the standard's window (RFC 9260 §7.2) |
 //! | `cubic` | CUBIC (RFC 9438), and window validation |
+//! | `background` | the window of traffic that yields, by delay (RFC 6817) |
 //! | `curve` | CUBIC's growth between two reductions |
 //! | `hystart` | end of the first slow start before a loss (RFC 9406) |
 //! | `reduction` | the transition to a smaller window |
 //! | `pacer` | when the next packet may be sent |
 //! | `custom` | controllers from outside this crate |
 
+mod background;
 mod cubic;
 mod curve;
 mod custom;
@@ -29,6 +31,7 @@ use std::ops::{Deref, DerefMut};
 use festina_units::{Duration, Instant};
 
 use crate::config::CongestionControl;
+use background::Background;
 pub(crate) use cubic::Cubic;
 use custom::Custom;
 pub use custom::{ControllerFactory, CustomController, NewPath};
@@ -43,6 +46,8 @@ pub(crate) enum Congestion {
     Rfc9260(Rfc9260),
     /// RFC 9438, paced.
     Cubic(Cubic),
+    /// By delay, paced.
+    Background(Box<Background>),
     /// From outside this crate.
     Custom(Box<Custom>),
 }
@@ -55,6 +60,7 @@ impl Congestion {
             CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(pmdcs, initial_window_bytes)),
             CongestionControl::Rfc4960 => Self::Rfc9260(Rfc9260::of_2007(pmdcs, initial_window_bytes)),
             CongestionControl::Cubic => Self::Cubic(Cubic::new(pmdcs)),
+            CongestionControl::Background => Self::Background(Box::new(Background::new(pmdcs))),
             CongestionControl::Custom(controller) => {
                 let path = NewPath { packet_bytes: pmdcs, initial_window_bytes };
                 Self::Custom(Box::new(Custom::new(controller, path)))
@@ -93,6 +99,7 @@ impl Congestion {
         match self {
             Self::Rfc9260(_) => None,
             Self::Cubic(controller) => controller.pacer(),
+            Self::Background(controller) => Some(controller.pacer()),
             Self::Custom(custom) => Some(custom.pacer()),
         }
     }
@@ -101,6 +108,7 @@ impl Congestion {
         match self {
             Self::Rfc9260(_) => None,
             Self::Cubic(controller) => controller.pacer_mut(),
+            Self::Background(controller) => Some(controller.pacer_mut()),
             Self::Custom(custom) => Some(custom.pacer_mut()),
         }
     }
@@ -113,6 +121,7 @@ impl Deref for Congestion {
         match self {
             Self::Rfc9260(controller) => controller,
             Self::Cubic(controller) => controller,
+            Self::Background(controller) => &**controller,
             Self::Custom(custom) => custom.controller(),
         }
     }
@@ -123,6 +132,7 @@ impl DerefMut for Congestion {
         match self {
             Self::Rfc9260(controller) => controller,
             Self::Cubic(controller) => controller,
+            Self::Background(controller) => &mut **controller,
             Self::Custom(custom) => custom.controller_mut(),
         }
     }

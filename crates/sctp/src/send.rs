@@ -306,6 +306,7 @@ impl Sender {
         let gauges = &mut stats.path;
         gauges.id = path.id;
         gauges.srtt = repair.rtt().srtt();
+        gauges.rtt_latest = repair.rtt().rtt_latest();
         gauges.rttvar = repair.rtt().rttvar().unwrap_or_default();
         gauges.rto = repair.rto();
         gauges.cwnd_bytes = congestion.cwnd() as u64;

@@ -208,6 +208,8 @@ pub struct PathStats {
     pub id: PathId,
     /// Smoothed round-trip time; `None` before the first sample.
     pub srtt: Option<Duration>,
+    /// The latest round-trip sample; `None` before the first.
+    pub rtt_latest: Option<Duration>,
     /// Round-trip time variation.
     pub rttvar: Duration,
     /// Retransmission timeout.

@@ -12,7 +12,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use festina_recovery::redundancy::Redundancy;
+use festina::Redundancy;
 use festina_units::{ByteCount, Duration, duration};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -7,15 +7,13 @@ mod activation;
 mod channel;
 mod copies;
 mod datagrams;
-mod delay_window;
 mod engine;
 mod following;
 mod fresh;
 mod gathering;
 mod input;
-mod patience;
+mod queue;
 mod streams;
-mod transit;
 pub(crate) mod unix_socket;
 mod way;
 
@@ -311,7 +309,7 @@ async fn ways(
         let endpoint = Endpoint::bind(any, client.protect(transport::config_for_important(config.redundancy))).await?;
         let (connections, notice) = (important_in.clone(), notice.clone());
         ways.push(Way { index, collector, client: client.clone(), endpoint, connections, notice });
-        let endpoint = Endpoint::bind(any, client.protect(transport::config())).await?;
+        let endpoint = Endpoint::bind(any, client.protect(transport::config_for_fresh())).await?;
         // The association for important lines reports everything about the collector.
         let silent: Notice = Arc::new(|_: &str| {});
         ways.push(Way { index, collector, client, endpoint, connections: fresh_in.clone(), notice: silent });

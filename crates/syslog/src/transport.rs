@@ -1,8 +1,6 @@
 //! How relay and collector use the transport: streams, their order, limits.
 
-use festina::{Config, Duration, StreamScheduler};
-use festina_recovery::profile::{ImmediateSack, Profile};
-use festina_recovery::redundancy::Redundancy;
+use festina::{Config, CongestionControl, Duration, Profile, Redundancy, StreamScheduler};
 
 use crate::policy::PRIORITIES;
 use crate::sender::STREAMS;
@@ -13,8 +11,8 @@ pub(crate) const PORT: u16 = 6_514;
 /// Silence after which a peer counts as gone. The relay then connects again, to the same collector or to another.
 const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Maximum delay of an acknowledgement in microseconds: short, since both ends watch how long messages take.
-pub(crate) const SACK_DELAY_US: u64 = 20_000;
+/// Maximum delay of an acknowledgement: short, since both ends watch how long messages take.
+const SACK_DELAY: Duration = Duration::from_millis(20);
 
 /// Bytes that wait to be sent or acknowledged.
 const SEND_BUFFER_BYTES: usize = 4 << 20;
@@ -27,17 +25,18 @@ const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Configuration of a relay's association for important lines.
 pub(crate) fn config_for_important(redundancy: Redundancy) -> Config {
-    config().with_redundancy(redundancy)
+    config().with_patient_probes(true).with_redundancy(redundancy)
 }
 
-/// Configuration of a collector's associations. Its answers do not ask for an immediate acknowledgement and are not sent in spare copies: on a slow
-/// link one packet for each answer would take a tenth of the bytes of the lines.
+/// Configuration of a relay's association for fresh lines, which yields to the important ones and to other traffic.
+pub(crate) fn config_for_fresh() -> Config {
+    config().with_patient_probes(true).with_congestion(CongestionControl::Background)
+}
+
+/// Configuration of a collector's associations. Its answers neither request immediate acknowledgements nor are sent in spare copies: on a slow link
+/// one packet for each answer would take a tenth of the bytes of the lines.
 pub(crate) fn config_for_collector() -> Config {
-    let mut mechanisms = Profile::Festina.mechanisms();
-    mechanisms.redundancy = Redundancy::Off;
-    mechanisms.normal.immediate_sack = ImmediateSack::Never;
-    mechanisms.thin.immediate_sack = ImmediateSack::Never;
-    config().with_mechanisms(mechanisms)
+    config().with_profile(Profile::Rack)
 }
 
 /// Streams that a relay uses.
@@ -48,7 +47,7 @@ pub(crate) fn config() -> Config {
         .with_scheduler(StreamScheduler::Priority)
         .with_interleaving(true)
         .with_peer_timeout(PEER_TIMEOUT)
-        .with_sack_delay(Duration::from_micros(SACK_DELAY_US))
+        .with_sack_delay(SACK_DELAY)
         .with_streams(STREAMS_MAX, STREAMS_MAX)
         .with_send_buffer_bytes(SEND_BUFFER_BYTES)
         .with_receive_buffer_bytes(MESSAGE_BYTES_MAX)
@@ -81,19 +80,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_collector_draws_no_packets_that_a_relay_need_not_send() {
-        let mechanisms = config_for_collector().into_core().mechanisms;
-        assert_eq!(mechanisms.redundancy, Redundancy::Off);
-        let asks = [mechanisms.thin, mechanisms.normal].map(|rules| rules.immediate_sack);
-        assert_eq!(asks, [ImmediateSack::Never; 2]);
-        assert!(config_for_collector().validate().is_ok());
-    }
-
-    #[test]
     fn every_stream_is_used_once_and_all_of_them_are_asked_for() {
         let streams: BTreeSet<u16> = ranks().map(|(stream, _)| stream).collect();
         assert_eq!(streams.len(), ranks().count());
         assert_eq!(streams, (1..STREAMS_MAX).collect());
-        assert!(config().validate().is_ok());
+        for config in [config_for_important(Redundancy::Off), config_for_fresh(), config_for_collector()] {
+            assert!(config.validate().is_ok());
+        }
     }
 }

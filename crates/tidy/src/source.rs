@@ -7,7 +7,7 @@ use crate::tree::File;
 /// Macros that stand for code which is not there.
 const UNFINISHED: [&str; 2] = ["todo", "unimplemented"];
 
-/// Complains about unfinished code and ignored tests.
+/// Complains about unfinished code, ignored tests and public items without documentation (`#[doc(hidden)]`).
 ///
 /// # Errors
 /// If the text is not Rust.
@@ -34,11 +34,21 @@ fn scan(path: &str, tokens: TokenStream, complaints: &mut Vec<String>) {
                 if is_attribute && starts_with(&group.stream(), "ignore") {
                     complaints.push(format!("{path}:{line}: an ignored test"));
                 }
+                if is_hidden(&group.stream()) {
+                    complaints.push(format!("{path}:{line}: a hidden item: document it, or make it private"));
+                }
                 scan(path, group.stream(), complaints);
             }
             _ => {}
         }
     }
+}
+
+/// Whether these tokens begin with `doc(hidden`, as in an attribute that hides an item from the documentation.
+fn is_hidden(tokens: &TokenStream) -> bool {
+    let second = tokens.clone().into_iter().nth(1);
+    starts_with(tokens, "doc")
+        && matches!(second, Some(TokenTree::Group(list)) if starts_with(&list.stream(), "hidden"))
 }
 
 fn is_punct(token: &TokenTree, sign: char) -> bool {
@@ -112,6 +122,14 @@ mod tests {
     fn ignored_tests_are_found_with_and_without_a_reason() {
         assert_eq!(found("#[test]\n#[ignore]\nfn f() {}\n"), ["a.rs:2: an ignored test"]);
         assert_eq!(found("#[ignore = \"slow\"]\nfn f() {}\n"), ["a.rs:1: an ignored test"]);
+    }
+
+    #[test]
+    fn items_hidden_from_the_documentation_are_found() {
+        let complaint = "a hidden item: document it, or make it private";
+        assert_eq!(found("#[doc(hidden)]\npub fn f() {}\n"), [format!("a.rs:1: {complaint}")]);
+        assert_eq!(found("//! A module.\n#![doc(hidden)]\n"), [format!("a.rs:2: {complaint}")]);
+        assert!(found("/// `#[doc(hidden)]`\n#[doc = \"hidden\"]\npub fn f() {}\n").is_empty());
     }
 
     #[test]

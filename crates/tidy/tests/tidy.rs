@@ -92,7 +92,7 @@ fn a_struct_groups_its_fields() {
 }
 
 #[test]
-fn nothing_is_unfinished_and_no_test_is_ignored() {
+fn nothing_is_unfinished_or_hidden_and_no_test_is_ignored() {
     let complaints = with_extension(".rs").map(|file| match source::unfinished(file) {
         Ok(complaints) => complaints,
         Err(error) => vec![format!("{}: {error}", file.path)],

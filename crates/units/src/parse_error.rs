@@ -10,9 +10,7 @@ pub struct ParseError {
     example: &'static str,
 }
 
-/// Implements `Debug` of errors by `Display`: `fn main() -> Result<(), E>` prints `Debug`, and users should read the sentence there. Part of
-/// Festina's own crates; not part of the stable interface.
-#[doc(hidden)]
+/// Implements `Debug` of errors by `Display`: `fn main() -> Result<(), E>` prints `Debug`, and users should read the sentence there.
 #[macro_export]
 macro_rules! debug_is_display {
     ($($error:ty),+) => {$(

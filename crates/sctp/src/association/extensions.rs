@@ -1,6 +1,6 @@
 //! The protocol extensions that a side supports and announces.
 
-use crate::config::{Config, CongestionControl};
+use crate::config::Config;
 use crate::wire::{Framing, Parameter, chunk_type};
 
 /// Chunk types of extensions that this crate does not read.
@@ -77,7 +77,7 @@ impl Extensions {
         let interleaving = if config.interleaving { Self::I_DATA.0 | Self::I_FORWARD_TSN.0 } else { 0 };
         // One SACK for many packets would leave a controller with a burst limit waiting (RFC 9260 §6.1 rule D). Whether others pace is known only
         // once they are created.
-        let paces = matches!(config.congestion, CongestionControl::Cubic);
+        let paces = config.congestion.is_always_paced();
         let sparse = if config.sack.peer_batches && paces { Self::SPARSE_SACK.0 } else { 0 };
         let nr_sack = if config.partial_reliability.nr_sack { Self::NR_SACK.0 } else { 0 };
         let enhanced = if config.partial_reliability.enhanced_forward_tsn { Self::ENHANCED_FORWARD_TSN.0 } else { 0 };
@@ -152,6 +152,7 @@ impl core::fmt::Debug for Extensions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CongestionControl;
 
     #[test]
     fn each_extension_has_the_bit_of_its_chunk_type() {

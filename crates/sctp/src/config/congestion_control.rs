@@ -18,6 +18,10 @@ pub enum CongestionControl {
     Rfc4960,
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406), paced, and with an initial window of ten packets (RFC 6928).
     Cubic,
+    /// For background traffic: a window that follows the delay in the manner of LEDBAT (RFC 6817), paced, from one packet on. It yields to all
+    /// other traffic: the window shrinks when round trips exceed the shortest one of the last minutes by more than half, and by more than 10 ms. Peers
+    /// that delay acknowledgements by more than that slow it down; Festina's own profile requests them at once.
+    Background,
     /// A controller from outside this crate.
     Custom(CustomController),
 }
@@ -25,7 +29,13 @@ pub enum CongestionControl {
 impl CongestionControl {
     /// Returns all controllers of this crate, the standard first.
     pub fn all() -> &'static [Self] {
-        &[Self::Rfc9260, Self::Rfc4960, Self::Cubic]
+        &[Self::Rfc9260, Self::Rfc4960, Self::Cubic, Self::Background]
+    }
+
+    /// Returns whether every path is paced, which is known only once it exists for controllers from outside this crate.
+    #[must_use]
+    pub const fn is_always_paced(self) -> bool {
+        matches!(self, Self::Cubic | Self::Background)
     }
 
     /// Returns the name used on command lines.
@@ -34,6 +44,7 @@ impl CongestionControl {
             Self::Rfc9260 => "rfc9260",
             Self::Rfc4960 => "rfc4960",
             Self::Cubic => "cubic",
+            Self::Background => "background",
             Self::Custom(controller) => controller.name(),
         }
     }

@@ -4,15 +4,13 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::Poll;
 
-use festina::{Association, Duration, Message, PathStats, ReceivedMessage};
+use festina::{Association, Duration, Message, ReceivedMessage};
 use festina_units::duration;
 
 use super::copies::Copies;
-use super::delay_window::ShortestRoundTrip;
 use super::fresh::{FreshLane, Others};
 use super::gathering::Gathering;
-use super::patience::Patience;
-use super::transit::Transit;
+use super::queue::Queue;
 use crate::disk::RealDisk;
 use crate::policy::PRIORITIES;
 use crate::sender::{Outgoing, Sender};
@@ -42,12 +40,9 @@ pub(super) struct Channel {
     index: usize,
     association: Option<Association>,
     pub(super) fresh: FreshLane,
-    shortest: ShortestRoundTrip,
-    /// Of important lines.
-    transit: Transit,
+    queue: Queue,
     copies: Copies,
     gathering: Gathering,
-    patience: Patience,
     /// Messages for which the transport had no room.
     unsent: VecDeque<Message>,
     /// Received messages that were not handled yet.
@@ -62,11 +57,9 @@ impl Channel {
             index,
             association: None,
             fresh: FreshLane::new(),
-            shortest: ShortestRoundTrip::default(),
-            transit: Transit::default(),
+            queue: Queue::default(),
             copies: Copies::default(),
             gathering: Gathering::default(),
-            patience: Patience::default(),
             unsent: VecDeque::new(),
             inbox: Vec::new(),
             heard_us: 0,
@@ -78,8 +71,7 @@ impl Channel {
         self.end(sender, now_us);
         let hello = sender.connected(self.index, now_us);
         if association.try_send(Message::new(hello)).is_ok() {
-            (self.shortest, self.copies) = (ShortestRoundTrip::default(), Copies::default());
-            (self.transit, self.gathering, self.patience) = Default::default();
+            (self.queue, self.copies, self.gathering) = Default::default();
             (self.association, self.heard_us) = (Some(association), now_us);
         }
     }
@@ -134,32 +126,17 @@ impl Channel {
                 self.send_reliable(&association, sender, now_us);
             }
             let stats = association.stats();
-            self.transit.left(stats.sent.messages, now_us);
-            let queued = self.has_queue(&stats.path, now_us);
-            let age_us = self.transit.age_us(stats.sent.messages_acked + stats.sent.messages_abandoned, now_us);
-            let waits = queued || self.shortest.is_too_old(age_us);
-            let was_late = self.shortest.is_too_old(self.transit.took_us());
-            if let Some(mechanisms) = self.patience.look(waits, was_late, || association.mechanisms()) {
-                association.set_mechanisms(mechanisms);
-            }
-            self.gathering.look(waits, stats.sent.messages, self.shortest.us(), now_us);
+            self.queue.look(&stats.path, now_us);
+            let waits = self.queue.is_long();
+            self.gathering.look(waits, stats.sent.messages, self.queue.shortest_us(), now_us);
             self.send_copies(&association, sender, waits, now_us);
             others = match &stats.path {
-                path if path.send_buffer_bytes > path.cwnd_bytes => Others::WaitHere,
+                path if path.send_buffer_bytes > path.cwnd_bytes || self.queue.is_on_trial() => Others::WaitAlone,
                 _ if waits => Others::Wait,
-                path if path.messages_pending > 0 => Others::Flow,
                 _ => Others::None,
             };
         }
-        self.fresh.send(others, &mut self.shortest, now_us);
-    }
-
-    /// Whether packets of this association wait too long in the network.
-    fn has_queue(&mut self, path: &PathStats, now_us: u64) -> bool {
-        let micros = |time| duration::saturating_nanos(time) / 1_000;
-        let Some(srtt) = path.srtt else { return false };
-        let queue_us = self.shortest.excess_us(micros(srtt), micros(path.rttvar), now_us);
-        self.shortest.is_too_long(queue_us)
+        self.fresh.send(others, now_us);
     }
 
     /// Sends the copies that are due.

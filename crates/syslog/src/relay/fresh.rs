@@ -3,11 +3,9 @@
 use std::collections::VecDeque;
 
 use festina::{Association, Duration, Message, ReceivedMessage, Stats};
-use festina_units::duration;
 
 use super::channel::receive;
-use super::delay_window::{DelayWindow, Look, ShortestRoundTrip};
-use super::transit::Transit;
+use super::queue::Rest;
 use crate::record::Record;
 use crate::sender::{FRESH_MESSAGE_BYTES, FreshCounts, FreshMessage, FreshQueue};
 use crate::transport;
@@ -16,24 +14,24 @@ use crate::wire::SenderId;
 /// Maximum number of messages passed to the transport at once.
 const MESSAGES_AT_ONCE: usize = 64;
 
+/// Maximum number of bytes in the transport: more would not fit into its send buffer.
+const BYTES_MAX: u64 = 3 << 20;
+
 /// Important messages on the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Others {
-    /// There are none.
+    /// None waits.
     None,
-    /// They are in flight.
-    Flow,
     /// They wait in a queue.
     Wait,
-    /// Important lines wait for their congestion window, so any packet sent now would delay them.
-    WaitHere,
+    /// They wait for their congestion window, or measure the round trip: any packet sent now would delay or falsify that.
+    WaitAlone,
 }
 
 pub(super) struct FreshLane {
     association: Option<Association>,
     queue: FreshQueue,
-    window: DelayWindow,
-    transit: Transit,
+    rest: Rest,
     /// Messages for which the transport had no room.
     unsent: VecDeque<Message>,
     /// Received messages that were not handled yet.
@@ -45,8 +43,7 @@ impl FreshLane {
         Self {
             association: None,
             queue: FreshQueue::new(),
-            window: DelayWindow::new(),
-            transit: Transit::default(),
+            rest: Rest::default(),
             unsent: VecDeque::new(),
             inbox: Vec::new(),
         }
@@ -56,8 +53,7 @@ impl FreshLane {
     pub(super) fn begin(&mut self, association: Association, sender: SenderId) {
         self.end();
         if association.try_send(Message::new(self.queue.connected(sender))).is_ok() {
-            (self.window, self.transit) = (DelayWindow::new(), Transit::default());
-            self.association = Some(association);
+            (self.association, self.rest) = (Some(association), Rest::default());
         }
     }
 
@@ -104,45 +100,21 @@ impl FreshLane {
         }
     }
 
-    /// Sends as much as may be in flight next to other traffic on this path. `shortest` is shared by both.
-    pub(super) fn send(&mut self, others: Others, shortest: &mut ShortestRoundTrip, now_us: u64) {
+    /// Sends as much as the congestion window takes, or a packet now and then while important lines wait. Bytes beyond the window would wait in the
+    /// transport, where they can no longer be reordered or dropped.
+    pub(super) fn send(&mut self, others: Others, now_us: u64) {
         let Some(association) = self.association.clone() else { return };
-        let makes_room = others == Others::Wait || shortest.is_on_trial();
-        // Important lines measure round trips without these. Without important lines, these have to measure them.
-        let measures = shortest.is_on_trial() && others != Others::None;
-        if others == Others::WaitHere || measures || self.window.rests(makes_room, now_us) {
+        let waits = others == Others::Wait;
+        if others == Others::WaitAlone || self.rest.lasts(waits, now_us) {
             return;
         }
         // The end of an association is noticed where its messages are received.
         while association.try_send_many(&mut self.unsent).is_ok() {
-            let Stats { path: stats, sent, .. } = association.stats();
-            self.transit.left(sent.messages, now_us);
-            let mut used = stats.send_buffer_bytes;
-            if let Some(srtt) = stats.srtt {
-                let micros = |time| duration::saturating_nanos(time) / 1_000;
-                let queue_us = shortest.excess_us(micros(srtt), micros(stats.rttvar), now_us);
-                let age_us = self.transit.age_us(sent.messages_acked + sent.messages_abandoned, now_us);
-                // On a busy machine these take long even without a queue, so half of the time is ignored, unlike for important ones.
-                let too_old = shortest.is_too_old(age_us / 2);
-                let too_long = others == Others::Wait || shortest.is_too_long(queue_us) || too_old;
-                let (rtt_us, took_long) = (micros(srtt).max(age_us), shortest.is_too_old(self.transit.took_us()));
-                let shortest_us = shortest.us().unwrap_or(rtt_us);
-                let messages = [sent.messages, sent.messages_acked, sent.messages_abandoned];
-                let (used_bytes, cwnd_bytes, at_us) = (used, stats.cwnd_bytes, now_us);
-                self.window.move_window(Look {
-                    rtt_us,
-                    shortest_us,
-                    too_long,
-                    took_long,
-                    has_others: others != Others::None,
-                    used_bytes,
-                    cwnd_bytes,
-                    messages,
-                    at_us,
-                });
-            }
+            let Stats { path, sent, .. } = association.stats();
+            let mut used = path.send_buffer_bytes;
+            let bytes_max = if waits { 0 } else { path.cwnd_bytes.min(BYTES_MAX) };
             while self.unsent.len() < MESSAGES_AT_ONCE
-                && (used == 0 || used + FRESH_MESSAGE_BYTES as u64 <= self.window.window_bytes())
+                && (used == 0 || used + FRESH_MESSAGE_BYTES as u64 <= bytes_max)
                 && let Some(message) = self.queue.next_message(sent.messages_acked, now_us)
             {
                 used += message.payload.len() as u64;
@@ -151,7 +123,7 @@ impl FreshLane {
             if self.unsent.is_empty() {
                 return;
             }
-            self.window.left(makes_room, now_us);
+            self.rest.sent(waits, now_us);
         }
     }
 

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use bytes::Bytes;
 use festina::{ClosedReason, Endpoint};
-use festina_recovery::probe::Probe;
 
 use super::*;
 use crate::line::Severity;
@@ -56,33 +55,13 @@ impl Pair {
         self
     }
 
-    /// Takes a line, and sends as much as there is room for.
-    fn take_line(&mut self, now_us: u64) {
+    /// A line leaves, the only one.
+    fn send_line(&mut self, now_us: u64) {
         let (source, line) = (Bytes::from("1"), Bytes::from("<11>a line"));
         let record = Record { sequence: 0, received_us: now_us, marks: 0, severity: Severity::new(3), source, line };
         self.sender.take(record, 0);
         self.channel.send(&mut self.sender, now_us);
-    }
-
-    /// A line leaves, the only one.
-    fn send_line(&mut self, now_us: u64) {
-        self.take_line(now_us);
         assert_eq!(self.sender.unanswered(0), 1);
-    }
-
-    fn association(&self) -> &Association {
-        self.channel.association.as_ref().expect("it lasts")
-    }
-
-    /// Waits until the transport has acknowledged everything.
-    async fn acked(&self) {
-        while self.association().stats().path.messages_pending > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
-    fn probe(&self) -> Probe {
-        self.association().mechanisms().thin.probe
     }
 
     /// Whether the collector is there after what there is to do at this time.
@@ -116,24 +95,4 @@ async fn a_collector_that_answers_now_and_then_is_not_left() {
     // It has acknowledged something, but not this line.
     let mut pair = pair.says(Packet::Acks { fresh: 0, fresh_messages: 0, spans: Vec::new() }, 29 * SECOND_US).await;
     assert!(pair.is_here(59 * SECOND_US) && !pair.is_here(59 * SECOND_US + 1));
-}
-
-/// Runs in one thread, so that nothing is acknowledged unless the test awaits.
-#[tokio::test]
-async fn while_important_lines_wait_in_a_queue_the_transport_sends_no_probes() {
-    let mut pair = Pair::new().await;
-    let usual = pair.probe();
-    assert_ne!(usual, Probe::Off);
-    pair.take_line(SECOND_US);
-    pair.acked().await;
-    // It is seen a second later: so long it took. The next line is as late a second after that.
-    pair.take_line(2 * SECOND_US);
-    assert_eq!(pair.probe(), usual, "one was late, and no other is yet");
-    pair.channel.send(&mut pair.sender, 3 * SECOND_US);
-    assert_eq!(pair.probe(), Probe::Off);
-    pair.acked().await;
-    pair.take_line(4 * SECOND_US);
-    pair.acked().await;
-    pair.channel.send(&mut pair.sender, 4 * SECOND_US + 1);
-    assert_eq!(pair.probe(), usual, "the queue is gone");
 }
