@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use festina::security::{
-    Acquaintance, ChangedKey, Fingerprint, Identity, KnownPeers, Security, SecurityFailure, StoredError, Trust,
+    Acquaintance, ChangedKey, ClientSecurity, Fingerprint, Identity, KnownPeers, SecurityFailure, ServerSecurity,
+    StoredError, Trust,
 };
 use festina::{Association, Config, ConnectError, ConnectOptions};
 
@@ -81,7 +82,7 @@ impl IdentityArgs {
         }
         let identity = self.read()?;
         let fingerprint = identity.fingerprint();
-        let security = Security::new().with_identity(identity);
+        let security = ServerSecurity::new(identity);
         let security = match clients {
             Some(clients) => security.with_client_trust(clients),
             None => security,
@@ -158,7 +159,7 @@ impl ServerTrustArgs {
             read => Some(read?),
         };
         let own = identity.as_ref().map(Identity::fingerprint);
-        let security = Security::new().with_server_trust(trust);
+        let security = ClientSecurity::new(trust);
         let security = match identity {
             Some(identity) => security.with_identity(identity),
             None => security,

@@ -15,8 +15,10 @@ use std::net::SocketAddr;
 use std::thread;
 
 use festina::blocking::{Association, Connecting, Endpoint};
-use festina::security::{Identity, Security, Trust};
-use festina::{Config, ConnectOptions, DEFAULT_SCTP_PORT, Duration, Instant, Message, TryRecvError, now};
+use festina::security::{Identity, Trust};
+use festina::{
+    ClientConfig, ConnectOptions, DEFAULT_SCTP_PORT, Duration, Instant, Message, ServerConfig, TryRecvError, now,
+};
 
 const CLIENTS: usize = 20;
 const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 60);
@@ -109,11 +111,9 @@ fn serve(server: &Endpoint, frames: u32) -> Result<(usize, u32, u32)> {
 
 /// The clients' loop: connects them all at once, and plays until the server ends.
 fn play(server: SocketAddr, trust: Trust, frames: u32) -> Result<Vec<u32>> {
-    let config = Config::default().with_security(Security::new().with_server_trust(trust));
-    let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, config)?;
-    let host = server.to_string();
+    let endpoint = Endpoint::client("127.0.0.1:0".parse()?, ClientConfig::new(trust))?;
     let mut connecting: Vec<Option<Connecting>> =
-        (0..CLIENTS).map(|_| Some(endpoint.start_connect(&host, ConnectOptions::default()))).collect();
+        (0..CLIENTS).map(|_| Some(endpoint.start_connect(server, ConnectOptions::default()))).collect();
     let mut connected: Vec<Option<Association>> = (0..CLIENTS).map(|_| None).collect();
     let mut states = vec![0; CLIENTS];
     let mut clock = Clock::new();
@@ -141,8 +141,7 @@ fn play(server: SocketAddr, trust: Trust, frames: u32) -> Result<Vec<u32>> {
 fn run(frames: u32) -> Result<Summary> {
     let identity = Identity::self_signed("game.example")?;
     let trust = Trust::fingerprints([identity.fingerprint()]);
-    let config = Config::default().with_security(Security::new().with_identity(identity));
-    let server = Endpoint::bind("127.0.0.1:0".parse()?, config)?;
+    let server = Endpoint::server("127.0.0.1:0".parse()?, ServerConfig::new(identity))?;
     let address = server.local_addr();
     let clients = thread::spawn(move || play(address, trust, frames));
     let (players_most, inputs, late_frames) = serve(&server, frames)?;

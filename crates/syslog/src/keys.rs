@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use festina::security::{
-    Acquaintance, ChangedKey, Fingerprint, Identity, KnownPeers, Security, SecurityFailure, StoredError, Trust,
+    Acquaintance, ChangedKey, Fingerprint, Identity, KnownPeers, SecurityFailure, ServerSecurity, StoredError, Trust,
 };
 use festina::{Association, Config, ConnectError};
 
@@ -125,7 +125,7 @@ impl Protection<Collectors> {
                 Trust::roots_from_file(path)?
             }
         };
-        client.security = Some(Security::new().with_identity(identity).with_server_trust(trust));
+        client.security = Some(ServerSecurity::new(identity).with_client(trust));
         Ok(client)
     }
 }
@@ -150,7 +150,7 @@ impl Protection<Relays> {
         let Self::Encrypted { identity, peers } = self else { return Ok(config) };
         let identity = own_identity(state, identity.as_ref())?;
         notice(&format!("encrypted, own key sha256:{}", identity.fingerprint()));
-        let security = Security::new().with_identity(identity);
+        let security = ServerSecurity::new(identity);
         let security = match peers {
             Relays::Any => security,
             Relays::Authorities(path) => security.with_client_trust(Trust::roots_from_file(path)?),

@@ -1,7 +1,7 @@
 //! An association over SCTP over UDP.
 
 use bytes::Bytes;
-use festina::security::{Identity, Security, Trust};
+use festina::security::{ClientSecurity, Identity, ServerSecurity, Trust};
 use festina::{Association, ClosedReason, Config, DEFAULT_SCTP_PORT, Endpoint, Message, ReceivedMessage};
 
 use super::{End, Failure, Transport};
@@ -76,7 +76,7 @@ impl Transport for FestinaEncrypted {
         let identity = Identity::self_signed("bench.test")?;
         let trust = Trust::fingerprints([identity.fingerprint()]);
         let with = |security| Config::default().with_security(security);
-        let (client, server) = (Security::new().with_server_trust(trust), Security::new().with_identity(identity));
+        let (client, server) = (ClientSecurity::new(trust), ServerSecurity::new(identity));
         let end =
             |(association, endpoint): Held| End { sender: (association.clone(), endpoint), receiver: association };
         Ok(connected(with(client), with(server)).await?.map(end))

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use festina::security::{Identity, Security};
+use festina::security::{ClientSecurity, Identity, ServerSecurity};
 use festina::{
     Association, Config, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions, MemoryNetwork, Message,
 };
@@ -77,8 +77,8 @@ fn settings(suite: CipherSuite, shared: &Shared) -> [Config; 2] {
     client.key_log = Arc::new(Logged(shared.clone()));
     server.ignore_client_order = true;
     [
-        Config::default().with_security(Security::from_rustls(Some(Arc::new(client)), None)),
-        Config::default().with_security(Security::from_rustls(None, Some(Arc::new(server)))),
+        Config::default().with_security(ClientSecurity::from_rustls(Arc::new(client))),
+        Config::default().with_security(ServerSecurity::from_rustls(Arc::new(server))),
     ]
 }
 

@@ -78,8 +78,8 @@ impl ConnectOptions {
 
 /// Encrypted associations. A plain endpoint ignores the server's name, and refuses tokens and early messages.
 impl ConnectOptions {
-    /// The name that the server's certificate must have: a host name or an IP address. The default is the host that
-    /// [`Endpoint::connect_to`](crate::Endpoint::connect_to) was given, or else the IP address. Where fingerprints are trusted, names are not checked.
+    /// The name that the server's certificate must have: a host name or an IP address. The default is that of the [`Host`](crate::Host)
+    /// that is connected to. Where fingerprints are trusted, names are not checked.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
         self
@@ -100,7 +100,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Whether plain associations lack something that these options ask for. (The name of a server is also set by `connect_to`.)
+    /// Whether plain associations lack something that these options ask for. (The name of a server is also set by the host.)
     pub(super) fn needs_encryption(&self) -> bool {
         !self.token.is_empty() || !self.early.is_empty()
     }
@@ -146,7 +146,7 @@ pub struct ListenOptions {
 impl ListenOptions {
     /// Calls `decide` with the address of each peer that requests an association, before any answer: at its INIT, and again at its COOKIE ECHO, whose
     /// sender has proven that it receives at that address. It runs on the endpoint's task for each such packet, so it should be quick. If it panics, the
-    /// peer is refused. By default all are accepted, within the endpoint's limits: [`Config::with_associations_max`](crate::Config::with_associations_max) and related settings.
+    /// peer is refused. By default all are accepted, within the endpoint's limits: [`Admission::with_associations_max`](crate::Admission::with_associations_max) and related settings.
     ///
     /// ```
     /// use festina::{Answer, ListenOptions};

@@ -64,7 +64,7 @@ impl SecurityError {
     }
 }
 
-/// The name of the protocol that `Config::plain` speaks.
+/// The name of the protocol that plain endpoints speak.
 const PLAIN_SCTP: &str = "SCTP without encryption";
 
 impl SecurityFailure {

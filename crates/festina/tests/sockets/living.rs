@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use festina::{AssociationState, ClosedReason, ConnectOptions, Event, Message, Profile, Redundancy};
+use festina::{AssociationState, ClosedReason, ConnectOptions, Event, Message, Profile, Redundancy, Transport};
 
 use super::{pair, settings};
 use crate::support::{in_time, pair_with};
@@ -96,7 +96,7 @@ async fn drained_waits_for_no_message_that_is_sent_later() {
 
 #[tokio::test]
 async fn events_tell_a_messages_way_and_the_end() {
-    let config = settings().with_message_events(true);
+    let config = settings().with_transport(Transport::default().with_message_events(true));
     let pair = pair_with(config, settings()).await;
     let next = async || loop {
         match pair.client.event().await {
@@ -127,7 +127,7 @@ async fn events_tell_a_messages_way_and_the_end() {
 
 #[tokio::test]
 async fn events_can_be_taken_without_waiting() {
-    let pair = pair_with(settings().with_message_events(true), settings()).await;
+    let pair = pair_with(settings().with_transport(Transport::default().with_message_events(true)), settings()).await;
     in_time(async {
         let message = pair.client.send(Message::new("watch me")).await.unwrap();
         pair.client.drained().await.unwrap();
@@ -141,7 +141,7 @@ async fn events_can_be_taken_without_waiting() {
 
 #[tokio::test]
 async fn events_that_nobody_takes_cost_bounded_memory_and_the_last_are_kept() {
-    let config = settings().with_message_events(true);
+    let config = settings().with_transport(Transport::default().with_message_events(true));
     let pair = pair_with(config, settings()).await;
     in_time(async {
         for _ in 0..festina::EVENTS_QUEUED_MAX {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use festina::{
-    ClosedReason, Config, Direction, Event, Message, SendError, StreamId, StreamScheduler, StreamTaken, TryRecvError,
+    ClosedReason, Direction, Event, Message, SendError, StreamId, StreamScheduler, StreamTaken, Transport, TryRecvError,
 };
 use futures_util::StreamExt;
 use tokio::time::timeout;
@@ -218,8 +218,8 @@ async fn a_priority_orders_streams_and_a_weight_is_something_else() {
 }
 
 /// A client that sends more on stream 1, which the server does not read, than the server's buffers hold, and then a message on stream 2.
-async fn with_an_unread_stream(config: Config) -> Pair {
-    let pair = pair_with(settings(), config.with_receive_buffer_bytes(32 << 10)).await;
+async fn with_an_unread_stream(transport: Transport) -> Pair {
+    let pair = pair_with(settings(), settings().with_transport(transport.with_receive_buffer_bytes(32 << 10))).await;
     for _ in 0..500 {
         pair.client.stream(1).send(vec![7; 1_000]).await.unwrap();
     }
@@ -230,7 +230,7 @@ async fn with_an_unread_stream(config: Config) -> Pair {
 #[tokio::test]
 async fn an_unread_stream_holds_up_no_other_once_it_is_discarded() {
     in_time(async {
-        let pair = with_an_unread_stream(settings()).await;
+        let pair = with_an_unread_stream(Transport::default()).await;
         let mut urgent = pair.server.stream(2).read().unwrap();
         let waiting = tokio::spawn(async move { urgent.recv().await });
         // 256 KiB, each with 128 bytes more: no other is sorted, and the receive buffer fills up.
@@ -269,7 +269,7 @@ async fn a_reader_gets_its_last_message_before_the_end_although_another_stream_i
 async fn with_a_limit_for_each_stream_an_unread_one_holds_up_no_other() {
     in_time(async {
         for sorts in [false, true] {
-            let pair = with_an_unread_stream(settings().with_stream_unread_bytes_max(8 << 10)).await;
+            let pair = with_an_unread_stream(Transport::default().with_stream_unread_bytes_max(8 << 10)).await;
             let mut reader = sorts.then(|| pair.server.stream(2).read().unwrap());
             let discarded = Event::StreamDiscarded { stream: StreamId(1) };
             while pair.server.event().await != Some(discarded.clone()) {}

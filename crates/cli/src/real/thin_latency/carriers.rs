@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use bytes::{Bytes, BytesMut};
-use festina::security::{Identity, Security, Trust};
+use festina::security::{ClientSecurity, Identity, ServerSecurity, Trust};
 use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Listener, Message};
 use festina_emulate::hosts::Hosts;
 use festina_lab::plan::Point;
@@ -123,7 +123,7 @@ fn plain(profile: Profile) -> [Config; 2] {
 fn encrypted() -> Result<[Config; 2]> {
     let identity = Identity::self_signed("receiver")?;
     let trust = Trust::fingerprints([identity.fingerprint()]);
-    let securities = [Security::new().with_server_trust(trust), Security::new().with_identity(identity)];
+    let securities = [ClientSecurity::new(trust), ServerSecurity::new(identity)];
     Ok(securities.map(|security| Config::default().with_security(security)))
 }
 

@@ -1,6 +1,6 @@
 //! Garbage on the port of a collector beside a relay at work.
 
-use festina::security::{Security, Trust};
+use festina::security::{ClientSecurity, Trust};
 use festina::{Config, ConnectOptions, Endpoint, Message};
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -62,9 +62,7 @@ async fn litter(mode: Mode, collector: SocketAddr, count: u64) -> u64 {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let socket = UdpSocket::bind(any_address()).expect("a socket");
     let config = match mode {
-        Mode::Encrypted => {
-            Config::default().with_security(Security::new().with_server_trust(Trust::deciding(|_| true)))
-        }
+        Mode::Encrypted => Config::default().with_security(ClientSecurity::new(Trust::deciding(|_| true))),
         Mode::Plain => Config::plain(),
     };
     let endpoint = Endpoint::bind(any_address(), config).await.expect("a socket");
