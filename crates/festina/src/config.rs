@@ -20,7 +20,7 @@ const PACKET_BYTES_MIN: usize = 384;
 const IPV4_SPARES_BYTES: usize = 20;
 
 /// Settings of an endpoint that connects: [`Endpoint::client`](crate::Endpoint::client). By default associations are encrypted, and servers are
-/// trusted whose certificate a certificate authority of the operating system has signed.
+/// trusted whose certificate a certificate authority of the operating system has signed. A client has at most 65,536 associations at a time.
 ///
 /// Such settings cannot open a server:
 ///

@@ -1,6 +1,6 @@
 //! How relay and collector use the transport: streams, their order, limits.
 
-use festina::{Config, Duration, StreamScheduler};
+use festina::{Duration, StreamScheduler, Transport};
 use festina_recovery::profile::{ImmediateSack, Profile};
 use festina_recovery::redundancy::Redundancy;
 
@@ -26,25 +26,25 @@ pub(crate) const MESSAGE_OVERHEAD_BYTES: u64 = 128;
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Configuration of a relay's association for important lines.
-pub(crate) fn config_for_important(redundancy: Redundancy) -> Config {
-    config().with_redundancy(redundancy)
+pub(crate) fn for_important(redundancy: Redundancy) -> Transport {
+    transport().with_redundancy(redundancy)
 }
 
 /// Configuration of a collector's associations. Its answers do not ask for an immediate acknowledgement and are not sent in spare copies: on a slow
 /// link one packet for each answer would take a tenth of the bytes of the lines.
-pub(crate) fn config_for_collector() -> Config {
+pub(crate) fn for_collector() -> Transport {
     let mut mechanisms = Profile::Festina.mechanisms();
     mechanisms.redundancy = Redundancy::Off;
     mechanisms.normal.immediate_sack = ImmediateSack::Never;
     mechanisms.thin.immediate_sack = ImmediateSack::Never;
-    config().with_mechanisms(mechanisms)
+    transport().with_expert(|expert| expert.with_mechanisms(mechanisms))
 }
 
 /// Streams that a relay uses.
 const STREAMS_MAX: u16 = 1 + PRIORITIES as u16 * (STREAMS as u16 + 1);
 
-pub(crate) fn config() -> Config {
-    Config::plain()
+pub(crate) fn transport() -> Transport {
+    Transport::default()
         .with_scheduler(StreamScheduler::Priority)
         .with_interleaving(true)
         .with_peer_timeout(PEER_TIMEOUT)
@@ -82,11 +82,11 @@ mod tests {
 
     #[test]
     fn a_collector_draws_no_packets_that_a_relay_need_not_send() {
-        let mechanisms = config_for_collector().into_core().mechanisms;
+        let mechanisms = for_collector().into_core().mechanisms;
         assert_eq!(mechanisms.redundancy, Redundancy::Off);
         let asks = [mechanisms.thin, mechanisms.normal].map(|rules| rules.immediate_sack);
         assert_eq!(asks, [ImmediateSack::Never; 2]);
-        assert!(config_for_collector().validate().is_ok());
+        assert!(for_collector().validate().is_ok());
     }
 
     #[test]

@@ -329,7 +329,7 @@ async fn a_client_that_lost_its_state_comes_back_from_the_same_ports() {
             far
         };
         until("the dead client's address is free", || network.bind(CLIENT.parse().unwrap()).is_ok()).await;
-        let client = bind(CLIENT, client).await;
+        let client = bind(CLIENT, client.into()).await;
         let (near, far) = tokio::join!(client.connect_with(to, options()), listener.accept());
         let (near, far) = (near.unwrap(), far.unwrap());
         near.send("after").await.unwrap();

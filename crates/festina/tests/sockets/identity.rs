@@ -8,7 +8,7 @@ use std::time::Duration;
 use festina::security::{ClientSecurity, Identity, SecurityError, SecurityFailure, ServerSecurity, Trust};
 use festina::{
     Admission, Answer, Association, BindError, ClientConfig, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint,
-    ListenError, ListenOptions, MemoryNetwork, ServerConfig,
+    ListenError, ListenOptions, MemoryNetwork,
 };
 use tokio::time::Instant;
 

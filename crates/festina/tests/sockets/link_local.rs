@@ -52,7 +52,7 @@ async fn inside() {
     let sessions = Sessions::new(1);
     let trust = Trust::roots_from_der([root]);
     let settings = with(ClientSecurity::new(trust).with_sessions(sessions.clone()));
-    let client = Endpoint::server("[::]:0".parse().unwrap(), settings).await.unwrap();
+    let client = Endpoint::client("[::]:0".parse().unwrap(), settings).await.unwrap();
     let named = ConnectOptions::default().server_name("fe80::1%v1");
     for (host, options) in
         [(&by_name, ConnectOptions::default()), (&by_number, ConnectOptions::default()), (&by_name, named)]

@@ -65,7 +65,8 @@ async fn statistics_tell_what_went_through() {
 
 #[tokio::test]
 async fn drained_waits_for_no_message_that_is_sent_later() {
-    let pair = pair_with(settings(), settings().with_receive_buffer_bytes(4_000)).await;
+    let pair =
+        pair_with(settings(), settings().with_transport(Transport::default().with_receive_buffer_bytes(4_000))).await;
     pair.client.try_send("before").unwrap();
     in_time(async {
         let later = async {
@@ -162,8 +163,9 @@ async fn events_that_nobody_takes_cost_bounded_memory_and_the_last_are_kept() {
 
 #[tokio::test]
 async fn a_delayed_acknowledgement_comes_when_its_timer_says() {
-    let client = settings().with_profile(Profile::Rfc9260).with_heartbeat_interval(None);
-    let server = settings().with_sack_delay(Duration::from_millis(30));
+    let client =
+        settings().with_transport(Transport::default().with_profile(Profile::Rfc9260).with_heartbeat_interval(None));
+    let server = settings().with_transport(Transport::default().with_sack_delay(Duration::from_millis(30)));
     let pair = pair_with(client, server).await;
     in_time(async {
         pair.client.send(Message::new("the first of all is acknowledged at once")).await.unwrap();

@@ -316,7 +316,7 @@ async fn packets_that_come_together_are_acknowledged_together_whatever_chunk_car
 #[tokio::test]
 async fn a_message_that_is_larger_than_the_peers_receive_buffer_is_refused_and_ends_nothing() {
     in_time(async {
-        let server = settings().with_receive_buffer_bytes(50_000);
+        let server = settings().with_transport(Transport::default().with_receive_buffer_bytes(50_000));
         let pair = pair_with(settings(), server).await;
         let refused = pair.client.send(vec![7; 50_001]).await;
         assert!(matches!(&refused, Err(SendError::TooLong { bytes_max: 50_000, .. })), "{refused:?}");
@@ -324,7 +324,7 @@ async fn a_message_that_is_larger_than_the_peers_receive_buffer_is_refused_and_e
         assert_eq!(pair.server.recv().await.unwrap().unwrap().payload.len(), 50_000);
     })
     .await;
-    let beyond = settings().with_message_bytes_max(2 << 20);
+    let beyond = Transport::default().with_message_bytes_max(2 << 20);
     let error = beyond.validate().expect_err("messages are delivered whole");
     assert_eq!(error.to_string(), "limits.message_bytes_max is 2097152, but must lie between 1 and 1048576");
     assert!(beyond.with_receive_buffer_bytes(2 << 20).validate().is_ok());

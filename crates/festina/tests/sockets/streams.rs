@@ -125,7 +125,9 @@ async fn a_reader_hears_of_the_end_after_its_last_message() {
 #[tokio::test]
 async fn a_reader_that_takes_nothing_holds_the_association_up_and_not_the_memory() {
     in_time(async {
-        let pair = pair_with(settings(), settings().with_receive_buffer_bytes(64 << 10)).await;
+        let pair =
+            pair_with(settings(), settings().with_transport(Transport::default().with_receive_buffer_bytes(64 << 10)))
+                .await;
         let mut slow = pair.server.stream(1).read().unwrap();
         let sent = async {
             for _ in 0..2_000 {
@@ -150,7 +152,9 @@ async fn a_reader_that_takes_nothing_holds_the_association_up_and_not_the_memory
 #[tokio::test]
 async fn what_is_sorted_for_a_reader_who_is_away_keeps_nobody_else_waiting() {
     in_time(async {
-        let pair = pair_with(settings(), settings().with_receive_buffer_bytes(16 << 10)).await;
+        let pair =
+            pair_with(settings(), settings().with_transport(Transport::default().with_receive_buffer_bytes(16 << 10)))
+                .await;
         let _away = pair.server.stream(1).read().unwrap();
         // Each fills the receive buffer, and all together are less than the limit for sorted messages.
         for _ in 0..15 {
@@ -194,8 +198,8 @@ async fn all_streams_are_reset_by_a_name_of_their_own_and_an_empty_list_resets_n
 #[tokio::test]
 async fn a_priority_orders_streams_and_a_weight_is_something_else() {
     // The window is closed until the peer reads, so that messages of both streams wait.
-    let sender = settings().with_scheduler(StreamScheduler::Priority);
-    let receiver = settings().with_receive_buffer_bytes(4_000);
+    let sender = settings().with_transport(Transport::default().with_scheduler(StreamScheduler::Priority));
+    let receiver = settings().with_transport(Transport::default().with_receive_buffer_bytes(4_000));
     let pair = pair_with(sender, receiver).await;
     pair.client.set_stream_priority(1, 5);
     pair.client.set_stream_weight(1, 0);
