@@ -20,7 +20,7 @@ const PACKET_BYTES_MIN: usize = 384;
 const IPV4_SPARES_BYTES: usize = 20;
 
 /// Settings of an endpoint that connects: [`Endpoint::client`](crate::Endpoint::client). By default associations are encrypted, and servers are
-/// trusted whose certificate a certificate authority of the operating system has signed. A client has at most 65,536 associations at a time.
+/// trusted whose certificate a certificate authority of the operating system has signed.
 ///
 /// Such settings cannot open a server:
 ///
@@ -36,6 +36,7 @@ const IPV4_SPARES_BYTES: usize = 20;
 #[must_use]
 pub struct ClientConfig {
     transport: Transport,
+    admission: Admission,
     security: Option<ClientSecurity>,
 }
 
@@ -82,17 +83,23 @@ impl ClientConfig {
     /// Returns the default settings for encrypted associations with the servers that `security` trusts: a [`Trust`](crate::security::Trust), a
     /// [`Fingerprint`](crate::security::Fingerprint) or a [`ClientSecurity`].
     pub fn new(security: impl Into<ClientSecurity>) -> Self {
-        Self { transport: Transport::default(), security: Some(security.into()) }
+        Self { transport: Transport::default(), admission: Admission::default(), security: Some(security.into()) }
     }
 
     /// Returns the default settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated.
     pub fn plain() -> Self {
-        Self { transport: Transport::default(), security: None }
+        Self { transport: Transport::default(), admission: Admission::default(), security: None }
     }
 
     /// Sets the settings of associations.
     pub fn with_transport(mut self, transport: Transport) -> Self {
         self.transport = transport;
+        self
+    }
+
+    /// Sets the maximum number of concurrent associations: 65,536 by default, at most 2²⁴.
+    pub fn with_associations_max(mut self, associations: usize) -> Self {
+        self.admission = self.admission.with_associations_max(associations);
         self
     }
 
@@ -149,8 +156,8 @@ impl ServerConfig {
 }
 
 impl From<ClientConfig> for EndpointConfig {
-    fn from(ClientConfig { transport, security }: ClientConfig) -> Self {
-        Self { transport, admission: Admission::default(), client: security, server: None, can_listen: false }
+    fn from(ClientConfig { transport, admission, security }: ClientConfig) -> Self {
+        Self { transport, admission, client: security, server: None, can_listen: false }
     }
 }
 

@@ -9,6 +9,11 @@ use festina_sctp::{self as sctp, ConfigError};
 pub struct Admission(pub(super) sctp::Admission);
 
 impl Admission {
+    /// Returns the maximum number of concurrent associations.
+    pub fn associations_max(&self) -> usize {
+        self.0.associations_max
+    }
+
     /// Returns the maximum number of associations that peers of one IP address may set up.
     pub fn associations_per_address_max(&self) -> usize {
         self.0.associations_per_address_max
