@@ -311,7 +311,7 @@ async fn ways(
         let endpoint = Endpoint::client(any, client.protect(transport::for_important(config.redundancy))).await?;
         let (connections, notice) = (important_in.clone(), notice.clone());
         ways.push(Way { index, collector, client: client.clone(), endpoint, connections, notice });
-        let endpoint = Endpoint::client(any, client.protect(transport::transport())).await?;
+        let endpoint = Endpoint::client(any, client.protect(transport::settings())).await?;
         // The association for important lines reports everything about the collector.
         let silent: Notice = Arc::new(|_: &str| {});
         ways.push(Way { index, collector, client, endpoint, connections: fresh_in.clone(), notice: silent });

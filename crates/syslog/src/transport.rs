@@ -27,7 +27,7 @@ const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Configuration of a relay's association for important lines.
 pub(crate) fn for_important(redundancy: Redundancy) -> Transport {
-    transport().with_redundancy(redundancy)
+    settings().with_redundancy(redundancy)
 }
 
 /// Configuration of a collector's associations. Its answers do not ask for an immediate acknowledgement and are not sent in spare copies: on a slow
@@ -37,13 +37,13 @@ pub(crate) fn for_collector() -> Transport {
     mechanisms.redundancy = Redundancy::Off;
     mechanisms.normal.immediate_sack = ImmediateSack::Never;
     mechanisms.thin.immediate_sack = ImmediateSack::Never;
-    transport().with_expert(|expert| expert.with_mechanisms(mechanisms))
+    settings().with_expert(|expert| expert.with_mechanisms(mechanisms))
 }
 
 /// Streams that a relay uses.
 const STREAMS_MAX: u16 = 1 + PRIORITIES as u16 * (STREAMS as u16 + 1);
 
-pub(crate) fn transport() -> Transport {
+pub(crate) fn settings() -> Transport {
     Transport::default()
         .with_scheduler(StreamScheduler::Priority)
         .with_interleaving(true)

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use festina::security::Identity;
 use festina::{
     Association, ClientConfig, ClosedReason, DEFAULT_SCTP_PORT, Endpoint, Message, ReceivedMessage, ServerConfig,
-    Transport,
 };
 
 use super::{End, Failure, Transport};

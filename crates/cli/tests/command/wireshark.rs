@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use festina::security::{ClientSecurity, Identity, ServerSecurity};
 use festina::{
-    Association, ClientConfig, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, EndpointConfig, ListenOptions,
-    MemoryNetwork, Message, ServerConfig,
+    Association, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, EndpointConfig, ListenOptions, MemoryNetwork, Message,
 };
 use festina_trace::{PcapngWriter, ip};
 use festina_units::Instant;
