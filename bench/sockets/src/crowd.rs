@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use festina::{Association, Config, ConnectOptions, Endpoint, Message};
+use festina::{Admission, Association, ConnectOptions, Endpoint, Message, ServerConfig};
 use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -37,8 +37,11 @@ fn port(number: usize) -> Result<u16, Failure> {
     Ok(FIRST_PORT + u16::try_from(number / PER_PORT)?)
 }
 
-fn config(associations: usize) -> Config {
-    Config::plain().with_associations_max(associations + 1).with_associations_per_address_max(associations + 1)
+fn config(associations: usize) -> ServerConfig {
+    let admission = Admission::default()
+        .with_associations_max(associations + 1)
+        .with_associations_per_address_max(associations + 1);
+    ServerConfig::plain().with_admission(admission)
 }
 
 /// The listening process, which answers one line for each command.
@@ -87,7 +90,7 @@ pub(crate) const LISTEN: &str = "crowd-listen";
 pub(crate) async fn crowd(associations: usize, duration: Duration) -> Result<(), Failure> {
     let mut listening = Listening::start(associations)?;
     let remote: SocketAddr = listening.answer()?.parse()?;
-    let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, config(associations)).await?;
+    let endpoint = Endpoint::server("127.0.0.1:0".parse()?, config(associations)).await?;
     let (empty_bytes, begun) = (resident_bytes()?, Reading::now());
     let ends = connect(&endpoint, remote, associations).await?;
     println!("{associations} associations set up in {:.1} s", begun.wall().as_secs_f64());
@@ -164,7 +167,7 @@ struct Arrived {
 
 /// The listening process: accepts, counts, and answers commands from standard input until that ends.
 pub(crate) async fn listen(associations: usize) -> Result<(), Failure> {
-    let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, config(associations)).await?;
+    let endpoint = Endpoint::server("127.0.0.1:0".parse()?, config(associations)).await?;
     let arrived = Arc::new(Mutex::new(Arrived { delays: Histogram::new(3)? }));
     for number in (0..associations).step_by(PER_PORT) {
         let (listener, arrived) = (endpoint.listen(port(number)?)?, arrived.clone());

@@ -6,45 +6,50 @@ use std::mem::MaybeUninit;
 use std::ptr::null;
 use std::sync::LazyLock;
 
-use festina::security::Security;
 use festina::{CongestionControl, Duration, Profile};
+use festina_settings::{Security, Settings};
 
 use crate::boundary::text;
 use crate::identity::{Identity, Sessions, Trust};
 use crate::status::{Failure, Status, behind, free, guard, guard_value, hand_over, required};
 
 /// Settings of an endpoint. The program reads and writes them in one thread at a time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
-    settings: festina::Config,
+    settings: Settings,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { settings: Settings::encrypted() }
+    }
 }
 
 impl Config {
-    pub(crate) fn settings(&self) -> festina::Config {
+    pub(crate) fn settings(&self) -> Settings {
         self.settings.clone()
     }
 
     /// The default settings for plain SCTP.
     pub fn plain() -> Self {
-        Self { settings: festina::Config::plain() }
+        Self { settings: Settings::default() }
     }
 
     /// Changes a setting of encryption.
-    fn secure(config: Option<&mut Self>, change: impl FnOnce(Security) -> Result<Security, Failure>) -> Status {
+    fn secure(config: Option<&mut Self>, change: impl FnOnce(&mut Security) -> Result<(), Failure>) -> Status {
         guard(|| {
             let config = required("config", config)?;
             let plain = || Failure::invalid("these settings are those of plain SCTP, which encrypts nothing");
-            let security = config.settings.security().ok_or_else(plain)?;
-            config.settings = config.settings.clone().with_security(change(security.clone())?);
-            Ok(())
+            change(config.settings.security.as_mut().ok_or_else(plain)?)
         })
     }
 
     /// Changes a setting, unless the result is out of range.
-    fn set(config: Option<&mut Self>, change: impl FnOnce(festina::Config) -> festina::Config) -> Status {
+    fn set(config: Option<&mut Self>, change: impl FnOnce(&mut Settings)) -> Status {
         guard(|| {
             let config = required("config", config)?;
-            let changed = change(config.settings.clone());
+            let mut changed = config.settings.clone();
+            change(&mut changed);
             changed.validate()?;
             config.settings = changed;
             Ok(())
@@ -88,13 +93,14 @@ pub extern "C" fn festina_congestion_name(index: usize) -> *const c_char {
 
 /// Creates settings with a profile, or with the default one.
 fn beginning(
-    settings: festina::Config,
+    mut settings: Settings,
     profile_name: *const c_char,
     config: Option<&mut MaybeUninit<Box<Config>>>,
 ) -> Status {
     hand_over("config", config, || {
         let profile = profile(profile_name)?.unwrap_or_default();
-        Ok(Config { settings: settings.with_profile(profile) })
+        settings.transport = settings.transport.with_profile(profile);
+        Ok(Config { settings })
     })
 }
 
@@ -104,7 +110,7 @@ pub extern "C" fn festina_config_new(
     profile_name: *const c_char,
     config: Option<&mut MaybeUninit<Box<Config>>>,
 ) -> Status {
-    beginning(festina::Config::default(), profile_name, config)
+    beginning(Settings::encrypted(), profile_name, config)
 }
 
 /// The default settings of plain SCTP with a profile, or with the default one.
@@ -113,7 +119,7 @@ pub extern "C" fn festina_config_plain(
     profile_name: *const c_char,
     config: Option<&mut MaybeUninit<Box<Config>>>,
 ) -> Status {
-    beginning(festina::Config::plain(), profile_name, config)
+    beginning(Settings::default(), profile_name, config)
 }
 
 /// Frees settings.
@@ -132,7 +138,9 @@ pub extern "C" fn festina_config_set_congestion(config: Option<&mut Config>, nam
         Ok(())
     });
     match chosen {
-        Some(chosen) => Config::set(config, |settings| settings.with_congestion(chosen)),
+        Some(chosen) => Config::set(config, |Settings { transport, .. }| {
+            *transport = transport.clone().with_congestion(chosen);
+        }),
         None => status,
     }
 }
@@ -140,67 +148,89 @@ pub extern "C" fn festina_config_set_congestion(config: Option<&mut Config>, nam
 /// Sets the silence after which a peer counts as unreachable; 0 for the rules of RFC 9260.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_peer_timeout(config: Option<&mut Config>, timeout_ms: u32) -> Status {
-    Config::set(config, |settings| settings.with_peer_timeout(some_ms(timeout_ms)))
+    Config::set(config, |Settings { transport, .. }| {
+        *transport = transport.clone().with_peer_timeout(some_ms(timeout_ms));
+    })
 }
 
 /// The pause between heartbeats; 0 sends none.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_heartbeat(config: Option<&mut Config>, interval_ms: u32) -> Status {
-    Config::set(config, |settings| settings.with_heartbeat_interval(some_ms(interval_ms)))
+    Config::set(config, |Settings { transport, .. }| {
+        *transport = transport.clone().with_heartbeat_interval(some_ms(interval_ms));
+    })
 }
 
 /// Sets the maximum delay of acknowledgements.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_sack_delay(config: Option<&mut Config>, delay_ms: u32) -> Status {
-    Config::set(config, |settings| settings.with_sack_delay(Duration::from_millis(delay_ms.into())))
+    Config::set(config, |Settings { transport, .. }| {
+        *transport = transport.clone().with_sack_delay(Duration::from_millis(delay_ms.into()));
+    })
 }
 
 /// The largest message.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_message_bytes_max(config: Option<&mut Config>, bytes: usize) -> Status {
-    Config::set(config, |settings| settings.with_message_bytes_max(bytes))
+    Config::set(config, |Settings { transport, .. }| {
+        *transport = transport.clone().with_message_bytes_max(bytes);
+    })
 }
 
 /// The largest packet.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_packet_bytes_max(config: Option<&mut Config>, bytes: usize) -> Status {
-    Config::set(config, |settings| settings.with_packet_bytes_max(bytes))
+    Config::set(config, |Settings { transport, .. }| {
+        *transport = transport.clone().with_packet_bytes_max(bytes);
+    })
 }
 
 /// The send buffer.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_send_buffer(config: Option<&mut Config>, bytes: usize) -> Status {
-    Config::set(config, |settings| settings.with_send_buffer_bytes(bytes))
+    Config::set(config, |Settings { transport, .. }| {
+        *transport = transport.clone().with_send_buffer_bytes(bytes);
+    })
 }
 
 /// Sets the target wait in the send buffer; 0 sets no limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_send_delay(config: Option<&mut Config>, delay_ms: u32) -> Status {
-    Config::set(config, |settings| settings.with_send_delay(some_ms(delay_ms)))
+    Config::set(config, |Settings { transport, .. }| {
+        *transport = transport.clone().with_send_delay(some_ms(delay_ms));
+    })
 }
 
 /// The receive buffer.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_receive_buffer(config: Option<&mut Config>, bytes: usize) -> Status {
-    Config::set(config, |settings| settings.with_receive_buffer_bytes(bytes))
+    Config::set(config, |Settings { transport, .. }| {
+        *transport = transport.clone().with_receive_buffer_bytes(bytes);
+    })
 }
 
 /// The numbers of streams.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_streams(config: Option<&mut Config>, outbound: u16, inbound: u16) -> Status {
-    Config::set(config, |settings| settings.with_streams(outbound, inbound))
+    Config::set(config, |Settings { transport, .. }| {
+        *transport = transport.clone().with_streams(outbound, inbound);
+    })
 }
 
 /// Whether small messages may overtake the fragments of large ones.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_interleaving(config: Option<&mut Config>, offered: i32) -> Status {
-    Config::set(config, |settings| settings.with_interleaving(offered != 0))
+    Config::set(config, |Settings { transport, .. }| {
+        *transport = transport.clone().with_interleaving(offered != 0);
+    })
 }
 
 /// Sets the maximum number of concurrent associations.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_associations_max(config: Option<&mut Config>, associations: usize) -> Status {
-    Config::set(config, |settings| settings.with_associations_max(associations))
+    Config::set(config, |Settings { admission, .. }| {
+        *admission = admission.clone().with_associations_max(associations);
+    })
 }
 
 /// Sets the maximum number of concurrent associations of peers with one IP address.
@@ -209,37 +239,52 @@ pub extern "C" fn festina_config_set_associations_per_address_max(
     config: Option<&mut Config>,
     associations: usize,
 ) -> Status {
-    Config::set(config, |settings| settings.with_associations_per_address_max(associations))
+    Config::set(config, |Settings { admission, .. }| {
+        *admission = admission.clone().with_associations_per_address_max(associations);
+    })
 }
 
 /// Sets the maximum number of associations of one port that wait to be accepted.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_accept_queue_max(config: Option<&mut Config>, associations: usize) -> Status {
-    Config::set(config, |settings| settings.with_accept_queue_max(associations))
+    Config::set(config, |Settings { admission, .. }| {
+        *admission = admission.clone().with_accept_queue_max(associations);
+    })
 }
 
 /// Sets the maximum number per second of packets without an association that are processed.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_strays_per_second_max(config: Option<&mut Config>, packets: u32) -> Status {
-    Config::set(config, |settings| settings.with_strays_per_second_max(packets))
+    Config::set(config, |Settings { admission, .. }| {
+        *admission = admission.clone().with_strays_per_second_max(packets);
+    })
 }
 
 /// Sets the own certificate chain and key.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_identity(config: Option<&mut Config>, identity: Option<&Identity>) -> Status {
-    Config::secure(config, |security| Ok(security.with_identity(required("identity", identity)?.0.clone())))
+    Config::secure(config, |security| {
+        security.identity = Some(required("identity", identity)?.0.clone());
+        Ok(())
+    })
 }
 
 /// Sets which servers are trusted.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_server_trust(config: Option<&mut Config>, trust: Option<&Trust>) -> Status {
-    Config::secure(config, |security| Ok(security.with_server_trust(required("trust", trust)?.0.clone())))
+    Config::secure(config, |security| {
+        security.server_trust = Some(required("trust", trust)?.0.clone());
+        Ok(())
+    })
 }
 
 /// Demands certificates of clients, and sets which are trusted.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_client_trust(config: Option<&mut Config>, trust: Option<&Trust>) -> Status {
-    Config::secure(config, |security| Ok(security.with_client_trust(required("trust", trust)?.0.clone())))
+    Config::secure(config, |security| {
+        security.client_trust = Some(required("trust", trust)?.0.clone());
+        Ok(())
+    })
 }
 
 /// Sets the application protocols.
@@ -247,32 +292,45 @@ pub extern "C" fn festina_config_set_client_trust(config: Option<&mut Config>, t
 pub extern "C" fn festina_config_set_alpn(config: Option<&mut Config>, protocols: *const c_char) -> Status {
     Config::secure(config, |security| {
         let protocols = required("protocols", text("the protocols", protocols)?)?;
-        Ok(security.with_alpn(protocols.split_whitespace()))
+        security.alpn = protocols.split_whitespace().map(str::to_owned).collect();
+        Ok(())
     })
 }
 
 /// Has listeners take early messages.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_accept_early_messages(config: Option<&mut Config>) -> Status {
-    Config::secure(config, |security| Ok(security.with_early_messages()))
+    Config::secure(config, |security| {
+        security.early_messages = true;
+        Ok(())
+    })
 }
 
 /// Has listeners accept plain SCTP as well.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_accept_plain_clients(config: Option<&mut Config>) -> Status {
-    Config::secure(config, |security| Ok(security.with_plain_clients()))
+    Config::secure(config, |security| {
+        security.plain_clients = true;
+        Ok(())
+    })
 }
 
 /// Sets the sessions that are resumed.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_set_sessions(config: Option<&mut Config>, sessions: Option<&Sessions>) -> Status {
-    Config::secure(config, |security| Ok(security.with_sessions(behind("sessions", sessions)?.clone())))
+    Config::secure(config, |security| {
+        security.sessions = Some(behind("sessions", sessions)?.clone());
+        Ok(())
+    })
 }
 
 /// Appends the secrets of all associations to the file that `SSLKEYLOGFILE` names.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_config_log_keys_from_env(config: Option<&mut Config>) -> Status {
-    Config::secure(config, |security| Ok(security.with_key_log_from_env()))
+    Config::secure(config, |security| {
+        security.key_log = true;
+        Ok(())
+    })
 }
 
 fn some_ms(ms: u32) -> Option<Duration> {

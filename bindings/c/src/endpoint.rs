@@ -33,8 +33,8 @@ pub extern "C" fn festina_endpoint_bind(
     endpoint: Option<&mut MaybeUninit<Box<Endpoint>>>,
 ) -> Status {
     hand_over("endpoint", endpoint, || {
-        let config = config.map(Config::settings).unwrap_or_default();
-        Ok(ForkGuard::new(blocking::Endpoint::bind(address_at(address)?, config)?))
+        let settings = config.map_or_else(|| Config::default().settings(), Config::settings);
+        Ok(ForkGuard::new(settings.open(address_at(address)?)?))
     })
 }
 
@@ -98,7 +98,7 @@ pub extern "C" fn festina_endpoint_connect_with(
     hand_over("association", association, || {
         let endpoint = behind("endpoint", endpoint)?;
         let options = within(read(options, ConnectOptions::DEFAULT)?, timeout_ms)?;
-        Ok(ForkGuard::new(endpoint.connect(host_at(address)?, options)?))
+        Ok(ForkGuard::new(endpoint.connect_with(host_at(address)?, options)?))
     })
 }
 

@@ -122,7 +122,7 @@ impl From<ListenError> for Failure {
         let status = match &error {
             ListenError::PortInUse(_) => Status::Limit,
             ListenError::EndpointClosed => Status::Closed,
-            ListenError::NoIdentity => {
+            ListenError::Client => {
                 return Self::invalid(
                     "an encrypted endpoint needs an identity to listen (festina_config_set_identity); plain SCTP begins with \
                      festina_config_plain",

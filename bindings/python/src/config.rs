@@ -1,7 +1,7 @@
 //! Settings from keyword arguments.
 
-use festina::security::Security;
 use festina::{CongestionControl, Duration, Profile};
+use festina_settings::{Security, Settings};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyList};
@@ -47,14 +47,14 @@ use crate::security::{Identity, Reduced, Sessions, Trust, reduced};
 ///   recordings can be decrypted. Default False.
 #[pyclass(frozen, module = "festina")]
 pub(crate) struct Config {
-    settings: festina::Config,
+    settings: Settings,
     is_plain: bool,
     /// The arguments other than None, with tuples instead of lists.
     given: Py<PyDict>,
 }
 
 impl Config {
-    pub(crate) fn settings(&self) -> festina::Config {
+    pub(crate) fn settings(&self) -> Settings {
         self.settings.clone()
     }
 }
@@ -64,14 +64,14 @@ impl Config {
     #[new]
     #[pyo3(signature = (**settings))]
     fn new(py: Python<'_>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        Self::beginning(py, festina::Config::default(), settings)
+        Self::beginning(py, Settings::encrypted(), settings)
     }
 
     /// Settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated.
     #[staticmethod]
     #[pyo3(signature = (**settings))]
     fn plain(py: Python<'_>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        Self::beginning(py, festina::Config::plain(), settings)
+        Self::beginning(py, Settings::default(), settings)
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Self) -> PyResult<bool> {
@@ -95,8 +95,8 @@ impl Config {
 }
 
 impl Config {
-    fn beginning(py: Python<'_>, default: festina::Config, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let is_plain = default.security().is_none();
+    fn beginning(py: Python<'_>, default: Settings, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let is_plain = default.security.is_none();
         let (mut config, given) = (default, PyDict::new(py));
         for (name, value) in settings.into_iter().flatten() {
             if value.is_none() {
@@ -108,7 +108,7 @@ impl Config {
                 Err(other) => other.into_inner(),
             };
             let name: String = name.extract()?;
-            config = with(config, &name, &value)?;
+            set(&mut config, &name, &value)?;
             given.set_item(name, value)?;
         }
         config.validate().map_err(Failure::from)?;
@@ -153,11 +153,10 @@ fn unknown(py: Python<'_>, name: &str) -> PyErr {
     PyTypeError::new_err(format!("Config() has no setting {name:?}{}", suggestion.unwrap_or_default()))
 }
 
-/// Changes a setting of encryption.
-fn secure(config: festina::Config, change: impl FnOnce(Security) -> PyResult<Security>) -> PyResult<festina::Config> {
+/// The settings of encryption.
+fn secure(settings: &mut Settings) -> PyResult<&mut Security> {
     let plain = || Failure::invalid(&"these settings are those of plain SCTP, which encrypts nothing");
-    let security = config.security().ok_or_else(plain)?.clone();
-    Ok(config.with_security(change(security)?))
+    Ok(settings.security.as_mut().ok_or_else(plain)?)
 }
 
 fn identity(value: &Bound<'_, PyAny>) -> PyResult<festina::security::Identity> {
@@ -172,59 +171,54 @@ fn sessions(value: &Bound<'_, PyAny>) -> PyResult<festina::security::Sessions> {
     Ok(value.extract::<PyRef<'_, Sessions>>()?.get()?.clone())
 }
 
-/// Makes a change if the value is true.
-fn when(
-    value: &Bound<'_, PyAny>,
-    config: festina::Config,
-    change: impl FnOnce(Security) -> Security,
-) -> PyResult<festina::Config> {
-    let is_wanted: bool = value.extract()?;
-    secure(config, |security| Ok(if is_wanted { change(security) } else { security }))
-}
-
-fn with(config: festina::Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<festina::Config> {
+fn set(settings: &mut Settings, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let (transport, admission) = (settings.transport.clone(), settings.admission.clone());
     // Zero stands for none where there may be none.
     let time = || -> PyResult<Duration> { seconds(name, value) };
     let time_or_none = || -> PyResult<Option<Duration>> { Ok(Some(time()?).filter(|time| !time.is_zero())) };
-    Ok(match name {
+    match name {
         "profile" => {
             let chosen = value.extract::<String>()?.parse::<Profile>();
-            config.with_profile(chosen.map_err(|error| Failure::invalid(&error))?)
+            settings.transport = transport.with_profile(chosen.map_err(|error| Failure::invalid(&error))?);
         }
         "congestion" => {
             let chosen = value.extract::<String>()?.parse::<CongestionControl>();
-            config.with_congestion(chosen.map_err(|error| Failure::invalid(&error))?)
+            settings.transport = transport.with_congestion(chosen.map_err(|error| Failure::invalid(&error))?);
         }
-        "peer_timeout" => config.with_peer_timeout(time_or_none()?),
-        "heartbeat_interval" => config.with_heartbeat_interval(time_or_none()?),
-        "sack_delay" => config.with_sack_delay(time()?),
-        "message_bytes_max" => config.with_message_bytes_max(count(name, value)?),
-        "packet_bytes_max" => config.with_packet_bytes_max(count(name, value)?),
-        "send_buffer_bytes" => config.with_send_buffer_bytes(count(name, value)?),
-        "send_delay" => config.with_send_delay(time_or_none()?),
-        "receive_buffer_bytes" => config.with_receive_buffer_bytes(count(name, value)?),
+        "peer_timeout" => settings.transport = transport.with_peer_timeout(time_or_none()?),
+        "heartbeat_interval" => settings.transport = transport.with_heartbeat_interval(time_or_none()?),
+        "sack_delay" => settings.transport = transport.with_sack_delay(time()?),
+        "message_bytes_max" => settings.transport = transport.with_message_bytes_max(count(name, value)?),
+        "packet_bytes_max" => settings.transport = transport.with_packet_bytes_max(count(name, value)?),
+        "send_buffer_bytes" => settings.transport = transport.with_send_buffer_bytes(count(name, value)?),
+        "send_delay" => settings.transport = transport.with_send_delay(time_or_none()?),
+        "receive_buffer_bytes" => settings.transport = transport.with_receive_buffer_bytes(count(name, value)?),
         "streams" => {
             let (outbound, inbound): (Bound<'_, PyAny>, Bound<'_, PyAny>) = value.extract()?;
             let streams = |value| -> PyResult<u16> {
                 Ok(number("streams", value, 1, u16::MAX.into())?.try_into().unwrap_or(u16::MAX))
             };
-            config.with_streams(streams(&outbound)?, streams(&inbound)?)
+            settings.transport = transport.with_streams(streams(&outbound)?, streams(&inbound)?);
         }
-        "interleaving" => config.with_interleaving(value.extract()?),
-        "identity" => secure(config, |security| Ok(security.with_identity(identity(value)?)))?,
-        "server_trust" => secure(config, |security| Ok(security.with_server_trust(trust(value)?)))?,
-        "client_trust" => secure(config, |security| Ok(security.with_client_trust(trust(value)?)))?,
-        "alpn" => secure(config, |security| Ok(security.with_alpn(value.extract::<Vec<String>>()?)))?,
-        "early_messages" => when(value, config, Security::with_early_messages)?,
-        "plain_clients" => when(value, config, Security::with_plain_clients)?,
-        "sessions" => secure(config, |security| Ok(security.with_sessions(sessions(value)?)))?,
-        "key_log" => when(value, config, Security::with_key_log_from_env)?,
-        "associations_max" => config.with_associations_max(count(name, value)?),
-        "associations_per_address_max" => config.with_associations_per_address_max(count(name, value)?),
-        "accept_queue_max" => config.with_accept_queue_max(count(name, value)?),
+        "interleaving" => settings.transport = transport.with_interleaving(value.extract()?),
+        "identity" => secure(settings)?.identity = Some(identity(value)?),
+        "server_trust" => secure(settings)?.server_trust = Some(trust(value)?),
+        "client_trust" => secure(settings)?.client_trust = Some(trust(value)?),
+        "alpn" => secure(settings)?.alpn = value.extract()?,
+        "early_messages" => secure(settings)?.early_messages = value.extract()?,
+        "plain_clients" => secure(settings)?.plain_clients = value.extract()?,
+        "sessions" => secure(settings)?.sessions = Some(sessions(value)?),
+        "key_log" => secure(settings)?.key_log = value.extract()?,
+        "associations_max" => settings.admission = admission.with_associations_max(count(name, value)?),
+        "associations_per_address_max" => {
+            settings.admission = admission.with_associations_per_address_max(count(name, value)?)
+        }
+        "accept_queue_max" => settings.admission = admission.with_accept_queue_max(count(name, value)?),
         "strays_per_second_max" => {
-            config.with_strays_per_second_max(u32::try_from(count(name, value)?).unwrap_or(u32::MAX))
+            let packets = u32::try_from(count(name, value)?).unwrap_or(u32::MAX);
+            settings.admission = admission.with_strays_per_second_max(packets);
         }
         _ => return Err(unknown(value.py(), name)),
-    })
+    }
+    Ok(())
 }

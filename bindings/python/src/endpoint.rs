@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use festina::blocking::bindings::{self, ForkGuard};
 use festina::{ConnectOptions, ListenOptions, Profile, Requests, blocking};
+use festina_settings::Settings;
 use futures_core::Stream as _;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -40,9 +41,9 @@ impl Endpoint {
 impl Endpoint {
     #[new]
     fn new(py: Python<'_>, hub: &Hub, address: &str, config: Option<&Config>) -> PyResult<Self> {
-        let config = config.map(Config::settings).unwrap_or_default();
+        let config = config.map_or_else(Settings::encrypted, Config::settings);
         let address = address_at(address)?;
-        let endpoint = py.detach(|| blocking::Endpoint::bind(address, config)).map_err(Failure::from)?;
+        let endpoint = py.detach(|| config.open(address)).map_err(Failure::from)?;
         let open = OpenEndpoint { endpoint: Arc::new(endpoint), hub: hub.shared()?.clone() };
         Ok(Self { open: ForkGuard::new(open) })
     }
@@ -91,7 +92,7 @@ impl Endpoint {
             let profile = profile.parse::<Profile>().map_err(|error| Failure::invalid(&error))?;
             options = options.profile(profile);
         }
-        let connecting = bindings::connect(&open.endpoint, host, options);
+        let connecting = bindings::connect(&open.endpoint, host.into(), options);
         let connecting = async move { connecting.await.map_err(Failure::from) };
         let (endpoint, hub) = (open.endpoint.clone(), open.hub.clone());
         Ok(Operation::new(&open.hub, &open.endpoint, connecting, move |py, association| {

@@ -90,7 +90,7 @@ impl From<ListenError> for Failure {
         let exception = match error {
             ListenError::PortInUse(_) => "LimitError",
             ListenError::EndpointClosed => "ClosedError",
-            ListenError::NoIdentity => {
+            ListenError::Client => {
                 let text = "an encrypted endpoint needs an identity to listen: Config(identity=...); plain SCTP begins with Config.plain";
                 return Self::invalid(&text);
             }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use festina::{AddressError, Config, Endpoint};
+use festina::{AddressError, Endpoint, ServerConfig};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::task::JoinSet;
@@ -228,8 +228,8 @@ pub(crate) async fn open_to_listen<T>(listen: &HostPort, bind: impl AsyncFn(Sock
 ///
 /// # Errors
 /// As [`open_to_listen`].
-pub(crate) async fn bind_to_listen(listen: &HostPort, config: Config) -> Result<Endpoint> {
-    open_to_listen(listen, async |address| Ok(Endpoint::bind(address, config.clone()).await?)).await
+pub(crate) async fn bind_to_listen(listen: &HostPort, config: ServerConfig) -> Result<Endpoint> {
+    open_to_listen(listen, async |address| Ok(Endpoint::server(address, config.clone()).await?)).await
 }
 
 /// A listener for TCP connections there, as [`open_to_listen`], which [reads urgent data](read_urgent_data).

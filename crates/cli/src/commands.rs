@@ -23,7 +23,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use festina::{
-    Association, ClosedReason, Config, CongestionControl, ConnectOptions, Endpoint, Profile, ReceivedMessage,
+    Association, ClosedReason, CongestionControl, ConnectOptions, Endpoint, Profile, ReceivedMessage, Transport,
 };
 
 use self::recording::{PcapArgs, Recording};
@@ -78,13 +78,13 @@ const GOODBYE_MAX: Duration = Duration::from_secs(2);
 /// Silence after which a peer counts as unreachable. The six minutes of RFC 9260 are too long for someone at a prompt.
 const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Range of packet sizes, which [`Config`] checks as well.
+/// Range of packet sizes, which [`Transport`] checks as well.
 const PACKET_BYTES_MIN: usize = 384;
 const PACKET_BYTES_MAX: usize = 65_480;
 
 /// Maximum size of a message of this command in bytes.
 fn message_bytes_max() -> usize {
-    Config::plain().message_bytes_max()
+    Transport::default().message_bytes_max()
 }
 
 /// Settings of this command's endpoints.
@@ -93,7 +93,7 @@ pub(crate) struct RecoveryArgs {
     #[arg(long, value_name = "NAME", default_value_t = Profile::default())]
     #[arg(help = format!("How this side recovers from packet loss: {}", args::one_of(Profile::all())))]
     profile: Profile,
-    #[arg(long, value_name = "NAME", default_value_t = Config::plain().congestion())]
+    #[arg(long, value_name = "NAME", default_value_t = Transport::default().congestion())]
     #[arg(help = format!("Congestion control: {}", args::one_of(CongestionControl::all())))]
     congestion: CongestionControl,
     /// Maximum time that a message waits in the send buffer before its first transmission, for instance 50ms; unlimited without it
@@ -106,15 +106,15 @@ pub(crate) struct RecoveryArgs {
 }
 
 impl RecoveryArgs {
-    fn config(&self) -> Config {
-        let config = Config::plain()
+    fn transport(&self) -> Transport {
+        let transport = Transport::default()
             .with_profile(self.profile)
             .with_congestion(self.congestion)
             .with_send_delay(self.send_delay)
             .with_peer_timeout(PEER_TIMEOUT);
         match self.packet_size {
-            Some(bytes) => config.with_packet_bytes_max(bytes),
-            None => config,
+            Some(bytes) => transport.with_packet_bytes_max(bytes),
+            None => transport,
         }
     }
 }
@@ -192,10 +192,10 @@ impl PeerArgs {
     async fn connect(&self, message_events: bool) -> Result<(Endpoint, Association, Recording)> {
         let recording = self.pcap.begin()?;
         let addresses = self.address.resolve_all().await?;
-        let config = self.recovery.config().with_message_events(message_events);
+        let transport = self.recovery.transport().with_message_events(message_events);
         let options = ConnectOptions::default().peer_port(self.port).handshake_timeout(self.timeout);
-        let mut client = self.trust.client(config, options, &self.address)?;
-        client.config = recording.with_secrets(client.config);
+        let mut client = self.trust.client(transport, options, &self.address)?;
+        client.config = recording.with_secrets_of_client(client.config);
         let dialer = Dialer::new(client);
         let dialled = dialer.connect(&addresses, |endpoint| recording.watch(endpoint)).await;
         match dialled {

@@ -46,7 +46,7 @@ impl Dialer {
         let mut problem = None;
         for &remote in addresses {
             let open = || async {
-                let opened = Endpoint::bind(address::unspecified_for(remote), self.client.config.clone()).await;
+                let opened = Endpoint::client(address::unspecified_for(remote), self.client.config.clone()).await;
                 opened.inspect(&on_open)
             };
             match self.endpoints[usize::from(remote.is_ipv6())].get_or_try_init(open).await {
@@ -184,17 +184,18 @@ mod tests {
 
     use anyhow::{Context as _, anyhow};
 
-    use festina::{Config, DEFAULT_SCTP_PORT};
+    use festina::{DEFAULT_SCTP_PORT, ServerConfig};
 
     use super::*;
 
     #[tokio::test]
     async fn the_second_address_is_reached_although_the_first_one_is_silent() {
         let mute = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is free");
-        let server = Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into(), Config::plain()).await.expect("loopback is free");
+        let server =
+            Endpoint::server((Ipv4Addr::LOCALHOST, 0).into(), ServerConfig::plain()).await.expect("loopback is free");
         let listener = server.listen(DEFAULT_SCTP_PORT).expect("the port is free");
         let addresses = [mute.local_addr().expect("bound"), server.local_addr()];
-        let dialer = Dialer::new(Client::plain(Config::plain()));
+        let dialer = Dialer::new(Client::plain());
         let opened = Cell::new(0);
         let (_, association) =
             dialer.connect(&addresses, |_| opened.set(opened.get() + 1)).await.expect("the second answers");

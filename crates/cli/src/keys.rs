@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use festina::security::{
-    Acquaintance, ChangedKey, Fingerprint, Foreign, Identity, KnownPeers, Security, SecurityFailure, StoredError, Trust,
+    Acquaintance, ChangedKey, ClientSecurity, Fingerprint, Foreign, Identity, KnownPeers, SecurityFailure, ServerSecurity,
+    StoredError, Trust,
 };
-use festina::{Association, Config, ConnectError, ConnectOptions};
+use festina::{Association, ClientConfig, ConnectError, ConnectOptions, ServerConfig, Transport};
 
 use crate::address::HostPort;
 use crate::output;
@@ -71,22 +72,26 @@ pub(crate) struct AdmissionArgs {
 
 impl IdentityArgs {
     /// The settings of a server for all clients, and its fingerprint if it encrypts.
-    pub(crate) fn of_server(&self, config: Config) -> Result<(Config, Option<Fingerprint>)> {
-        self.of_server_for(config, None)
+    pub(crate) fn of_server(&self, transport: Transport) -> Result<(ServerConfig, Option<Fingerprint>)> {
+        self.of_server_for(transport, None)
     }
 
-    fn of_server_for(&self, config: Config, clients: Option<Trust>) -> Result<(Config, Option<Fingerprint>)> {
+    fn of_server_for(
+        &self,
+        transport: Transport,
+        clients: Option<Trust>,
+    ) -> Result<(ServerConfig, Option<Fingerprint>)> {
         if self.plain {
-            return Ok((config, None));
+            return Ok((ServerConfig::plain().with_transport(transport), None));
         }
         let identity = self.read()?;
         let fingerprint = identity.fingerprint();
-        let security = Security::new().with_identity(identity);
+        let security = ServerSecurity::new(identity);
         let security = match clients {
             Some(clients) => security.with_client_trust(clients),
             None => security,
         };
-        Ok((config.with_security(security), Some(fingerprint)))
+        Ok((ServerConfig::new(security).with_transport(transport), Some(fingerprint)))
     }
 
     fn read(&self) -> Result<Identity> {
@@ -100,14 +105,14 @@ impl IdentityArgs {
 
 impl AdmissionArgs {
     /// The settings of a server for the clients that are admitted, and its fingerprint if it encrypts.
-    pub(crate) fn of_server(&self, config: Config) -> Result<(Config, Option<Fingerprint>)> {
+    pub(crate) fn of_server(&self, transport: Transport) -> Result<(ServerConfig, Option<Fingerprint>)> {
         let clients = match &self.allow_ca {
             Some(path) => Some(Trust::roots_from_file(path)?),
             None if self.identity.plain || self.allow_any => None,
             None if self.allow.is_empty() => return Err(UsageError::new(NO_CLIENTS).into()),
             None => Some(self.allowed()),
         };
-        self.identity.of_server_for(config, clients)
+        self.identity.of_server_for(transport, clients)
     }
 
     /// Trusts the named clients and reports others.
@@ -128,9 +133,10 @@ impl ServerTrustArgs {
     }
 
     /// Returns the settings of a client of `server`, as the user wrote it.
-    pub(crate) fn client(&self, config: Config, options: ConnectOptions, server: &HostPort) -> Result<Client> {
+    pub(crate) fn client(&self, transport: Transport, options: ConnectOptions, server: &HostPort) -> Result<Client> {
         let name = server.to_string();
         if self.identity.plain {
+            let config = ClientConfig::plain().with_transport(transport);
             return Ok(Client { config, options, name, trust: ServerTrust::Plain, own: None });
         }
         let (trust, server_trust) = match (&self.ca, self.fingerprint) {
@@ -158,19 +164,20 @@ impl ServerTrustArgs {
             read => Some(read?),
         };
         let own = identity.as_ref().map(Identity::fingerprint);
-        let security = Security::new().with_server_trust(trust);
+        let security = ClientSecurity::new(trust);
         let security = match identity {
             Some(identity) => security.with_identity(identity),
             None => security,
         };
-        Ok(Client { config: config.with_security(security), options, name, trust: server_trust, own })
+        let config = ClientConfig::new(security).with_transport(transport);
+        Ok(Client { config, options, name, trust: server_trust, own })
     }
 }
 
 /// The settings of a client, and its trust in the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    pub(crate) config: Config,
+    pub(crate) config: ClientConfig,
     pub(crate) options: ConnectOptions,
     name: String,
     trust: ServerTrust,
@@ -189,9 +196,9 @@ enum ServerTrust {
 impl Client {
     /// A client of plain servers.
     #[cfg(test)]
-    pub(crate) fn plain(config: Config) -> Self {
+    pub(crate) fn plain() -> Self {
         let (options, name) = (ConnectOptions::default(), String::new());
-        Self { config, options, name, trust: ServerTrust::Plain, own: None }
+        Self { config: ClientConfig::plain(), options, name, trust: ServerTrust::Plain, own: None }
     }
 
     /// Remembers a new server to which an association came up, and says so.

@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::net::SocketAddr;
 
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Message};
+use festina::{Association, ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Message, ServerConfig};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn listen(address: SocketAddr) -> Result<(), Box<dyn Error>> {
-    let endpoint = Endpoint::bind(address, Config::plain()).await?;
+    let endpoint = Endpoint::server(address, ServerConfig::plain()).await?;
     let listener = endpoint.listen(DEFAULT_SCTP_PORT)?;
     println!("listening on {}", endpoint.local_addr());
     while let Some(association) = listener.accept().await {
@@ -49,7 +49,7 @@ async fn echo(association: Association) {
 
 async fn send(address: SocketAddr, text: &str) -> Result<(), Box<dyn Error>> {
     let local: SocketAddr = if address.is_ipv4() { "0.0.0.0:0".parse()? } else { "[::]:0".parse()? };
-    let endpoint = Endpoint::bind(local, Config::plain()).await?;
+    let endpoint = Endpoint::client(local, ClientConfig::plain()).await?;
     let association = endpoint.connect(address).await?;
     let sent_at = festina::now();
     association.send(Message::new(text.to_owned())).await?;

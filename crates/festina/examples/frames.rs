@@ -16,8 +16,10 @@ use std::net::SocketAddr;
 use std::thread;
 
 use festina::blocking::{Association, Endpoint, Link, LinkEvent, LinkState};
-use festina::security::{Identity, Security, Trust};
-use festina::{Config, ConnectOptions, DEFAULT_SCTP_PORT, Duration, Instant, Message, TryRecvError, now};
+use festina::security::{Identity, Trust};
+use festina::{
+    ClientConfig, ConnectOptions, DEFAULT_SCTP_PORT, Duration, Instant, Message, ServerConfig, TryRecvError, now,
+};
 
 const CLIENTS: usize = 20;
 const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 60);
@@ -114,10 +116,8 @@ fn serve(server: &Endpoint, frames: u32) -> Result<(usize, u32, u32)> {
 
 /// The clients' loop: connects them all at once, and plays until the server ends.
 fn play(server: SocketAddr, trust: Trust, frames: u32) -> Result<(Vec<u32>, u32)> {
-    let config = Config::default().with_security(Security::new().with_server_trust(trust));
-    let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, config)?;
-    let host = server.to_string();
-    let mut links: Vec<Link> = (0..CLIENTS).map(|_| endpoint.link(&host, ConnectOptions::default())).collect();
+    let endpoint = Endpoint::client("127.0.0.1:0".parse()?, ClientConfig::new(trust))?;
+    let mut links: Vec<Link> = (0..CLIENTS).map(|_| endpoint.link(server, ConnectOptions::default())).collect();
     let (mut states, mut downs) = (vec![0; CLIENTS], 0);
     let mut clock = Clock::new();
     for frame in 0..frames {
@@ -147,8 +147,7 @@ fn play(server: SocketAddr, trust: Trust, frames: u32) -> Result<(Vec<u32>, u32)
 fn run(frames: u32) -> Result<Summary> {
     let identity = Identity::self_signed("game.example")?;
     let trust = Trust::fingerprints([identity.fingerprint()]);
-    let config = Config::default().with_security(Security::new().with_identity(identity));
-    let server = Endpoint::bind("127.0.0.1:0".parse()?, config)?;
+    let server = Endpoint::server("127.0.0.1:0".parse()?, ServerConfig::new(identity))?;
     let address = server.local_addr();
     let clients = thread::spawn(move || play(address, trust, frames));
     let (players_most, inputs, late_frames) = serve(&server, frames)?;

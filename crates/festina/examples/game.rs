@@ -23,7 +23,8 @@ use std::thread;
 use std::time::Duration;
 
 use festina::{
-    Association, Config, DEFAULT_SCTP_PORT, Endpoint, Instant, Listener, Message, Profile, ReceivedMessage, now,
+    Association, ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Instant, Listener, Message, Profile, ReceivedMessage,
+    ServerConfig, Transport, now,
 };
 use festina_emulate::{ProxyCounters, RunningProxy, UdpProxy};
 use festina_netsim::{LinkConfig, LossModel};
@@ -221,7 +222,8 @@ fn play(settings: &Settings, profile: Profile) -> Result<Score, Failure> {
         let shared = shared.clone();
         thread::spawn(move || -> Result<Option<Duration>, Failure> {
             runtime()?.block_on(async {
-                let endpoint = Endpoint::bind(LOOPBACK, config(profile)).await?;
+                let config = ServerConfig::plain().with_transport(transport(profile));
+                let endpoint = Endpoint::server(LOOPBACK, config).await?;
                 tell.send(endpoint.local_addr())?;
                 tokio::spawn(serve(endpoint.listen(DEFAULT_SCTP_PORT)?, shared.clone()));
                 Ok(measured(&shared, cpu_time).await.map(|[before, after]| after.saturating_sub(before)))
@@ -255,8 +257,8 @@ fn runtime() -> std::io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-fn config(profile: Profile) -> Config {
-    Config::plain().with_profile(profile).with_rto_initial(RTO_INITIAL)
+fn transport(profile: Profile) -> Transport {
+    Transport::default().with_profile(profile).with_expert(|expert| expert.with_rto_initial(RTO_INITIAL))
 }
 
 /// Returns `reading` at the beginning and at the end of the measured window, once the last messages have had their time to arrive.
@@ -343,7 +345,8 @@ fn host_bots(
     // A thread of their own, so that their CPU time is counted from nothing else.
     let hosting = thread::spawn(move || -> Result<Played, Failure> {
         runtime()?.block_on(async {
-            let client = Endpoint::bind(LOOPBACK, config(profile)).await?;
+            let config = ClientConfig::plain().with_transport(transport(profile));
+            let client = Endpoint::client(LOOPBACK, config).await?;
             let associations = connect(&client, proxy.local_addr(), bots).await?;
             for (bot, association) in (0..).zip(associations) {
                 tokio::spawn(play_as(bot, association.clone(), shared.clone()));

@@ -16,7 +16,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, EndpointStats, Message, now};
+use festina::{Association, ClientConfig, DEFAULT_SCTP_PORT, Endpoint, EndpointStats, Message, ServerConfig, now};
 use forged::init;
 
 #[path = "../tests/sockets/forged.rs"]
@@ -39,7 +39,7 @@ fn main() -> Result<(), Failure> {
     let (server, tid) = endpoints.recv()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
+        let client = Endpoint::client("127.0.0.1:0".parse()?, ClientConfig::plain()).await?;
         let association = client.connect(server.local_addr()).await?;
         report("quiet", &mut ping(&association, duration).await?);
 
@@ -61,7 +61,7 @@ fn serve(told: &mpsc::Sender<(Endpoint, String)>) -> Result<(), Failure> {
     let tid = std::fs::read_link("/proc/thread-self").map(|path| path.display().to_string()).unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
+        let endpoint = Endpoint::server("127.0.0.1:0".parse()?, ServerConfig::plain()).await?;
         let listener = endpoint.listen(DEFAULT_SCTP_PORT)?;
         told.send((endpoint, tid))?;
         while let Some(association) = listener.accept().await {

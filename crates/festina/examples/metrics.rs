@@ -12,7 +12,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Message, Metrics};
+use festina::{Association, DEFAULT_SCTP_PORT, Endpoint, Message, Metrics, ServerConfig};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 async fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [messages, scrapes] = &arguments[..] else { return Err("usage: metrics ADDRESS METRICS_ADDRESS".into()) };
-    let endpoint = Endpoint::bind(messages.parse()?, Config::plain()).await?;
+    let endpoint = Endpoint::server(messages.parse()?, ServerConfig::plain()).await?;
     let listener = endpoint.listen(DEFAULT_SCTP_PORT)?;
     let scrapes = TcpListener::bind(scrapes.parse::<SocketAddr>()?).await?;
     println!("listening on {}, metrics on http://{}/metrics", endpoint.local_addr(), scrapes.local_addr()?);

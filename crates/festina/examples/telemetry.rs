@@ -9,7 +9,7 @@
 
 use std::error::Error;
 
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Duration, Endpoint, Message, SendError, SendErrorKind};
+use festina::{Association, ClientConfig, DEFAULT_SCTP_PORT, Duration, Endpoint, Message, SendError, SendErrorKind, ServerConfig, Transport};
 
 const READINGS: u16 = 0;
 const ALARMS: u16 = 1;
@@ -22,11 +22,11 @@ const WORTH: Duration = Duration::from_millis(50);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let station = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
+    let station = Endpoint::server("127.0.0.1:0".parse()?, ServerConfig::plain()).await?;
     let listener = station.listen(DEFAULT_SCTP_PORT)?;
     // A small buffer: old readings wait in the application, which can drop them, and not in the transport.
-    let config = Config::plain().with_send_buffer_bytes(16_384);
-    let sensor = Endpoint::bind("127.0.0.1:0".parse()?, config).await?;
+    let config = ClientConfig::plain().with_transport(Transport::default().with_send_buffer_bytes(16_384));
+    let sensor = Endpoint::client("127.0.0.1:0".parse()?, config).await?;
     let association = sensor.connect(station.local_addr()).await?;
     let listening = tokio::spawn(async move {
         match listener.accept().await {

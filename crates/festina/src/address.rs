@@ -5,6 +5,53 @@ use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 
 use thiserror::Error;
 
+/// A host and its UDP port, as users write them: `game.example:9899`, `192.0.2.1:9899`, `[::1]:9899`, or an address as for [`parse_address`]. The
+/// certificate of a server must have this name, or this address if there is no name ([`ConnectOptions::server_name`](crate::ConnectOptions::server_name)
+/// changes that). A text is examined and looked up when it is connected to.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Host(pub(crate) Spelled);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Spelled {
+    Address(SocketAddr),
+    Text(String),
+}
+
+impl From<SocketAddr> for Host {
+    fn from(address: SocketAddr) -> Self {
+        Self(Spelled::Address(address))
+    }
+}
+
+impl From<String> for Host {
+    fn from(text: String) -> Self {
+        Self(Spelled::Text(text))
+    }
+}
+
+impl From<&String> for Host {
+    fn from(text: &String) -> Self {
+        text.clone().into()
+    }
+}
+
+impl From<&str> for Host {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Spelled::Address(address) => address.fmt(f),
+            Spelled::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+festina_units::debug_is_display!(Host);
+
 /// Caller: why a text is no address.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]

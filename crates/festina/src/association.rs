@@ -95,14 +95,14 @@ impl Association {
     /// Sends a message as [`send`](Self::send) does, and returns a [`Delivery`] that reports its outcome.
     ///
     /// ```
-    /// # use festina::{Config, DEFAULT_SCTP_PORT, Endpoint};
+    /// # use festina::{ClientConfig, DEFAULT_SCTP_PORT, Endpoint, ServerConfig};
     /// use festina::{Duration, Message, Outcome};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
+    /// # let server = Endpoint::server("127.0.0.1:0".parse()?, ServerConfig::plain()).await?;
     /// # let listener = server.listen(DEFAULT_SCTP_PORT)?;
-    /// # let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
+    /// # let client = Endpoint::client("127.0.0.1:0".parse()?, ClientConfig::plain()).await?;
     /// # let association = client.connect(server.local_addr()).await?;
     /// # let _peer = listener.accept().await;
     /// // The position of player 7: useful for 100 ms, and useless once there is a newer one.
@@ -225,7 +225,7 @@ impl Association {
     }
 
     /// Returns the size of the largest message that can be sent, in bytes: the endpoint's
-    /// [`Config::with_message_bytes_max`](crate::Config::with_message_bytes_max).
+    /// [`Transport::with_message_bytes_max`](crate::Transport::with_message_bytes_max).
     pub fn message_bytes_max(&self) -> usize {
         self.inner.message_bytes_max()
     }
@@ -265,9 +265,9 @@ impl Association {
     /// only if the application receives them.
     ///
     /// Dropping the future does not stop the shutdown. It ends regardless of the peer: an ABORT follows when the peer has acknowledged too little for
-    /// [`Config::with_shutdown_stall`](crate::Config::with_shutdown_stall), 30 s by default, or, once everything is acknowledged, when
-    /// [`Config::with_shutdown_guard`](crate::Config::with_shutdown_guard) has passed. A vanished peer is abandoned sooner if
-    /// [`Config::with_peer_timeout`](crate::Config::with_peer_timeout) is shorter.
+    /// [`Expert::with_shutdown_stall`](crate::Expert::with_shutdown_stall), 30 s by default, or, once everything is acknowledged, when
+    /// [`Expert::with_shutdown_guard`](crate::Expert::with_shutdown_guard) has passed. A vanished peer is abandoned sooner if
+    /// [`Transport::with_peer_timeout`](crate::Transport::with_peer_timeout) is shorter.
     ///
     /// # Errors
     /// The reason, if the association ended in another way. With [`ClosedReason::ShutdownTimeout`] a limit was reached, and unacknowledged messages
@@ -388,7 +388,7 @@ impl Association {
     }
 
     /// Receives messages again on a stream discarded by [`discard_stream`](Self::discard_stream) or
-    /// [`Config::with_stream_unread_bytes_max`](crate::Config::with_stream_unread_bytes_max).
+    /// [`Transport::with_stream_unread_bytes_max`](crate::Transport::with_stream_unread_bytes_max).
     pub fn resume_stream(&self, stream: impl Into<StreamId>) {
         self.inner.resume_stream(stream.into());
     }

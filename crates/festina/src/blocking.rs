@@ -11,14 +11,17 @@
 //!
 //! ```
 //! use festina::blocking::Endpoint;
-//! use festina::{Config, ConnectOptions, DEFAULT_SCTP_PORT, Duration};
+//! use festina::security::Identity;
+//! use festina::{ClientConfig, DEFAULT_SCTP_PORT, Duration, ServerConfig};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let second = Duration::from_secs(1);
-//! let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain())?;
+//! let identity = Identity::self_signed("game.example")?;
+//! let known = identity.fingerprint();
+//! let server = Endpoint::server("127.0.0.1:0".parse()?, ServerConfig::new(identity))?;
 //! let listener = server.listen(DEFAULT_SCTP_PORT)?;
-//! let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain())?;
-//! let near = client.connect(&server.local_addr().to_string(), ConnectOptions::default())?;
+//! let client = Endpoint::client("127.0.0.1:0".parse()?, ClientConfig::new(known))?;
+//! let near = client.connect(server.local_addr())?;
 //! let far = listener.accept(second)?.ok_or("the endpoint is closed")?;
 //!
 //! near.send("make haste slowly", second)?;

@@ -24,8 +24,8 @@ pub(crate) mod tray;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use festina_endpoint::Request;
 pub(crate) use festina_endpoint::{Datagram, Key};
@@ -41,10 +41,12 @@ pub use self::requests::PendingRequest;
 pub(crate) use self::shared::Shared;
 use self::socket::Socket;
 pub(crate) use self::timers::Entry;
+use crate::address::{Host, Spelled};
 use crate::association::{Association, Inner};
-use crate::config::Config;
+use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
 use crate::error::{BindError, ConnectError, ListenError};
 use crate::listener::Listener;
+use crate::locks::lock;
 use crate::security::SecurityFailure;
 
 /// The cause code with which a full endpoint refuses (RFC 9260 §3.3.10.4).
@@ -56,8 +58,8 @@ const OUT_OF_RESOURCE: u16 = 4;
 /// [`Association::send`] itself sends the message. When the last clone and the last [`Listener`] are gone, the task continues until the last
 /// association has ended.
 ///
-/// Packets that belong to no association have the lowest priority. They are processed up to a rate ([`Config::with_strays_per_second_max`]), and new
-/// peers are admitted up to further limits ([`Config::with_associations_max`] and related settings). [`Endpoint::stats`] counts the rejected ones.
+/// Packets that belong to no association have the lowest priority. They are processed up to a rate ([`Admission::with_strays_per_second_max`](crate::Admission::with_strays_per_second_max)), and new
+/// peers are admitted up to further limits ([`Admission::with_associations_max`](crate::Admission::with_associations_max) and related settings). [`Endpoint::stats`] counts the rejected ones.
 ///
 /// ICMP errors and other errors of single packets never harm an endpoint: they count as packet loss.
 pub struct Endpoint {
@@ -65,12 +67,25 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Opens a UDP socket for SCTP over UDP (RFC 6951). Port 0 lets the system choose one.
+    /// Opens a UDP socket for SCTP over UDP (RFC 6951), to connect. Port 0 lets the system choose one.
     ///
     /// # Errors
     /// A setting is out of range, the socket cannot be opened, or there is no tokio runtime. (A runtime without I/O or time causes a panic here or in
     /// `connect`, as everywhere in tokio.)
-    pub async fn bind(address: SocketAddr, config: Config) -> Result<Self, BindError> {
+    pub async fn client(address: SocketAddr, config: ClientConfig) -> Result<Self, BindError> {
+        Self::open(address, config.into()).await
+    }
+
+    /// Opens a UDP socket as [`Endpoint::client`] does, to listen. To connect as well, the settings have a client's part:
+    /// [`ServerSecurity::with_client`](crate::security::ServerSecurity::with_client).
+    ///
+    /// # Errors
+    /// As for [`Endpoint::client`].
+    pub async fn server(address: SocketAddr, config: ServerConfig) -> Result<Self, BindError> {
+        Self::open(address, config.into()).await
+    }
+
+    pub(crate) async fn open(address: SocketAddr, config: EndpointConfig) -> Result<Self, BindError> {
         Self::start(address, config, || Socket::bind_udp(address)).await
     }
 
@@ -80,12 +95,14 @@ impl Endpoint {
     /// Peers are then identified by their IP address alone; the UDP port of a [`SocketAddr`] is ignored.
     ///
     /// # Errors
-    /// As for [`Endpoint::bind`]; [`BindError::Socket`] with `PermissionDenied` if the privilege is missing. Encrypted associations need UDP: the
-    /// settings have to begin with [`Config::plain`].
+    /// As for [`Endpoint::client`]; [`BindError::Socket`] with `PermissionDenied` if the privilege is missing. Encrypted associations need UDP: the
+    /// settings have to be [`ClientConfig::plain`] or [`ServerConfig::plain`].
     #[cfg(unix)]
-    pub async fn bind_raw(address: std::net::IpAddr, config: Config) -> Result<Self, BindError> {
-        if config.security().is_some() {
-            let problem = "encrypted associations need UDP; plain SCTP begins with Config::plain";
+    pub async fn bind_raw(address: std::net::IpAddr, config: impl Into<EndpointConfig>) -> Result<Self, BindError> {
+        let config = config.into();
+        if config.is_encrypted() {
+            let problem =
+                "encrypted associations need UDP; plain SCTP begins with ClientConfig::plain or ServerConfig::plain";
             return Err(crate::security::SecurityError::Settings(problem.to_owned()).into());
         }
         Self::start(SocketAddr::new(address, 0), config, || Socket::bind_raw(address)).await
@@ -94,15 +111,15 @@ impl Endpoint {
     /// Opens an endpoint on a lower layer of the program's own, or on one in memory for tests: [`MemoryNetwork`](crate::MemoryNetwork).
     ///
     /// # Errors
-    /// As for [`Endpoint::bind`], except for the socket.
-    pub async fn bind_on(lower: impl LowerLayer, config: Config) -> Result<Self, BindError> {
+    /// As for [`Endpoint::client`], except for the socket.
+    pub async fn bind_on(lower: impl LowerLayer, config: impl Into<EndpointConfig>) -> Result<Self, BindError> {
         let address = lower.local_addr();
-        Self::start(address, config, || Ok(Socket::new(Box::new(lower)))).await
+        Self::start(address, config.into(), || Ok(Socket::new(Box::new(lower)))).await
     }
 
     async fn start(
         address: SocketAddr,
-        config: Config,
+        config: EndpointConfig,
         open: impl FnOnce() -> std::io::Result<Socket>,
     ) -> Result<Self, BindError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BindError::NoRuntime)?;
@@ -110,7 +127,7 @@ impl Endpoint {
         let socket = open().map_err(failed)?;
         // The runtime must poll the socket once before it allows sending.
         poll_fn(|context| socket.poll_writable(context)).await.map_err(failed)?;
-        let (shared, bell) = Shared::new(socket, config)?;
+        let (shared, bell) = Shared::new(socket, &config)?;
         let endpoint = Self::new(shared.clone());
         runtime.spawn(Driver::new(shared, bell));
         Ok(endpoint)
@@ -148,7 +165,7 @@ impl Endpoint {
     /// Listens on an SCTP port until the listener is dropped.
     ///
     /// # Errors
-    /// The port is 0 or has a listener, or the endpoint was closed.
+    /// The endpoint is a client's or was closed, or the port is 0 or has a listener.
     pub fn listen(&self, port: u16) -> Result<Listener, ListenError> {
         self.listen_with(port, ListenOptions::default())
     }
@@ -162,19 +179,34 @@ impl Endpoint {
         Ok(Listener::new(self.clone(), port, queue))
     }
 
-    /// Sets up an association with [`DEFAULT_SCTP_PORT`](crate::DEFAULT_SCTP_PORT) at the peer.
+    /// Sets up an association with [`DEFAULT_SCTP_PORT`](crate::DEFAULT_SCTP_PORT) at a host such as `game.example:9899`. The server's certificate must
+    /// have the host's name, unless fingerprints are trusted.
     ///
     /// # Errors
     /// See [`ConnectError`].
-    pub async fn connect(&self, remote: SocketAddr) -> Result<Association, ConnectError> {
-        self.connect_with(remote, ConnectOptions::default()).await
+    pub async fn connect(&self, host: impl Into<Host>) -> Result<Association, ConnectError> {
+        self.connect_with(host, ConnectOptions::default()).await
     }
 
-    /// Sets up an association. Dropping the future before it is ready cancels the handshake.
+    /// Sets up an association with a host. A name is looked up; its addresses are tried 250 ms apart (RFC 8305), and the first one that answers counts.
+    ///
+    /// The handshake timeout of the options includes the look-up. Dropping the future before it is ready cancels both.
     ///
     /// # Errors
-    /// See [`ConnectError`].
-    pub async fn connect_with(&self, remote: SocketAddr, options: ConnectOptions) -> Result<Association, ConnectError> {
+    /// See [`ConnectError`]. If no address answers, the error is that of the last attempt.
+    pub async fn connect_with(
+        &self,
+        host: impl Into<Host>,
+        options: ConnectOptions,
+    ) -> Result<Association, ConnectError> {
+        match host.into().0 {
+            Spelled::Address(remote) => self.connect_at(remote, options).await,
+            Spelled::Text(host) => self.connect_to(&host, options).await,
+        }
+    }
+
+    /// Sets up an association with an address.
+    async fn connect_at(&self, remote: SocketAddr, options: ConnectOptions) -> Result<Association, ConnectError> {
         let connected = self.shake_hands(remote, &options).await;
         if let Err(error) = &connected {
             tracing::warn!(%error, "no association");
@@ -255,27 +287,21 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Locks a mutex. A thread that panicked while it held the lock was a bug, which is no reason for every other association to
-/// fail as well.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use festina_sctp::Transmit;
     use festina_units::{Duration, EcnCodepoint};
 
     use super::*;
-    use crate::{DEFAULT_SCTP_PORT, Message, Profile};
+    use crate::{Admission, DEFAULT_SCTP_PORT, Message, Profile, Transport};
 
     #[tokio::test]
     async fn packets_for_which_the_socket_has_no_room_leave_later() {
         let address = "127.0.0.1:0".parse().unwrap();
-        let server = Endpoint::bind(address, Config::plain()).await.unwrap();
+        let server = Endpoint::server(address, ServerConfig::plain()).await.unwrap();
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
         // A socket that the runtime has not looked at yet refuses to send, just as a full one does.
-        let (shared, bell) = Shared::new(Socket::bind_udp(address).unwrap(), Config::plain()).unwrap();
+        let (shared, bell) = Shared::new(Socket::bind_udp(address).unwrap(), &ServerConfig::plain().into()).unwrap();
         let client = Endpoint::new(shared.clone());
         tokio::spawn(Driver::new(shared, bell));
         let before_the_init_is_repeated =
@@ -291,7 +317,7 @@ mod tests {
     #[tokio::test]
     async fn an_endpoint_stays_until_what_it_has_to_send_has_left() {
         let socket = Socket::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
-        let (shared, _bell) = Shared::new(socket, Config::plain()).unwrap();
+        let (shared, _bell) = Shared::new(socket, &ServerConfig::plain().into()).unwrap();
         assert!(shared.is_abandoned());
         let mut unsent = outbox::Outbox::default();
         unsent.buffer().extend_from_slice(b"packet");
@@ -309,8 +335,8 @@ mod tests {
     async fn no_call_follows_one_that_emptied_the_socket() {
         let address = "127.0.0.1:0".parse().unwrap();
         let (server, client) = (
-            Endpoint::bind(address, Config::plain()).await.unwrap(),
-            Endpoint::bind(address, Config::plain()).await.unwrap(),
+            Endpoint::server(address, ServerConfig::plain()).await.unwrap(),
+            Endpoint::server(address, ServerConfig::plain()).await.unwrap(),
         );
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
         let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
@@ -330,9 +356,11 @@ mod tests {
     #[tokio::test]
     async fn the_system_sifts_a_flood_of_inits_and_lets_all_pass_when_it_is_over() {
         let address = "127.0.0.1:0".parse().unwrap();
-        let strict = Config::plain().with_strays_per_second_max(1);
-        let (server, client) =
-            (Endpoint::bind(address, strict).await.unwrap(), Endpoint::bind(address, Config::plain()).await.unwrap());
+        let strict = ServerConfig::plain().with_admission(Admission::default().with_strays_per_second_max(1));
+        let (server, client) = (
+            Endpoint::server(address, strict).await.unwrap(),
+            Endpoint::server(address, ServerConfig::plain()).await.unwrap(),
+        );
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
         let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
         let (near, far) = (near.unwrap(), far.unwrap());
@@ -373,9 +401,11 @@ mod tests {
     async fn who_began_an_association_remembers_its_destination_after_the_end_and_nobody_else_does() {
         let address = "127.0.0.1:0".parse().unwrap();
         for destinations_max in [10, 0] {
-            let config = Config::plain().with_destination_memory(destinations_max, Duration::from_secs(600));
-            let server = Endpoint::bind(address, config.clone()).await.unwrap();
-            let client = Endpoint::bind(address, config).await.unwrap();
+            let transport = Transport::default()
+                .with_expert(|expert| expert.with_destination_memory(destinations_max, Duration::from_secs(600)));
+            let config = ServerConfig::plain().with_transport(transport);
+            let server = Endpoint::server(address, config.clone()).await.unwrap();
+            let client = Endpoint::server(address, config).await.unwrap();
             let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
             let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
             let (near, far) = (near.unwrap(), far.unwrap());
@@ -400,8 +430,8 @@ mod tests {
     async fn a_socket_that_cannot_receive_is_asked_rarely_and_works_again_when_it_can() {
         let address = "127.0.0.1:0".parse().unwrap();
         let (server, client) = (
-            Endpoint::bind(address, Config::plain()).await.unwrap(),
-            Endpoint::bind(address, Config::plain()).await.unwrap(),
+            Endpoint::server(address, ServerConfig::plain()).await.unwrap(),
+            Endpoint::server(address, ServerConfig::plain()).await.unwrap(),
         );
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
         let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());

@@ -50,11 +50,9 @@ pub enum ListenError {
     /// Caller: another listener of this endpoint uses the port.
     #[error("SCTP port {0} of this endpoint already has a listener")]
     PortInUse(u16),
-    /// Caller: the endpoint is encrypted and has no certificate to show.
-    #[error(
-        "an encrypted endpoint needs an identity to listen (Security::with_identity); plain SCTP begins with Config::plain"
-    )]
-    NoIdentity,
+    /// Caller: the endpoint was opened with the settings of a client, which has no identity to show.
+    #[error("the endpoint is a client; one that listens is opened with Endpoint::server")]
+    Client,
     /// Caller: the endpoint is plain, and the options are about requests or early messages.
     #[error("requests and early messages need an encrypted endpoint")]
     Plain,

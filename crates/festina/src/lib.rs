@@ -11,12 +11,13 @@
 //! | [`security`] | encryption and identity |
 //! | [`Association`] | sends and receives messages; also as a [`Stream`](Messages) and a [`Sink`](MessageSink) |
 //! | [`blocking`] | the same without `async`: calls that wait with a time limit or not at all, and file descriptors to poll |
-//! | [`Config`], [`ConnectOptions`], [`ListenOptions`] | settings for an endpoint, for one association and for a listener |
+//! | [`ClientConfig`], [`ServerConfig`] | settings of an endpoint: [`Transport`], [`Admission`] and security |
+//! | [`ConnectOptions`], [`ListenOptions`] | settings for one association and for a listener |
 //! | [`BindError`], [`ListenError`], [`ConnectError`] | errors when opening, listening and connecting |
 //! | [`SendError`], [`ClosedReason`] | errors of an open association, and why it ended |
 //!
-//! **Associations are encrypted** with TLS 1.3, and each side decides whom it trusts: [`security`]. [`Config::plain`] speaks SCTP as unmodified peers
-//! do: anyone on the path can read, change and inject messages. `docs/security.md` in the repository describes attackers and limits.
+//! **Associations are encrypted** with TLS 1.3, and each side decides whom it trusts: [`security`]. [`ServerConfig::plain`] and
+//! [`ClientConfig::plain`] speak SCTP as unmodified peers do: anyone on the path can read, change and inject messages. `docs/security.md` in the repository describes attackers and limits.
 //!
 //! **Threads.** [`Association::send`] runs the protocol and makes the system call in the caller's thread, without a hand-over to another task. In a
 //! burst (more than eight messages with less than 20 us between them), later messages are sent in groups, by the caller's thread or by the background
@@ -32,22 +33,21 @@
 //! long as the application keeps up.
 //!
 //! **Logs** go to [`tracing`](https://docs.rs/tracing). The start and end of associations are at level INFO, with the reason. Failed handshakes,
-//! reached limits and a socket that cannot receive are at WARN. Retransmissions, with [`Config::with_message_events`], are at DEBUG.
+//! reached limits and a socket that cannot receive are at WARN. Retransmissions, with [`Transport::with_message_events`], are at DEBUG.
 //!
 //! **Metrics**: with the feature `prometheus`, `Metrics` exports the counters of endpoints and associations to a registry of the crate
 //! `prometheus-client`.
 //!
 //! ```
-//! use festina::security::{Identity, Security, Trust};
-//! use festina::{Config, DEFAULT_SCTP_PORT, Endpoint, Message};
+//! use festina::security::Identity;
+//! use festina::{ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Message, ServerConfig};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let identity = Identity::self_signed("game.example")?;
-//! let trust = Trust::fingerprints([identity.fingerprint()]);
+//! let known = identity.fingerprint();
 //!
-//! let config = Config::default().with_security(Security::new().with_identity(identity));
-//! let server = Endpoint::bind("127.0.0.1:0".parse()?, config).await?;
+//! let server = Endpoint::server("127.0.0.1:0".parse()?, ServerConfig::new(identity)).await?;
 //! let listener = server.listen(DEFAULT_SCTP_PORT)?;
 //! let address = server.local_addr();
 //!
@@ -59,8 +59,7 @@
 //!     Ok::<_, festina::SendError>(())
 //! });
 //!
-//! let config = Config::default().with_security(Security::new().with_server_trust(trust));
-//! let client = Endpoint::bind("127.0.0.1:0".parse()?, config).await?;
+//! let client = Endpoint::client("127.0.0.1:0".parse()?, ClientConfig::new(known)).await?;
 //! let association = client.connect(address).await?;
 //! association.send(Message::new("make haste slowly").on_stream(7)).await?;
 //! let answer = association.recv().await?.ok_or("the peer has left")?;
@@ -82,6 +81,7 @@ mod config;
 mod endpoint;
 mod error;
 mod listener;
+mod locks;
 pub mod logs;
 pub mod lower {
     //! Lower layers that carry the packets of an endpoint, for [`Endpoint::bind_on`](crate::Endpoint::bind_on).
@@ -93,10 +93,10 @@ mod program;
 mod recovery;
 pub mod security;
 
-pub use address::{AddressError, parse_address};
+pub use address::{AddressError, Host, parse_address};
 pub use association::{Association, Delivery, MessageSink, Messages, Outcome, StreamHandle, StreamReader, Streams};
 pub use clock::now;
-pub use config::Config;
+pub use config::{Admission, ClientConfig, EndpointConfig, Expert, ServerConfig, Transport};
 pub use endpoint::{
     Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, PendingRequest, Request, SeenPacket,
 };
@@ -144,7 +144,7 @@ const _: () = {
     is_shared::<Listener>();
     is_shared::<Association>();
     is_shared::<Delivery>();
-    is_shared::<Config>();
+    is_shared::<EndpointConfig>();
     is_shared::<Message>();
     is_sent::<Messages>();
     is_sent::<MessageSink>();

@@ -17,7 +17,8 @@ use prometheus_client::registry::Unit;
 
 use crate::association::{Association, Inner};
 use crate::clock;
-use crate::endpoint::{Endpoint, EndpointStats, Shared, lock};
+use crate::endpoint::{Endpoint, EndpointStats, Shared};
+use crate::locks::lock;
 
 /// Default of [`Metrics::with_associations_max`]. Each association has 27 series of its own.
 pub const ASSOCIATIONS_SHOWN_MAX: usize = 100;
@@ -31,12 +32,12 @@ pub const ASSOCIATIONS_SHOWN_MAX: usize = 100;
 /// Clones are cheap and export the same objects. Register one of them with one registry.
 ///
 /// ```
-/// use festina::{Config, Endpoint, Metrics};
+/// use festina::{Endpoint, Metrics, ServerConfig};
 /// use prometheus_client::{encoding::text, registry::Registry};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let endpoint = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
+/// let endpoint = Endpoint::server("127.0.0.1:0".parse()?, ServerConfig::plain()).await?;
 /// let metrics = Metrics::default();
 /// metrics.show_endpoint(&endpoint);
 /// let mut registry = Registry::default();
@@ -339,10 +340,10 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     use super::*;
-    use crate::{Config, DEFAULT_SCTP_PORT, Message};
+    use crate::{DEFAULT_SCTP_PORT, Message, ServerConfig};
 
     async fn endpoint() -> Endpoint {
-        Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).await.unwrap()
+        Endpoint::server("127.0.0.1:0".parse().unwrap(), ServerConfig::plain()).await.unwrap()
     }
 
     fn page(metrics: &Metrics) -> String {

@@ -1,23 +1,24 @@
 //! Encryption and identity: TLS 1.3 inside the handshake.
 //!
-//! An endpoint encrypts everything and speaks nothing else, unless its settings begin with [`Config::plain`](crate::Config::plain), or its listeners
-//! accept [plain clients](Security::with_plain_clients) too. There is no fallback to plain SCTP.
+//! An endpoint encrypts everything and speaks nothing else, unless its settings are [`ClientConfig::plain`](crate::ClientConfig::plain) or
+//! [`ServerConfig::plain`](crate::ServerConfig::plain), or its listeners accept [plain clients](ServerSecurity::with_plain_clients) too. There is no
+//! fallback to plain SCTP.
 //!
 //! ```
-//! use festina::security::{Identity, Security, Trust};
-//! use festina::{Config, DEFAULT_SCTP_PORT, Endpoint};
+//! use festina::security::{ClientSecurity, Identity, ServerSecurity};
+//! use festina::{ClientConfig, DEFAULT_SCTP_PORT, Endpoint, ServerConfig};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let identity = Identity::self_signed("game.example")?;
-//! let known = Trust::fingerprints([identity.fingerprint()]);
+//! let known = identity.fingerprint();
 //!
-//! let settings = Config::default().with_security(Security::new().with_identity(identity));
-//! let server = Endpoint::bind("127.0.0.1:0".parse()?, settings).await?;
+//! let config = ServerConfig::new(ServerSecurity::new(identity).with_alpn(["game"]));
+//! let server = Endpoint::server("127.0.0.1:0".parse()?, config).await?;
 //! let listener = server.listen(DEFAULT_SCTP_PORT)?;
 //!
-//! let settings = Config::default().with_security(Security::new().with_server_trust(known));
-//! let client = Endpoint::bind("127.0.0.1:0".parse()?, settings).await?;
+//! let config = ClientConfig::new(ClientSecurity::from(known).with_alpn(["game"]));
+//! let client = Endpoint::client("127.0.0.1:0".parse()?, config).await?;
 //! let near = client.connect(server.local_addr()).await?;
 //! let far = listener.accept().await.ok_or("closed")?;
 //! near.send("unreadable on the way").await?;
@@ -28,12 +29,14 @@
 
 mod bundle;
 mod certificates;
+mod client;
 mod credentials;
 mod failure;
 mod files;
 mod peer_name;
 pub(crate) mod platform;
 mod reports;
+mod server;
 mod sessions;
 mod settings;
 mod stored;
@@ -53,19 +56,21 @@ use rustls::pki_types::pem::{self as pem_reader, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer};
 use zeroize::Zeroize;
 
-use crate::endpoint::lock;
+use crate::locks::lock;
 use crate::{clock, program};
 
 pub use self::certificates::explain_tls_error;
+pub use self::client::ClientSecurity;
+pub(crate) use self::client::ClientTls;
 use self::credentials::{Credentials, is_raw_key, public_key};
 pub use self::failure::{SecurityError, SecurityFailure};
 use self::reports::Reports;
+pub use self::server::ServerSecurity;
+pub(crate) use self::server::ServerTls;
 pub use self::sessions::Sessions;
-pub use self::settings::Security;
-pub(crate) use self::settings::TlsSettings;
 pub use self::stored::{Acquaintance, ChangedKey, KnownPeers, StoredError};
 
-/// The cryptography in use, unless [`Security::from_rustls`] brings its own.
+/// The cryptography in use, unless the settings are those of rustls.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
     // The suite that RFC 8446 §9.1 requires of everybody comes first, as in most implementations of QUIC: it takes less time than AES-256.

@@ -328,7 +328,11 @@ impl Default for Admission {
 }
 
 impl Admission {
-    fn validate(&self) -> Result<(), ConfigError> {
+    /// Checks the range of every limit.
+    ///
+    /// # Errors
+    /// Names the first limit that is out of range, and the range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
         check("admission.associations_max", self.associations_max, 1, 1 << 24)?;
         check("admission.associations_per_address_max", self.associations_per_address_max, 1, 1 << 24)?;
         check("admission.accept_queue_max", self.accept_queue_max, 1, 1 << 20)?;

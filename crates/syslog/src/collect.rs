@@ -178,8 +178,8 @@ impl RunningCollector {
             }
             None => None,
         };
-        let protected = security.server(transport::config_for_collector(), &state, &notice)?;
-        let endpoint = Endpoint::bind(listen, protected).await?;
+        let protected = security.server(transport::for_collector(), &state, &notice)?;
+        let endpoint = Endpoint::server(listen, protected).await?;
         let reception = Reception::new();
         let listener = endpoint.listen_with(transport::PORT, reception.options(allow))?;
         descriptors::raise_limit();

@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use festina::security::{
-    Acquaintance, ChangedKey, Fingerprint, Foreign, Identity, KnownPeers, Security, SecurityFailure, StoredError, Trust,
+    Acquaintance, ChangedKey, ClientSecurity, Fingerprint, Foreign, Identity, KnownPeers, SecurityFailure, ServerSecurity,
+    StoredError, Trust,
 };
-use festina::{Association, Config, ConnectError};
+use festina::{Association, ClientConfig, ConnectError, ServerConfig, Transport};
 
 use crate::relay::Notice;
 use crate::tls;
@@ -125,7 +126,7 @@ impl Protection<Collectors> {
                 Trust::roots_from_file(path)?
             }
         };
-        client.security = Some(Security::new().with_identity(identity).with_server_trust(trust));
+        client.security = Some(ClientSecurity::new(trust).with_identity(identity));
         Ok(client)
     }
 }
@@ -146,11 +147,18 @@ impl Protection<Relays> {
     }
 
     /// The settings of a collector.
-    pub(crate) fn server(&self, config: Config, state: &Path, notice: &Notice) -> Result<Config, StoredError> {
-        let Self::Encrypted { identity, peers } = self else { return Ok(config) };
+    pub(crate) fn server(
+        &self,
+        transport: Transport,
+        state: &Path,
+        notice: &Notice,
+    ) -> Result<ServerConfig, StoredError> {
+        let Self::Encrypted { identity, peers } = self else {
+            return Ok(ServerConfig::plain().with_transport(transport));
+        };
         let identity = own_identity(state, identity.as_ref())?;
         notice(&format!("encrypted, own key sha256:{}", identity.fingerprint()));
-        let security = Security::new().with_identity(identity);
+        let security = ServerSecurity::new(identity);
         let security = match peers {
             Relays::Any => security,
             Relays::Authorities(path) => security.with_client_trust(Trust::roots_from_file(path)?),
@@ -161,7 +169,7 @@ impl Protection<Relays> {
                 security.with_client_trust(admitting(list.clone(), notice.clone()))
             }
         };
-        Ok(config.with_security(security))
+        Ok(ServerConfig::new(security).with_transport(transport))
     }
 }
 
@@ -191,18 +199,17 @@ fn admitting(list: Vec<Fingerprint>, notice: Notice) -> Trust {
 pub(crate) struct Client {
     collector: SocketAddr,
     notice: Notice,
-    security: Option<Security>,
+    security: Option<ClientSecurity>,
     pub(crate) server_name: Option<String>,
     known: Option<Acquaintance>,
     own: Option<Fingerprint>,
 }
 
 impl Client {
-    pub(crate) fn protect(&self, config: Config) -> Config {
-        match &self.security {
-            Some(security) => config.with_security(security.clone()),
-            None => config,
-        }
+    /// Returns the settings of an endpoint that connects to the collector.
+    pub(crate) fn protect(&self, transport: Transport) -> ClientConfig {
+        let config = self.security.clone().map_or_else(ClientConfig::plain, ClientConfig::new);
+        config.with_transport(transport)
     }
 
     /// Remembers a new collector, and reports that.

@@ -306,10 +306,10 @@ async fn ways(
         let any = if collector.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let any = any.parse().expect("an address");
         let client = config.security.client(&config.state, collector, notice)?;
-        let endpoint = Endpoint::bind(any, client.protect(transport::config_for_important(config.redundancy))).await?;
+        let endpoint = Endpoint::client(any, client.protect(transport::for_important(config.redundancy))).await?;
         let (connections, notice) = (important_in.clone(), notice.clone());
         ways.push(Way { index, collector, client: client.clone(), endpoint, connections, notice });
-        let endpoint = Endpoint::bind(any, client.protect(transport::config_for_fresh())).await?;
+        let endpoint = Endpoint::client(any, client.protect(transport::for_fresh())).await?;
         // The association for important lines reports everything about the collector.
         let silent: Notice = Arc::new(|_: &str| {});
         ways.push(Way { index, collector, client, endpoint, connections: fresh_in.clone(), notice: silent });

@@ -1,6 +1,6 @@
 //! How relay and collector use the transport: streams, their order, limits.
 
-use festina::{Config, CongestionControl, Duration, Profile, Redundancy, StreamScheduler};
+use festina::{CongestionControl, Duration, Profile, Redundancy, StreamScheduler, Transport};
 
 use crate::policy::PRIORITIES;
 use crate::sender::STREAMS;
@@ -24,26 +24,30 @@ pub(crate) const MESSAGE_OVERHEAD_BYTES: u64 = 128;
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Configuration of a relay's association for important lines.
-pub(crate) fn config_for_important(redundancy: Redundancy) -> Config {
-    config().with_patient_probes(true).with_redundancy(redundancy)
+pub(crate) fn for_important(redundancy: Redundancy) -> Transport {
+    patient().with_redundancy(redundancy)
 }
 
 /// Configuration of a relay's association for fresh lines, which yields to the important ones and to other traffic.
-pub(crate) fn config_for_fresh() -> Config {
-    config().with_patient_probes(true).with_congestion(CongestionControl::Background)
+pub(crate) fn for_fresh() -> Transport {
+    patient().with_congestion(CongestionControl::Background)
+}
+
+fn patient() -> Transport {
+    settings().with_expert(|expert| expert.with_patient_probes(true))
 }
 
 /// Configuration of a collector's associations. Its answers neither request immediate acknowledgements nor are sent in spare copies: on a slow link
 /// one packet for each answer would take a tenth of the bytes of the lines.
-pub(crate) fn config_for_collector() -> Config {
-    config().with_profile(Profile::Rack)
+pub(crate) fn for_collector() -> Transport {
+    settings().with_profile(Profile::Rack)
 }
 
 /// Streams that a relay uses.
 const STREAMS_MAX: u16 = 1 + PRIORITIES as u16 * (STREAMS as u16 + 1);
 
-pub(crate) fn config() -> Config {
-    Config::plain()
+pub(crate) fn settings() -> Transport {
+    Transport::default()
         .with_scheduler(StreamScheduler::Priority)
         .with_interleaving(true)
         .with_peer_timeout(PEER_TIMEOUT)
@@ -84,7 +88,7 @@ mod tests {
         let streams: BTreeSet<u16> = ranks().map(|(stream, _)| stream).collect();
         assert_eq!(streams.len(), ranks().count());
         assert_eq!(streams, (1..STREAMS_MAX).collect());
-        for config in [config_for_important(Redundancy::Off), config_for_fresh(), config_for_collector()] {
+        for config in [for_important(Redundancy::Off), for_fresh(), for_collector()] {
             assert!(config.validate().is_ok());
         }
     }

@@ -16,7 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use festina::{Abandoned, Association, ClosedReason, Config, ConnectOptions, Endpoint, Expiry, Message};
+use festina::{
+    Abandoned, Association, ClientConfig, ClosedReason, ConnectOptions, Endpoint, Expiry, Message, ServerConfig,
+    Transport,
+};
 use festina_bench_peers::programs;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -99,10 +102,11 @@ fn message(index: usize, unordered: bool) -> Message {
 }
 
 /// Festina connects, sends, compares the echoes, and shuts down.
-async fn festina_as_client(peer: &str, unordered: bool, config: Config) {
+async fn festina_as_client(peer: &str, unordered: bool, transport: Transport) {
     let Some(programs) = programs() else { return };
     let mut server = Program::start(&programs.join(peer), &["server", "0"]);
-    let endpoint = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), config).await.expect("loopback is free");
+    let config = ClientConfig::plain().with_transport(transport);
+    let endpoint = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0)), config).await.expect("loopback is free");
     let options = ConnectOptions::default().peer_port(SCTP_PORT).local_port(SCTP_PORT);
     let association = endpoint.connect_with(server.address(), options).await.expect("the peer answers");
 
@@ -132,9 +136,10 @@ async fn festina_as_client(peer: &str, unordered: bool, config: Config) {
 }
 
 /// Festina accepts and echoes; the program compares and shuts down.
-async fn festina_as_server(peer: &str, unordered: bool, config: Config) {
+async fn festina_as_server(peer: &str, unordered: bool, transport: Transport) {
     let Some(programs) = programs() else { return };
-    let endpoint = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), config).await.expect("loopback is free");
+    let config = ServerConfig::plain().with_transport(transport);
+    let endpoint = Endpoint::server(SocketAddr::from(([127, 0, 0, 1], 0)), config).await.expect("loopback is free");
     let listener = endpoint.listen(SCTP_PORT).expect("the port is free");
     let sizes: Vec<String> = SIZES.iter().map(usize::to_string).collect();
     let (port, count, sizes) = (endpoint.local_addr().port().to_string(), MESSAGES.to_string(), sizes.join(","));
@@ -297,9 +302,8 @@ async fn partially_reliable(way: Way) {
     let relay = LossyRelay::start(server.address(), loss(1), loss(2));
     let config = persistent()
         .with_interleaving(way.interleaving)
-        .with_expiry(way.expiry)
         .with_send_buffer_bytes(SEND_BUFFER_SMALL_BYTES)
-        .with_send_low_water_bytes(SEND_BUFFER_SMALL_BYTES / 2);
+        .with_expert(|expert| expert.with_expiry(way.expiry).with_send_low_water_bytes(SEND_BUFFER_SMALL_BYTES / 2));
     let association = connect_with(relay.address, config).await;
     let (mut reliable, reading) = read_echoes(&association);
     for stream in 0..STREAMS_BEGUN {
@@ -352,12 +356,13 @@ const ONE_LOST_IN: [u64; 3] = [0, 20, 5];
 const EXPIRIES: [Expiry; 2] = [Expiry::WhenOverdue, Expiry::WhenMissing];
 
 /// Limits that no loss reaches.
-fn persistent() -> Config {
-    Config::plain().with_association_retries(200, Duration::from_secs(300))
+fn persistent() -> Transport {
+    Transport::default().with_expert(|expert| expert.with_association_retries(200, Duration::from_secs(300)))
 }
 
-async fn connect_with(address: SocketAddr, config: Config) -> Association {
-    let endpoint = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), config).await.expect("loopback is free");
+async fn connect_with(address: SocketAddr, transport: Transport) -> Association {
+    let config = ClientConfig::plain().with_transport(transport);
+    let endpoint = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0)), config).await.expect("loopback is free");
     let options = ConnectOptions::default().peer_port(SCTP_PORT).local_port(SCTP_PORT);
     endpoint.connect_with(address, options).await.expect("the peer answers")
 }
@@ -375,7 +380,7 @@ async fn echoes_around_an_abandoned_message(
     let programs = programs()?;
     let mut server = Program::start(&programs.join(peer), &["server", "0"]);
     let relay = LossyRelay::start(server.address(), containing(b"lost"), Box::new(|_| false));
-    let association = connect_with(relay.address, Config::plain().with_interleaving(interleaving)).await;
+    let association = connect_with(relay.address, Transport::default().with_interleaving(interleaving)).await;
     let send = async |message: Message| {
         association.send(message.with_ppid(PPID_BINARY)).await.expect("the association lives");
         association.drained().await.expect("the association lives");
@@ -406,20 +411,20 @@ async fn in_time(test: impl Future<Output = ()>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn festina_connects_to_usrsctp() {
-    in_time(festina_as_client("usrsctp-peer", false, Config::plain())).await;
-    in_time(festina_as_client("usrsctp-peer", true, Config::plain())).await;
+    in_time(festina_as_client("usrsctp-peer", false, Transport::default())).await;
+    in_time(festina_as_client("usrsctp-peer", true, Transport::default())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn festina_accepts_usrsctp() {
-    in_time(festina_as_server("usrsctp-peer", false, Config::plain())).await;
-    in_time(festina_as_server("usrsctp-peer", true, Config::plain())).await;
+    in_time(festina_as_server("usrsctp-peer", false, Transport::default())).await;
+    in_time(festina_as_server("usrsctp-peer", true, Transport::default())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn festina_connects_to_pion_with_data_and_with_i_data() {
     for interleaving in [false, true] {
-        let config = || Config::plain().with_interleaving(interleaving);
+        let config = || Transport::default().with_interleaving(interleaving);
         in_time(festina_as_client("pion-peer", false, config())).await;
         in_time(festina_as_client("pion-peer", true, config())).await;
     }
@@ -428,7 +433,7 @@ async fn festina_connects_to_pion_with_data_and_with_i_data() {
 #[tokio::test(flavor = "multi_thread")]
 async fn festina_accepts_pion_with_data_and_with_i_data() {
     for interleaving in [false, true] {
-        let config = || Config::plain().with_interleaving(interleaving);
+        let config = || Transport::default().with_interleaving(interleaving);
         in_time(festina_as_server("pion-peer", false, config())).await;
         in_time(festina_as_server("pion-peer", true, config())).await;
     }

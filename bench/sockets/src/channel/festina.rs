@@ -1,8 +1,10 @@
 //! An association over SCTP over UDP.
 
 use bytes::Bytes;
-use festina::security::{Identity, Security, Trust};
-use festina::{Association, ClosedReason, Config, DEFAULT_SCTP_PORT, Endpoint, Message, ReceivedMessage};
+use festina::security::Identity;
+use festina::{
+    Association, ClientConfig, ClosedReason, DEFAULT_SCTP_PORT, Endpoint, Message, ReceivedMessage, ServerConfig,
+};
 
 use super::{End, Failure, Transport};
 
@@ -21,8 +23,9 @@ impl Transport for Festina {
         let end =
             |(association, endpoint): Held| End { sender: (association.clone(), endpoint), receiver: association };
         // As QUIC does, the receiver answers many packets at once.
-        let config = Config::plain().with_sack_peer_batches(true);
-        Ok(connected(config.clone(), config).await?.map(end))
+        let transport = festina::Transport::default().with_expert(|expert| expert.with_sack_peer_batches(true));
+        let near = ClientConfig::plain().with_transport(transport.clone());
+        Ok(connected(near, ServerConfig::plain().with_transport(transport)).await?.map(end))
     }
 
     async fn send((association, _): &Held, message: Bytes) -> Result<(), Failure> {
@@ -56,9 +59,9 @@ impl Transport for Festina {
 /// An association and its endpoint.
 type Held = (Association, Endpoint);
 
-async fn connected(near: Config, far: Config) -> Result<[Held; 2], Failure> {
-    let near = Endpoint::bind("127.0.0.1:0".parse()?, near).await?;
-    let far = Endpoint::bind("127.0.0.1:0".parse()?, far).await?;
+async fn connected(near: ClientConfig, far: ServerConfig) -> Result<[Held; 2], Failure> {
+    let near = Endpoint::client("127.0.0.1:0".parse()?, near).await?;
+    let far = Endpoint::server("127.0.0.1:0".parse()?, far).await?;
     let listener = far.listen(DEFAULT_SCTP_PORT)?;
     let (connected, accepted) = tokio::join!(near.connect(far.local_addr()), listener.accept());
     Ok([(connected?, near), (accepted.ok_or("nothing was accepted")?, far)])
@@ -74,12 +77,10 @@ impl Transport for FestinaEncrypted {
 
     async fn connect(_: usize) -> Result<[End<Self>; 2], Failure> {
         let identity = Identity::self_signed("bench.test")?;
-        let trust = Trust::fingerprints([identity.fingerprint()]);
-        let with = |security| Config::default().with_security(security);
-        let (client, server) = (Security::new().with_server_trust(trust), Security::new().with_identity(identity));
+        let (client, server) = (ClientConfig::new(identity.fingerprint()), ServerConfig::new(identity));
         let end =
             |(association, endpoint): Held| End { sender: (association.clone(), endpoint), receiver: association };
-        Ok(connected(with(client), with(server)).await?.map(end))
+        Ok(connected(client, server).await?.map(end))
     }
 
     async fn send(sender: &Held, message: Bytes) -> Result<(), Failure> {

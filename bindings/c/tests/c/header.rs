@@ -359,7 +359,7 @@ fn size(number: u64) -> usize {
 }
 
 /// What the default settings hold, so that a default in the header is the library's.
-fn is_default(config: &festina::Config, name: &str, value: u64) -> bool {
+fn is_default(config: &festina::Transport, name: &str, value: u64) -> bool {
     let ms = |time: Option<festina::Duration>| time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap());
     value
         == match name {
@@ -367,7 +367,7 @@ fn is_default(config: &festina::Config, name: &str, value: u64) -> bool {
             "message_bytes_max" => config.message_bytes_max() as u64,
             "send_buffer" => config.send_buffer_bytes() as u64,
             "receive_buffer" => config.receive_buffer_bytes() as u64,
-            // The others have no getter: the documentation of `festina::Config` states them.
+            // The others have no getter: the documentation of `festina::Transport` and `festina::Admission` state them.
             _ => return true,
         }
 }
@@ -381,7 +381,7 @@ fn the_header_states_the_range_and_the_default_of_each_setting() {
         assert!(comment.contains(&format!("from {low} to {high}")), "{name}: {comment}");
         let told = [format!("default {default}"), format!("default is {default}")];
         assert!(told.iter().any(|told| comment.contains(told)), "{name}: {comment}");
-        assert!(is_default(&festina::Config::plain(), name, default), "{name}");
+        assert!(is_default(&festina::Transport::default(), name, default), "{name}");
         let mut config = Config::plain();
         let zero_is_none = ["peer_timeout", "heartbeat", "send_delay"].contains(&name);
         assert_eq!((set(&mut config, low), set(&mut config, high)), (Status::Ok, Status::Ok), "{name}");

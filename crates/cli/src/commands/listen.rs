@@ -110,8 +110,8 @@ enum Action {
 /// Listens until interrupted, or with `--once` until the first peer has left.
 pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
     let recording = arguments.pcap.begin()?;
-    let (config, fingerprint) = arguments.identity.of_server(arguments.recovery.config())?;
-    let endpoint = address::bind_to_listen(&arguments.address, recording.with_secrets(config)).await?;
+    let (config, fingerprint) = arguments.identity.of_server(arguments.recovery.transport())?;
+    let endpoint = address::bind_to_listen(&arguments.address, recording.with_secrets_of_server(config)).await?;
     recording.watch(&endpoint);
     let typed = arguments.typed()?;
     let listener = endpoint.listen(arguments.port)?;

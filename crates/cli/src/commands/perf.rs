@@ -102,18 +102,18 @@ struct EndpointArgs {
 
 /// Serves until interrupted, or measures and prints the result.
 pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
-    let config = arguments.endpoint.recovery.config();
+    let transport = arguments.endpoint.recovery.transport();
     let Some(host) = &arguments.client else {
-        let (config, fingerprint) = arguments.endpoint.trust.identity().of_server(config)?;
+        let (config, fingerprint) = arguments.endpoint.trust.identity().of_server(transport)?;
         let recording = arguments.endpoint.pcap.begin()?;
-        let security = (recording.with_secrets(config), fingerprint);
+        let security = (recording.with_secrets_of_server(config), fingerprint);
         let served = serve::run(&arguments.bind, security, arguments.one_off, &recording).await;
         recording.finish()?;
         return served;
     };
     let addresses = host.resolve_all().await?;
     let options = ConnectOptions::default().handshake_timeout(arguments.timeout);
-    let mut client = arguments.endpoint.trust.client(config, options, host)?;
+    let mut client = arguments.endpoint.trust.client(transport, options, host)?;
     let plan = measure::Plan {
         patience: arguments.timeout,
         upload: !arguments.reverse,
@@ -125,7 +125,7 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
         interval: arguments.interval,
     };
     let recording = arguments.endpoint.pcap.begin()?;
-    client.config = recording.with_secrets(client.config);
+    client.config = recording.with_secrets_of_client(client.config);
     let measured = measure::run(&plan, addresses, client, &recording).await;
     recording.finish()?;
     let result = measured.context("the measurement failed")?;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use clap::Args;
-use festina::{Config, Direction, Endpoint, Instant, SeenPacket};
+use festina::{ClientConfig, Direction, Endpoint, Instant, SeenPacket, ServerConfig};
 use festina_trace::ip;
 
 use crate::address;
@@ -55,17 +55,30 @@ pub(crate) struct Recording {
     clock_epoch: Duration,
 }
 
+/// Writes secrets into a file that waits for them from now on.
+fn log_of(file: &CaptureFile) -> impl Fn(&str) + Send + Sync + 'static + use<> {
+    file.expect_secrets();
+    let file = file.clone();
+    move |line| {
+        // It derives keys for other purposes (RFC 8446 §7.5).
+        if !line.starts_with("EXPORTER_SECRET ") {
+            file.write_secrets(line);
+        }
+    }
+}
+
 impl Recording {
     /// Returns the settings of an endpoint whose secrets are recorded as well.
-    pub(crate) fn with_secrets(&self, config: Config) -> Config {
-        let (Some(file), Some(security)) = (self.file.clone(), config.security().cloned()) else { return config };
-        file.expect_secrets();
-        config.with_security(security.with_key_log(move |line| {
-            // It derives keys for other purposes (RFC 8446 §7.5).
-            if !line.starts_with("EXPORTER_SECRET ") {
-                file.write_secrets(line);
-            }
-        }))
+    pub(crate) fn with_secrets_of_client(&self, config: ClientConfig) -> ClientConfig {
+        let (Some(file), Some(security)) = (&self.file, config.security().cloned()) else { return config };
+        ClientConfig::new(security.with_key_log(log_of(file))).with_transport(config.transport().clone())
+    }
+
+    /// As [`with_secrets_of_client`](Self::with_secrets_of_client), for a server.
+    pub(crate) fn with_secrets_of_server(&self, config: ServerConfig) -> ServerConfig {
+        let (Some(file), Some(security)) = (&self.file, config.security().cloned()) else { return config };
+        let (transport, admission) = (config.transport().clone(), config.admission().clone());
+        ServerConfig::new(security.with_key_log(log_of(file))).with_transport(transport).with_admission(admission)
     }
 
     /// Records the endpoint's packets from now on.

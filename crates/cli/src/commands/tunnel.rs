@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use festina::{Association, Config, ConnectOptions, Message, PeerRestart, StreamScheduler};
+use festina::{Association, ConnectOptions, Message, PeerRestart, StreamScheduler, Transport};
 
 use super::{RecoveryArgs, say_goodbye};
 use crate::address::{self, HostPort};
@@ -142,8 +142,8 @@ impl Kind {
 
 /// Settings of both ends. A tunnel belongs to one session of its peer. The connections of one share the association's buffer, which is large enough for
 /// all their [windows](tcp), and take turns, so that those with much to send do not delay the others.
-fn tunnelling(config: Config) -> Config {
-    config
+fn tunnelling(transport: Transport) -> Transport {
+    transport
         .with_peer_restart(PeerRestart::End)
         .with_scheduler(StreamScheduler::RoundRobin)
         .with_interleaving(true)
@@ -165,8 +165,8 @@ impl Way {
         let (to, timeout) = (arguments.to.clone(), arguments.timeout);
         let options = ConnectOptions::default().handshake_timeout(timeout);
         // Datagrams have no use for interleaving, which costs 4 bytes per packet.
-        let config = tunnelling(arguments.recovery.config()).with_interleaving(kind == Kind::Tcp);
-        let client = arguments.trust.client(config, options, &to)?;
+        let transport = tunnelling(arguments.recovery.transport()).with_interleaving(kind == Kind::Tcp);
+        let client = arguments.trust.client(transport, options, &to)?;
         Ok(Self { kind, dialer: Dialer::new(client), to, timeout })
     }
 

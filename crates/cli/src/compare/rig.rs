@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Listener, Message};
+use festina::{Association, ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Listener, Message, ServerConfig, Transport};
 use festina_emulate::{ProxyCounters, RunningProxy, Tap, UdpProxy};
 use festina_sctp::Profile;
 use tokio::sync::watch;
@@ -48,7 +48,8 @@ struct Sending {
 impl Rig {
     /// Binds the endpoints and the network between them.
     pub(super) async fn build(scenario: &Scenario, profile: Profile, epoch: Instant, tap: Option<Tap>) -> Result<Self> {
-        let server = Endpoint::bind(LOOPBACK, server_config(scenario)).await?;
+        let server =
+            Endpoint::server(LOOPBACK, ServerConfig::plain().with_transport(server_transport(scenario))).await?;
         let recorder = Arc::new(Recorder::new(epoch, scenario.associations, scenario.messages_per_association()));
         tokio::spawn(accept(server.listen(DEFAULT_SCTP_PORT)?, recorder.clone()));
 
@@ -60,7 +61,8 @@ impl Rig {
         }
         let proxy = proxy.spawn().context("cannot start the emulated network")?;
 
-        let client = Endpoint::bind(LOOPBACK, client_config(scenario, profile)).await?;
+        let config = ClientConfig::plain().with_transport(client_transport(scenario, profile));
+        let client = Endpoint::client(LOOPBACK, config).await?;
         Ok(Self {
             profile,
             client,
@@ -179,20 +181,23 @@ fn cost(network: &ProxyCounters) -> Cost {
 }
 
 /// How the server behaves: the same for every profile, a standard receiver.
-pub(super) fn server_config(scenario: &Scenario) -> Config {
+pub(super) fn server_transport(scenario: &Scenario) -> Transport {
     published(Profile::Rfc9260).with_sack_delay(scenario.sack_delay)
 }
 
 /// The settings with which a profile was published.
-pub(crate) fn published(profile: Profile) -> Config {
-    Config::from_core(festina_sctp::Config::published(profile))
+pub(crate) fn published(profile: Profile) -> Transport {
+    Transport::from_core(festina_sctp::Config::published(profile))
 }
 
 /// How a client of the profile behaves.
-pub(super) fn client_config(scenario: &Scenario, profile: Profile) -> Config {
-    let config = published(profile);
-    let congestion = scenario.congestion.unwrap_or(config.congestion());
-    config.with_congestion(congestion).with_rto_initial(scenario.rto_initial()).with_sack_delay(scenario.sack_delay)
+pub(super) fn client_transport(scenario: &Scenario, profile: Profile) -> Transport {
+    let transport = published(profile);
+    let congestion = scenario.congestion.unwrap_or(transport.congestion());
+    transport
+        .with_congestion(congestion)
+        .with_sack_delay(scenario.sack_delay)
+        .with_expert(|expert| expert.with_rto_initial(scenario.rto_initial()))
 }
 
 /// Makes an association that has delivered the message, in as many attempts as the lossy network takes.

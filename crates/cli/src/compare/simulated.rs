@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use festina::{Config, Instant};
+use festina::{Instant, Transport};
 use festina_models::host::Host;
 use festina_models::packet::{Packet, UDP_HEADER_BYTES};
 use festina_models::sctp_host::{AssociationRecord, SctpHost, SctpSender, observe};
@@ -149,8 +149,8 @@ impl Bench {
     /// Each association sends one message as soon as it can, and from `start` on, if there is one, those of the scenario.
     fn new(scenario: &Scenario, profile: Profile, seed: u64, start: Option<Instant>) -> Result<Self> {
         let Path { topology, sender, receiver, .. } = Topology::path(&[Duplex::symmetric(scenario.link()?)]);
-        let logging = |config: Config| config.with_message_events(true).into_core();
-        let mut client = SctpHost::new(sender, seed, logging(rig::client_config(scenario, profile)))?;
+        let logging = |transport: Transport| transport.with_message_events(true).into_core();
+        let mut client = SctpHost::new(sender, seed, logging(rig::client_transport(scenario, profile)))?;
         for number in 0..scenario.associations {
             let connects_at = Instant::ZERO + HANDSHAKE_SPACING * number;
             let first_at = start.map(|start| start - connects_at + scenario.offset(0, number));
@@ -161,7 +161,7 @@ impl Bench {
             client =
                 client.with_sender(&SctpSender { connects_at, starts_at: connects_at, message_bytes_max, ..sending });
         }
-        let server = SctpHost::new(receiver, seed, logging(rig::server_config(scenario)))?.listening();
+        let server = SctpHost::new(receiver, seed, logging(rig::server_transport(scenario)))?.listening();
         let links = [(sender, receiver), (receiver, sender)]
             .map(|(from, to)| topology.route(from, to).expect("a path joins both ends")[0]);
         let simulation = Simulation::new(topology, vec![client.into(), server.into()], seed);

@@ -8,7 +8,7 @@ mod shown;
 use std::time::Duration;
 
 use anyhow::Result;
-use festina::{Config, Instant, Redundancy};
+use festina::{Instant, Redundancy, Transport};
 use festina_models::host::Host;
 use festina_models::packet::{Packet, UDP_HEADER_BYTES};
 use festina_models::record::MessageRecord;
@@ -64,13 +64,13 @@ impl Policy {
         }
     }
 
-    fn config(self, scenario: &Scenario) -> Config {
+    fn transport(self, scenario: &Scenario) -> Transport {
         let profile = if self == Self::ReliableStandard { Profile::Rfc9260 } else { Profile::Festina };
-        let config = rig::client_config(scenario, profile);
+        let transport = rig::client_transport(scenario, profile);
         if self == Self::Redundancy {
-            return config;
+            return transport;
         }
-        config.with_redundancy(Redundancy::Off)
+        transport.with_redundancy(Redundancy::Off)
     }
 
     /// Reliable updates are ordered, as streams are by default; state that may be abandoned need not wait for older state.
@@ -127,8 +127,8 @@ pub(crate) async fn run(scenario: &Scenario) -> Result<Vec<StateOutcome>> {
 fn simulate(scenario: &Scenario, policy: Policy) -> Result<StateOutcome> {
     let Path { topology, sender, receiver, .. } = Topology::path(&[Duplex::symmetric(scenario.link()?)]);
     // Only the cost of updates is counted.
-    let logging = |config: Config| config.with_heartbeat_interval(None).with_message_events(true).into_core();
-    let mut client = SctpHost::new(sender, scenario.seed, logging(policy.config(scenario)))?;
+    let logging = |transport: Transport| transport.with_heartbeat_interval(None).with_message_events(true).into_core();
+    let mut client = SctpHost::new(sender, scenario.seed, logging(policy.transport(scenario)))?;
     let size = ByteCount::from_bytes(scenario.size.into());
     let workload = Workload::Periodic(Periodic { interval: scenario.interval, size });
     let measured_from = STARTS_AT + WARM_UP;
@@ -143,7 +143,7 @@ fn simulate(scenario: &Scenario, policy: Policy) -> Result<StateOutcome> {
             ..SctpSender::new(receiver, workload.clone())
         });
     }
-    let server = SctpHost::new(receiver, scenario.seed, logging(rig::server_config(scenario)))?.listening();
+    let server = SctpHost::new(receiver, scenario.seed, logging(rig::server_transport(scenario)))?.listening();
     let links = [(sender, receiver), (receiver, sender)]
         .map(|(from, to)| topology.route(from, to).expect("a path joins both ends")[0]);
     let mut simulation: Simulation<Packet, Host> =

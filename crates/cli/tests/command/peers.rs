@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use festina::{Association, Config, Endpoint, Message};
+use festina::{Association, ClientConfig, Endpoint, Message, Transport};
 
 use crate::harness::{Ended, PATIENCE, Running, config_home, festina, folder, run};
 use crate::messages;
@@ -21,19 +21,20 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
-async fn connect(address: &str, config: Config) -> (Endpoint, Association) {
+async fn connect(address: &str, transport: Transport) -> (Endpoint, Association) {
+    let config = ClientConfig::plain().with_transport(transport);
     let endpoint =
-        Endpoint::bind("127.0.0.1:0".parse().expect("an address"), config).await.expect("loopback has ports");
-    let association = endpoint.connect(address.parse().expect("an address")).await.expect("the server listens");
+        Endpoint::client("127.0.0.1:0".parse().expect("an address"), config).await.expect("loopback has ports");
+    let association = endpoint.connect(address).await.expect("the server listens");
     (endpoint, association)
 }
 
 /// A peer whose application reads nothing, so that it soon acknowledges nothing new.
 async fn connect_mute(address: &str) -> (Endpoint, Association) {
-    let config = Config::plain();
-    let low_water_bytes = config.send_buffer_bytes() - MESSAGE_BYTES;
+    let transport = Transport::default().with_receive_buffer_bytes(300_000);
+    let low_water_bytes = transport.send_buffer_bytes() - MESSAGE_BYTES;
     // One line fits, and little more; as soon as there is room for a message, it may be sent.
-    connect(address, config.with_receive_buffer_bytes(300_000).with_send_low_water_bytes(low_water_bytes)).await
+    connect(address, transport.with_expert(|expert| expert.with_send_low_water_bytes(low_water_bytes))).await
 }
 
 #[test]
@@ -44,7 +45,7 @@ fn a_peer_that_takes_nothing_does_not_keep_lines_from_the_others() {
     let (mut listener, address) = listen(&[]);
     runtime().block_on(async {
         let (_mute_endpoint, mute) = connect_mute(&address).await;
-        let (_endpoint, good) = connect(&address, Config::plain()).await;
+        let (_endpoint, good) = connect(&address, Transport::default()).await;
         for _ in 0..2 {
             assert!(listener.stderr_line().ends_with(" connected"));
         }
@@ -59,7 +60,7 @@ fn a_peer_that_takes_nothing_does_not_keep_lines_from_the_others() {
         let late = listener.stderr_line();
         assert!(late.ends_with(" holds up the others: it misses lines from now on"), "{late}");
         // Others still come and go.
-        let (_late_endpoint, late) = connect(&address, Config::plain()).await;
+        let (_late_endpoint, late) = connect(&address, Transport::default()).await;
         assert!(listener.stderr_line().ends_with(" connected"));
         late.shutdown().await.expect("the listener answers");
         mute.abort("enough");
@@ -75,7 +76,7 @@ fn a_peer_that_does_not_take_its_echo_does_not_keep_others_from_theirs() {
     runtime().block_on(async {
         let (_endpoint, mute) = connect_mute(&address).await;
         // What both send buffers hold and some more: the last of these are taken only once the echo is stuck.
-        for _ in 0..(2 * Config::plain().send_buffer_bytes() + (512 << 10)) / MESSAGE_BYTES {
+        for _ in 0..(2 * Transport::default().send_buffer_bytes() + (512 << 10)) / MESSAGE_BYTES {
             let sent = tokio::time::timeout(PATIENCE, mute.send(Message::new(vec![0; MESSAGE_BYTES]))).await;
             sent.expect("the listener reads until its echo is stuck").expect("it is connected");
         }
@@ -110,11 +111,10 @@ fn associations_that_say_nothing_do_not_keep_others_from_being_measured() {
     let address =
         line.strip_prefix("measuring with any client that connects to ").expect("it says where it is").to_owned();
     runtime().block_on(async {
-        let (endpoint, first) = connect(&address, Config::plain()).await;
+        let (endpoint, first) = connect(&address, Transport::default()).await;
         let mut strangers = vec![first];
         for _ in 1..STRANGERS {
-            strangers
-                .push(endpoint.connect(address.parse().expect("an address")).await.expect("silent ones make room"));
+            strangers.push(endpoint.connect(&*address).await.expect("silent ones make room"));
         }
         let arguments =
             ["perf", "-c", &address, "--idle", "100ms", "-t", "300ms", "-P", "2", "--timeout", "60s", "--plain"];
@@ -227,7 +227,7 @@ fn a_pipe_gets_the_bytes_as_they_are() {
 fn the_last_words_of_a_peer_are_told_in_one_line_without_control_characters() {
     let (mut listener, address) = listen(&["--once"]);
     runtime().block_on(async {
-        let (endpoint, association) = connect(&address, Config::plain()).await;
+        let (endpoint, association) = connect(&address, Transport::default()).await;
         assert!(listener.stderr_line().ends_with(" connected"));
         association.abort("bye\nroot connected\x1b[2J");
         endpoint.close().await;

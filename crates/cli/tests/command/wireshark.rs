@@ -8,9 +8,9 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use festina::security::{Identity, Security};
+use festina::security::{ClientSecurity, Identity, ServerSecurity};
 use festina::{
-    Association, Config, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions, MemoryNetwork, Message,
+    Association, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, EndpointConfig, ListenOptions, MemoryNetwork, Message,
 };
 use festina_trace::{PcapngWriter, ip};
 use festina_units::Instant;
@@ -61,7 +61,7 @@ fn provider(suite: CipherSuite) -> Arc<CryptoProvider> {
 }
 
 /// Settings of a client and a server with this cipher suite.
-fn settings(suite: CipherSuite, shared: &Shared) -> [Config; 2] {
+fn settings(suite: CipherSuite, shared: &Shared) -> [EndpointConfig; 2] {
     let identity = Identity::self_signed(NAME).expect("a key can be made");
     let chain: Vec<CertificateDer<'static>> = identity.chain_der().map(|it| it.to_vec().into()).collect();
     let key = PrivateKeyDer::try_from(identity.key_der().to_vec()).expect("a key");
@@ -76,10 +76,8 @@ fn settings(suite: CipherSuite, shared: &Shared) -> [Config; 2] {
     server.max_early_data_size = u32::MAX;
     client.key_log = Arc::new(Logged(shared.clone()));
     server.ignore_client_order = true;
-    [
-        Config::default().with_security(Security::from_rustls(Some(Arc::new(client)), None)),
-        Config::default().with_security(Security::from_rustls(None, Some(Arc::new(server)))),
-    ]
+    let client = festina::ClientConfig::new(ClientSecurity::from_rustls(Arc::new(client)));
+    [client.into(), festina::ServerConfig::new(ServerSecurity::from_rustls(Arc::new(server))).into()]
 }
 
 async fn deliver(from: &Association, to: &Association, payload: &[u8]) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use festina::{Config, CongestionControl, Duration, Expiry, Message, Profile};
+use festina::{CongestionControl, Duration, Expiry, Message, Profile, ServerConfig, Transport};
 
 /// Policies of partial reliability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,31 +82,38 @@ pub(crate) fn all() -> Vec<Case> {
 }
 
 impl Case {
-    pub(crate) fn config(&self) -> Config {
+    pub(crate) fn config(&self) -> ServerConfig {
         // The limits of RFC 9260 would rightly end some associations that lose 20 %.
         let congestion =
             if self.profile == Profile::Festina { CongestionControl::Cubic } else { CongestionControl::Rfc9260 };
-        let mut config = Config::plain()
+        let mut transport = Transport::default()
             .with_profile(self.profile)
             .with_congestion(congestion)
             .with_interleaving(self.interleaving)
-            .with_handshake_retries(40)
-            .with_association_retries(200, Duration::from_secs(300))
             .with_peer_timeout(None)
-            .with_shutdown_stall(Duration::from_secs(600))
             .with_streams(8, u16::MAX)
-            .with_streams_added_by_peer(true);
+            .with_expert(|expert| {
+                expert
+                    .with_handshake_retries(40)
+                    .with_association_retries(200, Duration::from_secs(300))
+                    .with_shutdown_stall(Duration::from_secs(600))
+                    .with_streams_added_by_peer(true)
+            });
         match self.policy {
-            Policy::LifetimeAtOnce => config = config.with_expiry(Expiry::AtOnce),
-            Policy::LifetimeWhenMissing => config = config.with_expiry(Expiry::WhenMissing),
+            Policy::LifetimeAtOnce => {
+                transport = transport.with_expert(|expert| expert.with_expiry(Expiry::AtOnce));
+            }
+            Policy::LifetimeWhenMissing => {
+                transport = transport.with_expert(|expert| expert.with_expiry(Expiry::WhenMissing));
+            }
+            Policy::Priority => {
+                transport = transport
+                    .with_send_buffer_bytes(SEND_BUFFER_SMALL_BYTES)
+                    .with_expert(|expert| expert.with_send_low_water_bytes(SEND_BUFFER_SMALL_BYTES / 2));
+            }
             _ => {}
         }
-        if self.policy == Policy::Priority {
-            config = config
-                .with_send_buffer_bytes(SEND_BUFFER_SMALL_BYTES)
-                .with_send_low_water_bytes(SEND_BUFFER_SMALL_BYTES / 2);
-        }
-        config
+        ServerConfig::plain().with_transport(transport)
     }
 
     /// The peer's SCTP port.

@@ -81,7 +81,7 @@ async fn begin(case: Case, role: Role, index: u16) -> Result<(Conversation, Wire
         Role::Accepts => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), case.own_port(index)),
     };
     let local = SocketAddr::new(address, port);
-    let endpoint = Endpoint::bind(local, case.config()).await.map_err(|error| error.to_string())?;
+    let endpoint = Endpoint::server(local, case.config()).await.map_err(|error| error.to_string())?;
     let wire = Wire::watch(&endpoint);
     let association = match role {
         Role::Connects(peer) => {

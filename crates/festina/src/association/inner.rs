@@ -33,8 +33,9 @@ pub(crate) use self::waiter::Waiter;
 use crate::association::delivery::{Outcome, Watch};
 use crate::clock;
 use crate::endpoint::refusals::Refusal;
-use crate::endpoint::{Datagram, Entry, Shared, lock};
+use crate::endpoint::{Datagram, Entry, Shared};
 use crate::error::{TryRecvError, WrongScheduler};
+use crate::locks::lock;
 
 /// Messages that one call gives to the core before others get the lock.
 const MESSAGES_PER_LOCK: usize = 256;

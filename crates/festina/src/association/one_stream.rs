@@ -17,12 +17,12 @@ use crate::error::{StreamTaken, TryRecvError, WrongScheduler};
 /// A handle of one stream, from [`Association::stream`]. It also keeps the association open.
 ///
 /// ```
-/// # use festina::{Config, DEFAULT_SCTP_PORT, Endpoint};
+/// # use festina::{ClientConfig, DEFAULT_SCTP_PORT, Endpoint, ServerConfig};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
+/// # let server = Endpoint::server("127.0.0.1:0".parse()?, ServerConfig::plain()).await?;
 /// # let listener = server.listen(DEFAULT_SCTP_PORT)?;
-/// # let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::plain()).await?;
+/// # let client = Endpoint::client("127.0.0.1:0".parse()?, ClientConfig::plain()).await?;
 /// # let association = client.connect(server.local_addr()).await?;
 /// # let peer = listener.accept().await.ok_or("closed")?;
 /// // A separate task can read the chat; everything else comes from `recv`.
@@ -88,7 +88,7 @@ impl StreamHandle {
     ///
     /// All streams share one receive buffer (RFC 9260 §6.2). Up to 256 KiB of messages, each counted with 128 bytes more, are sorted into queues for
     /// readers. Beyond that every stream stops until a reader takes some. So read all streams that the peer uses, [discard](Self::discard) the
-    /// others, or [limit](crate::Config::with_stream_unread_bytes_max) the unread bytes of each.
+    /// others, or [limit](crate::Transport::with_stream_unread_bytes_max) the unread bytes of each.
     ///
     /// # Errors
     /// If the stream already has a reader.

@@ -20,7 +20,8 @@ use super::runtime::{OpenError, RuntimeThread};
 use super::source::Source;
 use super::wait::wait;
 use super::{TimedOut, WaitError};
-use crate::config::Config;
+use crate::address::Host;
+use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
 use crate::endpoint::{ConnectOptions, ListenOptions, PendingRequest};
 use crate::error::{ConnectError, ListenError};
 use crate::listener::Requests;
@@ -44,11 +45,23 @@ pub(super) struct Shared {
 }
 
 impl Endpoint {
-    /// Opens a UDP socket and starts a thread that receives packets and runs timers. Port 0 lets the system choose.
+    /// Opens a UDP socket to connect, and starts a thread that receives packets and runs timers. Port 0 lets the system choose.
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn bind(address: SocketAddr, config: Config) -> Result<Self, OpenError> {
+    pub fn client(address: SocketAddr, config: ClientConfig) -> Result<Self, OpenError> {
+        Self::open(address, config.into())
+    }
+
+    /// Opens a UDP socket and starts a thread as [`Endpoint::client`] does, to listen.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn server(address: SocketAddr, config: ServerConfig) -> Result<Self, OpenError> {
+        Self::open(address, config.into())
+    }
+
+    fn open(address: SocketAddr, config: EndpointConfig) -> Result<Self, OpenError> {
         let (thread, endpoint) = RuntimeThread::open(address, config)?;
         Ok(Self { shared: Arc::new(Shared { endpoint, ready: Readiness::new(), thread }) })
     }
@@ -74,12 +87,21 @@ impl Endpoint {
         Ok(Listener { accepted, requests, shared: self.shared.clone() })
     }
 
-    /// Sets up an association with a host such as `localhost:9899`, and waits for it. The time limit is that of the options, 15 s by default. See
-    /// [`festina::Endpoint::connect_to`](crate::Endpoint::connect_to).
+    /// Sets up an association with [`DEFAULT_SCTP_PORT`](crate::DEFAULT_SCTP_PORT) at a host such as `game.example:9899`, and waits for it, at most 15 s.
+    /// The server's certificate must have the host's name, unless fingerprints are trusted.
     ///
     /// # Errors
     /// See [`ConnectError`].
-    pub fn connect(&self, host: &str, options: ConnectOptions) -> Result<Association, ConnectError> {
+    pub fn connect(&self, host: impl Into<Host>) -> Result<Association, ConnectError> {
+        self.connect_with(host, ConnectOptions::default())
+    }
+
+    /// Sets up an association as [`festina::Endpoint::connect_with`](crate::Endpoint::connect_with) does, and waits for it. The time limit is that of
+    /// the options.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect_with(&self, host: impl Into<Host>, options: ConnectOptions) -> Result<Association, ConnectError> {
         match self.start_connect(host, options).finish(None) {
             Ok(association) => Ok(association),
             Err(WaitError::Failed(error)) => Err(error),
@@ -87,10 +109,10 @@ impl Endpoint {
         }
     }
 
-    /// Starts to set up an association as [`Endpoint::connect`] does, without waiting.
-    pub fn start_connect(&self, host: &str, options: ConnectOptions) -> Connecting {
+    /// Starts to set up an association as [`Endpoint::connect_with`] does, without waiting.
+    pub fn start_connect(&self, host: impl Into<Host>, options: ConnectOptions) -> Connecting {
         let signal = Signal::new(&self.shared.ready, ReadyKind::Connect, 0);
-        let handshake = Once(Some(self.handshake(host, options)));
+        let handshake = Once(Some(self.handshake(host.into(), options)));
         Connecting { handshake: Source::new(handshake, signal), shared: self.shared.clone() }
     }
 
@@ -99,9 +121,9 @@ impl Endpoint {
         Self { shared: self.shared.clone() }
     }
 
-    pub(super) fn handshake(&self, host: &str, options: ConnectOptions) -> Handshake {
-        let (endpoint, host) = (self.shared.endpoint.clone(), host.to_owned());
-        Handshake(self.shared.thread.handle().spawn(async move { endpoint.connect_to(&host, options).await }))
+    pub(super) fn handshake(&self, host: Host, options: ConnectOptions) -> Handshake {
+        let endpoint = self.shared.endpoint.clone();
+        Handshake(self.shared.thread.handle().spawn(async move { endpoint.connect_with(host, options).await }))
     }
 
     /// Waits until objects of the endpoint are ready, and appends at most `count` of them to `ready`. Each new object starts as ready. It is reported

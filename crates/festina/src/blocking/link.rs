@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::association::Association;
 use super::endpoint::{Connecting, Endpoint};
+use crate::address::Host;
 use crate::association::{Outcome, Watch};
 use crate::clock;
 use crate::endpoint::ConnectOptions;
@@ -52,7 +53,7 @@ const MESSAGES_PER_UPDATE_MAX: usize = 4_096;
 #[derive(Debug)]
 pub struct Link {
     endpoint: Endpoint,
-    host: String,
+    host: Host,
     options: ConnectOptions,
     pauses: Pauses,
     phase: Phase,
@@ -135,9 +136,10 @@ struct Session {
 
 impl Endpoint {
     /// Returns a connection for a frame loop, which sets up an association as [`Endpoint::connect`] does and connects again after each end.
-    pub fn link(&self, host: &str, options: ConnectOptions) -> Link {
-        let phase = Phase::Connecting(self.start_connect(host, options.clone()));
-        Link { endpoint: self.another(), host: host.to_owned(), options, pauses: Pauses::default(), phase }
+    pub fn link(&self, host: impl Into<Host>, options: ConnectOptions) -> Link {
+        let host = host.into();
+        let phase = Phase::Connecting(self.start_connect(host.clone(), options.clone()));
+        Link { endpoint: self.another(), host, options, pauses: Pauses::default(), phase }
     }
 }
 
@@ -187,7 +189,7 @@ impl Link {
                 None => {}
             },
             Phase::Down { retry_at } if clock::now() >= *retry_at => {
-                self.phase = Phase::Connecting(self.endpoint.start_connect(&self.host, self.options.clone()));
+                self.phase = Phase::Connecting(self.endpoint.start_connect(self.host.clone(), self.options.clone()));
             }
             Phase::Up(_) | Phase::Down { .. } | Phase::Ended { .. } => {}
         }

@@ -13,7 +13,7 @@ use festina_units::Duration;
 use super::TimedOut;
 use super::notifier::Notifier;
 use super::wait::Limit;
-use crate::endpoint::lock;
+use crate::locks::lock;
 
 /// A ready object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use thiserror::Error;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-use crate::config::Config;
+use crate::config::EndpointConfig;
 use crate::endpoint::Endpoint;
 use crate::error::BindError;
 
@@ -45,7 +45,7 @@ impl RuntimeThread {
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub(super) fn open(address: SocketAddr, config: Config) -> Result<(Self, Endpoint), OpenError> {
+    pub(super) fn open(address: SocketAddr, config: EndpointConfig) -> Result<(Self, Endpoint), OpenError> {
         let (stay, gone) = oneshot::channel();
         let (ready, bound) = mpsc::sync_channel(1);
         let thread = thread::Builder::new()
@@ -85,7 +85,7 @@ impl Drop for RuntimeThread {
 
 type Bound = Result<(Handle, Endpoint), OpenError>;
 
-fn live(address: SocketAddr, config: Config, ready: &mpsc::SyncSender<Bound>, gone: oneshot::Receiver<()>) {
+fn live(address: SocketAddr, config: EndpointConfig, ready: &mpsc::SyncSender<Bound>, gone: oneshot::Receiver<()>) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -99,8 +99,13 @@ fn live(address: SocketAddr, config: Config, ready: &mpsc::SyncSender<Bound>, go
     runtime.shutdown_background();
 }
 
-async fn serve(address: SocketAddr, config: Config, ready: &mpsc::SyncSender<Bound>, gone: oneshot::Receiver<()>) {
-    let endpoint = match Endpoint::bind(address, config).await {
+async fn serve(
+    address: SocketAddr,
+    config: EndpointConfig,
+    ready: &mpsc::SyncSender<Bound>,
+    gone: oneshot::Receiver<()>,
+) {
+    let endpoint = match Endpoint::open(address, config).await {
         Ok(endpoint) => endpoint,
         Err(error) => {
             let _asked = ready.send(Err(OpenError::Bind(error)));
@@ -116,14 +121,16 @@ async fn serve(address: SocketAddr, config: Config, ready: &mpsc::SyncSender<Bou
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ServerConfig;
 
     #[test]
     fn an_endpoint_lives_as_long_as_its_thread_and_then_closes() {
-        let (thread, endpoint) = RuntimeThread::open("127.0.0.1:0".parse().unwrap(), Config::plain()).unwrap();
+        let (thread, endpoint) =
+            RuntimeThread::open("127.0.0.1:0".parse().unwrap(), ServerConfig::plain().into()).unwrap();
         let address = endpoint.local_addr();
         assert_ne!(address.port(), 0);
         assert!(matches!(
-            RuntimeThread::open(address, Config::plain()),
+            RuntimeThread::open(address, ServerConfig::plain().into()),
             Err(OpenError::Bind(BindError::Socket { .. }))
         ));
         let listener = endpoint.listen(7).unwrap();
@@ -131,6 +138,6 @@ mod tests {
         thread.closed();
         drop(thread);
         // The thread was waited for, so the socket is gone.
-        drop(RuntimeThread::open(address, Config::plain()).unwrap());
+        drop(RuntimeThread::open(address, ServerConfig::plain().into()).unwrap());
     }
 }

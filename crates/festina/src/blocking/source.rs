@@ -14,7 +14,7 @@ use super::TimedOut;
 use super::notifier::Notifier;
 use super::readiness::Signal;
 use super::wait::Limit;
-use crate::endpoint::lock;
+use crate::locks::lock;
 
 /// A stream from which any number of threads take items.
 #[derive(Debug)]

@@ -24,15 +24,19 @@ pub(crate) struct Accepting {
     queues: HashMap<u16, Arc<AcceptQueue>>,
     /// Associations that may wait per port.
     queue_max: usize,
+    can_listen: bool,
     closed: bool,
 }
 
 impl Accepting {
-    pub(crate) fn new(core: sctp::Listener, queue_max: usize) -> Self {
-        Self { core, queues: HashMap::new(), queue_max, closed: false }
+    pub(crate) fn new(core: sctp::Listener, queue_max: usize, can_listen: bool) -> Self {
+        Self { core, queues: HashMap::new(), queue_max, can_listen, closed: false }
     }
 
     pub(crate) fn listen(&mut self, port: u16, options: ListenOptions) -> Result<Arc<AcceptQueue>, ListenError> {
+        if !self.can_listen {
+            return Err(ListenError::Client);
+        }
         if port == 0 {
             return Err(ListenError::PortZero);
         }
@@ -151,12 +155,12 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Config;
+    use crate::Transport;
 
     #[test]
     fn strangers_have_a_full_queue_searched_a_hundred_times_a_second() {
-        let plain = sctp::Context::new(Config::plain().into_core(), [1; 16]).unwrap();
-        let mut accepting = Accepting::new(sctp::Listener::new(&plain), 4);
+        let plain = sctp::Context::new(Transport::default().into_core(), [1; 16]).unwrap();
+        let mut accepting = Accepting::new(sctp::Listener::new(&plain), 4, true);
         let queue = accepting.listen(5_000, ListenOptions::default()).unwrap();
         let started = clock::now();
         let searches = (0..10_000).filter(|_| queue.forget_ended()).count();

@@ -98,7 +98,7 @@ mod wheel {
     use festina_units::Duration;
     use tokio::time::{Instant, Sleep, sleep_until};
 
-    use crate::endpoint::lock;
+    use crate::locks::lock;
 
     /// A timer of the runtime, where the operating system has nothing better; to be set by any thread.
     #[derive(Debug)]

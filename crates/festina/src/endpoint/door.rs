@@ -166,7 +166,7 @@ mod tests {
     async fn the_associations_with_one_peer_are_found_by_its_address() {
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();
         let lower = crate::MemoryNetwork::new().bind(address("10.0.0.1:1")).unwrap();
-        let (shared, _bell) = Shared::new(Socket::new(Box::new(lower)), crate::Config::plain()).unwrap();
+        let (shared, _bell) = Shared::new(Socket::new(Box::new(lower)), &crate::ServerConfig::plain().into()).unwrap();
         let peers = ["10.0.0.2:1", "10.0.0.2:2", "10.0.0.3:1"].map(address);
         let _associations = peers.map(|peer| {
             [(1, 1), (1, u16::MAX), (u16::MAX, u16::MAX), (7, 1)].map(|(local, port)| {

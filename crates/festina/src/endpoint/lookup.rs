@@ -20,17 +20,11 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 type Attempt<'a> = Pin<Box<dyn Future<Output = Result<Association, ConnectError>> + Send + 'a>>;
 
 impl Endpoint {
-    /// Looks up a host and sets up an association with the first of its addresses that answers. `host` is a name and a UDP port, such as
-    /// `localhost:9899`, or an address as for [`parse_address`]. The addresses are tried 250 ms apart (RFC 8305).
-    ///
-    /// The handshake timeout of the options includes the look-up. Dropping the future before it is ready cancels both.
-    ///
-    /// # Errors
-    /// See [`ConnectError`]. If no address answers, the error is that of the last attempt.
-    pub async fn connect_to(&self, host: &str, options: ConnectOptions) -> Result<Association, ConnectError> {
+    /// Looks up a host and sets up an association with the first of its addresses that answers.
+    pub(super) async fn connect_to(&self, host: &str, options: ConnectOptions) -> Result<Association, ConnectError> {
         let unknown = |cause: String| ConnectError::NameNotFound { name: host.to_owned(), cause };
         match parse_address(host) {
-            Ok(remote) => return self.connect_with(remote, options).await,
+            Ok(remote) => return self.connect_at(remote, options).await,
             Err(AddressError::Syntax(_)) => {}
             Err(error) => return Err(unknown(error.to_string())),
         }
@@ -50,7 +44,7 @@ impl Endpoint {
         let options = options.server_name_or(name);
         let attempts = addresses.into_iter().map(|remote| {
             let left = end.saturating_duration_since(Instant::now());
-            Box::pin(self.connect_with(remote, options.clone().handshake_timeout(left))) as Attempt<'_>
+            Box::pin(self.connect_at(remote, options.clone().handshake_timeout(left))) as Attempt<'_>
         });
         first_to_succeed(attempts).await.unwrap_or_else(|| Err(unknown("no address was tried".to_owned())))
     }

@@ -77,8 +77,8 @@ impl ConnectOptions {
 
 /// Encrypted associations. A plain endpoint ignores the server's name, and refuses tokens and early messages.
 impl ConnectOptions {
-    /// The name that the server's certificate must have: a host name or an IP address. The default is the host that
-    /// [`Endpoint::connect_to`](crate::Endpoint::connect_to) was given, or else the IP address. Where fingerprints are trusted, names are not checked.
+    /// The name that the server's certificate must have: a host name or an IP address. The default is that of the [`Host`](crate::Host)
+    /// that is connected to. Where fingerprints are trusted, names are not checked.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
         self
@@ -99,7 +99,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Whether plain associations lack something that these options ask for. (The name of a server is also set by `connect_to`.)
+    /// Whether plain associations lack something that these options ask for. (The name of a server is also set by the host.)
     pub(super) fn needs_encryption(&self) -> bool {
         !self.token.is_empty() || !self.early.is_empty()
     }
@@ -141,7 +141,7 @@ pub struct ListenOptions {
 impl ListenOptions {
     /// Calls `decide` with each client's request before any answer but a demand to prove the address. It runs on the endpoint's task for each such
     /// packet, so it should be quick. If it panics, the client is refused. By default all are accepted, within the endpoint's limits:
-    /// [`Config::with_associations_max`](crate::Config::with_associations_max) and related settings.
+    /// [`Admission::with_associations_max`](crate::Admission::with_associations_max) and related settings.
     ///
     /// A plain client shows only its address. It is asked about at its INIT, and again at its COOKIE ECHO, whose sender has proved that it receives
     /// there.

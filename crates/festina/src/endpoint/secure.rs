@@ -9,13 +9,11 @@ use festina_endpoint::demux::Side;
 use festina_endpoint::{Channel, Core, Key, Protocols, Request, Secure, Verdict};
 use festina_sctp::{self as sctp, Message, PathKnowledge, Ports};
 use festina_secure::parameters::TOKEN_BYTES_MAX;
-use festina_secure::sessions::Resumption;
 use festina_secure::wire::ConnectionId;
 use festina_secure::{
-    Connect, FULL, HalfOpenLimits, HandshakeError, Listener, NO_SUCH_PORT, OVERHEAD_BYTES, REFUSED, SecureAssociation,
+    Connect, FULL, HalfOpenLimits, HandshakeError, Listener, NO_SUCH_PORT, REFUSED, SecureAssociation,
 };
 use festina_units::{Duration, Instant};
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use super::accept::{AcceptQueue, Place};
@@ -25,26 +23,18 @@ use super::shared::{Shared, warn_of};
 use super::{Inner, lock};
 use crate::address::certified;
 use crate::association::Association;
-use crate::config::Config;
 use crate::error::{BindError, ConnectError};
-use crate::security::{SecurityError, SecurityFailure, TlsSettings, platform};
-
-/// The smallest packet limit of the core.
-const PACKET_BYTES_MIN: usize = 384;
-/// The difference between the headers of IPv6 and IPv4.
-const IPV4_SPARES_BYTES: usize = 20;
+use crate::security::{ClientTls, SecurityError, SecurityFailure, ServerTls, platform};
 
 /// The TLS settings of an encrypted endpoint.
 #[derive(Debug)]
 pub(super) struct SecureSide {
-    client: Option<Arc<ClientConfig>>,
-    resumption: Option<Resumption>,
-    needs_platform_roots: bool,
+    /// Only on an endpoint that may connect.
+    client: Option<ClientTls>,
     /// Taken by the driver, which runs all handshakes of strangers without a lock.
     listener: Mutex<Option<Listener>>,
     /// For the handshakes.
     site_secret: [u8; 16],
-    can_listen: bool,
     plain_clients: bool,
     /// Handshakes whose requests the application has decided on.
     decided: Mutex<Vec<ConnectionId>>,
@@ -52,28 +42,14 @@ pub(super) struct SecureSide {
     is_withdrawn: AtomicBool,
 }
 
-/// The settings of the core for an endpoint at this address: room is left for the overhead of protected packets.
-pub(super) fn core_config(config: Config, local: SocketAddr) -> sctp::Config {
-    if config.security().is_none() {
-        return config.into_core();
-    }
-    // All peers have IPv4 addresses, whose header is shorter: a message of 1,200 bytes still fits into one packet by default.
-    let spares = if config.has_default_packet_bytes_max() && local.is_ipv4() { IPV4_SPARES_BYTES } else { 0 };
-    let mut core = config.into_core();
-    let bytes_max = core.limits.packet_bytes_max;
-    if bytes_max >= PACKET_BYTES_MIN {
-        core.limits.packet_bytes_max = (bytes_max + spares - OVERHEAD_BYTES).max(PACKET_BYTES_MIN);
-    }
-    core
-}
-
 impl SecureSide {
     pub(super) fn new(
         context: &Arc<sctp::Context>,
-        TlsSettings { client, resumption, server, needs_platform_roots, plain_clients, identity }: TlsSettings,
+        (client, server): (Option<ClientTls>, ServerTls),
         (secret, site_secret, local): ([u8; 32], [u8; 16], SocketAddr),
     ) -> Result<Self, BindError> {
-        let mut servers = server.into_iter();
+        let ServerTls { configs, plain_clients, identity } = server;
+        let mut servers = configs.into_iter();
         let listener = servers.next().map(|server| {
             let listener = Listener::new(context, server, secret, HalfOpenLimits::default())?;
             let listener = listener.with_other_keys(servers);
@@ -86,28 +62,13 @@ impl SecureSide {
         let listener: Option<_> = listener
             .transpose()
             .map_err(|error: HandshakeError| SecurityError::Settings(SecurityFailure::of(&error).to_string()))?;
-        let can_listen = listener.is_some();
         let (listener, decided, is_withdrawn) = (Mutex::new(listener), Mutex::default(), AtomicBool::new(false));
-        Ok(Self {
-            client,
-            resumption,
-            needs_platform_roots,
-            listener,
-            site_secret,
-            can_listen,
-            plain_clients,
-            decided,
-            is_withdrawn,
-        })
+        Ok(Self { client, listener, site_secret, plain_clients, decided, is_withdrawn })
     }
 
     /// Whether the next [`connect`](Self::connect) reads the roots of the operating system.
     pub(super) fn lacks_platform_roots(&self) -> bool {
-        self.needs_platform_roots && !platform::are_read()
-    }
-
-    pub(super) fn can_listen(&self) -> bool {
-        self.can_listen
+        self.client.as_ref().is_some_and(|client| client.needs_platform_roots) && !platform::are_read()
     }
 
     pub(super) fn take_listener(&self) -> Option<Listener> {
@@ -129,9 +90,10 @@ impl SecureSide {
         known: Option<&PathKnowledge>,
     ) -> Result<Core, SecurityFailure> {
         let unusable = |problem: String| SecurityFailure::Settings(problem);
-        let tls =
-            self.client.as_ref().ok_or_else(|| unusable("the settings of rustls have none for a client".to_owned()))?;
-        if self.needs_platform_roots {
+        let no_client = "the endpoint is a server; to connect as well, its settings need ServerSecurity::with_client";
+        let ClientTls { config: tls, resumption, needs_platform_roots } =
+            self.client.as_ref().ok_or_else(|| unusable(no_client.to_owned()))?;
+        if *needs_platform_roots {
             platform::roots().map_err(unusable)?;
         }
         if options.token.len() > TOKEN_BYTES_MAX {
@@ -147,7 +109,7 @@ impl SecureSide {
         };
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|error| unusable(format!("there are no random numbers: {error}")))?;
-        let resumption = self.resumption.as_ref();
+        let resumption = resumption.as_ref();
         let request = Connect { tls, resumption, server_name, remote, ports, token: &options.token, random, known };
         let mut association =
             SecureAssociation::connect(now, context, request).map_err(|error| SecurityFailure::of(&error))?;
@@ -192,7 +154,7 @@ impl Shared {
     pub(super) fn protocols(&self) -> Protocols {
         match &self.secure {
             None => Protocols::Plain,
-            Some(secure) if secure.plain_clients && secure.can_listen => Protocols::Both,
+            Some(secure) if secure.plain_clients => Protocols::Both,
             Some(_) => Protocols::Encrypted,
         }
     }

@@ -16,16 +16,16 @@ use super::alarm::Bell;
 use super::lock;
 use super::options::{ConnectOptions, EndpointStats, ListenOptions};
 use super::refusals::Refusal as SendRefusal;
-use super::secure::{SecureSide, core_config};
+use super::secure::SecureSide;
 use super::socket::{Socket, SocketCounters};
 use super::timers::Timers;
 use super::tray::Tray;
 use crate::association::{Association, Inner, Waiters};
 use crate::clock;
-use crate::config::Config;
+use crate::config::EndpointConfig;
 use crate::error::{BindError, ConnectError, ListenError};
 use crate::recovery::Profile;
-use crate::security::{Security, SecurityFailure};
+use crate::security::{ClientSecurity, SecurityFailure, ServerSecurity};
 
 /// Local SCTP ports that [`Shared::connect`] chooses from.
 const FIRST_EPHEMERAL_PORT: u16 = 32_768;
@@ -87,31 +87,30 @@ struct Backlog {
 }
 
 impl Shared {
-    pub(super) fn new(socket: Socket, config: Config) -> Result<(Arc<Self>, Bell), BindError> {
+    pub(super) fn new(socket: Socket, config: &EndpointConfig) -> Result<(Arc<Self>, Bell), BindError> {
         let (mut secret, mut first_nonce, mut proof_secret, mut site_secret) = ([0; 16], [0; 8], [0; 32], [0; 16]);
         let no_randomness = |error: getrandom::Error| BindError::Randomness(std::io::Error::other(error.to_string()));
         getrandom::fill(&mut secret).map_err(no_randomness)?;
         getrandom::fill(&mut first_nonce).map_err(no_randomness)?;
-        let tls = config.security().map(Security::build).transpose()?;
-        let plain = tls.as_ref().is_some_and(|tls| tls.plain_clients).then(|| config.without_security());
-        let context = sctp::Context::new(core_config(config, socket.local_addr()), secret)?;
-        let plain = match plain {
-            Some(config) => {
-                getrandom::fill(&mut secret).map_err(no_randomness)?;
-                sctp::Context::new(config.into_core(), secret)?
-            }
-            None => context.clone(),
+        let client = config.client.as_ref().map(ClientSecurity::build).transpose()?;
+        let server = config.server.as_ref().map(ServerSecurity::build).transpose()?.unwrap_or_default();
+        let context = sctp::Context::new(config.core(socket.local_addr()), secret)?;
+        let plain = if server.plain_clients {
+            getrandom::fill(&mut secret).map_err(no_randomness)?;
+            sctp::Context::new(config.plain_core(), secret)?
+        } else {
+            context.clone()
         };
-        let secure = match tls {
-            Some(tls) => {
-                getrandom::fill(&mut proof_secret).map_err(no_randomness)?;
-                getrandom::fill(&mut site_secret).map_err(no_randomness)?;
-                Some(Box::new(SecureSide::new(&context, tls, (proof_secret, site_secret, socket.local_addr()))?))
-            }
-            None => None,
+        let secure = if config.is_encrypted() {
+            getrandom::fill(&mut proof_secret).map_err(no_randomness)?;
+            getrandom::fill(&mut site_secret).map_err(no_randomness)?;
+            let secrets = (proof_secret, site_secret, socket.local_addr());
+            Some(Box::new(SecureSide::new(&context, (client, server), secrets)?))
+        } else {
+            None
         };
         let (admission, memory) = (context.config().admission.clone(), context.config().memory);
-        let accepting = Accepting::new(sctp::Listener::new(&plain), admission.accept_queue_max);
+        let accepting = Accepting::new(sctp::Listener::new(&plain), admission.accept_queue_max, config.can_listen);
         let (timers, bell) = Timers::new().map_err(BindError::Timer)?;
         let shared = Arc::new(Self {
             socket,
@@ -158,9 +157,6 @@ impl Shared {
     }
 
     pub(super) fn listen(&self, port: u16, options: ListenOptions) -> Result<Arc<AcceptQueue>, ListenError> {
-        if self.secure.as_ref().is_some_and(|secure| !secure.can_listen()) {
-            return Err(ListenError::NoIdentity);
-        }
         // A plain association would be accepted unasked.
         if self.secure.is_none() && options.needs_encryption() {
             return Err(ListenError::Plain);

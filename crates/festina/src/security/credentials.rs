@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use festina_secure::{CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX};
 use rustls::client::ResolvesClientCert;
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -45,6 +46,18 @@ pub(super) fn is_raw_key(der: &[u8]) -> bool {
         }
     }
     contents(der).and_then(contents).is_some_and(|inner| inner.first() == Some(&0x06))
+}
+
+/// The credentials of an identity whose chain peers accept.
+pub(super) fn checked_identity(identity: &Identity) -> Result<Arc<Credentials>, SecurityError> {
+    let (length, bytes) = (identity.chain.len(), identity.chain_der().map(<[u8]>::len).sum::<usize>());
+    if length > CHAIN_LENGTH_MAX || bytes > CHAIN_BYTES_MAX {
+        let problem = format!(
+            "the chain has {length} certificates of {bytes} bytes in all, but peers take at most {CHAIN_LENGTH_MAX} of {CHAIN_BYTES_MAX} bytes"
+        );
+        return Err(SecurityError::Certificate(problem));
+    }
+    identity.credentials()
 }
 
 impl Identity {

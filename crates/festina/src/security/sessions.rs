@@ -4,10 +4,10 @@ use festina_secure::sessions;
 
 use crate::address::Zoned;
 
-/// Sessions of this side with the servers that it connects to, for [`Security::with_sessions`](super::Security::with_sessions). A session that is
+/// Sessions of this side with the servers that it connects to, for [`ClientSecurity::with_sessions`](super::ClientSecurity::with_sessions). A session that is
 /// resumed saves the server's certificate, and early messages are sent with the first packet. Clones share the sessions.
 ///
-/// A server is known by the name and the UDP port that this side connects to, as in [`Endpoint::connect_to`](crate::Endpoint::connect_to):
+/// A server is known by the name and the UDP port that this side connects to, its [`Host`](crate::Host):
 /// `server.example:9899`, or `192.0.2.1:9899` if it has no name. Before a session is resumed, the endpoint's [`Trust`](super::Trust) judges the
 /// certificates by which the server was authenticated then; a session that is refused is dropped, and the handshake is a full one. Sessions are
 /// in memory only and end with the process; in a child made by `fork()` there are none.

@@ -274,15 +274,15 @@ fn is_line_of(line: &str, name: &str) -> bool {
 /// A server that is trusted at its first use and has to keep its key from then on. Clones share the known key.
 ///
 /// ```no_run
-/// use festina::security::{Identity, KnownPeers, Security};
-/// use festina::{Config, ConnectOptions, Endpoint};
+/// use festina::security::{ClientSecurity, Identity, KnownPeers};
+/// use festina::{ClientConfig, Endpoint};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let identity = Identity::from_file_or_new("client/identity.pem".as_ref(), "client")?;
 /// let server = KnownPeers::new("client/known_peers").find("game.example:9899")?;
-/// let security = Security::new().with_identity(identity).with_server_trust(server.trust());
-/// let endpoint = Endpoint::bind("0.0.0.0:0".parse()?, Config::default().with_security(security)).await?;
-/// let association = endpoint.connect_to("game.example:9899", ConnectOptions::default()).await?;
+/// let security = ClientSecurity::new(server.trust()).with_identity(identity);
+/// let endpoint = Endpoint::client("0.0.0.0:0".parse()?, ClientConfig::new(security)).await?;
+/// let association = endpoint.connect("game.example:9899").await?;
 /// if let Some(peer) = association.peer_identity() && server.met(peer.fingerprint())? {
 ///     println!("met game.example for the first time: sha256:{}", peer.fingerprint());
 /// }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use festina::{Association, Config, Endpoint, Message};
+use festina::{Association, Endpoint, Message, ServerConfig};
 use tokio::runtime::Runtime;
 
 use crate::pings::{RoundTrips, ping};
@@ -41,12 +41,12 @@ pub(crate) struct Friend {
 
 impl Friend {
     /// Starts the endpoint and looks at it while all is quiet.
-    pub(crate) fn of_endpoint(config: Config) -> Self {
+    pub(crate) fn of_endpoint(config: ServerConfig) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let victim = Victim::start(config);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let association = runtime.block_on(async {
-            let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).await.unwrap();
+            let endpoint = Endpoint::server("127.0.0.1:0".parse().unwrap(), ServerConfig::plain()).await.unwrap();
             endpoint.connect(victim.address).await.unwrap()
         });
         let (quiet, answer) = runtime.block_on(ping(&association, |pings| pings >= QUIET_PINGS));

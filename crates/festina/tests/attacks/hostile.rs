@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use festina::{AssociationState, Config, Ports, now};
+use festina::{AssociationState, Ports, Transport, now};
 use festina_sctp::wire::{
     Chunk, ChunkOut, CommonHeader, DataHeader, Packet, PacketBuilder, Ssn, StreamId, Tsn, UnknownChunk,
 };
@@ -73,7 +73,7 @@ impl Hostile {
         let mut hostile = Self {
             socket,
             server,
-            context: Context::new(Config::plain().into_core(), [9; 16]).unwrap(),
+            context: Context::new(Transport::default().into_core(), [9; 16]).unwrap(),
             ports: Ports { local: 6_000, peer },
             handshakes: 0,
             tag: 0,

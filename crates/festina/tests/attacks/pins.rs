@@ -2,7 +2,7 @@
 
 use std::thread::{JoinHandle, spawn};
 
-use festina::Config;
+use festina::{ServerConfig, Transport};
 
 use crate::friend::Friend;
 use crate::hostile::{Hostile, byte, fragment};
@@ -19,9 +19,10 @@ const RECEIVE_BUFFER_BYTES: u64 = 256 << 10;
 /// Memory limit per peer.
 const BYTES_PER_PEER_MAX: u64 = 2 * RECEIVE_BUFFER_BYTES + (64 << 10);
 
-fn config() -> Config {
+fn config() -> ServerConfig {
     let bytes = usize::try_from(RECEIVE_BUFFER_BYTES).unwrap();
-    Config::plain().with_receive_buffer_bytes(bytes).with_message_bytes_max(bytes)
+    ServerConfig::plain()
+        .with_transport(Transport::default().with_receive_buffer_bytes(bytes).with_message_bytes_max(bytes))
 }
 
 /// Each peer attacks in a thread of its own.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
-use festina::{Config, now};
+use festina::{ServerConfig, Transport, now};
 
 use crate::friend::Friend;
 use crate::hostile::{Acknowledging, Hostile, byte};
@@ -19,17 +19,21 @@ const SLOWNESS: Duration = Duration::from_secs(3);
 /// Longer than an endpoint needs to close, even on a busy machine.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(60);
 
-fn config() -> Config {
+fn config() -> ServerConfig {
     let buffer_bytes = usize::try_from(BUFFER_BYTES).unwrap();
-    Config::plain()
+    let transport = Transport::default()
         .with_send_buffer_bytes(buffer_bytes)
-        .with_send_low_water_bytes(buffer_bytes / 2)
         .with_receive_buffer_bytes(buffer_bytes)
         .with_message_bytes_max(buffer_bytes)
         // A step of the shutdown in which the peer answers nothing may take this time longer.
         .with_peer_timeout(Duration::from_secs(20))
-        .with_shutdown_stall(Duration::from_millis(500))
-        .with_shutdown_guard(Duration::from_millis(500))
+        .with_expert(|expert| {
+            expert
+                .with_send_low_water_bytes(buffer_bytes / 2)
+                .with_shutdown_stall(Duration::from_millis(500))
+                .with_shutdown_guard(Duration::from_millis(500))
+        });
+    ServerConfig::plain().with_transport(transport)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Message, now};
+use festina::{Association, DEFAULT_SCTP_PORT, Endpoint, Message, ServerConfig, now};
 
 use crate::counting::{live_bytes, peak_bytes};
 
@@ -64,7 +64,7 @@ pub(crate) struct Victim {
 impl Victim {
     /// Starts the process. It is this program with the name of the running test, and comes along here too: there it serves, and does
     /// not return.
-    pub(crate) fn start(config: Config) -> Self {
+    pub(crate) fn start(config: ServerConfig) -> Self {
         if std::env::var_os(ROLE).is_some() {
             serve(config);
         }
@@ -106,7 +106,7 @@ impl Drop for Victim {
     }
 }
 
-fn serve(config: Config) -> ! {
+fn serve(config: ServerConfig) -> ! {
     std::thread::spawn(|| {
         // The parent process holds the other end.
         let _nothing = std::io::stdin().read_to_end(&mut Vec::new());
@@ -114,7 +114,7 @@ fn serve(config: Config) -> ! {
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap(), config).await.unwrap();
+        let endpoint = Endpoint::server("127.0.0.1:0".parse().unwrap(), config).await.unwrap();
         tokio::spawn(accept(endpoint.clone(), TALKER));
         tokio::spawn(accept(endpoint.clone(), DEAF));
         let reporter = endpoint.listen(REPORTER).unwrap();

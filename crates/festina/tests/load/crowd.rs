@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use festina::{AssociationState, Config, DEFAULT_SCTP_PORT, Endpoint, Message, now};
+use festina::{
+    Admission, AssociationState, ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Message, ServerConfig, Transport, now,
+};
 use festina_sctp::{Association, Context, Ports};
 use festina_units::EcnCodepoint;
 
@@ -37,7 +39,7 @@ impl Host {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(server).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-        Self { socket, server, context: Context::new(Config::plain().into_core(), [7; 16]).unwrap() }
+        Self { socket, server, context: Context::new(Transport::default().into_core(), [7; 16]).unwrap() }
     }
 
     /// Whether the server took the association.
@@ -72,10 +74,10 @@ impl Host {
 #[test]
 fn one_address_gets_as_many_associations_as_the_default_allows_whatever_it_asks_for() {
     alone(2, || async {
-        let server = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).await.unwrap();
-        let allowed = Config::plain().associations_per_address_max();
+        let server = Endpoint::server("127.0.0.1:0".parse().unwrap(), ServerConfig::plain()).await.unwrap();
+        let allowed = Admission::default().associations_per_address_max();
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
-        let client = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).await.unwrap();
+        let client = Endpoint::client("127.0.0.1:0".parse().unwrap(), ClientConfig::plain()).await.unwrap();
         let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
         let (near, far) = (near.unwrap(), far.unwrap());
         tokio::spawn(async move {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use festina::{Config, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Message, now};
+use festina::{Admission, ClientConfig, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Message, ServerConfig, now};
 
 use crate::alone;
 use crate::forged::init;
@@ -48,8 +48,8 @@ fn flood(target: SocketAddr) -> Arc<AtomicBool> {
 fn a_flood_of_inits_neither_delays_an_association_for_long_nor_is_answered_beyond_the_allowance() {
     alone(2, || async {
         let address = "127.0.0.1:0".parse().unwrap();
-        let server = Endpoint::bind(address, Config::plain()).await.unwrap();
-        let client = Endpoint::bind(address, Config::plain()).await.unwrap();
+        let server = Endpoint::server(address, ServerConfig::plain()).await.unwrap();
+        let client = Endpoint::client(address, ClientConfig::plain()).await.unwrap();
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
         let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
         let (near, far) = (near.unwrap(), far.unwrap());
@@ -71,7 +71,7 @@ fn a_flood_of_inits_neither_delays_an_association_for_long_nor_is_answered_beyon
             floods.push(ping(&near, |pings| pings > 0 && over.load(Ordering::Relaxed)).await.0);
             let (after, elapsed) = (server.stats(), now() - begun);
             let looked_at = after.packets_received - before.packets_received - (after.strays_shed - before.strays_shed);
-            let per_second = u128::from(Config::plain().strays_per_second_max());
+            let per_second = u128::from(Admission::default().strays_per_second_max());
             // Twice the limit, to allow for the association's own packets and for clocks read late.
             let allowed = 2 * (per_second / 10 + per_second * elapsed.as_millis() / 1_000);
             assert!(u128::from(looked_at) <= allowed, "{looked_at} packets in {elapsed:?}, {allowed} allowed");

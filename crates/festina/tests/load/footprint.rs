@@ -1,7 +1,7 @@
 //! Memory of an endpoint before anything happens, and of the sessions that a server remembers.
 
-use festina::security::{Identity, Security};
-use festina::{Config, Endpoint};
+use festina::security::Identity;
+use festina::{BindError, ClientConfig, Endpoint, ServerConfig};
 use festina_secure::sessions::ServerSessions;
 use rustls::server::StoresServerSessions as _;
 
@@ -12,12 +12,11 @@ use crate::counting::{live_bytes, peak_bytes};
 const ENDPOINTS: usize = 8;
 
 /// Returns the bytes of one endpoint.
-async fn bytes_of(security: &Security) -> usize {
+async fn bytes_of(open: impl AsyncFn() -> Result<Endpoint, BindError>) -> usize {
     let mut endpoints = Vec::with_capacity(ENDPOINTS + 1);
     let mut before = 0;
     for number in 0..=ENDPOINTS {
-        let config = Config::default().with_security(security.clone());
-        endpoints.push(Endpoint::bind("127.0.0.1:0".parse().unwrap(), config).await.unwrap());
+        endpoints.push(open().await.unwrap());
         if number == 0 {
             before = live_bytes();
         }
@@ -28,9 +27,10 @@ async fn bytes_of(security: &Security) -> usize {
 #[test]
 fn sessions_cost_memory_only_once_there_are_some() {
     alone(1, || async {
-        let anonymous = bytes_of(&Security::new()).await;
+        let address = "127.0.0.1:0".parse().unwrap();
+        let anonymous = bytes_of(async || Endpoint::client(address, ClientConfig::default()).await).await;
         let identity = Identity::self_signed("server.test").unwrap();
-        let server = bytes_of(&Security::new().with_identity(identity)).await;
+        let server = bytes_of(async || Endpoint::server(address, ServerConfig::new(identity.clone())).await).await;
         println!("an endpoint holds {anonymous} bytes, and with an identity {server}");
         assert!(server < anonymous + 16_384);
         let (before, sessions) = (live_bytes(), ServerSessions::new(4_096));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Message};
+use festina::{Admission, Association, DEFAULT_SCTP_PORT, Endpoint, Message, ServerConfig, Transport};
 use futures_util::{StreamExt, stream};
 
 use crate::alone;
@@ -43,11 +43,12 @@ async fn exchange(ends: &[(Association, Association)]) {
 fn ten_thousand_associations_exchange_messages_and_cost_little_when_idle() {
     alone(2, || async {
         let address = "127.0.0.1:0".parse().unwrap();
-        let config = Config::plain()
-            .with_heartbeat_interval(HEARTBEAT_INTERVAL)
-            .with_associations_per_address_max(ASSOCIATIONS as usize);
-        let server = Endpoint::bind(address, config.clone()).await.unwrap();
-        let client = Endpoint::bind(address, config).await.unwrap();
+        let transport = Transport::default().with_heartbeat_interval(HEARTBEAT_INTERVAL);
+        let config = ServerConfig::plain()
+            .with_transport(transport)
+            .with_admission(Admission::default().with_associations_per_address_max(ASSOCIATIONS as usize));
+        let server = Endpoint::server(address, config.clone()).await.unwrap();
+        let client = Endpoint::server(address, config).await.unwrap();
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
         let remote = server.local_addr();
         let mut near = Vec::with_capacity(ASSOCIATIONS as usize);

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use festina::blocking::{Association, Endpoint, Listener, ReadyKind, WaitError};
-use festina::security::Trust;
-use festina::{Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Message, SendError, SendErrorKind, TryRecvError};
+use festina::{
+    ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Message, SendError, SendErrorKind, ServerConfig, Transport, TryRecvError,
+};
 use festina_emulate::UdpProxy;
 use festina_netsim::LinkConfig;
 
@@ -21,22 +22,22 @@ struct Pair {
     server: Endpoint,
 }
 
-fn endpoint(config: Config) -> Endpoint {
-    Endpoint::bind("127.0.0.1:0".parse().unwrap(), config).unwrap()
+fn endpoint(config: ServerConfig) -> Endpoint {
+    Endpoint::server("127.0.0.1:0".parse().unwrap(), config).unwrap()
 }
 
-fn pair(config: &Config) -> Pair {
+fn pair(config: &ServerConfig) -> Pair {
     let (client, server) = (endpoint(config.clone()), endpoint(config.clone()));
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     assert!(listener.try_accept().is_none());
-    let near = client.connect(&server.local_addr().to_string(), ConnectOptions::default()).unwrap();
+    let near = client.connect(server.local_addr()).unwrap();
     let far = listener.accept(LONG).unwrap().unwrap();
     Pair { near, far, listener, client, server }
 }
 
 #[test]
 fn calls_wait_as_long_as_they_may_and_the_end_is_told_by_its_kind() {
-    let pair = pair(&Config::plain());
+    let pair = pair(&ServerConfig::plain());
     assert_eq!(pair.far.recv(Duration::from_millis(10)), Err(WaitError::TimedOut));
     assert_eq!(pair.far.try_recv(), Err(TryRecvError::Empty));
     pair.near.send("once", LONG).unwrap();
@@ -45,7 +46,7 @@ fn calls_wait_as_long_as_they_may_and_the_end_is_told_by_its_kind() {
     pair.near.shutdown(LONG).unwrap();
     assert_eq!(pair.far.recv(LONG), Ok(None), "an orderly end is no error");
 
-    let near = pair.client.connect(&pair.server.local_addr().to_string(), ConnectOptions::default()).unwrap();
+    let near = pair.client.connect(pair.server.local_addr()).unwrap();
     let far = pair.listener.accept(LONG).unwrap().unwrap();
     near.abort("enough of it");
     let error = far.recv(LONG).unwrap_err();
@@ -57,7 +58,7 @@ fn calls_wait_as_long_as_they_may_and_the_end_is_told_by_its_kind() {
 #[test]
 fn an_encrypted_endpoint_is_used_in_the_same_way() {
     let (security, fingerprint) = server_settings();
-    let pair = pair(&with(security.with_server_trust(Trust::fingerprints([fingerprint]))));
+    let pair = pair(&with(security.with_client(fingerprint)));
     pair.near.send("once", LONG).unwrap();
     assert_eq!(pair.far.recv(LONG).unwrap().unwrap().payload, "once");
     assert_eq!(pair.near.peer_identity().unwrap().fingerprint(), fingerprint);
@@ -67,7 +68,7 @@ fn an_encrypted_endpoint_is_used_in_the_same_way() {
 
 #[test]
 fn fifty_handshakes_over_40_ms_take_far_less_than_fifty_round_trips() {
-    let (client, server) = (endpoint(Config::plain()), endpoint(Config::plain()));
+    let (client, server) = (endpoint(ServerConfig::plain()), endpoint(ServerConfig::plain()));
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let link = LinkConfig { delay: Duration::from_millis(20), ..LinkConfig::default() };
     let proxy = UdpProxy::bind("127.0.0.1:0".parse().unwrap(), server.local_addr(), link.clone(), link, 1)
@@ -101,7 +102,8 @@ fn fifty_handshakes_over_40_ms_take_far_less_than_fifty_round_trips() {
 
 #[test]
 fn many_messages_are_taken_from_a_queue_as_far_as_there_is_room() {
-    let config = Config::plain().with_send_buffer_bytes(100_000).with_receive_buffer_bytes(60_000);
+    let transport = Transport::default().with_send_buffer_bytes(100_000).with_receive_buffer_bytes(60_000);
+    let config = ServerConfig::plain().with_transport(transport);
     let pair = pair(&config);
     let mut queue: VecDeque<Message> = (0..600_u16).map(|number| Message::new(number.to_be_bytes().to_vec())).collect();
     pair.near.send_many(&mut queue, LONG).unwrap();

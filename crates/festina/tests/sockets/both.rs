@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use festina::security::{Foreign, Security, SecurityError, SecurityFailure, Trust};
+use festina::security::{Foreign, SecurityError, SecurityFailure, Trust};
 use festina::{
-    Answer, Association, BindError, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions,
-    Listener, MemoryNetwork, Request,
+    Answer, Association, BindError, ClientConfig, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint,
+    EndpointConfig, ListenOptions, Listener, MemoryNetwork, Request,
 };
 use tokio::net::UdpSocket;
 
@@ -16,9 +16,9 @@ use crate::encrypted::{CLIENT, SERVER, server_settings, trusting, with};
 use crate::support::{endpoint, endpoint_with, in_time};
 
 /// A server of both kinds, and settings of an encrypted client.
-async fn both() -> (Endpoint, Config) {
+async fn both() -> (Endpoint, ClientConfig) {
     let (server, fingerprint) = server_settings();
-    (endpoint_with(with(server.with_plain_clients())).await, with(trusting(fingerprint)))
+    (endpoint_with(with(server.with_plain_clients().with_client(fingerprint))).await, with(trusting(fingerprint)))
 }
 
 async fn exchange(near: &Association, far: &Association) {
@@ -90,15 +90,12 @@ async fn no_fallback_follows_from_accepting_plain_clients() {
     let (server, _) = server_settings();
     let address = "127.0.0.1:0".parse().unwrap();
     let checking = server.with_plain_clients().with_client_trust(Trust::fingerprints([]));
-    let bound = Endpoint::bind(address, with(checking)).await;
+    let bound = Endpoint::server(address, with(checking)).await;
     assert!(matches!(&bound, Err(BindError::Security(SecurityError::Settings(_)))), "{bound:?}");
     // Plain clients agree on no application protocol.
     let agreeing = server_settings().0.with_plain_clients().with_alpn(["game/1"]);
-    let bound = Endpoint::bind(address, with(agreeing)).await;
+    let bound = Endpoint::server(address, with(agreeing)).await;
     assert!(matches!(&bound, Err(BindError::Security(SecurityError::Settings(_)))), "{bound:?}");
-    // Without an identity there is nothing to listen with, also for plain clients.
-    let nameless = endpoint_with(with(Security::new().with_plain_clients())).await;
-    assert!(nameless.listen(DEFAULT_SCTP_PORT).is_err());
 }
 
 #[tokio::test]
@@ -106,14 +103,14 @@ async fn a_plain_client_takes_the_address_and_ports_of_an_encrypted_one_that_is_
     let is_cut = Arc::<AtomicBool>::default();
     let cut = is_cut.clone();
     let network = MemoryNetwork::with_filter(move |_, _, _| !cut.load(Ordering::Relaxed));
-    let bind = async |address: &str, config| {
+    let bind = async |address: &str, config: EndpointConfig| {
         Endpoint::bind_on(network.bind(address.parse().unwrap()).unwrap(), config).await.unwrap()
     };
     let (server, fingerprint) = server_settings();
-    let server = bind(SERVER, with(server.with_plain_clients())).await;
+    let server = bind(SERVER, with(server.with_plain_clients()).into()).await;
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     in_time(async {
-        let encrypted = bind(CLIENT, with(trusting(fingerprint))).await;
+        let encrypted = bind(CLIENT, with(trusting(fingerprint)).into()).await;
         let (near, _far) = connected(&encrypted, server.local_addr(), &listener, 5_001).await;
         is_cut.store(true, Ordering::Relaxed);
         near.abort("");
@@ -121,7 +118,7 @@ async fn a_plain_client_takes_the_address_and_ports_of_an_encrypted_one_that_is_
         encrypted.close().await;
         drop(encrypted);
         is_cut.store(false, Ordering::Relaxed);
-        let plain = bind(CLIENT, Config::plain()).await;
+        let plain = bind(CLIENT, ClientConfig::plain().into()).await;
         let (_, far) = connected(&plain, server.local_addr(), &listener, 5_001).await;
         assert!(!far.is_encrypted() && server.stats().associations == 2);
     })

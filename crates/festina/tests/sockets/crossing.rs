@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use festina::{Config, DEFAULT_SCTP_PORT, Direction, Endpoint, Message};
+use festina::{ClientConfig, DEFAULT_SCTP_PORT, Direction, Endpoint, Message, ServerConfig};
 use futures_util::{SinkExt, StreamExt};
 
 use crate::support::{endpoint, in_time, pair, pair_between};
@@ -120,7 +120,7 @@ async fn an_endpoint_can_talk_to_itself() {
 
 #[tokio::test]
 async fn an_endpoint_on_all_addresses_answers_from_the_one_that_was_asked() {
-    let server = Endpoint::bind("0.0.0.0:0".parse().unwrap(), Config::plain()).await.unwrap();
+    let server = Endpoint::server("0.0.0.0:0".parse().unwrap(), ServerConfig::plain()).await.unwrap();
     let remote = format!("127.0.0.77:{}", server.local_addr().port()).parse().unwrap();
     let pair = pair_between(endpoint().await, server, remote).await;
     in_time(async {
@@ -133,23 +133,23 @@ async fn an_endpoint_on_all_addresses_answers_from_the_one_that_was_asked() {
 
 #[tokio::test]
 async fn ipv6_and_ipv4_peers_reach_one_dual_stack_endpoint() {
-    let Ok(server) = Endpoint::bind("[::]:0".parse().unwrap(), Config::plain()).await else {
+    let Ok(server) = Endpoint::server("[::]:0".parse().unwrap(), ServerConfig::plain()).await else {
         println!("no IPv6 on this machine: nothing to test");
         return;
     };
     let port = server.local_addr().port();
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     for (own, remote) in [("127.0.0.1:0", format!("127.0.0.1:{port}")), ("[::1]:0", format!("[::1]:{port}"))] {
-        let client = Endpoint::bind(own.parse().unwrap(), Config::plain()).await.unwrap();
+        let client = Endpoint::client(own.parse().unwrap(), ClientConfig::plain()).await.unwrap();
         in_time(async {
-            let (near, far) = tokio::join!(client.connect(remote.parse().unwrap()), listener.accept());
+            let (near, far) = tokio::join!(client.connect(remote), listener.accept());
             let (near, far) = (near.unwrap(), far.unwrap());
             far.send(Message::new("hello")).await.unwrap();
             assert_eq!(near.recv().await.unwrap().unwrap().payload, "hello");
         })
         .await;
     }
-    let four = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).await.unwrap();
+    let four = Endpoint::server("127.0.0.1:0".parse().unwrap(), ServerConfig::plain()).await.unwrap();
     let _four_listener = four.listen(DEFAULT_SCTP_PORT).unwrap();
     in_time(server.connect(four.local_addr())).await.expect("a dual-stack endpoint reaches IPv4 peers");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use festina::{Config, Endpoint, Message};
+use festina::{Endpoint, Message, ServerConfig, Transport};
 use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
@@ -71,8 +71,8 @@ impl Router {
     }
 }
 
-async fn pair_behind_router(client: Config, server: Config, address: &str) -> (Pair, Router) {
-    let bind = async |config| Endpoint::bind(address.parse().unwrap(), config).await.unwrap();
+async fn pair_behind_router(client: ServerConfig, server: ServerConfig, address: &str) -> (Pair, Router) {
+    let bind = async |config| Endpoint::server(address.parse().unwrap(), config).await.unwrap();
     let (client, server) = (bind(client).await, bind(server).await);
     let router = Router::to(server.local_addr());
     let address = router.address;
@@ -99,7 +99,7 @@ async fn packets_with_data_are_marked_on_the_way_and_both_ends_hear_of_it() {
             println!("no {address} on this machine: nothing to test");
             continue;
         }
-        let (pair, router) = pair_behind_router(Config::plain(), Config::plain(), address).await;
+        let (pair, router) = pair_behind_router(ServerConfig::plain(), ServerConfig::plain(), address).await;
         exchange(&pair).await;
         let [client, server] = [&pair.client, &pair.server].map(festina::Association::stats);
         assert!(server.received.packets_marked > 100, "{address}: {server:?}");
@@ -119,7 +119,7 @@ async fn a_packet_from_udp_port_0_is_dropped_and_later_ones_are_marked_all_the_s
         println!("no privilege to open a raw socket: nothing to test");
         return;
     };
-    let (pair, _router) = pair_behind_router(Config::plain(), Config::plain(), "127.0.0.1:0").await;
+    let (pair, _router) = pair_behind_router(ServerConfig::plain(), ServerConfig::plain(), "127.0.0.1:0").await;
     let (init, server) = (init(1), pair.server_endpoint.local_addr());
     let before = pair.server_endpoint.stats();
     // No checksum.
@@ -135,13 +135,14 @@ async fn a_packet_from_udp_port_0_is_dropped_and_later_ones_are_marked_all_the_s
 
 #[tokio::test]
 async fn nothing_is_capable_unless_both_ends_take_part() {
-    let off = || Config::plain().with_ecn(false);
-    for (client, server) in [(Config::plain(), off()), (off(), Config::plain())] {
+    let off =
+        || ServerConfig::plain().with_transport(Transport::default().with_expert(|expert| expert.with_ecn(false)));
+    for (client, server) in [(ServerConfig::plain(), off()), (off(), ServerConfig::plain())] {
         let (pair, router) = pair_behind_router(client, server, "127.0.0.1:0").await;
         exchange(&pair).await;
         assert_eq!(router.capable(), 0);
     }
-    let (pair, router) = pair_behind_router(Config::plain(), Config::plain(), "127.0.0.1:0").await;
+    let (pair, router) = pair_behind_router(ServerConfig::plain(), ServerConfig::plain(), "127.0.0.1:0").await;
     exchange(&pair).await;
     assert!(router.capable() > 0);
 }
@@ -156,7 +157,7 @@ async fn directly_over_ip_packets_with_data_are_capable_too() {
     };
     tap.bind(&SockAddr::from(SocketAddr::from(([127, 0, 0, 34], 0)))).unwrap();
     tap.set_nonblocking(true).unwrap();
-    let bind = async |address: &str| Endpoint::bind_raw(address.parse().unwrap(), Config::plain()).await.unwrap();
+    let bind = async |address: &str| Endpoint::bind_raw(address.parse().unwrap(), ServerConfig::plain()).await.unwrap();
     let (client, server) = (bind("127.0.0.33").await, bind("127.0.0.34").await);
     let pair = pair_between(client, server, "127.0.0.34:9899".parse().unwrap()).await;
     in_time(async {

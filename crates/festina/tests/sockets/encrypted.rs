@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use festina::security::{Fingerprint, Identity, Security, Trust};
+use festina::security::{ClientSecurity, Fingerprint, Identity, ServerSecurity, Trust};
 use festina::{
-    Association, ClosedReason, Config, ConnectOptions, DEFAULT_SCTP_PORT, Direction, Endpoint, ListenOptions,
-    MemoryNetwork, Message, ReceivedStats, SentStats, StreamId,
+    Association, ClientConfig, ClosedReason, ConnectOptions, DEFAULT_SCTP_PORT, Direction, Endpoint, EndpointConfig,
+    ListenOptions, MemoryNetwork, Message, ReceivedStats, SentStats, ServerConfig, StreamId,
 };
 
 use crate::support::{Pair, endpoint_with, in_time, pair_between, pair_with, until};
@@ -17,22 +17,44 @@ pub(crate) const SERVER: &str = "10.0.0.1:9899";
 pub(crate) const CLIENT: &str = "10.0.0.2:9899";
 
 /// Settings of a server with a new key, and the fingerprint of its certificate.
-pub(crate) fn server_settings() -> (Security, Fingerprint) {
+pub(crate) fn server_settings() -> (ServerSecurity, Fingerprint) {
     let identity = Identity::self_signed("server.test").unwrap();
     let fingerprint = identity.fingerprint();
-    (Security::new().with_identity(identity), fingerprint)
+    (ServerSecurity::new(identity), fingerprint)
 }
 
-pub(crate) fn trusting(fingerprint: Fingerprint) -> Security {
-    Security::new().with_server_trust(Trust::fingerprints([fingerprint]))
+pub(crate) fn trusting(fingerprint: Fingerprint) -> ClientSecurity {
+    fingerprint.into()
 }
 
-pub(crate) fn with(security: Security) -> Config {
-    Config::default().with_security(security)
+/// Security of a client or of a server.
+pub(crate) trait Side {
+    type Config;
+    fn config(self) -> Self::Config;
+}
+
+impl Side for ClientSecurity {
+    type Config = ClientConfig;
+
+    fn config(self) -> ClientConfig {
+        ClientConfig::new(self)
+    }
+}
+
+impl Side for ServerSecurity {
+    type Config = ServerConfig;
+
+    fn config(self) -> ServerConfig {
+        ServerConfig::new(self)
+    }
+}
+
+pub(crate) fn with<S: Side>(security: S) -> S::Config {
+    security.config()
 }
 
 /// Settings of a client and of the server that it trusts.
-pub(crate) fn configs() -> (Config, Config) {
+pub(crate) fn configs() -> (ClientConfig, ServerConfig) {
     let (server, fingerprint) = server_settings();
     (with(trusting(fingerprint)), with(server))
 }
@@ -44,10 +66,10 @@ pub(crate) async fn encrypted_pair() -> Pair {
 
 async fn pair_over(network: &MemoryNetwork) -> Pair {
     let (client, server) = configs();
-    let bind = async |address: &str, config| {
+    let bind = async |address: &str, config: EndpointConfig| {
         Endpoint::bind_on(network.bind(address.parse().unwrap()).unwrap(), config).await.unwrap()
     };
-    let (client, server) = (bind(CLIENT, client).await, bind(SERVER, server).await);
+    let (client, server) = (bind(CLIENT, client.into()).await, bind(SERVER, server.into()).await);
     pair_between(client, server, SERVER.parse().unwrap()).await
 }
 
@@ -72,8 +94,8 @@ async fn messages_cross_both_ways_over_loopback_and_both_sides_end_in_good_order
     let client_identity = Identity::self_signed("client.test").unwrap();
     let client = trusting(fingerprint).with_identity(client_identity.clone());
     let server = server.with_client_trust(Trust::fingerprints([client_identity.fingerprint()]));
-    let alpn = |security: Security| with(security.with_alpn(["game/2", "game/1"]));
-    let pair = in_time(pair_with(alpn(client), alpn(server))).await;
+    let alpn = ["game/2", "game/1"];
+    let pair = in_time(pair_with(with(client.with_alpn(alpn)), with(server.with_alpn(alpn)))).await;
     in_time(async {
         exchange(&pair.client, &pair.server, 500).await;
         assert!(pair.client.is_encrypted() && pair.server.is_encrypted());
@@ -172,7 +194,7 @@ async fn no_payload_is_on_the_wire_in_clear() {
     });
     let bind = async |address: &str| {
         let lower = network.bind(address.parse().unwrap()).unwrap();
-        Endpoint::bind_on(lower, Config::plain()).await.unwrap()
+        Endpoint::bind_on(lower, ServerConfig::plain()).await.unwrap()
     };
     let pair = in_time(pair_between(bind(CLIENT).await, bind(SERVER).await, SERVER.parse().unwrap())).await;
     in_time(pair.client.send(SECRET)).await.unwrap();
@@ -277,10 +299,10 @@ async fn many_associations_share_a_port() {
 async fn a_client_that_lost_its_state_comes_back_from_the_same_ports() {
     let network = MemoryNetwork::new();
     let (client, server) = configs();
-    let bind = async |address: &str, config| {
+    let bind = async |address: &str, config: EndpointConfig| {
         Endpoint::bind_on(network.bind(address.parse().unwrap()).unwrap(), config).await.unwrap()
     };
-    let server = bind(SERVER, server).await;
+    let server = bind(SERVER, server.into()).await;
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let to: SocketAddr = SERVER.parse().unwrap();
     let options = || ConnectOptions::default().local_port(5_001);
@@ -307,7 +329,7 @@ async fn a_client_that_lost_its_state_comes_back_from_the_same_ports() {
             far
         };
         until("the dead client's address is free", || network.bind(CLIENT.parse().unwrap()).is_ok()).await;
-        let client = bind(CLIENT, client).await;
+        let client = bind(CLIENT, client.into()).await;
         let (near, far) = tokio::join!(client.connect_with(to, options()), listener.accept());
         let (near, far) = (near.unwrap(), far.unwrap());
         near.send("after").await.unwrap();
@@ -377,7 +399,7 @@ async fn a_forged_packet_does_not_choose_the_address_that_answers_leave_from() {
     use festina_secure::wire::{Header, Level, read_header};
 
     let (client, server) = configs();
-    let server = Endpoint::bind("0.0.0.0:0".parse().unwrap(), server).await.unwrap();
+    let server = Endpoint::server("0.0.0.0:0".parse().unwrap(), server).await.unwrap();
     let port = server.local_addr().port();
     let client = endpoint_with(client).await;
     let seen = Arc::new(Mutex::new(Vec::<(Direction, SocketAddr, Vec<u8>)>::new()));

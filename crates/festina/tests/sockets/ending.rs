@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use festina::{
-    ClosedReason, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenError, Message, PeerRestart,
-    SendError, SendErrorKind, TryRecvError,
+    ClosedReason, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenError, Message, PeerRestart,
+    SendError, SendErrorKind, ServerConfig, Transport, TryRecvError,
 };
 
 use crate::support::{Relay, endpoint, endpoint_with, in_time, pair, pair_with, until};
@@ -75,7 +75,8 @@ async fn dropping_the_last_handle_delivers_what_was_sent_and_then_ends() {
 
 #[tokio::test]
 async fn a_peer_that_still_talks_does_not_keep_a_dropped_association_alive() {
-    let config = Config::plain().with_receive_buffer_bytes(10_000).with_message_bytes_max(10_000);
+    let transport = Transport::default().with_receive_buffer_bytes(10_000).with_message_bytes_max(10_000);
+    let config = ServerConfig::plain().with_transport(transport);
     let pair = pair_with(config.clone(), config).await;
     in_time(async {
         let far_more_than_the_window = 200;
@@ -114,7 +115,7 @@ async fn an_endpoint_without_handles_and_associations_gives_its_port_back() {
     in_time(pair.client.shutdown()).await.unwrap();
     drop(pair.client);
     in_time(async {
-        while Endpoint::bind(address, Config::plain()).await.is_err() {
+        while Endpoint::server(address, ServerConfig::plain()).await.is_err() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
@@ -141,8 +142,10 @@ async fn closing_an_endpoint_ends_its_associations_in_good_order() {
 
 /// An association whose client has sent far more than the buffers of the server, which does not read.
 async fn pair_with_a_peer_that_does_not_read() -> crate::support::Pair {
-    let patient = Config::plain().with_receive_buffer_bytes(10_000).with_message_bytes_max(10_000);
-    let brief = Config::plain().with_shutdown_stall(Duration::from_millis(400));
+    let transport = Transport::default().with_receive_buffer_bytes(10_000).with_message_bytes_max(10_000);
+    let patient = ServerConfig::plain().with_transport(transport);
+    let transport = Transport::default().with_expert(|expert| expert.with_shutdown_stall(Duration::from_millis(400)));
+    let brief = ServerConfig::plain().with_transport(transport);
     let pair = pair_with(brief, patient).await;
     in_time(async {
         for _ in 0..100 {
@@ -214,11 +217,11 @@ async fn after_close_the_address_can_be_bound_again_though_handles_are_left() {
         for endpoint in [&pair.client_endpoint, &pair.server_endpoint] {
             let address = endpoint.local_addr();
             endpoint.close().await;
-            let next = Endpoint::bind(address, Config::plain()).await.expect("the address is free");
+            let next = Endpoint::server(address, ServerConfig::plain()).await.expect("the address is free");
             // Closing twice is no mistake, and takes nothing from the next.
             endpoint.close().await;
             next.listen(DEFAULT_SCTP_PORT).unwrap();
-            assert!(Endpoint::bind(address, Config::plain()).await.is_err());
+            assert!(Endpoint::server(address, ServerConfig::plain()).await.is_err());
             next.close().await;
         }
     })
@@ -231,7 +234,8 @@ async fn after_close_the_address_can_be_bound_again_though_handles_are_left() {
 /// A client whose successor, behind the same address and ports, restarts the association. Returns the server's side and its listener; the client sent
 /// "old" before, and its successor sends "new".
 async fn restarted(restart: PeerRestart) -> (festina::Association, festina::Listener) {
-    let server = endpoint_with(Config::plain().with_peer_restart(restart)).await;
+    let server =
+        endpoint_with(ServerConfig::plain().with_transport(Transport::default().with_peer_restart(restart))).await;
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let relay = Relay::to(server.local_addr()).await;
     let options = ConnectOptions::default().local_port(7_000);

@@ -4,7 +4,8 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use festina::{
-    BindError, ClosedReason, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenError, Message,
+    Admission, BindError, ClosedReason, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenError,
+    Message, ServerConfig, Transport,
 };
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -42,7 +43,9 @@ async fn a_silent_peer_and_a_closed_udp_port_time_out_and_the_endpoint_lives_on(
 
 #[tokio::test]
 async fn a_handshake_that_runs_out_of_retransmissions_tells_how_long_it_took() {
-    let config = Config::plain().with_handshake_retries(1).with_rto_initial(Duration::from_millis(20));
+    let transport = Transport::default()
+        .with_expert(|expert| expert.with_handshake_retries(1).with_rto_initial(Duration::from_millis(20)));
+    let config = ServerConfig::plain().with_transport(transport);
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let options = ConnectOptions::default().handshake_timeout(Duration::from_secs(30));
     let connecting = endpoint_with(config).await;
@@ -53,7 +56,7 @@ async fn a_handshake_that_runs_out_of_retransmissions_tells_how_long_it_took() {
 
 #[tokio::test]
 async fn a_peer_that_vanishes_is_found_unreachable() {
-    let config = Config::plain().with_peer_timeout(Duration::from_secs(1));
+    let config = ServerConfig::plain().with_transport(Transport::default().with_peer_timeout(Duration::from_secs(1)));
     let server = endpoint().await;
     let relay = Relay::to(server.local_addr()).await;
     let pair = pair_between(endpoint_with(config).await, server, relay.address).await;
@@ -70,7 +73,7 @@ async fn a_peer_that_vanishes_is_found_unreachable() {
 
 #[tokio::test]
 async fn closing_an_endpoint_takes_no_longer_than_the_peer_timeout_when_a_peer_has_vanished() {
-    let config = Config::plain().with_peer_timeout(Duration::from_secs(1));
+    let config = ServerConfig::plain().with_transport(Transport::default().with_peer_timeout(Duration::from_secs(1)));
     let server = endpoint().await;
     let relay = Relay::to(server.local_addr()).await;
     let pair = pair_between(endpoint_with(config).await, server, relay.address).await;
@@ -85,7 +88,7 @@ async fn unusable_addresses_and_ports_are_the_callers_fault() {
     let _listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let remote = server.local_addr();
     for bad in ["[::1]:9899", "0.0.0.0:9899", "127.0.0.1:0"] {
-        let result = client.connect(bad.parse().unwrap()).await;
+        let result = client.connect(bad).await;
         assert!(matches!(result, Err(ConnectError::BadAddress { .. })), "{result:?}");
     }
     let result = client.connect_with(remote, ConnectOptions::default().peer_port(0)).await;
@@ -101,17 +104,17 @@ async fn unusable_addresses_and_ports_are_the_callers_fault() {
 #[tokio::test]
 async fn an_endpoint_that_cannot_be_opened_says_why() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let first = Endpoint::bind(taken, Config::plain()).await.unwrap();
-    let error = Endpoint::bind(first.local_addr(), Config::plain()).await.unwrap_err();
+    let first = Endpoint::server(taken, ServerConfig::plain()).await.unwrap();
+    let error = Endpoint::server(first.local_addr(), ServerConfig::plain()).await.unwrap_err();
     assert!(error.to_string().starts_with(&format!("cannot open a socket on {taken}: ")), "{error}");
-    let config = Config::plain().with_packet_bytes_max(1);
-    let error = Endpoint::bind("127.0.0.1:0".parse().unwrap(), config).await.unwrap_err();
+    let config = ServerConfig::plain().with_transport(Transport::default().with_packet_bytes_max(1));
+    let error = Endpoint::server("127.0.0.1:0".parse().unwrap(), config).await.unwrap_err();
     assert!(matches!(error, BindError::Config(_)), "{error}");
 }
 
 #[test]
 fn an_endpoint_without_runtime_says_so() {
-    let binding = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain());
+    let binding = Endpoint::server("127.0.0.1:0".parse().unwrap(), ServerConfig::plain());
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let std::task::Poll::Ready(result) = std::pin::pin!(binding).poll(&mut context) else {
         panic!("binding never waits")
@@ -141,11 +144,15 @@ async fn garbage_is_counted_and_ignored() {
 async fn a_full_accept_queue_delays_peers_but_turns_nobody_away() {
     const QUEUE: usize = 64;
     const PEERS: usize = 100;
-    let config = Config::plain()
-        .with_accept_queue_max(QUEUE)
-        .with_rto_initial(Duration::from_millis(300))
-        .with_rto_max(Duration::from_millis(600))
-        .with_handshake_retries(100);
+    let transport = Transport::default().with_expert(|expert| {
+        expert
+            .with_rto_initial(Duration::from_millis(300))
+            .with_rto_max(Duration::from_millis(600))
+            .with_handshake_retries(100)
+    });
+    let config = ServerConfig::plain()
+        .with_transport(transport)
+        .with_admission(Admission::default().with_accept_queue_max(QUEUE));
     let (client, server) = (endpoint_with(config.clone()).await, endpoint_with(config).await);
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let remote = server.local_addr();
@@ -178,21 +185,21 @@ async fn a_host_is_named_instead_of_addressed() {
     let (client, server) = (endpoint().await, endpoint().await);
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let name = format!("localhost:{}", server.local_addr().port());
-    let connecting = client.connect_to(&name, ConnectOptions::default());
+    let connecting = client.connect_with(&name, ConnectOptions::default());
     let (near, far) = in_time(async { tokio::join!(connecting, listener.accept()) }).await;
     assert_eq!(near.unwrap().remote_addr(), server.local_addr());
     assert!(far.is_some());
-    let error = client.connect_to("localhost", ConnectOptions::default()).await.unwrap_err();
+    let error = client.connect_with("localhost", ConnectOptions::default()).await.unwrap_err();
     assert!(matches!(&error, ConnectError::NameNotFound { name, .. } if name == "localhost"), "{error}");
-    let error = client.connect_to("[::1]:9", ConnectOptions::default()).await.unwrap_err();
+    let error = client.connect_with("[::1]:9", ConnectOptions::default()).await.unwrap_err();
     assert!(matches!(error, ConnectError::BadAddress { .. }), "{error}");
-    let error = in_time(client.connect_to(&name, ConnectOptions::default().peer_port(7))).await.unwrap_err();
+    let error = in_time(client.connect_with(&name, ConnectOptions::default().peer_port(7))).await.unwrap_err();
     assert!(matches!(error, ConnectError::NotListening { port: 7, .. }), "{error}");
 }
 
 #[tokio::test]
 async fn of_several_addresses_the_one_that_answers_is_used() {
-    let Ok(client) = Endpoint::bind("[::]:0".parse().unwrap(), Config::plain()).await else {
+    let Ok(client) = Endpoint::server("[::]:0".parse().unwrap(), ServerConfig::plain()).await else {
         println!("skipped: this machine has no IPv6");
         return;
     };
@@ -200,7 +207,7 @@ async fn of_several_addresses_the_one_that_answers_is_used() {
     let _listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     // Where `localhost` has an IPv6 address, no server is bound to it.
     let name = format!("localhost:{}", server.local_addr().port());
-    let association = in_time(client.connect_to(&name, ConnectOptions::default())).await.unwrap();
+    let association = in_time(client.connect_with(&name, ConnectOptions::default())).await.unwrap();
     assert_eq!(association.remote_addr().port(), server.local_addr().port());
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use festina::{AbandonReason, Abandoned, Message, Outcome};
+use festina::{AbandonReason, Abandoned, Message, Outcome, Transport};
 
 use super::{pair, settings};
 use crate::support::{in_time, pair_with};
@@ -21,7 +21,8 @@ async fn a_message_that_arrives_is_confirmed_without_any_event_being_kept() {
 
 #[tokio::test]
 async fn messages_that_wait_for_a_slow_reader_expire_and_are_replaced_and_the_counts_say_so() {
-    let narrow = settings().with_receive_buffer_bytes(5_000).with_message_bytes_max(5_000);
+    let narrow =
+        settings().with_transport(Transport::default().with_receive_buffer_bytes(5_000).with_message_bytes_max(5_000));
     let pair = pair_with(settings(), narrow).await;
     in_time(async {
         // The reader's window is full, and stays so.

@@ -6,8 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use festina::blocking::{Association, Endpoint, Link, LinkDown, LinkEvent, LinkState, Listener};
-use festina::security::{Identity, Security};
-use festina::{AbandonReason, ClosedReason, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, SendError, SendErrorKind};
+use festina::security::{Identity, ServerSecurity};
+use festina::{
+    AbandonReason, ClientConfig, ClosedReason, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, SendError, SendErrorKind,
+    ServerConfig, Transport,
+};
 
 use crate::encrypted::{trusting, with};
 use crate::support::Relay;
@@ -15,16 +18,16 @@ use crate::support::Relay;
 const LONG: Duration = Duration::from_secs(60);
 
 /// A client with short pauses and handshakes.
-fn link(config: Config, host: SocketAddr) -> Link {
-    let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap(), config).unwrap();
+fn link(config: ClientConfig, host: SocketAddr) -> Link {
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap(), config).unwrap();
     let options = ConnectOptions::default().handshake_timeout(Duration::from_millis(500));
-    endpoint.link(&host.to_string(), options).with_retry(Duration::from_millis(20), Duration::from_millis(100))
+    endpoint.link(host, options).with_retry(Duration::from_millis(20), Duration::from_millis(100))
 }
 
 /// Listens on an address that an earlier server may still be leaving.
-fn server(address: SocketAddr, config: &Config) -> (Endpoint, Listener) {
+fn server(address: SocketAddr, config: &ServerConfig) -> (Endpoint, Listener) {
     let server = loop {
-        match Endpoint::bind(address, config.clone()) {
+        match Endpoint::server(address, config.clone()) {
             Ok(server) => break server,
             Err(_) => thread::sleep(Duration::from_millis(5)),
         }
@@ -64,7 +67,7 @@ fn a_frame_never_waits_for_a_handshake_and_the_link_comes_up_when_the_server_doe
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = closed.local_addr().unwrap();
     drop(closed);
-    let mut link = link(Config::plain(), address);
+    let mut link = link(ClientConfig::plain(), address);
     assert_eq!(link.state(), LinkState::Connecting);
     link.set_options(ConnectOptions::default().handshake_timeout(LONG));
     let events = frames_until(&mut link, is_down);
@@ -83,7 +86,7 @@ fn a_frame_never_waits_for_a_handshake_and_the_link_comes_up_when_the_server_doe
     assert!((0..1_000).all(|_| link.update().is_empty()));
     assert!(festina::now() - begun < LONG / 2);
 
-    let (_server, listener) = server(address, &Config::plain());
+    let (_server, listener) = server(address, &ServerConfig::plain());
     assert_eq!(frames_until(&mut link, is_up), [LinkEvent::Up]);
     let far = listener.accept(LONG).unwrap().unwrap();
     link.send("hello").unwrap();
@@ -96,7 +99,7 @@ fn a_frame_never_waits_for_a_handshake_and_the_link_comes_up_when_the_server_doe
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_link_comes_back_after_its_server_was_killed_and_returns_the_messages_on_their_way() {
     let identity = Identity::self_signed("server.test").unwrap();
-    let config = with(Security::new().with_identity(identity.clone()));
+    let config = with(ServerSecurity::new(identity.clone()));
     let (first, listener) = server("127.0.0.1:0".parse().unwrap(), &config);
     let address = first.local_addr();
     let relay = Relay::to(address).await;
@@ -132,11 +135,12 @@ async fn a_link_comes_back_after_its_server_was_killed_and_returns_the_messages_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_link_comes_back_after_the_network_was_away() {
-    let config = Config::plain().with_peer_timeout(Duration::from_secs(1));
-    let (server, listener) = server("127.0.0.1:0".parse().unwrap(), &config);
+    let impatient = Transport::default().with_peer_timeout(Duration::from_secs(1));
+    let (server, listener) =
+        server("127.0.0.1:0".parse().unwrap(), &ServerConfig::plain().with_transport(impatient.clone()));
     let relay = Relay::to(server.local_addr()).await;
     tokio::task::block_in_place(|| {
-        let mut link = link(config, relay.address);
+        let mut link = link(ClientConfig::plain().with_transport(impatient), relay.address);
         frames_until(&mut link, is_up);
         relay.cut();
         link.send("into the void").unwrap();
@@ -156,10 +160,10 @@ async fn a_link_comes_back_after_the_network_was_away() {
 
 #[test]
 fn every_accepted_message_is_delivered_or_returned_once_over_three_restarts() {
-    let config = Config::plain();
+    let config = ServerConfig::plain();
     let (mut running, mut listener) = server("127.0.0.1:0".parse().unwrap(), &config);
     let address = running.local_addr();
-    let mut link = link(config.clone(), address);
+    let mut link = link(ClientConfig::plain(), address);
     let (mut accepted, mut received, mut returned) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
     for round in 0..4_u32 {
         frames_until(&mut link, is_up);
@@ -210,13 +214,13 @@ fn every_accepted_message_is_delivered_or_returned_once_over_three_restarts() {
 #[test]
 fn a_link_that_is_down_ends_at_once_and_one_whose_endpoint_was_closed_ends_by_itself() {
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let mut down = link(Config::plain(), closed.local_addr().unwrap());
+    let mut down = link(ClientConfig::plain(), closed.local_addr().unwrap());
     down.end();
     assert_eq!(down.update(), [LinkEvent::Ended]);
     assert_eq!(down.update(), []);
 
-    let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::plain()).unwrap();
-    let mut link = endpoint.link(&closed.local_addr().unwrap().to_string(), ConnectOptions::default());
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap(), ClientConfig::plain()).unwrap();
+    let mut link = endpoint.link(closed.local_addr().unwrap(), ConnectOptions::default());
     endpoint.close(LONG).unwrap();
     frames_until(&mut link, |event| *event == LinkEvent::Ended);
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use festina::security::{Identity, Security, SecurityError, SecurityFailure, Trust};
+use festina::security::{ClientSecurity, Identity, SecurityError, SecurityFailure, ServerSecurity, Trust};
 use festina::{
-    Answer, BindError, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenError, ListenOptions,
-    MemoryNetwork,
+    Admission, Answer, Association, BindError, ClientConfig, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint,
+    ListenError, ListenOptions, MemoryNetwork,
 };
 use tokio::time::Instant;
 
@@ -37,7 +37,7 @@ fn signed_until(name: &str, authority: &str, year: i32) -> (Vec<u8>, Identity) {
 }
 
 /// Connects with these settings to a server with those.
-async fn connect(client: Security, server: Security, options: ConnectOptions) -> Result<(), ConnectError> {
+async fn connect(client: ClientSecurity, server: ServerSecurity, options: ConnectOptions) -> Result<(), ConnectError> {
     let server = endpoint_with(with(server)).await;
     let _listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let client = endpoint_with(with(client)).await;
@@ -55,8 +55,8 @@ fn failure(result: Result<(), ConnectError>) -> SecurityFailure {
 async fn a_chain_is_verified_with_its_name_and_its_root() {
     let (root, identity) = signed("server.test", "one");
     let (other_root, _) = signed("server.test", "other");
-    let server = || Security::new().with_identity(identity.clone());
-    let roots = |root: &[u8]| Security::new().with_server_trust(Trust::roots_from_der([root.to_vec()]));
+    let server = || ServerSecurity::new(identity.clone());
+    let roots = |root: &[u8]| ClientSecurity::new(Trust::roots_from_der([root.to_vec()]));
     let named = |name: &str| ConnectOptions::default().server_name(name);
     connect(roots(&root), server(), named("server.test")).await.unwrap();
     let wrong_name = failure(connect(roots(&root), server(), named("other.test")).await);
@@ -84,7 +84,7 @@ async fn another_key_than_the_pinned_one_is_refused_and_decided_by_a_function() 
         count.fetch_add(1, Ordering::Relaxed);
         *seen == fingerprint
     });
-    connect(Security::new().with_server_trust(at_first_use), server, ConnectOptions::default()).await.unwrap();
+    connect(ClientSecurity::new(at_first_use), server, ConnectOptions::default()).await.unwrap();
     assert_eq!(asked.load(Ordering::Relaxed), 1);
 }
 
@@ -107,8 +107,8 @@ async fn clients_without_a_trusted_certificate_are_refused_if_one_is_demanded() 
 async fn both_sides_name_a_certificate_that_has_expired_and_say_what_to_do() {
     let (root, expired) = signed_until("server.test", "one", 2_001);
     assert!(expired.check_dates().is_err());
-    let server = Security::new().with_identity(expired);
-    let roots = Security::new().with_server_trust(Trust::roots_from_der([root]));
+    let server = ServerSecurity::new(expired);
+    let roots = ClientSecurity::new(Trust::roots_from_der([root]));
     let seen = failure(connect(roots, server, ConnectOptions::default().server_name("server.test")).await);
     let expected = "its certificate is not trusted: it expired on 2001-01-01; renew it, or set the clock of this host";
     assert!(seen.to_string().starts_with(expected), "{seen}");
@@ -132,7 +132,7 @@ async fn a_client_whose_trust_was_withdrawn_does_not_resume_its_session() {
     let is_trusted = Arc::new(AtomicBool::new(true));
     let decision = is_trusted.clone();
     let server = server.with_client_trust(Trust::deciding(move |_| decision.load(Ordering::Relaxed)));
-    let early = Endpoint::bind("127.0.0.1:0".parse().unwrap(), with(server.clone().with_early_messages())).await;
+    let early = Endpoint::server("127.0.0.1:0".parse().unwrap(), with(server.clone().with_early_messages())).await;
     assert!(matches!(early, Err(BindError::Security(SecurityError::Settings(_)))), "{early:?}");
     let client = trusting(fingerprint).with_identity(Identity::self_signed("client.test").unwrap());
     let (client, server) = (endpoint_with(with(client)).await, endpoint_with(with(server)).await);
@@ -197,7 +197,10 @@ async fn the_acceptor_sees_the_token_first_and_refuses_by_it() {
 #[tokio::test]
 async fn a_full_endpoint_says_so() {
     let (client, server) = configs();
-    let (client, server) = (endpoint_with(client).await, endpoint_with(server.with_associations_max(1)).await);
+    let (client, server) = (
+        endpoint_with(client).await,
+        endpoint_with(server.with_admission(Admission::default().with_associations_max(1))).await,
+    );
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     in_time(async {
         let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
@@ -237,15 +240,18 @@ async fn plain_and_encrypted_endpoints_tell_each_other_apart_at_once() {
 #[tokio::test]
 async fn settings_that_cannot_work_are_named() {
     let address = "127.0.0.1:0".parse().unwrap();
-    let no_identity = endpoint_with(with(trusting(server_settings().1))).await;
-    assert!(matches!(no_identity.listen(DEFAULT_SCTP_PORT), Err(ListenError::NoIdentity)));
-    let no_client = endpoint_with(with(Security::from_rustls(None, None))).await;
-    let failed = in_time(no_client.connect(no_identity.local_addr())).await.map(|_| ());
-    assert!(matches!(failure(failed), SecurityFailure::Settings(_)));
+    for client in [with(trusting(server_settings().1)), ClientConfig::plain()] {
+        let client = endpoint_with(client).await;
+        assert!(matches!(client.listen(DEFAULT_SCTP_PORT), Err(ListenError::Client)));
+    }
+    let no_client = endpoint_with(with(server_settings().0)).await;
+    let failed = in_time(no_client.connect(no_client.local_addr())).await.map(|_| ());
+    let SecurityFailure::Settings(why) = failure(failed) else { panic!("it has no trust") };
+    assert!(why.contains("ServerSecurity::with_client"), "{why}");
     let one = Identity::self_signed("one.test").unwrap();
     let other = Identity::self_signed("other.test").unwrap();
     let mixed = Identity::from_der(one.chain_der().map(<[u8]>::to_vec), other.key_der().to_vec()).unwrap();
-    let mixed = Endpoint::bind(address, with(Security::new().with_identity(mixed))).await;
+    let mixed = Endpoint::server(address, with(ServerSecurity::new(mixed))).await;
     assert!(matches!(mixed, Err(BindError::Security(SecurityError::PrivateKey(_)))), "{mixed:?}");
     #[cfg(unix)]
     {
@@ -253,11 +259,11 @@ async fn settings_that_cannot_work_are_named() {
         assert!(matches!(raw, Err(BindError::Security(SecurityError::Settings(_)))), "{raw:?}");
     }
     for protocol in [vec![], vec![b'a'; 256]] {
-        let alpn = Endpoint::bind(address, with(Security::new().with_alpn([protocol]))).await;
+        let alpn = Endpoint::client(address, with(ClientSecurity::default().with_alpn([protocol]))).await;
         assert!(matches!(alpn, Err(BindError::Security(SecurityError::Settings(_)))), "{alpn:?}");
     }
-    let malformed = Security::new().with_server_trust(Trust::roots_from_der([vec![1, 2, 3]]));
-    assert!(Endpoint::bind(address, with(malformed)).await.is_err());
+    let malformed = ClientSecurity::new(Trust::roots_from_der([vec![1, 2, 3]]));
+    assert!(Endpoint::client(address, with(malformed)).await.is_err());
 }
 
 /// Random bytes, the same each time.
@@ -301,7 +307,7 @@ async fn a_flood_of_garbage_and_hellos_leaves_a_live_association_alone() {
     let client = Endpoint::bind_on(lower, with(trusting(server_settings().1))).await.unwrap();
     for _ in 0..64 {
         let options = ConnectOptions::default().handshake_timeout(Duration::from_millis(1));
-        assert!(client.connect_with(SERVER.parse().unwrap(), options).await.is_err());
+        assert!(client.connect_with(SERVER, options).await.is_err());
     }
     let hellos = std::mem::take(&mut *hellos.lock().unwrap());
     assert!(hellos.len() >= 64);
@@ -349,18 +355,40 @@ async fn a_flood_of_garbage_and_hellos_leaves_a_live_association_alone() {
 }
 
 #[tokio::test]
-async fn a_config_is_equal_to_its_clone_and_names_its_security() {
-    let (client, server) = configs();
-    assert!(client == client.clone() && client != server && client != Config::plain());
-    assert!(client.security().is_some() && Config::plain().security().is_none());
-    assert!(Config::default() == Config::default() && Config::default() != Config::plain());
+async fn peers_connect_to_each_other_from_the_endpoints_on_which_they_listen() {
+    let identities = [(); 2].map(|()| Identity::self_signed("peer.test").unwrap());
+    let trust = Trust::fingerprints(identities.each_ref().map(Identity::fingerprint));
+    let config = |own: &Identity| {
+        let client = ClientSecurity::new(trust.clone()).with_identity(own.clone());
+        with(ServerSecurity::new(own.clone()).with_client_trust(trust.clone()).with_client(client))
+    };
+    let endpoints = [endpoint_with(config(&identities[0])).await, endpoint_with(config(&identities[1])).await];
+    let listeners = endpoints.each_ref().map(|endpoint| endpoint.listen(DEFAULT_SCTP_PORT).unwrap());
+    for (from, to) in [(0, 1), (1, 0)] {
+        let connecting = endpoints[from].connect(endpoints[to].local_addr());
+        let (near, far) = in_time(async { tokio::join!(connecting, listeners[to].accept()) }).await;
+        let fingerprint = |association: Association| association.peer_identity().unwrap().fingerprint();
+        assert_eq!(fingerprint(near.unwrap()), identities[to].fingerprint());
+        assert_eq!(fingerprint(far.unwrap()), identities[from].fingerprint());
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_known_by_the_host_that_the_user_typed() {
+    let (root, identity) = signed("localhost", "one");
+    let server = endpoint_with(with(ServerSecurity::new(identity))).await;
+    let _listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let client = endpoint_with(ClientConfig::new(Trust::roots_from_der([root]))).await;
+    in_time(client.connect(format!("localhost:{}", server.local_addr().port()))).await.unwrap();
+    let by_address = failure(in_time(client.connect(server.local_addr())).await.map(|_| ()));
+    assert!(matches!(&by_address, SecurityFailure::Untrusted(why) if why.contains("127.0.0.1")), "{by_address}");
 }
 
 #[tokio::test]
 async fn by_default_an_endpoint_is_encrypted_and_says_what_it_lacks() {
-    let endpoint = endpoint_with(Config::default()).await;
+    let endpoint = endpoint_with(ClientConfig::default()).await;
     let no_identity = endpoint.listen(DEFAULT_SCTP_PORT).unwrap_err();
-    assert!(no_identity == ListenError::NoIdentity && no_identity.to_string().contains("Config::plain"));
+    assert!(no_identity == ListenError::Client && no_identity.to_string().contains("Endpoint::server"));
     let server = endpoint_with(with(server_settings().0)).await;
     let _listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     // Which of the two depends on whether the machine has roots.
@@ -395,7 +423,7 @@ async fn a_function_that_decides_on_servers_is_asked_at_every_connection() {
         count.fetch_add(1, Ordering::Relaxed);
         *seen == fingerprint && decision.load(Ordering::Relaxed)
     });
-    let client = endpoint_with(with(Security::new().with_server_trust(trust))).await;
+    let client = endpoint_with(with(ClientSecurity::new(trust))).await;
     let server = endpoint_with(with(server)).await;
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     in_time(async {
@@ -420,22 +448,22 @@ async fn a_function_that_decides_on_servers_is_asked_at_every_connection() {
 async fn raw_public_keys_identify_both_sides() {
     let [server, client] = [(); 2].map(|()| Identity::raw_key().unwrap());
     let knows = |identity: &Identity| Trust::fingerprints([identity.fingerprint()]).of_raw_keys();
-    let near = Security::new().with_server_trust(knows(&server)).with_identity(client.clone());
-    let far = Security::new().with_identity(server.clone());
+    let near = ClientSecurity::new(knows(&server)).with_identity(client.clone());
+    let far = ServerSecurity::new(server.clone());
     let pair = in_time(pair_with(with(near.clone()), with(far.clone().with_client_trust(knows(&client))))).await;
     let (server_seen, client_seen) = (pair.client.peer_identity().unwrap(), pair.server.peer_identity().unwrap());
     assert!(server_seen.is_raw_key() && client_seen.is_raw_key());
     assert_eq!((server_seen.fingerprint(), client_seen.fingerprint()), (server.fingerprint(), client.fingerprint()));
     // A server that asks for nothing takes clients with a raw key, with a certificate, and without any.
     let certified = Identity::self_signed("client.test").unwrap();
-    let anonymous = Security::new().with_server_trust(knows(&server));
+    let anonymous = ClientSecurity::new(knows(&server));
     for client in [near.clone(), anonymous.clone().with_identity(certified), anonymous] {
         let pair = in_time(pair_with(with(client), with(far.clone()))).await;
         assert!(pair.server.peer_identity().is_none() && !pair.client.is_resumed());
     }
     let stranger = Identity::raw_key().unwrap();
-    let refused =
-        failure(connect(near.clone().with_server_trust(knows(&stranger)), far, ConnectOptions::default()).await);
+    let near = ClientSecurity::new(knows(&stranger)).with_identity(client);
+    let refused = failure(connect(near, far, ConnectOptions::default()).await);
     assert_eq!(refused, SecurityFailure::Untrusted("its fingerprint is not a trusted one".to_owned()));
 }
 
@@ -443,8 +471,8 @@ async fn raw_public_keys_identify_both_sides() {
 async fn a_certificate_where_a_raw_key_is_expected_is_named_and_the_other_way_round() {
     let (raw, certified) = (Identity::raw_key().unwrap(), Identity::self_signed("server.test").unwrap());
     let trust = |identity: &Identity| Trust::fingerprints([identity.fingerprint()]);
-    let client = |trust| Security::new().with_server_trust(trust);
-    let server = |identity: &Identity| Security::new().with_identity(identity.clone());
+    let client = |trust| ClientSecurity::new(trust);
+    let server = |identity: &Identity| ServerSecurity::new(identity.clone());
     let raw_client = |identity: &Identity| client(trust(&raw).of_raw_keys()).with_identity(identity.clone());
     for (client, server) in [
         (client(trust(&certified).of_raw_keys()), server(&certified)),
@@ -458,9 +486,9 @@ async fn a_certificate_where_a_raw_key_is_expected_is_named_and_the_other_way_ro
         assert!(failed.to_string().contains("kind of key"));
     }
     let address = "127.0.0.1:0".parse().unwrap();
-    let roots = Security::new().with_server_trust(Trust::platform_roots().of_raw_keys());
-    for contradiction in [roots, server(&raw).with_client_trust(Trust::roots_from_der([]).of_raw_keys())] {
-        let bound = Endpoint::bind(address, with(contradiction)).await;
+    let roots = ClientSecurity::new(Trust::platform_roots().of_raw_keys());
+    let checking = server(&raw).with_client_trust(Trust::roots_from_der([]).of_raw_keys());
+    for bound in [Endpoint::client(address, with(roots)).await, Endpoint::server(address, with(checking)).await] {
         let Err(BindError::Security(SecurityError::Settings(why))) = bound else { panic!("{bound:?}") };
         assert!(why.contains("raw public keys"), "{why}");
     }

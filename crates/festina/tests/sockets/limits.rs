@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use festina::{
-    Answer, Association, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions, Listener,
-    Message, Request,
+    Admission, Answer, Association, ClientConfig, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint,
+    ListenOptions, Listener, Message, Request, ServerConfig, Transport,
 };
 
 use crate::encrypted::configs;
@@ -28,7 +28,7 @@ async fn refused(client: &Endpoint, server: &Endpoint) {
 
 #[tokio::test]
 async fn a_full_endpoint_refuses_peers_and_own_wishes_until_an_association_ends() {
-    let config = Config::plain().with_associations_max(2);
+    let config = ServerConfig::plain().with_admission(Admission::default().with_associations_max(2));
     let (client, server) = (endpoint().await, endpoint_with(config).await);
     let other = endpoint().await;
     let _other_listener = other.listen(DEFAULT_SCTP_PORT).unwrap();
@@ -47,7 +47,7 @@ async fn a_full_endpoint_refuses_peers_and_own_wishes_until_an_association_ends(
 
 #[tokio::test]
 async fn peers_of_one_address_have_a_limit_that_own_wishes_do_not_count_for() {
-    let config = Config::plain().with_associations_per_address_max(2);
+    let config = ServerConfig::plain().with_admission(Admission::default().with_associations_per_address_max(2));
     let (client, server) = (endpoint().await, endpoint_with(config).await);
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let _client_listener = client.listen(DEFAULT_SCTP_PORT).unwrap();
@@ -67,11 +67,14 @@ async fn peers_of_one_address_have_a_limit_that_own_wishes_do_not_count_for() {
 
 #[tokio::test]
 async fn the_accept_queue_is_as_long_as_configured_and_peers_wait_for_a_place() {
-    let config = Config::plain()
-        .with_accept_queue_max(1)
-        .with_rto_initial(Duration::from_millis(50))
-        .with_rto_max(Duration::from_millis(50))
-        .with_handshake_retries(1_000);
+    let transport = Transport::default().with_expert(|expert| {
+        expert
+            .with_rto_initial(Duration::from_millis(50))
+            .with_rto_max(Duration::from_millis(50))
+            .with_handshake_retries(1_000)
+    });
+    let config =
+        ServerConfig::plain().with_transport(transport).with_admission(Admission::default().with_accept_queue_max(1));
     let (client, server) = (endpoint_with(config.clone()).await, endpoint_with(config).await);
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let patient = || ConnectOptions::default().handshake_timeout(Duration::from_secs(60));
@@ -89,8 +92,12 @@ async fn the_accept_queue_is_as_long_as_configured_and_peers_wait_for_a_place() 
 #[tokio::test]
 async fn associations_that_ended_without_data_make_room_in_the_accept_queue_and_others_keep_their_messages() {
     let (client, server) = configs();
-    for (client, server) in [(client, server), (Config::plain(), Config::plain())] {
-        let (client, server) = (endpoint_with(client).await, endpoint_with(server.with_accept_queue_max(3)).await);
+    let plain = (ClientConfig::plain(), ServerConfig::plain());
+    for (client, server) in [(client, server), plain] {
+        let (client, server) = (
+            endpoint_with(client).await,
+            endpoint_with(server.with_admission(Admission::default().with_accept_queue_max(3))).await,
+        );
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
         let patient = || ConnectOptions::default().handshake_timeout(Duration::from_secs(60));
         let connect = || async { in_time(client.connect_with(server.local_addr(), patient())).await.unwrap() };
@@ -112,7 +119,10 @@ async fn associations_that_ended_without_data_make_room_in_the_accept_queue_and_
 #[tokio::test]
 async fn encrypted_handshakes_at_once_do_not_overrun_the_accept_queue() {
     let (client, server) = configs();
-    let (client, server) = (endpoint_with(client).await, endpoint_with(server.with_accept_queue_max(1)).await);
+    let (client, server) = (
+        endpoint_with(client).await,
+        endpoint_with(server.with_admission(Admission::default().with_accept_queue_max(1))).await,
+    );
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let remote = server.local_addr();
     let mut connecting = tokio::task::JoinSet::new();
@@ -135,8 +145,8 @@ async fn encrypted_handshakes_at_once_do_not_overrun_the_accept_queue() {
 
 #[tokio::test]
 async fn strays_beyond_the_allowance_are_shed_and_associations_go_on() {
-    let config = Config::plain().with_strays_per_second_max(1);
-    let pair = pair_with(Config::plain(), config).await;
+    let config = ServerConfig::plain().with_admission(Admission::default().with_strays_per_second_max(1));
+    let pair = pair_with(ServerConfig::plain(), config).await;
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     stranger.connect(pair.server_endpoint.local_addr()).unwrap();
     let before = pair.server_endpoint.stats();

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use festina::security::{Identity, Security, Sessions, Trust};
-use festina::{Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, parse_address};
+use festina::security::{ClientSecurity, Identity, ServerSecurity, Sessions, Trust};
+use festina::{ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ServerConfig, parse_address};
 
 use crate::encrypted::with;
 use crate::support::in_time;
@@ -42,8 +42,7 @@ async fn inside() {
     let leaf = rcgen::CertificateParams::new(["fe80::1".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
     let identity = Identity::from_der([leaf.der().to_vec()], key.serialize_der()).unwrap();
 
-    let server =
-        Endpoint::bind("[::]:0".parse().unwrap(), with(Security::new().with_identity(identity))).await.unwrap();
+    let server = Endpoint::server("[::]:0".parse().unwrap(), with(ServerSecurity::new(identity))).await.unwrap();
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let port = server.local_addr().port();
     let by_name = format!("[fe80::1%v1]:{port}");
@@ -52,13 +51,13 @@ async fn inside() {
     // The server's name is the address, and its certificate does not know about zones.
     let sessions = Sessions::new(1);
     let trust = Trust::roots_from_der([root]);
-    let settings = with(Security::new().with_server_trust(trust).with_sessions(sessions.clone()));
-    let client = Endpoint::bind("[::]:0".parse().unwrap(), settings).await.unwrap();
+    let settings = with(ClientSecurity::new(trust).with_sessions(sessions.clone()));
+    let client = Endpoint::client("[::]:0".parse().unwrap(), settings).await.unwrap();
     let named = ConnectOptions::default().server_name("fe80::1%v1");
     for (host, options) in
         [(&by_name, ConnectOptions::default()), (&by_number, ConnectOptions::default()), (&by_name, named)]
     {
-        let near = in_time(client.connect_to(host, options)).await.unwrap();
+        let near = in_time(client.connect_with(host, options)).await.unwrap();
         let far = in_time(listener.accept()).await.unwrap();
         // The shown address of a peer can be connected to.
         assert!(far.remote_addr().to_string().starts_with("[fe80::2%"), "{}", far.remote_addr());
@@ -69,13 +68,13 @@ async fn inside() {
         assert!(sessions.forget(host), "{host}");
         near.abort("enough");
     }
-    let bound = Endpoint::bind(parse_address("[fe80::2%v1]:0").unwrap(), Config::plain()).await.unwrap();
+    let bound = Endpoint::server(parse_address("[fe80::2%v1]:0").unwrap(), ServerConfig::plain()).await.unwrap();
     assert!(bound.local_addr().to_string().starts_with("[fe80::2%"));
     for (host, words) in [
         (format!("[fe80::1]:{port}"), "a link-local address needs a zone, such as %eth0"),
         (format!("[fe80::1%v9]:{port}"), "\"v9\" is no network interface of this machine"),
     ] {
-        let error: ConnectError = in_time(client.connect_to(&host, ConnectOptions::default())).await.unwrap_err();
+        let error: ConnectError = in_time(client.connect_with(&host, ConnectOptions::default())).await.unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use festina::{AssociationState, ClosedReason, ConnectOptions, Event, Message, Profile, ProtocolEvent, Redundancy};
+use festina::{AssociationState, ClosedReason, ConnectOptions, Event, Message, Profile, ProtocolEvent, Redundancy, Transport};
 
 use super::{pair, settings};
 use crate::support::{in_time, pair_with};
@@ -63,7 +63,8 @@ async fn statistics_tell_what_went_through() {
 
 #[tokio::test]
 async fn drained_waits_for_no_message_that_is_sent_later() {
-    let pair = pair_with(settings(), settings().with_receive_buffer_bytes(4_000)).await;
+    let pair =
+        pair_with(settings(), settings().with_transport(Transport::default().with_receive_buffer_bytes(4_000))).await;
     pair.client.try_send("before").unwrap();
     in_time(async {
         let later = async {
@@ -94,7 +95,7 @@ async fn drained_waits_for_no_message_that_is_sent_later() {
 
 #[tokio::test]
 async fn events_tell_a_messages_way_and_the_end() {
-    let config = settings().with_message_events(true);
+    let config = settings().with_transport(Transport::default().with_message_events(true));
     let pair = pair_with(config, settings()).await;
     let next = async || loop {
         match pair.client.event().await {
@@ -125,7 +126,7 @@ async fn events_tell_a_messages_way_and_the_end() {
 
 #[tokio::test]
 async fn events_can_be_taken_without_waiting() {
-    let pair = pair_with(settings().with_message_events(true), settings()).await;
+    let pair = pair_with(settings().with_transport(Transport::default().with_message_events(true)), settings()).await;
     in_time(async {
         let message = pair.client.send(Message::new("watch me")).await.unwrap();
         pair.client.drained().await.unwrap();
@@ -139,7 +140,7 @@ async fn events_can_be_taken_without_waiting() {
 
 #[tokio::test]
 async fn events_that_nobody_takes_cost_bounded_memory_and_the_last_are_kept() {
-    let config = settings().with_message_events(true);
+    let config = settings().with_transport(Transport::default().with_message_events(true));
     let pair = pair_with(config, settings()).await;
     in_time(async {
         for _ in 0..festina::EVENTS_QUEUED_MAX {
@@ -160,8 +161,9 @@ async fn events_that_nobody_takes_cost_bounded_memory_and_the_last_are_kept() {
 
 #[tokio::test]
 async fn a_delayed_acknowledgement_comes_when_its_timer_says() {
-    let client = settings().with_profile(Profile::Rfc9260).with_heartbeat_interval(None);
-    let server = settings().with_sack_delay(Duration::from_millis(30));
+    let client =
+        settings().with_transport(Transport::default().with_profile(Profile::Rfc9260).with_heartbeat_interval(None));
+    let server = settings().with_transport(Transport::default().with_sack_delay(Duration::from_millis(30)));
     let pair = pair_with(client, server).await;
     in_time(async {
         pair.client.send(Message::new("the first of all is acknowledged at once")).await.unwrap();

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use festina::{Association, Config, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Message};
+use festina::{
+    Association, ClientConfig, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Message, ServerConfig, Transport,
+};
 use festina_emulate::{RunningProxy, UdpProxy};
 use festina_netsim::{LinkConfig, LossModel, Reordering};
 use festina_sctp::{Mechanisms, Profile};
@@ -27,14 +29,15 @@ fn bad_link() -> LinkConfig {
 }
 
 /// Festina's repair of thin streams alone: its timeout is far beyond the end of the test.
-fn without_timeouts() -> Config {
+fn without_timeouts() -> Transport {
     let festina = Profile::Festina.mechanisms();
     let mut thin = festina.thin;
     thin.rto_min = ENDLESS_RTO;
     // A machine that pauses for seconds makes a silence, after which Festina would leave the rest to the timeout; with linear
     // timeouts without a cap it does not.
     thin.backoff = Profile::Petlund2010.mechanisms().thin.backoff;
-    Config::plain().with_mechanisms(Mechanisms { thin, normal: thin, ..festina }).with_rto_max(ENDLESS_RTO)
+    let mechanisms = Mechanisms { thin, normal: thin, ..festina };
+    Transport::default().with_expert(|expert| expert.with_mechanisms(mechanisms).with_rto_max(ENDLESS_RTO))
 }
 
 /// Two ends of an association through a proxy.
@@ -47,10 +50,10 @@ struct Pair {
     _client: Endpoint,
 }
 
-async fn pair_through(link: LinkConfig, config: Config, seed: u64) -> Pair {
+async fn pair_through(link: LinkConfig, transport: Transport, seed: u64) -> Pair {
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = Endpoint::bind(address, Config::plain()).await.unwrap();
-    let client = Endpoint::bind(address, config).await.unwrap();
+    let server = Endpoint::server(address, ServerConfig::plain()).await.unwrap();
+    let client = Endpoint::client(address, ClientConfig::plain().with_transport(transport)).await.unwrap();
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let proxy = UdpProxy::bind(address, server.local_addr(), link.clone(), link, seed).unwrap().spawn().unwrap();
     let patient = ConnectOptions::default().handshake_timeout(Duration::from_secs(60));
@@ -81,7 +84,7 @@ async fn receive_all(association: &Association, messages: u32) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_arrives_once_and_in_order_through_a_bad_network_in_both_directions() {
     const MESSAGES: u32 = 500;
-    let Pair { near, far, proxy, _client } = pair_through(bad_link(), Config::plain(), 1).await;
+    let Pair { near, far, proxy, _client } = pair_through(bad_link(), Transport::default(), 1).await;
     let exchange = async {
         tokio::join!(
             send_all(&near, MESSAGES),

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use festina::lower::{LowerLayer, Received, Transmit};
 use festina::{
-    BindError, Config, DEFAULT_SCTP_PORT, Endpoint, MemoryNetwork, MemorySocket, Message,
+    BindError, DEFAULT_SCTP_PORT, Endpoint, MemoryNetwork, MemorySocket, Message, ServerConfig, Transport,
 };
 
 use crate::support::{Pair, in_time, pair_between};
@@ -19,7 +19,7 @@ const CLIENT: &str = "10.0.0.2:9899";
 async fn pair_over(network: &MemoryNetwork) -> Pair {
     let bind = async |address: &str| {
         let lower = network.bind(address.parse().unwrap()).unwrap();
-        Endpoint::bind_on(lower, Config::plain()).await.unwrap()
+        Endpoint::bind_on(lower, ServerConfig::plain()).await.unwrap()
     };
     let (client, server) = (bind(CLIENT).await, bind(SERVER).await);
     pair_between(client, server, SERVER.parse().unwrap()).await
@@ -112,21 +112,21 @@ async fn a_program_brings_its_own_lower_layer() {
     let (network, calls) = (MemoryNetwork::new(), Arc::<AtomicU32>::default());
     let bind = async |address: &str| {
         let below = network.bind(address.parse().unwrap()).unwrap();
-        Endpoint::bind_on(Scrambling { below, calls: calls.clone() }, Config::plain()).await.unwrap()
+        Endpoint::bind_on(Scrambling { below, calls: calls.clone() }, ServerConfig::plain()).await.unwrap()
     };
     let (client, server) = (bind(CLIENT).await, bind(SERVER).await);
-    let error = client.connect("[2001:db8::1]:9899".parse().unwrap()).await.unwrap_err();
+    let error = client.connect("[2001:db8::1]:9899").await.unwrap_err();
     assert!(error.to_string().contains("only IPv4 is scrambled"), "{error}");
     let pair = in_time(pair_between(client, server, SERVER.parse().unwrap())).await;
     in_time(echo(&pair, 30)).await;
     assert!(calls.load(Ordering::Relaxed) > 4);
     // An endpoint that does not scramble understands nothing.
-    let plain = Endpoint::bind_on(network.bind("10.0.0.3:1".parse().unwrap()).unwrap(), Config::plain()).await;
+    let plain = Endpoint::bind_on(network.bind("10.0.0.3:1".parse().unwrap()).unwrap(), ServerConfig::plain()).await;
     let options = festina::ConnectOptions::default()
         .peer_port(DEFAULT_SCTP_PORT)
         .handshake_timeout(std::time::Duration::from_millis(100));
-    assert!(plain.unwrap().connect_with(SERVER.parse().unwrap(), options).await.is_err());
-    let wrong = Config::plain().with_packet_bytes_max(1);
+    assert!(plain.unwrap().connect_with(SERVER, options).await.is_err());
+    let wrong = ServerConfig::plain().with_transport(Transport::default().with_packet_bytes_max(1));
     let lower = network.bind("10.0.0.4:1".parse().unwrap()).unwrap();
     assert!(matches!(Endpoint::bind_on(lower, wrong).await, Err(BindError::Config(_))));
 }

@@ -9,12 +9,12 @@ mod sending;
 #[path = "streams.rs"]
 mod streams;
 
-use festina::Config;
+use festina::ServerConfig;
 
 use crate::support::{Pair, pair_with};
 
-fn settings() -> Config {
-    Config::plain()
+fn settings() -> ServerConfig {
+    ServerConfig::plain()
 }
 
 async fn pair() -> Pair {

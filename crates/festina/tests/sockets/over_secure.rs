@@ -12,20 +12,20 @@ mod streams;
 
 use std::sync::OnceLock;
 
-use festina::Config;
-use festina::security::{Identity, Security, Trust};
+use festina::ServerConfig;
+use festina::security::{Identity, ServerSecurity, Trust};
 
 use crate::support::{Pair, pair_with};
 
 /// Settings for either side: an identity, and trust in it.
-fn settings() -> Config {
-    static SECURITY: OnceLock<Security> = OnceLock::new();
+fn settings() -> ServerConfig {
+    static SECURITY: OnceLock<ServerSecurity> = OnceLock::new();
     let security = SECURITY.get_or_init(|| {
         let identity = Identity::self_signed("server.test").unwrap();
         let trust = Trust::fingerprints([identity.fingerprint()]);
-        Security::new().with_identity(identity).with_server_trust(trust)
+        ServerSecurity::new(identity).with_client(trust)
     });
-    Config::default().with_security(security.clone())
+    ServerConfig::new(security.clone())
 }
 
 async fn pair() -> Pair {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use festina::{Config, Event, Message};
+use festina::{Event, Message, ServerConfig};
 use festina_emulate::Namespace;
 
 use crate::support::{endpoint_with, in_time, pair_with};
@@ -28,7 +28,7 @@ fn with_small_mtu(test: impl AsyncFnOnce() + Send) {
 #[test]
 fn messages_pass_a_path_that_is_too_small_for_the_packets_and_later_packets_are_smaller() {
     with_small_mtu(async || {
-        let pair = pair_with(Config::plain(), Config::plain()).await;
+        let pair = pair_with(ServerConfig::plain(), ServerConfig::plain()).await;
         // Enough for trains of packets in one call, which are refused as a whole.
         for size in [3_000, 200_000, 3_000] {
             pair.client.send(Message::new(vec![7; size])).await.unwrap();
@@ -51,12 +51,12 @@ fn messages_pass_a_path_that_is_too_small_for_the_packets_and_later_packets_are_
 #[test]
 fn a_destination_without_a_route_fails_at_once_with_the_cause() {
     with_small_mtu(async || {
-        let any = festina::Endpoint::bind("0.0.0.0:0".parse().unwrap(), Config::plain()).await.unwrap();
-        let error = any.connect("192.0.2.1:9899".parse().unwrap()).await.unwrap_err();
+        let any = festina::Endpoint::server("0.0.0.0:0".parse().unwrap(), ServerConfig::plain()).await.unwrap();
+        let error = any.connect("192.0.2.1:9899").await.unwrap_err();
         assert!(matches!(error, festina::ConnectError::CannotSend { .. }), "{error:?}");
         assert!(error.to_string().starts_with("cannot send to 192.0.2.1:9899: Network is unreachable"), "{error}");
-        let bound = endpoint_with(Config::plain()).await;
-        let broadcast = bound.connect("127.255.255.255:9899".parse().unwrap()).await.unwrap_err();
+        let bound = endpoint_with(ServerConfig::plain()).await;
+        let broadcast = bound.connect("127.255.255.255:9899").await.unwrap_err();
         assert!(broadcast.to_string().contains("Permission denied"), "{broadcast}");
     });
 }

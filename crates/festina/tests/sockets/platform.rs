@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use festina::security::{Identity, Security, SecurityFailure, Trust};
-use festina::{Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT};
+use festina::security::{ClientSecurity, Identity, SecurityFailure, ServerSecurity, Trust};
+use festina::{ClientConfig, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT};
 
 use crate::encrypted::with;
 use crate::identity::signed;
@@ -30,8 +30,8 @@ fn scratch(test: &str) -> std::path::PathBuf {
     std::env::temp_dir().join(format!("festina-platform-{}-{test}", std::process::id()))
 }
 
-async fn connect(server: &Identity, client: Config, name: &str) -> Result<(), ConnectError> {
-    let server = endpoint_with(with(Security::new().with_identity(server.clone()))).await;
+async fn connect(server: &Identity, client: ClientConfig, name: &str) -> Result<(), ConnectError> {
+    let server = endpoint_with(with(ServerSecurity::new(server.clone()))).await;
     let _listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let client = endpoint_with(client).await;
     in_time(client.connect_with(server.local_addr(), ConnectOptions::default().server_name(name))).await.map(|_| ())
@@ -52,11 +52,11 @@ fn a_server_is_known_by_a_root_of_the_operating_system_and_its_name() {
     let identity = Identity::from_pem(&identity, &identity).unwrap();
     let (_, stranger) = signed("server.test", "other");
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let named = with(Security::new().with_server_trust(Trust::platform_roots()));
+        let named = with(ClientSecurity::new(Trust::platform_roots()));
         connect(&identity, named, "server.test").await.unwrap();
         // It is the default.
-        connect(&identity, Config::default(), "server.test").await.unwrap();
-        let failure = async |identity, name| match connect(identity, Config::default(), name).await {
+        connect(&identity, ClientConfig::default(), "server.test").await.unwrap();
+        let failure = async |identity, name| match connect(identity, ClientConfig::default(), name).await {
             Err(ConnectError::Security { failure: SecurityFailure::Untrusted(why), .. }) => why,
             other => panic!("{other:?}"),
         };
@@ -73,7 +73,7 @@ fn an_operating_system_without_roots_refuses_connections_and_nothing_else() {
     }
     let (_, identity) = signed("server.test", "one");
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        match connect(&identity, Config::default(), "server.test").await {
+        match connect(&identity, ClientConfig::default(), "server.test").await {
             Err(ConnectError::Security { failure: SecurityFailure::Settings(why), .. }) => {
                 assert!(why.starts_with("the operating system has no trusted certificate authorities"), "{why}");
             }

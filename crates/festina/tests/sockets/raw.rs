@@ -3,14 +3,14 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 
-use festina::{BindError, Config, Endpoint, Message};
+use festina::{BindError, Endpoint, Message, ServerConfig};
 
 use crate::support::{in_time, pair_between};
 
 /// A raw endpoint; `None` if this user may not open one. The superuser always may.
 async fn raw_endpoint(address: &str) -> Option<Endpoint> {
     let address: IpAddr = address.parse().unwrap();
-    match Endpoint::bind_raw(address, Config::plain()).await {
+    match Endpoint::bind_raw(address, ServerConfig::plain()).await {
         Ok(endpoint) => Some(endpoint),
         Err(BindError::Socket { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied

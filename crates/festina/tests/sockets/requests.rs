@@ -176,8 +176,8 @@ async fn requests_that_the_program_has_taken_and_not_decided_on_are_refused_when
 fn the_blocking_listener_reports_requests_as_ready() {
     let (client, server) = configs();
     let address = "127.0.0.1:0".parse().unwrap();
-    let client = blocking::Endpoint::bind(address, client).unwrap();
-    let server = blocking::Endpoint::bind(address, server).unwrap();
+    let client = blocking::Endpoint::client(address, client).unwrap();
+    let server = blocking::Endpoint::server(address, server).unwrap();
     let second = Duration::from_secs(20);
     let open = server.listen(DEFAULT_SCTP_PORT + 1).unwrap();
     assert!(open.request(None).unwrap().is_none(), "nothing waits for a decision there");
@@ -188,7 +188,7 @@ fn the_blocking_listener_reports_requests_as_ready() {
     assert!(listener.try_request().is_none() && listener.try_accept().is_none());
     let mut ready = Vec::new();
     while server.ready(&mut ready, 9, Duration::ZERO).is_ok() {}
-    let connecting = client.start_connect(&server.local_addr().to_string(), with_token("ticket"));
+    let connecting = client.start_connect(server.local_addr(), with_token("ticket"));
     ready.clear();
     server.ready(&mut ready, 9, second).unwrap();
     assert!(ready.iter().all(|ready| (ready.token, ready.kind) == (7, ReadyKind::Request)), "{ready:?}");

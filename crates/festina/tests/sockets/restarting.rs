@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use festina::security::{Identity, Security, Trust};
-use festina::{ClosedReason, Config, DEFAULT_SCTP_PORT, Endpoint, MemoryNetwork};
+use festina::security::{ClientSecurity, Identity, ServerSecurity, Trust};
+use festina::{ClosedReason, DEFAULT_SCTP_PORT, Endpoint, EndpointConfig, MemoryNetwork};
 
 use crate::encrypted::{CLIENT, SERVER, trusting, with};
 use crate::support::{in_time, pair_between};
@@ -16,12 +16,12 @@ async fn clients_of_a_restarted_server_end_with_the_reset_and_not_by_timeout() {
     let cut = is_killed.clone();
     let network = MemoryNetwork::with_filter(move |_, _, _| !cut.load(Ordering::Relaxed));
     let identity = Identity::self_signed("server.test").unwrap();
-    let config = with(Security::new().with_identity(identity.clone()));
-    let bind = async |address: &str, config: Config| {
+    let config = with(ServerSecurity::new(identity.clone()));
+    let bind = async |address: &str, config: EndpointConfig| {
         Endpoint::bind_on(network.bind(address.parse().unwrap()).unwrap(), config).await.unwrap()
     };
-    let client = bind(CLIENT, with(trusting(identity.fingerprint()))).await;
-    let server = bind(SERVER, config.clone()).await;
+    let client = bind(CLIENT, with(trusting(identity.fingerprint())).into()).await;
+    let server = bind(SERVER, config.clone().into()).await;
     let pair = pair_between(client, server, SERVER.parse().unwrap()).await;
     in_time(async {
         pair.client.send("to the old one").await.unwrap();
@@ -41,7 +41,7 @@ async fn clients_of_a_restarted_server_end_with_the_reset_and_not_by_timeout() {
         is_killed.store(false, Ordering::Relaxed);
         pair.client.send("to the new one").await.unwrap();
         assert_eq!(pair.client.closed().await, ClosedReason::PeerReset);
-        let (again, accepted) = tokio::join!(pair.client_endpoint.connect(SERVER.parse().unwrap()), listener.accept());
+        let (again, accepted) = tokio::join!(pair.client_endpoint.connect(SERVER), listener.accept());
         assert!(again.is_ok() && accepted.is_some());
     })
     .await;
@@ -57,13 +57,13 @@ async fn settings_that_fit_into_no_handshake_are_refused_at_bind() {
     let short = Identity::self_signed("server.test").unwrap();
     let many = std::iter::repeat_n(short.chain_der().next().unwrap().to_vec(), 7);
     let many = Identity::from_der(many, short.key_der().to_vec()).unwrap();
-    let trusts = || Security::new().with_server_trust(Trust::fingerprints([short.fingerprint()]));
+    let trusts = || ClientSecurity::new(Trust::fingerprints([short.fingerprint()]));
     for (security, problem) in [
         (trusts().with_alpn(protocols), "application protocols have"),
         (trusts().with_identity(long), "the chain has 1 certificates of"),
         (trusts().with_identity(many), "the chain has 7 certificates of"),
     ] {
-        let refused = Endpoint::bind("127.0.0.1:0".parse().unwrap(), with(security)).await.unwrap_err();
+        let refused = Endpoint::client("127.0.0.1:0".parse().unwrap(), with(security)).await.unwrap_err();
         assert!(format!("{refused} {refused:?}").contains(problem), "{refused:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use festina::{Message, SendBufferPolicy, SendError, SendErrorKind, TryRecvError};
+use festina::{Message, SendError, SendErrorKind, Transport, TryRecvError};
 use tokio::time::timeout;
 
 use super::{pair, settings};
@@ -18,11 +18,12 @@ fn value(payload: &[u8]) -> u32 {
 
 /// A pair with small buffers.
 async fn narrow_pair() -> Pair {
-    let config = settings()
+    let transport = Transport::default()
         .with_send_buffer_bytes(20_000)
-        .with_send_low_water_bytes(10_000)
         .with_receive_buffer_bytes(20_000)
-        .with_message_bytes_max(20_000);
+        .with_message_bytes_max(20_000)
+        .with_expert(|expert| expert.with_send_low_water_bytes(10_000));
+    let config = settings().with_transport(transport);
     pair_with(config.clone(), config).await
 }
 
@@ -48,12 +49,13 @@ async fn fill(pair: &Pair, first: u32) -> u32 {
 
 #[tokio::test]
 async fn a_send_buffer_that_follows_the_window_holds_little_and_every_sender_is_woken() {
-    for policy in [
-        SendBufferPolicy::FollowsWindow { windows: 1, extra_packets: 0 },
-        SendBufferPolicy::FollowsWindow { windows: 1, extra_packets: 3 },
-        SendBufferPolicy::Target(Duration::from_millis(1)),
+    for transport in [
+        Transport::default().with_expert(|expert| expert.with_send_buffer_windows(1, 0)),
+        Transport::default().with_expert(|expert| expert.with_send_buffer_windows(1, 3)),
+        Transport::default().with_send_delay(Duration::from_millis(1)),
     ] {
-        let config = settings().with_send_buffer(policy);
+        let policy = transport.send_buffer();
+        let config = settings().with_transport(transport);
         let pair = pair_with(config.clone(), config).await;
         let taken = (0..10_000).take_while(|&next| pair.client.try_send(number(next)).is_ok()).count();
         assert!((1..3_000).contains(&taken), "{policy:?}: {taken} of 3,700 that the buffer has room for");
@@ -248,7 +250,7 @@ async fn many_messages_wait_for_room_and_none_is_lost_or_doubled() {
 
 #[tokio::test]
 async fn a_refused_message_ends_a_batch_and_comes_back() {
-    let config = settings().with_message_bytes_max(1_000);
+    let config = settings().with_transport(Transport::default().with_message_bytes_max(1_000));
     let pair = pair_with(config, settings()).await;
     in_time(async {
         let sizes = [10, 1_000, 1_001, 20];
@@ -285,7 +287,11 @@ async fn the_peer_hears_of_a_reopened_window_from_whoever_takes_the_messages() {
 #[tokio::test]
 async fn packets_that_come_together_are_acknowledged_together_whatever_chunk_carries_the_messages() {
     for interleaving in [false, true] {
-        let config = settings().with_interleaving(interleaving).with_sack_peer_batches(true);
+        let config = settings().with_transport(
+            Transport::default()
+                .with_interleaving(interleaving)
+                .with_expert(|expert| expert.with_sack_peer_batches(true)),
+        );
         let pair = pair_with(config.clone(), config).await;
         in_time(async {
             let mut received = Vec::new();
@@ -310,7 +316,7 @@ async fn packets_that_come_together_are_acknowledged_together_whatever_chunk_car
 #[tokio::test]
 async fn a_message_that_is_larger_than_the_peers_receive_buffer_is_refused_and_ends_nothing() {
     in_time(async {
-        let server = settings().with_receive_buffer_bytes(50_000);
+        let server = settings().with_transport(Transport::default().with_receive_buffer_bytes(50_000));
         let pair = pair_with(settings(), server).await;
         let refused = pair.client.send(vec![7; 50_001]).await;
         assert!(matches!(&refused, Err(SendError { kind: SendErrorKind::TooLong { bytes_max: 50_000 }, .. })), "{refused:?}");
@@ -318,7 +324,7 @@ async fn a_message_that_is_larger_than_the_peers_receive_buffer_is_refused_and_e
         assert_eq!(pair.server.recv().await.unwrap().unwrap().payload.len(), 50_000);
     })
     .await;
-    let beyond = settings().with_message_bytes_max(2 << 20);
+    let beyond = Transport::default().with_message_bytes_max(2 << 20);
     let error = beyond.validate().expect_err("messages are delivered whole");
     assert_eq!(error.to_string(), "limits.message_bytes_max is 2097152, but must lie between 1 and 1048576");
     assert!(beyond.with_receive_buffer_bytes(2 << 20).validate().is_ok());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use festina::security::{Identity, Security, Sessions, Trust};
+use festina::security::{ClientSecurity, Identity, ServerSecurity, Sessions, Trust};
 use festina::{Association, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Listener, Message};
 use festina_secure::pinned::Pinned;
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
@@ -19,7 +19,7 @@ struct Server {
 }
 
 impl Server {
-    async fn new(security: Security) -> Self {
+    async fn new(security: ServerSecurity) -> Self {
         let endpoint = endpoint_with(with(security)).await;
         let listener = endpoint.listen(DEFAULT_SCTP_PORT).unwrap();
         Self { endpoint, listener }
@@ -35,7 +35,7 @@ impl Server {
     }
 
     /// Connects from a new endpoint, which is closed again. Returns whether a session was resumed.
-    async fn resumes(&self, client: &Security) -> bool {
+    async fn resumes(&self, client: &ClientSecurity) -> bool {
         let client = endpoint_with(with(client.clone())).await;
         let (near, far) = self.connect(&client).await;
         // By the time that an answer has come, the tickets have.
@@ -55,11 +55,11 @@ async fn sessions_outlive_endpoints_until_they_are_forgotten() {
     let (server, fingerprint) = server_settings();
     let server = Server::new(server).await;
     let (sessions, trust) = (Sessions::new(2), Trust::fingerprints([fingerprint]));
-    let client = || Security::new().with_server_trust(trust.clone()).with_sessions(sessions.clone());
+    let client = || ClientSecurity::new(trust.clone()).with_sessions(sessions.clone());
     in_time(async {
         assert!(!server.resumes(&client()).await);
         assert!(server.resumes(&client()).await);
-        let own = Security::new().with_server_trust(trust.clone());
+        let own = ClientSecurity::new(trust.clone());
         assert!(!server.resumes(&own).await, "an endpoint's own sessions are no one else's");
         assert!(!sessions.forget("127.0.0.1:1"));
         assert!(sessions.forget(&server.name().replace("127.0.0.1", "[::FFFF:7f00:1]")), "however it is written");
@@ -76,7 +76,7 @@ async fn a_session_is_resumed_only_with_the_trust_and_the_identity_that_began_it
     let (server, fingerprint) = server_settings();
     let server = Server::new(server).await;
     let (sessions, trust) = (Sessions::new(2), Trust::fingerprints([fingerprint]));
-    let client = |trust: &Trust| Security::new().with_server_trust(trust.clone()).with_sessions(sessions.clone());
+    let client = |trust: &Trust| ClientSecurity::new(trust.clone()).with_sessions(sessions.clone());
     let identity = Identity::self_signed("client.test").unwrap();
     in_time(async {
         assert!(!server.resumes(&client(&trust)).await);
@@ -91,7 +91,7 @@ async fn a_session_is_resumed_only_with_the_trust_and_the_identity_that_began_it
 async fn servers_on_two_ports_of_one_address_have_sessions_of_their_own() {
     let (settings, fingerprint) = server_settings();
     let (one, other) = (Server::new(settings.clone()).await, Server::new(settings).await);
-    let client = Security::new().with_server_trust(Trust::fingerprints([fingerprint])).with_sessions(Sessions::new(2));
+    let client = ClientSecurity::new(Trust::fingerprints([fingerprint])).with_sessions(Sessions::new(2));
     in_time(async {
         assert!(!one.resumes(&client).await && !other.resumes(&client).await);
         assert!(one.resumes(&client).await && other.resumes(&client).await);
@@ -103,8 +103,8 @@ async fn servers_on_two_ports_of_one_address_have_sessions_of_their_own() {
 async fn a_client_with_a_raw_key_resumes_with_early_messages_at_a_server_that_asks_for_no_key() {
     let identity = Identity::raw_key().unwrap();
     let trust = Trust::fingerprints([identity.fingerprint()]).of_raw_keys();
-    let server = Server::new(Security::new().with_identity(identity).with_early_messages()).await;
-    let client = Security::new().with_server_trust(trust).with_sessions(Sessions::new(1));
+    let server = Server::new(ServerSecurity::new(identity).with_early_messages()).await;
+    let client = ClientSecurity::new(trust).with_sessions(Sessions::new(1));
     let client = client.with_identity(Identity::raw_key().unwrap());
     in_time(async {
         assert!(!server.resumes(&client).await && server.resumes(&client).await);
@@ -133,9 +133,9 @@ async fn a_client_with_a_raw_key_may_be_asked_for_another_hello() {
     let client = client.with_protocol_versions(&[&rustls::version::TLS13]).unwrap();
     let client = client.dangerous().with_custom_certificate_verifier(Arc::new(trust));
     let client = client.with_client_cert_resolver(Arc::new(resolver));
-    let server = Server::new(Security::new().with_identity(identity)).await;
+    let server = Server::new(ServerSecurity::new(identity)).await;
     in_time(async {
-        let client = Security::from_rustls(Some(Arc::new(client)), None);
+        let client = ClientSecurity::from_rustls(Arc::new(client));
         assert!(!server.resumes(&client).await && server.resumes(&client).await);
     })
     .await;

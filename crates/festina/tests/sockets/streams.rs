@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use festina::{
-    ClosedReason, Config, Direction, Event, Message, SendError, SendErrorKind, StreamId, StreamScheduler, StreamTaken, TryRecvError,
+    ClosedReason, Direction, Event, Message, SendError, SendErrorKind, StreamId, StreamScheduler, StreamTaken, Transport, TryRecvError,
 };
 use futures_util::StreamExt;
 use tokio::time::timeout;
@@ -126,7 +126,9 @@ async fn a_reader_hears_of_the_end_after_its_last_message() {
 #[tokio::test]
 async fn a_reader_that_takes_nothing_holds_the_association_up_and_not_the_memory() {
     in_time(async {
-        let pair = pair_with(settings(), settings().with_receive_buffer_bytes(64 << 10)).await;
+        let pair =
+            pair_with(settings(), settings().with_transport(Transport::default().with_receive_buffer_bytes(64 << 10)))
+                .await;
         let mut slow = pair.server.stream(1).read().unwrap();
         let sent = async {
             for _ in 0..2_000 {
@@ -151,7 +153,9 @@ async fn a_reader_that_takes_nothing_holds_the_association_up_and_not_the_memory
 #[tokio::test]
 async fn what_is_sorted_for_a_reader_who_is_away_keeps_nobody_else_waiting() {
     in_time(async {
-        let pair = pair_with(settings(), settings().with_receive_buffer_bytes(16 << 10)).await;
+        let pair =
+            pair_with(settings(), settings().with_transport(Transport::default().with_receive_buffer_bytes(16 << 10)))
+                .await;
         let _away = pair.server.stream(1).read().unwrap();
         // Each fills the receive buffer, and all together are less than the limit for sorted messages.
         for _ in 0..15 {
@@ -195,8 +199,8 @@ async fn all_streams_are_reset_by_a_name_of_their_own_and_an_empty_list_resets_n
 #[tokio::test]
 async fn a_priority_orders_streams_and_a_weight_is_refused() {
     // The window is closed until the peer reads, so that messages of both streams wait.
-    let sender = settings().with_scheduler(StreamScheduler::Priority);
-    let receiver = settings().with_receive_buffer_bytes(4_000);
+    let sender = settings().with_transport(Transport::default().with_scheduler(StreamScheduler::Priority));
+    let receiver = settings().with_transport(Transport::default().with_receive_buffer_bytes(4_000));
     let pair = pair_with(sender, receiver).await;
     pair.client.set_stream_priority(1, 5).unwrap();
     let error = pair.client.stream(1).set_weight(0).unwrap_err();
@@ -221,8 +225,8 @@ async fn a_priority_orders_streams_and_a_weight_is_refused() {
 }
 
 /// A client that sends more on stream 1, which the server does not read, than the server's buffers hold, and then a message on stream 2.
-async fn with_an_unread_stream(config: Config) -> Pair {
-    let pair = pair_with(settings(), config.with_receive_buffer_bytes(32 << 10)).await;
+async fn with_an_unread_stream(transport: Transport) -> Pair {
+    let pair = pair_with(settings(), settings().with_transport(transport.with_receive_buffer_bytes(32 << 10))).await;
     for _ in 0..500 {
         pair.client.stream(1).send(vec![7; 1_000]).await.unwrap();
     }
@@ -233,7 +237,7 @@ async fn with_an_unread_stream(config: Config) -> Pair {
 #[tokio::test]
 async fn an_unread_stream_holds_up_no_other_once_it_is_discarded() {
     in_time(async {
-        let pair = with_an_unread_stream(settings()).await;
+        let pair = with_an_unread_stream(Transport::default()).await;
         let mut urgent = pair.server.stream(2).read().unwrap();
         let waiting = tokio::spawn(async move { urgent.recv().await });
         // 256 KiB, each with 128 bytes more: no other is sorted, and the receive buffer fills up.
@@ -272,7 +276,7 @@ async fn a_reader_gets_its_last_message_before_the_end_although_another_stream_i
 async fn with_a_limit_for_each_stream_an_unread_one_holds_up_no_other() {
     in_time(async {
         for sorts in [false, true] {
-            let pair = with_an_unread_stream(settings().with_stream_unread_bytes_max(8 << 10)).await;
+            let pair = with_an_unread_stream(Transport::default().with_stream_unread_bytes_max(8 << 10)).await;
             let mut reader = sorts.then(|| pair.server.stream(2).read().unwrap());
             let discarded = Event::StreamDiscarded { stream: StreamId(1) };
             while pair.server.event().await != Some(discarded.clone()) {}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Listener};
+use festina::{Association, BindError, ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Listener, ServerConfig};
 use tokio::net::UdpSocket;
 
 /// Longer than anything here takes, even on a busy machine.
@@ -26,19 +26,37 @@ pub(crate) async fn in_time<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(PATIENCE, future).await.expect("it takes far too long")
 }
 
-pub(crate) async fn endpoint() -> Endpoint {
-    endpoint_with(Config::plain()).await
+/// Settings of a client or of a server.
+pub(crate) trait Open {
+    async fn open(self, address: SocketAddr) -> Result<Endpoint, BindError>;
 }
 
-pub(crate) async fn endpoint_with(config: Config) -> Endpoint {
-    Endpoint::bind("127.0.0.1:0".parse().unwrap(), config).await.unwrap()
+impl Open for ClientConfig {
+    async fn open(self, address: SocketAddr) -> Result<Endpoint, BindError> {
+        Endpoint::client(address, self).await
+    }
+}
+
+impl Open for ServerConfig {
+    async fn open(self, address: SocketAddr) -> Result<Endpoint, BindError> {
+        Endpoint::server(address, self).await
+    }
+}
+
+/// A plain endpoint for either role.
+pub(crate) async fn endpoint() -> Endpoint {
+    endpoint_with(ServerConfig::plain()).await
+}
+
+pub(crate) async fn endpoint_with(config: impl Open) -> Endpoint {
+    config.open("127.0.0.1:0".parse().unwrap()).await.unwrap()
 }
 
 pub(crate) async fn pair() -> Pair {
-    pair_with(Config::plain(), Config::plain()).await
+    pair_with(ServerConfig::plain(), ServerConfig::plain()).await
 }
 
-pub(crate) async fn pair_with(client: Config, server: Config) -> Pair {
+pub(crate) async fn pair_with(client: impl Open, server: impl Open) -> Pair {
     let (client, server) = (endpoint_with(client).await, endpoint_with(server).await);
     let remote = server.local_addr();
     pair_between(client, server, remote).await

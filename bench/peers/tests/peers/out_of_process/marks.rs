@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use festina::{Config, ConnectOptions, Direction, Endpoint};
+use festina::{ClientConfig, ConnectOptions, Direction, Endpoint};
 use festina_sctp::wire::{Packet, chunk_type};
 
 use super::{Program, SCTP_PORT, in_time, numbered, programs};
@@ -24,7 +24,7 @@ async fn marks_are_reported_to_usrsctp_and_by_it_and_answered() {
 async fn exchange_over_a_wire_that_marks() {
     let Some(programs) = programs() else { return };
     let mut server = Program::start(&programs.join("usrsctp-peer"), &["server", "0", "marking"]);
-    let bound = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Config::plain()).await;
+    let bound = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0)), ClientConfig::plain()).await;
     let endpoint = bound.expect("loopback is free");
     let chunks: Arc<[[AtomicUsize; 2]; 2]> = Arc::default();
     let counters = chunks.clone();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use bytes::Bytes;
 use festina::security::Fingerprint;
-use festina::{Association, Config, Message};
+use festina::{Association, Message, ServerConfig};
 use tokio::time::{Instant, interval, timeout};
 
 use super::hello::Hello;
@@ -32,7 +32,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// Serves until interrupted, or once until the first client has left.
 pub(super) async fn run(
     listen: &HostPort,
-    (config, fingerprint): (Config, Option<Fingerprint>),
+    (config, fingerprint): (ServerConfig, Option<Fingerprint>),
     once: bool,
     recording: &Recording,
 ) -> Result<()> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use festina::{Config, DEFAULT_SCTP_PORT, Endpoint};
+use festina::{DEFAULT_SCTP_PORT, Endpoint, ServerConfig, Transport};
 use festina_lab::experiments::log_lines;
 use festina_lab::plan::Point;
 use festina_syslog::collect::RunningCollector;
@@ -32,7 +32,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 pub(super) enum Kind {
     Udp,
     Tcp,
-    Association(Box<Config>),
+    Association(Box<ServerConfig>),
     Collector(Scratch),
 }
 
@@ -46,7 +46,10 @@ impl Receiver {
         let kind = match (point.choice("sender"), log_lines::association(point)) {
             (UDP, _) => Kind::Udp,
             (RELAY, _) => Kind::Collector(Scratch::new("lab-lines")?),
-            (_, Some(association)) => Kind::Association(Box::new(over_udp(association.receiver))),
+            (_, Some(association)) => {
+                let config = ServerConfig::plain().with_transport(over_udp(association.receiver));
+                Kind::Association(Box::new(config))
+            }
             (_, None) => Kind::Tcp,
         };
         Ok(Self { kind })
@@ -92,7 +95,7 @@ impl Receiver {
                 std::future::pending().await
             }
             Kind::Association(config) => {
-                let endpoint = Endpoint::bind(server_address(PORT), config.as_ref().clone()).await?;
+                let endpoint = Endpoint::server(server_address(PORT), config.as_ref().clone()).await?;
                 let listener = endpoint.listen(DEFAULT_SCTP_PORT)?;
                 let _ = ready.send(());
                 while let Some(association) = listener.accept().await {
@@ -114,9 +117,9 @@ impl Receiver {
 }
 
 /// Settings of the core in a network with an MTU of 1500: the UDP header takes room as well.
-pub(super) fn over_udp(mut config: festina_sctp::Config) -> Config {
+pub(super) fn over_udp(mut config: festina_sctp::Config) -> Transport {
     config.limits.packet_bytes_max -= festina_models::packet::UDP_HEADER_BYTES;
-    Config::from_core(config)
+    Transport::from_core(config)
 }
 
 /// Collects lines in a file, and notes when each is there.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use festina::{Association, Config, Endpoint, Message};
+use festina::{Association, ClientConfig, Endpoint, Message};
 use festina_emulate::hosts::Hosts;
 use festina_lab::experiments::log_lines;
 use festina_lab::plan::Point;
@@ -34,7 +34,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 enum Kind {
     Udp,
     Tcp { congestion: &'static [u8], is_thin: bool },
-    Association { config: Box<Config>, lifetimes: [Option<Duration>; 2] },
+    Association { config: Box<ClientConfig>, lifetimes: [Option<Duration>; 2] },
     Relay { config: Box<RelayConfig> },
 }
 
@@ -62,7 +62,7 @@ impl Sender {
             }
             receiver::Kind::Association(_) => {
                 let association = log_lines::association(point).context("it is one")?;
-                let config = Box::new(over_udp(association.sender));
+                let config = Box::new(ClientConfig::plain().with_transport(over_udp(association.sender)));
                 Kind::Association { config, lifetimes: association.lifetimes }
             }
             receiver::Kind::Collector(scratch) => {
@@ -123,7 +123,7 @@ impl Kind {
                 Carrier::Tcp(stream)
             }
             Self::Association { config, lifetimes } => {
-                let endpoint = Endpoint::bind(any, config.as_ref().clone()).await?;
+                let endpoint = Endpoint::client(any, config.as_ref().clone()).await?;
                 let warm_up = Message::new("w").unordered();
                 let association = connect_and_warm_up(&endpoint, remote, ATTEMPT_MAX, &warm_up).await?;
                 Carrier::Association { association, lifetimes: *lifetimes, _endpoint: endpoint }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use bytes::{Bytes, BytesMut};
-use festina::security::{Identity, Security, Trust};
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Listener, Message};
+use festina::security::Identity;
+use festina::{Association, ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Listener, Message, ServerConfig, Transport};
 use festina_emulate::hosts::Hosts;
 use festina_lab::plan::Point;
 use festina_sctp::Profile;
@@ -55,20 +55,24 @@ pub(super) fn library(
     point: &Point,
 ) -> Result<Measured> {
     let sack_delay = point.duration("sack_delay");
-    let [client, server] = if is_encrypted { encrypted()? } else { plain(profile) };
-    let [client, server] =
-        [client, server].map(|config| config.with_sack_delay(sack_delay).with_rto_initial(RTO_INITIAL));
+    let (client, server) = if is_encrypted { encrypted()? } else { plain(profile) };
+    let transport = |config: &Transport| {
+        let transport = config.clone().with_sack_delay(sack_delay);
+        transport.with_expert(|expert| expert.with_rto_initial(RTO_INITIAL))
+    };
+    let (own, peers) = (transport(client.transport()), transport(server.transport()));
+    let (client, server) = (client.with_transport(own), server.with_transport(peers));
     let recorder = recorder(streams);
     let serve = |ready, ended| {
         let recorder = Arc::clone(&recorder);
         async move {
-            let endpoint = Endpoint::bind(server_address(PORT), server).await?;
+            let endpoint = Endpoint::server(server_address(PORT), server).await?;
             let listener = endpoint.listen(DEFAULT_SCTP_PORT)?;
             serve_until(ended, ready, accept_associations(listener, recorder)).await
         }
     };
     let send = || async {
-        let endpoint = Endpoint::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), client).await?;
+        let endpoint = Endpoint::client(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), client).await?;
         let associations = connect_all(streams.count, |number| {
             let (endpoint, warm_up) = (endpoint.clone(), recorder.message(number, WARM_UP, streams.size));
             async move {
@@ -115,16 +119,15 @@ fn recorder(streams: Streams) -> Arc<Recorder> {
 }
 
 /// The settings of both ends: the receiver is a standard one.
-fn plain(profile: Profile) -> [Config; 2] {
-    [profile, Profile::Rfc9260].map(published)
+fn plain(profile: Profile) -> (ClientConfig, ServerConfig) {
+    let [client, server] = [profile, Profile::Rfc9260].map(published);
+    (ClientConfig::plain().with_transport(client), ServerConfig::plain().with_transport(server))
 }
 
 /// The library's defaults.
-fn encrypted() -> Result<[Config; 2]> {
+fn encrypted() -> Result<(ClientConfig, ServerConfig)> {
     let identity = Identity::self_signed("receiver")?;
-    let trust = Trust::fingerprints([identity.fingerprint()]);
-    let securities = [Security::new().with_server_trust(trust), Security::new().with_identity(identity)];
-    Ok(securities.map(|security| Config::default().with_security(security)))
+    Ok((ClientConfig::new(identity.fingerprint()), ServerConfig::new(identity)))
 }
 
 /// Serves until the sender's part has ended.

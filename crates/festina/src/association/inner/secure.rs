@@ -9,7 +9,8 @@ use festina_units::Instant;
 
 use super::Inner;
 use super::state::{Place, State};
-use crate::endpoint::{Request, lock};
+use crate::endpoint::Request;
+use crate::locks::lock;
 use crate::security::{PeerIdentity, SecurityFailure};
 
 impl Inner {

@@ -3,7 +3,7 @@
 use festina_units::Duration;
 
 use super::*;
-use crate::{Association, Config, DEFAULT_SCTP_PORT, Endpoint};
+use crate::{Association, ClientConfig, DEFAULT_SCTP_PORT, Endpoint, ServerConfig};
 
 /// Two endpoints on loopback with an association between them.
 struct Pair {
@@ -16,9 +16,9 @@ struct Pair {
 impl Pair {
     async fn over_loopback() -> Self {
         let address = "127.0.0.1:0".parse().unwrap();
-        let server = Endpoint::bind(address, Config::plain()).await.unwrap();
+        let server = Endpoint::server(address, ServerConfig::plain()).await.unwrap();
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
-        let client = Endpoint::bind(address, Config::plain()).await.unwrap();
+        let client = Endpoint::client(address, ClientConfig::plain()).await.unwrap();
         let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
         Self { client, near: near.unwrap(), far: far.unwrap(), server }
     }

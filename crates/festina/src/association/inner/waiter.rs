@@ -8,7 +8,7 @@ use festina_sctp::StreamId;
 
 use super::Inner;
 use super::state::{Condition, State};
-use crate::endpoint::lock;
+use crate::locks::lock;
 
 /// Waits for one condition of an association. Dropping it leaves no trace.
 #[derive(Debug)]

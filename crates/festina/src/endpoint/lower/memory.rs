@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 
 use festina_units::EcnCodepoint;
 
-use super::{Received, LowerLayer, Transmit};
-use crate::endpoint::lock;
+use super::{LowerLayer, Received, Transmit};
+use crate::locks::lock;
 
 /// Packets that may wait at a socket; more are lost.
 const PACKETS_MAX: usize = 4_096;
@@ -17,15 +17,15 @@ const PACKETS_MAX: usize = 4_096;
 /// A network in memory. Packets arrive at once and in order, or are lost where the network's filter says so or nothing is bound.
 ///
 /// ```
-/// use festina::{Config, DEFAULT_SCTP_PORT, Endpoint, MemoryNetwork};
+/// use festina::{ClientConfig, DEFAULT_SCTP_PORT, Endpoint, MemoryNetwork, ServerConfig};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let network = MemoryNetwork::new();
-/// let server = Endpoint::bind_on(network.bind("10.0.0.1:9899".parse()?)?, Config::plain()).await?;
-/// let client = Endpoint::bind_on(network.bind("10.0.0.2:9899".parse()?)?, Config::plain()).await?;
+/// let server = Endpoint::bind_on(network.bind("10.0.0.1:9899".parse()?)?, ServerConfig::plain()).await?;
+/// let client = Endpoint::bind_on(network.bind("10.0.0.2:9899".parse()?)?, ClientConfig::plain()).await?;
 /// let listener = server.listen(DEFAULT_SCTP_PORT)?;
-/// let near = client.connect("10.0.0.1:9899".parse()?).await?;
+/// let near = client.connect("10.0.0.1:9899").await?;
 /// let far = listener.accept().await.ok_or("closed")?;
 /// near.send("no socket was opened").await?;
 /// assert_eq!(far.recv().await?.expect("a message").payload, "no socket was opened");

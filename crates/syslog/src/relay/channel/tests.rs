@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use festina::{ClosedReason, Endpoint};
+use festina::{ClientConfig, ClosedReason, Endpoint, ServerConfig};
 
 use super::*;
 use crate::line::Severity;
@@ -35,8 +35,10 @@ impl Pair {
     async fn new() -> Self {
         let directory = Directory::new();
         let any = "127.0.0.1:0".parse().expect("an address");
-        let relay = Endpoint::bind(any, transport::config()).await.expect("a socket");
-        let collector = Endpoint::bind(any, transport::config()).await.expect("a socket");
+        let relay =
+            Endpoint::client(any, ClientConfig::plain().with_transport(transport::settings())).await.expect("a socket");
+        let collector =
+            Endpoint::server(any, ServerConfig::plain().with_transport(transport::settings())).await.expect("a socket");
         let listener = collector.listen(transport::PORT).expect("the port is free");
         let options = festina::ConnectOptions::default().peer_port(transport::PORT);
         let connected = relay.connect_with(collector.local_addr(), options).await.expect("it is there");

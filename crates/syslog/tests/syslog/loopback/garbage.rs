@@ -1,7 +1,7 @@
 //! Garbage on the port of a collector beside a relay at work.
 
-use festina::security::{Security, Trust};
-use festina::{Config, ConnectOptions, Endpoint, Message};
+use festina::security::Trust;
+use festina::{ClientConfig, ConnectOptions, Endpoint, Message};
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tokio::time::Instant;
@@ -62,12 +62,10 @@ async fn litter(mode: Mode, collector: SocketAddr, count: u64) -> u64 {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let socket = UdpSocket::bind(any_address()).expect("a socket");
     let config = match mode {
-        Mode::Encrypted => {
-            Config::default().with_security(Security::new().with_server_trust(Trust::deciding(|_| true)))
-        }
-        Mode::Plain => Config::plain(),
+        Mode::Encrypted => ClientConfig::new(Trust::deciding(|_| true)),
+        Mode::Plain => ClientConfig::plain(),
     };
-    let endpoint = Endpoint::bind(any_address(), config).await.expect("a socket");
+    let endpoint = Endpoint::client(any_address(), config).await.expect("a socket");
     let (begin, whole) = (Instant::now(), LINE_EVERY * u32::try_from(LINES).expect("small"));
     let mut associations = 0;
     for number in 0..count {

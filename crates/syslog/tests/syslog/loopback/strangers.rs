@@ -1,6 +1,6 @@
 //! Peers of a collector that are no relays.
 
-use festina::{Config, ConnectOptions, Endpoint};
+use festina::{ClientConfig, ConnectOptions, Endpoint};
 use festina_syslog::collect::RunningCollector;
 use festina_syslog::config::CollectorConfig;
 
@@ -51,7 +51,7 @@ async fn a_relay_is_not_answered(mode: Mode) {
 async fn silent_associations_shut_out_no_relay_of_their_address() {
     let directory = Directory::new();
     let collector = collector_for(Mode::Plain, &directory.0, "127.0.0.1").await;
-    let endpoint = Endpoint::bind(any_address(), Config::plain()).await.expect("a socket");
+    let endpoint = Endpoint::client(any_address(), ClientConfig::plain()).await.expect("a socket");
     let options = ConnectOptions::default().peer_port(PORT);
     let mut silent = Vec::new();
     for _ in 0..4_200 {

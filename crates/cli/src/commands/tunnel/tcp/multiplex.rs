@@ -231,7 +231,7 @@ impl Drop for Near {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use festina::{Config, DEFAULT_SCTP_PORT, Endpoint};
+    use festina::{DEFAULT_SCTP_PORT, Endpoint, ServerConfig, Transport};
 
     use super::*;
     use crate::commands::tunnel::tcp::WINDOW_BYTES;
@@ -239,8 +239,9 @@ mod tests {
     /// An association of two endpoints, which have to live as long.
     async fn pair() -> ([Endpoint; 2], Association, Association) {
         let bind = async || {
-            let config = Config::plain().with_send_buffer_bytes(8 << 20);
-            Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into(), config).await.expect("loopback is free")
+            let transport = Transport::default().with_send_buffer_bytes(8 << 20);
+            let config = ServerConfig::plain().with_transport(transport);
+            Endpoint::server((Ipv4Addr::LOCALHOST, 0).into(), config).await.expect("loopback is free")
         };
         let endpoints = [bind().await, bind().await];
         let listener = endpoints[0].listen(DEFAULT_SCTP_PORT).expect("the port is free");

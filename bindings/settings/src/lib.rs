@@ -1,0 +1,109 @@
+//! Settings of an endpoint in one flat list, as C and Python set them. The words are those of the Rust interface.
+
+use std::net::SocketAddr;
+
+use festina::blocking::{Endpoint, OpenError};
+use festina::security::{ClientSecurity, Identity, SecurityError, ServerSecurity, Sessions, Trust};
+use festina::{Admission, BindError, ClientConfig, ConfigError, ServerConfig, Transport};
+
+/// Settings of an endpoint. With an identity, or without encryption, it can listen and connect; otherwise it can only connect.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Settings of associations.
+    pub transport: Transport,
+    /// Limits on peers.
+    pub admission: Admission,
+    /// Settings of encryption; `None` for plain SCTP.
+    pub security: Option<Security>,
+}
+
+/// Settings of encryption.
+#[derive(Clone, Debug, Default)]
+pub struct Security {
+    /// The own certificate or raw public key. Listening needs it.
+    pub identity: Option<Identity>,
+    /// Trusted servers. The default trusts the roots of the operating system.
+    pub server_trust: Option<Trust>,
+    /// Trusted clients. By default, clients are anonymous.
+    pub client_trust: Option<Trust>,
+    /// Application protocols, the preferred one first.
+    pub alpn: Vec<String>,
+    /// Whether listeners take early messages.
+    pub early_messages: bool,
+    /// Whether listeners accept plain SCTP as well.
+    pub plain_clients: bool,
+    /// Sessions that are resumed.
+    pub sessions: Option<Sessions>,
+    /// Whether secrets are appended to the file that `SSLKEYLOGFILE` names.
+    pub key_log: bool,
+}
+
+impl Settings {
+    /// Returns the default settings of encrypted associations.
+    pub fn encrypted() -> Self {
+        Self { security: Some(Security::default()), ..Self::default() }
+    }
+
+    /// Checks the range of every number.
+    ///
+    /// # Errors
+    /// Names the first setting that is out of range, and the range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.transport.validate()?;
+        self.admission.validate()
+    }
+
+    /// Opens a UDP socket with these settings.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(self, address: SocketAddr) -> Result<Endpoint, OpenError> {
+        let Self { transport, admission, security } = self;
+        let server = match security {
+            None => ServerConfig::plain(),
+            Some(security) => match security.server() {
+                Some(server) => ServerConfig::new(server),
+                None if security.client_trust.is_some() => {
+                    let problem = "clients are to be checked, but there is no identity";
+                    return Err(OpenError::Bind(BindError::Security(SecurityError::Settings(problem.to_owned()))));
+                }
+                None => {
+                    let config =
+                        ClientConfig::new(security.client()).with_associations_max(admission.associations_max());
+                    return Endpoint::client(address, config.with_transport(transport));
+                }
+            },
+        };
+        Endpoint::server(address, server.with_transport(transport).with_admission(admission))
+    }
+}
+
+impl Security {
+    fn client(&self) -> ClientSecurity {
+        let mut client = self.server_trust.clone().map_or_else(ClientSecurity::default, ClientSecurity::new);
+        client = client.with_alpn(self.alpn.iter().map(String::as_str));
+        if let Some(identity) = &self.identity {
+            client = client.with_identity(identity.clone());
+        }
+        if let Some(sessions) = &self.sessions {
+            client = client.with_sessions(sessions.clone());
+        }
+        if self.key_log { client.with_key_log_from_env() } else { client }
+    }
+
+    /// `None` without an identity.
+    fn server(&self) -> Option<ServerSecurity> {
+        let mut server = ServerSecurity::new(self.identity.clone()?).with_client(self.client());
+        server = server.with_alpn(self.alpn.iter().map(String::as_str));
+        if let Some(trust) = &self.client_trust {
+            server = server.with_client_trust(trust.clone());
+        }
+        if self.early_messages {
+            server = server.with_early_messages();
+        }
+        if self.plain_clients {
+            server = server.with_plain_clients();
+        }
+        Some(if self.key_log { server.with_key_log_from_env() } else { server })
+    }
+}
