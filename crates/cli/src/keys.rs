@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use festina::security::{
-    Acquaintance, ChangedKey, ClientSecurity, Fingerprint, Foreign, Identity, KnownPeers, SecurityFailure, ServerSecurity,
-    StoredError, Trust,
+    Acquaintance, ChangedKey, ClientSecurity, Fingerprint, Foreign, Identity, KnownPeers, SecurityFailure,
+    ServerSecurity, StoredError, Trust,
 };
 use festina::{Association, ClientConfig, ConnectError, ConnectOptions, ServerConfig, Transport};
 

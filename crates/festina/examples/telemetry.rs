@@ -9,7 +9,10 @@
 
 use std::error::Error;
 
-use festina::{Association, ClientConfig, DEFAULT_SCTP_PORT, Duration, Endpoint, Message, SendError, SendErrorKind, ServerConfig, Transport};
+use festina::{
+    Association, ClientConfig, DEFAULT_SCTP_PORT, Duration, Endpoint, Message, SendError, SendErrorKind, ServerConfig,
+    Transport,
+};
 
 const READINGS: u16 = 0;
 const ALARMS: u16 = 1;

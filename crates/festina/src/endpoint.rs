@@ -33,7 +33,7 @@ use festina_sctp::ClosedReason;
 
 pub(crate) use self::accept::AcceptQueue;
 use self::driver::Driver;
-pub use self::lower::{Received, LowerLayer, MemoryNetwork, MemorySocket, Transmit};
+pub use self::lower::{LowerLayer, MemoryNetwork, MemorySocket, Received, Transmit};
 pub use self::observe::SeenPacket;
 pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
 pub(crate) use self::queue::Queue;

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use festina::security::{
-    Acquaintance, ChangedKey, ClientSecurity, Fingerprint, Foreign, Identity, KnownPeers, SecurityFailure, ServerSecurity,
-    StoredError, Trust,
+    Acquaintance, ChangedKey, ClientSecurity, Fingerprint, Foreign, Identity, KnownPeers, SecurityFailure,
+    ServerSecurity, StoredError, Trust,
 };
 use festina::{Association, ClientConfig, ConnectError, ServerConfig, Transport};
 

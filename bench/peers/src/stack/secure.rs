@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use festina_sctp::{ClosedReason, Config, Context, Event, Message as Outgoing, Ports, SendError as Refusal, SendErrorKind, StreamId};
+use festina_sctp::{
+    ClosedReason, Config, Context, Event, Message as Outgoing, Ports, SendError as Refusal, SendErrorKind, StreamId,
+};
 use festina_secure::{Connect, HalfOpenLimits, Incoming, Listener, OVERHEAD_BYTES, SecureAssociation};
 use festina_units::{EcnCodepoint, Instant};
 use rustls::pki_types::ServerName;

@@ -21,7 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker, ready};
 
 use festina_endpoint::{Channel, Core, Handled};
-use festina_sctp::{AbandonedStats, PathStats, ReceivedMessage, SendError, SendErrorKind, Stats, StreamId, StreamScheduler};
+use festina_sctp::{
+    AbandonedStats, PathStats, ReceivedMessage, SendError, SendErrorKind, Stats, StreamId, StreamScheduler,
+};
 use festina_sctp::{AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
 use festina_secure::Path;
 use festina_units::Instant;
@@ -272,7 +274,9 @@ impl Inner {
     ) -> Poll<Result<MessageId, SendError>> {
         let offered = message.take().expect("a future is not polled again after it was ready");
         match self.try_send(offered, watch) {
-            Err(SendError { kind: SendErrorKind::BufferFull, message: returned }) => self.poll_room(context, waiter, message, returned, watch),
+            Err(SendError { kind: SendErrorKind::BufferFull, message: returned }) => {
+                self.poll_room(context, waiter, message, returned, watch)
+            }
             result => Poll::Ready(result),
         }
     }

@@ -63,7 +63,9 @@ impl Association {
     ) -> Result<MessageId, SendError> {
         let inner = self.association.inner();
         let (message, limit) = match (self.association.try_send(message), limit.into()) {
-            (Err(SendError { kind: SendErrorKind::BufferFull, message }), limit) if limit != Some(Duration::ZERO) => (message, limit),
+            (Err(SendError { kind: SendErrorKind::BufferFull, message }), limit) if limit != Some(Duration::ZERO) => {
+                (message, limit)
+            }
             (tried, _) => return tried,
         };
         let (mut message, mut waiter) = (Some(message), Waiter::writer(&**inner));

@@ -8,13 +8,14 @@ use festina_sctp::{Message, SendError, SendErrorKind};
 use super::endpoint::Endpoint;
 pub use super::fork::{ForkGuard, Forked};
 pub use super::readiness::Readiness;
+use crate::address::Host;
 use crate::endpoint::ConnectOptions;
 use crate::error::ConnectError;
 
 /// Sets up an association as [`Endpoint::connect`] does. The future needs no runtime. Dropping it cancels the handshake.
 pub fn connect(
     endpoint: &Endpoint,
-    host: &str,
+    host: Host,
     options: ConnectOptions,
 ) -> impl Future<Output = Result<crate::Association, ConnectError>> + Send + use<> {
     endpoint.handshake(host, options)

@@ -223,7 +223,7 @@ impl Link {
     /// [`SendErrorKind::Closed`] while the link is not up, [`SendErrorKind::BufferFull`] if there is no room, and all others. Each returns the message.
     pub fn send(&mut self, message: impl Into<Message>) -> Result<(), SendError> {
         let message = message.into();
-        let Phase::Up(session) = &mut self.phase else { 
+        let Phase::Up(session) = &mut self.phase else {
             return Err(SendError::new(message, SendErrorKind::Closed));
         };
         // The clone shares the payload.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use festina_units::EcnCodepoint;
 
-use super::lower::{Received, LowerLayer, Transmit, UdpLayer};
+use super::lower::{LowerLayer, Received, Transmit, UdpLayer};
 use super::observe::Observation;
 use super::outbox::Blocked;
 use super::refusals::{Refusal, Refusals, is_too_large};

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use festina::blocking::{Association, Endpoint, Listener, ReadyKind, WaitError};
 use festina::{
-    ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Message, SendError, SendErrorKind, ServerConfig, Transport, TryRecvError,
+    ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Message, SendError, SendErrorKind, ServerConfig, Transport,
+    TryRecvError,
 };
 use festina_emulate::UdpProxy;
 use festina_netsim::LinkConfig;
@@ -117,9 +118,15 @@ fn many_messages_are_taken_from_a_queue_as_far_as_there_is_room() {
     // Messages whose acknowledgement is still on its way take room in the buffer.
     pair.near.drained(LONG).unwrap();
     let mut queue: VecDeque<Message> = (0..10_u8).map(|number| Message::new(vec![number; 30_000])).collect();
-    assert!(matches!(pair.near.send_many(&mut queue, Duration::ZERO), Err(SendError { kind: SendErrorKind::BufferFull, .. })));
+    assert!(matches!(
+        pair.near.send_many(&mut queue, Duration::ZERO),
+        Err(SendError { kind: SendErrorKind::BufferFull, .. })
+    ));
     let left = queue.len();
     assert!((1..10).contains(&left), "{left}");
     assert_eq!(usize::from(queue[0].payload[0]), 10 - left, "the first that was not sent is at the front");
-    assert!(matches!(pair.near.try_send_many(&mut queue), Ok(()) | Err(SendError { kind: SendErrorKind::BufferFull, .. })));
+    assert!(matches!(
+        pair.near.try_send_many(&mut queue),
+        Ok(()) | Err(SendError { kind: SendErrorKind::BufferFull, .. })
+    ));
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use festina::blocking::{Association, Endpoint, Link, LinkDown, LinkEvent, LinkState, Listener};
 use festina::security::{Identity, ServerSecurity};
 use festina::{
-    AbandonReason, ClientConfig, ClosedReason, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, SendError, SendErrorKind,
-    ServerConfig, Transport,
+    AbandonReason, ClientConfig, ClosedReason, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, SendError,
+    SendErrorKind, ServerConfig, Transport,
 };
 
 use crate::encrypted::{trusting, with};

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use festina::{AssociationState, ClosedReason, ConnectOptions, Event, Message, Profile, ProtocolEvent, Redundancy, Transport};
+use festina::{
+    AssociationState, ClosedReason, ConnectOptions, Event, Message, Profile, ProtocolEvent, Redundancy, Transport,
+};
 
 use super::{pair, settings};
 use crate::support::{in_time, pair_with};
@@ -99,17 +101,23 @@ async fn events_tell_a_messages_way_and_the_end() {
     let pair = pair_with(config, settings()).await;
     let next = async || loop {
         match pair.client.event().await {
-            Some(Event::Protocol(ProtocolEvent::RoundTripMeasured { rtt, srtt, rto, .. })) => assert!(rtt > Duration::ZERO && srtt <= rto),
+            Some(Event::Protocol(ProtocolEvent::RoundTripMeasured { rtt, srtt, rto, .. })) => {
+                assert!(rtt > Duration::ZERO && srtt <= rto)
+            }
             other => break other,
         }
     };
     in_time(async {
         let sent_after = festina::now();
         let message = pair.client.send(Message::new("watch me")).await.unwrap();
-        let Some(Event::Protocol(ProtocolEvent::MessageSent { id, at, .. })) = next().await else { panic!("it was sent first") };
+        let Some(Event::Protocol(ProtocolEvent::MessageSent { id, at, .. })) = next().await else {
+            panic!("it was sent first")
+        };
         assert_eq!(id, message);
         assert!(at >= sent_after);
-        let Some(Event::MessageDelivered { id, at: delivered, .. }) = next().await else { panic!("then it was delivered") };
+        let Some(Event::MessageDelivered { id, at: delivered, .. }) = next().await else {
+            panic!("then it was delivered")
+        };
         assert_eq!(id, message);
         assert!(delivered >= at && delivered <= festina::now());
 

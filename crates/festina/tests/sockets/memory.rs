@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 
 use festina::lower::{LowerLayer, Received, Transmit};
-use festina::{
-    BindError, DEFAULT_SCTP_PORT, Endpoint, MemoryNetwork, MemorySocket, Message, ServerConfig, Transport,
-};
+use festina::{BindError, DEFAULT_SCTP_PORT, Endpoint, MemoryNetwork, MemorySocket, Message, ServerConfig, Transport};
 
 use crate::support::{Pair, in_time, pair_between};
 

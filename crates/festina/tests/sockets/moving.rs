@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use festina::lower::{LowerLayer, Received, Transmit};
-use festina::{
-    ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Event, MemoryNetwork, MemorySocket, Message, PathId,
-};
+use festina::{ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Event, MemoryNetwork, MemorySocket, Message, PathId};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 

@@ -84,7 +84,8 @@ async fn a_full_buffer_is_told_and_send_waits_until_the_peer_reads() {
     in_time(async {
         let sent = fill(&pair, 0).await;
         assert!(sent >= 20, "at least one buffer's worth: {sent}");
-        let Err(SendError { kind: SendErrorKind::BufferFull, message: returned }) = pair.client.try_send(number(sent)) else {
+        let Err(SendError { kind: SendErrorKind::BufferFull, message: returned }) = pair.client.try_send(number(sent))
+        else {
             panic!("there is no room")
         };
         assert_eq!(returned, number(sent), "the message comes back");
@@ -204,7 +205,9 @@ async fn messages_that_cannot_be_sent_come_back_with_the_reason() {
     let result = in_time(pair.client.send(Message::new(vec![0; 20 << 20]))).await;
     assert!(matches!(result, Err(SendError { kind: SendErrorKind::TooLong { bytes_max }, .. }) if bytes_max == 20_000));
     in_time(pair.client.shutdown()).await.unwrap();
-    assert!(matches!(pair.client.try_send(number(0)), Err(SendError { kind: SendErrorKind::Closed, message }) if message == number(0)));
+    assert!(
+        matches!(pair.client.try_send(number(0)), Err(SendError { kind: SendErrorKind::Closed, message }) if message == number(0))
+    );
 }
 
 #[tokio::test]
@@ -319,7 +322,10 @@ async fn a_message_that_is_larger_than_the_peers_receive_buffer_is_refused_and_e
         let server = settings().with_transport(Transport::default().with_receive_buffer_bytes(50_000));
         let pair = pair_with(settings(), server).await;
         let refused = pair.client.send(vec![7; 50_001]).await;
-        assert!(matches!(&refused, Err(SendError { kind: SendErrorKind::TooLong { bytes_max: 50_000 }, .. })), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(SendError { kind: SendErrorKind::TooLong { bytes_max: 50_000 }, .. })),
+            "{refused:?}"
+        );
         pair.client.send(vec![7; 50_000]).await.unwrap();
         assert_eq!(pair.server.recv().await.unwrap().unwrap().payload.len(), 50_000);
     })

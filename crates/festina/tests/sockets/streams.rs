@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use festina::{
-    ClosedReason, Direction, Event, Message, SendError, SendErrorKind, StreamId, StreamScheduler, StreamTaken, Transport, TryRecvError,
+    ClosedReason, Direction, Event, Message, SendError, SendErrorKind, StreamId, StreamScheduler, StreamTaken,
+    Transport, TryRecvError,
 };
 use futures_util::StreamExt;
 use tokio::time::timeout;

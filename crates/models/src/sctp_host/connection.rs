@@ -7,7 +7,8 @@ use bytes::Bytes;
 use festina_netsim::NodeId;
 use festina_sctp::wire::{self, Chunk};
 use festina_sctp::{
-    Association, Context, Event, PathKnowledge, Ports, ProtocolEvent, RetransmissionCause, SendError, SendErrorKind, Stats, StreamId,
+    Association, Context, Event, PathKnowledge, Ports, ProtocolEvent, RetransmissionCause, SendError, SendErrorKind,
+    Stats, StreamId,
 };
 use festina_units::{Duration, EcnCodepoint, Instant};
 

@@ -245,7 +245,9 @@ impl Sender {
             path.marking.iter_mut().for_each(|marking| marking.resent(tsn));
             let restarts_timer = path.repair.on_resent(now, tsn, sent_as, cause, again);
             self.counters.note_retransmission(cause);
-            events.push_message_event(|| Event::Protocol(ProtocolEvent::Retransmitted { id, tsn: header.tsn.0, cause, path: path.id, at: now }));
+            events.push_message_event(|| {
+                Event::Protocol(ProtocolEvent::Retransmitted { id, tsn: header.tsn.0, cause, path: path.id, at: now })
+            });
             loaded.chunks += 1;
             loaded.tsn_highest = tsn;
             loaded.earliest_resent |= tsn == self.ledger.first_tsn() && restarts_timer;

@@ -437,7 +437,10 @@ mod tests {
     fn messages_that_cannot_be_sent_are_handed_back() {
         let mut buffer = buffer(100, 50);
         assert!(matches!(push(&mut buffer, 0), Err(SendError { kind: SendErrorKind::Empty, .. })));
-        assert!(matches!(push(&mut buffer, 1_001), Err(SendError { kind: SendErrorKind::TooLong { bytes_max: 1_000 }, .. })));
+        assert!(matches!(
+            push(&mut buffer, 1_001),
+            Err(SendError { kind: SendErrorKind::TooLong { bytes_max: 1_000 }, .. })
+        ));
         let message = Message::new("x").on_stream(10);
         let refused = offer(&mut buffer, message.clone(), 0);
         assert_eq!(refused, Err(SendError::new(message, SendErrorKind::NoSuchStream { streams: 10 })));

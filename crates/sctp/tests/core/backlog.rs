@@ -41,7 +41,9 @@ impl Greedy {
             assert!(pair.step(end) || pair.now >= end, "the application is not notified that it may write again");
             for event in pair.hosts[0].events.drain(..) {
                 match event {
-                    Event::Protocol(ProtocolEvent::MessageSent { id, at, .. }) => waits.extend(written.remove(&id).map(|wrote| at - wrote)),
+                    Event::Protocol(ProtocolEvent::MessageSent { id, at, .. }) => {
+                        waits.extend(written.remove(&id).map(|wrote| at - wrote))
+                    }
                     Event::Writable => may_write = true,
                     _ => {}
                 }

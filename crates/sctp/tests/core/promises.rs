@@ -15,8 +15,8 @@ use std::ops::Range;
 
 use festina_netsim::RandomStream;
 use festina_sctp::{
-    AbandonReason, Abandoned, ClosedReason, Direction, Event, Expiry, Message, ReconfigureError, SendError, SendErrorKind, StreamId,
-    StreamScheduler,
+    AbandonReason, Abandoned, ClosedReason, Direction, Event, Expiry, Message, ReconfigureError, SendError,
+    SendErrorKind, StreamId, StreamScheduler,
 };
 use festina_units::{Duration, Instant};
 

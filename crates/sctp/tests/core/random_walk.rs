@@ -10,7 +10,9 @@ use festina_netsim::{
 };
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
-use festina_sctp::{Carrier, ClosedReason, Config, CongestionControl, Event, Message, SendBufferPolicy, SendError, SendErrorKind};
+use festina_sctp::{
+    Carrier, ClosedReason, Config, CongestionControl, Event, Message, SendBufferPolicy, SendError, SendErrorKind,
+};
 use festina_units::{Bandwidth, Duration, Probability};
 
 use crate::pair::Pair;

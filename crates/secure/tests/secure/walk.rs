@@ -6,7 +6,9 @@ use std::ops::Range;
 
 use festina_netsim::{Jitter, JitterShape, LinkConfig, LossModel, RandomStream, Reordering};
 use festina_sctp::recovery::redundancy::Redundancy;
-use festina_sctp::{ClosedReason, Config, CongestionControl, Event, Message, Profile, ReceivedMessage, SendError, SendErrorKind};
+use festina_sctp::{
+    ClosedReason, Config, CongestionControl, Event, Message, Profile, ReceivedMessage, SendError, SendErrorKind,
+};
 use festina_secure::HALF_OPEN_LIFETIME;
 use festina_units::{Bandwidth, Duration, Probability};
 

@@ -16,7 +16,7 @@ use tokio::net::UdpSocket;
 use super::path_mtu;
 #[cfg(unix)]
 use super::raw;
-use super::{Received, LowerLayer, Transmit};
+use super::{LowerLayer, Received, Transmit};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::endpoint::sieve;
 

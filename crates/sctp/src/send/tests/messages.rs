@@ -161,7 +161,10 @@ fn messages_for_streams_that_the_handshake_refused_are_abandoned() {
     assert_eq!(rig.tsns(), [[1]]);
     rig.sack(1, &[]);
     assert_eq!(rig.delivered(), [kept.0]);
-    assert!(matches!(rig.try_send(Message::new("z").on_stream(10)), Err(SendError { kind: SendErrorKind::NoSuchStream { streams: 10 }, .. })));
+    assert!(matches!(
+        rig.try_send(Message::new("z").on_stream(10)),
+        Err(SendError { kind: SendErrorKind::NoSuchStream { streams: 10 }, .. })
+    ));
 }
 
 #[test]
@@ -194,10 +197,21 @@ fn the_way_of_a_message_is_told() {
     rig.wait(50);
     rig.sack(2, &[]);
     let at = rig.now;
-    let measured = Event::Protocol(ProtocolEvent::RoundTripMeasured { path: PathId::PRIMARY, at, rtt: ms(50), srtt: ms(50), rto: ms(1_000) });
+    let measured = Event::Protocol(ProtocolEvent::RoundTripMeasured {
+        path: PathId::PRIMARY,
+        at,
+        rtt: ms(50),
+        srtt: ms(50),
+        rto: ms(1_000),
+    });
     assert_eq!(
         rig.events(),
-        [Event::Protocol(ProtocolEvent::MessageSent { id, at: sent_at }), Event::MessageDelivered { id, at }, measured, Event::Drained]
+        [
+            Event::Protocol(ProtocolEvent::MessageSent { id, at: sent_at }),
+            Event::MessageDelivered { id, at },
+            measured,
+            Event::Drained
+        ]
     );
 }
 

@@ -363,13 +363,22 @@ fn rfc7496_3_3_a_full_buffer_evicts_what_has_the_lowest_priority_and_the_last_of
     for priority in [3, 5, 5, 1] {
         rig.send(message(1_000).with_priority(priority));
     }
-    assert!(matches!(rig.try_send(message(1_000)), Err(SendError { kind: SendErrorKind::BufferFull, .. })), "it has no priority");
-    assert!(matches!(rig.try_send(message(1_000).with_priority(5)), Err(SendError { kind: SendErrorKind::BufferFull, .. })));
+    assert!(
+        matches!(rig.try_send(message(1_000)), Err(SendError { kind: SendErrorKind::BufferFull, .. })),
+        "it has no priority"
+    );
+    assert!(matches!(
+        rig.try_send(message(1_000).with_priority(5)),
+        Err(SendError { kind: SendErrorKind::BufferFull, .. })
+    ));
     rig.send(message(1_000).with_priority(4));
     assert_eq!(abandoned(&mut rig), [(2, 2, AbandonReason::Evicted, false)]);
     rig.send(message(1_500).with_priority(0));
     assert_eq!(abandoned(&mut rig), [(1, 1, AbandonReason::Evicted, false), (4, 4, AbandonReason::Evicted, false)]);
-    assert!(matches!(rig.try_send(message(4_000).with_priority(2)), Err(SendError { kind: SendErrorKind::BufferFull, .. })));
+    assert!(matches!(
+        rig.try_send(message(4_000).with_priority(2)),
+        Err(SendError { kind: SendErrorKind::BufferFull, .. })
+    ));
     assert_eq!(abandoned(&mut rig), [], "nothing is evicted needlessly");
     rig.check_slots();
 }
@@ -431,7 +440,10 @@ fn a_full_buffer_has_room_for_a_message_that_replaces_one() {
     rig.send(message(1_000));
     rig.send(message(1_000).replacing(1));
     assert_eq!(abandoned(&mut rig), [(0, 0, AbandonReason::Replaced, false)]);
-    assert!(matches!(rig.try_send(message(1_001).replacing(1)), Err(SendError { kind: SendErrorKind::BufferFull, .. })));
+    assert!(matches!(
+        rig.try_send(message(1_001).replacing(1)),
+        Err(SendError { kind: SendErrorKind::BufferFull, .. })
+    ));
     assert_eq!(abandoned(&mut rig), []);
 }
 

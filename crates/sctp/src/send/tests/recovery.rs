@@ -30,7 +30,13 @@ fn the_third_miss_indication_sends_a_chunk_again_section_7_2_4() {
     assert_eq!((stats.sent.retransmitted.fast, stats.sent.chunks_lost), (1, 1));
     assert_eq!(stats.path.ssthresh_bytes, 4 * CHUNKS_BYTES as u64);
     let cause = RetransmissionCause::Fast;
-    let told = Event::Protocol(ProtocolEvent::Retransmitted { id: MessageId(0), tsn: 1, cause, path: PathId::PRIMARY, at: rig.now });
+    let told = Event::Protocol(ProtocolEvent::Retransmitted {
+        id: MessageId(0),
+        tsn: 1,
+        cause,
+        path: PathId::PRIMARY,
+        at: rig.now,
+    });
     assert!(rig.events().contains(&told));
 }
 

@@ -176,10 +176,9 @@ fn whatever_rides_along_leaves_room_for_the_new_data_in_either_chunk() {
                 let id = rig.send_bytes(len);
                 rig.events();
                 let packet = rig.packet();
-                let left = rig
-                    .events()
-                    .into_iter()
-                    .any(|event| matches!(event, Event::Protocol(ProtocolEvent::MessageSent { id: sent, .. }) if sent == id));
+                let left = rig.events().into_iter().any(
+                    |event| matches!(event, Event::Protocol(ProtocolEvent::MessageSent { id: sent, .. }) if sent == id),
+                );
                 assert!(left, "{framing:?}, {len} bytes: {packet:?}");
             }
         }

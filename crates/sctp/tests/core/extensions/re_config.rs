@@ -1,7 +1,8 @@
 //! Stream reconfiguration as a peer sees it (RFC 6525).
 
 use festina_sctp::{
-    Direction, Event, Message, PathId, ReConfigResult, ReconfigureError, SendError, SendErrorKind, StreamId, StreamRequest,
+    Direction, Event, Message, PathId, ReConfigResult, ReconfigureError, SendError, SendErrorKind, StreamId,
+    StreamRequest,
 };
 use festina_units::EcnCodepoint;
 
@@ -128,7 +129,9 @@ fn rfc6525_5_1_2_a_stream_that_is_being_reset_takes_no_messages_and_others_do() 
     reset(&mut peer, &[3]).expect("it can be reset");
     let now = peer.now;
     let refused = peer.association().send(now, on(3, "not now"));
-    assert!(matches!(refused, Err(SendError { kind: SendErrorKind::StreamResetting, message }) if message.stream == StreamId(3)));
+    assert!(
+        matches!(refused, Err(SendError { kind: SendErrorKind::StreamResetting, message }) if message.stream == StreamId(3))
+    );
     peer.send_message(on(4, "as before"));
 }
 

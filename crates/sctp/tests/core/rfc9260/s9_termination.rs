@@ -109,7 +109,11 @@ fn s9_2_no_new_messages_are_taken_once_a_shutdown_has_begun() {
     for mut peer in [pending, shutdown_sent(), shutdown_received(), Peer::facing_shutdown_ack_sent()] {
         let now = peer.now;
         let refused = peer.association().send(now, Message::new("too late"));
-        assert!(matches!(refused, Err(SendError { kind: SendErrorKind::Closed, .. })), "{:?}: {refused:?}", peer.state());
+        assert!(
+            matches!(refused, Err(SendError { kind: SendErrorKind::Closed, .. })),
+            "{:?}: {refused:?}",
+            peer.state()
+        );
     }
 }
 

@@ -185,7 +185,9 @@ impl Entrance {
         let number = self.number_of(client, now);
         match association.try_send(message(number, datagram, lifetime)) {
             // The next association may still be in time.
-            Err(SendError { kind: SendErrorKind::Closed, .. }) => self.held.push(now, client, Bytes::copy_from_slice(datagram)),
+            Err(SendError { kind: SendErrorKind::Closed, .. }) => {
+                self.held.push(now, client, Bytes::copy_from_slice(datagram))
+            }
             // Where there is no room for it, a network drops a datagram.
             Err(_) => self.crowded.note(),
             Ok(_) => {}
