@@ -91,6 +91,7 @@ pub mod lower {
 mod metrics;
 mod program;
 mod recovery;
+pub mod runtime;
 pub mod security;
 
 pub use address::{AddressError, Host, parse_address};
