@@ -13,12 +13,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use festina_units::Duration;
+use tokio::io::Interest;
 
 #[cfg(not(unix))]
 use self::tokio_other as watching;
-#[cfg(unix)]
-use self::tokio_unix as watching;
-
 /// A task without a result.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -37,14 +35,14 @@ pub trait Runtime: Debug + Send + Sync {
     ///
     /// # Errors
     /// The runtime cannot watch it.
-    fn watch_socket(&self, socket: Arc<UdpSocket>) -> io::Result<Box<dyn Watched>>;
+    fn watch_socket(&self, socket: UdpSocket) -> io::Result<Box<dyn WatchedSocket>>;
 
     /// Watches a descriptor for reading: on Linux, the timer of the endpoint.
     ///
     /// # Errors
     /// The runtime cannot watch it.
     #[cfg(unix)]
-    fn watch_descriptor(&self, descriptor: Arc<OwnedFd>) -> io::Result<Box<dyn Watched>>;
+    fn watch_descriptor(&self, descriptor: OwnedFd) -> io::Result<Box<dyn Watched>>;
 }
 
 /// A direction of a socket.
@@ -73,6 +71,20 @@ pub trait Watched: Debug + Send + Sync {
     fn try_io(&self, direction: Direction, operation: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()>;
 }
 
+/// A socket that a runtime watches.
+#[cfg(unix)]
+pub trait WatchedSocket: Watched + std::os::fd::AsFd {}
+
+#[cfg(unix)]
+impl<T: Watched + std::os::fd::AsFd> WatchedSocket for T {}
+
+/// A socket that a runtime watches.
+#[cfg(windows)]
+pub trait WatchedSocket: Watched + std::os::windows::io::AsSocket {}
+
+#[cfg(windows)]
+impl<T: Watched + std::os::windows::io::AsSocket> WatchedSocket for T {}
+
 /// tokio.
 #[derive(Clone, Debug)]
 pub(crate) struct Tokio(tokio::runtime::Handle);
@@ -98,90 +110,44 @@ impl Runtime for Tokio {
         Box::pin(tokio::time::sleep(delay))
     }
 
-    fn watch_socket(&self, socket: Arc<UdpSocket>) -> io::Result<Box<dyn Watched>> {
+    fn watch_socket(&self, socket: UdpSocket) -> io::Result<Box<dyn WatchedSocket>> {
         let _inside = self.0.enter();
-        watching::socket(socket)
+        Ok(Box::new(tokio::net::UdpSocket::from_std(socket)?))
     }
 
     #[cfg(unix)]
-    fn watch_descriptor(&self, descriptor: Arc<OwnedFd>) -> io::Result<Box<dyn Watched>> {
+    fn watch_descriptor(&self, descriptor: OwnedFd) -> io::Result<Box<dyn Watched>> {
         let _inside = self.0.enter();
-        watching::descriptor(descriptor)
+        // To tokio it is a special file.
+        Ok(Box::new(tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(descriptor)?))
+    }
+}
+
+impl Watched for tokio::net::UdpSocket {
+    fn poll_ready(&self, direction: Direction, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match direction {
+            Direction::Read => self.poll_recv_ready(context),
+            Direction::Write => self.poll_send_ready(context),
+        }
+    }
+
+    fn try_io(&self, direction: Direction, operation: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        let interest = match direction {
+            Direction::Read => Interest::READABLE,
+            Direction::Write => Interest::WRITABLE,
+        };
+        Self::try_io(self, interest, operation)
     }
 }
 
 #[cfg(unix)]
-mod tokio_unix {
-    use std::fmt::Debug;
-    use std::io;
-    use std::net::UdpSocket;
-    use std::os::fd::{AsRawFd, OwnedFd};
-    use std::sync::Arc;
-    use std::task::{Context, Poll, ready};
-
-    use tokio::io::Interest;
-    use tokio::io::unix::AsyncFd;
-
-    use super::{Direction, Watched};
-
-    pub(super) fn socket(socket: Arc<UdpSocket>) -> io::Result<Box<dyn Watched>> {
-        Ok(Box::new(AsyncFd::register_with_interest(socket, Interest::READABLE | Interest::WRITABLE)?))
+impl Watched for tokio::net::unix::pipe::Receiver {
+    fn poll_ready(&self, _: Direction, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_read_ready(context)
     }
 
-    pub(super) fn descriptor(descriptor: Arc<OwnedFd>) -> io::Result<Box<dyn Watched>> {
-        Ok(Box::new(AsyncFd::register_with_interest(descriptor, Interest::READABLE)?))
-    }
-
-    impl<T: AsRawFd + Debug + Send + Sync> Watched for AsyncFd<T> {
-        fn poll_ready(&self, direction: Direction, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-            // Readiness is taken back by the operation that finds none.
-            match direction {
-                Direction::Read => ready!(self.poll_read_ready(context)).map(drop),
-                Direction::Write => ready!(self.poll_write_ready(context)).map(drop),
-            }
-            .into()
-        }
-
-        fn try_io(&self, direction: Direction, operation: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
-            let interest = match direction {
-                Direction::Read => Interest::READABLE,
-                Direction::Write => Interest::WRITABLE,
-            };
-            Self::try_io(self, interest, |_| operation())
-        }
-    }
-}
-
-#[cfg(not(unix))]
-mod tokio_other {
-    use std::io;
-    use std::net::UdpSocket;
-    use std::sync::Arc;
-    use std::task::{Context, Poll};
-
-    use tokio::io::Interest;
-
-    use super::{Direction, Watched};
-
-    pub(super) fn socket(socket: Arc<UdpSocket>) -> io::Result<Box<dyn Watched>> {
-        Ok(Box::new(tokio::net::UdpSocket::from_std(socket.try_clone()?)?))
-    }
-
-    impl Watched for tokio::net::UdpSocket {
-        fn poll_ready(&self, direction: Direction, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-            match direction {
-                Direction::Read => self.poll_recv_ready(context),
-                Direction::Write => self.poll_send_ready(context),
-            }
-        }
-
-        fn try_io(&self, direction: Direction, operation: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
-            let interest = match direction {
-                Direction::Read => Interest::READABLE,
-                Direction::Write => Interest::WRITABLE,
-            };
-            Self::try_io(self, interest, operation)
-        }
+    fn try_io(&self, _: Direction, operation: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        Self::try_io(self, operation)
     }
 }
 

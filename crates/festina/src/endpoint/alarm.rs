@@ -43,7 +43,7 @@ mod timerfd {
         pub(crate) fn new(runtime: &Arc<dyn Runtime>) -> io::Result<(Self, Bell)> {
             let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
             let timer = Arc::new(timer);
-            let bell = Bell { timer: Arc::clone(&timer), watched: runtime.watch_descriptor(Arc::clone(&timer))? };
+            let bell = Bell { timer: Arc::clone(&timer), watched: runtime.watch_descriptor(timer.try_clone()?)? };
             Ok((Self { timer }, bell))
         }
 

@@ -3,7 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll};
 
 use festina_units::EcnCodepoint;
@@ -17,7 +17,7 @@ use super::raw;
 use super::{LowerLayer, Received, Transmit};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::endpoint::sieve;
-use crate::runtime::{Direction, Runtime, Watched};
+use crate::runtime::{Direction, Runtime, WatchedSocket};
 
 /// Bytes of kernel buffer asked for in each direction; the system may grant less.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
@@ -31,8 +31,7 @@ const BATCH_MAX: usize = 16;
 /// A socket of the operating system.
 #[derive(Debug)]
 pub(crate) struct UdpLayer {
-    socket: Arc<UdpSocket>,
-    watched: Box<dyn Watched>,
+    socket: Box<dyn WatchedSocket>,
     kind: Kind,
     /// Renewed when the system refuses a packet as invalid: quinn-udp takes that for an old kernel, and sends no ECN field and no trains from then on.
     features: RwLock<UdpSocketState>,
@@ -71,11 +70,8 @@ impl UdpLayer {
         // Makes it non-blocking, and asks for trains of datagrams and ECN marks.
         let features = UdpSocketState::new(UdpSockRef::from(&socket))?;
         do_without_timestamps(&socket);
-        let socket = Arc::new(socket);
-        let watched = runtime.watch_socket(Arc::clone(&socket))?;
         Ok(Self {
-            socket,
-            watched,
+            socket: runtime.watch_socket(socket)?,
             kind,
             segments_max: AtomicUsize::new(features.max_gso_segments()),
             features: RwLock::new(features),
@@ -166,8 +162,8 @@ impl LowerLayer for UdpLayer {
             segment_size: packets.is_train().then_some(packets.segment_bytes),
             src_ip: packets.source,
         };
-        let mut send = || self.features().try_send(UdpSockRef::from(&*self.socket), &transmit);
-        let sent = self.watched.try_io(Direction::Write, &mut send);
+        let mut send = || self.features().try_send(UdpSockRef::from(&self.socket), &transmit);
+        let sent = self.socket.try_io(Direction::Write, &mut send);
         if sent.as_ref().is_err_and(is_invalid) {
             self.recover(packets.is_train());
         }
@@ -194,9 +190,9 @@ impl LowerLayer for UdpLayer {
         let mut metas = [RecvMeta::default(); BATCH_MAX];
         let buffers = buffers.get_mut(..BATCH_MAX.min(incoming.len()).min(buffers.len())).unwrap_or_default();
         let offered = buffers.len();
-        let mut receive = || self.features().recv(UdpSockRef::from(&*self.socket), &mut *buffers, &mut metas);
+        let mut receive = || self.features().recv(UdpSockRef::from(&self.socket), &mut *buffers, &mut metas);
         let mut received = None;
-        let _readiness = self.watched.try_io(Direction::Read, &mut || {
+        let _readiness = self.socket.try_io(Direction::Read, &mut || {
             // Tells the runtime that nothing is left, which saves another call. Later datagrams wake it.
             let is_drained = match received.insert(receive()) {
                 Ok(filled) => FEWER_MEANS_DRAINED && *filled < offered,
@@ -220,11 +216,11 @@ impl LowerLayer for UdpLayer {
     }
 
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.watched.poll_ready(Direction::Read, context)
+        self.socket.poll_ready(Direction::Read, context)
     }
 
     fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.watched.poll_ready(Direction::Write, context)
+        self.socket.poll_ready(Direction::Write, context)
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -232,7 +228,7 @@ impl LowerLayer for UdpLayer {
         if self.kind != Kind::Udp {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let socket = SockRef::from(&*self.socket);
+        let socket = SockRef::from(&self.socket);
         if halvings == 0 { socket.detach_filter() } else { socket.attach_filter(&sieve::program(halvings)) }
     }
 }
@@ -285,7 +281,7 @@ mod tests {
     use super::*;
     use crate::runtime::Tokio;
 
-    fn runtime() -> Arc<dyn Runtime> {
+    fn runtime() -> std::sync::Arc<dyn Runtime> {
         Tokio::current().unwrap()
     }
 
@@ -364,21 +360,24 @@ mod tests {
         let socket = UdpLayer::bind_udp(&*runtime(), "127.0.0.1:0".parse().unwrap()).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.connect(socket.local_addr()).unwrap();
+        let receive = || {
+            let (mut buffer, mut incoming) = ([0; 64], [Received::default()]);
+            socket.try_receive(&mut [IoSliceMut::new(&mut buffer)], &mut incoming)?;
+            Ok::<_, io::Error>(buffer[..incoming[0].bytes].to_vec())
+        };
         let received = async |count: usize| {
             let mut received = Vec::new();
             for _ in 0..count {
-                let mut buffer = [0; 64];
-                let len = poll_fn(|context| {
+                let next = poll_fn(|context| {
                     std::task::ready!(socket.poll_readable(context)).unwrap();
-                    match socket.socket.recv(&mut buffer) {
+                    match receive() {
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
                         received => Poll::Ready(received.unwrap()),
                     }
-                })
-                .await;
-                received.push(buffer[..len].to_vec());
+                });
+                received.push(next.await);
             }
-            assert!(socket.socket.recv(&mut [0; 64]).is_err(), "no more came");
+            assert!(receive().is_err(), "no more came");
             received
         };
         socket.shed_inits(32).unwrap();
