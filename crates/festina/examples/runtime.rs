@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_io::{Async, Timer, block_on};
 use festina::runtime::{Direction, Runtime, Task, Watched, WatchedSocket};
-use festina::{Config, DEFAULT_SCTP_PORT, Endpoint, Message};
+use festina::{ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Message, ServerConfig};
 
 /// A thread for each task.
 #[derive(Debug)]
@@ -73,8 +73,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Sends a message to an echo on this host. Returns the answer.
 async fn echoed(text: &'static str) -> Result<String, Box<dyn Error>> {
-    let config = || Config::plain().with_runtime(Arc::new(Threads));
-    let server = Endpoint::bind("127.0.0.1:0".parse()?, config()).await?;
+    let runtime = Arc::new(Threads);
+    let server = Endpoint::server("127.0.0.1:0".parse()?, ServerConfig::plain().with_runtime(runtime.clone())).await?;
     let listener = server.listen(DEFAULT_SCTP_PORT)?;
     thread::spawn(move || {
         block_on(async move {
@@ -85,10 +85,9 @@ async fn echoed(text: &'static str) -> Result<String, Box<dyn Error>> {
         });
     });
 
-    let client = Endpoint::bind("127.0.0.1:0".parse()?, config()).await?;
+    let client = Endpoint::client("127.0.0.1:0".parse()?, ClientConfig::plain().with_runtime(runtime)).await?;
     // By name, which is looked up in a thread of its own.
-    let association =
-        client.connect_to(&format!("localhost:{}", server.local_addr().port()), Default::default()).await?;
+    let association = client.connect(format!("localhost:{}", server.local_addr().port())).await?;
     association.send(Message::new(text)).await?;
     let answer = association.recv().await?.ok_or("the server has gone")?;
     association.shutdown().await?;

@@ -88,7 +88,12 @@ impl ClientConfig {
     /// Returns the default settings for encrypted associations with the servers that `security` trusts: a [`Trust`](crate::security::Trust), a
     /// [`Fingerprint`](crate::security::Fingerprint) or a [`ClientSecurity`].
     pub fn new(security: impl Into<ClientSecurity>) -> Self {
-        Self { transport: Transport::default(), admission: Admission::default(), security: Some(security.into()), runtime: None }
+        Self {
+            transport: Transport::default(),
+            admission: Admission::default(),
+            security: Some(security.into()),
+            runtime: None,
+        }
     }
 
     /// Returns the default settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated.
@@ -129,7 +134,12 @@ impl ServerConfig {
     /// Returns the default settings for encrypted associations: `security` is an [`Identity`](crate::security::Identity) or a [`ServerSecurity`]. The
     /// endpoint accepts no unencrypted associations, except by [`ServerSecurity::with_plain_clients`].
     pub fn new(security: impl Into<ServerSecurity>) -> Self {
-        Self { transport: Transport::default(), admission: Admission::default(), security: Some(security.into()), runtime: None }
+        Self {
+            transport: Transport::default(),
+            admission: Admission::default(),
+            security: Some(security.into()),
+            runtime: None,
+        }
     }
 
     /// Returns the default settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated. Such an
