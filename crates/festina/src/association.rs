@@ -393,7 +393,7 @@ impl Association {
         self.inner.resume_stream(stream.into());
     }
 
-    /// Returns the loss-recovery profile in use, or `None` if [`Config::with_mechanisms`](crate::Config::with_mechanisms) has set mechanisms that
+    /// Returns the loss-recovery profile in use, or `None` if [`Expert::with_mechanisms`](crate::Expert::with_mechanisms) has set mechanisms that
     /// match none.
     pub fn profile(&self) -> Option<Profile> {
         Profile::of(self.inner.mechanisms())
