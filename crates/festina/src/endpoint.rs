@@ -43,6 +43,7 @@ use self::socket::Socket;
 pub(crate) use self::timers::Entry;
 use crate::address::{Host, Spelled};
 use crate::association::{Association, Inner};
+use crate::clock;
 use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
 use crate::error::{BindError, ConnectError, ListenError};
 use crate::listener::Listener;
@@ -224,7 +225,7 @@ impl Endpoint {
             }
         }
         let association = self.shared.connect(remote, options)?;
-        let begun = std::time::Instant::now();
+        let begun = clock::now();
         let result = match within(&*self.shared.runtime, options.handshake_timeout, association.established()).await {
             Some(result) => result,
             None => {
@@ -238,7 +239,7 @@ impl Endpoint {
         if result.is_err()
             && let Some(error) = association.inner().channel_error()
         {
-            return Err(secure::connect_error(&error, remote, options, begun.elapsed()));
+            return Err(secure::connect_error(&error, remote, options, clock::now() - begun));
         }
         match result {
             Ok(()) => Ok(association),
@@ -248,7 +249,7 @@ impl Endpoint {
             Err(ClosedReason::AbortedByPeer { code: OUT_OF_RESOURCE, .. }) => Err(ConnectError::PeerFull { remote }),
             Err(reason @ ClosedReason::AbortedByPeer { .. }) => Err(ConnectError::Refused { remote, reason }),
             // Max.Init.Retransmits was reached before the time limit.
-            Err(ClosedReason::HandshakeTimeout) => Err(ConnectError::Timeout { remote, after: begun.elapsed() }),
+            Err(ClosedReason::HandshakeTimeout) => Err(ConnectError::Timeout { remote, after: clock::now() - begun }),
             Err(reason) => Err(match association.inner().no_way() {
                 Some((kind, cause)) => ConnectError::CannotSend { remote, kind, cause },
                 None => ConnectError::Ended { remote, reason },
@@ -377,9 +378,9 @@ mod tests {
                 let _lost = stranger.send_to(&init, server.local_addr());
             }
         };
-        let begun = tokio::time::Instant::now();
+        let begun = clock::now();
         while server.inits_sifted() == 0 {
-            assert!(begun.elapsed() < Duration::from_secs(60), "nothing is sifted");
+            assert!(clock::now() - begun < Duration::from_secs(60), "nothing is sifted");
             flood(200);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -390,7 +391,10 @@ mod tests {
         }
 
         loop {
-            assert!(begun.elapsed() < Duration::from_secs(120), "the flood is over and INITs are sifted all the same");
+            assert!(
+                clock::now() - begun < Duration::from_secs(120),
+                "the flood is over and INITs are sifted all the same"
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
             let before = (server.stats().packets_received, server.inits_sifted());
             flood(3);
@@ -414,7 +418,7 @@ mod tests {
             let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
             let (near, far) = (near.unwrap(), far.unwrap());
             let recall = |endpoint: &Endpoint, destination: &Endpoint| {
-                let now = crate::clock::now();
+                let now = clock::now();
                 lock(&endpoint.shared.destinations).recall(now, destination.local_addr())
             };
             assert_eq!(recall(&client, &server), None, "it is not over yet");

@@ -361,10 +361,10 @@ impl Inner {
         if sent.is_empty() {
             return;
         }
-        let (mut context, mut left) = (Context::from_waker(Waker::noop()), VecDeque::new());
+        let (context, mut left) = (Context::from_waker(Waker::noop()), VecDeque::new());
         let mut state = lock(&self.state);
         for (id, message) in sent.drain(..) {
-            match state.poll_outcome(&mut context, id).0 {
+            match state.poll_outcome(&context, id).0 {
                 Poll::Ready(outcome) => settled(message, outcome),
                 Poll::Pending => left.push_back((id, message)),
             }

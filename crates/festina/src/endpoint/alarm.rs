@@ -98,10 +98,10 @@ mod wheel {
     use std::io;
     use std::sync::{Arc, Mutex};
     use std::task::{Context, Poll, Waker};
-    use std::time::Instant;
 
-    use festina_units::Duration;
+    use festina_units::{Duration, Instant};
 
+    use crate::clock;
     use crate::locks::lock;
     use crate::runtime::{Runtime, Task};
 
@@ -141,7 +141,7 @@ mod wheel {
         /// Rings once, `delay` from now, instead of whenever it was to ring before.
         pub(crate) fn set(&self, delay: Duration) {
             let mut setting = lock(&self.setting);
-            setting.rings_at = Instant::now().checked_add(delay);
+            setting.rings_at = clock::now().checked_add(delay);
             let driver = setting.driver.take();
             drop(setting);
             if let Some(driver) = driver {
@@ -156,7 +156,7 @@ mod wheel {
             let mut setting = lock(&self.setting);
             let rang = setting.rings_at.is_some_and(|rings_at| {
                 if self.sleep.as_ref().is_none_or(|(until, _)| *until != rings_at) {
-                    let delay = rings_at.saturating_duration_since(Instant::now());
+                    let delay = rings_at.saturating_duration_since(clock::now());
                     self.sleep = Some((rings_at, self.runtime.sleep(delay)));
                 }
                 self.sleep.as_mut().is_some_and(|(_, sleep)| sleep.as_mut().poll(context).is_ready())

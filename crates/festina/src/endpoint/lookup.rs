@@ -4,7 +4,6 @@ use std::future::{Future, poll_fn};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use festina_units::Duration;
 
@@ -12,6 +11,7 @@ use super::Endpoint;
 use super::options::ConnectOptions;
 use crate::address::{AddressError, parse_address};
 use crate::association::Association;
+use crate::clock;
 use crate::error::{ConnectError, in_ms};
 use crate::runtime::{self, Runtime, within};
 
@@ -29,9 +29,7 @@ impl Endpoint {
             Err(AddressError::Syntax(_)) => {}
             Err(error) => return Err(unknown(error.to_string())),
         }
-        // A limit so far in the future that it cannot be expressed is none.
-        let now = Instant::now();
-        let end = now.checked_add(options.handshake_timeout).unwrap_or(now + Duration::from_secs(1 << 30));
+        let end = clock::now().saturating_add(options.handshake_timeout);
         let name = host.to_owned();
         let looked_up = runtime::blocking(&*self.shared.runtime, move || name.to_socket_addrs());
         let found = match within(&*self.shared.runtime, options.handshake_timeout, looked_up).await {
@@ -47,7 +45,7 @@ impl Endpoint {
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
         let options = options.server_name_or(name);
         let attempts = addresses.into_iter().map(|remote| {
-            let left = end.saturating_duration_since(Instant::now());
+            let left = end.saturating_duration_since(clock::now());
             Box::pin(self.connect_at(remote, options.clone().handshake_timeout(left))) as Attempt<'_>
         });
         first_to_succeed(&*self.shared.runtime, attempts)

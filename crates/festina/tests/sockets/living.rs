@@ -102,7 +102,7 @@ async fn events_tell_a_messages_way_and_the_end() {
     let next = async || loop {
         match pair.client.event().await {
             Some(Event::Protocol(ProtocolEvent::RoundTripMeasured { rtt, srtt, rto, .. })) => {
-                assert!(rtt > Duration::ZERO && srtt <= rto)
+                assert!(rtt > Duration::ZERO && srtt <= rto);
             }
             other => break other,
         }

@@ -42,7 +42,7 @@ impl Greedy {
             for event in pair.hosts[0].events.drain(..) {
                 match event {
                     Event::Protocol(ProtocolEvent::MessageSent { id, at, .. }) => {
-                        waits.extend(written.remove(&id).map(|wrote| at - wrote))
+                        waits.extend(written.remove(&id).map(|wrote| at - wrote));
                     }
                     Event::Writable => may_write = true,
                     _ => {}

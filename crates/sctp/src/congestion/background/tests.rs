@@ -48,7 +48,8 @@ impl Rig {
         let free = rate.saturating_sub(others).max(1);
         while self.now - begun < time {
             // Bytes in transit on the link do not queue.
-            let queued = (self.path.cwnd() as u64).saturating_sub(free * base.as_millis() as u64 / 1_000);
+            let queued =
+                (self.path.cwnd() as u64).saturating_sub(free * u64::from(base.subsec_millis()) / 1_000);
             let delay = Duration::from_micros(queued * 1_000_000 / free);
             if self.now - begun > ms(5_000) {
                 longest = longest.max(delay);

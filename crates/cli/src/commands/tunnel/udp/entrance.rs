@@ -186,7 +186,7 @@ impl Entrance {
         match association.try_send(message(number, datagram, lifetime)) {
             // The next association may still be in time.
             Err(SendError { kind: SendErrorKind::Closed, .. }) => {
-                self.held.push(now, client, Bytes::copy_from_slice(datagram))
+                self.held.push(now, client, Bytes::copy_from_slice(datagram));
             }
             // Where there is no room for it, a network drops a datagram.
             Err(_) => self.crowded.note(),
