@@ -5,6 +5,7 @@ mod expert;
 mod transport;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use festina_sctp as sctp;
 use festina_secure::OVERHEAD_BYTES;
@@ -12,6 +13,7 @@ use festina_secure::OVERHEAD_BYTES;
 pub use self::admission::Admission;
 pub use self::expert::Expert;
 pub use self::transport::Transport;
+use crate::runtime::Runtime;
 use crate::security::{ClientSecurity, ServerSecurity};
 
 /// The smallest packet limit of the core.
@@ -38,6 +40,7 @@ pub struct ClientConfig {
     transport: Transport,
     admission: Admission,
     security: Option<ClientSecurity>,
+    runtime: Option<Arc<dyn Runtime>>,
 }
 
 /// Settings of an endpoint that listens: [`Endpoint::server`](crate::Endpoint::server). It has an identity, or it is explicitly
@@ -59,6 +62,7 @@ pub struct ServerConfig {
     transport: Transport,
     admission: Admission,
     security: Option<ServerSecurity>,
+    runtime: Option<Arc<dyn Runtime>>,
 }
 
 /// Settings of a client or of a server, for functions that open both: [`Endpoint::bind_on`](crate::Endpoint::bind_on) and
@@ -71,6 +75,7 @@ pub struct EndpointConfig {
     pub(crate) client: Option<ClientSecurity>,
     pub(crate) server: Option<ServerSecurity>,
     pub(crate) can_listen: bool,
+    pub(crate) runtime: Option<Arc<dyn Runtime>>,
 }
 
 impl Default for ClientConfig {
@@ -83,12 +88,17 @@ impl ClientConfig {
     /// Returns the default settings for encrypted associations with the servers that `security` trusts: a [`Trust`](crate::security::Trust), a
     /// [`Fingerprint`](crate::security::Fingerprint) or a [`ClientSecurity`].
     pub fn new(security: impl Into<ClientSecurity>) -> Self {
-        Self { transport: Transport::default(), admission: Admission::default(), security: Some(security.into()) }
+        Self {
+            transport: Transport::default(),
+            admission: Admission::default(),
+            security: Some(security.into()),
+            runtime: None,
+        }
     }
 
     /// Returns the default settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated.
     pub fn plain() -> Self {
-        Self { transport: Transport::default(), admission: Admission::default(), security: None }
+        Self { transport: Transport::default(), admission: Admission::default(), security: None, runtime: None }
     }
 
     /// Sets the settings of associations.
@@ -100,6 +110,12 @@ impl ClientConfig {
     /// Sets the maximum number of concurrent associations: 65,536 by default, at most 2²⁴.
     pub fn with_associations_max(mut self, associations: usize) -> Self {
         self.admission = self.admission.with_associations_max(associations);
+        self
+    }
+
+    /// Sets the runtime that the endpoint lives on. The default is the tokio runtime that the caller is inside.
+    pub fn with_runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
+        self.runtime = Some(runtime);
         self
     }
 
@@ -118,13 +134,18 @@ impl ServerConfig {
     /// Returns the default settings for encrypted associations: `security` is an [`Identity`](crate::security::Identity) or a [`ServerSecurity`]. The
     /// endpoint accepts no unencrypted associations, except by [`ServerSecurity::with_plain_clients`].
     pub fn new(security: impl Into<ServerSecurity>) -> Self {
-        Self { transport: Transport::default(), admission: Admission::default(), security: Some(security.into()) }
+        Self {
+            transport: Transport::default(),
+            admission: Admission::default(),
+            security: Some(security.into()),
+            runtime: None,
+        }
     }
 
     /// Returns the default settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated. Such an
     /// endpoint can connect as well.
     pub fn plain() -> Self {
-        Self { transport: Transport::default(), admission: Admission::default(), security: None }
+        Self { transport: Transport::default(), admission: Admission::default(), security: None, runtime: None }
     }
 
     /// Sets the settings of associations.
@@ -136,6 +157,12 @@ impl ServerConfig {
     /// Sets the limits on peers.
     pub fn with_admission(mut self, admission: Admission) -> Self {
         self.admission = admission;
+        self
+    }
+
+    /// Sets the runtime that the endpoint lives on. The default is the tokio runtime that the caller is inside.
+    pub fn with_runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
+        self.runtime = Some(runtime);
         self
     }
 
@@ -156,15 +183,15 @@ impl ServerConfig {
 }
 
 impl From<ClientConfig> for EndpointConfig {
-    fn from(ClientConfig { transport, admission, security }: ClientConfig) -> Self {
-        Self { transport, admission, client: security, server: None, can_listen: false }
+    fn from(ClientConfig { transport, admission, security, runtime }: ClientConfig) -> Self {
+        Self { transport, admission, client: security, server: None, can_listen: false, runtime }
     }
 }
 
 impl From<ServerConfig> for EndpointConfig {
-    fn from(ServerConfig { transport, admission, security }: ServerConfig) -> Self {
+    fn from(ServerConfig { transport, admission, security, runtime }: ServerConfig) -> Self {
         let client = security.as_ref().and_then(ServerSecurity::client).cloned();
-        Self { transport, admission, client, server: security, can_listen: true }
+        Self { transport, admission, client, server: security, can_listen: true, runtime }
     }
 }
 

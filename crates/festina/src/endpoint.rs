@@ -47,6 +47,7 @@ use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
 use crate::error::{BindError, ConnectError, ListenError};
 use crate::listener::Listener;
 use crate::locks::lock;
+use crate::runtime::{self, Runtime, Tokio, within};
 use crate::security::SecurityFailure;
 
 /// The cause code with which a full endpoint refuses (RFC 9260 §3.3.10.4).
@@ -86,7 +87,7 @@ impl Endpoint {
     }
 
     pub(crate) async fn open(address: SocketAddr, config: EndpointConfig) -> Result<Self, BindError> {
-        Self::start(address, config, || Socket::bind_udp(address)).await
+        Self::start(address, config, |runtime| Socket::bind_udp(runtime, address)).await
     }
 
     /// Opens a raw socket for SCTP directly over IP (protocol 132). Needs the privilege CAP_NET_RAW, and a kernel without SCTP of its own on that
@@ -105,7 +106,7 @@ impl Endpoint {
                 "encrypted associations need UDP; plain SCTP begins with ClientConfig::plain or ServerConfig::plain";
             return Err(crate::security::SecurityError::Settings(problem.to_owned()).into());
         }
-        Self::start(SocketAddr::new(address, 0), config, || Socket::bind_raw(address)).await
+        Self::start(SocketAddr::new(address, 0), config, |runtime| Socket::bind_raw(runtime, address)).await
     }
 
     /// Opens an endpoint on a lower layer of the program's own, or on one in memory for tests: [`MemoryNetwork`](crate::MemoryNetwork).
@@ -114,22 +115,22 @@ impl Endpoint {
     /// As for [`Endpoint::client`], except for the socket.
     pub async fn bind_on(lower: impl LowerLayer, config: impl Into<EndpointConfig>) -> Result<Self, BindError> {
         let address = lower.local_addr();
-        Self::start(address, config.into(), || Ok(Socket::new(Box::new(lower)))).await
+        Self::start(address, config.into(), |_| Ok(Socket::new(Box::new(lower)))).await
     }
 
     async fn start(
         address: SocketAddr,
         config: EndpointConfig,
-        open: impl FnOnce() -> std::io::Result<Socket>,
+        open: impl FnOnce(&dyn Runtime) -> std::io::Result<Socket>,
     ) -> Result<Self, BindError> {
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| BindError::NoRuntime)?;
+        let runtime = config.runtime.clone().or_else(Tokio::current).ok_or(BindError::NoRuntime)?;
         let failed = |source| BindError::Socket { address, source };
-        let socket = open().map_err(failed)?;
+        let socket = open(&*runtime).map_err(failed)?;
         // The runtime must poll the socket once before it allows sending.
         poll_fn(|context| socket.poll_writable(context)).await.map_err(failed)?;
-        let (shared, bell) = Shared::new(socket, &config)?;
+        let (shared, bell) = Shared::new(Arc::clone(&runtime), socket, &config)?;
         let endpoint = Self::new(shared.clone());
-        runtime.spawn(Driver::new(shared, bell));
+        runtime.spawn(Box::pin(Driver::new(shared, bell)));
         Ok(endpoint)
     }
 
@@ -217,16 +218,16 @@ impl Endpoint {
     async fn shake_hands(&self, remote: SocketAddr, options: &ConnectOptions) -> Result<Association, ConnectError> {
         if self.shared.lacks_platform_roots() {
             // Not here, where associations may wait for this thread.
-            let read = tokio::task::spawn_blocking(crate::security::platform::roots).await;
-            if let Ok(Err(problem)) = read {
+            let read = runtime::blocking(&*self.shared.runtime, crate::security::platform::roots).await;
+            if let Some(Err(problem)) = read {
                 return Err(ConnectError::Security { remote, failure: SecurityFailure::Settings(problem) });
             }
         }
         let association = self.shared.connect(remote, options)?;
-        let begun = tokio::time::Instant::now();
-        let result = match tokio::time::timeout(options.handshake_timeout, association.established()).await {
-            Ok(result) => result,
-            Err(_) => {
+        let begun = std::time::Instant::now();
+        let result = match within(&*self.shared.runtime, options.handshake_timeout, association.established()).await {
+            Some(result) => result,
+            None => {
                 association.abort("handshake timeout");
                 if let Some(failure) = association.inner().foreign() {
                     return Err(ConnectError::Security { remote, failure });
@@ -300,8 +301,10 @@ mod tests {
         let address = "127.0.0.1:0".parse().unwrap();
         let server = Endpoint::server(address, ServerConfig::plain()).await.unwrap();
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+        let runtime = Tokio::current().unwrap();
         // A socket that the runtime has not looked at yet refuses to send, just as a full one does.
-        let (shared, bell) = Shared::new(Socket::bind_udp(address).unwrap(), &ServerConfig::plain().into()).unwrap();
+        let socket = Socket::bind_udp(&*runtime, address).unwrap();
+        let (shared, bell) = Shared::new(runtime, socket, &ServerConfig::plain().into()).unwrap();
         let client = Endpoint::new(shared.clone());
         tokio::spawn(Driver::new(shared, bell));
         let before_the_init_is_repeated =
@@ -316,8 +319,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_endpoint_stays_until_what_it_has_to_send_has_left() {
-        let socket = Socket::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
-        let (shared, _bell) = Shared::new(socket, &ServerConfig::plain().into()).unwrap();
+        let runtime = Tokio::current().unwrap();
+        let socket = Socket::bind_udp(&*runtime, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let (shared, _bell) = Shared::new(runtime, socket, &ServerConfig::plain().into()).unwrap();
         assert!(shared.is_abandoned());
         let mut unsent = outbox::Outbox::default();
         unsent.buffer().extend_from_slice(b"packet");

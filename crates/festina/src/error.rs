@@ -17,7 +17,7 @@ pub enum BindError {
     /// Caller: a setting is out of range.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Caller: there is no tokio runtime for the endpoint's driver.
+    /// Caller: there is no tokio runtime for the endpoint's driver, and the settings name no other [`runtime`](crate::runtime).
     #[error("there is no tokio runtime with I/O enabled")]
     NoRuntime,
     /// System: the socket could not be opened or set up, for instance because the address is in use or, for a raw socket,

@@ -2,7 +2,7 @@
 //! there is little to send.
 //!
 //! The protocol is SCTP (RFC 9260), over UDP (RFC 6951) or raw IP. It is implemented in `festina-sctp`, which has neither sockets nor clocks; this
-//! crate provides both, on tokio.
+//! crate provides both, on tokio or another [`runtime`].
 //!
 //! | item | purpose |
 //! |---|---|
@@ -91,6 +91,7 @@ pub mod lower {
 mod metrics;
 mod program;
 mod recovery;
+pub mod runtime;
 pub mod security;
 
 pub use address::{AddressError, Host, parse_address};

@@ -87,6 +87,7 @@ fn ctrl_c_ends_a_capture_that_another_program_writes_and_it_is_reported() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "captures have real dates")]
 fn captures_of_endpoints_have_the_date_of_their_packets() {
     let capture = folder("reported-date").join("ping.pcapng");
     let (_listener, address) = listen(&["--echo"]);

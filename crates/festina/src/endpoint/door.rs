@@ -166,7 +166,9 @@ mod tests {
     async fn the_associations_with_one_peer_are_found_by_its_address() {
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();
         let lower = crate::MemoryNetwork::new().bind(address("10.0.0.1:1")).unwrap();
-        let (shared, _bell) = Shared::new(Socket::new(Box::new(lower)), &crate::ServerConfig::plain().into()).unwrap();
+        let runtime = crate::runtime::Tokio::current().unwrap();
+        let socket = Socket::new(Box::new(lower));
+        let (shared, _bell) = Shared::new(runtime, socket, &crate::ServerConfig::plain().into()).unwrap();
         let peers = ["10.0.0.2:1", "10.0.0.2:2", "10.0.0.3:1"].map(address);
         let _associations = peers.map(|peer| {
             [(1, 1), (1, u16::MAX), (u16::MAX, u16::MAX), (7, 1)].map(|(local, port)| {
@@ -183,7 +185,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_answer_to_a_stranger_concerns_no_association() {
-        let socket = Socket::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let socket =
+            Socket::bind_udp(&*crate::runtime::Tokio::current().unwrap(), "127.0.0.1:0".parse().unwrap()).unwrap();
         std::future::poll_fn(|context| socket.poll_writable(context)).await.unwrap();
         // The system sends nothing to port 0.
         let destination = "127.0.0.1:0".parse().unwrap();

@@ -362,8 +362,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_busy_driver_looks_at_the_socket_though_the_runtime_does_not() {
-        let socket = crate::endpoint::Socket::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
-        let (shared, bell) = Shared::new(socket, &crate::ServerConfig::plain().into()).unwrap();
+        let runtime = crate::runtime::Tokio::current().unwrap();
+        let socket = crate::endpoint::Socket::bind_udp(&*runtime, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let (shared, bell) = Shared::new(runtime, socket, &crate::ServerConfig::plain().into()).unwrap();
         shared.handle_added();
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut driver = Driver::new(Arc::clone(&shared), bell);

@@ -1,18 +1,19 @@
 //! Setting up an association with a host that is named rather than addressed.
 
 use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use festina_units::Duration;
-use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Endpoint;
 use super::options::ConnectOptions;
 use crate::address::{AddressError, parse_address};
 use crate::association::Association;
 use crate::error::{ConnectError, in_ms};
+use crate::runtime::{self, Runtime, within};
 
 /// Pause before the next address of a host is tried as well (RFC 8305 §5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -31,9 +32,12 @@ impl Endpoint {
         // A limit so far in the future that it cannot be expressed is none.
         let now = Instant::now();
         let end = now.checked_add(options.handshake_timeout).unwrap_or(now + Duration::from_secs(1 << 30));
-        let found = match timeout_at(end, tokio::net::lookup_host(host)).await {
-            Ok(found) => found.map_err(|error| unknown(error.to_string()))?,
-            Err(_) => return Err(unknown(format!("no answer within {} ms", in_ms(options.handshake_timeout)))),
+        let name = host.to_owned();
+        let looked_up = runtime::blocking(&*self.shared.runtime, move || name.to_socket_addrs());
+        let found = match within(&*self.shared.runtime, options.handshake_timeout, looked_up).await {
+            Some(Some(found)) => found.map_err(|error| unknown(error.to_string()))?,
+            Some(None) => return Err(unknown("the runtime shuts down".to_owned())),
+            None => return Err(unknown(format!("no answer within {} ms", in_ms(options.handshake_timeout)))),
         };
         let addresses: Vec<SocketAddr> =
             found.filter(|remote| self.shared.socket.peer_address(*remote).is_ok()).collect();
@@ -46,17 +50,20 @@ impl Endpoint {
             let left = end.saturating_duration_since(Instant::now());
             Box::pin(self.connect_at(remote, options.clone().handshake_timeout(left))) as Attempt<'_>
         });
-        first_to_succeed(attempts).await.unwrap_or_else(|| Err(unknown("no address was tried".to_owned())))
+        first_to_succeed(&*self.shared.runtime, attempts)
+            .await
+            .unwrap_or_else(|| Err(unknown("no address was tried".to_owned())))
     }
 }
 
 /// Starts attempts one after the other, each as soon as the previous one has failed or [`ATTEMPT_DELAY`] has passed. Returns the first success or the
 /// last failure; `None` only without any attempt.
 async fn first_to_succeed<'a>(
+    runtime: &dyn Runtime,
     mut waiting: impl Iterator<Item = Attempt<'a>>,
 ) -> Option<Result<Association, ConnectError>> {
     let (mut running, mut failed) = (Vec::new(), None);
-    let mut pause = pin!(sleep_until(Instant::now()));
+    let mut pause = runtime.sleep(Duration::ZERO);
     poll_fn(|context: &mut Context<'_>| {
         loop {
             let mut has_failed = false;
@@ -78,7 +85,7 @@ async fn first_to_succeed<'a>(
             match waiting.next() {
                 Some(attempt) => {
                     running.push(attempt);
-                    pause.as_mut().reset(Instant::now() + ATTEMPT_DELAY);
+                    pause = runtime.sleep(ATTEMPT_DELAY);
                 }
                 None if running.is_empty() => return Poll::Ready(failed.take()),
                 None => return Poll::Pending,

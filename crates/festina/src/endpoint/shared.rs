@@ -25,6 +25,7 @@ use crate::clock;
 use crate::config::EndpointConfig;
 use crate::error::{BindError, ConnectError, ListenError};
 use crate::recovery::Profile;
+use crate::runtime::Runtime;
 use crate::security::{ClientSecurity, SecurityFailure, ServerSecurity};
 
 /// Local SCTP ports that [`Shared::connect`] chooses from.
@@ -34,6 +35,7 @@ const FIRST_EPHEMERAL_PORT: u16 = 32_768;
 /// `demux` is taken.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) socket: Socket,
     pub(crate) tray: Tray,
     context: Arc<sctp::Context>,
@@ -87,7 +89,11 @@ struct Backlog {
 }
 
 impl Shared {
-    pub(super) fn new(socket: Socket, config: &EndpointConfig) -> Result<(Arc<Self>, Bell), BindError> {
+    pub(super) fn new(
+        runtime: Arc<dyn Runtime>,
+        socket: Socket,
+        config: &EndpointConfig,
+    ) -> Result<(Arc<Self>, Bell), BindError> {
         let (mut secret, mut first_nonce, mut proof_secret, mut site_secret) = ([0; 16], [0; 8], [0; 32], [0; 16]);
         let no_randomness = |error: getrandom::Error| BindError::Randomness(std::io::Error::other(error.to_string()));
         getrandom::fill(&mut secret).map_err(no_randomness)?;
@@ -111,8 +117,9 @@ impl Shared {
         };
         let (admission, memory) = (context.config().admission.clone(), context.config().memory);
         let accepting = Accepting::new(sctp::Listener::new(&plain), admission.accept_queue_max, config.can_listen);
-        let (timers, bell) = Timers::new().map_err(BindError::Timer)?;
+        let (timers, bell) = Timers::new(&runtime).map_err(BindError::Timer)?;
         let shared = Arc::new(Self {
+            runtime,
             socket,
             tray: Tray::default(),
             context,

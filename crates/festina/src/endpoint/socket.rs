@@ -13,6 +13,7 @@ use super::observe::Observation;
 use super::outbox::Blocked;
 use super::refusals::{Refusal, Refusals, is_too_large};
 use crate::program;
+use crate::runtime::Runtime;
 
 /// The lower layer and what went through it.
 #[derive(Debug)]
@@ -46,15 +47,15 @@ pub(crate) fn count(counter: &AtomicU64, amount: usize) {
 }
 
 impl Socket {
-    /// A UDP socket; the caller is inside a runtime.
-    pub(crate) fn bind_udp(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self::new(Box::new(UdpLayer::bind_udp(address)?)))
+    /// A UDP socket.
+    pub(crate) fn bind_udp(runtime: &dyn Runtime, address: SocketAddr) -> io::Result<Self> {
+        Ok(Self::new(Box::new(UdpLayer::bind_udp(runtime, address)?)))
     }
 
-    /// A raw IP socket for SCTP's own protocol number; the caller is inside a runtime.
+    /// A raw IP socket for SCTP's own protocol number.
     #[cfg(unix)]
-    pub(crate) fn bind_raw(address: IpAddr) -> io::Result<Self> {
-        Ok(Self::new(Box::new(UdpLayer::bind_raw(address)?)))
+    pub(crate) fn bind_raw(runtime: &dyn Runtime, address: IpAddr) -> io::Result<Self> {
+        Ok(Self::new(Box::new(UdpLayer::bind_raw(runtime, address)?)))
     }
 
     pub(crate) fn new(lower: Box<dyn LowerLayer>) -> Self {
@@ -255,7 +256,8 @@ mod tests {
 
     #[tokio::test]
     async fn sending_to_a_closed_port_is_no_error() {
-        let socket = Socket::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let socket =
+            Socket::bind_udp(&*crate::runtime::Tokio::current().unwrap(), "127.0.0.1:0".parse().unwrap()).unwrap();
         poll_fn(|context| socket.poll_writable(context)).await.unwrap();
         let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         for _ in 0..3 {

@@ -9,6 +9,7 @@ use festina_units::{Duration, Instant};
 use super::alarm::{Alarm, Bell};
 use super::lock;
 use crate::association::Inner;
+use crate::runtime::Runtime;
 
 /// When the alarm fires again for an expired entry that the driver's clock has not reached yet.
 const AGAIN: Duration = Duration::from_millis(1);
@@ -81,9 +82,9 @@ impl Queue {
 pub(crate) type Due = (Instant, Arc<Inner>);
 
 impl Timers {
-    /// The timers, and the bell that says when to call [`Timers::take_due`]. The caller is inside a runtime.
-    pub(crate) fn new() -> io::Result<(Self, Bell)> {
-        let (alarm, bell) = Alarm::new()?;
+    /// The timers, and the bell that says when to call [`Timers::take_due`].
+    pub(crate) fn new(runtime: &Arc<dyn Runtime>) -> io::Result<(Self, Bell)> {
+        let (alarm, bell) = Alarm::new(runtime)?;
         let queue = Queue { entries: BTreeMap::new(), driver_at: Instant::MAX, alarm_at: Instant::MAX };
         Ok((Self { queue: Mutex::new(queue), alarm }, bell))
     }

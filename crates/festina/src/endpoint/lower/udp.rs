@@ -1,7 +1,7 @@
 //! The operating system's sockets: UDP (RFC 6951) and raw IP, with batches in both directions.
 
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll};
@@ -9,8 +9,6 @@ use std::task::{Context, Poll};
 use festina_units::EcnCodepoint;
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use socket2::{Domain, SockRef, Socket, Type};
-use tokio::io::Interest;
-use tokio::net::UdpSocket;
 
 #[cfg(target_os = "linux")]
 use super::path_mtu;
@@ -19,6 +17,7 @@ use super::raw;
 use super::{LowerLayer, Received, Transmit};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::endpoint::sieve;
+use crate::runtime::{Direction, Runtime, WatchedSocket};
 
 /// Bytes of kernel buffer asked for in each direction; the system may grant less.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
@@ -32,7 +31,7 @@ const BATCH_MAX: usize = 16;
 /// A socket of the operating system.
 #[derive(Debug)]
 pub(crate) struct UdpLayer {
-    socket: UdpSocket,
+    socket: Box<dyn WatchedSocket>,
     kind: Kind,
     /// Renewed when the system refuses a packet as invalid: quinn-udp takes that for an old kernel, and sends no ECN field and no trains from then on.
     features: RwLock<UdpSocketState>,
@@ -53,27 +52,26 @@ enum Kind {
 }
 
 impl UdpLayer {
-    /// A UDP socket; the caller is inside a runtime.
-    pub(crate) fn bind_udp(address: SocketAddr) -> io::Result<Self> {
-        let socket = std::net::UdpSocket::bind(address)?;
+    /// A UDP socket.
+    pub(crate) fn bind_udp(runtime: &dyn Runtime, address: SocketAddr) -> io::Result<Self> {
+        let socket = UdpSocket::bind(address)?;
         let local = socket.local_addr()?;
-        Self::new(socket, local, Kind::Udp)
+        Self::new(runtime, socket, local, Kind::Udp)
     }
 
-    /// A raw IP socket for SCTP's own protocol number; the caller is inside a runtime.
+    /// A raw IP socket for SCTP's own protocol number.
     #[cfg(unix)]
-    pub(crate) fn bind_raw(address: IpAddr) -> io::Result<Self> {
-        Self::new(raw::bind(address)?, SocketAddr::new(address, 0), Kind::Raw)
+    pub(crate) fn bind_raw(runtime: &dyn Runtime, address: IpAddr) -> io::Result<Self> {
+        Self::new(runtime, raw::bind(address)?, SocketAddr::new(address, 0), Kind::Raw)
     }
 
-    fn new(socket: std::net::UdpSocket, local: SocketAddr, kind: Kind) -> io::Result<Self> {
+    fn new(runtime: &dyn Runtime, socket: UdpSocket, local: SocketAddr, kind: Kind) -> io::Result<Self> {
         enlarge_buffers(&SockRef::from(&socket));
         // Makes it non-blocking, and asks for trains of datagrams and ECN marks.
         let features = UdpSocketState::new(UdpSockRef::from(&socket))?;
         do_without_timestamps(&socket);
-        let socket = UdpSocket::from_std(socket)?;
         Ok(Self {
-            socket,
+            socket: runtime.watch_socket(socket)?,
             kind,
             segments_max: AtomicUsize::new(features.max_gso_segments()),
             features: RwLock::new(features),
@@ -164,8 +162,8 @@ impl LowerLayer for UdpLayer {
             segment_size: packets.is_train().then_some(packets.segment_bytes),
             src_ip: packets.source,
         };
-        let send = || self.features().try_send(UdpSockRef::from(&self.socket), &transmit);
-        let sent = self.socket.try_io(Interest::WRITABLE, send);
+        let mut send = || self.features().try_send(UdpSockRef::from(&self.socket), &transmit);
+        let sent = self.socket.try_io(Direction::Write, &mut send);
         if sent.as_ref().is_err_and(is_invalid) {
             self.recover(packets.is_train());
         }
@@ -194,7 +192,7 @@ impl LowerLayer for UdpLayer {
         let offered = buffers.len();
         let mut receive = || self.features().recv(UdpSockRef::from(&self.socket), &mut *buffers, &mut metas);
         let mut received = None;
-        let _readiness = self.socket.try_io(Interest::READABLE, || {
+        let _readiness = self.socket.try_io(Direction::Read, &mut || {
             // Tells the runtime that nothing is left, which saves another call. Later datagrams wake it.
             let is_drained = match received.insert(receive()) {
                 Ok(filled) => FEWER_MEANS_DRAINED && *filled < offered,
@@ -218,11 +216,11 @@ impl LowerLayer for UdpLayer {
     }
 
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.socket.poll_recv_ready(context)
+        self.socket.poll_ready(Direction::Read, context)
     }
 
     fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.socket.poll_send_ready(context)
+        self.socket.poll_ready(Direction::Write, context)
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -237,7 +235,7 @@ impl LowerLayer for UdpLayer {
 
 /// Turns off the receive timestamps that quinn-udp requests. With them, the control data of a train of datagrams has no room for the ECN field (in
 /// version 0.6.3: 112 bytes with IPv4 and 120 with IPv6, of 96), and they are not used here.
-fn do_without_timestamps(socket: &std::net::UdpSocket) {
+fn do_without_timestamps(socket: &UdpSocket) {
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::ReceiveTimestampns, &false) {
         tracing::debug!(%error, "the socket keeps its timestamps; ECN marks may be lost");
@@ -281,10 +279,15 @@ mod tests {
     use std::future::poll_fn;
 
     use super::*;
+    use crate::runtime::Tokio;
+
+    fn runtime() -> std::sync::Arc<dyn Runtime> {
+        Tokio::current().unwrap()
+    }
 
     #[tokio::test]
     async fn an_address_that_the_socket_cannot_reach_is_named_as_such() {
-        let four = UdpLayer::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let four = UdpLayer::bind_udp(&*runtime(), "127.0.0.1:0".parse().unwrap()).unwrap();
         assert!(four.peer_address("127.0.0.1:9899".parse().unwrap()).is_ok());
         assert!(four.peer_address("127.0.0.1:0".parse().unwrap()).is_err());
         assert!(four.peer_address("[::1]:9899".parse().unwrap()).is_err());
@@ -294,7 +297,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_dual_stack_socket_takes_ipv4_addresses_in_their_ipv6_form() {
-        let Ok(both) = UdpLayer::bind_udp("[::]:0".parse().unwrap()) else {
+        let Ok(both) = UdpLayer::bind_udp(&*runtime(), "[::]:0".parse().unwrap()) else {
             println!("no IPv6 on this machine: nothing to test");
             return;
         };
@@ -305,7 +308,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_packet_that_the_system_refuses_costs_others_neither_their_ecn_field_nor_their_trains() {
-        let bind = || UdpLayer::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let bind = || UdpLayer::bind_udp(&*runtime(), "127.0.0.1:0".parse().unwrap()).unwrap();
         let (sender, receiver) = (bind(), bind());
         let send = async |destination, segment_bytes| {
             poll_fn(|context| sender.poll_writable(context)).await.unwrap();
@@ -331,8 +334,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_datagram_is_received_before_the_runtime_knows_of_it() {
-        let layer = UdpLayer::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
-        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let layer = UdpLayer::bind_udp(&*runtime(), "127.0.0.1:0".parse().unwrap()).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let receive = || {
             let (mut buffer, mut incoming) = ([0; 64], [Received::default()]);
             layer.try_receive(&mut [IoSliceMut::new(&mut buffer)], &mut incoming)
@@ -354,24 +357,27 @@ mod tests {
     async fn the_system_sifts_inits_and_nothing_else() {
         let packet = |tag: u8, chunk_type: u8| [0, 1, 0, 2, 0, 0, 0, tag, 0, 0, 0, 0, chunk_type, 0, 0, 4];
         let (init, others) = (packet(0, 1), [packet(1, 1), packet(0, 0), packet(1, 0), packet(0, 10)]);
-        let socket = UdpLayer::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
-        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = UdpLayer::bind_udp(&*runtime(), "127.0.0.1:0".parse().unwrap()).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.connect(socket.local_addr()).unwrap();
+        let receive = || {
+            let (mut buffer, mut incoming) = ([0; 64], [Received::default()]);
+            socket.try_receive(&mut [IoSliceMut::new(&mut buffer)], &mut incoming)?;
+            Ok::<_, io::Error>(buffer[..incoming[0].bytes].to_vec())
+        };
         let received = async |count: usize| {
             let mut received = Vec::new();
             for _ in 0..count {
-                let mut buffer = [0; 64];
-                let len = poll_fn(|context| {
+                let next = poll_fn(|context| {
                     std::task::ready!(socket.poll_readable(context)).unwrap();
-                    match socket.socket.try_recv(&mut buffer) {
+                    match receive() {
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
                         received => Poll::Ready(received.unwrap()),
                     }
-                })
-                .await;
-                received.push(buffer[..len].to_vec());
+                });
+                received.push(next.await);
             }
-            assert!(socket.socket.try_recv(&mut [0; 64]).is_err(), "no more came");
+            assert!(receive().is_err(), "no more came");
             received
         };
         socket.shed_inits(32).unwrap();
