@@ -92,7 +92,7 @@ pub struct StreamTaken(pub StreamId);
 /// Caller: the association's scheduler does not use this value of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "the value has no effect: it belongs to the scheduler {needed:?}, and this endpoint uses {used:?} (Config::with_scheduler)"
+    "the value has no effect: it belongs to the scheduler {needed:?}, and this endpoint uses {used:?} (Transport::with_scheduler)"
 )]
 pub struct WrongScheduler {
     /// The scheduler that uses the value.
