@@ -1,5 +1,7 @@
 //! Settings of an endpoint in one flat list, as C and Python set them. The words are those of the Rust interface.
 
+#![forbid(unsafe_code)]
+
 use std::net::SocketAddr;
 
 use festina::blocking::{Endpoint, OpenError};

@@ -131,7 +131,7 @@ fn play(server: SocketAddr, trust: Trust, frames: u32) -> Result<(Vec<u32>, u32)
                 }
             }
             let direction = if frame % 2 == 0 { vec![2_u8, 1] } else { vec![1, 2] };
-            // While the link is not up, there is nobody to move.
+            // While the link is not up, no input is taken.
             let _down = link.send(direction);
         }
         clock.wait_for_frame();

@@ -19,7 +19,8 @@ use rustls::{ClientConfig, HandshakeKind};
 
 use crate::address::Proofs;
 use crate::channel::{CHALLENGE_BYTES, Channel, Ids};
-use crate::error::{Foreign, HandshakeError, REFUSED};
+use crate::error::{HandshakeError, REFUSED};
+use crate::foreign::Foreign;
 use crate::parameters::{Parameters, ResetToken, TOKEN_BYTES_MAX};
 use crate::sessions::{Recall, Resumption};
 use crate::wire::{ConnectionId, SHORT_OVERHEAD_BYTES};

@@ -1,11 +1,10 @@
 //! Errors of the handshake and of datagrams.
 
-use std::fmt;
-
 use festina_sctp::PacketDropped;
 
+use crate::bounds::{CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX};
+use crate::foreign::Foreign;
 use crate::record::OpenError;
-use crate::tls::{CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX};
 use crate::versions::Versions;
 use crate::wire::HeaderError;
 
@@ -70,50 +69,6 @@ pub enum HandshakeError {
     /// An established connection ended because of its keys (RFC 9001 §6).
     #[error(transparent)]
     Keys(OpenError),
-}
-
-/// Another protocol that a peer spoke during a handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Foreign {
-    /// SCTP over UDP, with a correct checksum.
-    Sctp,
-    /// DTLS (RFC 7983).
-    Dtls,
-    /// STUN (RFC 7983).
-    Stun,
-    /// A long header of QUIC version 1.
-    Quic,
-    /// None of these.
-    Unknown,
-}
-
-impl fmt::Display for Foreign {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Sctp => "SCTP without encryption",
-            Self::Dtls => "DTLS",
-            Self::Stun => "STUN",
-            Self::Quic => "QUIC",
-            Self::Unknown => "another protocol",
-        })
-    }
-}
-
-impl Foreign {
-    /// Guesses the protocol of a datagram that is not of this format.
-    #[must_use]
-    pub fn of(datagram: &[u8]) -> Self {
-        if festina_sctp::wire::Packet::parse(datagram).is_ok() {
-            return Self::Sctp;
-        }
-        match datagram {
-            [0..=3, ..] => Self::Stun,
-            [20..=63, ..] => Self::Dtls,
-            [192..=255, 0, 0, 0, 1, ..] => Self::Quic,
-            _ => Self::Unknown,
-        }
-    }
 }
 
 impl From<rustls::Error> for HandshakeError {

@@ -22,8 +22,10 @@
 
 mod address;
 mod association;
+mod bounds;
 mod channel;
 mod error;
+mod foreign;
 mod listener;
 mod messages;
 pub mod parameters;
@@ -38,12 +40,13 @@ pub mod versions;
 pub mod wire;
 
 pub use association::{Connect, HALF_OPEN_LIFETIME, Hello, LINGER, OVERHEAD_BYTES, Path, SecureAssociation};
+pub use bounds::{CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX};
 pub use error::{
-    APPLICATION_CODES, DatagramDropped, FULL, Foreign, HandshakeError, NO_SUCH_PORT, REFUSED, TOO_LONG,
-    UNUSABLE_PARAMETERS,
+    APPLICATION_CODES, DatagramDropped, FULL, HandshakeError, NO_SUCH_PORT, REFUSED, TOO_LONG, UNUSABLE_PARAMETERS,
 };
+pub use foreign::Foreign;
 pub use listener::{Checked, HalfOpenLimits, Incoming, Listener};
-pub use tls::{ALPN_BYTES_MAX, CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX};
+pub use tls::ALPN_BYTES_MAX;
 
 #[cfg(test)]
 mod testing;

@@ -7,6 +7,7 @@ use rustls::pki_types::ServerName;
 use rustls::quic::{self, DirectionalKeys, KeyChange, Keys, Version};
 use rustls::{ClientConfig, Error, InvalidMessage, ServerConfig, Side, client};
 
+use crate::bounds::{CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX};
 use crate::error::HandshakeError;
 use crate::messages::{ClientHello, chain_bytes, chain_length, is_complete, may_be_hello, split_message};
 use crate::reassembly::Reassembly;
@@ -14,11 +15,6 @@ use crate::sessions::Recall;
 
 /// Handshake bytes that a peer may send at one level: a client's hello with a token and post-quantum keys, or a chain of certificates.
 pub(crate) const LEVEL_BYTES_MAX: [usize; 3] = [8 << 10, 32 << 10, 8 << 10];
-/// The most certificates in a chain, of either side. Verifiers look for a path to a root among all of them, whose cost grows with the factorial of their
-/// number if all have one name: 0.3 ms for 6 certificates, more than 10 ms for 8.
-pub const CHAIN_LENGTH_MAX: usize = 6;
-/// The most bytes of these certificates in all.
-pub const CHAIN_BYTES_MAX: usize = 8 << 10;
 /// Bytes that frame the certificates in their message (RFC 8446 §4.4.2). Extensions of certificates count as bytes of the chain.
 const CHAIN_FRAME_BYTES: usize = 1 + 3 + CHAIN_LENGTH_MAX * (3 + 2);
 /// Bytes of the protocols of ALPN that fit into a hello, each with a byte for its length.

@@ -1,6 +1,6 @@
 //! Version negotiation: the answer to a long header of an unknown version (RFC 8999 §6).
 
-use crate::error::Foreign;
+use crate::foreign::Foreign;
 use crate::wire::{CONNECTION_ID_BYTES, ConnectionId, Header, Level, LongHeader, VERSION, read_header};
 
 /// Longest connection ID of any version (RFC 8999 §5.1).

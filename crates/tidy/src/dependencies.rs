@@ -4,7 +4,7 @@ use crate::metadata::{Graph, Need, Package};
 
 /// Which crates of ours each crate may use: the arrows of ARCHITECTURE.md. Crates that are missing here may use all: the
 /// command at the top of the house, and the tools outside it.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("festina-units", &[]),
     ("festina-recovery", &["festina-units"]),
     ("festina-netsim", &["festina-units"]),
@@ -30,8 +30,9 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("festina-endpoint", &["festina-sctp", "festina-secure", "festina-units"]),
     ("festina", &["festina-endpoint", "festina-sctp", "festina-secure", "festina-units"]),
     ("festina-syslog", &["festina", "festina-recovery", "festina-units"]),
-    ("festina-c", &["festina"]),
-    ("festina-python", &["festina"]),
+    ("festina-settings", &["festina"]),
+    ("festina-c", &["festina", "festina-settings"]),
+    ("festina-python", &["festina", "festina-settings"]),
 ];
 
 /// Crates of ours that may use any other.

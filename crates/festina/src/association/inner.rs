@@ -2,6 +2,7 @@
 
 mod burst;
 mod drain;
+mod outcomes;
 mod reconfigure;
 mod rush;
 mod secure;
@@ -32,7 +33,7 @@ use self::rush::Rush;
 pub(crate) use self::sorted::Source;
 use self::state::{Place, State, Wakes, Way};
 pub(crate) use self::waiter::Waiter;
-use crate::association::delivery::{Outcome, Watch};
+use crate::association::delivery::Watch;
 use crate::clock;
 use crate::endpoint::refusals::Refusal;
 use crate::endpoint::{Datagram, Entry, Shared};
@@ -345,38 +346,6 @@ impl Inner {
         let mut state = lock(&self.state);
         let now = state.advance(clock::now());
         state.send(now, message, Watch::No)
-    }
-
-    /// What became of a watched message, which is forgotten then.
-    pub(crate) fn poll_outcome(&self, context: &mut Context<'_>, id: MessageId) -> Poll<Outcome> {
-        let mut state = lock(&self.state);
-        let (outcome, replaced) = state.poll_outcome(context, id);
-        drop(state);
-        drop(replaced);
-        outcome
-    }
-
-    /// Takes the messages whose outcome is known out of `sent`. All of them are watched.
-    pub(crate) fn take_outcomes<T>(&self, sent: &mut VecDeque<(MessageId, T)>, mut settled: impl FnMut(T, Outcome)) {
-        if sent.is_empty() {
-            return;
-        }
-        let (context, mut left) = (Context::from_waker(Waker::noop()), VecDeque::new());
-        let mut state = lock(&self.state);
-        for (id, message) in sent.drain(..) {
-            match state.poll_outcome(&context, id).0 {
-                Poll::Ready(outcome) => settled(message, outcome),
-                Poll::Pending => left.push_back((id, message)),
-            }
-        }
-        drop(state);
-        *sent = left;
-    }
-
-    /// Stops watching the outcome of a message.
-    pub(crate) fn unwatch(&self, id: MessageId) {
-        let removed = lock(&self.state).unwatch(id);
-        drop(removed);
     }
 
     /// What partial reliability gave up on one stream.

@@ -51,10 +51,26 @@ pub(crate) struct Shared {
     closing: AtomicBool,
     /// The driver has ended.
     gone: AtomicBool,
-    ids: AtomicU64,
+    numbers: Numbers,
+    pub(super) counters: Counters,
+}
+
+/// Numbers that differ from association to association.
+#[derive(Debug)]
+struct Numbers {
+    next_id: AtomicU64,
     /// Where the nonces begin: drawn at random.
     first_nonce: u64,
-    pub(super) counters: Counters,
+}
+
+impl Numbers {
+    fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn nonce(&self, id: u64) -> u64 {
+        self.first_nonce.wrapping_add(id)
+    }
 }
 
 /// Counts hits of a limit. Logs the first, second, fourth and so on, so that peers cannot flood the log.
@@ -132,8 +148,7 @@ impl Shared {
             handles: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             gone: AtomicBool::new(false),
-            ids: AtomicU64::new(0),
-            first_nonce: u64::from_le_bytes(first_nonce),
+            numbers: Numbers { next_id: AtomicU64::new(0), first_nonce: u64::from_le_bytes(first_nonce) },
             counters: Counters::default(),
         });
         Ok((shared, bell))
@@ -208,7 +223,7 @@ impl Shared {
                 None => self.free_port(address, options.peer_port, id).ok_or(ConnectError::NoPortLeft { remote })?,
             };
             let ports = Ports { local, peer: options.peer_port };
-            let nonce = self.first_nonce.wrapping_add(id);
+            let nonce = self.numbers.nonce(id);
             let now = clock::now();
             // Only the profile `festina` uses cached path state.
             let asks = options.profile.is_none_or(|profile| profile == Profile::Festina);
@@ -260,13 +275,13 @@ impl Shared {
         let count = u64::from(u16::MAX - FIRST_EPHEMERAL_PORT) + 1;
         let demux = lock(&self.demux);
         (0..count)
-            .map(|step| (self.first_nonce.wrapping_add(id).wrapping_add(step)) % count)
+            .map(|step| (self.numbers.nonce(id).wrapping_add(step)) % count)
             .filter_map(|offset| FIRST_EPHEMERAL_PORT.checked_add(u16::try_from(offset).ok()?))
             .find(|local| !demux.has_path(remote, Ports { local: *local, peer }, !self.is_encrypted()))
     }
 
     pub(super) fn next_id(&self) -> u64 {
-        self.ids.fetch_add(1, Ordering::Relaxed)
+        self.numbers.next_id()
     }
 
     pub(crate) fn message_bytes_max(&self) -> usize {
@@ -428,7 +443,7 @@ impl Shared {
         if self.socket.is_closed() {
             return Poll::Ready(());
         }
-        let key = *key.get_or_insert_with(|| self.ids.fetch_add(1, Ordering::Relaxed));
+        let key = *key.get_or_insert_with(|| self.numbers.next_id());
         let replaced = backlog.closed.register(key, context.waker());
         drop(backlog);
         drop(replaced);

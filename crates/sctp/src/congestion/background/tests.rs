@@ -41,15 +41,14 @@ impl Rig {
         self.round_using(usize::MAX, rtt)
     }
 
-    /// A link of `rate` bytes per second behind a queue without end, of which others take `others`. Returns the longest queueing delay after the
+    /// A link of `rate` bytes per second behind an endless queue. Others take `others` of the rate. Returns the longest queueing delay after the
     /// first seconds, and the bytes carried.
     fn link(&mut self, rate: u64, base: Duration, others: u64, time: Duration) -> (Duration, u64) {
         let (begun, mut carried, mut longest) = (self.now, 0, Duration::ZERO);
         let free = rate.saturating_sub(others).max(1);
         while self.now - begun < time {
             // Bytes in transit on the link do not queue.
-            let queued =
-                (self.path.cwnd() as u64).saturating_sub(free * u64::from(base.subsec_millis()) / 1_000);
+            let queued = (self.path.cwnd() as u64).saturating_sub(free * u64::from(base.subsec_millis()) / 1_000);
             let delay = Duration::from_micros(queued * 1_000_000 / free);
             if self.now - begun > ms(5_000) {
                 longest = longest.max(delay);
