@@ -58,7 +58,7 @@ fn flags_that_make_no_sense_get_one_line_and_code_two() {
     let cases: [(&[&str], &str); 40] = [
         (&["fly"], "unrecognized subcommand 'fly'"),
         (&["send"], "not provided: <ADDRESS>"),
-        (&["send", "localhost:x"], "\"x\" is no UDP port"),
+        (&["send", "localhost:x"], "\"x\" is no port"),
         (&["send", "localhost", "--lifetime", "0ms"], "longer than zero"),
         (&["send", "localhost", "--port", "0"], "0 is not from 1 to 65535"),
         (&["send", "localhost", "--profile", "best"], "rfc9260"),
