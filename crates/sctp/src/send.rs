@@ -49,7 +49,7 @@ pub(crate) use timers::FlightAgain;
 
 use crate::config::Config;
 use crate::error::SendError;
-use crate::event::{AbandonReason, Event, Events, RetransmissionCause};
+use crate::event::{AbandonReason, Event, Events};
 use crate::message::{Message, MessageId};
 use crate::outstanding::{ChunkState, Ledger};
 use crate::stats::{AbandonedStats, RetransmittedStats, SentStats, Stats};
@@ -103,19 +103,6 @@ impl Counters {
     fn note(&mut self, verdict: Verdict) {
         let Verdict { lost, found, .. } = verdict;
         self.chunks_lost = (self.chunks_lost + lost as u64).saturating_sub(found as u64);
-    }
-
-    fn note_retransmission(&mut self, cause: RetransmissionCause) {
-        let counters = &mut self.retransmitted;
-        let counter = match cause {
-            RetransmissionCause::Timeout => &mut counters.timeout,
-            RetransmissionCause::Fast => &mut counters.fast,
-            RetransmissionCause::ReportedBundled => &mut counters.reported_bundled,
-            RetransmissionCause::Bundled => &mut counters.bundled,
-            RetransmissionCause::Probe => &mut counters.probe,
-            RetransmissionCause::Copy => &mut counters.copies,
-        };
-        *counter += 1;
     }
 
     /// Counts retransmissions that the peer reports as duplicates. The network may duplicate, too, so all retransmissions bound the count.

@@ -234,11 +234,11 @@ impl Ledger {
 
     fn count_duplicates(&mut self, sack: &Sack<'_>, digest: &mut Digest) {
         for tsn in duplicates(sack, self.first_tsn()) {
-            let sent_as = match self.get(tsn) {
-                Some(chunk) => (chunk.transmissions > 1).then_some(chunk.sent_as),
+            let resent = match self.get(tsn) {
+                Some(chunk) => chunk.resent,
                 None => self.reported_before().and_then(|reported| reported.settled.take_duplicate(tsn)),
             };
-            digest.duplicates.count(sent_as);
+            digest.duplicates.count(resent);
             digest.credits.iter_mut().for_each(|credit| credit.arrivals.duplicate(tsn));
         }
     }

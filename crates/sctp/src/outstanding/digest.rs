@@ -3,7 +3,7 @@
 use festina_units::Instant;
 
 use super::arrivals::Arrivals;
-use super::ledger::{ByPath, Chunk, ChunkState, MessageSlot, PathId, SentAs};
+use super::ledger::{ByPath, Chunk, ChunkState, MessageSlot, PathId, Transmission};
 use crate::wire::{Sack, Tsn};
 
 /// An acknowledgement: a SACK, or the cumulative TSN ack of a SHUTDOWN.
@@ -235,13 +235,13 @@ impl Digest {
 }
 
 impl Duplicates {
-    /// Counts a reported duplicate; `sent_as` is the reason of its chunk's last transmission, if it was sent more than once.
-    pub(super) fn count(&mut self, sent_as: Option<SentAs>) {
+    /// Counts a reported duplicate; `resent` is its chunk's last transmission, if it was sent more than once.
+    pub(super) fn count(&mut self, resent: Option<Transmission>) {
         self.reported += 1;
-        let Some(sent_as) = sent_as else { return };
-        self.of_probes += usize::from(sent_as == SentAs::Probe);
+        let Some(resent) = resent else { return };
+        self.of_probes += usize::from(resent == Transmission::Probe);
         self.of_resent += 1;
-        if sent_as == SentAs::TailProbe {
+        if resent == Transmission::TailProbe {
             self.of_tail_probes += 1;
         } else {
             self.beside_tail_probes += 1;

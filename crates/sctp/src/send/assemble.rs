@@ -7,7 +7,7 @@ use super::repair::{Again, Bundling, NewData, Order, Purpose};
 use super::scheduler::{Piece, Turn};
 use super::{SendPath, Sender};
 use crate::event::{Event, Events};
-use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState, Form, PathId, SentAs};
+use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState, Form, PathId, Transmission};
 use crate::wire::{FragmentHeader, PacketBuilder, Tsn};
 
 /// Summary of the chunks put into a packet.
@@ -205,15 +205,16 @@ impl Sender {
                 break;
             }
             let Some(chunk) = self.ledger.get(tsn) else { break };
-            let cause = match chunk.state {
-                ChunkState::Lost(cause) => Some(purpose.cause_of_lost(cause)),
+            let transmission = match chunk.state {
+                ChunkState::Lost(cause) => Some(purpose.repair(cause)),
                 ChunkState::InFlight => bundling.admit(tsn, chunk, now),
                 ChunkState::GapAcked
                 | ChunkState::NonRenegable
                 | ChunkState::AbandonedOnTheWay
                 | ChunkState::Abandoned => None,
             };
-            let Some(cause) = cause else { continue };
+            let Some(transmission) = transmission else { continue };
+            let cause = transmission.cause();
             let slot = chunk.message;
             let Some(message) = self.buffer.message(slot) else { break };
             let obstacle = message.obstacle_again(now, chunk.transmissions).filter(|_| self.forwards);
@@ -235,16 +236,15 @@ impl Sender {
             let chunk_bytes = chunk.bytes();
             loaded.bytes += chunk_bytes;
             let id = message.id;
-            let sent_as = purpose.sent_as(chunk.state, cause);
-            self.ledger.resend(tsn, now, sent_as, path.id, immediate_ack);
-            match (sent_as, again) {
-                (SentAs::Repair, _) => loaded.repair_bytes += chunk_bytes,
+            self.ledger.resend(tsn, now, transmission, path.id, immediate_ack);
+            match (transmission, again) {
+                (Transmission::Repair(_), _) => loaded.repair_bytes += chunk_bytes,
                 (_, Again::BesideNewData) => loaded.piggyback_bytes += chunk_bytes,
                 (_, Again::Alone) => {}
             }
             path.marking.iter_mut().for_each(|marking| marking.resent(tsn));
-            let restarts_timer = path.repair.on_resent(now, tsn, sent_as, cause, again);
-            self.counters.note_retransmission(cause);
+            let restarts_timer = path.repair.on_resent(now, tsn, transmission, again);
+            self.counters.retransmitted.count(cause);
             events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, path: path.id, at: now });
             loaded.chunks += 1;
             loaded.tsn_highest = tsn;
@@ -323,7 +323,7 @@ impl Sender {
             transmissions: 1,
             miss_indications: 0,
             fast_retransmitted: false,
-            sent_as: SentAs::First,
+            resent: None,
             path,
         };
         let header = message.header(tsn, &chunk);

@@ -21,7 +21,7 @@ use super::streams::OutboundStreams;
 use crate::error::SendError;
 use crate::event::{AbandonReason, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
-use crate::outstanding::{Chunk, ChunkState, Form, Ledger, MessageSlot, PathId, SentAs};
+use crate::outstanding::{Chunk, ChunkState, Form, Ledger, MessageSlot, PathId};
 use crate::stats::AbandonedStats;
 use crate::wire::{Framing, StreamId, Tsn};
 use forward::Forward;
@@ -443,7 +443,7 @@ fn end_of(message: MessageSlot, framing: Framing) -> Chunk {
         transmissions: 1,
         miss_indications: 0,
         fast_retransmitted: false,
-        sent_as: SentAs::First,
+        resent: None,
         path: PathId::PRIMARY,
     }
 }

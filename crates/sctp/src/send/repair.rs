@@ -16,12 +16,11 @@
 //! | [`undo`] | detection of spurious timeouts and spurious cuts of cwnd |
 //! | [`known`] | assumptions about the path before it is measured |
 //! | [`marks`] | ECN marks |
-//! | [`copies`], [`bundling`] | redundancy: spaced and piggybacked copies |
+//! | [`redundancy`], [`bundling`] | spaced and piggybacked copies; which chunks a packet carries besides lost and new ones |
 //! | [`order`], [`verdict`] | the results |
 
 mod acknowledgement;
 mod bundling;
-mod copies;
 mod departures;
 mod expiry;
 mod known;
@@ -29,6 +28,7 @@ mod marks;
 mod order;
 mod overdue;
 mod rack;
+mod redundancy;
 mod round_trip;
 mod rules;
 mod tail;
@@ -58,12 +58,12 @@ pub(super) use verdict::{Release, Verdict, View, WindowVerdict};
 use super::assemble::Loaded;
 use crate::config::Config;
 use crate::event::RetransmissionCause;
-use crate::outstanding::{Chunk, ChunkState, Ledger, SentAs};
+use crate::outstanding::{Chunk, ChunkState, Ledger, Transmission};
 use bundling::{Redundant, SILENT_TURN_PARTS};
-use copies::{Copies, PiggybackBudget};
 use order::Owed;
 use overdue::Overdue;
 use rack::LossByTime;
+use redundancy::Redundancy;
 use round_trip::RoundTrip;
 use rules::{Outstanding, RuleBook};
 use tail::Tail;
@@ -81,7 +81,7 @@ pub(super) struct Repair {
     owed: Owed,
     recovery: FastRecovery,
     /// If the mechanisms ask for copies or for SACKs where they are needed, and data has left.
-    copies: Option<Box<Copies>>,
+    redundancy: Option<Box<Redundancy>>,
     /// If the mechanisms ask for any of them and data has left.
     detectors: Option<Box<Detectors>>,
     /// If the path was seen to reorder and the mechanisms tolerate it.
@@ -146,7 +146,7 @@ impl Repair {
             timers: Timers::default(),
             owed: Owed::default(),
             recovery: FastRecovery::default(),
-            copies: None,
+            redundancy: None,
             detectors: None,
             reordering: None,
         }
@@ -162,7 +162,7 @@ impl Repair {
     pub(super) fn give_back_memory(&mut self) {
         self.book.give_back_memory();
         self.book.known_loss = self.known_loss();
-        self.copies = None;
+        self.redundancy = None;
         self.detectors = None;
         self.reordering = None;
     }
@@ -175,10 +175,10 @@ impl Repair {
         self.book.set_mechanisms(mechanisms);
         if !self.book.needs_account() {
             self.book.known_loss = self.known_loss();
-            self.copies = None;
+            self.redundancy = None;
         }
-        if let Some(copies) = &mut self.copies {
-            copies.set_redundancy(mechanisms.redundancy);
+        if let Some(redundancy) = &mut self.redundancy {
+            redundancy.set(mechanisms.redundancy);
         }
         self.detectors = None;
     }
@@ -233,8 +233,8 @@ impl Repair {
 
     /// No delay of a SACK was in this round trip: it shows whether there is a queue.
     pub(super) fn measured_undelayed(&mut self, now: Instant, rtt: Duration) {
-        if let Some(copies) = &mut self.copies {
-            copies.measured(now, rtt);
+        if let Some(redundancy) = &mut self.redundancy {
+            redundancy.measured(now, rtt);
         }
     }
 
@@ -284,15 +284,15 @@ impl Repair {
 
     /// Makes the next copy due whose time has come, unless all of its chunks have arrived or were retransmitted meanwhile.
     fn make_due_copy(&mut self, now: Instant, ledger: &Ledger) {
-        let Some(copies) = &mut self.copies else { return };
+        let Some(redundancy) = &mut self.redundancy else { return };
         let is_original = |chunk: &Chunk| chunk.state == ChunkState::InFlight && chunk.transmissions == 1;
-        while let Some((first_tsn, last_tsn)) = self.owed.copy.or_else(|| copies.take_due(now)) {
+        while let Some((first_tsn, last_tsn)) = self.owed.copy.or_else(|| redundancy.take_due(now)) {
             let needed = (first_tsn..=last_tsn).any(|tsn| ledger.get(tsn).is_some_and(is_original));
             self.owed.copy = needed.then_some((first_tsn, last_tsn));
             if needed {
                 break;
             }
-            copies.saved();
+            redundancy.saved();
         }
     }
 
@@ -416,18 +416,15 @@ impl Repair {
     /// Returns Festina's own rule for chunks in a packet with `new_bytes` of new data, or `None` if it does not apply.
     fn redundant(&self, now: Instant, room_bytes: usize, new_bytes: usize) -> Bundling {
         let (thin, silent_since) = (self.is_thin(), self.timers.silent_since());
-        if !thin && silent_since.is_none() {
-            return Bundling::None;
-        }
-        let Some(srtt) = self.rtt.srtt() else { return Bundling::None };
+        let Some(srtt) = self.rtt.srtt().filter(|_| thin || silent_since.is_some()) else { return Bundling::None };
         // Right after a probe, the next acknowledgement of a dense stream may only be a moment away.
         let silent = silent_since.is_some_and(|since| now - since >= srtt / SILENT_TURN_PARTS);
-        let budget = self.copies.as_ref().and_then(|copies| copies.piggyback(now, thin, &self.rtt, new_bytes));
+        let redundancy = self.redundancy.as_ref().filter(|_| thin);
+        let budget = redundancy.and_then(|redundancy| redundancy.piggyback_budget(now, srtt, new_bytes));
         if budget.is_none() && !silent {
             return Bundling::None;
         }
-        let PiggybackBudget { piggyback, bytes } = budget.unwrap_or(PiggybackBudget::NONE);
-        Bundling::Redundant(Redundant { room_bytes, budget_bytes: bytes, piggyback, srtt, silent })
+        Bundling::Redundant(Redundant { room_bytes, budget, srtt, silent })
     }
 
     /// A chunk left for the first time.
@@ -440,25 +437,18 @@ impl Repair {
     }
 
     /// A chunk was retransmitted. Returns whether that restarts T3-rtx, if it is the earliest one outstanding.
-    pub(super) fn on_resent(
-        &mut self,
-        now: Instant,
-        tsn: u64,
-        sent_as: SentAs,
-        cause: RetransmissionCause,
-        again: Again,
-    ) -> bool {
+    pub(super) fn on_resent(&mut self, now: Instant, tsn: u64, transmission: Transmission, again: Again) -> bool {
         if let Some(detectors) = &mut self.detectors {
             detectors.by_time.chunk_left(now, tsn);
         }
-        if sent_as == SentAs::Repair
+        if matches!(transmission, Transmission::Repair(_))
             && let Some(spurious) = self.spurious()
         {
             spurious.repaired(tsn);
         }
         let rules = self.book.rules();
         self.round_trip.resent(tsn, now, rules.rtt_sampling, again);
-        match cause {
+        match transmission.cause() {
             // Early fast retransmits begin no fast recovery: with a peer that is silent, they would put T3-rtx off for ever.
             RetransmissionCause::Fast => rules.fast_restarts_timer && self.recovery.lasts,
             // Bundled chunks do not put T3-rtx off, or a stream of new data would do so for ever.
@@ -505,7 +495,7 @@ impl Repair {
         if self.book.needs_account()
             && let Some(srtt) = srtt
         {
-            self.copies(now).data_sent(now, loaded, srtt);
+            self.redundancy(now).data_sent(now, loaded, srtt);
         }
         if !self.book.stays_thick(loaded.same_instant, view.is_all_sent()) || view.is_probing_window() {
             self.judge_rules(ledger, view);
@@ -515,11 +505,11 @@ impl Repair {
                 self.timers.probed(now);
             }
         }
-        if let Some(copies) = &mut self.copies
+        if let Some(redundancy) = &mut self.redundancy
             && let Some(others) = loaded.new_chunks.checked_sub(1)
         {
             let tsns = (loaded.tsn_highest - others as u64, loaded.tsn_highest);
-            copies.new_data_sent(now, self.book.is_thin(), &self.rtt, tsns, !loaded.has_fragment);
+            redundancy.new_data_sent(now, self.book.is_thin(), &self.rtt, tsns, !loaded.has_fragment);
         }
         if self.timers.t3().is_none() || loaded.earliest_resent {
             self.timers.start(now, self.rto());
@@ -528,13 +518,13 @@ impl Repair {
         self.tidy(now, ledger, view);
     }
 
-    fn copies(&mut self, now: Instant) -> &mut Copies {
-        self.copies.get_or_insert_with(|| {
-            let mut copies = Copies::new(self.book.mechanisms().redundancy, self.book.known_loss);
+    fn redundancy(&mut self, now: Instant) -> &mut Redundancy {
+        self.redundancy.get_or_insert_with(|| {
+            let mut redundancy = Redundancy::new(self.book.mechanisms().redundancy, self.book.known_loss);
             if let Some(srtt) = self.rtt.srtt() {
-                copies.measured(now, srtt);
+                redundancy.measured(now, srtt);
             }
-            Box::new(copies)
+            Box::new(redundancy)
         })
     }
 
@@ -568,14 +558,15 @@ impl Repair {
 
     /// Returns whether a packet with new data that leaves now asks the peer not to delay its SACK.
     pub(super) fn asks_for_sack(&self, now: Instant) -> bool {
-        let is_late = || self.copies.as_ref().is_none_or(|copies| copies.sack_delay(now, &self.rtt).is_none());
+        let is_late =
+            || self.redundancy.as_ref().is_none_or(|redundancy| redundancy.sack_delay(now, &self.rtt).is_none());
         self.rules().immediate_sack == ImmediateSack::Needed && is_late()
     }
 
     /// A packet with data of the peer came.
     pub(super) fn peer_data_came(&mut self, now: Instant) {
-        if let Some(copies) = &mut self.copies {
-            copies.peer_data_came(now, &self.rtt);
+        if let Some(redundancy) = &mut self.redundancy {
+            redundancy.peer_data_came(now, &self.rtt);
         }
     }
 

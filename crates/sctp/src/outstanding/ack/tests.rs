@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::outstanding::{Chunk, PathId, SentAs};
+use crate::outstanding::{Chunk, PathId, Transmission};
 
 /// TSN 1, unwrapped.
 const ONE: u64 = (1 << 32) + 1;
@@ -86,7 +86,7 @@ fn what_lies_between_two_lost_chunks_is_passed_over_once() {
         .iter()
         .map(|&tsn| {
             assert_eq!(ledger.first_lost(), tsn);
-            ledger.resend(tsn, Instant::ZERO, SentAs::Repair, PathId(0), false);
+            ledger.resend(tsn, Instant::ZERO, Transmission::Repair(RetransmissionCause::Fast), PathId(0), false);
             ledger.first_lost() - tsn
         })
         .collect();
@@ -210,7 +210,13 @@ fn the_sums_hold_through_any_history() {
             }
             4 => {
                 let first_lost = ledger.first_lost();
-                ledger.resend(first_lost, Instant::from_nanos(step), SentAs::Repair, PathId(0), false);
+                ledger.resend(
+                    first_lost,
+                    Instant::from_nanos(step),
+                    Transmission::Repair(RetransmissionCause::Fast),
+                    PathId(0),
+                    false,
+                );
             }
             _ => {
                 let len = u16::try_from(ledger.len()).expect("a small ledger");

@@ -64,7 +64,7 @@ impl Repair {
     }
 
     fn sends_copies(&self) -> bool {
-        self.book.is_thin() && self.copies.is_some()
+        self.book.is_thin() && self.redundancy.is_some()
     }
 
     /// The chunks that were acknowledged for the first time. One that was last sent on another path measures nothing here.
@@ -200,10 +200,10 @@ impl Repair {
                     || first_sent_at.is_some_and(|at| answers_first(now, at, highest.sent_at, rtt.possible()))
             });
         let lost = credit.arrivals.lost(is_answer_to_earlier);
-        if let Some(copies) = self.copies.as_mut().filter(|_| self.book.is_thin()) {
-            copies.acknowledged(now, credit.acked_chunks, lost, rtt.srtt());
+        if let Some(redundancy) = self.redundancy.as_mut().filter(|_| self.book.is_thin()) {
+            redundancy.acknowledged(now, credit.acked_chunks, lost, rtt.srtt());
             if digest.duplicates.of_probes > 0 {
-                copies.probed_needlessly();
+                redundancy.probed_needlessly();
             }
         }
         let is_news = credit.highest_copy.is_some_and(|tsn| tsn > self.recovery.cut_tsn);

@@ -85,7 +85,8 @@ pub(crate) enum TimerExpiry {
 impl Repair {
     /// When to call [`on_timeout`](Self::on_timeout).
     pub(in crate::send) fn deadline(&self, ledger: &Ledger, view: &View<'_>) -> Option<Instant> {
-        let copy = self.copies.as_ref().and_then(|copies| copies.next_at()).filter(|_| self.owed.copy.is_none());
+        let copy =
+            self.redundancy.as_ref().and_then(|redundancy| redundancy.next_at()).filter(|_| self.owed.copy.is_none());
         let judgement = self.detectors.as_ref().and_then(|detectors| detectors.by_time.at());
         let overdue = self.overdue_at(ledger, view).map(|(at, _)| at);
         let loss = self.next_expiry(ledger, view).map(TimerDecision::at);
@@ -269,7 +270,7 @@ impl Repair {
     /// From when on the probe timer runs: the longest unanswered transmission, but in silence at least the last probe, so that one
     /// packet per round trip probes for everything.
     fn probe_reference(&self, ledger: &Ledger, view: &View<'_>, timeout: Duration) -> Instant {
-        let delay_max = self.copies.as_ref().map_or(Duration::ZERO, |copies| copies.sack_delay_max());
+        let delay_max = self.redundancy.as_ref().map_or(Duration::ZERO, |redundancy| redundancy.sack_delay_max());
         let oldest = answered_from(ledger.iter_on(view.path), delay_max, timeout).unwrap_or_default();
         self.timers.silent_since().map_or(oldest, |probed_at| oldest.max(probed_at))
     }
