@@ -20,7 +20,7 @@ mod reported;
 mod settled;
 
 pub(crate) use ack::{SackTerms, duplicates};
-pub(crate) use digest::{Acknowledgement, Arrival, Credit, Digest, Run, SettledPiece};
+pub(crate) use digest::{Acknowledgement, Arrival, Credit, Digest, Run};
 pub use ledger::PathId;
 pub(crate) use ledger::{
     ByPath, CHUNKS_KEPT, Chunk, ChunkState, Form, Ledger, MessageSlot, PATHS_MAX, Tally, Transmission,

@@ -254,7 +254,7 @@ impl Association {
         self.peer.first_tsn = parameters.first_tsn.0;
         self.peer.buffer_bytes = parameters.a_rwnd;
         self.streams = Streams { outbound, inbound };
-        self.sender.agree(framing, agreed.forwards(), agreed.forwards_apart());
+        self.sender.flight.agree(framing, agreed.forwards(), agreed.forwards_apart());
         let path = &mut self.paths.primary_mut().sending;
         self.sender.establish(now, path, parameters.a_rwnd, outbound, round_trip, &mut self.events);
         let config = self.context.config();

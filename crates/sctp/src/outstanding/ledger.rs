@@ -475,6 +475,11 @@ impl Ledger {
         self.buries = buries;
     }
 
+    /// Returns whether the peer skips abandoned chunks one by one.
+    pub(super) fn buries(&self) -> bool {
+        self.buries
+    }
+
     /// Lost chunks of abandoned messages, from this TSN on.
     pub(super) fn buried_from(&self, tsn: u64) -> impl Iterator<Item = u64> {
         self.reported.iter().flat_map(move |reported| reported.buried.range(tsn..).copied())

@@ -14,14 +14,14 @@ use bytes::Bytes;
 use festina_units::{Duration, Instant};
 
 use super::SendPath;
+use super::flight::Flight;
 use super::messages::OutboundMessage;
-use super::queue::{Room, SendBuffer};
+use super::queue::Room;
 use super::scheduler::Unsent;
-use super::streams::OutboundStreams;
 use crate::error::SendError;
 use crate::event::{AbandonReason, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
-use crate::outstanding::{Chunk, ChunkState, Form, Ledger, MessageSlot, PathId};
+use crate::outstanding::{Chunk, ChunkState, Form, MessageSlot, PathId};
 use crate::stats::AbandonedStats;
 use crate::wire::{Framing, StreamId, Tsn};
 use forward::Forward;
@@ -138,18 +138,6 @@ impl Partial {
         Instant::earliest([self.tracked.expires_at(), self.forward.due_at])
     }
 
-    /// The ledger changed: decides how far the peer is to be moved, and when FORWARD-TSN is sent.
-    pub(super) fn judge_forward(
-        &mut self,
-        now: Instant,
-        path: &SendPath,
-        ledger: &Ledger,
-        agreed: (Framing, bool),
-        by_ack: bool,
-    ) {
-        self.forward.look(now, path, ledger, agreed, by_ack);
-    }
-
     /// Handles timers. If T3-rtx has expired (`t3`), the last FORWARD-TSN may be lost (C5).
     pub(super) fn handle_forward_timeout(&mut self, now: Instant, t3: bool) {
         self.forward.handle_timeout(now, t3);
@@ -161,24 +149,8 @@ impl Partial {
     }
 }
 
-/// The part of the sender that abandons messages. It knows no windows and no paths. Its functions return whether anything was abandoned; the caller
-/// handles the consequences.
-#[derive(Debug)]
-pub(super) struct Abandoning<'s> {
-    pub(super) buffer: &'s mut SendBuffer,
-    pub(super) ledger: &'s mut Ledger,
-    pub(super) streams: &'s mut OutboundStreams,
-    pub(super) partial: &'s mut Option<Box<Partial>>,
-    /// Counts them.
-    pub(super) messages_abandoned: &'s mut u64,
-    pub(super) framing: Framing,
-    /// The peer can be moved past abandoned chunks.
-    pub(super) forwards: bool,
-    /// Also where they lie apart.
-    pub(super) apart: bool,
-}
-
-impl Abandoning<'_> {
+/// Abandoning messages. The functions return whether anything was abandoned; the caller handles the consequences.
+impl Flight {
     /// Makes room for a message in a full buffer, if its key or its priority permits that others are abandoned, and queues it.
     ///
     /// # Errors
@@ -330,7 +302,7 @@ impl Abandoning<'_> {
     }
 
     fn forget(&mut self, slot: MessageSlot) {
-        if let Some(partial) = self.partial {
+        if let Some(partial) = &mut self.partial {
             partial.forget(slot);
         }
     }
@@ -340,7 +312,7 @@ impl Abandoning<'_> {
     }
 
     fn count_abandoned(&mut self, message: &OutboundMessage, reason: AbandonReason, sent: bool, events: &mut Events) {
-        *self.messages_abandoned += 1;
+        self.messages_abandoned += 1;
         self.partial.get_or_insert_default().count(message.stream, reason, sent);
         events.push_abandoned(message.id, reason, sent);
     }
@@ -381,11 +353,11 @@ impl Abandoning<'_> {
             if overdue_at <= now {
                 self.give_up(slot, AbandonReason::Expired, events);
                 any = true;
-            } else if let Some(partial) = self.partial {
+            } else if let Some(partial) = &mut self.partial {
                 partial.tracked.postpone(slot, overdue_at);
             }
         }
-        self.give_up_lost(now, path.sizes.chunks(), events) || any
+        self.give_up_lost(now, path.limits.sizes.chunks(), events) || any
     }
 
     /// Abandons messages with a lost chunk that may not be sent again, up to the first that may; if the peer passes over chunks that lie
