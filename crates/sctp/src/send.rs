@@ -66,8 +66,6 @@ use repair::{Verdict, WindowVerdict};
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) flight: Flight,
-    /// No more messages will come.
-    closing: bool,
     counters: Counters,
 }
 
@@ -104,11 +102,7 @@ pub(crate) fn outstanding_tsns(sender: &Sender) -> core::ops::Range<u64> {
 impl Sender {
     /// Creates a sender whose first chunk has the TSN `first_tsn`. The window and the streams can be set later by [`establish`](Self::establish).
     pub(crate) fn new(config: &Config, first_tsn: Tsn, peer_a_rwnd: u32, outbound_streams: u16) -> Self {
-        Self {
-            flight: Flight::new(config, first_tsn, peer_a_rwnd, outbound_streams),
-            closing: false,
-            counters: Counters::default(),
-        }
+        Self { flight: Flight::new(config, first_tsn, peer_a_rwnd, outbound_streams), counters: Counters::default() }
     }
 
     /// Sets the peer's limits, and the round-trip time of `path` if it was measured. Queued messages for streams that the peer did not allow are
@@ -178,11 +172,6 @@ impl Sender {
         self.settle(now, path);
     }
 
-    /// No more messages will come: the last chunk asks for a SACK without delay (RFC 7053 §4, SHUTDOWN-PENDING).
-    pub(crate) fn closing(&mut self) {
-        self.closing = true;
-    }
-
     /// Changes the loss-recovery mechanisms of a path in use.
     pub(crate) fn set_mechanisms(&mut self, now: Instant, path: &mut SendPath, mechanisms: &Mechanisms) {
         path.repair.set_mechanisms(mechanisms);
@@ -233,13 +222,6 @@ impl Sender {
         gauges.thin = repair.is_thin();
         stats.abandoned = self.flight.partial.as_ref().map_or_else(Default::default, |partial| partial.abandoned());
         stats
-    }
-
-    /// The peer restarted (RFC 9260 §5.2.4 A): unacknowledged messages have failed. Sending resumes when [`establish`](Self::establish) passes the
-    /// peer's new limits. The caller [resets](SendPath::reset_for_restart) the paths.
-    pub(crate) fn reset_for_restart(&mut self, first_tsn: Tsn, events: &mut Events) {
-        self.flight.reset_for_restart(first_tsn, events);
-        self.closing = false;
     }
 
     /// The surroundings of repair changed. The last act of each mutation.

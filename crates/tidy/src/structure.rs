@@ -18,7 +18,7 @@ const CONGESTION: &str = "crates/sctp/src/congestion";
 const SENDER: &str = "crates/sctp/src/send";
 
 /// The types that have functions in several files.
-const OWNERS: [&str; 3] = ["Association", "Repair", "Sender"];
+const OWNERS: [&str; 4] = ["Association", "Flight", "Repair", "Sender"];
 
 /// The methods of a controller that change it and not the window.
 const LEAVE_THE_WINDOW: [&str; 2] = ["give_back_memory", "on_sent"];

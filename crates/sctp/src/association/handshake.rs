@@ -306,7 +306,7 @@ impl Association {
         self.control.clear();
         self.tags = cookie.tags;
         self.first_tsn = first_tsn(&self.context, cookie.tags.local);
-        self.sender.reset_for_restart(self.first_tsn, &mut self.events);
+        self.sender.flight.reset_for_restart(self.first_tsn, &mut self.events);
         for path in self.paths.iter_mut() {
             path.sending.reset_for_restart(now, self.context.config());
         }

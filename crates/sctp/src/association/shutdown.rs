@@ -32,7 +32,7 @@ impl Association {
             State::CookieWait { .. } if self.sender.flight.is_drained() => self.close(ClosedReason::Shutdown),
             State::Established => {
                 self.state = State::ShutdownPending { drain: self.new_drain(now) };
-                self.sender.closing();
+                self.sender.flight.closing();
                 self.advance_shutdown(now);
             }
             _ => {}
@@ -88,7 +88,7 @@ impl Association {
         };
         if let Some(drain) = drain {
             self.state = State::ShutdownReceived { drain };
-            self.sender.closing();
+            self.sender.flight.closing();
             self.events.push(Event::PeerShutdown);
         }
         self.acknowledge(now, Acknowledgement::cumulative(cumulative_tsn));

@@ -4,11 +4,10 @@ use festina_recovery::profile::ImmediateSack;
 use festina_units::{EcnCodepoint, Instant};
 
 use super::repair::{Again, Bundling, NewData, Order, Purpose};
-use super::scheduler::{Piece, Turn};
 use super::{SendPath, Sender};
 use crate::event::{Event, Events};
-use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState, Form, PathId, Transmission};
-use crate::wire::{FragmentHeader, PacketBuilder, Tsn};
+use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState, Transmission};
+use crate::wire::{FragmentHeader, PacketBuilder};
 
 /// Summary of the chunks put into a packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -264,7 +263,7 @@ impl Sender {
         events: &mut Events,
         loaded: &mut Loaded,
     ) {
-        let tail_asks = self.closing || path.repair.rules().immediate_sack == ImmediateSack::Tail;
+        let tail_asks = self.flight.closing || path.repair.rules().immediate_sack == ImmediateSack::Tail;
         while self.flight.ledger.len() < CHUNKS_MAX {
             self.flight.drop_stale(now, events);
             let room = packet.remaining().saturating_sub(self.flight.framing.header_bytes());
@@ -273,7 +272,8 @@ impl Sender {
                 break;
             }
             let tsn = self.flight.ledger.next_tsn();
-            let Some((chunk, header)) = self.cut_chunk(turn, tsn, now, (path.limits.id, asks, tail_asks), events)
+            let Some((chunk, header)) =
+                self.flight.cut_chunk(turn, tsn, now, (path.limits.id, asks, tail_asks), events)
             else {
                 break;
             };
@@ -291,46 +291,6 @@ impl Sender {
             loaded.new_chunks += 1;
             loaded.tsn_highest = tsn;
         }
-    }
-
-    /// Returns the next piece as a chunk, with its header.
-    fn cut_chunk(
-        &mut self,
-        turn: Turn,
-        tsn: u64,
-        now: Instant,
-        (path, asks, tail_asks): (PathId, bool, bool),
-        events: &mut Events,
-    ) -> Option<(Chunk, FragmentHeader)> {
-        let Piece { payload, message: slot, fragment, ends } =
-            self.flight.buffer.cut(turn, self.flight.framing.alternates())?;
-        let is_tail = tail_asks && self.flight.buffer.is_empty();
-        let message = self.flight.buffer.message_mut(slot)?;
-        message.last_tsn = Tsn::wrap(tsn).0;
-        if fragment == 0 {
-            message.number = self.flight.streams.number(self.flight.framing, message.stream, message.unordered);
-            let id = message.id;
-            events.push_message_event(|| Event::MessageSent { id, at: now });
-        }
-        if ends {
-            self.flight.streams.left(message.stream);
-        }
-        let chunk = Chunk {
-            payload,
-            sent_at: now,
-            message: slot,
-            fragment,
-            form: Form::new(self.flight.framing, ends),
-            immediate_ack: message.immediate_ack && ends || is_tail || asks,
-            state: ChunkState::InFlight,
-            transmissions: 1,
-            miss_indications: 0,
-            fast_retransmitted: false,
-            resent: None,
-            path,
-        };
-        let header = message.header(tsn, &chunk);
-        Some((chunk, header))
     }
 
     /// A packet is complete.

@@ -6,15 +6,16 @@ use super::SendPath;
 use super::messages::{Fate, Left};
 use super::partial::Partial;
 use super::queue::{Room, SendBuffer};
+use super::scheduler::{Piece, Turn};
 use super::streams::OutboundStreams;
 use super::window::PeerWindow;
 use crate::config::Config;
 use crate::error::{ProtocolViolation, SendError};
 use crate::event::{AbandonReason, Event, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
-use crate::outstanding::{Acknowledgement, ChunkState, Credit, Digest, Ledger, SackTerms};
+use crate::outstanding::{Acknowledgement, Chunk, ChunkState, Credit, Digest, Form, Ledger, PathId, SackTerms};
 use crate::stats::AbandonedStats;
-use crate::wire::{Framing, StreamId, Tsn};
+use crate::wire::{FragmentHeader, Framing, StreamId, Tsn};
 
 /// Messages from `send` until each is acknowledged for good or abandoned. It knows of no packet and of no timer for a loss.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Flight {
     pub(super) apart: bool,
     /// The chunk that carries messages.
     pub(super) framing: Framing,
+    /// No more messages will come.
+    pub(super) closing: bool,
     /// More chunks than a thin stream has were outstanding at some time since all was last acknowledged.
     pub(super) is_burst: bool,
     pub(super) messages_acked: u64,
@@ -47,6 +50,7 @@ impl Flight {
             forwards: false,
             apart: false,
             framing: Framing::Data,
+            closing: false,
             is_burst: false,
             messages_acked: 0,
             messages_abandoned: 0,
@@ -65,12 +69,19 @@ impl Flight {
         self.ledger.set_buries(apart);
     }
 
-    /// The peer restarted: unacknowledged messages have failed.
-    pub(super) fn reset_for_restart(&mut self, first_tsn: Tsn, events: &mut Events) {
+    /// No more messages will come: the last chunk asks for a SACK without delay (RFC 7053 §4, SHUTDOWN-PENDING).
+    pub(crate) fn closing(&mut self) {
+        self.closing = true;
+    }
+
+    /// The peer restarted (RFC 9260 §5.2.4 A): unacknowledged messages have failed. Sending resumes when [`Sender::establish`](super::Sender::establish)
+    /// passes the peer's new limits. The caller [resets](SendPath::reset_for_restart) the paths.
+    pub(crate) fn reset_for_restart(&mut self, first_tsn: Tsn, events: &mut Events) {
         self.fail_all(events);
         self.streams.clear();
         self.ledger = new_ledger(first_tsn);
         self.window = PeerWindow::new(0);
+        self.closing = false;
     }
 
     /// Queues a message.
@@ -105,6 +116,45 @@ impl Flight {
     #[inline]
     pub(super) fn follow_window(&mut self, now: Instant, path: &SendPath) {
         self.buffer.follow(now, || path.surroundings(&self.ledger));
+    }
+
+    /// Returns the next piece as a chunk, with its header.
+    pub(super) fn cut_chunk(
+        &mut self,
+        turn: Turn,
+        tsn: u64,
+        now: Instant,
+        (path, asks, tail_asks): (PathId, bool, bool),
+        events: &mut Events,
+    ) -> Option<(Chunk, FragmentHeader)> {
+        let Piece { payload, message: slot, fragment, ends } = self.buffer.cut(turn, self.framing.alternates())?;
+        let is_tail = tail_asks && self.buffer.is_empty();
+        let message = self.buffer.message_mut(slot)?;
+        message.last_tsn = Tsn::wrap(tsn).0;
+        if fragment == 0 {
+            message.number = self.streams.number(self.framing, message.stream, message.unordered);
+            let id = message.id;
+            events.push_message_event(|| Event::MessageSent { id, at: now });
+        }
+        if ends {
+            self.streams.left(message.stream);
+        }
+        let chunk = Chunk {
+            payload,
+            sent_at: now,
+            message: slot,
+            fragment,
+            form: Form::new(self.framing, ends),
+            immediate_ack: message.immediate_ack && ends || is_tail || asks,
+            state: ChunkState::InFlight,
+            transmissions: 1,
+            miss_indications: 0,
+            fast_retransmitted: false,
+            resent: None,
+            path,
+        };
+        let header = message.header(tsn, &chunk);
+        Some((chunk, header))
     }
 
     /// Applies an acknowledgement to the chunks, their messages and the peer's window. Returns `None`, without any change, if a later one is known.

@@ -311,7 +311,7 @@ impl Rig {
 
     /// The peer restarts, and gets `first_tsn` as this side's first TSN.
     fn restart(&mut self, config: &Config, first_tsn: Tsn) {
-        self.sender.reset_for_restart(first_tsn, &mut self.events);
+        self.sender.flight.reset_for_restart(first_tsn, &mut self.events);
         self.path.reset_for_restart(self.now, config);
     }
 

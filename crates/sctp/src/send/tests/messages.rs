@@ -395,7 +395,7 @@ fn the_i_bit_is_set_on_the_last_chunk_before_shutdown_section_6_1() {
     let mut rig = Rig::standard();
     rig.send_bytes(10);
     rig.send_bytes(10);
-    rig.sender.closing();
+    rig.sender.flight.closing();
     let bits: Vec<_> = rig.packets().into_iter().flatten().map(|chunk| chunk.bits).collect();
     assert_eq!(bits, ["BE", "IBE"]);
 }
