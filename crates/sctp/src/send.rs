@@ -12,7 +12,6 @@
 //! | [`scheduler`] | messages without a TSN, and the order of the streams |
 //! | [`fragment`] | how much of a message goes into a packet |
 //! | [`assemble`] | fills the next packet: retransmissions, bundled outstanding chunks, new data |
-//! | [`acknowledge`] | applies a SACK to buffer, windows and events |
 //! | [`marking`] | which packets are ECN-capable |
 //! | [`timers`] | deadlines |
 //! | [`window`] | the peer's receive window |
@@ -22,7 +21,6 @@
 //!
 //! The chunks themselves live in [`crate::outstanding`], the congestion window in [`crate::congestion`].
 
-mod acknowledge;
 mod assemble;
 mod backlog;
 mod flight;
@@ -49,14 +47,15 @@ pub(crate) use repair::TimerExpiry;
 pub(crate) use timers::FlightAgain;
 
 use crate::config::Config;
-use crate::error::SendError;
-use crate::event::Events;
+use crate::error::{ProtocolViolation, SendError};
+use crate::event::{Event, Events};
 use crate::message::{Message, MessageId};
+use crate::outstanding::{Acknowledgement, ByPath, PathId};
 use crate::stats::{RetransmittedStats, SentStats, Stats};
 use crate::wire::Tsn;
 use flight::Flight;
 use path::{PathLimits, Pressure};
-use repair::{Verdict, WindowVerdict};
+use repair::{Repair, Verdict};
 
 /// The sending side of one association, but for what belongs to a path: its methods take the [`SendPath`] or [`SendPaths`] that they concern.
 ///
@@ -157,7 +156,7 @@ impl Sender {
             if self.flight.ledger.is_empty() && self.counters.chunks > 0 {
                 // cwnd decays for the time that nothing was in flight (RFC 9260 §7.2.1). The initial window waits for its first use.
                 let pressure = Pressure::Idle { now, idle: now - path.last_sent_at, rto: path.rto() };
-                path.regulate(pressure, |_, _| Verdict::of(WindowVerdict::Keep));
+                path.regulate(pressure, |_, _| Verdict::default());
             }
             self.settle(now, path);
         }
@@ -170,6 +169,68 @@ impl Sender {
         path.repair.on_round_trip(now, path.limits.id, rtt, events);
         path.repair.measured_undelayed(now, rtt);
         self.settle(now, path);
+    }
+
+    /// Handles the peer's report that a packet with this TSN was marked (ECNE). The window is cut once per round trip. Returns whether the TSN was
+    /// ever sent, so that there is something to answer.
+    pub(crate) fn handle_mark(&mut self, now: Instant, paths: &mut impl SendPaths, tsn: Tsn) -> bool {
+        let tsn = tsn.unwrap(self.flight.ledger.next_tsn());
+        if tsn >= self.flight.ledger.next_tsn() {
+            return false;
+        }
+        let path = paths.of(self.flight.ledger.get(tsn).map_or(PathId::PRIMARY, |chunk| chunk.path));
+        let judge = |repair: &mut Repair, _: &PathLimits| Verdict::of(repair.on_mark(tsn, &self.flight.ledger));
+        path.regulate(Pressure::None, judge);
+        self.flight.follow_window(now, path);
+        self.settle(now, path);
+        true
+    }
+
+    /// Applies an acknowledgement, and credits each path with the chunks last sent on it (RFC 9260 §7.2.1). One that is older than the
+    /// latest changes nothing. Returns the paths that it shows to work.
+    ///
+    /// Reports [`Event::MessageDelivered`], [`Event::Writable`] and [`Event::Drained`].
+    ///
+    /// # Errors
+    /// Peer: it acknowledged a TSN that was never sent, or something is missing again that was to be kept for good.
+    pub(crate) fn acknowledge(
+        &mut self,
+        now: Instant,
+        paths: &mut impl SendPaths,
+        acknowledgement: Acknowledgement<'_>,
+        events: &mut Events,
+    ) -> Result<ByPath<bool>, ProtocolViolation> {
+        let path = paths.primary();
+        let terms = path.repair.terms(now, &self.flight, &path.limits);
+        let Some(digest) = self.flight.apply(now, acknowledgement, terms, events)? else {
+            return Ok(ByPath::default());
+        };
+        self.counters.note_spurious(digest.duplicates.of_resent);
+        let were_missing = self.flight.buffer.looks_for_missing() && self.flight.give_up_what_is_missing(now, events);
+        for path in paths.all() {
+            let verdict = path.react(now, acknowledgement.sack, &digest, &mut self.flight, events);
+            self.counters.note(verdict);
+        }
+        if digest.cumulative_advanced && self.flight.buffer.is_empty() && self.flight.ledger.is_empty() {
+            self.flight.drained(events);
+        }
+        let answered = digest.answered;
+        self.flight.ledger.finish(digest);
+        let path = paths.primary();
+        self.flight.follow_window(now, path);
+        if self.flight.buffer.take_writable() {
+            events.push(Event::Writable);
+        }
+        self.flight.drop_stale(now, events);
+        if self.flight.abandon_what_is_over(now, path, events) || were_missing {
+            self.flight.gave_up(now, path, events);
+            paths.all().for_each(|path| self.settle(now, path));
+        }
+        let path = paths.primary();
+        self.flight.judge_forward(now, path, true);
+        self.flight.update_window(now, path);
+        self.flight.window.note_closed(now);
+        Ok(answered)
     }
 
     /// Changes the loss-recovery mechanisms of a path in use.

@@ -258,7 +258,7 @@ pub(crate) struct Ledger {
     first_tsn: u64,
     in_flight: ByPath<Tally>,
     lost: Tally,
-    /// No chunk below is lost.
+    /// No chunk below is lost. Means nothing while none is.
     lost_from: u64,
     /// Which chunks those are that gap ack blocks reported, and what else is rare. On the heap, since most associations have none.
     reported: Option<Box<Reported>>,
@@ -383,7 +383,7 @@ impl Ledger {
     /// of lost chunks.
     pub(crate) fn first_lost(&mut self) -> u64 {
         if self.lost.chunks == 0 {
-            self.lost_from = self.next_tsn();
+            return self.next_tsn();
         }
         while self.get(self.lost_from).is_some_and(|chunk| !matches!(chunk.state, ChunkState::Lost(_))) {
             self.lost_from += 1;
@@ -546,11 +546,11 @@ impl Ledger {
     pub(crate) fn lose(&mut self, tsn: u64, cause: RetransmissionCause) {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };
         if chunk.state == ChunkState::InFlight {
+            self.lost_from = if self.lost.chunks == 0 { tsn } else { self.lost_from.min(tsn) };
             self.in_flight.of_mut(chunk.path).remove(chunk);
             self.lost.add(chunk);
             chunk.state = ChunkState::Lost(cause);
             chunk.fast_retransmitted |= cause == RetransmissionCause::Fast;
-            self.lost_from = self.lost_from.min(tsn);
         } else if chunk.state == ChunkState::AbandonedOnTheWay {
             lay_to_rest(&mut self.reported, tsn);
             bury(&mut self.reported, self.buries, tsn);

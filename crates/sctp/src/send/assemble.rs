@@ -135,7 +135,9 @@ impl Sender {
         let Some(order) = order else { return Filled::default() };
         let asks = path.repair.asks_for_sack(now);
         let bundling = path.repair.bundling(now, order, packet.remaining(), &self.flight, &path.limits);
-        let mut loaded = if order.purpose != Purpose::NewData || self.flight.ledger.lost().chunks == 0 {
+        let is_lost = self.flight.ledger.lost().chunks > 0;
+        let resends = if is_lost { order.purpose != Purpose::NewData } else { !matches!(bundling, Bundling::None) };
+        let mut loaded = if resends {
             self.resend(now, path, (order.purpose, asks), bundling, packet, events)
         } else {
             Loaded::default()

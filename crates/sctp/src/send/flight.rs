@@ -15,7 +15,7 @@ use crate::event::{AbandonReason, Event, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
 use crate::outstanding::{Acknowledgement, Chunk, ChunkState, Credit, Digest, Form, Ledger, PathId, SackTerms};
 use crate::stats::AbandonedStats;
-use crate::wire::{FragmentHeader, Framing, StreamId, Tsn};
+use crate::wire::{FragmentHeader, Framing, PacketBuilder, StreamId, Tsn};
 
 /// Messages from `send` until each is acknowledged for good or abandoned. It knows of no packet and of no timer for a loss.
 #[derive(Debug)]
@@ -325,6 +325,22 @@ impl Flight {
     pub(super) fn gave_up(&mut self, now: Instant, path: &SendPath, events: &mut Events) {
         self.report_room(events);
         self.judge_forward(now, path, false);
+    }
+
+    /// Messages were abandoned or acknowledged (`by_ack`): decides how far the peer is to be moved, and when FORWARD-TSN is sent.
+    pub(super) fn judge_forward(&mut self, now: Instant, path: &SendPath, by_ack: bool) {
+        if let Some(mut partial) = self.partial.take() {
+            partial.judge_forward(now, path, self, by_ack);
+            self.partial = Some(partial);
+        }
+    }
+
+    /// Writes FORWARD-TSN if there is something to tell. Returns whether it did.
+    pub(super) fn write_forward(&mut self, now: Instant, path: &SendPath, packet: &mut PacketBuilder<'_>) -> bool {
+        let Some(mut partial) = self.partial.take() else { return false };
+        let written = partial.write_forward(now, path, self, packet);
+        self.partial = Some(partial);
+        written
     }
 
     /// Messages were abandoned: reports the free space.

@@ -23,7 +23,7 @@ use crate::event::{AbandonReason, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
 use crate::outstanding::{Chunk, ChunkState, Form, MessageSlot, PathId};
 use crate::stats::AbandonedStats;
-use crate::wire::{Framing, StreamId, Tsn};
+use crate::wire::{Framing, PacketBuilder, StreamId, Tsn};
 use forward::Forward;
 use tracked::{Marks, Tracked};
 
@@ -136,6 +136,22 @@ impl Partial {
     /// When a lifetime ends or FORWARD-TSN is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         Instant::earliest([self.tracked.expires_at(), self.forward.due_at])
+    }
+
+    /// The ledger changed: decides how far the peer is to be moved, and when FORWARD-TSN is sent.
+    pub(super) fn judge_forward(&mut self, now: Instant, path: &SendPath, flight: &Flight, by_ack: bool) {
+        self.forward.look(now, path, flight, by_ack);
+    }
+
+    /// Writes FORWARD-TSN if there is something to tell. Returns whether it did.
+    pub(super) fn write_forward(
+        &mut self,
+        now: Instant,
+        path: &SendPath,
+        flight: &Flight,
+        packet: &mut PacketBuilder<'_>,
+    ) -> bool {
+        self.forward.join(now, path, flight, packet)
     }
 
     /// Handles timers. If T3-rtx has expired (`t3`), the last FORWARD-TSN may be lost (C5).

@@ -194,33 +194,17 @@ fn moment(now: Instant, path: &SendPath, ledger: &Ledger) -> Moment {
     Moment { now, round_trip: round_trip(path), is_lost }
 }
 
-impl Flight {
-    /// Messages were abandoned or acknowledged (`by_ack`): decides how far the peer is to be moved, and when FORWARD-TSN is sent.
-    pub(in crate::send) fn judge_forward(&mut self, now: Instant, path: &SendPath, by_ack: bool) {
-        if let Some(mut partial) = self.partial.take() {
-            partial.forward.look(now, path, self, by_ack);
-            self.partial = Some(partial);
-        }
-    }
-
+impl Forward {
     /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that is sent by `path`. Returns whether it did.
-    pub(in crate::send) fn write_forward(
+    #[cold]
+    #[inline(never)]
+    pub(super) fn join(
         &mut self,
         now: Instant,
         path: &SendPath,
+        flight: &Flight,
         packet: &mut PacketBuilder<'_>,
     ) -> bool {
-        let Some(mut partial) = self.partial.take() else { return false };
-        let written = partial.forward.join(now, path, self, packet);
-        self.partial = Some(partial);
-        written
-    }
-}
-
-impl Forward {
-    #[cold]
-    #[inline(never)]
-    fn join(&mut self, now: Instant, path: &SendPath, flight: &Flight, packet: &mut PacketBuilder<'_>) -> bool {
         let round_trip = round_trip(path);
         if !self.joins(now, round_trip) {
             return false;
