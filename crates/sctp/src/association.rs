@@ -407,12 +407,12 @@ impl Association {
     /// Sets a stream's value for [`Config::scheduler`](crate::Config::scheduler): its priority (0 is the highest), or its weight (RFC 8260
     /// §4.3.3). Other schedulers ignore it. Messages that are partly sent are not affected.
     pub fn set_stream_value(&mut self, stream: StreamId, value: u16) {
-        self.sender.streams().set_value(stream, value);
+        self.sender.flight.set_stream_value(stream, value);
     }
 
     /// What partial reliability gave up of the messages on one stream (RFC 7496 §4.3). Events [say](Event::MessagesAbandoned) which.
     pub fn abandoned_on(&self, stream: StreamId) -> AbandonedStats {
-        self.sender.abandoned_on(stream)
+        self.sender.flight.abandoned_on(stream)
     }
 
     fn handle_state_timeout(&mut self, now: Instant) {

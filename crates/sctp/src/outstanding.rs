@@ -20,9 +20,11 @@ mod reported;
 mod settled;
 
 pub(crate) use ack::{SackTerms, duplicates};
-pub(crate) use digest::{Acknowledgement, Arrival, Credit, Digest, Run, SettledPiece};
+pub(crate) use digest::{Acknowledgement, Arrival, Credit, Digest, Run};
 pub use ledger::PathId;
-pub(crate) use ledger::{ByPath, CHUNKS_KEPT, Chunk, ChunkState, Form, Ledger, MessageSlot, PATHS_MAX, SentAs, Tally};
+pub(crate) use ledger::{
+    ByPath, CHUNKS_KEPT, Chunk, ChunkState, Form, Ledger, MessageSlot, PATHS_MAX, Tally, Transmission,
+};
 
 /// Chunks that may be outstanding. It keeps the rule of RFC 9260 §6.1 that the ordered messages of a stream in the send window have
 /// SSNs that tell them apart, without counting per stream, and bounds the ledger's memory.

@@ -2,7 +2,7 @@
 
 use festina_units::{Duration, Instant};
 
-use crate::event::AbandonReason;
+use crate::event::{AbandonReason, RetransmissionCause};
 use crate::outstanding::PathId;
 
 /// A snapshot of one association. Counters only grow; gauges show the present state.
@@ -175,6 +175,17 @@ impl RetransmittedStats {
     /// The sum over all causes.
     pub fn total(&self) -> u64 {
         self.timeout + self.fast + self.reported_bundled + self.bundled + self.probe + self.copies
+    }
+
+    pub(crate) fn count(&mut self, cause: RetransmissionCause) {
+        *match cause {
+            RetransmissionCause::Timeout => &mut self.timeout,
+            RetransmissionCause::Fast => &mut self.fast,
+            RetransmissionCause::ReportedBundled => &mut self.reported_bundled,
+            RetransmissionCause::Bundled => &mut self.bundled,
+            RetransmissionCause::Probe => &mut self.probe,
+            RetransmissionCause::Copy => &mut self.copies,
+        } += 1;
     }
 }
 

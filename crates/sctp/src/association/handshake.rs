@@ -255,7 +255,7 @@ impl Association {
         self.peer.first_tsn = parameters.first_tsn.0;
         self.peer.buffer_bytes = parameters.a_rwnd;
         self.streams = Streams { outbound, inbound };
-        self.sender.agree(framing, agreed.forwards(), agreed.forwards_apart());
+        self.sender.flight.agree(framing, agreed.forwards(), agreed.forwards_apart());
         let path = &mut self.paths.primary_mut().sending;
         self.sender.establish(now, path, parameters.a_rwnd, outbound, round_trip, &mut self.events);
         let config = self.context.config();
@@ -307,7 +307,7 @@ impl Association {
         self.control.clear();
         self.tags = cookie.tags;
         self.first_tsn = first_tsn(&self.context, cookie.tags.local);
-        self.sender.reset_for_restart(self.first_tsn, &mut self.events);
+        self.sender.flight.reset_for_restart(self.first_tsn, &mut self.events);
         for path in self.paths.iter_mut() {
             path.sending.reset_for_restart(now, self.context.config());
         }

@@ -14,9 +14,8 @@ use super::reply::Reply;
 use super::state::State;
 use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
 use crate::event::Event;
-use crate::outstanding::{Acknowledgement, PathId};
+use crate::outstanding::{Acknowledgement, ByPath, PathId};
 use crate::receive::{DataVerdict, ReceiveError};
-use crate::send::SackOutcome;
 use crate::wire::{
     Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, EnhancedForwardTsn, Errors, ForwardTsn, Framing, IData,
     IForwardTsn, Packet, PacketError, UnknownChunk,
@@ -292,12 +291,12 @@ impl Association {
     /// there that was never sent is therefore ignored instead of ending the association; SACKs report the arrivals.
     pub(super) fn acknowledge(&mut self, now: Instant, acknowledgement: Acknowledgement<'_>) {
         let Self { sender, paths, events, .. } = self;
-        let outcome = match sender.acknowledge(now, paths, acknowledgement, events) {
-            Ok(outcome) => outcome,
-            Err(_) if acknowledgement.sack.is_none() => SackOutcome::default(),
+        let answered = match sender.acknowledge(now, paths, acknowledgement, events) {
+            Ok(answered) => answered,
+            Err(_) if acknowledgement.sack.is_none() => ByPath::default(),
             Err(violation) => return self.violated(violation),
         };
-        for path in paths.iter_mut().filter(|path| *outcome.answered.of(path.sending.id())) {
+        for path in paths.iter_mut().filter(|path| *answered.of(path.sending.id())) {
             path.answered(now, events);
         }
         if self.state.drains() {

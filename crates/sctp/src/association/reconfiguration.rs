@@ -180,7 +180,7 @@ impl Association {
     /// [`ReconfigureError`] states whether the caller or the peer is the cause. Nothing has changed.
     pub fn reset_streams(&mut self, now: Instant, streams: &[StreamId]) -> Result<(), ReconfigureError> {
         self.may_reconfigure(streams, self.streams.outbound)?;
-        let (fresh, is_all) = self.sender.streams().begin_reset(streams);
+        let (fresh, is_all) = self.sender.flight.begin_reset(streams);
         self.reconfiguration().wishes.resets.insert(fresh.into_iter(), is_all);
         self.advance_reconfiguration(now);
         Ok(())
@@ -252,7 +252,7 @@ impl Association {
         };
         if state.draining.is_none() {
             let Wishes { resets, .. } = &mut state.wishes;
-            let drained = sender.streams().drained_resets(resets.all, &resets.streams, streams_max);
+            let drained = sender.flight.drained_resets(resets.all, &resets.streams, streams_max);
             state.draining = drained.map(|(streams, last_tsn)| {
                 resets.all &= !streams.is_empty();
                 streams.iter().for_each(|stream| {
@@ -261,7 +261,7 @@ impl Association {
                 Draining { streams, last_tsn }
             });
         }
-        let drained = state.draining.take_if(|draining| sender.streams().is_acknowledged(draining.last_tsn));
+        let drained = state.draining.take_if(|draining| sender.flight.is_acknowledged(draining.last_tsn));
         let request = match drained {
             Some(Draining { streams, last_tsn }) => {
                 let response = state.wishes.answers.take().unwrap_or(state.expected.wrapping_sub(1));
@@ -334,7 +334,7 @@ impl Association {
     fn settle_request(&mut self, request: Request, result: ReConfigResult) {
         let is_done = result.is_success();
         if let Request::Reset { streams, .. } = &request {
-            self.sender.streams().end_reset(streams, is_done);
+            self.sender.flight.end_reset(streams, is_done);
         }
         if let (false, &Request::AddInbound(streams)) = (is_done, &request) {
             let promised = &mut self.reconfiguration().promised_streams;
@@ -351,7 +351,7 @@ impl Association {
             Request::PeerReset { .. } | Request::AddInbound(_) => {}
             Request::AddOutbound(streams) => {
                 self.streams.outbound = self.streams.outbound.saturating_add(streams);
-                self.sender.streams().set_count(self.streams.outbound);
+                self.sender.flight.set_stream_count(self.streams.outbound);
                 self.report_streams();
             }
         }

@@ -29,10 +29,10 @@ impl Association {
     pub fn shutdown(&mut self, now: Instant) {
         self.ending.requested = true;
         match self.state {
-            State::CookieWait { .. } if self.sender.is_drained() => self.close(ClosedReason::Shutdown),
+            State::CookieWait { .. } if self.sender.flight.is_drained() => self.close(ClosedReason::Shutdown),
             State::Established => {
                 self.state = State::ShutdownPending { drain: self.new_drain(now) };
-                self.sender.closing();
+                self.sender.flight.closing();
                 self.advance_shutdown(now);
             }
             _ => {}
@@ -41,9 +41,9 @@ impl Association {
 
     /// Moves on once nothing is outstanding any more.
     pub(super) fn advance_shutdown(&mut self, now: Instant) {
-        if !self.sender.is_drained() {
+        if !self.sender.flight.is_drained() {
             if let State::ShutdownPending { drain } | State::ShutdownReceived { drain } = &mut self.state {
-                let (_, unacked_bytes) = self.sender.left_bytes();
+                let (_, unacked_bytes) = self.sender.flight.left_bytes();
                 drain.update(now, unacked_bytes, self.context.config().timers.shutdown_stall);
             }
             return;
@@ -88,7 +88,7 @@ impl Association {
         };
         if let Some(drain) = drain {
             self.state = State::ShutdownReceived { drain };
-            self.sender.closing();
+            self.sender.flight.closing();
             self.events.push(Event::PeerShutdown);
         }
         self.acknowledge(now, Acknowledgement::cumulative(cumulative_tsn));
@@ -157,7 +157,7 @@ impl Association {
         }
         self.state = State::Closed;
         self.control.clear();
-        self.sender.fail_all(&mut self.events);
+        self.sender.flight.fail_all(&mut self.events);
         for path in self.paths.iter_mut() {
             path.sending.stop();
         }
@@ -165,7 +165,7 @@ impl Association {
     }
 
     fn new_drain(&self, now: Instant) -> Drain {
-        let (left_bytes, unacked_bytes) = self.sender.left_bytes();
+        let (left_bytes, unacked_bytes) = self.sender.flight.left_bytes();
         Drain::start(now, left_bytes, unacked_bytes, self.context.config().timers.shutdown_stall)
     }
 

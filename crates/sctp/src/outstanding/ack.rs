@@ -10,12 +10,12 @@ use festina_recovery::fast_retransmit::FastRetransmit;
 use festina_units::Instant;
 
 use super::digest::{Acknowledgement, Digest, SettledPiece};
-use super::ledger::{ChunkState, Ledger};
+use super::ledger::{ChunkState, Ledger, MessageSlot};
 use super::loss::{Evidence, is_overtaken, missing_below};
 use super::reported::{Block, difference};
 use crate::error::ProtocolViolation;
 use crate::event::RetransmissionCause;
-use crate::wire::{Sack, Tsn, gap_ack_block};
+use crate::wire::{Sack, gap_ack_block};
 
 /// How the sender reads a SACK at the moment.
 #[derive(Clone, Copy, Debug)]
@@ -29,9 +29,6 @@ pub(crate) struct SackTerms {
     pub(crate) early_retransmit: bool,
     /// Chunks may be sent again before a timeout, so SACKs for older chunks may still be in flight; see [`is_overtaken`](super::loss::is_overtaken).
     pub(crate) sends_copies: bool,
-    /// With E-FORWARD-TSN, the highest abandoned TSN that was named to the peer. A report of it or of a lower abandoned TSN does not show that
-    /// the chunk has arrived.
-    pub(crate) told_apart: Option<u64>,
 }
 
 /// Duplicate TSNs of one SACK that are read. A packet of 1,500 bytes has room for fewer.
@@ -42,59 +39,55 @@ const UNSENT: ProtocolViolation = ProtocolViolation("a TSN was acknowledged that
 const RENEGED: ProtocolViolation = ProtocolViolation("a non-renegable chunk is reported missing");
 
 impl Ledger {
-    /// Starts to apply an acknowledgement and fills in the blank `digest`. The caller then takes out the chunks that it [settles](Self::settle_next)
-    /// and calls [`apply_blocks`](Self::apply_blocks). Returns `false`, without any change, if a later acknowledgement is already known.
+    /// Applies an acknowledgement and calls `settle` with the message and the payload bytes of each chunk that the peer has settled by it. `forwarded`
+    /// is the highest TSN skipped by a FORWARD-TSN. Returns `None`, without any change, if a later acknowledgement is already known.
     ///
     /// # Errors
-    /// Peer: it acknowledges a TSN that was never sent.
-    pub(crate) fn apply(&mut self, cumulative_tsn: Tsn, digest: &mut Digest) -> Result<bool, ProtocolViolation> {
-        let cumulative = cumulative_tsn.unwrap(self.first_tsn());
+    /// Peer: it acknowledges a TSN that was never sent, or takes back a non-renegable chunk. Invalid blocks are skipped.
+    #[inline]
+    pub(crate) fn apply(
+        &mut self,
+        acknowledgement: Acknowledgement<'_>,
+        terms: SackTerms,
+        forwarded: u64,
+        mut settle: impl FnMut(MessageSlot, usize),
+    ) -> Result<Option<Digest>, ProtocolViolation> {
+        let cumulative = acknowledgement.cumulative_tsn.unwrap(self.first_tsn());
         if cumulative >= self.next_tsn() {
             return Err(UNSENT);
         }
         if cumulative + 1 < self.first_tsn() {
-            return Ok(false);
+            return Ok(None);
         }
-        digest.cumulative_advanced = cumulative >= self.first_tsn();
+        let mut digest = Digest { cumulative_advanced: cumulative >= self.first_tsn(), ..Digest::default() };
         for (credit, in_flight) in digest.credits.iter_mut().zip(self.in_flight_by_path().iter()) {
             credit.in_flight_bytes_before = in_flight.bytes;
         }
-        (digest.singles.settled_below, digest.singles.next_tsn) = (cumulative + 1, self.next_tsn());
+        (digest.singles.forwarded, digest.singles.next_tsn) = (forwarded, self.next_tsn());
         if let Some(reported) = self.reported_before() {
             digest.singles.in_doubt = reported.take_scratch();
         }
-        Ok(true)
-    }
-
-    /// Takes out the next chunk that is acknowledged cumulatively, unless the peer has settled it before. `forwarded` is the highest TSN skipped by a
-    /// FORWARD-TSN.
-    #[inline(always)]
-    pub(crate) fn settle_next(&mut self, forwarded: u64, digest: &mut Digest) -> Option<SettledPiece> {
-        while self.first_tsn() < digest.singles.settled_below {
+        while self.first_tsn() <= cumulative {
             let tsn = self.first_tsn();
-            let settled = self.pop(|chunk| {
+            self.pop(|chunk| {
                 match chunk.state {
                     ChunkState::InFlight | ChunkState::Lost(_) => digest.count(tsn, chunk),
                     ChunkState::GapAcked => {}
-                    ChunkState::NonRenegable => return None,
-                    ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => {
-                        digest.pass_abandoned(tsn, chunk, forwarded);
-                    }
+                    ChunkState::NonRenegable => return,
+                    ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => digest.pass_abandoned(tsn, chunk),
                 }
-                Some(SettledPiece::of(chunk))
-            })?;
-            if settled.is_some() {
-                return settled;
-            }
+                settle(chunk.message, chunk.payload.len());
+            });
         }
-        None
+        self.apply_blocks(acknowledgement, terms, &mut digest)?;
+        if !digest.singles.settled.is_empty() {
+            settle_all(&mut digest, &mut settle);
+        }
+        Ok(Some(digest))
     }
 
     /// Applies the gap ack blocks of an acknowledgement, after all cumulatively acknowledged chunks were taken out.
-    ///
-    /// # Errors
-    /// Peer: it acknowledges a TSN that was never sent, or takes back a non-renegable chunk. Invalid blocks are skipped.
-    pub(crate) fn apply_blocks(
+    fn apply_blocks(
         &mut self,
         acknowledgement: Acknowledgement<'_>,
         terms: SackTerms,
@@ -162,7 +155,7 @@ impl Ledger {
         let changed = changed.take_while(move |_| is_believed);
         let before = self.reported().take();
         let changed_before = || before.iter().skip(repeated).copied();
-        let news = self.mark_gap_acked(difference(changed.clone(), changed_before()), terms.told_apart, digest);
+        let news = self.mark_gap_acked(difference(changed.clone(), changed_before()), digest);
         let highest_reported = highest_reported.filter(|_| is_believed);
         self.take_misses(sack, highest_reported, &news, terms, digest);
         for tsn in difference(changed_before(), changed.clone()).flat_map(|(first, last)| first..=last) {
@@ -186,7 +179,7 @@ impl Ledger {
         if last >= self.next_tsn() {
             return Err(UNSENT);
         }
-        let news = self.mark_gap_acked(iter::once((first, last)), terms.told_apart, digest);
+        let news = self.mark_gap_acked(iter::once((first, last)), digest);
         self.take_misses(sack, Some(last), &news, terms, digest);
         self.reported().grow(last);
         Ok(())
@@ -228,36 +221,33 @@ impl Ledger {
             sound(wire.iter().map(|&gap| gap_ack_block(gap)).take_while(|_| is_believed), first_tsn - 1, 1).collect();
         let before = self.reported().replace_settled(now.clone());
         for tsn in difference(now.into_iter(), before.into_iter()).flat_map(|(first, last)| first..=last) {
-            self.settle_reported(tsn, |chunk| digest.singles.settled.push(SettledPiece::of(chunk)));
+            self.settle_reported(tsn, |chunk| digest.singles.settle(chunk));
         }
     }
 
     fn count_duplicates(&mut self, sack: &Sack<'_>, digest: &mut Digest) {
         for tsn in duplicates(sack, self.first_tsn()) {
-            let sent_as = match self.get(tsn) {
-                Some(chunk) => (chunk.transmissions > 1).then_some(chunk.sent_as),
+            let resent = match self.get(tsn) {
+                Some(chunk) => chunk.resent,
                 None => self.reported_before().and_then(|reported| reported.settled.take_duplicate(tsn)),
             };
-            digest.duplicates.count(sent_as);
+            digest.duplicates.count(resent);
             digest.credits.iter_mut().for_each(|credit| credit.arrivals.duplicate(tsn));
         }
     }
 
-    fn mark_gap_acked(
-        &mut self,
-        newly_reported: impl Iterator<Item = Block>,
-        told_apart: Option<u64>,
-        digest: &mut Digest,
-    ) -> GapNews {
+    fn mark_gap_acked(&mut self, newly_reported: impl Iterator<Item = Block>, digest: &mut Digest) -> GapNews {
         let mut news = GapNews::default();
+        let (buries, forwarded) = (self.buries(), digest.singles.forwarded);
         for tsn in newly_reported.flat_map(|(first, last)| first..=last) {
             let Some(chunk) = self.gap_ack(tsn) else {
-                self.settle_told(tsn, told_apart, digest);
+                self.settle_told(tsn, digest);
                 continue;
             };
             let is_abandoned = chunk.state.is_abandoned();
-            if is_abandoned && told_apart.is_some_and(|told| tsn <= told) {
-                self.settle_told(tsn, told_apart, digest);
+            if is_abandoned && buries && tsn <= forwarded {
+                // The peer was told to skip it, and the report does not show that it has arrived.
+                self.settle_told(tsn, digest);
                 continue;
             }
             if is_abandoned {
@@ -271,7 +261,7 @@ impl Ledger {
                 news.newest_sent_at = news.newest_sent_at.max(Some(chunk.sent_at));
             }
             if is_abandoned {
-                self.settle_told(tsn, told_apart, digest);
+                self.settle_told(tsn, digest);
             }
         }
         news
@@ -279,11 +269,10 @@ impl Ledger {
 
     /// A chunk of an abandoned message was reported: a peer that passes over such chunks one by one will not take that back.
     #[cold]
-    fn settle_told(&mut self, tsn: u64, told_apart: Option<u64>, digest: &mut Digest) {
-        let Some(told) = told_apart else { return };
-        self.settle_abandoned(tsn, |chunk| {
-            digest.settle_abandoned(tsn, chunk, tsn <= told);
-        });
+    fn settle_told(&mut self, tsn: u64, digest: &mut Digest) {
+        if self.buries() {
+            self.settle_abandoned(tsn, |chunk| digest.settle_abandoned(tsn, chunk));
+        }
     }
 
     /// RFC 5827 §3.2: so little is outstanding that fewer reports than usual can come, and all of them have.
@@ -318,6 +307,15 @@ impl Ledger {
                 self.lose(tsn, RetransmissionCause::Fast);
             }
         }
+    }
+}
+
+/// Chunks whose TSNs lie above the Cumulative TSN Ack Point. Out of line, so that the other call of `settle` stays inlined.
+#[cold]
+#[inline(never)]
+fn settle_all(digest: &mut Digest, settle: &mut impl FnMut(MessageSlot, usize)) {
+    for SettledPiece { message, payload_bytes } in core::mem::take(&mut digest.singles.settled) {
+        settle(message, payload_bytes);
     }
 }
 

@@ -8,7 +8,7 @@
 
 use festina_units::Instant;
 
-use super::ledger::{Chunk, SentAs};
+use super::ledger::{Chunk, Transmission};
 
 /// Packets that one acknowledgement may report for the first time so that all count; of more, the highest do. A thin stream has a few.
 const PACKETS_MAX: usize = 8;
@@ -37,12 +37,13 @@ impl Arrivals {
     /// A chunk is acknowledged for the first time; in ascending order of TSNs.
     #[inline]
     pub(super) fn acked(&mut self, tsn: u64, chunk: &Chunk) {
-        let Chunk { sent_at, transmissions, sent_as, immediate_ack, .. } = *chunk;
+        let Chunk { sent_at, transmissions, resent, immediate_ack, .. } = *chunk;
         self.is_immediate = immediate_ack;
         if transmissions == 1 && self.count == 0 {
             return;
         }
-        let copies = matches!(sent_as, SentAs::First | SentAs::Bundled).then(|| transmissions.saturating_sub(1));
+        let is_piggybacked = matches!(resent, None | Some(Transmission::Bundled | Transmission::ReportedBundled));
+        let copies = is_piggybacked.then(|| transmissions.saturating_sub(1));
         let packet = Packet { tsn, sent_at, transmissions, copies, duplicates: 0 };
         // Chunks that were first sent together are also piggybacked together.
         let last = self.count.checked_sub(1).and_then(|last| self.packets.get_mut(last));
@@ -112,8 +113,8 @@ mod tests {
     }
 
     fn chunk(nth: u64, copies: u8) -> Chunk {
-        let sent_as = if copies > 0 { SentAs::Bundled } else { SentAs::First };
-        Chunk { transmissions: 1 + copies, sent_as, ..Chunk::for_test(at(nth + u64::from(copies))) }
+        let resent = (copies > 0).then_some(Transmission::Bundled);
+        Chunk { transmissions: 1 + copies, resent, ..Chunk::for_test(at(nth + u64::from(copies))) }
     }
 
     /// Returns the evidence of a SACK that acknowledges these packets, each with one new chunk that is also in the next `copies` packets, and answers
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_chunk_that_left_again_alone_counts_as_lost_unless_something_proves_the_contrary() {
-        let probed = Chunk { transmissions: 2, sent_as: SentAs::Probe, ..Chunk::for_test(at(5)) };
+        let probed = Chunk { transmissions: 2, resent: Some(Transmission::Probe), ..Chunk::for_test(at(5)) };
         let mut arrivals = Arrivals::default();
         arrivals.acked(1, &probed);
         assert_eq!((arrivals.lost(false), arrivals.lost(true)), (1, 0));

@@ -3,7 +3,7 @@
 use festina_units::Instant;
 
 use super::arrivals::Arrivals;
-use super::ledger::{ByPath, Chunk, ChunkState, MessageSlot, PathId, SentAs};
+use super::ledger::{ByPath, Chunk, ChunkState, MessageSlot, PathId, Transmission};
 use crate::wire::{Sack, Tsn};
 
 /// An acknowledgement: a SACK, or the cumulative TSN ack of a SHUTDOWN.
@@ -40,6 +40,11 @@ pub(crate) struct Digest {
     pub(crate) reneged_chunks: usize,
     /// The reported duplicates.
     pub(crate) duplicates: Duplicates,
+    /// The paths whose error counters start again: something sent on them was acknowledged for the first time (RFC 9260 §8.1, §8.2), or the peer
+    /// answers a probe of its closed window (RFC 9260 §6.1 rule A).
+    pub(crate) answered: ByPath<bool>,
+    /// The peer's window has opened, and takes the chunk that probed it.
+    pub(crate) window_opened: bool,
 }
 
 /// Changes by an acknowledgement to the chunks last sent on one path.
@@ -72,12 +77,12 @@ pub(crate) struct Credit {
 /// Information of an acknowledgement about single chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Singles {
-    /// The earliest TSN that it does not cover cumulatively.
-    pub(super) settled_below: u64,
+    /// The highest TSN that a FORWARD-TSN has skipped.
+    pub(super) forwarded: u64,
     /// The TSN of the next new chunk.
     pub(crate) next_tsn: u64,
     /// Chunks that the peer will not take back although the Cumulative TSN Ack Point lies below them.
-    pub(crate) settled: Vec<SettledPiece>,
+    pub(super) settled: Vec<SettledPiece>,
     /// Acknowledged for the first time after they were sent more than once or reported missing; in ascending order of TSNs.
     pub(crate) in_doubt: Vec<Arrival>,
 }
@@ -100,9 +105,9 @@ pub(crate) struct Duplicates {
 
 /// A chunk that is acknowledged for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SettledPiece {
-    pub(crate) message: MessageSlot,
-    pub(crate) payload_bytes: usize,
+pub(super) struct SettledPiece {
+    pub(super) message: MessageSlot,
+    pub(super) payload_bytes: usize,
 }
 
 /// A chunk that is acknowledged for the first time.
@@ -126,13 +131,6 @@ pub(crate) struct Run {
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) sent_at: Instant,
-}
-
-impl SettledPiece {
-    #[inline]
-    pub(super) fn of(chunk: &Chunk) -> Self {
-        Self { message: chunk.message, payload_bytes: chunk.payload.len() }
-    }
 }
 
 /// The chunk with the highest TSN that an acknowledgement reports for the first time.
@@ -210,23 +208,23 @@ impl Digest {
 }
 
 impl Digest {
-    /// Settles a chunk of an abandoned message that the peer reports as received, or as skipped after a FORWARD-TSN (`told`).
+    /// Settles a chunk of an abandoned message that the peer reports as received, or as skipped after a FORWARD-TSN.
     #[cold]
-    pub(super) fn settle_abandoned(&mut self, tsn: u64, chunk: &Chunk, told: bool) {
+    pub(super) fn settle_abandoned(&mut self, tsn: u64, chunk: &Chunk) {
         let credit = self.credits.of_mut(chunk.path);
         credit.abandoned_acked = true;
-        if told {
+        if tsn <= self.singles.forwarded {
             credit.highest_passed = credit.highest_passed.max(Some(tsn));
         }
-        self.singles.settled.push(SettledPiece::of(chunk));
+        self.singles.settle(chunk);
     }
 
     /// The peer has skipped a chunk of an abandoned message, or has it: it has arrived if no FORWARD-TSN told the peer to skip it.
     #[cold]
-    pub(super) fn pass_abandoned(&mut self, tsn: u64, chunk: &Chunk, forwarded: u64) {
+    pub(super) fn pass_abandoned(&mut self, tsn: u64, chunk: &Chunk) {
         let credit = self.credits.of_mut(chunk.path);
         credit.abandoned_acked = true;
-        if chunk.state == ChunkState::AbandonedOnTheWay && tsn > forwarded {
+        if chunk.state == ChunkState::AbandonedOnTheWay && tsn > self.singles.forwarded {
             self.count_abandoned(tsn, chunk);
         } else {
             credit.highest_passed = Some(tsn);
@@ -234,14 +232,20 @@ impl Digest {
     }
 }
 
+impl Singles {
+    pub(super) fn settle(&mut self, chunk: &Chunk) {
+        self.settled.push(SettledPiece { message: chunk.message, payload_bytes: chunk.payload.len() });
+    }
+}
+
 impl Duplicates {
-    /// Counts a reported duplicate; `sent_as` is the reason of its chunk's last transmission, if it was sent more than once.
-    pub(super) fn count(&mut self, sent_as: Option<SentAs>) {
+    /// Counts a reported duplicate; `resent` is its chunk's last transmission, if it was sent more than once.
+    pub(super) fn count(&mut self, resent: Option<Transmission>) {
         self.reported += 1;
-        let Some(sent_as) = sent_as else { return };
-        self.of_probes += usize::from(sent_as == SentAs::Probe);
+        let Some(resent) = resent else { return };
+        self.of_probes += usize::from(resent == Transmission::Probe);
         self.of_resent += 1;
-        if sent_as == SentAs::TailProbe {
+        if resent == Transmission::TailProbe {
             self.of_tail_probes += 1;
         } else {
             self.beside_tail_probes += 1;

@@ -93,8 +93,8 @@ pub(crate) struct Chunk {
     /// Since it last left (RFC 9260 §7.2.4).
     pub(crate) miss_indications: u8,
     pub(crate) fast_retransmitted: bool,
-    /// The reason of its last transmission.
-    pub(crate) sent_as: SentAs,
+    /// Why it was last sent again; `None` if it was sent once.
+    pub(crate) resent: Option<Transmission>,
     /// By which path it last left.
     pub(crate) path: PathId,
 }
@@ -112,26 +112,39 @@ debug_with_preview!(
         transmissions,
         miss_indications,
         fast_retransmitted,
-        sent_as,
+        resent,
         path
     ]
 );
 
-/// The reason of a transmission.
+/// A transmission of a chunk that was sent before, by its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SentAs {
-    /// To arrive: the first transmission.
-    First,
+pub(crate) enum Transmission {
     /// It was taken for lost.
-    Repair,
+    Repair(RetransmissionCause),
     /// Its acknowledgement was overdue.
     Probe,
     /// Retransmission of the last chunk, so that the peer reports missing ones (RFC 8985 §7).
     TailProbe,
     /// There was room in a packet that was sent anyway.
     Bundled,
+    /// As `Bundled`, of a chunk that was reported missing, but not often enough.
+    ReportedBundled,
     /// Redundancy in a packet of its own.
     Copy,
+}
+
+impl Transmission {
+    /// The cause to report.
+    pub(crate) fn cause(self) -> RetransmissionCause {
+        match self {
+            Self::Repair(cause) => cause,
+            Self::Probe | Self::TailProbe => RetransmissionCause::Probe,
+            Self::Bundled => RetransmissionCause::Bundled,
+            Self::ReportedBundled => RetransmissionCause::ReportedBundled,
+            Self::Copy => RetransmissionCause::Copy,
+        }
+    }
 }
 
 /// The framing of a chunk, and whether it ends its message.
@@ -231,7 +244,7 @@ impl Chunk {
             transmissions: 1,
             miss_indications: 0,
             fast_retransmitted: false,
-            sent_as: SentAs::First,
+            resent: None,
             path: PathId(0),
         }
     }
@@ -245,7 +258,7 @@ pub(crate) struct Ledger {
     first_tsn: u64,
     in_flight: ByPath<Tally>,
     lost: Tally,
-    /// No chunk below is lost.
+    /// No chunk below is lost. Means nothing while none is.
     lost_from: u64,
     /// Which chunks those are that gap ack blocks reported, and what else is rare. On the heap, since most associations have none.
     reported: Option<Box<Reported>>,
@@ -370,7 +383,7 @@ impl Ledger {
     /// of lost chunks.
     pub(crate) fn first_lost(&mut self) -> u64 {
         if self.lost.chunks == 0 {
-            self.lost_from = self.next_tsn();
+            return self.next_tsn();
         }
         while self.get(self.lost_from).is_some_and(|chunk| !matches!(chunk.state, ChunkState::Lost(_))) {
             self.lost_from += 1;
@@ -417,8 +430,8 @@ impl Ledger {
             ChunkState::Lost(_) => self.lost.remove(chunk),
             ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => lay_to_rest(&mut self.reported, self.first_tsn),
         }
-        if chunk.transmissions > 1 {
-            self.reported.get_or_insert_default().settled.push(self.first_tsn, chunk);
+        if let Some(resent) = chunk.resent {
+            self.reported.get_or_insert_default().settled.push(self.first_tsn, chunk.transmissions, resent);
         }
         self.chunks.pop_front();
         self.first_tsn += 1;
@@ -460,6 +473,11 @@ impl Ledger {
     /// Sets whether lost chunks of abandoned messages are listed from now on, for [`buried_from`](Self::buried_from).
     pub(crate) fn set_buries(&mut self, buries: bool) {
         self.buries = buries;
+    }
+
+    /// Returns whether the peer skips abandoned chunks one by one.
+    pub(super) fn buries(&self) -> bool {
+        self.buries
     }
 
     /// Lost chunks of abandoned messages, from this TSN on.
@@ -528,11 +546,11 @@ impl Ledger {
     pub(crate) fn lose(&mut self, tsn: u64, cause: RetransmissionCause) {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };
         if chunk.state == ChunkState::InFlight {
+            self.lost_from = if self.lost.chunks == 0 { tsn } else { self.lost_from.min(tsn) };
             self.in_flight.of_mut(chunk.path).remove(chunk);
             self.lost.add(chunk);
             chunk.state = ChunkState::Lost(cause);
             chunk.fast_retransmitted |= cause == RetransmissionCause::Fast;
-            self.lost_from = self.lost_from.min(tsn);
         } else if chunk.state == ChunkState::AbandonedOnTheWay {
             lay_to_rest(&mut self.reported, tsn);
             bury(&mut self.reported, self.buries, tsn);
@@ -596,7 +614,7 @@ impl Ledger {
     }
 
     /// Records a retransmission of the chunk on `path`.
-    pub(crate) fn resend(&mut self, tsn: u64, now: Instant, sent_as: SentAs, path: PathId, immediate_ack: bool) {
+    pub(crate) fn resend(&mut self, tsn: u64, now: Instant, again: Transmission, path: PathId, immediate_ack: bool) {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };
         if let ChunkState::Lost(_) = chunk.state {
             self.lost.remove(chunk);
@@ -607,7 +625,7 @@ impl Ledger {
             self.in_flight.of_mut(path).add(chunk);
         }
         chunk.sent_at = now;
-        chunk.sent_as = sent_as;
+        chunk.resent = Some(again);
         chunk.path = path;
         chunk.immediate_ack = immediate_ack;
         chunk.transmissions = chunk.transmissions.saturating_add(1);

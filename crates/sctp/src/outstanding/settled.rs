@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::ledger::{Chunk, SentAs};
+use super::ledger::Transmission;
 
 /// Chunks remembered. A duplicate is reported within a round trip of its acknowledgement; in a flight of six thousand chunks with 1 %
 /// loss, that many were repaired.
@@ -17,28 +17,27 @@ pub(super) struct Settled {
 #[derive(Clone, Copy, Debug)]
 struct SettledChunk {
     tsn: u64,
-    sent_as: SentAs,
+    resent: Transmission,
     /// Times that it left beyond those that the peer is known to have received.
     unreported: u8,
 }
 
 impl Settled {
     /// A chunk that left more than once is acknowledged for good.
-    pub(super) fn push(&mut self, tsn: u64, chunk: &Chunk) {
+    pub(super) fn push(&mut self, tsn: u64, transmissions: u8, resent: Transmission) {
         if self.chunks.len() == SETTLED_MAX {
             self.chunks.pop_front();
         }
-        let unreported = chunk.transmissions.saturating_sub(1);
-        self.chunks.push_back(SettledChunk { tsn, sent_as: chunk.sent_as, unreported });
+        self.chunks.push_back(SettledChunk { tsn, resent, unreported: transmissions.saturating_sub(1) });
     }
 
     /// The peer reports a duplicate. Returns the reason of the chunk's last transmission, unless it is not remembered or all of its transmissions
     /// have been reported: then the network created the duplicate.
-    pub(super) fn take_duplicate(&mut self, tsn: u64) -> Option<SentAs> {
+    pub(super) fn take_duplicate(&mut self, tsn: u64) -> Option<Transmission> {
         let index = self.chunks.binary_search_by_key(&tsn, |chunk| chunk.tsn).ok()?;
         let chunk = self.chunks.get_mut(index)?;
         chunk.unreported = chunk.unreported.checked_sub(1)?;
-        Some(chunk.sent_as)
+        Some(chunk.resent)
     }
 
     pub(super) fn is_empty(&self) -> bool {

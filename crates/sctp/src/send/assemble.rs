@@ -4,11 +4,10 @@ use festina_recovery::profile::ImmediateSack;
 use festina_units::{EcnCodepoint, Instant};
 
 use super::repair::{Again, Bundling, NewData, Order, Purpose};
-use super::scheduler::{Piece, Turn};
 use super::{SendPath, Sender};
 use crate::event::{Event, Events, ProtocolEvent};
-use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState, Form, PathId, SentAs};
-use crate::wire::{FragmentHeader, PacketBuilder, Tsn};
+use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState, Transmission};
+use crate::wire::{FragmentHeader, PacketBuilder};
 
 /// Summary of the chunks put into a packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,15 +67,16 @@ impl Sender {
     #[inline]
     pub(crate) fn errand(&self, now: Instant, path: &SendPath) -> Errand {
         // A side that only receives is asked after each packet.
-        let has_nothing = self.buffer.front().is_none() && self.ledger.lost().chunks == 0 && !path.repair.owes_packet();
+        let has_nothing =
+            self.flight.buffer.front().is_none() && self.flight.ledger.lost().chunks == 0 && !path.repair.owes_packet();
         let order = if has_nothing { None } else { self.order(now, path) };
-        let forward_is_due = || self.partial.as_ref().is_some_and(|partial| partial.is_forward_due(now));
-        let is_due = order.is_some() || !has_nothing && self.front_is_stale(now) || forward_is_due();
+        let forward_is_due = || self.flight.partial.as_ref().is_some_and(|partial| partial.is_forward_due(now));
+        let is_due = order.is_some() || !has_nothing && self.flight.front_is_stale(now) || forward_is_due();
         Errand { order, is_due }
     }
 
     fn order(&self, now: Instant, path: &SendPath) -> Option<Order> {
-        path.repair.next(now, &self.ledger, &path.view(&self.buffer, &self.window))
+        path.repair.next(now, &self.flight, &path.limits)
     }
 
     /// Fills a packet that is sent by `path`, behind the control chunks that it may hold already, with FORWARD-TSN and DATA; one call per packet.
@@ -91,21 +91,16 @@ impl Sender {
         if self.abandon_before_packet(now, path, events) {
             errand.order = self.order(now, path);
         }
-        let agreed = (self.framing, self.apart);
-        let write_forward = |sender: &mut Self, path: &SendPath, packet: &mut PacketBuilder<'_>| {
-            let stock = (&sender.buffer, &sender.ledger, agreed);
-            sender.partial.as_mut().is_some_and(|partial| partial.write_forward(now, path, stock, packet))
-        };
-        let mut forwarded = write_forward(self, path, packet);
+        let mut forwarded = self.flight.write_forward(now, path, packet);
         let mut filled = self.fill_data(now, path, errand, packet, events);
         if filled.chunks == 0 && !forwarded {
             // A retransmission may turn out to be abandoned: then the packet carries the FORWARD-TSN instead.
             self.abandon_before_packet(now, path, events);
-            forwarded = write_forward(self, path, packet);
+            forwarded = self.flight.write_forward(now, path, packet);
         }
-        if let Some(partial) = self.partial.as_ref().filter(|_| forwarded) {
+        if let Some(partial) = self.flight.partial.as_ref().filter(|_| forwarded) {
             let again = if filled.has_new_data { Again::BesideNewData } else { Again::Alone };
-            path.repair.on_forward_left(now, |tsn| partial.has_told(tsn, self.apart), again);
+            path.repair.on_forward_left(now, |tsn| partial.has_told(tsn, self.flight.apart), again);
         }
         filled.forwarded = forwarded;
         filled
@@ -114,9 +109,9 @@ impl Sender {
     /// Abandons expired messages before a packet is filled. Returns whether there were any.
     #[inline]
     fn abandon_before_packet(&mut self, now: Instant, path: &mut SendPath, events: &mut Events) -> bool {
-        let any = self.abandon_what_is_over(now, path, events);
+        let any = self.flight.abandon_what_is_over(now, path, events);
         if any {
-            self.gave_up(now, path, events);
+            self.flight.gave_up(now, path, events);
             self.settle(now, path);
         }
         any
@@ -132,23 +127,24 @@ impl Sender {
         events: &mut Events,
     ) -> Filled {
         let mut order = errand.order;
-        if self.drop_stale(now, events) {
+        if self.flight.drop_stale(now, events) {
             // The next chunk may not fit into the peer's window, which then has to be probed.
             self.settle(now, path);
             order = self.order(now, path);
         }
         let Some(order) = order else { return Filled::default() };
-        let view = path.view(&self.buffer, &self.window);
         let asks = path.repair.asks_for_sack(now);
-        let bundling = path.repair.bundling(now, order, packet.remaining(), &self.ledger, &view);
-        let mut loaded = if order.purpose != Purpose::NewData || self.ledger.lost().chunks == 0 {
+        let bundling = path.repair.bundling(now, order, packet.remaining(), &self.flight, &path.limits);
+        let is_lost = self.flight.ledger.lost().chunks > 0;
+        let resends = if is_lost { order.purpose != Purpose::NewData } else { !matches!(bundling, Bundling::None) };
+        let mut loaded = if resends {
             self.resend(now, path, (order.purpose, asks), bundling, packet, events)
         } else {
             Loaded::default()
         };
         let new_data = match order.new_data {
             NewData::No => false,
-            NewData::BehindLost => self.ledger.lost().chunks == 0,
+            NewData::BehindLost => self.flight.ledger.lost().chunks == 0,
             NewData::Instead => true,
         };
         if new_data {
@@ -165,17 +161,17 @@ impl Sender {
             ecn = marking.map_or(ecn, |marking| marking.packet_leaves(loaded.tsn_highest, is_new));
             loaded.same_instant = path.last_sent_at == now;
             self.packet_left(now, path, order, &loaded);
-            if loaded.new_chunks > 0 && self.buffer.follows_window() {
-                self.buffer.follow(now, || path.surroundings(&self.ledger));
-                self.report_room(events);
+            if loaded.new_chunks > 0 && self.flight.buffer.follows_window() {
+                self.flight.follow_window(now, path);
+                self.flight.report_room(events);
             }
         } else if loaded.has_withheld && !loaded.is_full || matches!(order.purpose, Purpose::Elsewhere { .. }) {
             path.repair.forgo(now, order);
         }
         // With a lost chunk sent again, those behind it have their turn, even if the congestion window admits no further packet.
-        let exposed = self.ledger.lost().chunks > 0 && self.abandon_what_is_over(now, path, events);
+        let exposed = self.flight.ledger.lost().chunks > 0 && self.flight.abandon_what_is_over(now, path, events);
         if loaded.has_withheld || exposed {
-            self.gave_up(now, path, events);
+            self.flight.gave_up(now, path, events);
             self.settle(now, path);
         }
         Filled { chunks: loaded.chunks, has_new_data: loaded.new_chunks > 0, forwarded: false, ecn }
@@ -199,28 +195,29 @@ impl Sender {
             Again::Alone => path.repair.rules().immediate_sack == ImmediateSack::Needed,
         };
         let alone = matches!(bundling, Bundling::None);
-        let first = if alone { self.ledger.first_lost() } else { self.ledger.first_tsn() };
-        for tsn in first..self.ledger.next_tsn() {
-            if alone && self.ledger.lost().chunks == 0 {
+        let first = if alone { self.flight.ledger.first_lost() } else { self.flight.ledger.first_tsn() };
+        for tsn in first..self.flight.ledger.next_tsn() {
+            if alone && self.flight.ledger.lost().chunks == 0 {
                 break;
             }
-            let Some(chunk) = self.ledger.get(tsn) else { break };
-            let cause = match chunk.state {
-                ChunkState::Lost(cause) => Some(purpose.cause_of_lost(cause)),
+            let Some(chunk) = self.flight.ledger.get(tsn) else { break };
+            let transmission = match chunk.state {
+                ChunkState::Lost(cause) => Some(purpose.repair(cause)),
                 ChunkState::InFlight => bundling.admit(tsn, chunk, now),
                 ChunkState::GapAcked
                 | ChunkState::NonRenegable
                 | ChunkState::AbandonedOnTheWay
                 | ChunkState::Abandoned => None,
             };
-            let Some(cause) = cause else { continue };
+            let Some(transmission) = transmission else { continue };
+            let cause = transmission.cause();
             let slot = chunk.message;
-            let Some(message) = self.buffer.message(slot) else { break };
-            let obstacle = message.obstacle_again(now, chunk.transmissions).filter(|_| self.forwards);
+            let Some(message) = self.flight.buffer.message(slot) else { break };
+            let obstacle = message.obstacle_again(now, chunk.transmissions).filter(|_| self.flight.forwards);
             if let Some(reason) = obstacle {
                 loaded.has_withheld = true;
                 if cause.is_called_for() {
-                    self.abandoning().give_up(slot, reason, events);
+                    self.flight.give_up(slot, reason, events);
                 }
                 continue;
             }
@@ -228,29 +225,27 @@ impl Sender {
             let immediate_ack = asks || asked;
             let header = FragmentHeader { immediate: immediate_ack, ..message.header(tsn, chunk) };
             admit_large(chunk, path, &loaded, packet);
-            if !packet.fragment(self.framing, &header, &chunk.payload) {
+            if !packet.fragment(self.flight.framing, &header, &chunk.payload) {
                 loaded.is_full = true;
                 break;
             }
             let chunk_bytes = chunk.bytes();
             loaded.bytes += chunk_bytes;
             let id = message.id;
-            let sent_as = purpose.sent_as(chunk.state, cause);
-            self.ledger.resend(tsn, now, sent_as, path.id, immediate_ack);
-            match (sent_as, again) {
-                (SentAs::Repair, _) => loaded.repair_bytes += chunk_bytes,
+            self.flight.ledger.resend(tsn, now, transmission, path.limits.id, immediate_ack);
+            match (transmission, again) {
+                (Transmission::Repair(_), _) => loaded.repair_bytes += chunk_bytes,
                 (_, Again::BesideNewData) => loaded.piggyback_bytes += chunk_bytes,
                 (_, Again::Alone) => {}
             }
             path.marking.iter_mut().for_each(|marking| marking.resent(tsn));
-            let restarts_timer = path.repair.on_resent(now, tsn, sent_as, cause, again);
-            self.counters.note_retransmission(cause);
-            events.push_message_event(|| {
-                Event::Protocol(ProtocolEvent::Retransmitted { id, tsn: header.tsn.0, cause, path: path.id, at: now })
-            });
+            let restarts_timer = path.repair.on_resent(now, tsn, transmission, again);
+            self.counters.retransmitted.count(cause);
+            let event = || ProtocolEvent::Retransmitted { id, tsn: header.tsn.0, cause, path: path.limits.id, at: now };
+            events.push_message_event(|| Event::Protocol(event()));
             loaded.chunks += 1;
             loaded.tsn_highest = tsn;
-            loaded.earliest_resent |= tsn == self.ledger.first_tsn() && restarts_timer;
+            loaded.earliest_resent |= tsn == self.flight.ledger.first_tsn() && restarts_timer;
         }
         loaded
     }
@@ -265,27 +260,29 @@ impl Sender {
         events: &mut Events,
         loaded: &mut Loaded,
     ) {
-        let tail_asks = self.closing || path.repair.rules().immediate_sack == ImmediateSack::Tail;
-        while self.ledger.len() < CHUNKS_MAX {
-            self.drop_stale(now, events);
-            let room = packet.remaining().saturating_sub(self.framing.header_bytes());
-            let Some(turn) = self.buffer.turn(room, path.sizes.payload()) else { break };
-            if !self.window.allows(turn.bytes, self.ledger.in_flight().payload_bytes) {
+        let tail_asks = self.flight.closing || path.repair.rules().immediate_sack == ImmediateSack::Tail;
+        while self.flight.ledger.len() < CHUNKS_MAX {
+            self.flight.drop_stale(now, events);
+            let room = packet.remaining().saturating_sub(self.flight.framing.header_bytes());
+            let Some(turn) = self.flight.buffer.turn(room, path.limits.sizes.payload()) else { break };
+            if !self.flight.window.allows(turn.bytes, self.flight.ledger.in_flight().payload_bytes) {
                 break;
             }
-            let tsn = self.ledger.next_tsn();
-            let Some((chunk, header)) = self.cut_chunk(turn, tsn, now, (path.id, asks, tail_asks), events) else {
+            let tsn = self.flight.ledger.next_tsn();
+            let Some((chunk, header)) =
+                self.flight.cut_chunk(turn, tsn, now, (path.limits.id, asks, tail_asks), events)
+            else {
                 break;
             };
-            let written = packet.fragment(self.framing, &header, &chunk.payload);
+            let written = packet.fragment(self.flight.framing, &header, &chunk.payload);
             debug_assert!(written, "the piece was cut to the room in the packet");
             loaded.bytes += chunk.bytes();
             loaded.new_bytes += chunk.bytes();
             loaded.has_fragment |= chunk.is_fragment();
             let asked = chunk.immediate_ack;
-            self.ledger.push(chunk);
+            self.flight.ledger.push(chunk);
             path.repair.on_first_sent(now, tsn, asked);
-            self.window.sent_new(tsn);
+            self.flight.window.sent_new(tsn);
             self.counters.chunks += 1;
             loaded.chunks += 1;
             loaded.new_chunks += 1;
@@ -293,66 +290,26 @@ impl Sender {
         }
     }
 
-    /// Returns the next piece as a chunk, with its header.
-    fn cut_chunk(
-        &mut self,
-        turn: Turn,
-        tsn: u64,
-        now: Instant,
-        (path, asks, tail_asks): (PathId, bool, bool),
-        events: &mut Events,
-    ) -> Option<(Chunk, FragmentHeader)> {
-        let Piece { payload, message: slot, fragment, ends } = self.buffer.cut(turn, self.framing.alternates())?;
-        let is_tail = tail_asks && self.buffer.is_empty();
-        let message = self.buffer.message_mut(slot)?;
-        message.last_tsn = Tsn::wrap(tsn).0;
-        if fragment == 0 {
-            message.number = self.streams.number(self.framing, message.stream, message.unordered);
-            let id = message.id;
-            events.push_message_event(|| Event::Protocol(ProtocolEvent::MessageSent { id, at: now }));
-        }
-        if ends {
-            self.streams.left(message.stream);
-        }
-        let chunk = Chunk {
-            payload,
-            sent_at: now,
-            message: slot,
-            fragment,
-            form: Form::new(self.framing, ends),
-            immediate_ack: message.immediate_ack && ends || is_tail || asks,
-            state: ChunkState::InFlight,
-            transmissions: 1,
-            miss_indications: 0,
-            fast_retransmitted: false,
-            sent_as: SentAs::First,
-            path,
-        };
-        let header = message.header(tsn, &chunk);
-        Some((chunk, header))
-    }
-
     /// A packet is complete.
     fn packet_left(&mut self, now: Instant, path: &mut SendPath, order: Order, loaded: &Loaded) {
         path.last_sent_at = now;
         if loaded.new_chunks > 0 {
-            self.is_burst |= self.ledger.len() > CHUNKS_KEPT;
-            path.burst.spend();
-            self.buffer.packet_left(now);
+            self.flight.is_burst |= self.flight.ledger.len() > CHUNKS_KEPT;
+            path.limits.burst.spend();
+            self.flight.buffer.packet_left(now);
         }
-        let (in_flight, srtt) = (self.ledger.on_the_way_bytes(path.id), path.repair.rtt().srtt());
+        let (in_flight, srtt) = (self.flight.ledger.on_the_way_bytes(path.limits.id), path.repair.rtt().srtt());
         // Bundled chunks and window probes were in flight already, and have limits of their own.
-        path.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
-        let (repair, view) = path.split(&self.buffer, &self.window);
-        repair.on_sent(now, order, loaded, &self.ledger, &view);
-        self.update_window(now, path);
+        path.limits.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
+        path.repair.on_sent(now, order, loaded, &self.flight, &path.limits);
+        self.flight.update_window(now, path);
     }
 }
 
 /// Makes room for a chunk that was cut before the packet size was lowered: its packet is to be fragmented by IP (RFC 9260 §6.9).
 #[inline]
 fn admit_large(chunk: &Chunk, path: &SendPath, loaded: &Loaded, packet: &mut PacketBuilder<'_>) {
-    if loaded.chunks == 0 && chunk.payload.len() > path.sizes.payload() {
+    if loaded.chunks == 0 && chunk.payload.len() > path.limits.sizes.payload() {
         packet.admit(chunk.bytes());
     }
 }

@@ -14,16 +14,16 @@ use bytes::Bytes;
 use festina_units::{Duration, Instant};
 
 use super::SendPath;
+use super::flight::Flight;
 use super::messages::OutboundMessage;
-use super::queue::{Room, SendBuffer};
+use super::queue::Room;
 use super::scheduler::Unsent;
-use super::streams::OutboundStreams;
 use crate::error::SendError;
 use crate::event::{AbandonReason, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
-use crate::outstanding::{Chunk, ChunkState, Form, Ledger, MessageSlot, PathId, SentAs};
+use crate::outstanding::{Chunk, ChunkState, Form, MessageSlot, PathId};
 use crate::stats::AbandonedStats;
-use crate::wire::{Framing, StreamId, Tsn};
+use crate::wire::{Framing, PacketBuilder, StreamId, Tsn};
 use forward::Forward;
 use tracked::{Marks, Tracked};
 
@@ -139,15 +139,19 @@ impl Partial {
     }
 
     /// The ledger changed: decides how far the peer is to be moved, and when FORWARD-TSN is sent.
-    pub(super) fn judge_forward(
+    pub(super) fn judge_forward(&mut self, now: Instant, path: &SendPath, flight: &Flight, by_ack: bool) {
+        self.forward.look(now, path, flight, by_ack);
+    }
+
+    /// Writes FORWARD-TSN if there is something to tell. Returns whether it did.
+    pub(super) fn write_forward(
         &mut self,
         now: Instant,
         path: &SendPath,
-        ledger: &Ledger,
-        agreed: (Framing, bool),
-        by_ack: bool,
-    ) {
-        self.forward.look(now, path, ledger, agreed, by_ack);
+        flight: &Flight,
+        packet: &mut PacketBuilder<'_>,
+    ) -> bool {
+        self.forward.join(now, path, flight, packet)
     }
 
     /// Handles timers. If T3-rtx has expired (`t3`), the last FORWARD-TSN may be lost (C5).
@@ -161,24 +165,8 @@ impl Partial {
     }
 }
 
-/// The part of the sender that abandons messages. It knows no windows and no paths. Its functions return whether anything was abandoned; the caller
-/// handles the consequences.
-#[derive(Debug)]
-pub(super) struct Abandoning<'s> {
-    pub(super) buffer: &'s mut SendBuffer,
-    pub(super) ledger: &'s mut Ledger,
-    pub(super) streams: &'s mut OutboundStreams,
-    pub(super) partial: &'s mut Option<Box<Partial>>,
-    /// Counts them.
-    pub(super) messages_abandoned: &'s mut u64,
-    pub(super) framing: Framing,
-    /// The peer can be moved past abandoned chunks.
-    pub(super) forwards: bool,
-    /// Also where they lie apart.
-    pub(super) apart: bool,
-}
-
-impl Abandoning<'_> {
+/// Abandoning messages. The functions return whether anything was abandoned; the caller handles the consequences.
+impl Flight {
     /// Makes room for a message in a full buffer, if its key or its priority permits that others are abandoned, and queues it.
     ///
     /// # Errors
@@ -330,7 +318,7 @@ impl Abandoning<'_> {
     }
 
     fn forget(&mut self, slot: MessageSlot) {
-        if let Some(partial) = self.partial {
+        if let Some(partial) = &mut self.partial {
             partial.forget(slot);
         }
     }
@@ -340,7 +328,7 @@ impl Abandoning<'_> {
     }
 
     fn count_abandoned(&mut self, message: &OutboundMessage, reason: AbandonReason, sent: bool, events: &mut Events) {
-        *self.messages_abandoned += 1;
+        self.messages_abandoned += 1;
         self.partial.get_or_insert_default().count(message.stream, reason, sent);
         events.push_abandoned(message.id, reason, sent);
     }
@@ -381,11 +369,11 @@ impl Abandoning<'_> {
             if overdue_at <= now {
                 self.give_up(slot, AbandonReason::Expired, events);
                 any = true;
-            } else if let Some(partial) = self.partial {
+            } else if let Some(partial) = &mut self.partial {
                 partial.tracked.postpone(slot, overdue_at);
             }
         }
-        self.give_up_lost(now, path.sizes.chunks(), events) || any
+        self.give_up_lost(now, path.limits.sizes.chunks(), events) || any
     }
 
     /// Abandons messages with a lost chunk that may not be sent again, up to the first that may; if the peer passes over chunks that lie
@@ -443,7 +431,7 @@ fn end_of(message: MessageSlot, framing: Framing) -> Chunk {
         transmissions: 1,
         miss_indications: 0,
         fast_retransmitted: false,
-        sent_as: SentAs::First,
+        resent: None,
         path: PathId::PRIMARY,
     }
 }

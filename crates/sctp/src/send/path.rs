@@ -9,30 +9,83 @@ use festina_recovery::Mechanisms;
 use festina_recovery::early_copy::{EarlyCopies, KnownRoundTrip, Pace};
 use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::rtt::AssumedRoundTrip;
+use festina_recovery::undo::Window;
 use festina_units::{Duration, Instant};
 
 use super::backlog::Surroundings;
+use super::flight::Flight;
 use super::marking::Marking;
-use super::queue::SendBuffer;
-use super::repair::{Release, Repair, Verdict, View, WindowVerdict};
-use super::window::PeerWindow;
+use super::repair::{Release, Repair, Verdict, WindowVerdict};
 use crate::config::{Config, PACKET_BYTES_MIN};
 use crate::congestion::{Ack, Congestion};
-use crate::outstanding::{Ledger, PathId};
-use crate::wire::{COMMON_HEADER_BYTES, Framing};
+use crate::event::Events;
+use crate::outstanding::{CHUNKS_MAX, Digest, Ledger, PathId, Tally};
+use crate::wire::{COMMON_HEADER_BYTES, Framing, Sack};
 
 /// The sending side of one path.
 #[derive(Debug)]
 pub(crate) struct SendPath {
-    pub(super) id: PathId,
     pub(super) repair: Repair,
-    pub(super) congestion: Congestion,
-    pub(super) burst: Burst,
-    pub(super) sizes: PacketSizes,
+    pub(super) limits: PathLimits,
     /// Once both ends have agreed to ECN.
     pub(super) marking: Option<Marking>,
     /// When DATA last left; the start, if it never did.
     pub(super) last_sent_at: Instant,
+}
+
+/// What limits the packets of one path.
+#[derive(Debug)]
+pub(super) struct PathLimits {
+    pub(super) id: PathId,
+    pub(super) congestion: Congestion,
+    pub(super) burst: Burst,
+    pub(super) sizes: PacketSizes,
+}
+
+impl PathLimits {
+    /// The chunks in flight on the path.
+    pub(super) fn in_flight(&self, flight: &Flight) -> Tally {
+        *flight.ledger.in_flight_by_path().of(self.id)
+    }
+
+    /// Payload bytes of the next new chunk in an empty packet.
+    pub(super) fn next_piece_bytes(&self, flight: &Flight) -> Option<usize> {
+        flight.buffer.front().map(|unsent| unsent.rest.len().min(self.sizes.payload()))
+    }
+
+    /// Returns whether a packet that leaves now may hold new data, if nothing lost is left to be sent (RFC 9260 §6.1 rules A, B, D).
+    pub(super) fn allows_new_data(&self, flight: &Flight) -> bool {
+        self.next_piece_bytes(flight).is_some_and(|bytes| {
+            self.burst.packets_left > 0
+                && flight.ledger.len() < CHUNKS_MAX
+                && self.congestion.allows(flight.ledger.on_the_way_bytes(self.id))
+                && flight.window.allows(bytes, flight.ledger.in_flight().payload_bytes)
+        })
+    }
+
+    /// Returns whether the peer's window takes the next new chunk.
+    pub(super) fn fits_window(&self, flight: &Flight) -> bool {
+        let in_flight_bytes = flight.ledger.in_flight().payload_bytes;
+        self.next_piece_bytes(flight).is_some_and(|bytes| flight.window.allows(bytes, in_flight_bytes))
+    }
+
+    /// Returns whether new data still fits into the peer's window after all lost chunks are retransmitted.
+    pub(super) fn fits_window_behind_lost(&self, flight: &Flight) -> bool {
+        let (lost, in_flight) = (flight.ledger.lost(), flight.ledger.in_flight());
+        let outstanding_bytes = in_flight.payload_bytes + lost.payload_bytes;
+        let fits = |bytes| flight.window.allows(bytes, outstanding_bytes);
+        lost.chunks == 0 || self.next_piece_bytes(flight).is_some_and(fits)
+    }
+
+    /// Number of packets that the queued data would fill.
+    pub(super) fn unsent_packets(&self, flight: &Flight) -> u32 {
+        u32::try_from(flight.buffer.queued_bytes().div_ceil(self.sizes.payload().max(1))).unwrap_or(u32::MAX)
+    }
+
+    /// The congestion window as it is.
+    pub(super) fn window(&self) -> Window {
+        Window { cwnd_bytes: self.congestion.cwnd() as u64, ssthresh_bytes: self.congestion.ssthresh() as u64 }
+    }
 }
 
 /// The paths of an association as its sender sees them.
@@ -141,11 +194,8 @@ impl SendPath {
         let sizes = PacketSizes::new(config.limits.packet_bytes_max, initial_window_bytes);
         let congestion = Congestion::new(config.congestion, sizes.chunks(), sizes.initial_window.into());
         Self {
-            id,
             repair: Repair::new(config, mechanisms),
-            burst: Burst::new(config, &congestion),
-            congestion,
-            sizes,
+            limits: PathLimits { id, burst: Burst::new(config, &congestion), congestion, sizes },
             marking: None,
             last_sent_at: now,
         }
@@ -154,8 +204,9 @@ impl SendPath {
     /// The peer restarted: discards all measurements (RFC 9260 §5.2.4.1).
     pub(crate) fn reset_for_restart(&mut self, now: Instant, config: &Config) {
         self.repair = Repair::new(config, Arc::new(*self.repair.mechanisms()));
-        self.congestion = Congestion::new(config.congestion, self.sizes.chunks(), self.sizes.initial_window.into());
-        self.burst.restart();
+        self.limits.congestion =
+            Congestion::new(config.congestion, self.limits.sizes.chunks(), self.limits.sizes.initial_window.into());
+        self.limits.burst.restart();
         self.marking = None;
         self.last_sent_at = now;
     }
@@ -165,30 +216,31 @@ impl SendPath {
         self.repair.forget_path(assumed);
         // Whether this path passes ECN is unknown.
         self.marking = self.marking.as_ref().map(|_| Marking::begin());
-        self.sizes.initial_window = initial_window_bytes;
-        self.congestion = Congestion::new(config.congestion, self.sizes.chunks(), initial_window_bytes.into());
-        self.burst.restart();
+        self.limits.sizes.initial_window = initial_window_bytes;
+        self.limits.congestion =
+            Congestion::new(config.congestion, self.limits.sizes.chunks(), initial_window_bytes.into());
+        self.limits.burst.restart();
     }
 
     #[inline]
     pub(crate) fn id(&self) -> PathId {
-        self.id
+        self.limits.id
     }
 
     /// Returns the largest packet that new messages are cut to.
     pub(crate) fn packet_bytes_max(&self) -> usize {
-        self.sizes.packet()
+        self.limits.sizes.packet()
     }
 
     /// Lowers the packet size, but not below the minimum setting. Returns false if it is already no larger.
     ///
     /// The congestion window keeps counting in the original size, which the packets in flight still have.
     pub(crate) fn limit_packet_bytes(&mut self, bytes: usize) -> bool {
-        let limited = PacketSizes::new(bytes.max(PACKET_BYTES_MIN), self.sizes.initial_window);
-        if limited.chunks >= self.sizes.chunks {
+        let limited = PacketSizes::new(bytes.max(PACKET_BYTES_MIN), self.limits.sizes.initial_window);
+        if limited.chunks >= self.limits.sizes.chunks {
             return false;
         }
-        self.sizes.chunks = limited.chunks;
+        self.limits.sizes.chunks = limited.chunks;
         true
     }
 
@@ -205,7 +257,7 @@ impl SendPath {
     /// Gives back memory. Nothing may be outstanding.
     pub(super) fn give_back_memory(&mut self) {
         self.repair.give_back_memory();
-        self.congestion.give_back_memory();
+        self.limits.congestion.give_back_memory();
     }
 
     /// The loss-recovery mechanisms.
@@ -295,30 +347,42 @@ impl SendPath {
         self.repair.assume_lateness(now, lateness);
     }
 
-    /// What repair sees of the rooms around.
-    pub(super) fn view<'s>(&'s self, buffer: &'s SendBuffer, window: &'s PeerWindow) -> View<'s> {
-        let Self { id, congestion, sizes, burst, .. } = self;
-        View { path: *id, buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left }
-    }
-
     /// The inputs of the send buffer's backlog.
     pub(super) fn surroundings(&self, ledger: &Ledger) -> Surroundings {
         Surroundings {
-            cwnd_bytes: self.congestion.cwnd(),
-            outstanding_bytes: ledger.on_the_way_bytes(self.id) + ledger.lost().bytes,
-            packet_bytes: self.sizes.chunks(),
+            cwnd_bytes: self.limits.congestion.cwnd(),
+            outstanding_bytes: ledger.on_the_way_bytes(self.limits.id) + ledger.lost().bytes,
+            packet_bytes: self.limits.sizes.chunks(),
             srtt: self.repair.rtt().srtt(),
         }
     }
 
-    /// Repair and its view of the sender.
-    pub(super) fn split<'s>(
-        &'s mut self,
-        buffer: &'s SendBuffer,
-        window: &'s PeerWindow,
-    ) -> (&'s mut Repair, View<'s>) {
-        let Self { id, repair, congestion, sizes, burst, .. } = self;
-        (repair, View { path: *id, buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left })
+    /// The effects of an acknowledgement on window, repair and ECN.
+    pub(super) fn react(
+        &mut self,
+        now: Instant,
+        sack: Option<&Sack<'_>>,
+        digest: &Digest,
+        flight: &mut Flight,
+        events: &mut Events,
+    ) -> Verdict {
+        if let Some(marking) = &mut self.marking {
+            marking.acked(flight.ledger.first_tsn());
+        }
+        let credit = digest.credits.of(self.limits.id);
+        let newest = credit.highest_acked;
+        let earned = Pressure::Acked(Ack {
+            now,
+            bytes: credit.acked_bytes,
+            in_flight_before: credit.in_flight_bytes_before,
+            sent_at: newest.map(|newest| newest.sent_at),
+            rtt: newest.filter(|newest| newest.transmissions == 1).map(|newest| now - newest.sent_at),
+            srtt: self.repair.rtt().srtt(),
+            in_fast_recovery: self.repair.in_fast_recovery(),
+            cumulative_advanced: digest.cumulative_advanced,
+            all_acked: flight.ledger.earliest_on(self.limits.id).is_none(),
+        });
+        self.regulate(earned, |repair, limits| repair.on_ack(now, sack, digest, flight, limits, events))
     }
 
     /// The only place that changes cwnd, once per event: first the effect of the event itself (`pressure`), then the verdict of repair from `judge`
@@ -326,18 +390,16 @@ impl SendPath {
     pub(super) fn regulate(
         &mut self,
         pressure: Pressure,
-        buffer: &SendBuffer,
-        window: &PeerWindow,
-        judge: impl FnOnce(&mut Repair, &View<'_>) -> Verdict,
+        judge: impl FnOnce(&mut Repair, &PathLimits) -> Verdict,
     ) -> Verdict {
-        let Self { id, repair, congestion, sizes, burst, .. } = self;
+        let Self { repair, limits, .. } = self;
         match &pressure {
-            Pressure::Acked(ack) => congestion.on_ack(ack),
-            &Pressure::Idle { now, idle, rto } => congestion.on_idle(now, idle, rto),
+            Pressure::Acked(ack) => limits.congestion.on_ack(ack),
+            &Pressure::Idle { now, idle, rto } => limits.congestion.on_idle(now, idle, rto),
             Pressure::None => {}
         }
-        let view = View { path: *id, buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left };
-        let verdict = judge(repair, &view);
+        let verdict = judge(repair, limits);
+        let PathLimits { congestion, burst, .. } = limits;
         burst.release(verdict.release);
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         match verdict.window {

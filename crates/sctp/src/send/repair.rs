@@ -16,12 +16,11 @@
 //! | [`undo`] | detection of spurious timeouts and spurious cuts of cwnd |
 //! | [`known`] | assumptions about the path before it is measured |
 //! | [`marks`] | ECN marks |
-//! | [`copies`], [`bundling`] | redundancy: spaced and piggybacked copies |
+//! | [`redundancy`], [`bundling`] | spaced and piggybacked copies; which chunks a packet carries besides lost and new ones |
 //! | [`order`], [`verdict`] | the results |
 
 mod acknowledgement;
 mod bundling;
-mod copies;
 mod departures;
 mod expiry;
 mod known;
@@ -29,6 +28,7 @@ mod marks;
 mod order;
 mod overdue;
 mod rack;
+mod redundancy;
 mod round_trip;
 mod rules;
 mod tail;
@@ -47,23 +47,24 @@ use festina_recovery::rtt::RttEstimator;
 use festina_recovery::tail_probe::{self, ProbeContent, TlpTerms};
 use festina_units::{Duration, Instant};
 
-pub(super) use acknowledgement::Heard;
 pub(super) use bundling::Bundling;
 pub(crate) use expiry::TimerExpiry;
 use expiry::Timers;
 pub(super) use order::{NewData, Order, Purpose};
 pub(super) use round_trip::Again;
-pub(super) use verdict::{Release, Verdict, View, WindowVerdict};
+pub(super) use verdict::{Release, Verdict, WindowVerdict};
 
 use super::assemble::Loaded;
+use super::flight::Flight;
+use super::path::PathLimits;
 use crate::config::Config;
 use crate::event::RetransmissionCause;
-use crate::outstanding::{Chunk, ChunkState, Ledger, SentAs};
+use crate::outstanding::{Chunk, ChunkState, Ledger, Transmission};
 use bundling::{Redundant, SILENT_TURN_PARTS};
-use copies::{Copies, PiggybackBudget};
 use order::Owed;
 use overdue::Overdue;
 use rack::LossByTime;
+use redundancy::Redundancy;
 use round_trip::RoundTrip;
 use rules::{Outstanding, RuleBook};
 use tail::Tail;
@@ -81,7 +82,7 @@ pub(super) struct Repair {
     owed: Owed,
     recovery: FastRecovery,
     /// If the mechanisms ask for copies or for SACKs where they are needed, and data has left.
-    copies: Option<Box<Copies>>,
+    redundancy: Option<Box<Redundancy>>,
     /// If the mechanisms ask for any of them and data has left.
     detectors: Option<Box<Detectors>>,
     /// If the path was seen to reorder and the mechanisms tolerate it.
@@ -146,7 +147,7 @@ impl Repair {
             timers: Timers::default(),
             owed: Owed::default(),
             recovery: FastRecovery::default(),
-            copies: None,
+            redundancy: None,
             detectors: None,
             reordering: None,
         }
@@ -162,7 +163,7 @@ impl Repair {
     pub(super) fn give_back_memory(&mut self) {
         self.book.give_back_memory();
         self.book.known_loss = self.known_loss();
-        self.copies = None;
+        self.redundancy = None;
         self.detectors = None;
         self.reordering = None;
     }
@@ -175,10 +176,10 @@ impl Repair {
         self.book.set_mechanisms(mechanisms);
         if !self.book.needs_account() {
             self.book.known_loss = self.known_loss();
-            self.copies = None;
+            self.redundancy = None;
         }
-        if let Some(copies) = &mut self.copies {
-            copies.set_redundancy(mechanisms.redundancy);
+        if let Some(redundancy) = &mut self.redundancy {
+            redundancy.set(mechanisms.redundancy);
         }
         self.detectors = None;
     }
@@ -233,8 +234,8 @@ impl Repair {
 
     /// No delay of a SACK was in this round trip: it shows whether there is a queue.
     pub(super) fn measured_undelayed(&mut self, now: Instant, rtt: Duration) {
-        if let Some(copies) = &mut self.copies {
-            copies.measured(now, rtt);
+        if let Some(redundancy) = &mut self.redundancy {
+            redundancy.measured(now, rtt);
         }
     }
 
@@ -248,34 +249,34 @@ impl Repair {
     }
 
     /// Other state changed: re-evaluates the rules and drops packets that are no longer owed. The last step of each mutation.
-    pub(super) fn settle(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) {
-        self.judge_rules(ledger, view);
-        self.tidy(now, ledger, view);
+    pub(super) fn settle(&mut self, now: Instant, flight: &Flight, limits: &PathLimits) {
+        self.judge_rules(flight);
+        self.tidy(now, flight, limits);
     }
 
-    fn judge_rules(&mut self, ledger: &Ledger, view: &View<'_>) {
-        let bytes = ledger.in_flight().bytes + ledger.lost().bytes;
-        let outstanding = Outstanding { chunks: ledger.len(), bytes, is_all: view.is_all_sent() };
-        self.book.judge(view.is_probing_window(), outstanding, self.rtt.srtt());
+    fn judge_rules(&mut self, flight: &Flight) {
+        let bytes = flight.ledger.in_flight().bytes + flight.ledger.lost().bytes;
+        let outstanding = Outstanding { chunks: flight.ledger.len(), bytes, is_all: flight.is_all_sent() };
+        self.book.judge(flight.is_probing_window(), outstanding, self.rtt.srtt());
         if let Some(detectors) = &mut self.detectors {
             detectors.stop_disabled(self.book.rules());
         }
     }
 
-    fn tidy(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) {
-        if ledger.lost().chunks == 0 {
+    fn tidy(&mut self, now: Instant, flight: &Flight, limits: &PathLimits) {
+        if flight.ledger.lost().chunks == 0 {
             self.owed.repair = None;
         }
-        self.owed.probe &= view.in_flight(ledger).chunks > 0;
+        self.owed.probe &= limits.in_flight(flight).chunks > 0;
         self.owed.elsewhere = self.owed.elsewhere.filter(|&room_bytes| {
             let fits = |chunk: &Chunk| chunk.sent_at < now && chunk.bytes() <= room_bytes.into();
-            ledger.iter_on(view.path).any(|chunk| chunk.state == ChunkState::InFlight && fits(chunk))
+            flight.ledger.iter_on(limits.id).any(|chunk| chunk.state == ChunkState::InFlight && fits(chunk))
         });
-        if self.owed.tail_probe && ledger.is_all_abandoned() {
+        if self.owed.tail_probe && flight.ledger.is_all_abandoned() {
             self.owed.tail_probe = false;
         }
-        self.make_due_copy(now, ledger);
-        if ledger.earliest_on(view.path).is_none() {
+        self.make_due_copy(now, &flight.ledger);
+        if flight.ledger.earliest_on(limits.id).is_none() {
             self.timers.stop();
             self.owed.tail_probe = false;
             self.book.shrink();
@@ -284,15 +285,15 @@ impl Repair {
 
     /// Makes the next copy due whose time has come, unless all of its chunks have arrived or were retransmitted meanwhile.
     fn make_due_copy(&mut self, now: Instant, ledger: &Ledger) {
-        let Some(copies) = &mut self.copies else { return };
+        let Some(redundancy) = &mut self.redundancy else { return };
         let is_original = |chunk: &Chunk| chunk.state == ChunkState::InFlight && chunk.transmissions == 1;
-        while let Some((first_tsn, last_tsn)) = self.owed.copy.or_else(|| copies.take_due(now)) {
+        while let Some((first_tsn, last_tsn)) = self.owed.copy.or_else(|| redundancy.take_due(now)) {
             let needed = (first_tsn..=last_tsn).any(|tsn| ledger.get(tsn).is_some_and(is_original));
             self.owed.copy = needed.then_some((first_tsn, last_tsn));
             if needed {
                 break;
             }
-            copies.saved();
+            redundancy.saved();
         }
     }
 
@@ -326,9 +327,9 @@ impl Repair {
     }
 
     /// What the next packet is for, if one may leave now.
-    pub(super) fn next(&self, now: Instant, ledger: &Ledger, view: &View<'_>) -> Option<Order> {
+    pub(super) fn next(&self, now: Instant, flight: &Flight, limits: &PathLimits) -> Option<Order> {
         let (holds_back, new_data_first) = self.held_back();
-        let new_data = || match (view.allows_new_data(ledger), new_data_first) {
+        let new_data = || match (limits.allows_new_data(flight), new_data_first) {
             (false, _) => NewData::No,
             (true, false) => NewData::BehindLost,
             (true, true) => NewData::Instead,
@@ -348,9 +349,9 @@ impl Repair {
         if let Some((first_tsn, last_tsn)) = self.owed.copy {
             return with_new_data(Purpose::Copy { first_tsn, last_tsn });
         }
-        if ledger.lost().chunks == 0 {
+        if flight.ledger.lost().chunks == 0 {
             let order = with_new_data(Purpose::NewData).filter(|order| order.new_data != NewData::No);
-            return order.filter(|_| self.is_unpaced(now, ledger, view));
+            return order.filter(|_| self.is_unpaced(now, flight, limits));
         }
         if let Some(cause) = self.owed.repair {
             return with_new_data(Purpose::Urgent(cause));
@@ -359,19 +360,19 @@ impl Repair {
             return with_new_data(Purpose::NewData).filter(|order| order.new_data == NewData::Instead);
         }
         let may_leave =
-            view.congestion.allows(ledger.on_the_way_bytes(view.path)) && self.is_unpaced(now, ledger, view);
+            limits.congestion.allows(flight.ledger.on_the_way_bytes(limits.id)) && self.is_unpaced(now, flight, limits);
         if may_leave { with_new_data(Purpose::Repair) } else { None }
     }
 
     /// Returns whether pacing lets a packet leave now. It never delays a thin stream.
-    fn is_unpaced(&self, now: Instant, ledger: &Ledger, view: &View<'_>) -> bool {
-        self.is_thin() || view.congestion.is_unpaced(now, ledger.on_the_way_bytes(view.path))
+    fn is_unpaced(&self, now: Instant, flight: &Flight, limits: &PathLimits) -> bool {
+        self.is_thin() || limits.congestion.is_unpaced(now, flight.ledger.on_the_way_bytes(limits.id))
     }
 
     /// When pacing lets the next packet leave, if there is one and nothing else keeps it back.
-    pub(super) fn paced_until(&self, ledger: &Ledger, view: &View<'_>) -> Option<Instant> {
-        let resumes_at = view.congestion.resumes_at(ledger.on_the_way_bytes(view.path))?;
-        let waits = ledger.lost().chunks > 0 || view.allows_new_data(ledger);
+    pub(super) fn paced_until(&self, flight: &Flight, limits: &PathLimits) -> Option<Instant> {
+        let resumes_at = limits.congestion.resumes_at(flight.ledger.on_the_way_bytes(limits.id))?;
+        let waits = flight.ledger.lost().chunks > 0 || limits.allows_new_data(flight);
         (waits && !self.is_thin()).then_some(resumes_at)
     }
 
@@ -381,11 +382,11 @@ impl Repair {
         now: Instant,
         order: Order,
         room_bytes: usize,
-        ledger: &Ledger,
-        view: &View<'_>,
+        flight: &Flight,
+        limits: &PathLimits,
     ) -> Bundling {
         let rules = self.rules();
-        let free = room_bytes.saturating_sub(ledger.lost().bytes);
+        let free = room_bytes.saturating_sub(flight.ledger.lost().bytes);
         match order.purpose {
             Purpose::Probe => Bundling::Probe {
                 timeout: rules.probe.timeout(&self.rtt),
@@ -394,16 +395,16 @@ impl Repair {
             Purpose::Copy { first_tsn, last_tsn } => Bundling::Copy { first_tsn, last_tsn },
             Purpose::Elsewhere { room_bytes } => Bundling::Fill { room_bytes: free.min(room_bytes.into()) },
             Purpose::TailProbe(ProbeContent::NewData) => Bundling::None,
-            Purpose::TailProbe(ProbeContent::HighestOutstanding) => Bundling::Last { tsn: ledger.last_tsn() },
+            Purpose::TailProbe(ProbeContent::HighestOutstanding) => Bundling::Last { tsn: flight.ledger.last_tsn() },
             Purpose::Urgent(RetransmissionCause::Fast) if rules.bundling.into_fast_retransmit => {
                 Bundling::Fill { room_bytes: free }
             }
-            _ if order.new_data != NewData::No && view.fits_window_behind_lost(ledger) => {
-                let new_bytes = view.buffer.queued_chunk_bytes_max(view.sizes.framing);
+            _ if order.new_data != NewData::No && limits.fits_window_behind_lost(flight) => {
+                let new_bytes = flight.buffer.queued_chunk_bytes_max(limits.sizes.framing);
                 let room_bytes = free.saturating_sub(new_bytes);
                 if rules.bundling.with_new_data {
                     Bundling::Fill { room_bytes }
-                } else if room_bytes <= view.sizes.framing.header_bytes() {
+                } else if room_bytes <= limits.sizes.framing.header_bytes() {
                     Bundling::None
                 } else {
                     self.redundant(now, room_bytes, new_bytes)
@@ -416,18 +417,15 @@ impl Repair {
     /// Returns Festina's own rule for chunks in a packet with `new_bytes` of new data, or `None` if it does not apply.
     fn redundant(&self, now: Instant, room_bytes: usize, new_bytes: usize) -> Bundling {
         let (thin, silent_since) = (self.is_thin(), self.timers.silent_since());
-        if !thin && silent_since.is_none() {
-            return Bundling::None;
-        }
-        let Some(srtt) = self.rtt.srtt() else { return Bundling::None };
+        let Some(srtt) = self.rtt.srtt().filter(|_| thin || silent_since.is_some()) else { return Bundling::None };
         // Right after a probe, the next acknowledgement of a dense stream may only be a moment away.
         let silent = silent_since.is_some_and(|since| now - since >= srtt / SILENT_TURN_PARTS);
-        let budget = self.copies.as_ref().and_then(|copies| copies.piggyback(now, thin, &self.rtt, new_bytes));
+        let redundancy = self.redundancy.as_ref().filter(|_| thin);
+        let budget = redundancy.and_then(|redundancy| redundancy.piggyback_budget(now, srtt, new_bytes));
         if budget.is_none() && !silent {
             return Bundling::None;
         }
-        let PiggybackBudget { piggyback, bytes } = budget.unwrap_or(PiggybackBudget::NONE);
-        Bundling::Redundant(Redundant { room_bytes, budget_bytes: bytes, piggyback, srtt, silent })
+        Bundling::Redundant(Redundant { room_bytes, budget, srtt, silent })
     }
 
     /// A chunk left for the first time.
@@ -440,25 +438,18 @@ impl Repair {
     }
 
     /// A chunk was retransmitted. Returns whether that restarts T3-rtx, if it is the earliest one outstanding.
-    pub(super) fn on_resent(
-        &mut self,
-        now: Instant,
-        tsn: u64,
-        sent_as: SentAs,
-        cause: RetransmissionCause,
-        again: Again,
-    ) -> bool {
+    pub(super) fn on_resent(&mut self, now: Instant, tsn: u64, transmission: Transmission, again: Again) -> bool {
         if let Some(detectors) = &mut self.detectors {
             detectors.by_time.chunk_left(now, tsn);
         }
-        if sent_as == SentAs::Repair
+        if matches!(transmission, Transmission::Repair(_))
             && let Some(spurious) = self.spurious()
         {
             spurious.repaired(tsn);
         }
         let rules = self.book.rules();
         self.round_trip.resent(tsn, now, rules.rtt_sampling, again);
-        match cause {
+        match transmission.cause() {
             // Early fast retransmits begin no fast recovery: with a peer that is silent, they would put T3-rtx off for ever.
             RetransmissionCause::Fast => rules.fast_restarts_timer && self.recovery.lasts,
             // Bundled chunks do not put T3-rtx off, or a stream of new data would do so for ever.
@@ -488,16 +479,25 @@ impl Repair {
     }
 
     /// A packet left.
-    pub(super) fn on_sent(&mut self, now: Instant, order: Order, loaded: &Loaded, ledger: &Ledger, view: &View<'_>) {
+    pub(super) fn on_sent(
+        &mut self,
+        now: Instant,
+        order: Order,
+        loaded: &Loaded,
+        flight: &Flight,
+        limits: &PathLimits,
+    ) {
         self.owed.paid(order.purpose);
         match order.purpose {
             Purpose::Probe => self.timers.probed(now),
             Purpose::TailProbe(content) => {
                 if let Some(detectors) = self.detectors() {
-                    detectors.tail.left(content, ledger.next_tsn());
+                    detectors.tail.left(content, flight.ledger.next_tsn());
                 }
             }
-            Purpose::Urgent(RetransmissionCause::Timeout) => self.timeout_packet_left(loaded.tsn_highest, ledger),
+            Purpose::Urgent(RetransmissionCause::Timeout) => {
+                self.timeout_packet_left(loaded.tsn_highest, &flight.ledger);
+            }
             _ => {}
         }
         let srtt = self.rtt.srtt();
@@ -505,36 +505,36 @@ impl Repair {
         if self.book.needs_account()
             && let Some(srtt) = srtt
         {
-            self.copies(now).data_sent(now, loaded, srtt);
+            self.redundancy(now).data_sent(now, loaded, srtt);
         }
-        if !self.book.stays_thick(loaded.same_instant, view.is_all_sent()) || view.is_probing_window() {
-            self.judge_rules(ledger, view);
+        if !self.book.stays_thick(loaded.same_instant, flight.is_all_sent()) || flight.is_probing_window() {
+            self.judge_rules(flight);
             self.book.judged_at_sending(loaded.new_chunks > 0);
             if matches!(order.purpose, Purpose::TailProbe(_)) && !matches!(self.rules().probe, Probe::TailLoss(_)) {
                 // By this packet the stream became thin, and has just been probed.
                 self.timers.probed(now);
             }
         }
-        if let Some(copies) = &mut self.copies
+        if let Some(redundancy) = &mut self.redundancy
             && let Some(others) = loaded.new_chunks.checked_sub(1)
         {
             let tsns = (loaded.tsn_highest - others as u64, loaded.tsn_highest);
-            copies.new_data_sent(now, self.book.is_thin(), &self.rtt, tsns, !loaded.has_fragment);
+            redundancy.new_data_sent(now, self.book.is_thin(), &self.rtt, tsns, !loaded.has_fragment);
         }
         if self.timers.t3().is_none() || loaded.earliest_resent {
             self.timers.start(now, self.rto());
         }
         self.arm(now);
-        self.tidy(now, ledger, view);
+        self.tidy(now, flight, limits);
     }
 
-    fn copies(&mut self, now: Instant) -> &mut Copies {
-        self.copies.get_or_insert_with(|| {
-            let mut copies = Copies::new(self.book.mechanisms().redundancy, self.book.known_loss);
+    fn redundancy(&mut self, now: Instant) -> &mut Redundancy {
+        self.redundancy.get_or_insert_with(|| {
+            let mut redundancy = Redundancy::new(self.book.mechanisms().redundancy, self.book.known_loss);
             if let Some(srtt) = self.rtt.srtt() {
-                copies.measured(now, srtt);
+                redundancy.measured(now, srtt);
             }
-            Box::new(copies)
+            Box::new(redundancy)
         })
     }
 
@@ -568,42 +568,44 @@ impl Repair {
 
     /// Returns whether a packet with new data that leaves now asks the peer not to delay its SACK.
     pub(super) fn asks_for_sack(&self, now: Instant) -> bool {
-        let is_late = || self.copies.as_ref().is_none_or(|copies| copies.sack_delay(now, &self.rtt).is_none());
+        let is_late =
+            || self.redundancy.as_ref().is_none_or(|redundancy| redundancy.sack_delay(now, &self.rtt).is_none());
         self.rules().immediate_sack == ImmediateSack::Needed && is_late()
     }
 
     /// A packet with data of the peer came.
     pub(super) fn peer_data_came(&mut self, now: Instant) {
-        if let Some(copies) = &mut self.copies {
-            copies.peer_data_came(now, &self.rtt);
+        if let Some(redundancy) = &mut self.redundancy {
+            redundancy.peer_data_came(now, &self.rtt);
         }
     }
 
     /// When a tail loss probe is due.
-    fn tail_at(&self, ledger: &Ledger, view: &View<'_>) -> Option<Instant> {
+    fn tail_at(&self, flight: &Flight, limits: &PathLimits) -> Option<Instant> {
         let Probe::TailLoss(rule) = self.rules().probe else { return None };
-        self.detectors.as_ref()?.tail.at(rule, |armed_at| self.tail_terms(armed_at, ledger, view))
+        self.detectors.as_ref()?.tail.at(rule, |armed_at| self.tail_terms(armed_at, flight, limits))
     }
 
     /// When early fast retransmit checks for overdue chunks, and after which delay.
     #[inline(always)]
-    fn overdue_at(&self, ledger: &Ledger, view: &View<'_>) -> Option<(Instant, Duration)> {
+    fn overdue_at(&self, flight: &Flight, limits: &PathLimits) -> Option<(Instant, Duration)> {
         let delay = overdue::delay(&self.rtt, self.rules().early_fast_retransmit?);
-        let at = self.detectors.as_ref()?.overdue.at(delay, ledger, view.path, view.congestion.cwnd() as u64)?;
+        let at =
+            self.detectors.as_ref()?.overdue.at(delay, &flight.ledger, limits.id, limits.congestion.cwnd() as u64)?;
         Some((at, delay))
     }
 
-    fn tail_terms(&self, now: Instant, ledger: &Ledger, view: &View<'_>) -> TlpTerms {
-        let answered_at_once = ledger.get(ledger.next_tsn() - 1).is_some_and(|last| last.immediate_ack);
+    fn tail_terms(&self, now: Instant, flight: &Flight, limits: &PathLimits) -> TlpTerms {
+        let answered_at_once = flight.ledger.get(flight.ledger.next_tsn() - 1).is_some_and(|last| last.immediate_ack);
         TlpTerms {
             now,
             srtt: self.rtt.srtt(),
             outstanding: self.packets_in_flight(),
-            unsent: view.unsent_packets(),
-            earliest_sent: ledger.earliest_on(view.path).map_or(now, |chunk| chunk.sent_at),
-            is_open: ledger.lost().chunks == 0
-                && !ledger.is_all_abandoned()
-                && ledger.gap_acked_chunks() == 0
+            unsent: limits.unsent_packets(flight),
+            earliest_sent: flight.ledger.earliest_on(limits.id).map_or(now, |chunk| chunk.sent_at),
+            is_open: flight.ledger.lost().chunks == 0
+                && !flight.ledger.is_all_abandoned()
+                && flight.ledger.gap_acked_chunks() == 0
                 && !self.recovery.lasts
                 && self.series.timeouts() == 0,
             ack_delay_max: tail::ack_delay_max(answered_at_once),

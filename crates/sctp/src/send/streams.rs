@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::queue::SendBuffer;
-use crate::outstanding::Ledger;
+use super::flight::Flight;
 use crate::stream_table::StreamTable;
 use crate::wire::{Framing, StreamId};
 
@@ -155,30 +154,20 @@ impl OutboundStreams {
 }
 
 /// The streams, as the association sees them.
-#[derive(Debug)]
-pub(crate) struct Streams<'s> {
-    pub(super) outbound: &'s mut OutboundStreams,
-    pub(super) buffer: &'s mut SendBuffer,
-    pub(super) ledger: &'s Ledger,
-    /// The highest TSN skipped by a FORWARD-TSN.
-    pub(super) forwarded: u64,
-    pub(super) framing: Framing,
-}
-
-impl Streams<'_> {
+impl Flight {
     /// The peer takes this many streams now.
-    pub(crate) fn set_count(&mut self, count: u16) {
-        self.outbound.count = count;
+    pub(crate) fn set_stream_count(&mut self, count: u16) {
+        self.streams.count = count;
     }
 
     /// Sets a stream's value for the scheduler.
-    pub(crate) fn set_value(&mut self, stream: StreamId, value: u16) {
+    pub(crate) fn set_stream_value(&mut self, stream: StreamId, value: u16) {
         self.buffer.set_stream_value(stream, value);
     }
 
     /// Streams are to be reset; none stand for all. Returns those that were not already, and whether that is all.
     pub(crate) fn begin_reset(&mut self, streams: &[StreamId]) -> (Vec<StreamId>, bool) {
-        let resetting = &mut self.outbound.rare.get_or_insert_default().resetting;
+        let resetting = &mut self.streams.rare.get_or_insert_default().resetting;
         let is_all = streams.is_empty() && !resetting.all;
         let mut fresh = BTreeMap::new();
         fresh.extend(streams.iter().filter(|&&stream| !resetting.holds(stream)).map(|&stream| (stream, 0)));
@@ -198,7 +187,7 @@ impl Streams<'_> {
         streams: &BTreeSet<StreamId>,
         max: usize,
     ) -> Option<(Box<[StreamId]>, u64)> {
-        let Resetting { waiting, .. } = &self.outbound.rare.as_ref()?.resetting;
+        let Resetting { waiting, .. } = &self.streams.rare.as_ref()?.resetting;
         let is_drained = |stream: &&StreamId| waiting.get(stream).is_none_or(|&waiting| waiting == 0);
         let drained: Box<[_]> =
             if all { Box::default() } else { streams.iter().filter(is_drained).take(max).copied().collect() };
@@ -208,21 +197,21 @@ impl Streams<'_> {
 
     /// Returns whether the peer has everything up to this TSN, and no FORWARD-TSN can be under way that names older messages.
     pub(crate) fn is_acknowledged(&self, last_tsn: u64) -> bool {
-        self.ledger.first_tsn() > last_tsn.max(self.forwarded)
+        self.ledger.first_tsn() > last_tsn.max(self.forwarded())
     }
 
     /// The peer has answered: the streams take messages again, with numbers from 0 on if it agreed (`performed`).
     pub(crate) fn end_reset(&mut self, streams: &[StreamId], performed: bool) {
         if performed {
-            self.outbound.reset(streams);
+            self.streams.reset(streams);
         }
-        let Some(Rare { resetting, .. }) = self.outbound.rare.as_deref_mut() else { return };
+        let Some(Rare { resetting, .. }) = self.streams.rare.as_deref_mut() else { return };
         for stream in streams {
             resetting.waiting.remove(stream);
         }
         resetting.all &= !streams.is_empty();
         if self.framing == Framing::Data && !resetting.all && resetting.waiting.is_empty() {
-            self.outbound.rare = None;
+            self.streams.rare = None;
         }
     }
 }

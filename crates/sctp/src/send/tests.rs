@@ -23,11 +23,11 @@ use festina_units::{Duration, Instant};
 
 use super::*;
 use crate::config::CongestionControl;
-use crate::error::ProtocolViolation;
-use crate::event::{ProtocolEvent, RetransmissionCause};
+use crate::error::{ProtocolViolation, SendErrorKind};
+use crate::event::{AbandonReason, Event, ProtocolEvent, RetransmissionCause};
 use crate::message::Message;
-use crate::outstanding::{Acknowledgement, MessageSlot, PathId};
-use crate::wire::{Chunk, CommonHeader, Packet, PacketBuilder, Sack};
+use crate::outstanding::{Acknowledgement, ByPath, ChunkState, MessageSlot, PathId};
+use crate::wire::{Chunk, CommonHeader, Packet, PacketBuilder, Sack, StreamId};
 
 /// The first TSN: the peer's cumulative TSN is 0 before anything arrived.
 const FIRST_TSN: u32 = 1;
@@ -251,11 +251,11 @@ impl Rig {
         self.tsns()
     }
 
-    fn sack(&mut self, cumulative: u32, gaps: &[(u16, u16)]) -> SackOutcome {
+    fn sack(&mut self, cumulative: u32, gaps: &[(u16, u16)]) -> ByPath<bool> {
         self.sack_full(cumulative, WINDOW, gaps, &[])
     }
 
-    fn sack_full(&mut self, cumulative: u32, a_rwnd: u32, gaps: &[(u16, u16)], duplicates: &[u32]) -> SackOutcome {
+    fn sack_full(&mut self, cumulative: u32, a_rwnd: u32, gaps: &[(u16, u16)], duplicates: &[u32]) -> ByPath<bool> {
         self.try_sack(cumulative, a_rwnd, gaps, duplicates).expect("the SACK is sound")
     }
 
@@ -265,7 +265,7 @@ impl Rig {
         a_rwnd: u32,
         gaps: &[(u16, u16)],
         duplicates: &[u32],
-    ) -> Result<SackOutcome, ProtocolViolation> {
+    ) -> Result<ByPath<bool>, ProtocolViolation> {
         let duplicates: Vec<_> = duplicates.iter().map(|&tsn| Tsn(tsn)).collect();
         let sack = Sack::new_for_test(Tsn(cumulative), a_rwnd, gaps, &duplicates);
         self.acknowledge(Acknowledgement::sack(&sack))
@@ -287,7 +287,7 @@ impl Rig {
             .expect("the NR-SACK is sound");
     }
 
-    fn acknowledge(&mut self, acknowledgement: Acknowledgement<'_>) -> Result<SackOutcome, ProtocolViolation> {
+    fn acknowledge(&mut self, acknowledgement: Acknowledgement<'_>) -> Result<ByPath<bool>, ProtocolViolation> {
         self.sender.acknowledge(self.now, &mut self.path, acknowledgement, &mut self.events)
     }
 
@@ -305,13 +305,13 @@ impl Rig {
 
     /// The association ends.
     fn end(&mut self) {
-        self.sender.fail_all(&mut self.events);
+        self.sender.flight.fail_all(&mut self.events);
         self.path.stop();
     }
 
     /// The peer restarts, and gets `first_tsn` as this side's first TSN.
     fn restart(&mut self, config: &Config, first_tsn: Tsn) {
-        self.sender.reset_for_restart(first_tsn, &mut self.events);
+        self.sender.flight.reset_for_restart(first_tsn, &mut self.events);
         self.path.reset_for_restart(self.now, config);
     }
 
@@ -325,7 +325,7 @@ impl Rig {
 
     /// The messages that have a slot are those that wait or have a chunk that is not settled.
     fn check_slots(&self) {
-        let Sender { buffer, ledger, .. } = &self.sender;
+        let Flight { buffer, ledger, .. } = &self.sender.flight;
         let is_settled = |chunk: &&crate::outstanding::Chunk| chunk.state == ChunkState::NonRenegable;
         let outstanding = ledger.iter().filter(|chunk| !is_settled(chunk)).map(|chunk| chunk.message);
         let mut slots: Vec<_> = buffer.unsent().chain(outstanding).map(|slot| slot.0).collect();

@@ -25,11 +25,11 @@ pub(crate) enum FlightAgain {
 impl Sender {
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn deadline<'p>(&self, paths: impl Iterator<Item = &'p SendPath>) -> Option<Instant> {
-        let partial = self.partial.as_ref().and_then(|partial| partial.deadline());
-        let mut earliest = Instant::earliest([self.window.deadline(), partial]);
+        let partial = self.flight.partial.as_ref().and_then(|partial| partial.deadline());
+        let mut earliest = Instant::earliest([self.flight.window.deadline(), partial]);
         for path in paths {
-            let (ledger, view) = (&self.ledger, path.view(&self.buffer, &self.window));
-            let (loss, paced_until) = (path.repair.deadline(ledger, &view), path.repair.paced_until(ledger, &view));
+            let (flight, limits) = (&self.flight, &path.limits);
+            let (loss, paced_until) = (path.repair.deadline(flight, limits), path.repair.paced_until(flight, limits));
             earliest = Instant::earliest([earliest, loss, paced_until]);
         }
         earliest
@@ -42,19 +42,19 @@ impl Sender {
         paths: &mut impl SendPaths,
         events: &mut Events,
     ) -> ByPath<Option<TimerExpiry>> {
-        let dropped = self.drop_stale(now, events);
-        let expired = self.abandon_what_is_over(now, paths.primary(), events);
+        let dropped = self.flight.drop_stale(now, events);
+        let expired = self.flight.abandon_what_is_over(now, paths.primary(), events);
         if dropped || expired {
             // With less queued or in flight, a loss timer may have been due before now.
             paths.all().for_each(|path| self.settle(now, path));
         }
-        self.window.handle_timeout(now);
+        self.flight.window.handle_timeout(now);
         let mut expiries = ByPath::default();
         for path in paths.all() {
-            path.congestion.handle_timeout(now);
-            let expiry = expiries.of_mut(path.id);
-            let verdict = path.regulate(Pressure::None, &self.buffer, &self.window, |repair, view| {
-                let (verdict, expired) = repair.on_timeout(now, &mut self.ledger, view);
+            path.limits.congestion.handle_timeout(now);
+            let expiry = expiries.of_mut(path.limits.id);
+            let verdict = path.regulate(Pressure::None, |repair, limits| {
+                let (verdict, expired) = repair.on_timeout(now, &mut self.flight, limits);
                 *expiry = expired;
                 verdict
             });
@@ -66,16 +66,16 @@ impl Sender {
             }
             match *expiry {
                 Some(TimerExpiry::Timeout { counts: true }) => self.counters.timeouts += 1,
-                Some(TimerExpiry::Timeout { counts: false }) => self.window.probe_again(),
+                Some(TimerExpiry::Timeout { counts: false }) => self.flight.window.probe_again(),
                 Some(TimerExpiry::Probe) | None => {}
             }
         }
         let path = paths.primary();
-        if self.abandon_what_is_over(now, path, events) || expired {
-            self.gave_up(now, path, events);
+        if self.flight.abandon_what_is_over(now, path, events) || expired {
+            self.flight.gave_up(now, path, events);
         }
-        if let Some(partial) = &mut self.partial {
-            partial.judge_forward(now, path, &self.ledger, (self.framing, self.apart), false);
+        self.flight.judge_forward(now, path, false);
+        if let Some(partial) = &mut self.flight.partial {
             partial.handle_forward_timeout(now, expiries.iter().copied().any(is_timeout));
         }
         paths.all().for_each(|path| self.settle(now, path));
@@ -84,12 +84,12 @@ impl Sender {
 
     /// Chunks in flight are retransmitted on `path`.
     pub(crate) fn repeat_flight(&mut self, now: Instant, path: &mut SendPath, reason: FlightAgain) {
-        path.repair.repeat_flight(now, reason, &self.ledger);
-        if reason == FlightAgain::PathBroken && self.ledger.in_flight().chunks > 0 {
+        path.repair.repeat_flight(now, reason, &self.flight.ledger);
+        if reason == FlightAgain::PathBroken && self.flight.ledger.in_flight().chunks > 0 {
             let one_packet = path.repair.rules().one_packet_after_timeout;
             let sign = CongestionSign::Timeout { one_packet, in_fast_recovery: false };
             let verdict = Verdict::of(WindowVerdict::Cut(sign));
-            path.regulate(Pressure::None, &self.buffer, &self.window, |_, _| verdict);
+            path.regulate(Pressure::None, |_, _| verdict);
         }
         self.settle(now, path);
     }

@@ -191,7 +191,7 @@ impl Association {
             return ReConfigResult::WrongStream;
         }
         let list: Vec<_> = streams.iter().collect();
-        let (fresh, is_all) = self.sender.streams().begin_reset(&list);
+        let (fresh, is_all) = self.sender.flight.begin_reset(&list);
         let wishes = &mut self.reconfiguration().wishes;
         wishes.resets.insert(fresh.into_iter(), is_all);
         wishes.answers = Some(request);

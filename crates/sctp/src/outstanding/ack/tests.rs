@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::outstanding::{Chunk, PathId, SentAs};
+use crate::outstanding::{Chunk, PathId, Transmission};
+use crate::wire::Tsn;
 
 /// TSN 1, unwrapped.
 const ONE: u64 = (1 << 32) + 1;
@@ -11,7 +12,6 @@ const PLAIN: SackTerms = SackTerms {
     overtaken_after: None,
     early_retransmit: false,
     sends_copies: false,
-    told_apart: None,
 };
 
 /// Chunks with the TSNs 1 to `count`, of 116 bytes each.
@@ -36,14 +36,9 @@ fn digest_of(
     acknowledgement: Acknowledgement<'_>,
     forwarded: u64,
 ) -> Result<Option<(Digest, usize)>, ProtocolViolation> {
-    let mut digest = Digest::default();
-    if !ledger.apply(acknowledgement.cumulative_tsn, &mut digest)? {
-        return Ok(None);
-    }
-    let cumulative = iter::from_fn(|| ledger.settle_next(forwarded, &mut digest)).count();
-    ledger.apply_blocks(acknowledgement, PLAIN, &mut digest)?;
-    let settled = cumulative + digest.singles.settled.len();
-    Ok(Some((digest, settled)))
+    let mut settled = 0;
+    let digest = ledger.apply(acknowledgement, PLAIN, forwarded, |_, _| settled += 1)?;
+    Ok(digest.map(|digest| (digest, settled)))
 }
 
 /// One letter per chunk: flying, acked by a gap block, lost, acked by an NR block, abandoned in flight or otherwise.
@@ -86,7 +81,7 @@ fn what_lies_between_two_lost_chunks_is_passed_over_once() {
         .iter()
         .map(|&tsn| {
             assert_eq!(ledger.first_lost(), tsn);
-            ledger.resend(tsn, Instant::ZERO, SentAs::Repair, PathId(0), false);
+            ledger.resend(tsn, Instant::ZERO, Transmission::Repair(RetransmissionCause::Fast), PathId(0), false);
             ledger.first_lost() - tsn
         })
         .collect();
@@ -147,8 +142,7 @@ fn acknowledging_beyond_what_was_sent_is_an_error_and_changes_no_gap() {
     let beyond = Sack::new_for_test(Tsn(0), 0, &[(2, 5)], &[]);
     assert!(apply_sack(&mut ledger, &beyond).is_err());
     assert_eq!(states(&ledger), "ffff");
-    let mut digest = Digest::default();
-    assert!(ledger.apply(Tsn(5), &mut digest).is_err());
+    assert!(digest_of(&mut ledger, Acknowledgement::cumulative(Tsn(5)), 0).is_err());
     let far = Sack::new_for_test(Tsn(0), 0, &[(2, u16::MAX)], &[]);
     assert!(apply_sack(&mut ledger, &far).is_err());
 }
@@ -210,7 +204,13 @@ fn the_sums_hold_through_any_history() {
             }
             4 => {
                 let first_lost = ledger.first_lost();
-                ledger.resend(first_lost, Instant::from_nanos(step), SentAs::Repair, PathId(0), false);
+                ledger.resend(
+                    first_lost,
+                    Instant::from_nanos(step),
+                    Transmission::Repair(RetransmissionCause::Fast),
+                    PathId(0),
+                    false,
+                );
             }
             _ => {
                 let len = u16::try_from(ledger.len()).expect("a small ledger");

@@ -55,7 +55,6 @@ impl Ledger {
             self.in_flight.of_mut(chunk.path).add(chunk);
             chunk.state = ChunkState::InFlight;
         }
-        self.lost_from = self.next_tsn();
         count
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::outstanding::{ChunkState, Ledger, MessageSlot};
+use crate::send::flight::Flight;
 use crate::send::messages::OutboundMessage;
-use crate::send::queue::SendBuffer;
 use crate::wire::{ChunkOut, EnhancedForwardTsn, Framing, PacketBuilder, SkippedRun, StreamId, Tsn};
 
 /// The abandoned chunks that were named to the peer.
@@ -57,14 +57,16 @@ impl Apart {
     /// written.
     pub(super) fn write(
         &mut self,
-        (again, messages_max): (bool, usize),
-        (buffer, ledger, framing): (&SendBuffer, &Ledger, Framing),
+        again: bool,
+        messages_max: usize,
+        flight: &Flight,
         packet: &mut PacketBuilder<'_>,
     ) -> Option<u64> {
+        let ledger = &flight.ledger;
         let mut list = List::new(ledger.first_tsn(), packet.remaining());
         let mut highest = 0;
         for (slot, tsns) in self.messages(again, ledger).into_iter().take(messages_max) {
-            let message = buffer.message(slot).and_then(|message| name(message, framing));
+            let message = flight.buffer.message(slot).and_then(|message| name(message, flight.framing));
             if !list.add(&tsns, message) {
                 // What fits into no packet is left to FORWARD-TSN.
                 if !List::new(ledger.first_tsn(), usize::MAX).add(&tsns, message) {

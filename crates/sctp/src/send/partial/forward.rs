@@ -5,11 +5,10 @@ use festina_units::{Duration, Instant};
 use crate::outstanding::partial::{Advance, Reach, SkippedMessage, advance};
 use crate::outstanding::{ChunkState, Ledger};
 use crate::send::SendPath;
+use crate::send::flight::Flight;
 use crate::send::messages::OutboundMessage;
-use crate::send::queue::SendBuffer;
 use crate::wire::{self, ChunkOut, EnhancedForwardTsn, Framing, Mid, PacketBuilder, Ssn, Tsn};
 
-use super::Partial;
 use super::apart::Apart;
 
 /// The longest wait for a packet that leaves anyway (RFC 3758 §3.5 F3).
@@ -101,22 +100,16 @@ struct Moment {
 impl Forward {
     /// The ledger changed, by an acknowledgement or otherwise.
     #[inline(never)]
-    pub(super) fn look(
-        &mut self,
-        now: Instant,
-        path: &SendPath,
-        ledger: &Ledger,
-        (framing, apart): (Framing, bool),
-        by_ack: bool,
-    ) {
+    pub(super) fn look(&mut self, now: Instant, path: &SendPath, flight: &Flight, by_ack: bool) {
+        let ledger = &flight.ledger;
         let mut moment = moment(now, path, ledger);
-        let point = if apart {
+        let point = if flight.apart {
             let untold = self.apart.look(ledger);
             self.has_news = untold.has_news;
             moment.is_lost = untold.is_lost;
             untold.highest
         } else {
-            let point = self.reach.look(ledger, framing.alternates());
+            let point = self.reach.look(ledger, flight.framing.alternates());
             self.has_news = point > Some(self.told) && self.cut_at != ledger.first_tsn();
             point
         };
@@ -201,48 +194,40 @@ fn moment(now: Instant, path: &SendPath, ledger: &Ledger) -> Moment {
     Moment { now, round_trip: round_trip(path), is_lost }
 }
 
-impl Partial {
+impl Forward {
     /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that is sent by `path`. Returns whether it did.
     #[cold]
     #[inline(never)]
-    pub(in crate::send) fn write_forward(
+    pub(super) fn join(
         &mut self,
         now: Instant,
         path: &SendPath,
-        (buffer, ledger, agreed): (&SendBuffer, &Ledger, (Framing, bool)),
+        flight: &Flight,
         packet: &mut PacketBuilder<'_>,
     ) -> bool {
         let round_trip = round_trip(path);
-        if !self.forward.joins(now, round_trip) {
+        if !self.joins(now, round_trip) {
             return false;
         }
         // Names only the new ones if there are any: a list that begins with older ones may never have room for them.
-        let again = !self.forward.has_news || self.forward.is_overdue(now, round_trip);
-        let front = ledger.first_tsn();
-        let has_told = self.forward.has_told(front, agreed.1);
-        let retreat = self.forward.retreat.next(front, has_told, (now, round_trip));
-        let Some(highest) = self.forward.write(again, retreat, (buffer, ledger, agreed), packet) else { return false };
-        self.forward.left(now, highest, retreat);
-        self.forward.look(now, path, ledger, agreed, false);
+        let again = !self.has_news || self.is_overdue(now, round_trip);
+        let front = flight.ledger.first_tsn();
+        let retreat = self.retreat.next(front, self.has_told(front, flight.apart), (now, round_trip));
+        let Some(highest) = self.write(again, retreat, flight, packet) else { return false };
+        self.left(now, highest, retreat);
+        self.look(now, path, flight, false);
         true
     }
-}
 
-impl Forward {
     /// Writes E-FORWARD-TSN if it was agreed on (`apart`) and may help, FORWARD-TSN otherwise. Returns the highest TSN named.
-    fn write(
-        &mut self,
-        again: bool,
-        retreat: Retreat,
-        (buffer, ledger, (framing, apart)): (&SendBuffer, &Ledger, (Framing, bool)),
-        packet: &mut PacketBuilder<'_>,
-    ) -> Option<u64> {
+    fn write(&mut self, again: bool, retreat: Retreat, flight: &Flight, packet: &mut PacketBuilder<'_>) -> Option<u64> {
+        let &Flight { ref buffer, ref ledger, framing, apart, .. } = flight;
         let front = ledger.first_tsn();
         let messages_max = retreat.limit(EnhancedForwardTsn::ENTRIES_MAX);
         // The receiver may have no room to skip even one message that waits for earlier ones.
         let is_exhausted = again && messages_max == 0;
         if apart && !(is_exhausted && ledger.get(front).is_some_and(|chunk| chunk.state.is_abandoned())) {
-            let written = self.apart.write((again, messages_max.max(1)), (buffer, ledger, framing), packet);
+            let written = self.apart.write(again, messages_max.max(1), flight, packet);
             // FORWARD-TSN serves for messages that fit into no packet. News that found no room in this one wait for another.
             if written.is_some() || !again && self.apart.look(ledger).has_news {
                 return written;

@@ -10,26 +10,18 @@ use festina_recovery::tail_probe::TlpAck;
 use festina_recovery::undo::{RepairAck, UndoTerms, Window};
 use festina_units::{Duration, Instant};
 
-use super::expiry::window;
 use super::round_trip::AckNews;
 use super::verdict::Findings;
-use super::{Release, Repair, Verdict, View};
+use super::{Release, Repair, Verdict};
 use crate::event::{Event, Events, ProtocolEvent};
 use crate::outstanding::{Arrival, ChunkState, Credit, Digest, Ledger, PATHS_MAX, PathId, SackTerms, duplicates};
+use crate::send::flight::Flight;
+use crate::send::path::PathLimits;
 use crate::wire::Sack;
-
-/// Properties of an acknowledgement that its digest does not contain.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::send) struct Heard<'a> {
-    /// Gap ack blocks, unless a SHUTDOWN carried it.
-    pub(in crate::send) sack: Option<&'a Sack<'a>>,
-    /// The peer's window has opened, and takes the chunk that probed it.
-    pub(in crate::send) window_opened: bool,
-}
 
 impl Repair {
     /// How the ledger is to read the acknowledgement at hand.
-    pub(in crate::send) fn terms(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) -> SackTerms {
+    pub(in crate::send) fn terms(&mut self, now: Instant, flight: &Flight, limits: &PathLimits) -> SackTerms {
         self.detectors();
         let rules = self.rules();
         SackTerms {
@@ -37,9 +29,8 @@ impl Repair {
             in_fast_recovery: self.recovery.lasts && !rules.fast_retransmit.repeats,
             fast_retransmit: self.counted_misses(),
             overtaken_after: self.overtaken_after(now),
-            early_retransmit: rules.early_retransmit && !view.allows_new_data(ledger),
+            early_retransmit: rules.early_retransmit && !limits.allows_new_data(flight),
             sends_copies: rules.probe != Probe::Off || self.sends_copies(),
-            told_apart: None,
         }
     }
 
@@ -64,7 +55,7 @@ impl Repair {
     }
 
     fn sends_copies(&self) -> bool {
-        self.book.is_thin() && self.copies.is_some()
+        self.book.is_thin() && self.redundancy.is_some()
     }
 
     /// The chunks that were acknowledged for the first time. One that was last sent on another path measures nothing here.
@@ -138,48 +129,47 @@ impl Repair {
     pub(in crate::send) fn on_ack(
         &mut self,
         now: Instant,
+        sack: Option<&Sack<'_>>,
         digest: &Digest,
-        heard: &Heard<'_>,
-        ledger: &mut Ledger,
-        view: &View<'_>,
+        flight: &mut Flight,
+        limits: &PathLimits,
         events: &mut Events,
     ) -> Verdict {
-        let credit = digest.credits.of(view.path);
-        self.take_arrivals(now, digest, view.path);
-        let duplicates = heard
-            .sack
+        let credit = digest.credits.of(limits.id);
+        self.take_arrivals(now, digest, limits.id);
+        let duplicates = sack
             .filter(|_| digest.duplicates.reported > 0)
-            .map(|sack| self.take_duplicates(sack, ledger.first_tsn()));
-        if heard.window_opened {
+            .map(|sack| self.take_duplicates(sack, flight.ledger.first_tsn()));
+        if digest.window_opened {
             // It answers, and backing off ends.
             self.series.measured();
         }
-        self.book.acknowledged(heard.sack, ledger.first_tsn() - 1);
-        let mut findings = Findings { needless: self.judge_repairs(credit, ledger, view), ..Findings::default() };
+        self.book.acknowledged(sack, flight.ledger.first_tsn() - 1);
+        let mut findings = Findings { needless: self.judge_repairs(credit, flight, limits), ..Findings::default() };
         findings.repaired_unseen = self.repaired_unseen(now, digest, credit);
-        self.take_round_trips(now, (view.path, credit), duplicates.unwrap_or_default(), ledger, events);
-        let lost = credit.lost_chunks + self.detect_losses(now, digest, ledger, view, &mut findings);
-        findings.loss = self.enter_recovery(lost, ledger);
-        let (found, release) = self.detect_spurious_timeout(digest, ledger, view, &mut findings);
+        self.take_round_trips(now, (limits.id, credit), duplicates.unwrap_or_default(), &flight.ledger, events);
+        let lost = credit.lost_chunks + self.detect_losses(now, digest, flight, limits, &mut findings);
+        findings.loss = self.enter_recovery(lost, &flight.ledger);
+        let (found, release) = self.detect_spurious_timeout(digest, flight, limits, &mut findings);
         if credit.acked_bytes > 0 || credit.abandoned_acked {
             self.timers.heard();
         }
         let verdict = Verdict { lost, found, window: findings.verdict(), release };
-        self.note_cut(verdict.window, view.in_flight(ledger).bytes, false, ledger, view);
-        self.judge_rules(ledger, view);
-        self.restart_t3(now, digest, ledger, view);
+        self.note_cut(verdict.window, limits.in_flight(flight).bytes, false, flight, limits);
+        self.judge_rules(flight);
+        self.restart_t3(now, digest, flight, limits);
         self.arm(now);
-        self.tidy(now, ledger, view);
+        self.tidy(now, flight, limits);
         verdict
     }
 
     /// Were all repairs since the last cut needless? Returns the window to restore.
-    fn judge_repairs(&mut self, credit: &Credit, ledger: &Ledger, view: &View<'_>) -> Option<Window> {
+    fn judge_repairs(&mut self, credit: &Credit, flight: &Flight, limits: &PathLimits) -> Option<Window> {
         if !self.detectors.as_ref()?.spurious.may_undo_cut() || !self.rules().spurious.undo {
             return None;
         }
-        let terms = undo_terms(credit, ledger, view);
-        let (first_tsn, losses_wait) = (ledger.first_tsn(), ledger.lost().chunks > 0);
+        let terms = undo_terms(credit, flight, limits);
+        let (first_tsn, losses_wait) = (flight.ledger.first_tsn(), flight.ledger.lost().chunks > 0);
         let restored = self.spurious()?.judge_repairs(first_tsn, losses_wait, &terms);
         self.recovery.lasts &= restored.is_none();
         self.recovery.after_timeout &= restored.is_none();
@@ -200,10 +190,10 @@ impl Repair {
                     || first_sent_at.is_some_and(|at| answers_first(now, at, highest.sent_at, rtt.possible()))
             });
         let lost = credit.arrivals.lost(is_answer_to_earlier);
-        if let Some(copies) = self.copies.as_mut().filter(|_| self.book.is_thin()) {
-            copies.acknowledged(now, credit.acked_chunks, lost, rtt.srtt());
+        if let Some(redundancy) = self.redundancy.as_mut().filter(|_| self.book.is_thin()) {
+            redundancy.acknowledged(now, credit.acked_chunks, lost, rtt.srtt());
             if digest.duplicates.of_probes > 0 {
-                copies.probed_needlessly();
+                redundancy.probed_needlessly();
             }
         }
         let is_news = credit.highest_copy.is_some_and(|tsn| tsn > self.recovery.cut_tsn);
@@ -257,12 +247,12 @@ impl Repair {
         &mut self,
         now: Instant,
         digest: &Digest,
-        ledger: &mut Ledger,
-        view: &View<'_>,
+        flight: &mut Flight,
+        limits: &PathLimits,
         findings: &mut Findings,
     ) -> usize {
-        let acked_chunks = digest.credits.of(view.path).acked_chunks;
-        let (earliest, next) = (ledger.first_tsn(), ledger.next_tsn());
+        let acked_chunks = digest.credits.of(limits.id).acked_chunks;
+        let (earliest, next) = (flight.ledger.first_tsn(), flight.ledger.next_tsn());
         let is_over = self.recovery.cut_tsn < earliest;
         let recovery_ended = is_over && (self.recovery.lasts || self.recovery.after_timeout);
         self.recovery.lasts &= !is_over;
@@ -282,31 +272,31 @@ impl Repair {
             earliest_outstanding: earliest,
             is_new: acked_chunks > 0,
             probe_duplicated: digest.duplicates.of_tail_probes > 0,
-            is_plain_duplicate: acked_chunks == 0 && ledger.gap_acked_chunks() == 0,
+            is_plain_duplicate: acked_chunks == 0 && flight.ledger.gap_acked_chunks() == 0,
         });
         findings.repaired_unseen |= repaired && !in_recovery;
-        self.judge_by_time(now, ledger, view)
+        self.judge_by_time(now, flight, limits)
     }
 
     /// F-RTO (RFC 4138 §3). Returns the number of chunks that prove not to be lost, and the data that may be sent.
     fn detect_spurious_timeout(
         &mut self,
         digest: &Digest,
-        ledger: &mut Ledger,
-        view: &View<'_>,
+        flight: &mut Flight,
+        limits: &PathLimits,
         findings: &mut Findings,
     ) -> (usize, Release) {
-        let credit = digest.credits.of(view.path);
-        let (new_data_sendable, cumulative) = (view.fits_window(ledger), ledger.first_tsn() - 1);
+        let credit = digest.credits.of(limits.id);
+        let (new_data_sendable, cumulative) = (limits.fits_window(flight), flight.ledger.first_tsn() - 1);
         let Some(spurious) = self.spurious() else { return (0, Release::Usual) };
         let (is_spurious, release) =
             spurious.acked((cumulative, digest.cumulative_advanced), credit, new_data_sendable);
         if !is_spurious {
             return (0, release);
         }
-        let found = ledger.find_all();
+        let found = flight.ledger.find_all();
         self.series.measured();
-        let terms = undo_terms(credit, ledger, view);
+        let terms = undo_terms(credit, flight, limits);
         let undoes = self.rules().spurious.undo;
         if let Some(detectors) = self.detectors() {
             detectors.by_time.chunks_returned();
@@ -321,8 +311,8 @@ impl Repair {
     }
 
     /// The rules R2 to R4 (RFC 9260 §6.3.2), or the profile's replacement of R3.
-    fn restart_t3(&mut self, now: Instant, digest: &Digest, ledger: &Ledger, view: &View<'_>) {
-        let Some(earliest) = ledger.earliest_on(view.path) else { return };
+    fn restart_t3(&mut self, now: Instant, digest: &Digest, flight: &Flight, limits: &PathLimits) {
+        let Some(earliest) = flight.ledger.earliest_on(limits.id) else { return };
         let rto = self.rto();
         let Some(running) = self.timers.t3() else {
             self.timers.start(now, rto);
@@ -332,11 +322,11 @@ impl Repair {
             now,
             rto,
             earliest_acked: digest.cumulative_advanced,
-            any_acked: digest.credits.of(view.path).acked_bytes > 0,
+            any_acked: digest.credits.of(limits.id).acked_bytes > 0,
             timer_started: running.started,
             earliest_sent: earliest.sent_at,
             outstanding: self.packets_in_flight(),
-            unsent: view.unsent_packets(),
+            unsent: limits.unsent_packets(flight),
         };
         if let Some(expires) = self.rules().timer_restart.expiry(&arrival) {
             self.timers.restart(now, expires);
@@ -358,11 +348,11 @@ fn answers_first(
     })
 }
 
-fn undo_terms(credit: &Credit, ledger: &Ledger, view: &View<'_>) -> UndoTerms {
+fn undo_terms(credit: &Credit, flight: &Flight, limits: &PathLimits) -> UndoTerms {
     UndoTerms {
-        window: window(view),
-        in_flight_bytes: view.in_flight(ledger).bytes as u64,
+        window: limits.window(),
+        in_flight_bytes: limits.in_flight(flight).bytes as u64,
         acked_bytes: credit.acked_bytes as u64,
-        initial_window_bytes: view.sizes.initial_window.into(),
+        initial_window_bytes: limits.sizes.initial_window.into(),
     }
 }

@@ -1,11 +1,10 @@
 //! Chooses outstanding chunks that are bundled into a packet sent anyway, although they are not marked as lost.
 
 use festina_recovery::probe::joins_probe;
-use festina_recovery::redundancy::Piggyback;
 use festina_units::{Duration, Instant};
 
-use crate::event::RetransmissionCause;
-use crate::outstanding::Chunk;
+use super::redundancy::PiggybackBudget;
+use crate::outstanding::{Chunk, Transmission};
 
 /// Minimum spacing of copies as a fraction of the round trip, and at least the time below: a copy that is lost with its original is useless.
 const COPY_SPACING_PARTS: u32 = 32;
@@ -45,24 +44,22 @@ pub(in crate::send) enum Bundling {
 pub(in crate::send) struct Redundant {
     /// Bytes that would stay empty.
     pub(super) room_bytes: usize,
-    /// Bytes that copies may add now; zero without redundancy.
-    pub(super) budget_bytes: usize,
-    /// Maximum number of copies of a chunk before it is overdue.
-    pub(super) piggyback: Piggyback,
+    /// The copies of chunks that are not overdue, if there may be any.
+    pub(super) budget: Option<PiggybackBudget>,
     pub(super) srtt: Duration,
     /// A probe has not been answered for a while.
     pub(super) silent: bool,
 }
 
 impl Bundling {
-    /// Returns the cause to report if the chunk is bundled.
-    pub(in crate::send) fn admit(&mut self, tsn: u64, chunk: &Chunk, now: Instant) -> Option<RetransmissionCause> {
-        let bundled = RetransmissionCause::bundled(chunk.miss_indications);
+    /// Returns the transmission of the chunk, if it is bundled.
+    pub(in crate::send) fn admit(&mut self, tsn: u64, chunk: &Chunk, now: Instant) -> Option<Transmission> {
+        let bundled = if chunk.miss_indications > 0 { Transmission::ReportedBundled } else { Transmission::Bundled };
         match self {
             Self::None => None,
             Self::Probe { timeout, silent } => {
                 let joins = timeout.is_none_or(|timeout| joins_probe(chunk.sent_at, now, timeout, *silent));
-                joins.then_some(RetransmissionCause::Probe)
+                joins.then_some(Transmission::Probe)
             }
             Self::Fill { room_bytes } => {
                 if chunk.sent_at >= now || chunk.bytes() > *room_bytes {
@@ -72,10 +69,10 @@ impl Bundling {
                 Some(bundled)
             }
             Self::Redundant(redundant) => redundant.admit(tsn, chunk, now).then_some(bundled),
-            Self::Last { tsn: last_tsn } => (tsn == *last_tsn).then_some(RetransmissionCause::Probe),
+            Self::Last { tsn: last_tsn } => (tsn == *last_tsn).then_some(Transmission::TailProbe),
             Self::Copy { first_tsn, last_tsn } => {
                 let is_original = (*first_tsn..=*last_tsn).contains(&tsn) && chunk.transmissions == 1;
-                is_original.then_some(RetransmissionCause::Copy)
+                is_original.then_some(Transmission::Copy)
             }
         }
     }
@@ -93,13 +90,14 @@ impl Redundant {
             return false;
         }
         let in_turn = self.silent && age >= self.srtt / SILENT_TURN_PARTS;
-        let copy = self.piggyback.allow(tsn, chunk.transmissions)
-            && age >= (self.srtt / COPY_SPACING_PARTS).max(COPY_SPACING_MIN)
-            && bytes <= self.budget_bytes;
-        if in_turn || copy {
+        let is_apart = age >= (self.srtt / COPY_SPACING_PARTS).max(COPY_SPACING_MIN);
+        let allows =
+            |budget: PiggybackBudget| budget.piggyback.allow(tsn, chunk.transmissions) && bytes <= budget.bytes;
+        let joins = in_turn || is_apart && self.budget.is_some_and(allows);
+        if joins {
             self.room_bytes -= bytes;
-            self.budget_bytes = self.budget_bytes.saturating_sub(bytes);
+            self.budget.iter_mut().for_each(|budget| budget.bytes = budget.bytes.saturating_sub(bytes));
         }
-        in_turn || copy
+        joins
     }
 }

@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
     use crate::event::RetransmissionCause;
-    use crate::outstanding::{ChunkState, SentAs};
+    use crate::outstanding::{ChunkState, Transmission};
 
     proptest! {
         #[test]
@@ -87,7 +87,8 @@ mod tests {
                     }
                     4 => ledger.lose(tsn, RetransmissionCause::Fast),
                     5 if ledger.get(tsn).is_some_and(|chunk| chunk.state != ChunkState::GapAcked) => {
-                        ledger.resend(tsn, now, SentAs::Repair, PathId(0), false);
+                        let again = Transmission::Repair(RetransmissionCause::Fast);
+                        ledger.resend(tsn, now, again, PathId(0), false);
                         departures.push(now, tsn);
                     }
                     6 => {

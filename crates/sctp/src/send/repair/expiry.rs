@@ -3,15 +3,16 @@
 use festina_recovery::loss_timer::{TimerDecision, decide};
 use festina_recovery::probe::Probe;
 use festina_recovery::profile::LossDetection;
-use festina_recovery::undo::Window;
 use festina_units::{Duration, Instant, OptionalInstant};
 
 use super::verdict::Findings;
-use super::{Release, Repair, Verdict, View, WindowVerdict, overdue};
+use super::{Release, Repair, Verdict, WindowVerdict, overdue};
 use crate::congestion::CongestionSign;
 use crate::event::RetransmissionCause;
 use crate::outstanding::{Chunk, ChunkState, Ledger};
 use crate::send::FlightAgain;
+use crate::send::flight::Flight;
+use crate::send::path::PathLimits;
 
 /// The retransmission timer of the outstanding chunks.
 #[derive(Debug, Default)]
@@ -84,11 +85,12 @@ pub(crate) enum TimerExpiry {
 
 impl Repair {
     /// When to call [`on_timeout`](Self::on_timeout).
-    pub(in crate::send) fn deadline(&self, ledger: &Ledger, view: &View<'_>) -> Option<Instant> {
-        let copy = self.copies.as_ref().and_then(|copies| copies.next_at()).filter(|_| self.owed.copy.is_none());
+    pub(in crate::send) fn deadline(&self, flight: &Flight, limits: &PathLimits) -> Option<Instant> {
+        let copy =
+            self.redundancy.as_ref().and_then(|redundancy| redundancy.next_at()).filter(|_| self.owed.copy.is_none());
         let judgement = self.detectors.as_ref().and_then(|detectors| detectors.by_time.at());
-        let overdue = self.overdue_at(ledger, view).map(|(at, _)| at);
-        let loss = self.next_expiry(ledger, view).map(TimerDecision::at);
+        let overdue = self.overdue_at(flight, limits).map(|(at, _)| at);
+        let loss = self.next_expiry(flight, limits).map(TimerDecision::at);
         Instant::earliest([loss, copy, judgement, overdue])
     }
 
@@ -96,25 +98,25 @@ impl Repair {
     pub(in crate::send) fn on_timeout(
         &mut self,
         now: Instant,
-        ledger: &mut Ledger,
-        view: &View<'_>,
+        flight: &mut Flight,
+        limits: &PathLimits,
     ) -> (Verdict, Option<TimerExpiry>) {
         let same_recovery = self.recovery.lasts;
-        let mut in_flight_bytes = view.in_flight(ledger).bytes;
+        let mut in_flight_bytes = limits.in_flight(flight).bytes;
         let mut findings = Findings::default();
         let mut lost = 0;
-        let expiry = self.next_expiry(ledger, view).filter(|next| next.at() <= now).map(|next| match next {
-            TimerDecision::Timeout { .. } => self.time_out(now, ledger, view, &mut findings, &mut lost),
-            TimerDecision::Probe { .. } => self.probe(now, ledger, view),
+        let expiry = self.next_expiry(flight, limits).filter(|next| next.at() <= now).map(|next| match next {
+            TimerDecision::Timeout { .. } => self.time_out(now, flight, limits, &mut findings, &mut lost),
+            TimerDecision::Probe { .. } => self.probe(now, flight, limits),
         });
-        let detected = self.handle_detectors(now, ledger, view, &mut findings);
+        let detected = self.handle_detectors(now, flight, limits, &mut findings);
         let release = if detected.is_some() || expiry.is_some() { Release::Usual } else { Release::Same };
         lost += detected.unwrap_or_default();
         let verdict = Verdict { lost, found: 0, window: findings.verdict(), release };
         if findings.timeout.is_none() {
-            in_flight_bytes = view.in_flight(ledger).bytes;
+            in_flight_bytes = limits.in_flight(flight).bytes;
         }
-        self.note_cut(verdict.window, in_flight_bytes, same_recovery, ledger, view);
+        self.note_cut(verdict.window, in_flight_bytes, same_recovery, flight, limits);
         (verdict, expiry)
     }
 
@@ -122,8 +124,8 @@ impl Repair {
     fn time_out(
         &mut self,
         now: Instant,
-        ledger: &mut Ledger,
-        view: &View<'_>,
+        flight: &mut Flight,
+        limits: &PathLimits,
         findings: &mut Findings,
         lost: &mut usize,
     ) -> TimerExpiry {
@@ -136,11 +138,11 @@ impl Repair {
         } else {
             self.series.timed_out(waited);
         }
-        if let Some(tsn) = view.window.answered_probe() {
-            ledger.lose(tsn, RetransmissionCause::Timeout);
+        if let Some(tsn) = flight.window.answered_probe() {
+            flight.ledger.lose(tsn, RetransmissionCause::Timeout);
             return TimerExpiry::Timeout { counts: false };
         }
-        *lost = ledger.time_out(view.path, now - rto, self.rules().bundling.into_timeout);
+        *lost = flight.ledger.time_out(limits.id, now - rto, self.rules().bundling.into_timeout);
         findings.timeout = Some(CongestionSign::Timeout {
             one_packet: self.rules().one_packet_after_timeout,
             in_fast_recovery: self.recovery.lasts,
@@ -153,12 +155,12 @@ impl Repair {
     }
 
     /// Nothing is taken for lost: cwnd stays, and the retransmission timer starts again.
-    fn probe(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) -> TimerExpiry {
+    fn probe(&mut self, now: Instant, flight: &Flight, limits: &PathLimits) -> TimerExpiry {
         if matches!(self.rules().probe, Probe::TailLoss(_)) {
             self.owed.tail_probe = true;
         } else {
             let timeout = self.rules().probe.timeout(&self.rtt).unwrap_or_default();
-            self.series.probed(now - self.probe_reference(ledger, view, timeout));
+            self.series.probed(now - self.probe_reference(flight, limits, timeout));
             self.owed.probe = true;
         }
         self.timers.start(now, self.rto());
@@ -184,19 +186,19 @@ impl Repair {
     fn handle_detectors(
         &mut self,
         now: Instant,
-        ledger: &mut Ledger,
-        view: &View<'_>,
+        flight: &mut Flight,
+        limits: &PathLimits,
         findings: &mut Findings,
     ) -> Option<usize> {
-        let late = self.overdue_at(ledger, view).filter(|&(at, _)| at <= now);
+        let late = self.overdue_at(flight, limits).filter(|&(at, _)| at <= now);
         let by_time = self.detectors()?.by_time.take_due(now);
         let mut lost = 0;
         if by_time {
-            lost += self.judge_by_time(now, ledger, view);
-            findings.loss |= self.enter_recovery(lost, ledger);
+            lost += self.judge_by_time(now, flight, limits);
+            findings.loss |= self.enter_recovery(lost, &flight.ledger);
         }
         if let Some((_, delay)) = late {
-            let marked = overdue::mark(now, delay, ledger, view.path, view.congestion.cwnd() as u64);
+            let marked = overdue::mark(now, delay, &mut flight.ledger, limits.id, limits.congestion.cwnd() as u64);
             if marked > 0 {
                 self.owed.repair = Some(RetransmissionCause::Fast);
                 findings.overdue = true;
@@ -207,13 +209,13 @@ impl Repair {
         (by_time || late.is_some()).then_some(lost)
     }
 
-    pub(super) fn judge_by_time(&mut self, now: Instant, ledger: &mut Ledger, view: &View<'_>) -> usize {
+    pub(super) fn judge_by_time(&mut self, now: Instant, flight: &mut Flight, limits: &PathLimits) -> usize {
         if self.rules().loss_detection != LossDetection::Rack {
             return 0;
         }
         let (in_recovery, srtt) = (self.recovery.lasts || self.recovery.after_timeout, self.rtt.srtt());
         let Some(detectors) = self.detectors() else { return 0 };
-        detectors.by_time.judge(now, in_recovery, srtt, (ledger, view.path))
+        detectors.by_time.judge(now, in_recovery, srtt, (&mut flight.ledger, limits.id))
     }
 
     /// Enters fast recovery for `lost_chunks` newly lost chunks, unless it is active (RFC 9260 §7.2.4). Returns whether to cut the window.
@@ -240,37 +242,43 @@ impl Repair {
         verdict: WindowVerdict,
         in_flight_bytes: usize,
         same_recovery: bool,
-        ledger: &Ledger,
-        view: &View<'_>,
+        flight: &Flight,
+        limits: &PathLimits,
     ) {
         let WindowVerdict::Cut(CongestionSign::Loss | CongestionSign::Timeout { .. }) = verdict else { return };
-        self.recovery.cut_tsn = ledger.next_tsn() - 1;
+        self.recovery.cut_tsn = flight.ledger.next_tsn() - 1;
         self.recovery.cut_for_mark = false;
         if self.rules().spurious.undo
             && let Some(spurious) = self.spurious()
         {
-            spurious.cut(window(view), in_flight_bytes as u64, same_recovery);
+            spurious.cut(limits.window(), in_flight_bytes as u64, same_recovery);
         }
     }
 
-    pub(super) fn next_expiry(&self, ledger: &Ledger, view: &View<'_>) -> Option<TimerDecision> {
+    pub(super) fn next_expiry(&self, flight: &Flight, limits: &PathLimits) -> Option<TimerDecision> {
         let timeout_at = self.timers.t3()?.expires;
         let rules = self.rules();
         if matches!(rules.probe, Probe::TailLoss(_)) && !self.owed.tail_probe {
-            let probe = self.tail_at(ledger, view).map(|at| TimerDecision::Probe { at: at.min(timeout_at) });
+            let probe = self.tail_at(flight, limits).map(|at| TimerDecision::Probe { at: at.min(timeout_at) });
             return Some(probe.unwrap_or(TimerDecision::Timeout { at: timeout_at }));
         }
-        if self.owed.probe || view.in_flight(ledger).chunks == 0 {
+        if self.owed.probe || limits.in_flight(flight).chunks == 0 {
             return Some(TimerDecision::Timeout { at: timeout_at });
         }
-        Some(decide(rules, &self.rtt, &self.series, |timeout| self.probe_reference(ledger, view, timeout), timeout_at))
+        Some(decide(
+            rules,
+            &self.rtt,
+            &self.series,
+            |timeout| self.probe_reference(flight, limits, timeout),
+            timeout_at,
+        ))
     }
 
     /// From when on the probe timer runs: the longest unanswered transmission, but in silence at least the last probe, so that one
     /// packet per round trip probes for everything.
-    fn probe_reference(&self, ledger: &Ledger, view: &View<'_>, timeout: Duration) -> Instant {
-        let delay_max = self.copies.as_ref().map_or(Duration::ZERO, |copies| copies.sack_delay_max());
-        let oldest = answered_from(ledger.iter_on(view.path), delay_max, timeout).unwrap_or_default();
+    fn probe_reference(&self, flight: &Flight, limits: &PathLimits, timeout: Duration) -> Instant {
+        let delay_max = self.redundancy.as_ref().map_or(Duration::ZERO, |redundancy| redundancy.sack_delay_max());
+        let oldest = answered_from(flight.ledger.iter_on(limits.id), delay_max, timeout).unwrap_or_default();
         self.timers.silent_since().map_or(oldest, |probed_at| oldest.max(probed_at))
     }
 }
@@ -313,11 +321,6 @@ fn answered_from<'l>(
         first = Some(first.map_or(drawn_at, |first: Instant| first.min(drawn_at)));
     }
     first
-}
-
-/// The congestion window as it is.
-pub(super) fn window(view: &View<'_>) -> Window {
-    Window { cwnd_bytes: view.congestion.cwnd() as u64, ssthresh_bytes: view.congestion.ssthresh() as u64 }
 }
 
 #[cfg(test)]

@@ -25,12 +25,12 @@ impl Repair {
         self.assume_round_trip(assumed);
         self.round_trip = RoundTrip::default();
         self.book.known_loss = KnownLoss::default();
-        (self.copies, self.reordering, self.detectors) = (None, None, None);
+        (self.redundancy, self.reordering, self.detectors) = (None, None, None);
     }
 
     /// Returns the estimated loss of the path.
     pub(in crate::send) fn known_loss(&self) -> KnownLoss {
-        self.copies.as_ref().map_or(self.book.known_loss, |copies| copies.known_loss())
+        self.redundancy.as_ref().map_or(self.book.known_loss, |redundancy| redundancy.known_loss())
     }
 
     /// Takes this loss for granted until the path shows another. Before the first data.
@@ -60,7 +60,7 @@ impl Repair {
     /// New data follows after `silence` without a measurement.
     pub(in crate::send) fn was_silent(&mut self, silence: Duration) {
         self.rtt.was_silent(silence);
-        if self.copies.is_none() {
+        if self.redundancy.is_none() {
             self.book.known_loss = self.book.known_loss.aged(silence);
         }
     }

@@ -3,7 +3,7 @@
 use festina_recovery::tail_probe::ProbeContent;
 
 use crate::event::RetransmissionCause;
-use crate::outstanding::{ChunkState, SentAs};
+use crate::outstanding::Transmission;
 
 /// The next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,25 +43,11 @@ pub(in crate::send) enum NewData {
 }
 
 impl Purpose {
-    /// Returns the cause of a retransmission. Chunks bundled into the packet of a timeout have this cause only there; in a later packet they are
-    /// themselves the cause.
-    pub(in crate::send) fn cause_of_lost(self, cause: RetransmissionCause) -> RetransmissionCause {
-        match self {
-            Self::Urgent(_) => cause,
-            _ if cause.is_bundled() => RetransmissionCause::Timeout,
-            _ => cause,
-        }
-    }
-
-    /// Returns the reason of sending a chunk in this state again.
-    pub(in crate::send) fn sent_as(self, state: ChunkState, cause: RetransmissionCause) -> SentAs {
-        match (state, self, cause) {
-            (ChunkState::Lost(_), _, _) => SentAs::Repair,
-            (_, Self::TailProbe(_), _) => SentAs::TailProbe,
-            (_, _, RetransmissionCause::Probe) => SentAs::Probe,
-            (_, _, RetransmissionCause::Copy) => SentAs::Copy,
-            _ => SentAs::Bundled,
-        }
+    /// Returns the transmission of a chunk that was marked as lost for this cause. Chunks bundled into the packet of a timeout have that cause only
+    /// there; in a later packet they are themselves the cause.
+    pub(in crate::send) fn repair(self, cause: RetransmissionCause) -> Transmission {
+        let was_bundled = cause.is_bundled() && !matches!(self, Self::Urgent(_));
+        Transmission::Repair(if was_bundled { RetransmissionCause::Timeout } else { cause })
     }
 }
 

@@ -85,11 +85,11 @@ fn a_tail_loss_probe_carries_no_new_data_beyond_cwnd_section_6_1_b() {
 fn a_tail_loss_probe_carries_new_data_that_only_max_burst_held_back_rfc_8985_section_7_3() {
     let mut rig = rig(Profile::Tlp);
     rig.flight(1, 100);
-    rig.path.burst.packets_left = 1;
+    rig.path.limits.burst.packets_left = 1;
     rig.flight(1, 100);
-    rig.path.burst.packets_left = 0;
+    rig.path.limits.burst.packets_left = 0;
     rig.try_send(Message::new(vec![7; 100])).expect("there is room");
-    rig.path.burst.packets_left = 0;
+    rig.path.limits.burst.packets_left = 0;
     assert!(!rig.can_send());
     assert_eq!(rig.expire(), (ms(200), PROBE));
     assert_eq!(rig.tsns(), [[3]]);
@@ -134,7 +134,7 @@ fn a_probe_that_repaired_a_loss_halves_the_window_rfc_8985_section_7_4() {
 fn settle_all_but_the_last(rig: &mut Rig) {
     while rig.stats().path.send_buffer_bytes > FULL as u64 {
         rig.wait(100);
-        let last = Tsn::wrap(rig.sender.ledger.next_tsn() - 1).0;
+        let last = Tsn::wrap(rig.sender.flight.ledger.next_tsn() - 1).0;
         rig.sack(last - 1, &[]);
         rig.packets();
     }
@@ -211,7 +211,7 @@ fn the_tail_of_a_dense_stream_asks_for_an_answer_at_once_and_is_probed_two_round
 fn a_loss_is_answered_for_once_if_a_fast_recovery_follows_the_probe() {
     let mut rig = rig(Profile::Tlp);
     let cumulative = rig.grow(40);
-    let last = Tsn::wrap(rig.sender.ledger.next_tsn() - 1).0;
+    let last = Tsn::wrap(rig.sender.flight.ledger.next_tsn() - 1).0;
     assert_eq!(rig.expire().1, PROBE);
     assert_eq!(rig.tsns(), [[last]]);
     let cwnd = rig.stats().path.cwnd_bytes;
@@ -245,7 +245,7 @@ fn an_answer_too_soon_for_a_retransmission_condemns_nothing_that_left_before_tha
 
 /// The first of two chunks is lost, which takes RACK so long to find after the answer to the second. Then both are acknowledged.
 fn rack_repairs(rig: &mut Rig, duplicates: &[u32]) -> Duration {
-    let first = Tsn::wrap(rig.sender.ledger.next_tsn()).0;
+    let first = Tsn::wrap(rig.sender.flight.ledger.next_tsn()).0;
     rig.flight(1, 100);
     rig.wait(20);
     rig.flight(1, 100);

@@ -8,7 +8,7 @@ use crate::wire::Framing;
 fn looking(expiry: Expiry) -> Rig {
     let partial_reliability = PartialReliability { expiry, ..PartialReliability::default() };
     let mut rig = Rig::with(&Config { partial_reliability, ..config(Profile::Rfc9260.mechanisms()) }).measured(ms(100));
-    rig.sender.agree(Framing::Data, true, false);
+    rig.sender.flight.agree(Framing::Data, true, false);
     rig
 }
 

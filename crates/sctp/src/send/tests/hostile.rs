@@ -149,7 +149,7 @@ impl Liar {
         for _ in 0..AT_ONCE_MAX {
             let deadline = self.rig.deadline();
             let Some(_) = deadline.filter(|&deadline| deadline <= self.rig.now) else {
-                assert!(deadline.is_some() || self.rig.sender.is_drained(), "stuck: {:?}", self.rig.sender);
+                assert!(deadline.is_some() || self.rig.sender.flight.is_drained(), "stuck: {:?}", self.rig.sender);
                 return;
             };
             self.rig.handle_timeout();
@@ -193,7 +193,7 @@ impl Liar {
         }
         self.settle();
         for _ in 0..5_000 {
-            if self.rig.sender.is_drained() {
+            if self.rig.sender.flight.is_drained() {
                 return;
             }
             if self.dice.percent(30) {
@@ -226,9 +226,9 @@ fn a_peer_that_never_acknowledges_the_first_chunk_does_not_make_a_thin_stream_ev
         rig.sack(0, &[(2, last)]);
         rig.packets();
         if rig.path.repair.is_thin() {
-            outstanding_while_thin = rig.sender.ledger.len();
+            outstanding_while_thin = rig.sender.flight.ledger.len();
         }
     }
-    assert!(rig.sender.ledger.len() >= 3_000);
+    assert!(rig.sender.flight.ledger.len() >= 3_000);
     assert!((2_000..=2_048).contains(&outstanding_while_thin), "{outstanding_while_thin}");
 }

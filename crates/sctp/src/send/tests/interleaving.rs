@@ -9,7 +9,7 @@ const FULL_I_DATA: usize = FULL - 4;
 
 fn interleaving(scheduler: StreamScheduler) -> Rig {
     let mut rig = Rig::with(&Config { scheduler, ..config(Profile::Rfc9260.mechanisms()) }).measured(ms(100));
-    rig.sender.agree(Framing::IData, true, false);
+    rig.sender.flight.agree(Framing::IData, true, false);
     rig.sender.establish(rig.now, &mut rig.path, WINDOW, 100, None, &mut rig.events);
     rig
 }
@@ -37,7 +37,7 @@ fn a_small_urgent_message_does_not_wait_for_a_large_one() {
         (StreamScheduler::WeightedFairQueueing, false),
     ] {
         let mut rig = interleaving(scheduler);
-        rig.sender.streams().set_value(StreamId(1), 8);
+        rig.sender.flight.set_stream_value(StreamId(1), 8);
         rig.send(Message::new(vec![7; 60 * FULL_I_DATA]).on_stream(1));
         let first = rig.packets().concat();
         rig.send(Message::new("now").on_stream(2));
@@ -88,10 +88,10 @@ fn a_message_whose_fragments_alternate_with_others_is_abandoned_as_a_whole() {
 #[test]
 fn what_left_as_data_counts_as_i_data_once_the_handshake_has_come_to_that() {
     let mut rig = Rig::standard();
-    rig.sender.agree(Framing::Data, true, false);
+    rig.sender.flight.agree(Framing::Data, true, false);
     rig.flight(3, 5);
     assert_eq!(rig.stats().path.in_flight_bytes, 3 * 24);
-    rig.sender.agree(Framing::IData, true, false);
+    rig.sender.flight.agree(Framing::IData, true, false);
     assert_eq!(rig.stats().path.in_flight_bytes, 3 * 28);
     rig.sack(3, &[]);
     assert_eq!(rig.stats().path.in_flight_bytes, 0);

@@ -37,7 +37,7 @@ fn each_stream_counts_its_ordered_messages_and_not_its_unordered_ones_section_6_
 #[test]
 fn a_stream_sequence_number_wraps_to_zero_section_6_5() {
     let mut rig = Rig::standard();
-    *rig.sender.streams.next_ssn_mut(StreamId(0)) = u16::MAX;
+    *rig.sender.flight.streams.next_ssn_mut(StreamId(0)) = u16::MAX;
     rig.send_bytes(1);
     rig.send_bytes(1);
     let ssns: Vec<_> = rig.packets().iter().flatten().map(|chunk| chunk.ssn).collect();
@@ -53,7 +53,7 @@ fn tsns_count_up_across_the_wrap_section_1_6() {
     rig.sack(0, &[]);
     assert_eq!(rig.delivered(), [0, 1]);
     rig.sack(1, &[]);
-    assert!(rig.sender.is_drained());
+    assert!(rig.sender.flight.is_drained());
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn when_all_that_is_queued_has_expired_a_packet_stays_empty() {
     assert!(rig.can_send(), "a FORWARD-TSN for the expired message is due");
     assert_eq!(rig.packet(), []);
     assert!(!rig.can_send());
-    assert!(rig.sender.is_drained());
+    assert!(rig.sender.flight.is_drained());
     let told: Vec<_> = rig.events();
     assert_eq!(told.last(), Some(&Event::Drained));
 }
@@ -249,17 +249,17 @@ fn a_message_gives_up_its_slot_when_it_is_acknowledged_for_good_or_abandoned() {
     rig.packets();
     rig.send(Message::new("late").with_lifetime(ms(10)));
     rig.check_slots();
-    assert_eq!(rig.sender.buffer.slots_used(), 3);
+    assert_eq!(rig.sender.flight.buffer.slots_used(), 3);
     rig.wait(10);
     rig.sack(1, &[(2, 2)]);
     rig.check_slots();
-    assert_eq!(rig.sender.buffer.slots_used(), 2, "half of one, and one that the peer may still drop");
+    assert_eq!(rig.sender.flight.buffer.slots_used(), 2, "half of one, and one that the peer may still drop");
     rig.packets();
     rig.sack(3, &[]);
     rig.check_slots();
-    assert_eq!(rig.sender.buffer.slots_used(), 0);
+    assert_eq!(rig.sender.flight.buffer.slots_used(), 0);
     rig.sender.give_back_memory(&mut rig.path);
-    assert_eq!(rig.sender.buffer.slots_capacity(), 0);
+    assert_eq!(rig.sender.flight.buffer.slots_capacity(), 0);
 }
 
 #[test]
@@ -273,8 +273,12 @@ fn memory_stays_while_burst_follows_burst_and_goes_with_the_next_message_that_co
         rig.packets();
         acked += messages;
         rig.sack(acked, &[]);
-        assert!(rig.sender.is_drained());
-        (rig.sender.buffer.slots_capacity(), rig.sender.buffer.queue_capacity(), rig.sender.ledger.capacity())
+        assert!(rig.sender.flight.is_drained());
+        (
+            rig.sender.flight.buffer.slots_capacity(),
+            rig.sender.flight.buffer.queue_capacity(),
+            rig.sender.flight.ledger.capacity(),
+        )
     };
     assert_eq!(exchange(&mut rig, 20), (32, 32, 32));
     assert_eq!(exchange(&mut rig, 20), (32, 32, 32));
@@ -311,7 +315,7 @@ proptest! {
                 _ => {
                     let config = config(Profile::Festina.mechanisms());
                     rig.restart(&config, Tsn(FIRST_TSN));
-                    prop_assert_eq!(rig.sender.buffer.slots_used(), 0);
+                    prop_assert_eq!(rig.sender.flight.buffer.slots_used(), 0);
                     rig.sender.establish(rig.now, &mut rig.path, WINDOW, 100, None, &mut rig.events);
                     (settled, highest) = (0, 0);
                 }
@@ -345,7 +349,7 @@ fn the_end_of_the_association_abandons_every_message_once() {
         [abandoned(0, 1, AbandonReason::UnacknowledgedAtEnd, true), abandoned(2, 2, AbandonReason::UnsentAtEnd, false)];
     assert_eq!(reasons, expected);
     assert_eq!(rig.deadline(), None);
-    assert!(rig.sender.is_drained() && !rig.can_send());
+    assert!(rig.sender.flight.is_drained() && !rig.can_send());
     assert_eq!(rig.stats().path.send_buffer_bytes, 0);
 }
 
@@ -361,7 +365,7 @@ fn the_end_of_a_buffer_full_of_tiny_messages_is_reported_in_two_events_even_if_s
         rig.packets();
         rig.events();
         rig.end();
-        assert!(rig.sender.buffer.slots_used() == 0 && rig.sender.buffer.slots_capacity() <= 32);
+        assert!(rig.sender.flight.buffer.slots_used() == 0 && rig.sender.flight.buffer.slots_capacity() <= 32);
         let reported = rig.events();
         assert!(reported.len() <= 2, "{} events", reported.len());
         assert_eq!(rig.stats().sent.messages_abandoned, u64::from(messages));
@@ -384,13 +388,13 @@ fn a_restart_of_the_peer_begins_with_new_tsns_and_stream_sequence_numbers_sectio
     let reason = AbandonReason::UnacknowledgedAtEnd;
     let abandoned = Event::MessagesAbandoned { first, last, reason, sent: true };
     assert!(rig.events().contains(&abandoned));
-    assert_eq!(rig.sender.buffer.slots_used(), 0);
+    assert_eq!(rig.sender.flight.buffer.slots_used(), 0);
     rig.sender.establish(rig.now, &mut rig.path, WINDOW, 100, None, &mut rig.events);
     rig.send_bytes(10);
     let packets = rig.packets();
     assert_eq!((packets[0][0].tsn, packets[0][0].ssn), (9_000, 0));
     rig.sack(9_000, &[]);
-    assert!(rig.sender.is_drained());
+    assert!(rig.sender.flight.is_drained());
 }
 
 #[test]
@@ -405,7 +409,7 @@ fn the_i_bit_is_set_on_the_last_chunk_before_shutdown_section_6_1() {
     let mut rig = Rig::standard();
     rig.send_bytes(10);
     rig.send_bytes(10);
-    rig.sender.closing();
+    rig.sender.flight.closing();
     let bits: Vec<_> = rig.packets().into_iter().flatten().map(|chunk| chunk.bits).collect();
     assert_eq!(bits, ["BE", "IBE"]);
 }

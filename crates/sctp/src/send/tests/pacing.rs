@@ -41,7 +41,7 @@ fn round(rig: &mut Rig) -> Vec<(Instant, usize)> {
 }
 
 fn last_tsn(rig: &Rig) -> u32 {
-    u32::try_from(rig.sender.ledger.next_tsn() - 1 - (1 << 32)).expect("small")
+    u32::try_from(rig.sender.flight.ledger.next_tsn() - 1 - (1 << 32)).expect("small")
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn ten_packets_leave_right_after_the_handshake_rfc_6928() {
 #[test]
 fn a_window_leaves_spread_over_the_round_trip_at_the_deadlines_of_the_pacer() {
     let mut rig = bulk(40);
-    let cwnd_packets = rig.path.congestion.cwnd() / CHUNKS_BYTES;
+    let cwnd_packets = rig.path.limits.congestion.cwnd() / CHUNKS_BYTES;
     let departures = round(&mut rig);
     let (first_at, first) = departures[0];
     assert_eq!(first, 10, "the burst");
@@ -77,14 +77,14 @@ fn a_window_leaves_spread_over_the_round_trip_at_the_deadlines_of_the_pacer() {
 #[test]
 fn a_window_that_survived_a_pause_does_not_leave_as_a_burst() {
     let mut rig = bulk(40);
-    while !rig.sender.is_drained() {
+    while !rig.sender.flight.is_drained() {
         round(&mut rig);
     }
     let cwnd = rig.stats().path.cwnd_bytes;
     rig.wait(20_000);
     let burst = rig.flight(2_000, FULL).len();
     // Two windows per round trip of 100 ms, for two milliseconds.
-    let two_ms = rig.path.congestion.cwnd() / CHUNKS_BYTES * 2 * 2 / 100;
+    let two_ms = rig.path.limits.congestion.cwnd() / CHUNKS_BYTES * 2 * 2 / 100;
     assert!((two_ms..=two_ms + 2).contains(&burst), "{burst} and not {two_ms}");
     assert_eq!(rig.stats().path.cwnd_bytes, cwnd);
     assert!(round(&mut rig).len() > 25);
@@ -93,7 +93,7 @@ fn a_window_that_survived_a_pause_does_not_leave_as_a_burst() {
 #[test]
 fn a_lone_message_never_waits() {
     let mut rig = bulk(40);
-    while !rig.sender.is_drained() {
+    while !rig.sender.flight.is_drained() {
         round(&mut rig);
     }
     assert_eq!(rig.flight(1, 100).len(), 1, "right after a transfer");
@@ -155,7 +155,7 @@ fn a_thin_stream_whose_packets_are_filled_with_copies_is_never_delayed() {
     let mut rig = Rig::cubic().measured(ms(400));
     let mechanisms = Mechanisms { redundancy: Redundancy::BUNDLED, ..Profile::Festina.mechanisms() };
     rig.sender.set_mechanisms(rig.now, &mut rig.path, &mechanisms);
-    rig.path.congestion.on_congestion(CongestionSign::Loss);
+    rig.path.limits.congestion.on_congestion(CongestionSign::Loss);
     for message in 1..=200_u32 {
         rig.wait(20);
         let sent = rig.flight(1, 100);

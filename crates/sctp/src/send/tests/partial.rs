@@ -18,7 +18,7 @@ fn forwarding(profile: Profile) -> Rig {
 fn forwarding_by(mechanisms: Mechanisms) -> Rig {
     let partial_reliability = PartialReliability { expiry: Expiry::AtOnce, ..PartialReliability::default() };
     let mut rig = Rig::with(&Config { partial_reliability, ..config(mechanisms) }).measured(ms(100));
-    rig.sender.agree(Framing::Data, true, false);
+    rig.sender.flight.agree(Framing::Data, true, false);
     rig
 }
 
@@ -75,7 +75,7 @@ fn rfc3758_4_1_a_message_on_its_way_is_abandoned_at_its_deadline_and_leaves_the_
     assert_eq!(wait_for_packet(&mut rig), (forward(1, &[(0, 0)]), vec![]));
     assert!(rig.now - left_at <= ms(200), "RFC 3758 §3.5 F3");
     rig.sack(1, &[]);
-    assert!(rig.sender.is_drained());
+    assert!(rig.sender.flight.is_drained());
     assert_eq!(rig.deadline(), None);
     assert_eq!(rig.stats().sent.messages_acked, 0);
 }
@@ -85,7 +85,7 @@ fn on_a_path_that_takes_no_time_forward_tsn_is_not_repeated_at_the_same_instant(
     let partial_reliability = PartialReliability { expiry: Expiry::AtOnce, ..PartialReliability::default() };
     let config = Config { partial_reliability, ..config(Profile::Rfc9260.mechanisms()) };
     let mut rig = Rig::with(&config).measured(Duration::ZERO);
-    rig.sender.agree(Framing::Data, true, false);
+    rig.sender.flight.agree(Framing::Data, true, false);
     rig.send(expiring(100, 30));
     rig.packet_with_forward();
     rig.expire();
@@ -101,7 +101,7 @@ fn an_acknowledgement_of_what_was_abandoned_on_its_way_makes_forward_tsn_needles
     rig.expire();
     rig.wait(60);
     rig.sack(1, &[]);
-    assert!(rig.sender.is_drained() && !rig.can_send());
+    assert!(rig.sender.flight.is_drained() && !rig.can_send());
     assert_eq!(rig.deadline(), None);
     assert_eq!(rig.stats().sent.forward_tsns, 0);
 }
@@ -169,7 +169,7 @@ fn rfc3758_3_5_a3_all_fragments_are_abandoned_together_with_those_not_yet_sent()
     assert_eq!((data[0].tsn, data[0].ssn, data[0].bits.as_str()), (last_tsn + 2, 1, "BE"));
     rig.check_slots();
     rig.sack(last_tsn + 2, &[]);
-    assert!(rig.sender.is_drained());
+    assert!(rig.sender.flight.is_drained());
     rig.check_slots();
 }
 
@@ -184,7 +184,7 @@ fn a_message_whose_fragments_have_all_arrived_but_is_not_whole_is_abandoned_with
     rig.expire();
     assert_eq!(wait_for_packet(&mut rig), (forward(cumulative + 1, &[(0, 0)]), vec![]));
     rig.sack(cumulative + 1, &[]);
-    assert!(rig.sender.is_drained());
+    assert!(rig.sender.flight.is_drained());
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn rfc7496_3_1_a_message_that_may_not_leave_again_is_abandoned_when_it_is_found_
     assert_eq!(rig.packet_with_forward(), (forward(1, &[(0, 0)]), vec![]));
     assert!(!rig.can_send());
     rig.sack(4, &[]);
-    assert!(rig.sender.is_drained());
+    assert!(rig.sender.flight.is_drained());
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn rfc3758_3_5_c5_t3_runs_while_a_forward_tsn_is_outstanding_and_repeats_it() {
         assert_eq!(wait_for_packet(&mut rig), first, "{profile:?}");
         assert!(rig.now - left_at >= ms(90), "{profile:?}");
         rig.sack(1, &[]);
-        assert!(rig.sender.is_drained());
+        assert!(rig.sender.flight.is_drained());
         assert_eq!(rig.deadline(), None, "{profile:?}");
     }
 }
@@ -388,7 +388,7 @@ fn rfc7496_3_3_a_message_on_its_way_is_evicted_if_no_other_is_left() {
     let mut config = config(Profile::Rfc9260.mechanisms());
     config.limits.send_buffer_bytes = 2 * (1_000 + 128);
     let mut rig = Rig::with(&config);
-    rig.sender.agree(Framing::Data, true, false);
+    rig.sender.flight.agree(Framing::Data, true, false);
     rig.send(message(1_000).with_priority(3));
     rig.packet_with_forward();
     rig.send(message(1_000).with_priority(3));
@@ -459,13 +459,13 @@ fn rfc7496_4_3_counters_tell_policies_and_streams_apart() {
         rig.expire();
         rig.packet_with_forward();
     }
-    let on_two = rig.sender.abandoned_on(StreamId(2));
+    let on_two = rig.sender.flight.abandoned_on(StreamId(2));
     assert_eq!(on_two.expired, Abandoned { unsent: 1, sent: 1 });
     assert_eq!(on_two.total(), Abandoned { unsent: 1, sent: 1 });
-    let on_three = rig.sender.abandoned_on(StreamId(3));
+    let on_three = rig.sender.flight.abandoned_on(StreamId(3));
     assert_eq!(on_three.retransmissions_exhausted, Abandoned { unsent: 0, sent: 1 });
     assert_eq!(rig.stats().abandoned.total(), Abandoned { unsent: 1, sent: 2 });
-    assert_eq!(rig.sender.abandoned_on(StreamId(0)), AbandonedStats::default());
+    assert_eq!(rig.sender.flight.abandoned_on(StreamId(0)), AbandonedStats::default());
 }
 
 #[test]
@@ -505,7 +505,7 @@ fn nr_sack_confirms_delivery_and_frees_the_buffer_before_the_gap_is_closed() {
     rig.check_slots();
     rig.nr_sack(3, &[]);
     assert_eq!(rig.delivered(), [0]);
-    assert!(rig.sender.is_drained());
+    assert!(rig.sender.flight.is_drained());
 }
 
 #[test]

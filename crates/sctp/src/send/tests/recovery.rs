@@ -56,7 +56,7 @@ fn only_chunks_below_the_highest_newly_acknowledged_get_indications_section_7_2_
     rig.sack(0, &[(6, 6)]);
     rig.sack(0, &[(3, 3), (6, 6)]);
     rig.sack(0, &[(2, 3), (6, 6)]);
-    let misses: Vec<_> = rig.sender.ledger.iter().map(|chunk| chunk.miss_indications).collect();
+    let misses: Vec<_> = rig.sender.flight.ledger.iter().map(|chunk| chunk.miss_indications).collect();
     assert_eq!(misses, [3, 0, 0, 1, 1, 0, 0, 0], "chunk 1 thrice, chunks 4 and 5 once");
     assert_eq!(rig.tsns(), [[1]]);
 }
@@ -168,7 +168,7 @@ fn a_chunk_that_the_peer_took_back_is_outstanding_again_section_6_2_1_d_iii() {
     assert_eq!(rig.stats().path.in_flight_bytes, CHUNKS_BYTES as u64);
     rig.sack(0, &[(2, 2)]);
     assert_eq!(rig.stats().path.in_flight_bytes, 3 * CHUNKS_BYTES as u64);
-    let misses: Vec<_> = rig.sender.ledger.iter().map(|chunk| chunk.miss_indications).collect();
+    let misses: Vec<_> = rig.sender.flight.ledger.iter().map(|chunk| chunk.miss_indications).collect();
     assert_eq!(misses, [1, 0, 1, 1]);
     rig.sack(2, &[]);
     assert!(rig.deadline().is_some(), "T3-rtx runs (rule R4)");
@@ -177,7 +177,7 @@ fn a_chunk_that_the_peer_took_back_is_outstanding_again_section_6_2_1_d_iii() {
     rig.sack(3, &[]);
     assert_eq!(rig.tsns(), [[4]]);
     rig.sack(4, &[]);
-    assert!(rig.sender.is_drained());
+    assert!(rig.sender.flight.is_drained());
 }
 
 #[test]

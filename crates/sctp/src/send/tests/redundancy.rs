@@ -165,8 +165,8 @@ fn whatever_rides_along_leaves_room_for_the_new_data_in_either_chunk() {
     for framing in [Framing::Data, Framing::IData] {
         for len in 1..=150 {
             let mut rig = light();
-            rig.sender.agree(framing, false, false);
-            rig.path.sizes.set_framing(framing);
+            rig.sender.flight.agree(framing, false, false);
+            rig.path.limits.sizes.set_framing(framing);
             stream(&mut rig, 4, len);
             rig.flight(3_000 / (24 + len), len);
             rig.expire();
@@ -422,7 +422,7 @@ fn a_round_trip_that_has_tripled_is_measured_by_the_reports_of_duplicates() {
 fn a_loss_that_only_a_probe_or_a_copy_repaired_cuts_the_window_once_as_any_other_does() {
     let cuts = |first_copy_arrived: bool| {
         let mut rig = Rig::probing().measured(ms(100));
-        rig.path.congestion.undo(20 * CHUNKS_BYTES, usize::MAX);
+        rig.path.limits.congestion.undo(20 * CHUNKS_BYTES, usize::MAX);
         let cwnd = |rig: &mut Rig| rig.stats().path.cwnd_bytes / CHUNKS_BYTES as u64;
         rig.flight(1, 100);
         rig.expire();

@@ -388,7 +388,7 @@ fn every_chunk_of_a_thin_festina_stream_has_the_i_bit_and_no_chunk_of_a_thick_on
     assert_eq!(rig.packets()[0][0].bits, "IBE");
     for _ in 0..3 {
         rig.flight(20, FULL);
-        let outstanding = rig.sender.ledger.next_tsn() - 1;
+        let outstanding = rig.sender.flight.ledger.next_tsn() - 1;
         rig.sack(Tsn::wrap(outstanding).0, &[]);
     }
     rig.send_bytes(FULL);

@@ -52,7 +52,7 @@ fn the_window_decays_while_nothing_is_sent_section_7_2_1() {
     let mut rig = Rig::standard().measured(ms(100));
     rig.flight(60, FULL);
     let mut cumulative = 0;
-    while !rig.sender.is_drained() {
+    while !rig.sender.flight.is_drained() {
         cumulative += 2;
         rig.sack(cumulative.min(60), &[]);
         rig.packets();
@@ -106,7 +106,7 @@ fn a_sack_older_than_the_last_one_is_dropped_section_6_2_1_d_i() {
     rig.flight(3, FULL);
     rig.sack(2, &[]);
     let before = rig.stats();
-    assert_eq!(rig.sack_full(1, 5, &[(2, 2)], &[]), SackOutcome::default());
+    assert_eq!(rig.sack_full(1, 5, &[(2, 2)], &[]), ByPath::default());
     assert_eq!(rig.stats(), before);
 }
 
@@ -114,9 +114,9 @@ fn a_sack_older_than_the_last_one_is_dropped_section_6_2_1_d_i() {
 fn only_a_sack_that_acknowledges_something_new_shows_that_the_peer_lives_section_8_1() {
     let mut rig = Rig::standard();
     rig.flight(3, FULL);
-    assert!(rig.sack(0, &[(2, 2)]).answered.of(PathId::PRIMARY));
-    assert!(!rig.sack(0, &[(2, 2)]).answered.of(PathId::PRIMARY));
-    assert!(rig.sack(2, &[]).answered.of(PathId::PRIMARY), "chunk 1 is new");
+    assert!(rig.sack(0, &[(2, 2)]).of(PathId::PRIMARY));
+    assert!(!rig.sack(0, &[(2, 2)]).of(PathId::PRIMARY));
+    assert!(rig.sack(2, &[]).of(PathId::PRIMARY), "chunk 1 is new");
 }
 
 /// A rig whose `count` chunks, if any, have timed out on the primary path, and which sends on another one from now on; and the primary path.
@@ -138,8 +138,8 @@ fn an_acknowledgement_names_the_path_by_which_its_last_chunk_last_left_section_8
     assert_eq!(rig.packet()[0].tsn, 1);
     rig.path = primary;
     assert_eq!(rig.packet()[0].tsn, 2);
-    assert_eq!(rig.sack(1, &[]).answered.iter().collect::<Vec<_>>(), [&false, &true]);
-    assert_eq!(rig.sack(2, &[]).answered.iter().collect::<Vec<_>>(), [&true, &false]);
+    assert_eq!(rig.sack(1, &[]).iter().collect::<Vec<_>>(), [&false, &true]);
+    assert_eq!(rig.sack(2, &[]).iter().collect::<Vec<_>>(), [&true, &false]);
 }
 
 /// Two paths; the first is the primary path.
@@ -173,7 +173,8 @@ fn on_both(packets: usize, pause: u64, rtt_of_other: Option<Duration>) -> (Sende
 #[test]
 fn a_sack_credits_each_path_with_the_chunks_last_sent_on_it_section_7_2_1() {
     let (mut sender, mut paths, sent_at, mut events) = on_both(4, 30, None);
-    let look = |paths: &[SendPath; 2]| paths.each_ref().map(|path| (path.congestion.cwnd(), path.repair.rtt().srtt()));
+    let look =
+        |paths: &[SendPath; 2]| paths.each_ref().map(|path| (path.limits.congestion.cwnd(), path.repair.rtt().srtt()));
     let before = look(&paths);
     assert_eq!(before, [(4_344, None); 2]);
     let cumulative = |tsn| Acknowledgement::cumulative(Tsn(tsn));
@@ -192,8 +193,8 @@ fn a_timeout_concerns_the_chunks_of_its_path_section_6_3_3_e3() {
     let expected = [Some(TimerExpiry::Timeout { counts: true }), None];
     assert_eq!(expiries.iter().copied().collect::<Vec<_>>(), expected);
     let is_lost = |chunk: &crate::outstanding::Chunk| matches!(chunk.state, ChunkState::Lost(_));
-    assert_eq!(sender.ledger.iter().map(is_lost).collect::<Vec<_>>(), [false, false, true, true]);
-    assert_eq!(paths.each_ref().map(|path| path.congestion.cwnd()), [CHUNKS_BYTES, 4_344]);
+    assert_eq!(sender.flight.ledger.iter().map(is_lost).collect::<Vec<_>>(), [false, false, true, true]);
+    assert_eq!(paths.each_ref().map(|path| path.limits.congestion.cwnd()), [CHUNKS_BYTES, 4_344]);
 }
 
 #[test]
@@ -202,7 +203,7 @@ fn a_chunk_last_sent_on_another_path_measures_no_round_trip_section_6_3_1_c5() {
     assert_eq!(rig.packet()[0].tsn, 1);
     let Rig { mut sender, path, mut events, now, .. } = rig;
     let mut paths = [primary, path];
-    let on_the_way = |sender: &Sender| [PathId(0), PathId(1)].map(|id| sender.ledger.on_the_way_bytes(id));
+    let on_the_way = |sender: &Sender| [PathId(0), PathId(1)].map(|id| sender.flight.ledger.on_the_way_bytes(id));
     assert_eq!(on_the_way(&sender), [0, CHUNKS_BYTES]);
     sender.acknowledge(now + ms(5), &mut paths, Acknowledgement::cumulative(Tsn(1)), &mut events).expect("it was sent");
     assert_eq!(on_the_way(&sender), [0, 0]);
@@ -214,9 +215,9 @@ fn a_shutdown_acknowledges_cumulatively_section_9_2() {
     let mut rig = Rig::standard();
     rig.flight(3, FULL);
     let outcome = rig.acknowledge(Acknowledgement::cumulative(Tsn(2)));
-    assert!(outcome.is_ok_and(|outcome| *outcome.answered.of(PathId::PRIMARY)));
+    assert!(outcome.is_ok_and(|outcome| *outcome.of(PathId::PRIMARY)));
     assert_eq!(rig.delivered(), [0, 1]);
-    assert!(!rig.sender.is_drained());
+    assert!(!rig.sender.flight.is_drained());
 }
 
 #[test]
@@ -238,11 +239,11 @@ fn idle_queues_give_their_memory_back() {
     let mut rig = Rig::standard();
     rig.flight(200, FULL);
     let mut cumulative = 0;
-    while !rig.sender.is_drained() {
+    while !rig.sender.flight.is_drained() {
         cumulative = (cumulative + 4).min(200);
         rig.sack(cumulative, &[]);
         rig.packets();
     }
-    assert!(rig.sender.is_drained());
-    assert!(rig.sender.ledger.capacity() <= 4);
+    assert!(rig.sender.flight.is_drained());
+    assert!(rig.sender.flight.ledger.capacity() <= 4);
 }

@@ -237,7 +237,7 @@ impl Walk {
 
     /// Everything came to rest: every message arrived whole and in order, and the account is empty.
     fn finish(self) -> Faults {
-        assert!(self.rig.sender.is_drained());
+        assert!(self.rig.sender.flight.is_drained());
         assert_eq!(self.peer.cumulative, self.highest_tsn);
         assert_eq!(self.delivered, (0..MESSAGES).collect::<Vec<_>>());
         let stats = self.rig.stats();

@@ -65,7 +65,7 @@ fn a_window_too_small_for_the_next_chunk_is_probed_like_a_closed_one() {
     assert_eq!(rig.expire(), (ms(1_000), None));
     assert_eq!(rig.tsns(), [[2]]);
     rig.sack(2, &[]);
-    assert!(rig.sender.is_drained());
+    assert!(rig.sender.flight.is_drained());
     assert_eq!(rig.deadline(), None);
 }
 
@@ -78,7 +78,7 @@ fn probes_back_off_and_count_nothing_while_the_peer_answers_section_6_1_rule_a()
         let cwnd = rig.stats().path.cwnd_bytes;
         let mut pauses = Vec::new();
         for _ in 0..10 {
-            assert!(rig.sack_full(1, 0, &[], &[]).answered.of(PathId::PRIMARY));
+            assert!(rig.sack_full(1, 0, &[], &[]).of(PathId::PRIMARY));
             let (pause, expiry) = rig.expire();
             assert_eq!(expiry, Some(TimerExpiry::Timeout { counts: false }), "{profile}");
             assert_eq!(rig.tsns(), [[2]]);
@@ -115,7 +115,7 @@ fn when_the_window_opens_the_dropped_probe_leaves_at_once() {
     assert_eq!(rig.tsns(), [vec![2], vec![3]]);
     assert_eq!(rig.stats().path.rto, ms(1_000), "the wait for the window was no sign of congestion");
     rig.sack(3, &[]);
-    assert!(rig.sender.is_drained());
+    assert!(rig.sender.flight.is_drained());
 }
 
 #[test]

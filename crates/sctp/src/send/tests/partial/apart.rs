@@ -14,7 +14,7 @@ struct Told {
 fn rig_in(framing: Framing, expiry: Expiry) -> Rig {
     let partial_reliability = PartialReliability { expiry, ..PartialReliability::default() };
     let mut rig = Rig::with(&Config { partial_reliability, ..config(Profile::Rfc9260.mechanisms()) }).measured(ms(100));
-    rig.sender.agree(framing, true, true);
+    rig.sender.flight.agree(framing, true, true);
     rig
 }
 
@@ -30,7 +30,7 @@ fn packet(rig: &mut Rig) -> (Option<Told>, Vec<u32>) {
         match chunk.expect("the chunk is sound") {
             Chunk::EnhancedForwardTsn(forward) => {
                 let run = |run: crate::wire::SkippedRun| {
-                    assert!(!run.unordered || rig.sender.framing == Framing::IData);
+                    assert!(!run.unordered || rig.sender.flight.framing == Framing::IData);
                     (run.stream.0, run.first, run.more)
                 };
                 told = Some(Told {
@@ -80,7 +80,7 @@ fn one_packet_tells_of_all_that_was_lost_of_abandoned_messages_and_repairs_the_r
             assert_eq!(packet(&mut rig).0, None, "nothing is named twice");
             rig.wait(100);
             rig.sack(11, &[]);
-            assert!(rig.sender.is_drained());
+            assert!(rig.sender.flight.is_drained());
             assert_eq!(rig.stats().sent.forward_tsns, 1);
             assert_eq!(rig.deadline(), None);
         }
@@ -92,16 +92,16 @@ fn what_the_peer_reports_as_passed_leaves_the_send_buffer_before_the_cumulative_
     let mut rig = rig();
     lose_a_packet(&mut rig, false);
     packet(&mut rig);
-    let slots = rig.sender.buffer.slots_used();
+    let slots = rig.sender.flight.buffer.slots_used();
     rig.wait(100);
     // 3 is lost again: 4 to 11 are reported.
     rig.sack(2, &[(2, 9)]);
     rig.check_slots();
-    assert_eq!(slots - rig.sender.buffer.slots_used(), 3, "2, 4 and 6");
+    assert_eq!(slots - rig.sender.flight.buffer.slots_used(), 3, "2, 4 and 6");
     assert_eq!(packet(&mut rig).0, None, "nothing is left to tell");
     rig.sack(11, &[]);
-    assert!(rig.sender.is_drained());
-    assert_eq!(rig.sender.buffer.slots_used(), 0);
+    assert!(rig.sender.flight.is_drained());
+    assert_eq!(rig.sender.flight.buffer.slots_used(), 0);
     assert_eq!(rig.stats().sent.messages_acked, 8);
 }
 
@@ -133,7 +133,7 @@ fn t3_runs_while_the_peer_has_not_passed_over_what_it_was_told_and_repeats_it() 
         assert_eq!(packet(&mut rig), (told(), vec![]));
     }
     rig.sack(1, &[]);
-    assert!(rig.sender.is_drained());
+    assert!(rig.sender.flight.is_drained());
     assert_eq!(rig.deadline(), None);
 }
 
@@ -141,7 +141,7 @@ fn t3_runs_while_the_peer_has_not_passed_over_what_it_was_told_and_repeats_it() 
 fn lists_dropped(apart: bool) -> (Vec<usize>, Vec<usize>) {
     let partial_reliability = PartialReliability { expiry: Expiry::BeforeRetransmission, ..Default::default() };
     let mut rig = Rig::with(&Config { partial_reliability, ..config(Profile::Rfc9260.mechanisms()) }).measured(ms(100));
-    rig.sender.agree(Framing::Data, true, apart);
+    rig.sender.flight.agree(Framing::Data, true, apart);
     for stream in 0..60 {
         rig.send(Message { stream: StreamId(stream), ..message(1) }.with_max_retransmissions(0));
     }
@@ -160,7 +160,7 @@ fn lists_dropped(apart: bool) -> (Vec<usize>, Vec<usize>) {
         assert!(!rig.can_send(), "one chunk for each expiry");
     }
     rig.sack(60, &[]);
-    assert!(rig.sender.is_drained());
+    assert!(rig.sender.flight.is_drained());
     (runs, streams)
 }
 
@@ -277,7 +277,7 @@ fn a_peer_that_takes_back_what_it_passed_over_breaks_the_protocol_once_nothing_e
 #[test]
 fn without_the_peers_consent_the_plain_chunk_leaves() {
     let mut rig = rig();
-    rig.sender.agree(Framing::Data, true, false);
+    rig.sender.flight.agree(Framing::Data, true, false);
     rig.send(expiring(100, 10).with_max_retransmissions(0));
     rig.packet_with_forward();
     rig.expire();
@@ -295,16 +295,16 @@ fn what_finds_no_room_is_told_in_the_next_packet() {
     });
     for _ in 0..40 {
         while !packet(&mut rig).1.is_empty() {}
-        if rig.sender.ledger.len() == 400 {
+        if rig.sender.flight.ledger.len() == 400 {
             break;
         }
         // The peer closes no window, and all that it reports lies above the first chunk.
         rig.wait(1);
         rig.handle_timeout();
-        rig.path.burst.restart();
-        rig.path.congestion = crate::congestion::Congestion::new(CongestionControl::Rfc9260, 60_000, 60_000);
+        rig.path.limits.burst.restart();
+        rig.path.limits.congestion = crate::congestion::Congestion::new(CongestionControl::Rfc9260, 60_000, 60_000);
     }
-    assert_eq!(rig.sender.ledger.len(), 400);
+    assert_eq!(rig.sender.flight.ledger.len(), 400);
     rig.expire();
     let mut told = Vec::new();
     for _ in 0..100 {

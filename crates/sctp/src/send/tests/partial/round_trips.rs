@@ -14,7 +14,7 @@ fn round_trips(rig: &mut Rig) -> Vec<Duration> {
 /// As [`forwarding`], but no round trip has been measured, as on the accepting side.
 fn unmeasured(profile: Profile) -> Rig {
     let mut rig = Rig::new(profile);
-    rig.sender.agree(Framing::Data, true, false);
+    rig.sender.flight.agree(Framing::Data, true, false);
     rig
 }
 

@@ -1,4 +1,5 @@
-//! Budget of proactive copies, reasons of the path against them, and whether packets ask for their SACKs.
+//! Redundancy: piggybacked copies and copies in packets of their own, their budget, reasons of the path against them, and whether packets ask for
+//! their SACKs.
 
 use std::collections::VecDeque;
 
@@ -6,7 +7,7 @@ use festina_recovery::cadence::{Cadence, Surroundings};
 use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::profile::LIGHT_COPIES_BYTES_MAX;
 use festina_recovery::rate::RateMeter;
-use festina_recovery::redundancy::{CopyDecision, CopyScheduler, Departure, Piggyback, Redundancy};
+use festina_recovery::redundancy::{CopyDecision, CopyScheduler, Departure, Piggyback, Redundancy as Setting};
 use festina_recovery::rtt::RttEstimator;
 use festina_recovery::windowed_min::WindowedMin;
 use festina_units::{Duration, Instant};
@@ -28,7 +29,7 @@ const PIGGYBACK_BYTES_SAVED_MAX: usize = 4_096;
 
 /// The account of one path. Kept on the heap: an association at rest needs none.
 #[derive(Debug)]
-pub(super) struct Copies {
+pub(super) struct Redundancy {
     scheduler: CopyScheduler,
     srtt_min: WindowedMin,
     /// RTT samples whose SACK was not delayed: they show a queue, but no delay of the peer.
@@ -44,14 +45,9 @@ pub(super) struct Copies {
 
 /// Piggybacked copies that a packet may carry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PiggybackBudget {
+pub(in crate::send) struct PiggybackBudget {
     pub(super) piggyback: Piggyback,
     pub(super) bytes: usize,
-}
-
-impl PiggybackBudget {
-    /// No copies.
-    pub(super) const NONE: Self = Self { piggyback: Piggyback::NONE, bytes: 0 };
 }
 
 /// The planned copy of one packet's new data.
@@ -62,9 +58,9 @@ struct Planned {
     last_tsn: u64,
 }
 
-impl Copies {
-    pub(super) fn new(redundancy: Redundancy, loss: KnownLoss) -> Self {
-        let mut scheduler = CopyScheduler::new(redundancy);
+impl Redundancy {
+    pub(super) fn new(setting: Setting, loss: KnownLoss) -> Self {
+        let mut scheduler = CopyScheduler::new(setting);
         scheduler.assume_loss(loss);
         Self {
             scheduler,
@@ -83,8 +79,8 @@ impl Copies {
     }
 
     /// Changes the option; the path state and the planned copies stay.
-    pub(super) fn set_redundancy(&mut self, redundancy: Redundancy) {
-        self.scheduler.set_redundancy(redundancy);
+    pub(super) fn set(&mut self, setting: Setting) {
+        self.scheduler.set_redundancy(setting);
     }
 
     /// A round trip was measured that no delayed SACK made longer.
@@ -116,18 +112,11 @@ impl Copies {
         }
     }
 
-    /// Returns the copies that may be piggybacked on `new_bytes` of new data now, or `None`.
-    pub(super) fn piggyback(
-        &self,
-        now: Instant,
-        thin: bool,
-        rtt: &RttEstimator,
-        new_bytes: usize,
-    ) -> Option<PiggybackBudget> {
-        if !thin || self.has_queue() {
+    /// Returns the copies that may be piggybacked on `new_bytes` of new data of a thin stream now; `None` if none may.
+    pub(super) fn piggyback_budget(&self, now: Instant, srtt: Duration, new_bytes: usize) -> Option<PiggybackBudget> {
+        if self.has_queue() {
             return None;
         }
-        let srtt = rtt.srtt().unwrap_or_default();
         let piggyback = self.scheduler.piggyback(now, None, self.cadence.bursts_per_rtt(srtt));
         let left = LIGHT_COPIES_BYTES_MAX.saturating_sub(self.wire.bytes_at(now, srtt));
         let left = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(new_bytes);
@@ -207,11 +196,11 @@ mod tests {
     fn however_many_packets_leave_at_once_only_so_many_copies_wait() {
         let (now, mut rtt) = (Instant::from_secs(1), RttEstimator::new(Duration::from_secs(1)));
         rtt.sample(Duration::from_millis(100));
-        let mut copies = Copies::new(Redundancy::SPACED, KnownLoss::default());
-        copies.measured(now, Duration::from_millis(100));
-        (0..1_000).for_each(|tsn| copies.new_data_sent(now, true, &rtt, (tsn, tsn), true));
+        let mut redundancy = Redundancy::new(Setting::SPACED, KnownLoss::default());
+        redundancy.measured(now, Duration::from_millis(100));
+        (0..1_000).for_each(|tsn| redundancy.new_data_sent(now, true, &rtt, (tsn, tsn), true));
         let later = now + Duration::from_secs(1);
-        let waiting: Vec<_> = std::iter::from_fn(|| copies.take_due(later)).collect();
+        let waiting: Vec<_> = std::iter::from_fn(|| redundancy.take_due(later)).collect();
         assert_eq!(waiting, (0..32).map(|tsn| (tsn, tsn)).collect::<Vec<_>>());
     }
 }
