@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use arbitrary::Arbitrary;
 use bytes::BytesMut;
 use festina_sctp::{Association, Config, Context, Message, Ports};
-use festina_secure::record::{LongKeys, initial_keys};
+use festina_secure::{LongKeys, initial_keys};
 use festina_secure::wire::{ConnectionId, Header, Level, destination_id, read_header};
 use festina_secure::{Connect, HalfOpenLimits, Incoming, Listener, SecureAssociation};
 use festina_units::{Duration, EcnCodepoint, Instant};

@@ -395,7 +395,7 @@ async fn both_ends_count_the_same_bytes_in_each_packet() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_forged_packet_does_not_choose_the_address_that_answers_leave_from() {
-    use festina_secure::record::{LongKeys, initial_keys};
+    use festina_secure::{LongKeys, initial_keys};
     use festina_secure::wire::{Header, Level, read_header};
 
     let (client, server) = configs();

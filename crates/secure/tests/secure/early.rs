@@ -3,7 +3,7 @@
 use festina_netsim::{LinkConfig, LossModel};
 use festina_sctp::{Context, Message};
 use festina_secure::parameters::Parameters;
-use festina_secure::record::{LongKeys, initial_keys};
+use festina_secure::{LongKeys, initial_keys};
 use festina_secure::sessions::ServerSessions;
 use festina_secure::wire::{ConnectionId, Frame, Header, LONG_HEADER_BYTES, Level, read_header};
 use festina_units::Duration;
