@@ -182,7 +182,7 @@ impl LongKeys {
     /// The same for a side that keeps no state of the packets it sends. Their numbers lie in the upper half of the peer's window, so that they do not
     /// collide with those of a side that does. `salt` chooses among them, so that packets of different contents or times have different numbers.
     #[must_use]
-    pub(crate) fn stateless(level: Level, keys: Keys, salt: impl Into<u64>) -> Self {
+    pub fn stateless(level: Level, keys: Keys, salt: impl Into<u64>) -> Self {
         let half = window::WINDOW_NUMBERS / 2;
         Self { next_number: half + salt.into() % half, ..Self::new(level, keys) }
     }
@@ -356,7 +356,12 @@ impl Traffic {
     ///
     /// # Errors
     /// The key is used up, or the chunks are too short or too long for a packet. The buffer ends at `start` then.
-    pub(crate) fn seal(&mut self, buffer: &mut Vec<u8>, start: usize, destination: ConnectionId) -> Result<(), SealError> {
+    pub(crate) fn seal(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        start: usize,
+        destination: ConnectionId,
+    ) -> Result<(), SealError> {
         let sealed = self.try_seal(buffer, start, destination);
         match sealed {
             Ok(()) => {
