@@ -210,7 +210,7 @@ pub(crate) async fn listen(associations: usize) -> Result<(), Failure> {
 
 async fn receive(association: Association, arrived: Arc<Mutex<Arrived>>) {
     while let Ok(Some(message)) = association.recv().await {
-        if let (Some(sent_at), Ok(now)) = (sent_at(&message.payload), now_ns()) {
+        if let (Some(sent_at), Ok(now)) = (sent_at(message.payload()), now_ns()) {
             // A delay of more than the histogram holds would be hours.
             let _ = arrived.lock().unwrap_or_else(PoisonError::into_inner).delays.record(now.saturating_sub(sent_at));
         }

@@ -37,7 +37,8 @@ impl Message {
         Self { size: size_of::<Self>(), data: null(), length: 0, owner: null_mut(), ppid: 0, stream: 0, flags: 0 };
 
     pub(crate) fn new(received: ReceivedMessage) -> Self {
-        Self::holding(received.payload, received.stream, received.ppid, received.unordered)
+        let (stream, ppid, unordered) = (received.stream(), received.ppid(), received.is_unordered());
+        Self::holding(received.into_payload(), stream, ppid, unordered)
     }
 
     pub(crate) fn holding(payload: Bytes, stream: StreamId, ppid: u32, unordered: bool) -> Self {

@@ -111,7 +111,7 @@ impl ConnectOptions {
         options = options.token(bytes("token", self.token, self.token_length, TOKEN_BYTES_MAX)?);
         for early in outgoing("early", self.early, self.early_count)? {
             let message = early.message(EARLY_BYTES_MAX)?;
-            if message.confirm || message.key.is_some() {
+            if message.has_confirmation() || message.key().is_some() {
                 let problem = "early: FESTINA_CONFIRM and FESTINA_REPLACE are not for early messages";
                 return Err(Failure::invalid(problem));
             }
@@ -157,19 +157,30 @@ impl SendOptions {
         if self.flags & !FLAGS != 0 {
             return Err(Failure::invalid(format_args!("unknown flags: {:#x}", self.flags & !FLAGS)));
         }
-        let mut message = Message::new(Bytes::copy_from_slice(payload)).on_stream(self.stream).with_ppid(self.ppid);
-        message.unordered = self.flags & UNORDERED != 0;
-        message.immediate_ack = self.flags & IMMEDIATE_ACK != 0;
-        message.confirm = self.flags & CONFIRM != 0;
-        message.key = (self.flags & REPLACE != 0).then_some(self.key);
+        let has = |flag| self.flags & flag != 0;
         let time = |name, value| at_most(i64::MAX, name, value).map(|us| us.map(Duration::from_micros));
-        message.lifetime = time("lifetime_us", self.lifetime_us)?;
-        message.deadline = time("deadline_us", self.deadline_us)?.map(|since| Instant::ZERO.saturating_add(since));
+        let deadline = time("deadline_us", self.deadline_us)?.map(|since| Instant::ZERO.saturating_add(since));
+        let mut message = Message::new(Bytes::copy_from_slice(payload))
+            .on_stream(self.stream)
+            .with_ppid(self.ppid)
+            .unordered_if(has(UNORDERED))
+            .with_confirmation(has(CONFIRM))
+            .with_lifetime(time("lifetime_us", self.lifetime_us)?)
+            .with_deadline(deadline);
+        if has(IMMEDIATE_ACK) {
+            message = message.with_immediate_ack();
+        }
+        if has(REPLACE) {
+            message = message.replacing(self.key);
+        }
         let number = |name, value: i32| {
             at_most(u16::MAX.into(), name, value.into()).map(|number| number.and_then(|number| number.try_into().ok()))
         };
-        message.max_retransmissions = number("max_retransmissions", self.max_retransmissions)?;
-        message.priority = number("priority", self.priority)?;
+        let maximum = number("max_retransmissions", self.max_retransmissions)?;
+        message = message.with_max_retransmissions(maximum.unwrap_or(u16::MAX));
+        if let Some(priority) = number("priority", self.priority)? {
+            message = message.with_priority(priority);
+        }
         Ok(message)
     }
 }

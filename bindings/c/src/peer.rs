@@ -76,7 +76,8 @@ pub extern "C" fn festina_recv_early(association: Option<&Association>, message:
         let association = here(association)?;
         let slot = Slot::new("message", message)?;
         let early = association.try_recv_early().ok_or_else(|| Failure::timeout("there is no early message"))?;
-        slot.fill(Message::holding(early.payload, early.stream, early.ppid, early.unordered));
+        let (stream, ppid, unordered) = (early.stream(), early.ppid(), early.is_unordered());
+        slot.fill(Message::holding(early.into_payload(), stream, ppid, unordered));
         Ok(())
     })
 }

@@ -32,12 +32,12 @@ impl Message {
 
 impl Message {
     pub(crate) fn new(py: Python<'_>, received: &ReceivedMessage) -> Self {
-        Self::holding(py, &received.payload, received.stream, received.ppid, received.unordered)
+        Self::holding(py, received.payload(), received.stream(), received.ppid(), received.is_unordered())
     }
 
     /// A message that came with the client's first packet.
     pub(crate) fn early(py: Python<'_>, message: &festina::Message) -> Self {
-        Self::holding(py, &message.payload, message.stream, message.ppid, message.unordered)
+        Self::holding(py, message.payload(), message.stream(), message.ppid(), message.is_unordered())
     }
 
     fn holding(py: Python<'_>, payload: &[u8], stream: StreamId, ppid: u32, unordered: bool) -> Self {
@@ -124,20 +124,25 @@ pub(crate) fn message(data: &[u8], options: Option<Options>) -> Result<festina::
     if data.is_empty() {
         return Err(Failure::invalid(&"an empty message cannot be sent"));
     }
-    let mut message = festina::Message::new(Bytes::copy_from_slice(data));
+    let message = festina::Message::new(Bytes::copy_from_slice(data));
     let Some(Options(options)) = options else { return Ok(message) };
     let (stream, ppid, ordered, immediate_ack, lifetime, left, max_retransmissions, priority, key) = options;
-    message.stream = stream.into();
-    message.ppid = ppid;
-    message.unordered = !ordered;
-    message.immediate_ack = immediate_ack;
-    message.lifetime = lifetime.map(|lifetime| duration("lifetime", lifetime)).transpose()?;
+    let lifetime = lifetime.map(|lifetime| duration("lifetime", lifetime)).transpose()?;
     // Not `max`, which makes 0 of NaN.
     let left = left.map(|left| duration("deadline", if left < 0.0 { 0.0 } else { left })).transpose()?;
-    message.deadline = left.map(|left| festina::now().saturating_add(left));
-    message.max_retransmissions = max_retransmissions;
-    message.priority = priority;
-    message.key = key;
+    let deadline = left.map(|left| festina::now().saturating_add(left));
+    let mut message = message.on_stream(stream).with_ppid(ppid).unordered_if(!ordered);
+    message = message.with_lifetime(lifetime).with_deadline(deadline);
+    message = message.with_max_retransmissions(max_retransmissions.unwrap_or(u16::MAX));
+    if immediate_ack {
+        message = message.with_immediate_ack();
+    }
+    if let Some(priority) = priority {
+        message = message.with_priority(priority);
+    }
+    if let Some(key) = key {
+        message = message.replacing(key);
+    }
     Ok(message)
 }
 

@@ -90,7 +90,7 @@ pub(crate) async fn print_message(message: ReceivedMessage, from: SocketAddr, fo
     in_turn(move || {
         let mut out = io::stdout().lock();
         let to_terminal = out.is_terminal();
-        write_message(&mut out, &message.payload, format, to_terminal).context(CANNOT_PRINT)
+        write_message(&mut out, message.payload(), format, to_terminal).context(CANNOT_PRINT)
     })
     .await
 }
@@ -137,15 +137,15 @@ struct MessageJson<'a> {
 
 impl<'a> MessageJson<'a> {
     fn of(message: &'a ReceivedMessage, from: SocketAddr) -> Self {
-        let text = std::str::from_utf8(&message.payload).ok();
+        let text = std::str::from_utf8(message.payload()).ok();
         Self {
             from: address::canonical(from).to_string(),
-            stream: message.stream.0,
-            ppid: message.ppid,
-            unordered: message.unordered,
-            bytes: message.payload.len(),
+            stream: message.stream().0,
+            ppid: message.ppid(),
+            unordered: message.is_unordered(),
+            bytes: message.payload().len(),
             text,
-            hex: text.is_none().then(|| hexadecimal(&message.payload)),
+            hex: text.is_none().then(|| hexadecimal(message.payload())),
         }
     }
 }
@@ -238,8 +238,7 @@ pub(crate) fn cut_by_reader(error: anyhow::Error) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use festina::StreamId;
+    use festina::Message;
 
     use super::*;
 
@@ -267,13 +266,8 @@ mod tests {
         for (payload, expected) in
             [(&b"a\"b"[..], r#""text":"a\"b","hex":null"#), (b"\xff\x00", r#""text":null,"hex":"ff00""#)]
         {
-            let message = ReceivedMessage {
-                payload: Bytes::from_static(payload),
-                stream: StreamId(3),
-                ppid: 7,
-                unordered: true,
-                restarts: 0,
-            };
+            let message = Message::new(payload).on_stream(3).with_ppid(7).unordered();
+            let message = ReceivedMessage::from(message);
             let json = serde_json::to_string(&MessageJson::of(&message, from)).expect("plain values");
             assert!(
                 json.starts_with(r#"{"from":"192.0.2.1:5","stream":3,"ppid":7,"unordered":true,"bytes":"#),

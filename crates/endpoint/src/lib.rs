@@ -47,7 +47,7 @@
 //! };
 //! while carry(&mut client, near, &mut server) + carry(&mut server, far, &mut client) > 0 {}
 //! let Some(EndpointEvent::Accepted(here)) = server.poll_event() else { panic!("a client has come") };
-//! assert_eq!(server.poll_message(here).expect("it was sent").payload, "make haste");
+//! assert_eq!(server.poll_message(here).expect("it was sent").payload(), "make haste");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]

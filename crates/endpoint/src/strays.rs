@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 
 use festina_sctp::wire::{Packet, chunk_type};
 use festina_sctp::{self as sctp, Admission, Incoming, Transmit};
-use festina_secure::versions::write_plain_sctp;
 use festina_secure::wire::{HeaderError, read_header};
+use festina_secure::write_plain_sctp;
 use festina_units::{EcnCodepoint, Instant};
 
 use crate::allowance::Allowance;

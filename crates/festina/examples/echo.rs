@@ -40,8 +40,7 @@ async fn echo(association: Association) {
             Ok(None) => return println!("{} has left", association.remote_addr()),
             Err(reason) => return println!("{} is gone: {reason}", association.remote_addr()),
         };
-        let answer = Message::new(message.payload).on_stream(message.stream).with_ppid(message.ppid);
-        if let Err(error) = association.send(answer).await {
+        if let Err(error) = association.send(message).await {
             return println!("{} gets no answer: {error}", association.remote_addr());
         }
     }
@@ -55,7 +54,7 @@ async fn send(address: SocketAddr, text: &str) -> Result<(), Box<dyn Error>> {
     association.send(Message::new(text.to_owned())).await?;
     let answer = association.recv().await?.ok_or("the peer has left")?;
     let took = festina::now() - sent_at;
-    println!("{} after {} us", String::from_utf8_lossy(&answer.payload), took.as_micros());
+    println!("{} after {} us", String::from_utf8_lossy(answer.payload()), took.as_micros());
     association.shutdown().await?;
     Ok(())
 }

@@ -62,7 +62,7 @@ impl Player {
         loop {
             match self.association.try_recv() {
                 Ok(Some(input)) => {
-                    if let [x, y] = *input.payload {
+                    if let [x, y] = **input.payload() {
                         self.position.0 += i32::from(x) - 1;
                         self.position.1 += i32::from(y) - 1;
                     }

@@ -182,7 +182,7 @@ impl Shared {
         if self.counts(at) {
             self.sent.fetch_add(1, Ordering::Relaxed);
         }
-        Message { unordered: true, ..message(at, bot, 0, STATE_BYTES).on_stream(STATE_STREAM) }
+        message(at, bot, 0, STATE_BYTES).on_stream(STATE_STREAM).unordered()
     }
 
     /// A state or a move has come.
@@ -207,7 +207,7 @@ fn message(at: Instant, bot: u32, number: u32, size: usize) -> Message {
 
 /// Returns the header of a message; `None` if it is too short.
 fn header(message: &ReceivedMessage) -> Option<(Instant, u32, u32)> {
-    let header = message.payload.get(..HEADER_BYTES)?;
+    let header = message.payload().get(..HEADER_BYTES)?;
     let (at, rest) = header.split_at(8);
     let (bot, number) = rest.split_at(4);
     let [bot, number] = [bot, number].map(|bytes| bytes.try_into().map(u32::from_be_bytes));
@@ -303,7 +303,7 @@ async fn attend(association: Association, players: Arc<Mutex<HashMap<u32, Associ
     while let Ok(Some(message)) = association.recv().await {
         let Some((sent_at, bot, _)) = header(&message) else { continue };
         lock(&players).entry(bot).or_insert_with(|| association.clone());
-        if message.stream.0 == STATE_STREAM {
+        if message.stream().0 == STATE_STREAM {
             shared.came(sent_at);
             continue;
         }
@@ -313,7 +313,7 @@ async fn attend(association: Association, players: Arc<Mutex<HashMap<u32, Associ
             members.map(|(_, association)| association.clone()).collect()
         };
         for member in team {
-            let _ = member.try_send(Message::new(message.payload.clone()).on_stream(CHAT_STREAM));
+            let _ = member.try_send(Message::new(message.payload().clone()).on_stream(CHAT_STREAM));
         }
     }
 }
@@ -416,7 +416,7 @@ async fn watch(association: Association, shared: Arc<Shared>) {
     let mut next_lines: HashMap<u32, u32> = HashMap::new();
     while let Ok(Some(message)) = association.recv().await {
         let Some((sent_at, bot, number)) = header(&message) else { continue };
-        if message.stream.0 == STATE_STREAM {
+        if message.stream().0 == STATE_STREAM {
             shared.came(sent_at);
             continue;
         }

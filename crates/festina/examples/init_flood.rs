@@ -67,7 +67,7 @@ fn serve(told: &mpsc::Sender<(Endpoint, String)>) -> Result<(), Failure> {
         while let Some(association) = listener.accept().await {
             tokio::spawn(async move {
                 while let Ok(Some(message)) = association.recv().await {
-                    if association.send(Message::new(message.payload)).await.is_err() {
+                    if association.send(Message::new(message.into_payload())).await.is_err() {
                         break;
                     }
                 }

@@ -12,7 +12,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use festina::{Association, DEFAULT_SCTP_PORT, Endpoint, Message, Metrics, ServerConfig};
+use festina::{Association, DEFAULT_SCTP_PORT, Endpoint, Metrics, ServerConfig};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 async fn echo(association: Association) {
     while let Ok(Some(message)) = association.recv().await {
-        if association.send(Message::new(message.payload).on_stream(message.stream)).await.is_err() {
+        if association.send(message).await.is_err() {
             return;
         }
     }

@@ -80,7 +80,7 @@ async fn echoed(text: &'static str) -> Result<String, Box<dyn Error>> {
         block_on(async move {
             let association = listener.accept().await.expect("the endpoint is open");
             while let Ok(Some(message)) = association.recv().await {
-                association.send(Message::new(message.payload)).await.expect("the client is there");
+                association.send(message).await.expect("the client is there");
             }
         });
     });
@@ -92,7 +92,7 @@ async fn echoed(text: &'static str) -> Result<String, Box<dyn Error>> {
     let answer = association.recv().await?.ok_or("the server has gone")?;
     association.shutdown().await?;
     client.close().await;
-    Ok(String::from_utf8(answer.payload.to_vec())?)
+    Ok(String::from_utf8(answer.into_payload().to_vec())?)
 }
 
 #[cfg(test)]

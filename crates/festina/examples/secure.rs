@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (near, far) = (near?, far.ok_or("the server is closed")?);
 
     near.send("make haste slowly").await?;
-    assert_eq!(far.recv().await?.expect("a message").payload, "make haste slowly");
+    assert_eq!(far.recv().await?.expect("a message").payload(), "make haste slowly");
     near.shutdown().await?;
     Ok(())
 }

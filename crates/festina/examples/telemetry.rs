@@ -69,7 +69,7 @@ async fn measure(association: &Association, alarms: u32) -> Result<u64, SendErro
 async fn listen(association: Association) -> (u64, u64) {
     let (mut readings, mut alarms) = (0, 0);
     while let Ok(Some(message)) = association.recv().await {
-        match message.stream.0 {
+        match message.stream().0 {
             ALARMS => alarms += 1,
             _ => readings += 1,
         }

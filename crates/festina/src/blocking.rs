@@ -26,7 +26,7 @@
 //!
 //! near.send("make haste slowly", second)?;
 //! let message = far.recv(second)?.ok_or("the peer is gone")?;
-//! assert_eq!(message.payload, "make haste slowly");
+//! assert_eq!(message.payload(), "make haste slowly");
 //! near.shutdown(second)?;
 //! assert!(far.recv(second)?.is_none());
 //! # Ok(())

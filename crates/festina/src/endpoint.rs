@@ -315,7 +315,7 @@ mod tests {
         let (near, far) = (near.unwrap(), far.unwrap());
         assert_eq!(client.stats().send_blocked, 1);
         near.send(Message::new("room enough")).await.unwrap();
-        assert_eq!(far.recv().await.unwrap().unwrap().payload, "room enough");
+        assert_eq!(far.recv().await.unwrap().unwrap().payload(), "room enough");
     }
 
     #[tokio::test]
@@ -387,7 +387,7 @@ mod tests {
         for _ in 0..20 {
             flood(200);
             near.send(Message::new("through")).await.unwrap();
-            assert_eq!(far.recv().await.unwrap().unwrap().payload, "through");
+            assert_eq!(far.recv().await.unwrap().unwrap().payload(), "through");
         }
 
         loop {
@@ -456,6 +456,6 @@ mod tests {
 
         *lock(&server.shared.socket.receive_fault) = None;
         let received = tokio::time::timeout(Duration::from_secs(30), far.recv()).await.unwrap().unwrap();
-        assert_eq!(received.unwrap().payload, "patience");
+        assert_eq!(received.unwrap().payload(), "patience");
     }
 }

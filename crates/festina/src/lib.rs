@@ -54,7 +54,7 @@
 //! let echo = tokio::spawn(async move {
 //!     let association = listener.accept().await.expect("the endpoint is open");
 //!     while let Ok(Some(message)) = association.recv().await {
-//!         association.send(Message::new(message.payload).on_stream(message.stream)).await?;
+//!         association.send(message).await?;
 //!     }
 //!     Ok::<_, festina::SendError>(())
 //! });
@@ -63,8 +63,8 @@
 //! let association = client.connect(address).await?;
 //! association.send(Message::new("make haste slowly").on_stream(7)).await?;
 //! let answer = association.recv().await?.ok_or("the peer has left")?;
-//! assert_eq!(answer.payload, "make haste slowly");
-//! assert_eq!(answer.stream, 7);
+//! assert_eq!(answer.payload(), "make haste slowly");
+//! assert_eq!(answer.stream(), 7);
 //!
 //! association.shutdown().await?;
 //! echo.await??;

@@ -22,7 +22,7 @@
 //! let near = client.connect(server.local_addr()).await?;
 //! let far = listener.accept().await.ok_or("closed")?;
 //! near.send("unreadable on the way").await?;
-//! assert_eq!(far.recv().await?.expect("a message").payload, "unreadable on the way");
+//! assert_eq!(far.recv().await?.expect("a message").payload(), "unreadable on the way");
 //! # Ok(())
 //! # }
 //! ```

@@ -51,7 +51,7 @@
 //!         break message;
 //!     }
 //! };
-//! assert_eq!(received.payload, "hello");
+//! assert_eq!(received.payload(), "hello");
 //! # Ok(())
 //! # }
 //! ```

@@ -322,7 +322,7 @@ impl SecureAssociation {
     /// The message is returned if no session is resumed that allows it, if the hello has been sent, or if its datagram has no room left.
     pub fn send_early(&mut self, message: Message) -> Result<(), Message> {
         let may_send = !self.early.has_left && self.early.sent.len() < usize::from(u8::MAX);
-        if !may_send || message.payload.is_empty() || !self.channel.add_early(&message) {
+        if !may_send || message.payload().is_empty() || !self.channel.add_early(&message) {
             return Err(message);
         }
         self.early.sent.push(message.unordered());

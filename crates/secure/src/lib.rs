@@ -10,9 +10,7 @@
 //! | [`SecureAssociation`] | an SCTP association over a protected channel |
 //! | [`Listener`] | makes half-open associations of hellos, in bounded number |
 //! | [`wire`] | headers and the frames of the handshake |
-//! | [`versions`] | version negotiation |
-//! | [`record`] | protects and opens packets, finds duplicates, updates keys |
-//! | [`reassembly`] | puts handshake bytes in order, in bounded memory |
+//! | [`LongKeys`] | protects and opens packets of the handshake, for tests that forge them |
 //! | [`sessions`] | sessions for resumption, in bounded number |
 //! | [`pinned`] | peers known by the fingerprint of their key |
 //! | [`reset`] | ends connections whose server has lost its state |
@@ -31,12 +29,12 @@ mod messages;
 pub mod parameters;
 pub mod pinned;
 pub mod reading;
-pub mod reassembly;
-pub mod record;
+mod reassembly;
+mod record;
 pub mod reset;
 pub mod sessions;
 mod tls;
-pub mod versions;
+mod versions;
 pub mod wire;
 
 pub use association::{Connect, HALF_OPEN_LIFETIME, Hello, LINGER, OVERHEAD_BYTES, Path, SecureAssociation};
@@ -46,7 +44,9 @@ pub use error::{
 };
 pub use foreign::Foreign;
 pub use listener::{Checked, HalfOpenLimits, Incoming, Listener};
+pub use record::{LongKeys, OpenError, SealError, initial_keys};
 pub use tls::ALPN_BYTES_MAX;
+pub use versions::{Versions, write_plain_sctp};
 
 #[cfg(test)]
 mod testing;

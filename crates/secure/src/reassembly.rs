@@ -5,7 +5,7 @@ const RANGES_MAX: usize = 32;
 
 /// The handshake bytes of one level as they arrive.
 #[derive(Debug)]
-pub struct Reassembly {
+pub(crate) struct Reassembly {
     bytes_max: usize,
     bytes: Vec<u8>,
     /// Received ranges beyond `read`, in order, none touching another.
@@ -17,12 +17,12 @@ pub struct Reassembly {
 /// A fragment beyond the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the handshake is longer than allowed")]
-pub struct TooLong;
+pub(crate) struct TooLong;
 
 impl Reassembly {
     /// Makes an empty buffer that takes at most `bytes_max` bytes.
     #[must_use]
-    pub fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, bytes: Vec::new(), ranges: Vec::new(), read: 0 }
     }
 
@@ -30,7 +30,7 @@ impl Reassembly {
     ///
     /// # Errors
     /// The fragment ends beyond the limit.
-    pub fn insert(&mut self, offset: usize, fragment: &[u8]) -> Result<(), TooLong> {
+    pub(crate) fn insert(&mut self, offset: usize, fragment: &[u8]) -> Result<(), TooLong> {
         let end = offset.saturating_add(fragment.len());
         if end > self.bytes_max {
             return Err(TooLong);
@@ -70,12 +70,12 @@ impl Reassembly {
 
     /// Returns the number of bytes that were read.
     #[must_use]
-    pub fn read_bytes(&self) -> usize {
+    pub(crate) fn read_bytes(&self) -> usize {
         self.read
     }
 
     /// Returns the bytes that can be read now, in order. Each is returned once.
-    pub fn read(&mut self) -> &[u8] {
+    pub(crate) fn read(&mut self) -> &[u8] {
         let from = self.read;
         if let Some(&(start, end)) = self.ranges.first()
             && start <= from

@@ -251,7 +251,7 @@ impl LongKeys {
 }
 
 /// The keys of an established connection. Both directions change keys together (RFC 9001 §6).
-pub struct Traffic {
+pub(crate) struct Traffic {
     local_header: Box<dyn HeaderProtectionKey>,
     remote_header: Box<dyn HeaderProtectionKey>,
     current: PacketKeySet,
@@ -294,19 +294,19 @@ struct Numbers {
 
 /// Where [`Traffic::open`] found the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub(crate) struct Opened {
     /// Where the payload starts.
-    pub start: usize,
+    pub(crate) start: usize,
     /// Its length.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
     /// The packet was sent later than all that were opened before.
-    pub is_newest: bool,
+    pub(crate) is_newest: bool,
 }
 
 impl Traffic {
     /// Takes the keys from rustls. Returns `None` for a change to other keys than those of an established connection.
     #[must_use]
-    pub fn new(change: KeyChange) -> Option<Self> {
+    pub(crate) fn new(change: KeyChange) -> Option<Self> {
         let KeyChange::OneRtt { keys, next: mut secrets } = change else { return None };
         let Keys { local, remote } = keys;
         Some(Self {
@@ -326,7 +326,7 @@ impl Traffic {
     }
 
     /// Leaves room for the header of the next packet at the end of `buffer`, behind which its chunks are to be written. [`seal`](Self::seal) follows.
-    pub fn reserve(&self, buffer: &mut Vec<u8>) {
+    pub(crate) fn reserve(&self, buffer: &mut Vec<u8>) {
         buffer.resize(buffer.len() + SHORT_HEADER_BYTES + NUMBER_BYTES, 0);
     }
 
@@ -356,7 +356,12 @@ impl Traffic {
     ///
     /// # Errors
     /// The key is used up, or the chunks are too short or too long for a packet. The buffer ends at `start` then.
-    pub fn seal(&mut self, buffer: &mut Vec<u8>, start: usize, destination: ConnectionId) -> Result<(), SealError> {
+    pub(crate) fn seal(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        start: usize,
+        destination: ConnectionId,
+    ) -> Result<(), SealError> {
         let sealed = self.try_seal(buffer, start, destination);
         match sealed {
             Ok(()) => {
@@ -390,7 +395,7 @@ impl Traffic {
     ///
     /// # Errors
     /// The packet is dropped. Only [fatal](OpenError::is_fatal) errors concern the connection.
-    pub fn open(&mut self, packet: &mut [u8]) -> Result<Opened, OpenError> {
+    pub(crate) fn open(&mut self, packet: &mut [u8]) -> Result<Opened, OpenError> {
         if self.failures >= self.current.remote.integrity_limit() {
             return Err(OpenError::TooManyForgeries);
         }
@@ -435,7 +440,7 @@ impl Traffic {
     }
 
     /// Begins the next key phase. Returns `false`, without effect, if the peer has not confirmed the current one (RFC 9001 §6.1).
-    pub fn update_keys(&mut self) -> bool {
+    pub(crate) fn update_keys(&mut self) -> bool {
         let may_update = self.phase.lowest_received.is_some();
         if may_update {
             self.rotate(None);

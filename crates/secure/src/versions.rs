@@ -15,7 +15,7 @@ const PLAIN_SCTP: u32 = 0x5343_5450;
 
 /// A list of versions that a peer offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Versions(pub Vec<u32>);
+pub struct Versions(pub(crate) Vec<u32>);
 
 impl Versions {
     /// Returns the other protocol that the list stands for, if it names one.
@@ -47,7 +47,7 @@ impl core::fmt::Display for Versions {
 /// Appends the answer to a datagram with a long header of an unknown version. Returns `false`, without effect, if the datagram has none, or is
 /// itself such an answer.
 #[must_use]
-pub fn write_versions(datagram: &[u8], reply: &mut Vec<u8>) -> bool {
+pub(crate) fn write_versions(datagram: &[u8], reply: &mut Vec<u8>) -> bool {
     let Some((version, destination, source)) = split(datagram).map(|(version, ids, _)| (version, ids.0, ids.1)) else {
         return false;
     };
@@ -86,7 +86,7 @@ fn write_list(reply: &mut Vec<u8>, ids: [&[u8]; 2], version: u32) {
 
 /// Reads the answer to a client's packet from `source` to `destination`. It is not authenticated.
 #[must_use]
-pub fn read_versions(datagram: &[u8], source: ConnectionId, destination: ConnectionId) -> Option<Versions> {
+pub(crate) fn read_versions(datagram: &[u8], source: ConnectionId, destination: ConnectionId) -> Option<Versions> {
     let (version, ids, list) = split(datagram)?;
     if version != 0 || ids != (&source.0[..], &destination.0[..]) || list.len() % 4 != 0 {
         return None;

@@ -3,31 +3,31 @@
 //! Headers keep the version-independent layout of QUIC (RFC 8999 §5), and the protected bits are those of RFC 9001 §5.4.1.
 
 /// The version in long headers: `FST` and the number of the format.
-pub const VERSION: u32 = 0x4653_5401;
+pub(crate) const VERSION: u32 = 0x4653_5401;
 /// Length of a connection ID in bytes.
 pub const CONNECTION_ID_BYTES: usize = 8;
 /// Length of the authentication tag in bytes (RFC 9001 §5.3).
-pub const TAG_BYTES: usize = 16;
+pub(crate) const TAG_BYTES: usize = 16;
 /// Bytes that a protected packet has in addition to its chunks.
-pub const SHORT_OVERHEAD_BYTES: usize = SHORT_HEADER_BYTES + NUMBER_BYTES + TAG_BYTES;
+pub(crate) const SHORT_OVERHEAD_BYTES: usize = SHORT_HEADER_BYTES + NUMBER_BYTES + TAG_BYTES;
 
 /// Length of a long header without its packet number.
 pub const LONG_HEADER_BYTES: usize = 1 + 4 + 2 * (1 + CONNECTION_ID_BYTES) + LENGTH_BYTES;
 /// Length of a short header without its packet number.
 pub const SHORT_HEADER_BYTES: usize = 1 + CONNECTION_ID_BYTES;
 /// Length of a packet number in a long header, and of most in short ones.
-pub const NUMBER_BYTES: usize = 2;
+pub(crate) const NUMBER_BYTES: usize = 2;
 /// Length of the packet number in the other short headers.
-pub const WIDE_NUMBER_BYTES: usize = 4;
+pub(crate) const WIDE_NUMBER_BYTES: usize = 4;
 /// Bytes that a packet with a long header has in addition to its frames.
-pub const LONG_OVERHEAD_BYTES: usize = LONG_HEADER_BYTES + NUMBER_BYTES + TAG_BYTES;
+pub(crate) const LONG_OVERHEAD_BYTES: usize = LONG_HEADER_BYTES + NUMBER_BYTES + TAG_BYTES;
 /// Bytes of a fragment frame before the handshake bytes.
-pub const FRAGMENT_HEADER_BYTES: usize = 1 + 2 + 2;
+pub(crate) const FRAGMENT_HEADER_BYTES: usize = 1 + 2 + 2;
 /// Bytes of a message frame before the payload.
-pub const MESSAGE_HEADER_BYTES: usize = 1 + 2 + 4 + 2;
+pub(crate) const MESSAGE_HEADER_BYTES: usize = 1 + 2 + 4 + 2;
 
 /// Maximum number of bytes of frames in a packet with a long header, whose length field has two bytes.
-pub const LONG_PAYLOAD_BYTES_MAX: usize = 0xffff - NUMBER_BYTES - TAG_BYTES;
+pub(crate) const LONG_PAYLOAD_BYTES_MAX: usize = 0xffff - NUMBER_BYTES - TAG_BYTES;
 
 const LENGTH_BYTES: usize = 2;
 /// High bits of a short header: 96 to 127, outside of every range of RFC 7983.
@@ -171,7 +171,7 @@ fn split_id(bytes: &[u8]) -> Result<(ConnectionId, &[u8]), HeaderError> {
 }
 
 /// Appends a long header with a packet number of two bytes, for frames of `payload_bytes`.
-pub fn write_long_header(
+pub(crate) fn write_long_header(
     buffer: &mut Vec<u8>,
     level: Level,
     destination: ConnectionId,
@@ -198,7 +198,7 @@ pub fn write_long_header(
 
 /// Writes a short header of [`SHORT_HEADER_BYTES`] and a packet number, which takes the rest of `header`: 1 to 4 bytes. Other lengths leave
 /// `header` as it is.
-pub fn write_short_header(header: &mut [u8], destination: ConnectionId, key_phase: bool, number: u64) {
+pub(crate) fn write_short_header(header: &mut [u8], destination: ConnectionId, key_phase: bool, number: u64) {
     let Some(([first, id @ ..], truncated)) = header.split_first_chunk_mut::<SHORT_HEADER_BYTES>() else { return };
     let length_bits = match truncated.len() {
         1 => 0,
@@ -216,24 +216,24 @@ pub fn write_short_header(header: &mut [u8], destination: ConnectionId, key_phas
 
 /// The first byte of a header whose protection was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FirstByte(pub u8);
+pub(crate) struct FirstByte(pub(crate) u8);
 
 impl FirstByte {
     /// Returns the length of the packet number.
     #[must_use]
-    pub fn number_bytes(self) -> usize {
+    pub(crate) fn number_bytes(self) -> usize {
         usize::from(self.0 & NUMBER_LENGTH) + 1
     }
 
     /// Returns the key phase (RFC 9001 §6).
     #[must_use]
-    pub fn key_phase(self) -> bool {
+    pub(crate) fn key_phase(self) -> bool {
         self.0 & KEY_PHASE != 0
     }
 
     /// Returns whether all reserved bits are zero, which is required only of authenticated packets (RFC 9000 §17.3.1).
     #[must_use]
-    pub fn reserved_bits_are_zero(self) -> bool {
+    pub(crate) fn reserved_bits_are_zero(self) -> bool {
         let reserved = if self.0 & 0x80 == 0 { SHORT_RESERVED } else { LONG_RESERVED };
         self.0 & reserved == 0
     }

@@ -211,14 +211,17 @@ impl World {
                 is_quiet = false;
                 let EndpointEvent::Ended { association, messages, .. } = event else { continue };
                 for message in messages {
-                    let is_new = delivered.entry(association).or_default().insert(message.payload.to_vec());
+                    let is_new = delivered.entry(association).or_default().insert(message.payload().to_vec());
                     assert!(is_new, "a message came twice");
                 }
             }
             for id in &*associations {
                 while let Some(message) = endpoint.poll_message(*id) {
                     is_quiet = false;
-                    assert!(delivered.entry(*id).or_default().insert(message.payload.to_vec()), "a message came twice");
+                    assert!(
+                        delivered.entry(*id).or_default().insert(message.payload().to_vec()),
+                        "a message came twice"
+                    );
                 }
             }
             if is_quiet {

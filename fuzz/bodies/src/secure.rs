@@ -13,9 +13,9 @@ use std::sync::{Arc, OnceLock};
 use arbitrary::Arbitrary;
 use bytes::BytesMut;
 use festina_sctp::{Association, Config, Context, Message, Ports};
-use festina_secure::record::{LongKeys, initial_keys};
 use festina_secure::wire::{ConnectionId, Header, Level, destination_id, read_header};
 use festina_secure::{Connect, HalfOpenLimits, Incoming, Listener, SecureAssociation};
+use festina_secure::{LongKeys, initial_keys};
 use festina_units::{Duration, EcnCodepoint, Instant};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore, ServerConfig, Side};
@@ -200,7 +200,7 @@ impl World {
                 while let Some(message) = association.poll_message() {
                     assert!(association.is_established());
                     if server {
-                        self.delivered.push(u16::from_be_bytes([message.payload[0], message.payload[1]]));
+                        self.delivered.push(u16::from_be_bytes([message.payload()[0], message.payload()[1]]));
                     }
                 }
                 assert!(association.poll_early().is_none(), "no session was resumed");

@@ -300,10 +300,10 @@ impl Peer for FestinaPeer {
     fn receive(&mut self, _now: Duration) -> Option<Message> {
         let message = self.association.as_deref_mut()?.poll_message()?;
         Some(Message {
-            stream: message.stream.0,
-            ppid: message.ppid,
-            unordered: message.unordered,
-            payload: message.payload,
+            stream: message.stream().0,
+            ppid: message.ppid(),
+            unordered: message.is_unordered(),
+            payload: message.into_payload(),
         })
     }
 
@@ -345,12 +345,8 @@ impl PartiallyReliable for FestinaPeer {
         let Some(association) = self.association.as_deref_mut() else {
             return Err(SendError::WouldBlock);
         };
-        let outgoing = Outgoing {
-            stream: StreamId(message.stream),
-            ppid: message.ppid,
-            unordered: message.unordered,
-            ..Outgoing::new(message.payload.clone())
-        };
+        let outgoing = Outgoing::new(message.payload.clone()).on_stream(message.stream).with_ppid(message.ppid);
+        let outgoing = outgoing.unordered_if(message.unordered);
         let outgoing = match policy {
             Policy::Reliable => outgoing,
             Policy::Lifetime(lifetime) => outgoing.with_lifetime(lifetime),

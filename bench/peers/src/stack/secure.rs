@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use festina_sctp::{
-    ClosedReason, Config, Context, Event, Message as Outgoing, Ports, SendError as Refusal, SendErrorKind, StreamId,
+    ClosedReason, Config, Context, Event, Message as Outgoing, Ports, SendError as Refusal, SendErrorKind,
 };
 use festina_secure::{Connect, HalfOpenLimits, Incoming, Listener, OVERHEAD_BYTES, SecureAssociation};
 use festina_units::{EcnCodepoint, Instant};
@@ -156,12 +156,8 @@ impl Peer for SecurePeer {
 
     fn send(&mut self, now: Duration, message: &Message) -> Result<(), SendError> {
         let association = self.association().ok_or(SendError::WouldBlock)?;
-        let outgoing = Outgoing {
-            stream: StreamId(message.stream),
-            ppid: message.ppid,
-            unordered: message.unordered,
-            ..Outgoing::new(message.payload.clone())
-        };
+        let outgoing = Outgoing::new(message.payload.clone()).on_stream(message.stream).with_ppid(message.ppid);
+        let outgoing = outgoing.unordered_if(message.unordered);
         let Err(outgoing) = association.send_early(outgoing) else { return Ok(()) };
         match association.send(Instant::ZERO + now, outgoing) {
             Ok(_) => Ok(()),
@@ -173,15 +169,19 @@ impl Peer for SecurePeer {
     fn receive(&mut self, _now: Duration) -> Option<Message> {
         let association = self.association()?;
         if let Some(early) = association.poll_early() {
-            let Outgoing { stream, ppid, unordered, payload, .. } = early;
-            return Some(Message { stream: stream.0, ppid, unordered, payload });
+            return Some(Message {
+                stream: early.stream().0,
+                ppid: early.ppid(),
+                unordered: early.is_unordered(),
+                payload: early.into_payload(),
+            });
         }
         let message = association.poll_message()?;
         Some(Message {
-            stream: message.stream.0,
-            ppid: message.ppid,
-            unordered: message.unordered,
-            payload: message.payload,
+            stream: message.stream().0,
+            ppid: message.ppid(),
+            unordered: message.is_unordered(),
+            payload: message.into_payload(),
         })
     }
 

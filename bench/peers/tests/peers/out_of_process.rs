@@ -98,7 +98,8 @@ impl Drop for Program {
 fn message(index: usize, unordered: bool) -> Message {
     let content = (0..SIZES[index % SIZES.len()]).map(|i| (index * 31 + i * 7 + (i >> 8)).to_le_bytes()[0]);
     let stream = u16::try_from(index % STREAMS).unwrap_or(0) + if unordered { FIRST_UNORDERED_STREAM } else { 0 };
-    Message { unordered, ..Message::new(content.collect::<Bytes>()).on_stream(stream).with_ppid(PPID_BINARY) }
+    let message = Message::new(content.collect::<Bytes>()).on_stream(stream).with_ppid(PPID_BINARY);
+    message.unordered_if(unordered)
 }
 
 /// Festina connects, sends, compares the echoes, and shuts down.
@@ -114,8 +115,8 @@ async fn festina_as_client(peer: &str, unordered: bool, transport: Transport) {
     let mut to_send = (0..MESSAGES).map(|index| message(index, unordered)).peekable();
     for _ in 0..MESSAGES {
         while let Some(next) = to_send.peek() {
-            let outstanding: usize = waiting.iter().map(|message| message.payload.len()).sum();
-            if !waiting.is_empty() && outstanding + next.payload.len() > OUTSTANDING_BYTES_MAX {
+            let outstanding: usize = waiting.iter().map(|message| message.payload().len()).sum();
+            if !waiting.is_empty() && outstanding + next.payload().len() > OUTSTANDING_BYTES_MAX {
                 break;
             }
             let next = to_send.next().expect("it was peeked at");
@@ -123,12 +124,18 @@ async fn festina_as_client(peer: &str, unordered: bool, transport: Transport) {
             waiting.push(next);
         }
         let echo = association.recv().await.ok().flatten().expect("an echo is outstanding");
-        assert_eq!((echo.ppid, echo.unordered), (PPID_BINARY, unordered));
+        assert_eq!((echo.ppid(), echo.is_unordered()), (PPID_BINARY, unordered));
         let candidate = waiting
             .iter()
-            .position(|message| message.stream == echo.stream && (!unordered || message.payload == echo.payload))
+            .position(|message| {
+                message.stream() == echo.stream() && (!unordered || message.payload() == echo.payload())
+            })
             .expect("a message of this stream is outstanding");
-        assert!(waiting.remove(candidate).payload == echo.payload, "an echo of {} bytes is wrong", echo.payload.len());
+        assert!(
+            waiting.remove(candidate).payload() == echo.payload(),
+            "an echo of {} bytes is wrong",
+            echo.payload().len()
+        );
     }
     association.shutdown().await.expect("the peer shuts down gracefully");
     assert_eq!(association.closed().await, ClosedReason::Shutdown);
@@ -149,9 +156,8 @@ async fn festina_as_server(peer: &str, unordered: bool, transport: Transport) {
     let association = listener.accept().await.expect("the endpoint is open");
     let mut echoed = 0;
     while let Ok(Some(received)) = association.recv().await {
-        assert_eq!((received.ppid, received.unordered), (PPID_BINARY, unordered));
-        let echo = Message::new(received.payload).on_stream(received.stream.0).with_ppid(received.ppid);
-        association.send(Message { unordered, ..echo }).await.expect("the association lives");
+        assert_eq!((received.ppid(), received.is_unordered()), (PPID_BINARY, unordered));
+        association.send(received).await.expect("the association lives");
         echoed += 1;
     }
     assert_eq!(echoed, MESSAGES);
@@ -264,7 +270,7 @@ impl Way {
             4 => message.with_priority(u16::try_from(number % 5).expect("it is small")),
             _ => message.replacing(3),
         };
-        Message { unordered, ..message }
+        message.unordered_if(unordered)
     }
 }
 
@@ -278,7 +284,7 @@ fn read_echoes(association: &Association) -> (watch::Receiver<u32>, JoinHandle<(
     let association = association.clone();
     let reading = tokio::spawn(async move {
         while let Ok(Some(echo)) = association.recv().await {
-            let number = u32::from_be_bytes(*echo.payload.first_chunk().expect("a number is in front"));
+            let number = u32::from_be_bytes(*echo.payload().first_chunk().expect("a number is in front"));
             counting.send_modify(|reliable| *reliable += u32::from(number.is_multiple_of(POLICIES)));
         }
     });
@@ -394,11 +400,11 @@ async fn echoes_around_an_abandoned_message(
     assert_eq!((stats.abandoned.total().sent, stats.sent.messages_acked), (1, before.len() as u64 + 1));
     let mut echoes = Vec::new();
     while echoes.len() < awaited {
-        echoes.push(association.recv().await.ok().flatten().expect("an echo is outstanding").payload);
+        echoes.push(association.recv().await.ok().flatten().expect("an echo is outstanding").into_payload());
     }
     send(Message::new("end").on_stream(stream + 1)).await;
     loop {
-        match association.recv().await.ok().flatten().expect("an echo is outstanding").payload {
+        match association.recv().await.ok().flatten().expect("an echo is outstanding").into_payload() {
             end if end == "end" => return Some(echoes),
             echo => echoes.push(echo),
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
-use festina::{Association, ClosedReason, Endpoint, Listener, Message, ReceivedMessage};
+use festina::{Association, ClosedReason, Endpoint, Listener, Message};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -272,7 +272,7 @@ async fn serve(association: &Association, action: Action, lines: &mut Lines) -> 
                 Action::Print(format) => output::print_message(message, association.remote_addr(), format).await?,
                 Action::Echo => {
                     // The next `recv` reports a peer that leaves before its echo.
-                    let _ = association.send(echo_of(message)).await;
+                    let _ = association.send(message).await;
                 }
             }
         }
@@ -290,12 +290,4 @@ async fn serve(association: &Association, action: Action, lines: &mut Lines) -> 
         never = sending => never,
     };
     Ok((reason, is_refused))
-}
-
-/// The same message the other way.
-fn echo_of(received: ReceivedMessage) -> Message {
-    Message {
-        unordered: received.unordered,
-        ..Message::new(received.payload).on_stream(received.stream).with_ppid(received.ppid)
-    }
 }

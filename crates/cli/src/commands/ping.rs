@@ -145,7 +145,7 @@ impl Ping {
                     sent_at = Instant::now();
                 }
                 message = next_message(&association) => match message {
-                    Ok(message) => self.echoed(message.payload).await?,
+                    Ok(message) => self.echoed(message.into_payload()).await?,
                     Err(reason) => return Err(self.ended(&reason)),
                 },
                 Some(event) = association.event() => self.informed(&event).await?,

@@ -83,7 +83,7 @@ async fn greet<H>(
     decode: fn(Bytes) -> Option<H>,
 ) -> (Association, Greeting<H>) {
     let greeting = match timeout(hello_max, next_message(&association)).await {
-        Ok(Ok(message)) => decode(message.payload).map_or(Greeting::Nonsense, Greeting::Hello),
+        Ok(Ok(message)) => decode(message.into_payload()).map_or(Greeting::Nonsense, Greeting::Hello),
         Ok(Err(_)) => Greeting::Left,
         Err(_) => Greeting::Nonsense,
     };

@@ -72,12 +72,9 @@ pub(crate) struct SendArgs {
 
 impl SendArgs {
     fn message(&self, payload: Bytes) -> Message {
-        Message {
-            unordered: self.unordered,
-            lifetime: self.lifetime,
-            max_retransmissions: self.max_retransmissions,
-            ..Message::new(payload).on_stream(self.stream).with_ppid(self.ppid)
-        }
+        let message = Message::new(payload).on_stream(self.stream).with_ppid(self.ppid);
+        let message = message.unordered_if(self.unordered).with_lifetime(self.lifetime);
+        message.with_max_retransmissions(self.max_retransmissions.unwrap_or(u16::MAX))
     }
 
     fn format(&self) -> Format {

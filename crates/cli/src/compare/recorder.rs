@@ -114,11 +114,11 @@ mod tests {
     fn each_message_counts_once_and_strangers_are_told_apart() {
         let recorder = Recorder::new(Instant::now(), 2, 3);
         let message = recorder.message(1, 2, 100);
-        assert_eq!(message.payload.len(), 100);
-        recorder.record(message.payload.clone());
+        assert_eq!(message.payload().len(), 100);
+        recorder.record(message.payload().clone());
         assert_eq!((recorder.delivered(), recorder.arrivals().unexpected), (1, 0));
-        recorder.record(message.payload);
-        recorder.record(recorder.message(2, 0, 16).payload);
+        recorder.record(message.into_payload());
+        recorder.record(recorder.message(2, 0, 16).into_payload());
         recorder.record(Bytes::from_static(b"short"));
         assert_eq!((recorder.delivered(), recorder.arrivals().unexpected), (1, 3));
     }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn warming_up_is_not_recorded() {
         let recorder = Recorder::new(Instant::now(), 1, 1);
-        recorder.record(recorder.message(0, WARM_UP, 16).payload);
+        recorder.record(recorder.message(0, WARM_UP, 16).into_payload());
         assert_eq!((recorder.delivered(), recorder.arrivals().unexpected), (0, 0));
     }
 }

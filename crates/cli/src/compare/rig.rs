@@ -235,7 +235,7 @@ async fn accept(listener: Listener, recorder: Arc<Recorder>) {
         let recorder = recorder.clone();
         tokio::spawn(async move {
             while let Ok(Some(message)) = association.recv().await {
-                recorder.record(message.payload);
+                recorder.record(message.into_payload());
             }
         });
     }

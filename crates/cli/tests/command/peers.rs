@@ -55,7 +55,7 @@ fn a_peer_that_takes_nothing_does_not_keep_lines_from_the_others() {
             let received = tokio::time::timeout(PATIENCE, good.recv()).await;
             let received =
                 received.unwrap_or_else(|_| panic!("line {number} is held up")).expect("it is connected").unwrap();
-            assert!(received.payload == line(number), "line {number}");
+            assert!(*received.payload() == line(number), "line {number}");
         }
         let late = listener.stderr_line();
         assert!(late.ends_with(" holds up the others: it misses lines from now on"), "{late}");

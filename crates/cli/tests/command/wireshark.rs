@@ -83,7 +83,7 @@ fn settings(suite: CipherSuite, shared: &Shared) -> [EndpointConfig; 2] {
 async fn deliver(from: &Association, to: &Association, payload: &[u8]) {
     from.send(Message::new(payload.to_vec()).on_stream(3)).await.expect("it is sent");
     let received = to.recv().await.expect("the association lives").expect("a message");
-    assert_eq!(received.payload, payload);
+    assert_eq!(*received.payload(), payload);
 }
 
 /// Two associations with this cipher suite: one with messages both ways before and after two key updates, and one with an early message.
@@ -99,7 +99,7 @@ async fn exchange(suite: CipherSuite, shared: &Shared) {
         Endpoint::bind_on(socket, config).await.expect("sound settings")
     };
     let (client, server) = (bind(CLIENT, client).await, bind(SERVER, server).await);
-    let early = ListenOptions::default().on_early(|_, message| assert_eq!(message.payload, "the early message"));
+    let early = ListenOptions::default().on_early(|_, message| assert_eq!(message.payload(), "the early message"));
     let listener = server.listen_with(DEFAULT_SCTP_PORT, early).expect("the port is free");
     let options = |port| ConnectOptions::default().server_name(NAME).token("the token").local_port(port);
     let connect = async |options: ConnectOptions| {

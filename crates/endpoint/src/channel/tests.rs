@@ -78,7 +78,7 @@ fn a_third_kind_of_channel_carries_messages() {
         assert_eq!(near.core().state(), AssociationState::Established);
         near.core_mut().send(now, Message::new("over there")).unwrap();
         carry(now, &mut near, &mut far);
-        assert_eq!(far.poll_message().map(|message| message.payload.len()), Some(10));
+        assert_eq!(far.poll_message().map(|message| message.payload().len()), Some(10));
         assert_eq!((near.overhead_bytes(), near.origin(), near.secure().is_none()), (0, None, true));
     }
 }

@@ -250,7 +250,7 @@ fn messages_of_an_association_that_ended_before_they_were_taken_come_with_its_en
         EndpointEvent::Ended { messages, .. } => Some(messages),
         _ => None,
     });
-    let messages: Vec<_> = ends.flatten().map(|message| message.payload).collect();
+    let messages: Vec<_> = ends.flatten().map(|message| message.into_payload()).collect();
     assert_eq!(messages, ["the last word"]);
     assert_eq!((server.accept(PORT), server.len(), client.len()), (None, 0, 0));
 }

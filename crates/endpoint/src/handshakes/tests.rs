@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::BytesMut;
 use festina_secure::SecureAssociation;
-use festina_secure::record::{LongKeys, initial_keys};
 use festina_secure::wire::{Frame, Frames, Level};
+use festina_secure::{LongKeys, initial_keys};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;

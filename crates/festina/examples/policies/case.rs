@@ -168,8 +168,8 @@ impl Case {
             Policy::Reliable | Policy::Replacing => (0, 0),
         };
         let stream = u16::try_from(number % STREAMS).expect("there are few streams");
-        let mut message = Message::new(payload(b'E', wish, value, number, len)).on_stream(stream);
-        message.unordered = self.unordered;
+        let message = Message::new(payload(b'E', wish, value, number, len)).on_stream(stream);
+        let message = message.unordered_if(self.unordered);
         let lifetime = Duration::from_millis(u64::from(lifetime_ms));
         match policy {
             Policy::Reliable => message,

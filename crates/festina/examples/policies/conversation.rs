@@ -221,9 +221,8 @@ impl Conversation {
                 for way in 0..4 {
                     let begun = next;
                     for number in begun..begun + 3 {
-                        let mut message = Message::new(payload(b'E', 0, 0, number, 60)).on_stream(stream);
-                        message.unordered = self.case.unordered;
-                        self.send(number, true, message).await?;
+                        let message = Message::new(payload(b'E', 0, 0, number, 60)).on_stream(stream);
+                        self.send(number, true, message.unordered_if(self.case.unordered)).await?;
                     }
                     next += 3;
                     // Where the peer resets, the echoes may still be on their way.
@@ -246,8 +245,7 @@ impl Conversation {
         self.association.add_streams(0, 1).map_err(refused)?;
         self.change(changes, &Change::Added { outbound: before.outbound + 1, inbound: before.inbound + 1 }).await?;
         let message = payload(b'E', 0, 0, next, 60);
-        let mut message = Message::new(message).on_stream(before.outbound);
-        message.unordered = self.case.unordered;
+        let message = Message::new(message).on_stream(before.outbound).unordered_if(self.case.unordered);
         self.send(next, true, message).await
     }
 

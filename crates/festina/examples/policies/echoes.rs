@@ -105,17 +105,17 @@ impl Echoes {
     }
 
     pub(crate) fn take(&mut self, echo: &ReceivedMessage) {
-        let Some((header, _)) = echo.payload.split_first_chunk::<HEADER_BYTES>() else {
-            return self.fault(format!("an echo of {} bytes", echo.payload.len()));
+        let Some((header, _)) = echo.payload().split_first_chunk::<HEADER_BYTES>() else {
+            return self.fault(format!("an echo of {} bytes", echo.payload().len()));
         };
         let &[wish, policy, high, low, ref number @ ..] = header;
         let number = u32::from_be_bytes(*number);
         if wish == b'?' {
-            self.report = Some(String::from_utf8_lossy(&echo.payload[HEADER_BYTES..]).into_owned());
+            self.report = Some(String::from_utf8_lossy(&echo.payload()[HEADER_BYTES..]).into_owned());
             self.changed.send_replace(());
             return;
         }
-        if payload(wish, policy, u16::from_be_bytes([high, low]), number, echo.payload.len()) != echo.payload {
+        if payload(wish, policy, u16::from_be_bytes([high, low]), number, echo.payload().len()) != *echo.payload() {
             self.fault(format!("the echo of message {number} is damaged"));
         }
         if !self.returned.insert(number) {
@@ -124,13 +124,13 @@ impl Echoes {
         if self.unsent.contains(&number) {
             self.fault(format!("message {number} came back after it was abandoned unsent"));
         }
-        if self.ordered == echo.unordered {
+        if self.ordered == echo.is_unordered() {
             self.fault(format!("message {number} came back in the wrong mode"));
         }
         let reliable = self.reliable.contains(&number);
-        let last = self.last.insert((echo.stream.0, reliable), number);
+        let last = self.last.insert((echo.stream().0, reliable), number);
         if self.ordered && last.is_some_and(|last| last > number) {
-            self.fault(format!("stream {}: message {number} came after {}", echo.stream.0, last.unwrap_or_default()));
+            self.fault(format!("stream {}: message {number} came after {}", echo.stream().0, last.unwrap_or_default()));
         }
         self.awaited.remove(&number);
         self.changed.send_replace(());

@@ -260,8 +260,8 @@ impl Inner {
     }
 
     pub(crate) fn try_send(self: &Arc<Self>, message: Message, watch: Watch) -> Result<MessageId, SendError> {
-        let expires = message.lifetime.is_some() || message.deadline.is_some();
-        let change = Change::Message { bytes: message.payload.len(), expires };
+        let expires = message.lifetime().is_some() || message.deadline().is_some();
+        let change = Change::Message { bytes: message.payload().len(), expires };
         self.change_by(change, Way::Direct, |state, now| state.send(now, message, watch))
     }
 

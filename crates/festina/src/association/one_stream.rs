@@ -29,8 +29,8 @@ use crate::error::{StreamTaken, TryRecvError, WrongScheduler};
 /// let mut chat = peer.stream(1).read()?;
 /// association.stream(1).send("good game").await?;
 /// association.send("x=3 y=4").await?;
-/// assert_eq!(chat.recv().await?.expect("a message").payload, "good game");
-/// assert_eq!(peer.recv().await?.expect("a message").payload, "x=3 y=4");
+/// assert_eq!(chat.recv().await?.expect("a message").payload(), "good game");
+/// assert_eq!(peer.recv().await?.expect("a message").payload(), "x=3 y=4");
 /// # Ok(())
 /// # }
 /// ```

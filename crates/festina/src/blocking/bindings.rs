@@ -37,10 +37,10 @@ pub fn native(association: &super::Association) -> &crate::Association {
 /// The first message that it cannot receive, with the reason.
 pub fn check_messages(association: &crate::Association, messages: &VecDeque<Message>) -> Result<(), SendError> {
     let streams = association.streams().outbound;
-    if let Some(message) = messages.iter().find(|message| message.stream.0 >= streams) {
+    if let Some(message) = messages.iter().find(|message| message.stream().0 >= streams) {
         return Err(SendError::new(message.clone(), SendErrorKind::NoSuchStream { streams }));
     }
-    let Some(longest) = messages.iter().max_by_key(|message| message.payload.len()) else { return Ok(()) };
+    let Some(longest) = messages.iter().max_by_key(|message| message.payload().len()) else { return Ok(()) };
     // The core alone knows the peer's limit. It looks at the length first, and no association has this stream. A refused message changes nothing.
     match association.inner().queue(longest.clone().on_stream(u16::MAX)) {
         Err(error @ SendError { kind: SendErrorKind::TooLong { .. }, .. }) => Err(error),

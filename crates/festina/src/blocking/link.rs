@@ -40,7 +40,7 @@ const MESSAGES_PER_UPDATE_MAX: usize = 4_096;
 ///     for event in link.update() {
 ///         match event {
 ///             LinkEvent::Up => println!("connected"),
-///             LinkEvent::Message(message) => println!("{} bytes", message.payload.len()),
+///             LinkEvent::Message(message) => println!("{} bytes", message.payload().len()),
 ///             LinkEvent::Undelivered { message, reason } => println!("{message:?} is lost: {reason:?}"),
 ///             LinkEvent::Down { reason, .. } => println!("{reason}; trying again"),
 ///             _ => {}

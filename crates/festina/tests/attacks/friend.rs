@@ -50,7 +50,7 @@ impl Friend {
             endpoint.connect(victim.address).await.unwrap()
         });
         let (quiet, answer) = runtime.block_on(ping(&association, |pings| pings >= QUIET_PINGS));
-        let before = Report::from_bytes(&answer.payload);
+        let before = Report::from_bytes(answer.payload());
         let resident_before = resident_bytes(victim.pid()).map(|(now, _)| now);
         Self { victim, association, runtime, quiet, before, resident_before, _alone: alone }
     }
@@ -64,7 +64,7 @@ impl Friend {
     pub(crate) fn endure(&self, name: &str, attackers: Vec<JoinHandle<()>>, bytes_max: u64) -> u64 {
         let over = |pings| pings >= QUIET_PINGS && attackers.iter().all(JoinHandle::is_finished);
         let (attacked, answer) = self.runtime.block_on(ping(&self.association, over));
-        let after = Report::from_bytes(&answer.payload);
+        let after = Report::from_bytes(answer.payload());
         for attacker in attackers {
             attacker.join().unwrap();
         }
@@ -90,7 +90,7 @@ impl Friend {
     /// Requests a report from the endpoint.
     pub(crate) fn report(&self) -> Report {
         let (_, answer) = self.runtime.block_on(ping(&self.association, |pings| pings > 0));
-        Report::from_bytes(&answer.payload)
+        Report::from_bytes(answer.payload())
     }
 
     /// Asserts that the endpoint closes gracefully.

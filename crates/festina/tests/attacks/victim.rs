@@ -142,7 +142,7 @@ async fn accept(endpoint: Endpoint, port: u16) {
 
 async fn report(endpoint: Endpoint, association: Association) {
     while let Ok(Some(message)) = association.recv().await {
-        if message.payload == CLOSE {
+        if *message.payload() == CLOSE {
             endpoint.close().await;
             std::process::exit(0);
         }

@@ -82,7 +82,7 @@ fn one_address_gets_as_many_associations_as_the_default_allows_whatever_it_asks_
         let (near, far) = (near.unwrap(), far.unwrap());
         tokio::spawn(async move {
             while let Ok(Some(message)) = far.recv().await {
-                far.send(Message::new(message.payload)).await.unwrap();
+                far.send(Message::new(message.into_payload())).await.unwrap();
             }
         });
         let accepting = tokio::spawn(async move {

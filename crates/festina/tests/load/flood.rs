@@ -55,7 +55,7 @@ fn a_flood_of_inits_neither_delays_an_association_for_long_nor_is_answered_beyon
         let (near, far) = (near.unwrap(), far.unwrap());
         tokio::spawn(async move {
             while let Ok(Some(message)) = far.recv().await {
-                far.send(Message::new(message.payload)).await.unwrap();
+                far.send(Message::new(message.into_payload())).await.unwrap();
             }
         });
 

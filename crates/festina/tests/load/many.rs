@@ -28,9 +28,9 @@ async fn exchange(ends: &[(Association, Association)]) {
         .for_each_concurrent(AT_ONCE, |(number, (near, far))| async move {
             near.send(Message::new(number.to_be_bytes().to_vec())).await.unwrap();
             let question = far.recv().await.unwrap().unwrap();
-            assert_eq!(question.payload, number.to_be_bytes().to_vec());
-            far.send(Message::new(question.payload)).await.unwrap();
-            assert_eq!(near.recv().await.unwrap().unwrap().payload, number.to_be_bytes().to_vec());
+            assert_eq!(*question.payload(), number.to_be_bytes().to_vec());
+            far.send(Message::new(question.into_payload())).await.unwrap();
+            assert_eq!(near.recv().await.unwrap().unwrap().into_payload(), number.to_be_bytes().to_vec());
         })
         .await;
     for (near, far) in ends {

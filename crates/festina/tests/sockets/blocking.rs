@@ -42,7 +42,7 @@ fn calls_wait_as_long_as_they_may_and_the_end_is_told_by_its_kind() {
     assert_eq!(pair.far.recv(Duration::from_millis(10)), Err(WaitError::TimedOut));
     assert_eq!(pair.far.try_recv(), Err(TryRecvError::Empty));
     pair.near.send("once", LONG).unwrap();
-    assert_eq!(pair.far.recv(None).unwrap().unwrap().payload, "once");
+    assert_eq!(pair.far.recv(None).unwrap().unwrap().payload(), "once");
     pair.near.drained(LONG).unwrap();
     pair.near.shutdown(LONG).unwrap();
     assert_eq!(pair.far.recv(LONG), Ok(None), "an orderly end is no error");
@@ -61,7 +61,7 @@ fn an_encrypted_endpoint_is_used_in_the_same_way() {
     let (security, fingerprint) = server_settings();
     let pair = pair(&with(security.with_client(fingerprint)));
     pair.near.send("once", LONG).unwrap();
-    assert_eq!(pair.far.recv(LONG).unwrap().unwrap().payload, "once");
+    assert_eq!(pair.far.recv(LONG).unwrap().unwrap().payload(), "once");
     assert_eq!(pair.near.peer_identity().unwrap().fingerprint(), fingerprint);
     pair.near.shutdown(LONG).unwrap();
     pair.server.close(LONG).unwrap();
@@ -110,7 +110,7 @@ fn many_messages_are_taken_from_a_queue_as_far_as_there_is_room() {
     pair.near.send_many(&mut queue, LONG).unwrap();
     assert!(queue.is_empty());
     for number in 0..600_u16 {
-        assert_eq!(pair.far.recv(LONG).unwrap().unwrap().payload, number.to_be_bytes().to_vec());
+        assert_eq!(pair.far.recv(LONG).unwrap().unwrap().into_payload(), number.to_be_bytes().to_vec());
     }
     let mut wrong: VecDeque<Message> = [Message::new(""), Message::new("behind it")].into();
     assert!(matches!(pair.near.try_send_many(&mut wrong), Err(SendError { kind: SendErrorKind::Empty, .. })));
@@ -124,7 +124,7 @@ fn many_messages_are_taken_from_a_queue_as_far_as_there_is_room() {
     ));
     let left = queue.len();
     assert!((1..10).contains(&left), "{left}");
-    assert_eq!(usize::from(queue[0].payload[0]), 10 - left, "the first that was not sent is at the front");
+    assert_eq!(usize::from(queue[0].payload()[0]), 10 - left, "the first that was not sent is at the front");
     assert!(matches!(
         pair.near.try_send_many(&mut queue),
         Ok(()) | Err(SendError { kind: SendErrorKind::BufferFull, .. })

@@ -24,7 +24,7 @@ async fn both() -> (Endpoint, ClientConfig) {
 async fn exchange(near: &Association, far: &Association) {
     for (from, to, text) in [(near, far, "there"), (far, near, "and back")] {
         from.send(text).await.unwrap();
-        assert_eq!(to.recv().await.unwrap().unwrap().payload, text);
+        assert_eq!(to.recv().await.unwrap().unwrap().into_payload(), text);
     }
 }
 

@@ -21,10 +21,10 @@ async fn messages_cross_in_both_directions_with_their_attributes() {
         pair.server.send(Message::new("unordered").on_stream(9).with_ppid(53).unordered()).await.unwrap();
         let at_server = pair.server.recv().await.unwrap().unwrap();
         let at_client = pair.client.recv().await.unwrap().unwrap();
-        assert_eq!((&at_server.payload[..], at_server.stream.0, at_server.ppid), (&b"ordered"[..], 3, 51));
-        assert!(!at_server.unordered);
-        assert_eq!((&at_client.payload[..], at_client.stream.0, at_client.ppid), (&b"unordered"[..], 9, 53));
-        assert!(at_client.unordered);
+        assert_eq!((&at_server.payload()[..], at_server.stream().0, at_server.ppid()), (&b"ordered"[..], 3, 51));
+        assert!(!at_server.is_unordered());
+        assert_eq!((&at_client.payload()[..], at_client.stream().0, at_client.ppid()), (&b"unordered"[..], 9, 53));
+        assert!(at_client.is_unordered());
     })
     .await;
     assert_eq!(pair.client.remote_addr(), pair.server_endpoint.local_addr());
@@ -45,8 +45,8 @@ async fn a_message_of_one_megabyte_crosses_whole_in_both_directions() {
             pair.client.recv(),
         );
         assert!(sent.is_ok() && answered.is_ok());
-        assert!(at_server.unwrap().unwrap().payload == there, "the message arrived damaged");
-        assert!(at_client.unwrap().unwrap().payload == back, "the answer arrived damaged");
+        assert!(at_server.unwrap().unwrap().into_payload() == there, "the message arrived damaged");
+        assert!(at_client.unwrap().unwrap().into_payload() == back, "the answer arrived damaged");
     })
     .await;
 }
@@ -69,8 +69,8 @@ async fn a_thousand_streams_keep_their_order_each() {
         let mut next = vec![0; usize::from(STREAMS)];
         for _ in 0..u32::from(STREAMS) * ROUNDS {
             let message = pair.server.recv().await.unwrap().unwrap();
-            let expected = &mut next[usize::from(message.stream.0 / 65)];
-            assert_eq!(message.payload, u32::to_be_bytes(*expected).to_vec());
+            let expected = &mut next[usize::from(message.stream().0 / 65)];
+            assert_eq!(*message.payload(), u32::to_be_bytes(*expected).to_vec());
             *expected += 1;
         }
         sending.await.unwrap();
@@ -95,7 +95,7 @@ async fn a_burst_through_the_sink_shares_packets_and_ends_the_stream_with_the_as
     in_time(async {
         let mut expected = 0_u32;
         while let Some(message) = messages.next().await {
-            assert_eq!(message.payload, expected.to_be_bytes().to_vec());
+            assert_eq!(*message.payload(), expected.to_be_bytes().to_vec());
             expected += 1;
         }
         assert_eq!(expected, MESSAGES);
@@ -112,7 +112,7 @@ async fn an_endpoint_can_talk_to_itself() {
     let pair = pair_between(endpoint.clone(), endpoint, address).await;
     in_time(async {
         pair.client.send(Message::new("hello, server")).await.unwrap();
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "hello, server");
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload(), "hello, server");
         assert_eq!(pair.client_endpoint.stats().associations, 2);
     })
     .await;
@@ -125,7 +125,7 @@ async fn an_endpoint_on_all_addresses_answers_from_the_one_that_was_asked() {
     let pair = pair_between(endpoint().await, server, remote).await;
     in_time(async {
         pair.server.send(Message::new("from the right address")).await.unwrap();
-        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload, "from the right address");
+        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload(), "from the right address");
         assert_eq!(pair.client.remote_addr(), remote);
     })
     .await;
@@ -145,7 +145,7 @@ async fn ipv6_and_ipv4_peers_reach_one_dual_stack_endpoint() {
             let (near, far) = tokio::join!(client.connect(remote), listener.accept());
             let (near, far) = (near.unwrap(), far.unwrap());
             far.send(Message::new("hello")).await.unwrap();
-            assert_eq!(near.recv().await.unwrap().unwrap().payload, "hello");
+            assert_eq!(near.recv().await.unwrap().unwrap().payload(), "hello");
         })
         .await;
     }
@@ -171,7 +171,7 @@ async fn an_observer_sees_every_packet_of_an_endpoint_both_ways() {
     assert!(!near.observe(|_| panic!("only the first is shown anything")));
     let pair = pair_between(near, far, remote).await;
     in_time(pair.client.send(Message::new(pattern(100_000, 1)))).await.unwrap();
-    assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().payload, pattern(100_000, 1));
+    assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().into_payload(), pattern(100_000, 1));
     in_time(pair.client.shutdown()).await.unwrap();
     let stats = pair.client_endpoint.stats();
     assert_eq!(*seen.lock().unwrap(), (stats.bytes_sent, stats.bytes_received));

@@ -83,10 +83,10 @@ async fn exchange(pair: &Pair) {
     in_time(async {
         let bulk = vec![0x5a; 200_000];
         pair.client.send(Message::new(bulk.clone())).await.unwrap();
-        assert!(pair.server.recv().await.unwrap().unwrap().payload == bulk, "the message arrived damaged");
+        assert!(pair.server.recv().await.unwrap().unwrap().into_payload() == bulk, "the message arrived damaged");
         for _ in 0..5 {
             pair.server.send(Message::new("state")).await.unwrap();
-            assert_eq!(pair.client.recv().await.unwrap().unwrap().payload, "state");
+            assert_eq!(pair.client.recv().await.unwrap().unwrap().payload(), "state");
         }
     })
     .await;
@@ -162,7 +162,7 @@ async fn directly_over_ip_packets_with_data_are_capable_too() {
     let pair = pair_between(client, server, "127.0.0.34:9899".parse().unwrap()).await;
     in_time(async {
         pair.client.send(Message::new("over IP alone")).await.unwrap();
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "over IP alone");
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload(), "over IP alone");
     })
     .await;
     let mut seen = Vec::new();

@@ -82,7 +82,7 @@ async fn exchange(one: &Association, other: &Association, count: u32) {
     let receive = async |at: &Association| {
         for number in 0..count {
             let message = at.recv().await.unwrap().unwrap();
-            assert_eq!((message.payload, message.stream), (number.to_be_bytes().to_vec().into(), StreamId(7)));
+            assert_eq!((&message.payload()[..], message.stream()), (&number.to_be_bytes()[..], StreamId(7)));
         }
     };
     tokio::join!(send(one), send(other), receive(one), receive(other));
@@ -127,7 +127,7 @@ async fn a_lossy_network_delivers_everything_once_and_in_order() {
         in_time(async {
             exchange(&pair.client, &pair.server, 300).await;
             pair.client.send(vec![7; 200_000]).await.unwrap();
-            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, vec![7; 200_000]);
+            assert_eq!(pair.server.recv().await.unwrap().unwrap().into_payload(), vec![7; 200_000]);
             let (ended, _) = tokio::join!(pair.client.shutdown(), pair.server.closed());
             ended.unwrap();
         })
@@ -148,7 +148,7 @@ async fn large_messages_leave_in_trains_within_the_packet_limit() {
     in_time(async {
         for _ in 0..20 {
             pair.client.send(vec![7; 200_000]).await.unwrap();
-            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, vec![7; 200_000]);
+            assert_eq!(pair.server.recv().await.unwrap().unwrap().into_payload(), vec![7; 200_000]);
         }
     })
     .await;
@@ -177,8 +177,8 @@ async fn no_payload_is_on_the_wire_in_clear() {
         for association in [&pair.client, &pair.server] {
             association.send(SECRET).await.unwrap();
         }
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, SECRET);
-        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload, SECRET);
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().into_payload(), SECRET);
+        assert_eq!(pair.client.recv().await.unwrap().unwrap().into_payload(), SECRET);
         pair.client.abort(str::from_utf8(SECRET).unwrap());
         assert!(matches!(pair.server.closed().await, ClosedReason::AbortedByPeer { .. }));
     })
@@ -211,7 +211,7 @@ async fn an_early_message_arrives_before_the_handshake_is_complete_and_is_delive
     let sink = handled.clone();
     let handling = ListenOptions::default().on_early(move |request, message| {
         assert_eq!(request.token, b"ticket");
-        sink.lock().unwrap().push(message.payload.to_vec());
+        sink.lock().unwrap().push(message.payload().to_vec());
     });
     let (waiting, handling) =
         (server.listen(DEFAULT_SCTP_PORT).unwrap(), server.listen_with(DEFAULT_SCTP_PORT + 1, handling).unwrap());
@@ -221,7 +221,7 @@ async fn an_early_message_arrives_before_the_handshake_is_complete_and_is_delive
         let (near, far) = tokio::join!(client.connect_with(server.local_addr(), options("first")), waiting.accept());
         let (near, far) = (near.unwrap(), far.unwrap());
         assert!(!near.is_resumed() && far.try_recv_early().is_none());
-        assert_eq!(far.recv().await.unwrap().unwrap().payload, "first");
+        assert_eq!(far.recv().await.unwrap().unwrap().payload(), "first");
         // The ticket has arrived by the time that an answer to a later message has.
         near.send("one").await.unwrap();
         far.recv().await.unwrap().unwrap();
@@ -235,11 +235,11 @@ async fn an_early_message_arrives_before_the_handshake_is_complete_and_is_delive
         let (mut near, mut far) = again().await;
         while !near.is_resumed() {
             // The machine is so slow that no ticket had come.
-            assert_eq!(far.recv().await.unwrap().unwrap().payload, "second");
+            assert_eq!(far.recv().await.unwrap().unwrap().payload(), "second");
             (near, far) = again().await;
         }
         assert!(far.is_resumed());
-        assert_eq!(far.try_recv_early().unwrap().payload, "second");
+        assert_eq!(far.try_recv_early().unwrap().payload(), "second");
         assert!(far.try_recv_early().is_none() && far.try_recv().is_err());
         assert_eq!(near.peer_identity().unwrap().fingerprint(), fingerprint, "it is kept with the session");
         let to_handler = options("third").peer_port(DEFAULT_SCTP_PORT + 1);
@@ -281,7 +281,7 @@ async fn many_associations_share_a_port() {
         }
         let mut numbers = Vec::new();
         for far in fars.await.unwrap() {
-            numbers.push(u32::from_be_bytes(far.recv().await.unwrap().unwrap().payload[..].try_into().unwrap()));
+            numbers.push(u32::from_be_bytes(far.recv().await.unwrap().unwrap().payload()[..].try_into().unwrap()));
             drop(far);
         }
         numbers.sort_unstable();
@@ -324,7 +324,7 @@ async fn a_client_that_lost_its_state_comes_back_from_the_same_ports() {
                 }
             });
             let far = listener.accept().await.unwrap();
-            assert_eq!(far.recv().await.unwrap().unwrap().payload, "before");
+            assert_eq!(far.recv().await.unwrap().unwrap().payload(), "before");
             runtime_of_its_own.await.unwrap();
             far
         };
@@ -333,7 +333,7 @@ async fn a_client_that_lost_its_state_comes_back_from_the_same_ports() {
         let (near, far) = tokio::join!(client.connect_with(to, options()), listener.accept());
         let (near, far) = (near.unwrap(), far.unwrap());
         near.send("after").await.unwrap();
-        assert_eq!(far.recv().await.unwrap().unwrap().payload, "after");
+        assert_eq!(far.recv().await.unwrap().unwrap().payload(), "after");
         drop(first);
         exchange(&near, &far, 20).await;
     })
@@ -395,8 +395,8 @@ async fn both_ends_count_the_same_bytes_in_each_packet() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_forged_packet_does_not_choose_the_address_that_answers_leave_from() {
-    use festina_secure::record::{LongKeys, initial_keys};
     use festina_secure::wire::{Header, Level, read_header};
+    use festina_secure::{LongKeys, initial_keys};
 
     let (client, server) = configs();
     let server = Endpoint::server("0.0.0.0:0".parse().unwrap(), server).await.unwrap();
@@ -427,7 +427,7 @@ async fn a_forged_packet_does_not_choose_the_address_that_answers_leave_from() {
     seen.lock().unwrap().clear();
     in_time(async {
         pair.server.send("from where?").await.unwrap();
-        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload, "from where?");
+        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload(), "from where?");
     })
     .await;
     let seen = seen.lock().unwrap();
@@ -464,7 +464,7 @@ async fn a_copied_hello_that_arrives_first_does_not_take_the_clients_place() {
     in_time(async {
         let association = client.connect(at).await.unwrap();
         association.send("genuine").await.unwrap();
-        assert_eq!(listener.accept().await.unwrap().recv().await.unwrap().unwrap().payload, "genuine");
+        assert_eq!(listener.accept().await.unwrap().recv().await.unwrap().unwrap().payload(), "genuine");
     })
     .await;
     passing.abort();

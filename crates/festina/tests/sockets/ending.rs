@@ -22,7 +22,7 @@ async fn shutdown_delivers_everything_first() {
         }
         let reading = async {
             for expected in 0..1_000_u32 {
-                assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, expected.to_be_bytes().to_vec());
+                assert_eq!(pair.server.recv().await.unwrap().unwrap().into_payload(), expected.to_be_bytes().to_vec());
             }
             pair.server.recv().await
         };
@@ -66,7 +66,7 @@ async fn dropping_the_last_handle_delivers_what_was_sent_and_then_ends() {
         }
         drop(clone);
         for expected in 0..500_u32 {
-            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, expected.to_be_bytes().to_vec());
+            assert_eq!(pair.server.recv().await.unwrap().unwrap().into_payload(), expected.to_be_bytes().to_vec());
         }
         assert_eq!(pair.server.recv().await, Ok(None));
     })
@@ -100,7 +100,7 @@ async fn associations_outlive_the_handles_of_their_endpoint() {
         tokio::time::sleep(Duration::from_millis(20)).await;
         for value in 0..100_u32 {
             pair.client.send(numbered(value)).await.unwrap();
-            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, value.to_be_bytes().to_vec());
+            assert_eq!(pair.server.recv().await.unwrap().unwrap().into_payload(), value.to_be_bytes().to_vec());
         }
         pair.client.shutdown().await.unwrap();
     })
@@ -128,7 +128,7 @@ async fn closing_an_endpoint_ends_its_associations_in_good_order() {
     in_time(async {
         pair.server.send(Message::new("last words")).await.unwrap();
         pair.server_endpoint.close().await;
-        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload, "last words");
+        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload(), "last words");
         assert_eq!(pair.client.recv().await, Ok(None));
         assert_eq!(pair.server.closed().await, ClosedReason::Shutdown);
         assert!(pair.listener.accept().await.is_none());
@@ -260,7 +260,7 @@ async fn a_peer_that_restarts_goes_on_in_the_same_association_and_its_messages_s
         let (association, _listener) = restarted(PeerRestart::Continue).await;
         for (payload, restarts) in [("old", 0), ("new", 1)] {
             let message = association.recv().await.unwrap().unwrap();
-            assert_eq!((&message.payload[..], message.restarts), (payload.as_bytes(), restarts));
+            assert_eq!((&message.payload()[..], message.restarts()), (payload.as_bytes(), restarts));
         }
     })
     .await;
@@ -270,11 +270,11 @@ async fn a_peer_that_restarts_goes_on_in_the_same_association_and_its_messages_s
 async fn a_peer_that_restarts_ends_the_association_behind_its_last_message_if_that_is_wanted() {
     in_time(async {
         let (association, listener) = restarted(PeerRestart::End).await;
-        assert_eq!(association.recv().await.unwrap().unwrap().payload, "old");
+        assert_eq!(association.recv().await.unwrap().unwrap().payload(), "old");
         assert_eq!(association.recv().await, Err(ClosedReason::PeerRestarted));
         let successor = listener.accept().await.unwrap();
         let message = successor.recv().await.unwrap().unwrap();
-        assert_eq!((&message.payload[..], message.restarts), (&b"new"[..], 0));
+        assert_eq!((&message.payload()[..], message.restarts()), (&b"new"[..], 0));
     })
     .await;
 }

@@ -36,7 +36,7 @@ async fn a_silent_peer_and_a_closed_udp_port_time_out_and_the_endpoint_lives_on(
     }
     in_time(async {
         pair.client.send(Message::new("still here")).await.unwrap();
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "still here");
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload(), "still here");
     })
     .await;
 }
@@ -62,7 +62,7 @@ async fn a_peer_that_vanishes_is_found_unreachable() {
     let pair = pair_between(endpoint_with(config).await, server, relay.address).await;
     in_time(async {
         pair.client.send(Message::new("before")).await.unwrap();
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "before");
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload(), "before");
         relay.cut();
         pair.client.send(Message::new("after")).await.unwrap();
         assert_eq!(pair.client.recv().await, Err(ClosedReason::PeerUnreachable));
@@ -133,7 +133,7 @@ async fn garbage_is_counted_and_ignored() {
     in_time(async {
         for round in 0..20_u32 {
             pair.client.send(Message::new(round.to_be_bytes().to_vec())).await.unwrap();
-            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, round.to_be_bytes().to_vec());
+            assert_eq!(pair.server.recv().await.unwrap().unwrap().into_payload(), round.to_be_bytes().to_vec());
         }
     })
     .await;

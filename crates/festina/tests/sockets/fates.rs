@@ -12,7 +12,7 @@ async fn a_message_that_arrives_is_confirmed_without_any_event_being_kept() {
     let pair = pair().await;
     in_time(async {
         let delivery = pair.client.send_confirmed("here").await.unwrap();
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "here");
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload(), "here");
         assert!(matches!(delivery.await, Outcome::Delivered { .. }));
         assert_eq!(pair.client.stats().sent.messages_acked, 1);
     })
@@ -43,7 +43,7 @@ async fn messages_that_wait_for_a_slow_reader_expire_and_are_replaced_and_the_co
         for _ in filled {
             pair.server.recv().await.unwrap().unwrap();
         }
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "new");
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload(), "new");
         assert!(matches!(new.await, Outcome::Delivered { .. }));
     })
     .await;

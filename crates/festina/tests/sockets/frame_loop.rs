@@ -59,7 +59,7 @@ fn is_down(event: &LinkEvent) -> bool {
 
 fn text(association: &Association) -> String {
     let message = association.recv(LONG).unwrap().unwrap();
-    String::from_utf8(message.payload.to_vec()).unwrap()
+    String::from_utf8(message.payload().to_vec()).unwrap()
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_frame_never_waits_for_a_handshake_and_the_link_comes_up_when_the_server_doe
     assert_eq!(text(&far), "hello");
     far.send("welcome", LONG).unwrap();
     let events = frames_until(&mut link, |event| matches!(event, LinkEvent::Message(_)));
-    assert!(matches!(&events[..], [LinkEvent::Message(message)] if message.payload == "welcome"), "{events:?}");
+    assert!(matches!(&events[..], [LinkEvent::Message(message)] if message.payload() == "welcome"), "{events:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -124,7 +124,7 @@ async fn a_link_comes_back_after_its_server_was_killed_and_returns_the_messages_
         else {
             panic!("{events:?}");
         };
-        assert_eq!((&message.payload[..], *reason), (&b"on its way"[..], AbandonReason::UnacknowledgedAtEnd));
+        assert_eq!((&message.payload()[..], *reason), (&b"on its way"[..], AbandonReason::UnacknowledgedAtEnd));
         assert_eq!(*down, ClosedReason::PeerReset);
         frames_until(&mut link, is_up);
         let far = listener.accept(LONG).unwrap().unwrap();
@@ -154,7 +154,7 @@ async fn a_link_comes_back_after_the_network_was_away() {
         frames_until(&mut link, is_up);
         link.send("back").unwrap();
         let far = std::iter::from_fn(|| listener.accept(LONG).unwrap()).find(|far| far.close_reason().is_none());
-        assert!(std::iter::from_fn(|| far.as_ref()?.recv(LONG).unwrap()).any(|message| message.payload == "back"));
+        assert!(std::iter::from_fn(|| far.as_ref()?.recv(LONG).unwrap()).any(|message| message.payload() == "back"));
     });
 }
 
@@ -175,7 +175,7 @@ fn every_accepted_message_is_delivered_or_returned_once_over_three_restarts() {
             }
             // The server reads half of them, and dies or, at last, leaves in good order.
             if frame % 2 == 0 {
-                received.insert(u32::from_be_bytes(far.recv(LONG).unwrap().unwrap().payload[..].try_into().unwrap()));
+                received.insert(u32::from_be_bytes(far.recv(LONG).unwrap().unwrap().payload()[..].try_into().unwrap()));
             }
             assert!(link.update().is_empty());
         }
@@ -188,12 +188,12 @@ fn every_accepted_message_is_delivered_or_returned_once_over_three_restarts() {
             running.close(LONG).unwrap();
         }
         while let Ok(Some(message)) = far.recv(LONG) {
-            received.insert(u32::from_be_bytes(message.payload[..].try_into().unwrap()));
+            received.insert(u32::from_be_bytes(message.payload()[..].try_into().unwrap()));
         }
         let is_last = |event: &LinkEvent| if round == 3 { *event == LinkEvent::Ended } else { is_down(event) };
         for event in frames_until(&mut link, is_last) {
             if let LinkEvent::Undelivered { message, reason } = event {
-                let number = u32::from_be_bytes(message.payload[..].try_into().unwrap());
+                let number = u32::from_be_bytes(message.payload()[..].try_into().unwrap());
                 assert_eq!(returned.insert(number, reason), None, "{number} was returned twice");
             }
         }

@@ -282,9 +282,9 @@ async fn median_ping(pair: &Pair, span: Duration) -> Duration {
     while begun.elapsed() < span || pings.len() < 50 {
         let sent_at = Instant::now();
         pair.client.send("ping").await.unwrap();
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "ping");
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload(), "ping");
         pair.server.send("pong").await.unwrap();
-        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload, "pong");
+        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload(), "pong");
         pings.push(sent_at.elapsed());
     }
     pings.sort_unstable();
@@ -346,7 +346,7 @@ async fn a_flood_of_garbage_and_hellos_leaves_a_live_association_alone() {
         // A client that means well still gets in: a loaded server has it prove its address.
         let (near, far) = tokio::join!(pair.client_endpoint.connect(target), pair.listener.accept());
         near.unwrap().send("through").await.unwrap();
-        assert_eq!(far.unwrap().recv().await.unwrap().unwrap().payload, "through");
+        assert_eq!(far.unwrap().recv().await.unwrap().unwrap().payload(), "through");
     })
     .await;
     over.store(true, Ordering::Relaxed);

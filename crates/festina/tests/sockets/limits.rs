@@ -110,7 +110,7 @@ async fn associations_that_ended_without_data_make_room_in_the_accept_queue_and_
         }
         let _near = connect().await;
         let first = in_time(listener.accept()).await.unwrap();
-        assert_eq!(in_time(first.recv()).await.unwrap().unwrap().payload, "before the end");
+        assert_eq!(in_time(first.recv()).await.unwrap().unwrap().payload(), "before the end");
         let is_open = async { while listener.accept().await.unwrap().close_reason().is_some() {} };
         in_time(is_open).await;
     }
@@ -164,7 +164,7 @@ async fn strays_beyond_the_allowance_are_shed_and_associations_go_on() {
     in_time(async {
         for round in 0..20_u32 {
             pair.client.send(Message::new(round.to_be_bytes().to_vec())).await.unwrap();
-            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, round.to_be_bytes().to_vec());
+            assert_eq!(pair.server.recv().await.unwrap().unwrap().into_payload(), round.to_be_bytes().to_vec());
         }
     })
     .await;

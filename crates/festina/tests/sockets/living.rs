@@ -22,7 +22,7 @@ async fn loss_recovery_can_be_changed_on_a_living_association() {
             assert_eq!(pair.client.redundancy(), Redundancy::SPACED);
             assert_eq!(pair.client.profile(), Some(*profile));
             pair.client.send(Message::new(profile.to_string())).await.unwrap();
-            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, profile.to_string());
+            assert_eq!(pair.server.recv().await.unwrap().unwrap().into_payload(), profile.to_string());
         }
     })
     .await;

@@ -77,7 +77,10 @@ async fn send_all(association: &Association, messages: u32) {
 
 async fn receive_all(association: &Association, messages: u32) {
     for number in 0..messages {
-        assert!(association.recv().await.unwrap().unwrap().payload == numbered(number).payload, "message {number}");
+        assert!(
+            association.recv().await.unwrap().unwrap().into_payload() == numbered(number).payload(),
+            "message {number}"
+        );
     }
 }
 
@@ -125,7 +128,7 @@ async fn a_thin_streams_losses_are_repaired_without_waiting_for_a_timeout() {
         let mut worst = Duration::ZERO;
         for _ in 0..MESSAGES {
             let message = far.recv().await.unwrap().unwrap();
-            let sent_at = u64::from_be_bytes(*message.payload.first_chunk().unwrap());
+            let sent_at = u64::from_be_bytes(*message.payload().first_chunk().unwrap());
             let delay = festina::now().saturating_duration_since(festina::Instant::from_nanos(sent_at));
             worst = worst.max(delay);
         }

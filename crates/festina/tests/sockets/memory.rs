@@ -28,7 +28,7 @@ async fn echo(pair: &Pair, count: u32) {
         pair.client.send(Message::new(number.to_be_bytes().to_vec())).await.unwrap();
     }
     for number in 0..count {
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, number.to_be_bytes().to_vec());
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().into_payload(), number.to_be_bytes().to_vec());
     }
 }
 
@@ -57,7 +57,7 @@ async fn messages_larger_than_a_packet_cross_memory_in_trains() {
     let pair = in_time(pair_over(&MemoryNetwork::new())).await;
     in_time(async {
         pair.client.send(vec![7; 200_000]).await.unwrap();
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, vec![7; 200_000]);
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().into_payload(), vec![7; 200_000]);
     })
     .await;
     let stats = pair.client_endpoint.stats();

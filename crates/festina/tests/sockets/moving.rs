@@ -76,10 +76,10 @@ async fn an_association_follows_its_peer_to_another_udp_port_and_leaves_the_old_
     let new_address = new.local_addr().unwrap();
     nat.outside.send(new).await.unwrap();
     in_time(first.send(Message::new("from elsewhere"))).await.unwrap();
-    assert_eq!(in_time(at_server.recv()).await.unwrap().unwrap().payload, "from elsewhere");
+    assert_eq!(in_time(at_server.recv()).await.unwrap().unwrap().payload(), "from elsewhere");
     assert_eq!(at_server.remote_addr(), new_address);
     in_time(at_server.send(Message::new("to there"))).await.unwrap();
-    assert_eq!(in_time(first.recv()).await.unwrap().unwrap().payload, "to there");
+    assert_eq!(in_time(first.recv()).await.unwrap().unwrap().payload(), "to there");
 
     // Another client may now have the old UDP port, with the same SCTP ports.
     let other_nat = Nat::new(server.local_addr(), socket_at(&old_address).await).await;
@@ -87,7 +87,7 @@ async fn an_association_follows_its_peer_to_another_udp_port_and_leaves_the_old_
     let second = connect(&other_client, &other_nat).await;
     let also_at_server = in_time(listener.accept()).await.unwrap();
     in_time(second.send(Message::new("newcomer"))).await.unwrap();
-    assert_eq!(in_time(also_at_server.recv()).await.unwrap().unwrap().payload, "newcomer");
+    assert_eq!(in_time(also_at_server.recv()).await.unwrap().unwrap().payload(), "newcomer");
 
     in_time(first.shutdown()).await.unwrap();
     in_time(second.shutdown()).await.unwrap();
@@ -109,7 +109,7 @@ async fn an_encrypted_association_follows_its_client_to_another_address_and_repo
         let new_address = new.local_addr().unwrap();
         nat.outside.send(new).await.unwrap();
         in_time(at_client.send(Message::new("from elsewhere"))).await.unwrap();
-        assert_eq!(in_time(at_server.recv()).await.unwrap().unwrap().payload, "from elsewhere");
+        assert_eq!(in_time(at_server.recv()).await.unwrap().unwrap().payload(), "from elsewhere");
         loop {
             if in_time(at_server.event()).await == Some(Event::PeerMoved { path: PathId::PRIMARY, remote: new_address })
             {
@@ -118,7 +118,7 @@ async fn an_encrypted_association_follows_its_client_to_another_address_and_repo
         }
         assert_eq!(at_server.remote_addr(), new_address);
         in_time(at_server.send(Message::new("to there"))).await.unwrap();
-        assert_eq!(in_time(at_client.recv()).await.unwrap().unwrap().payload, "to there");
+        assert_eq!(in_time(at_client.recv()).await.unwrap().unwrap().payload(), "to there");
     }
     in_time(at_client.shutdown()).await.unwrap();
     until("it is gone", || server.stats().associations == 0).await;
@@ -179,10 +179,10 @@ async fn an_encrypted_client_on_the_unspecified_address_goes_on_when_its_address
     let pair = pair_between(client, server, "10.0.0.1:9899".parse().unwrap()).await;
     in_time(async {
         pair.server.send("to the old network").await.unwrap();
-        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload, "to the old network");
+        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload(), "to the old network");
         has_moved.store(true, Ordering::Relaxed);
         pair.client.send("from the new network").await.unwrap();
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "from the new network");
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload(), "from the new network");
     })
     .await;
 }

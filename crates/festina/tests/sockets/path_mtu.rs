@@ -32,7 +32,7 @@ fn messages_pass_a_path_that_is_too_small_for_the_packets_and_later_packets_are_
         // Enough for trains of packets in one call, which are refused as a whole.
         for size in [3_000, 200_000, 3_000] {
             pair.client.send(Message::new(vec![7; size])).await.unwrap();
-            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload.len(), size);
+            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload().len(), size);
         }
         pair.client.drained().await.unwrap();
         let mut limits = Vec::new();

@@ -30,9 +30,9 @@ async fn cross(client: Endpoint, server: Endpoint, remote: &str) {
     in_time(async {
         let large: Vec<u8> = (0..100_000_u32).flat_map(u32::to_be_bytes).collect();
         pair.client.send(Message::new(large.clone())).await.unwrap();
-        assert!(pair.server.recv().await.unwrap().unwrap().payload == large, "the message arrived damaged");
+        assert!(pair.server.recv().await.unwrap().unwrap().into_payload() == large, "the message arrived damaged");
         pair.server.send(Message::new("over IP alone")).await.unwrap();
-        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload, "over IP alone");
+        assert_eq!(pair.client.recv().await.unwrap().unwrap().payload(), "over IP alone");
         pair.client.shutdown().await.unwrap();
         assert_eq!(pair.client_endpoint.stats().send_errors, 0);
     })

@@ -45,7 +45,7 @@ async fn a_client_waits_for_the_decision_on_its_token() {
         let far = listener.accept().await.unwrap();
         assert_eq!(far.request().unwrap().token, b"good");
         near.send("in").await.unwrap();
-        assert_eq!(far.recv().await.unwrap().unwrap().payload, "in");
+        assert_eq!(far.recv().await.unwrap().unwrap().payload(), "in");
 
         let bad = connect("bad");
         listener.request().await.unwrap().refuse();
@@ -93,7 +93,7 @@ async fn a_panic_of_the_program_refuses_one_client_and_nothing_else() {
         };
         assert!(refused.as_ref().is_err_and(is_refusal), "{refused:?}");
         near.send("still there").await.unwrap();
-        assert_eq!(far.recv().await.unwrap().unwrap().payload, "still there");
+        assert_eq!(far.recv().await.unwrap().unwrap().payload(), "still there");
         connect("good").await.unwrap();
     })
     .await;

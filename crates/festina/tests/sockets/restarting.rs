@@ -25,7 +25,7 @@ async fn clients_of_a_restarted_server_end_with_the_reset_and_not_by_timeout() {
     let pair = pair_between(client, server, SERVER.parse().unwrap()).await;
     in_time(async {
         pair.client.send("to the old one").await.unwrap();
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "to the old one");
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload(), "to the old one");
         is_killed.store(true, Ordering::Relaxed);
         pair.server.abort("killed");
         pair.server_endpoint.close().await;

@@ -70,7 +70,7 @@ async fn a_send_buffer_that_follows_the_window_holds_little_and_every_sender_is_
                 }
             });
             for expected in 0..first + 3_000 {
-                assert_eq!(value(&pair.server.recv().await.unwrap().unwrap().payload), expected);
+                assert_eq!(value(pair.server.recv().await.unwrap().unwrap().payload()), expected);
             }
             sending.await.unwrap();
         })
@@ -97,7 +97,7 @@ async fn a_full_buffer_is_told_and_send_waits_until_the_peer_reads() {
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!waiting.is_finished(), "the peer has not read yet");
         for expected in 0..=sent {
-            assert_eq!(value(&pair.server.recv().await.unwrap().unwrap().payload), expected);
+            assert_eq!(value(pair.server.recv().await.unwrap().unwrap().payload()), expected);
         }
         waiting.await.unwrap().unwrap();
         pair.client.drained().await.unwrap();
@@ -116,7 +116,7 @@ async fn a_send_given_up_while_it_waits_sends_nothing() {
         }
         let reading = async {
             for expected in 0..=sent {
-                assert_eq!(value(&pair.server.recv().await.unwrap().unwrap().payload), expected);
+                assert_eq!(value(pair.server.recv().await.unwrap().unwrap().payload()), expected);
             }
         };
         let (_, result) = tokio::join!(reading, pair.client.send(number(sent)));
@@ -140,7 +140,7 @@ async fn every_one_of_many_waiting_senders_gets_its_turn() {
             .collect();
         let mut received = Vec::new();
         for _ in 0..sent + SENDERS {
-            received.push(value(&pair.server.recv().await.unwrap().unwrap().payload));
+            received.push(value(pair.server.recv().await.unwrap().unwrap().payload()));
         }
         for sender in senders {
             sender.await.unwrap().unwrap();
@@ -167,7 +167,7 @@ async fn a_recv_given_up_while_it_waits_loses_no_message() {
         while expected < MESSAGES {
             match timeout(Duration::from_micros(100), pair.server.recv()).await {
                 Ok(message) => {
-                    assert_eq!(value(&message.unwrap().unwrap().payload), expected);
+                    assert_eq!(value(message.unwrap().unwrap().payload()), expected);
                     expected += 1;
                 }
                 Err(_) => given_up += 1,
@@ -189,10 +189,10 @@ async fn a_slow_reader_holds_up_nobody_else() {
         let (quick, other_end) = (quick.unwrap(), other_end.unwrap());
         for round in 0..200 {
             quick.send(number(round)).await.unwrap();
-            assert_eq!(value(&other_end.recv().await.unwrap().unwrap().payload), round);
+            assert_eq!(value(other_end.recv().await.unwrap().unwrap().payload()), round);
         }
         for expected in 0..stuck {
-            assert_eq!(value(&pair.server.recv().await.unwrap().unwrap().payload), expected);
+            assert_eq!(value(pair.server.recv().await.unwrap().unwrap().payload()), expected);
         }
     })
     .await;
@@ -223,7 +223,7 @@ async fn many_messages_in_one_call_share_packets_and_arrive_in_order() {
             let taken = pair.server.recv_many(&mut received, 7).await.unwrap().unwrap();
             assert!((1..=7).contains(&taken));
         }
-        assert!((0..40).zip(&received).all(|(number, message)| value(&message.payload) == number));
+        assert!((0..40).zip(&received).all(|(number, message)| value(message.payload()) == number));
         assert_eq!(pair.server.recv_many(&mut received, 0).await, Ok(Some(0)));
     })
     .await;
@@ -244,7 +244,7 @@ async fn many_messages_wait_for_room_and_none_is_lost_or_doubled() {
         };
         let (sent, received) = tokio::join!(sending, receiving);
         sent.unwrap();
-        assert!((0..COUNT).zip(&received).all(|(number, message)| value(&message.payload) == number));
+        assert!((0..COUNT).zip(&received).all(|(number, message)| value(message.payload()) == number));
         pair.client.shutdown().await.unwrap();
         assert_eq!(pair.server.recv_many(&mut Vec::new(), 1).await, Ok(None));
     })
@@ -260,7 +260,7 @@ async fn a_refused_message_ends_a_batch_and_comes_back() {
         let refused = pair.client.send_many(sizes.map(|size| vec![0; size])).await;
         assert!(matches!(refused, Err(SendError { kind: SendErrorKind::TooLong { .. }, .. })), "{refused:?}");
         for size in [10, 1_000] {
-            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload.len(), size);
+            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload().len(), size);
         }
     })
     .await;
@@ -327,7 +327,7 @@ async fn a_message_that_is_larger_than_the_peers_receive_buffer_is_refused_and_e
             "{refused:?}"
         );
         pair.client.send(vec![7; 50_000]).await.unwrap();
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload.len(), 50_000);
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload().len(), 50_000);
     })
     .await;
     let beyond = Transport::default().with_message_bytes_max(2 << 20);

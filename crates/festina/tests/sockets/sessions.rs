@@ -113,7 +113,7 @@ async fn a_client_with_a_raw_key_resumes_with_early_messages_at_a_server_that_as
         let connect = client.connect_with(server.endpoint.local_addr(), options);
         let (near, far) = tokio::join!(connect, server.listener.accept());
         assert!(near.unwrap().is_resumed());
-        assert_eq!(far.unwrap().try_recv_early().unwrap().payload, "early");
+        assert_eq!(far.unwrap().try_recv_early().unwrap().payload(), "early");
     })
     .await;
 }

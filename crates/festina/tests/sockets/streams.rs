@@ -20,7 +20,7 @@ async fn a_stream_that_is_read_by_itself_keeps_its_messages_from_all_others() {
         for number in 0..30_u16 {
             pair.client.stream(number % 3).send(number.to_string()).await.unwrap();
         }
-        let text = |message: festina::ReceivedMessage| String::from_utf8(message.payload.to_vec()).unwrap();
+        let text = |message: festina::ReceivedMessage| String::from_utf8(message.payload().to_vec()).unwrap();
         for round in 0..10 {
             assert_eq!(text(second.recv().await.unwrap().unwrap()), (3 * round + 2).to_string());
         }
@@ -43,11 +43,11 @@ async fn tasks_that_wait_for_different_streams_are_each_woken_by_their_own() {
         let mut tasks = Vec::new();
         for id in 1..=20_u16 {
             let mut reader = pair.server.stream(id).read().unwrap();
-            tasks.push(tokio::spawn(async move { (id, reader.recv().await.unwrap().unwrap().payload) }));
+            tasks.push(tokio::spawn(async move { (id, reader.recv().await.unwrap().unwrap().into_payload()) }));
         }
         let others = tokio::spawn({
             let server = pair.server.clone();
-            async move { server.recv().await.unwrap().unwrap().payload }
+            async move { server.recv().await.unwrap().unwrap().into_payload() }
         });
         tokio::task::yield_now().await;
         for id in (0..=20_u16).rev() {
@@ -72,11 +72,16 @@ async fn a_stream_has_one_reader_and_what_that_leaves_comes_from_the_association
         for text in ["a", "b", "c"] {
             pair.client.stream(7).send(text).await.unwrap();
         }
-        assert_eq!(reader.recv().await.unwrap().unwrap().payload, "a");
+        assert_eq!(reader.recv().await.unwrap().unwrap().payload(), "a");
         // A task that waits for all other streams gets the messages that the reader leaves unread.
         let others = tokio::spawn({
             let server = pair.server.clone();
-            async move { (server.recv().await.unwrap().unwrap().payload, server.recv().await.unwrap().unwrap().payload) }
+            async move {
+                (
+                    server.recv().await.unwrap().unwrap().into_payload(),
+                    server.recv().await.unwrap().unwrap().into_payload(),
+                )
+            }
         });
         pair.client.drained().await.unwrap();
         tokio::task::yield_now().await;
@@ -84,7 +89,7 @@ async fn a_stream_has_one_reader_and_what_that_leaves_comes_from_the_association
         assert_eq!(others.await.unwrap(), ("b".into(), "c".into()));
         let mut again = stream.read().unwrap();
         pair.client.stream(7).send("d").await.unwrap();
-        assert_eq!(again.recv().await.unwrap().unwrap().payload, "d");
+        assert_eq!(again.recv().await.unwrap().unwrap().payload(), "d");
     })
     .await;
 }
@@ -101,7 +106,7 @@ async fn what_was_not_fetched_goes_to_a_reader_that_comes_later_in_order() {
         let mut late = pair.server.stream(2).read().unwrap();
         pair.client.stream(2).send("c").await.unwrap();
         for text in ["a", "b", "c"] {
-            assert_eq!(late.recv().await.unwrap().unwrap().payload, text);
+            assert_eq!(late.recv().await.unwrap().unwrap().into_payload(), text);
         }
     })
     .await;
@@ -116,7 +121,7 @@ async fn a_reader_hears_of_the_end_after_its_last_message() {
         pair.client.stream(1).send("last").await.unwrap();
         pair.client.shutdown().await.unwrap();
         assert_eq!(end.await.unwrap(), Ok(None));
-        assert_eq!(read.recv().await.unwrap().unwrap().payload, "last");
+        assert_eq!(read.recv().await.unwrap().unwrap().payload(), "last");
         assert_eq!(read.recv().await, Ok(None));
         assert_eq!(read.try_recv(), Ok(None), "every call ends in the same way");
         assert_eq!(pair.server.try_recv(), Ok(None));
@@ -142,9 +147,9 @@ async fn a_reader_that_takes_nothing_holds_the_association_up_and_not_the_memory
             assert!(behind.is_err(), "what waits in front of it does not fit into 256 KiB");
             assert!(pair.server.stats().received.messages < 500);
             for _ in 0..2_000 {
-                assert_eq!(slow.recv().await.unwrap().unwrap().payload.len(), 1_000);
+                assert_eq!(slow.recv().await.unwrap().unwrap().payload().len(), 1_000);
             }
-            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "behind");
+            assert_eq!(pair.server.recv().await.unwrap().unwrap().payload(), "behind");
         };
         tokio::join!(sent, received);
     })
@@ -164,7 +169,7 @@ async fn what_is_sorted_for_a_reader_who_is_away_keeps_nobody_else_waiting() {
         }
         pair.client.send("behind").await.unwrap();
         let began = tokio::time::Instant::now();
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "behind");
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload(), "behind");
         // Without word of the room a probe of the closed window goes in front of each: 8 s in all. It takes a millisecond.
         assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     })
@@ -215,7 +220,7 @@ async fn a_priority_orders_streams_and_a_weight_is_refused() {
     let mut streams = Vec::new();
     in_time(async {
         while streams.len() < 16 {
-            streams.push(pair.server.recv().await.unwrap().unwrap().stream.0);
+            streams.push(pair.server.recv().await.unwrap().unwrap().stream().0);
         }
     })
     .await;
@@ -245,12 +250,12 @@ async fn an_unread_stream_holds_up_no_other_once_it_is_discarded() {
         until("all that fit are sorted", || pair.server.stats().received.messages == 233).await;
         assert!(!waiting.is_finished());
         assert!(pair.server.stream(1).discard() > 0);
-        assert_eq!(waiting.await.unwrap().unwrap().unwrap().payload, "urgent");
+        assert_eq!(waiting.await.unwrap().unwrap().unwrap().payload(), "urgent");
         pair.client.drained().await.unwrap();
         assert_eq!(pair.server.try_recv(), Err(TryRecvError::Empty));
         pair.server.stream(1).resume();
         pair.client.stream(1).send("again").await.unwrap();
-        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload, "again");
+        assert_eq!(pair.server.recv().await.unwrap().unwrap().payload(), "again");
     })
     .await;
 }
@@ -267,7 +272,7 @@ async fn a_reader_gets_its_last_message_before_the_end_although_another_stream_i
         pair.client.drained().await.unwrap();
         pair.client.abort("the end");
         pair.server.closed().await;
-        assert_eq!(read.recv().await.unwrap().unwrap().payload, "last");
+        assert_eq!(read.recv().await.unwrap().unwrap().payload(), "last");
         assert!(matches!(read.recv().await, Err(ClosedReason::AbortedByPeer { .. })));
     })
     .await;
@@ -284,12 +289,12 @@ async fn with_a_limit_for_each_stream_an_unread_one_holds_up_no_other() {
             pair.client.drained().await.unwrap();
             let mut unread = 0;
             while let Ok(Some(message)) = pair.server.try_recv() {
-                unread += usize::from(message.stream == StreamId(1));
-                assert!(message.stream == StreamId(1) || !sorts && message.payload == "urgent");
+                unread += usize::from(message.stream() == StreamId(1));
+                assert!(message.stream() == StreamId(1) || !sorts && message.payload() == "urgent");
             }
             assert!((1..=(8 << 10) / 1_000).contains(&unread), "{unread} messages of the other stream");
             if let Some(reader) = &mut reader {
-                assert_eq!(reader.recv().await.unwrap().unwrap().payload, "urgent");
+                assert_eq!(reader.recv().await.unwrap().unwrap().payload(), "urgent");
             }
         }
     })

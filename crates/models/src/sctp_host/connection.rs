@@ -238,11 +238,11 @@ impl Connection {
         }
         while let Some(message) = association.poll_message() {
             self.received.messages += 1;
-            self.received.bytes += message.payload.len() as u64;
-            if message.stream.0 == COMPANION_STREAM {
+            self.received.bytes += message.payload().len() as u64;
+            if message.stream().0 == COMPANION_STREAM {
                 self.companion_delivered.push(now);
             } else if let Some(log) = &mut self.log {
-                log.delivered(now, message.ppid.wrapping_sub(PPID_FIRST));
+                log.delivered(now, message.ppid().wrapping_sub(PPID_FIRST));
             }
         }
         if let Some(companion) = &mut self.companion {

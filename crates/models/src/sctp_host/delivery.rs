@@ -69,9 +69,9 @@ impl Deliveries {
 
     /// A message that the application has since `due_at`, with this lifetime.
     pub(super) fn message(&self, payload: Bytes, due_at: Instant, lifetime: Option<Duration>) -> Message {
-        let key = self.delivery.replaces.then_some(0);
         let deadline = lifetime.map(|lifetime| due_at.saturating_add(lifetime));
-        Message { unordered: self.delivery.unordered, deadline, key, ..Message::new(payload) }
+        let message = Message::new(payload).unordered_if(self.delivery.unordered).with_deadline(deadline);
+        if self.delivery.replaces { message.replacing(0) } else { message }
     }
 
     /// Returns whether messages wait for others.

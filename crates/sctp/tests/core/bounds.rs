@@ -42,7 +42,7 @@ fn messages_behind_those_that_expire_on_their_way_arrive_if_they_are_reported_as
             pair.links[0] = Link::new(link(Probability::ZERO), 2, "whole");
             pair.run_for(Duration::from_secs(20));
             pair.hosts[1].received.clear();
-            send(&mut pair, 10, &Message { confirm: true, ..Message::new("reliable") });
+            send(&mut pair, 10, &Message::new("reliable").with_confirmation(true));
             pair.run_for(Duration::from_secs(10));
             let is_delivery = |event: &&Event| matches!(event, Event::MessageDelivered { .. });
             let delivered = pair.hosts[0].events.iter().filter(is_delivery).count();

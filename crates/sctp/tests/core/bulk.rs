@@ -30,7 +30,7 @@ fn transfer_time(profile: Profile, link: &LinkConfig, seed: u64) -> Duration {
         }
         pair.drain(0);
         assert!(pair.step(limit), "the transfer stands still");
-        received_bytes += pair.hosts[1].received.drain(..).map(|message| message.payload.len() as u64).sum::<u64>();
+        received_bytes += pair.hosts[1].received.drain(..).map(|message| message.payload().len() as u64).sum::<u64>();
     }
     pair.now - started
 }

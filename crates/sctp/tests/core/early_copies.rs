@@ -343,6 +343,10 @@ fn whatever_is_lost_of_a_short_association_its_message_arrives_once_and_both_sid
         pair.hosts[0].association().shutdown(now);
         pair.drain(0);
         pair.run_until(|pair| pair.hosts.iter().all(|host| host.closed().is_some()));
-        assert_eq!((pair.hosts[1].received.len(), pair.hosts[1].received[0].payload.len()), (1, 12_000), "seed {seed}");
+        assert_eq!(
+            (pair.hosts[1].received.len(), pair.hosts[1].received[0].payload().len()),
+            (1, 12_000),
+            "seed {seed}"
+        );
     }
 }

@@ -115,7 +115,7 @@ fn the_end_is_the_last_event_even_if_data_came_with_it() {
     peer.give(&[data(1), chunk(ABORT, 0, b"")]);
     let closed = ClosedReason::AbortedByPeer { code: 0, info: Bytes::new() };
     assert_eq!(peer.events, [Event::Closed(closed)]);
-    assert_eq!(peer.read_one().unwrap().payload, "d", "received messages can be read");
+    assert_eq!(peer.read_one().unwrap().payload(), "d", "received messages can be read");
 }
 
 #[test]
@@ -391,7 +391,8 @@ fn messages_tell_how_often_their_sender_had_restarted_section_5_2_4_a() {
         let cookie = peer.begin(&Init { tag: NEW_TAG + number, ..offer() });
         peer.give(&[cookie_echo(&cookie), Data::new(1, 0, b"new").chunk()]);
     }
-    let read: Vec<_> = std::iter::from_fn(|| peer.read_one()).map(|read| (read.payload, read.restarts)).collect();
+    let read: Vec<_> =
+        std::iter::from_fn(|| peer.read_one()).map(|read| (read.payload().clone(), read.restarts())).collect();
     assert_eq!(read, [("old".into(), 0), ("new".into(), 1), ("new".into(), 2)]);
 }
 
@@ -409,10 +410,10 @@ fn a_restart_that_is_not_wanted_ends_the_association_and_begins_another() {
     let echo = [cookie_echo(&cookie), Data::new(1, 0, b"new").chunk()];
     peer.give(&echo);
     assert_eq!(peer.closed(), Some(&ClosedReason::PeerRestarted));
-    assert_eq!(peer.read_one().map(|message| message.payload), Some("old".into()));
+    assert_eq!(peer.read_one().map(|message| message.into_payload()), Some("old".into()));
     assert!(peer.read_one().is_none(), "nothing of the new peer's is read as the old one's");
     peer.nothing_sent();
     peer.give(&echo);
     assert_eq!(peer.state(), AssociationState::Established);
-    assert_eq!(peer.read_one().map(|message| (message.payload, message.restarts)), Some(("new".into(), 0)));
+    assert_eq!(peer.read_one().map(|message| (message.payload().clone(), message.restarts())), Some(("new".into(), 0)));
 }

@@ -215,12 +215,12 @@ impl Walk {
         match association.send(now, given) {
             Ok(id) => {
                 assert_eq!(id.0, self.sent[from].len() as u64);
-                let of_lifetime = message.lifetime.map(|lifetime| now + lifetime);
-                let expires_at = Instant::earliest([of_lifetime, message.deadline]);
+                let of_lifetime = message.lifetime().map(|lifetime| now + lifetime);
+                let expires_at = Instant::earliest([of_lifetime, message.deadline()]);
                 let is_reliable = expires_at.is_none()
-                    && message.max_retransmissions.is_none()
-                    && message.priority.is_none()
-                    && message.key.is_none();
+                    && message.max_retransmissions().is_none()
+                    && message.priority().is_none()
+                    && message.key().is_none();
                 let expires_at = expires_at.unwrap_or(Instant::MAX);
                 self.sent[from].push(Promise { message, expires_at, is_reliable });
                 self.sends_left -= 1;
@@ -319,7 +319,7 @@ impl Walk {
             let is_on_time =
                 expiry == Expiry::WhenOverdue || again_at.is_none_or(|&again_at| again_at < promise.expires_at);
             assert!(is_on_time, "{number} left late again: {again_at:?}, {promise:?}");
-            let limit = promise.message.max_retransmissions.map_or(usize::MAX, |limit| usize::from(limit) + 1);
+            let limit = promise.message.max_retransmissions().map_or(usize::MAX, |limit| usize::from(limit) + 1);
             let most = departures.most.get(&number).copied().unwrap_or_default();
             assert!(most <= limit, "{number} left {most} times, its limit is {limit}");
         }
@@ -396,13 +396,13 @@ fn check_arrivals(peer: &Host, sent: &[Promise]) -> BTreeSet<usize> {
     let mut arrived = BTreeSet::new();
     let mut last_of_stream = BTreeMap::new();
     for message in &peer.received {
-        let number = usize::try_from(message.ppid).unwrap();
+        let number = usize::try_from(message.ppid()).unwrap();
         assert!(arrived.insert(number), "message {number} came twice");
         let original = &sent[number].message;
-        assert_eq!(message.payload, original.payload, "message {number} is damaged");
-        assert_eq!((message.stream, message.unordered), (original.stream, original.unordered));
-        if !message.unordered {
-            let last = last_of_stream.insert(message.stream, (number, original.key));
+        assert_eq!(*message.payload(), original.payload(), "message {number} is damaged");
+        assert_eq!((message.stream(), message.is_unordered()), (original.stream(), original.is_unordered()));
+        if !message.is_unordered() {
+            let last = last_of_stream.insert(message.stream(), (number, original.key()));
             assert!(
                 last.is_none_or(|(last, key)| last < number || key.is_some()),
                 "message {number} came after {last:?}"

@@ -342,11 +342,11 @@ impl Walk {
             let mut seen = vec![false; sent.len()];
             let mut last_of_stream = BTreeMap::new();
             for message in received {
-                let number = usize::try_from(message.ppid).unwrap();
+                let number = usize::try_from(message.ppid()).unwrap();
                 assert!(!core::mem::replace(&mut seen[number], true), "message {number} came twice");
-                assert_eq!(message.payload, sent[number].payload, "message {number} is damaged");
-                if !message.unordered {
-                    let last = last_of_stream.insert(message.stream, number);
+                assert_eq!(*message.payload(), sent[number].payload(), "message {number} is damaged");
+                if !message.is_unordered() {
+                    let last = last_of_stream.insert(message.stream(), number);
                     assert!(last.is_none_or(|last| last < number), "message {number} came after {last:?}");
                 }
             }

@@ -46,16 +46,16 @@ fn shut_down(pair: &mut Pair, index: usize) {
 
 #[test]
 fn s9_2_messages_given_up_are_no_progress_of_a_peer_that_reads_nothing() {
-    for max_retransmissions in [None, Some(0), Some(1)] {
+    for maximum in [u16::MAX, 0, 1] {
         for peer_begins in [false, true] {
-            let message = || Message { max_retransmissions, ..Message::new(vec![7; 1_000]) };
+            let message = || Message::new(vec![7; 1_000]).with_max_retransmissions(maximum);
             let mut pair = stalled(&message, 40);
             let start = pair.now;
             shut_down(&mut pair, usize::from(peer_begins));
             pair.run_until(|pair| pair.hosts[0].closed().is_some());
             let time = pair.now - start;
-            assert_eq!(pair.hosts[0].closed(), Some(&ClosedReason::ShutdownTimeout), "{max_retransmissions:?}");
-            assert!((STALL..=STALL + Duration::from_secs(1)).contains(&time), "{max_retransmissions:?}: {time:?}");
+            assert_eq!(pair.hosts[0].closed(), Some(&ClosedReason::ShutdownTimeout), "{maximum}");
+            assert!((STALL..=STALL + Duration::from_secs(1)).contains(&time), "{maximum}: {time:?}");
             let sent = pair.hosts[0].association().stats().sent;
             assert!(sent.messages_abandoned > 0);
         }
@@ -94,8 +94,8 @@ fn closed_since(pair: &mut Pair) -> Option<Instant> {
 
 #[test]
 fn a_window_that_stays_closed_keeps_the_time_since_which_it_is() {
-    for max_retransmissions in [None, Some(0)] {
-        let message = || Message { max_retransmissions, ..Message::new(vec![7; 1_000]) };
+    for maximum in [u16::MAX, 0] {
+        let message = || Message::new(vec![7; 1_000]).with_max_retransmissions(maximum);
         let mut pair = stalled(&message, 5);
         let since = closed_since(&mut pair);
         assert!(since.is_some_and(|since| pair.now - since < Duration::from_secs(2)), "{since:?}");

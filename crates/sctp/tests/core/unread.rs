@@ -53,13 +53,13 @@ fn a_stream_that_is_discarded_gives_its_room_to_the_others_and_can_be_resumed() 
         assert_eq!(sack.cumulative, tsn, "dropped messages are acknowledged");
         assert!(sack.a_rwnd as usize > BUFFER / 2);
         let read = peer.read_one().expect("the other stream continues");
-        assert_eq!((read.stream, read.payload.len()), (StreamId(READ), 10));
+        assert_eq!((read.stream(), read.payload().len()), (StreamId(READ), 10));
         assert!(peer.read_one().is_none());
         peer.take();
     }
     peer.association().resume_stream(StreamId(UNREAD));
     peer.give(&[message(tsn + 1, UNREAD, filled + 100, 7)]);
-    assert_eq!(peer.read_one().map(|message| message.payload.len()), Some(7), "its order has gone on");
+    assert_eq!(peer.read_one().map(|message| message.payload().len()), Some(7), "its order has gone on");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_stream_that_reaches_its_limit_is_discarded_from_there_on_and_the_others_go_
         tsn += 2;
         assert!(window(&mut peer) > 0);
         if number >= 4 {
-            while peer.read_one().is_some_and(|read| read.stream == StreamId(UNREAD)) {}
+            while peer.read_one().is_some_and(|read| read.stream() == StreamId(UNREAD)) {}
         }
     }
     let discarded = Event::StreamDiscarded { stream: StreamId(UNREAD) };
@@ -79,7 +79,7 @@ fn a_stream_that_reaches_its_limit_is_discarded_from_there_on_and_the_others_go_
     while peer.read_one().is_some() {}
     peer.association().resume_stream(StreamId(UNREAD));
     peer.give(&[message(tsn + 1, UNREAD, 200, 5)]);
-    assert_eq!(peer.read_one().map(|message| message.payload.len()), Some(5));
+    assert_eq!(peer.read_one().map(|message| message.payload().len()), Some(5));
 }
 
 #[test]
@@ -88,11 +88,11 @@ fn a_stream_at_its_limit_keeps_exactly_the_messages_up_to_it_and_a_large_one_alo
     for number in 0..4_u16 {
         peer.give(&[message(u32::from(number) + 1, UNREAD, number, 1_000)]);
     }
-    let lengths: Vec<_> = std::iter::from_fn(|| peer.read_one()).map(|message| message.payload.len()).collect();
+    let lengths: Vec<_> = std::iter::from_fn(|| peer.read_one()).map(|message| message.payload().len()).collect();
     assert_eq!(lengths, [1_000, 1_000]);
     let mut peer = peer_with(|config| config.limits.stream_unread_bytes_max = Some(100));
     peer.give(&[message(1, UNREAD, 0, 1_000)]);
-    assert_eq!(peer.read_one().map(|message| message.payload.len()), Some(1_000), "the first one is always kept");
+    assert_eq!(peer.read_one().map(|message| message.payload().len()), Some(1_000), "the first one is always kept");
 }
 
 /// The window after ten packets that two streams share, once nothing of them is held any more: one stream is read, and the other is read or

@@ -101,7 +101,7 @@ impl SecureAssociation {
     pub(super) fn take_early(&mut self, messages: Vec<Message>) {
         let limits = &self.context.config().limits;
         let fits = |message: &Message| {
-            message.payload.len() <= limits.message_bytes_max && message.stream.0 < limits.inbound_streams
+            message.payload().len() <= limits.message_bytes_max && message.stream().0 < limits.inbound_streams
         };
         if messages.iter().all(fits) {
             self.early.received.extend(messages);

@@ -32,7 +32,7 @@ impl Channel {
     /// Adds a message to the packet with early keys. `false`, without effect, if none can be sent or no room is left.
     pub(crate) fn add_early(&mut self, message: &Message) -> bool {
         let mut frames = self.opening.early_frames.clone();
-        let (stream, ppid, bytes) = (message.stream.0, message.ppid, &message.payload[..]);
+        let (stream, ppid, bytes) = (message.stream().0, message.ppid(), &message.payload()[..]);
         Frame::Message { stream, ppid, bytes }.write(&mut frames);
         let length = MESSAGE_HEADER_BYTES + bytes.len();
         let hello_bytes = LONG_OVERHEAD_BYTES + FRAGMENT_HEADER_BYTES + self.tls.outgoing(Space::Initial).len();

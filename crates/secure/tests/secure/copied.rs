@@ -137,7 +137,7 @@ fn a_copied_hello_delivers_an_early_message_if_it_arrives_first_and_the_client_s
     assert!(world.run_until(MINUTE, |world| world.messages() == 1).0);
     let client = world.established().unwrap();
     assert_eq!((client.early.len(), client.association.remote()), (0, address(0)), "the ticket was used before");
-    assert_eq!(client.received[0].payload, "early");
+    assert_eq!(client.received[0].payload(), "early");
     world.run_for(MINUTE);
     assert_eq!(world.messages(), 1);
     assert!(world.served.iter().all(|served| served.association.is_established()), "the copy completes no handshake");
@@ -180,7 +180,7 @@ fn a_relay_that_passes_the_challenge_and_its_answer_on_does_not_take_the_clients
     world.run_for(Duration::from_secs(3));
     assert_eq!(world.sent_to[&elsewhere()], before, "a relay that passes nothing on is forgotten");
     assert_eq!((world.served[0].association.remote(), moved(&world)), (address(0), vec![]));
-    let received: Vec<_> = world.served[0].received.iter().map(|message| &message.payload[..]).collect();
+    let received: Vec<_> = world.served[0].received.iter().map(|message| &message.payload()[..]).collect();
     assert_eq!(received, [&b"hello"[..], b"relayed", b"directly"]);
 }
 

@@ -3,9 +3,9 @@
 use festina_netsim::{LinkConfig, LossModel};
 use festina_sctp::{Context, Message};
 use festina_secure::parameters::Parameters;
-use festina_secure::record::{LongKeys, initial_keys};
 use festina_secure::sessions::ServerSessions;
 use festina_secure::wire::{ConnectionId, Frame, Header, LONG_HEADER_BYTES, Level, read_header};
+use festina_secure::{LongKeys, initial_keys};
 use festina_units::Duration;
 use rustls::Side;
 use rustls::pki_types::ServerName;
@@ -48,7 +48,7 @@ fn a_message_that_is_safe_to_repeat_arrives_after_half_a_round_trip_and_once() {
     let (delivered, milliseconds) = world.run_until(MINUTE, |world| early(world) == 1);
     assert_eq!((delivered, milliseconds), (true, 50));
     let message = &world.served[0].early[0];
-    assert_eq!((&message.payload[..], message.stream.0, message.ppid), (&b"early"[..], 3, 7));
+    assert_eq!((&message.payload()[..], message.stream().0, message.ppid()), (&b"early"[..], 3, 7));
     assert!(!world.served[0].association.is_established(), "nothing proves yet who sent it");
     let (delivered, milliseconds) = world.run_until(MINUTE, |world| world.messages() == 1);
     assert_eq!((delivered, milliseconds), (true, 150));
@@ -80,7 +80,7 @@ fn a_server_that_forgot_its_sessions_gets_the_message_once_the_handshake_is_comp
     let mut world = resume(&(client, std::sync::Arc::new(restarted)), [link(&[]), link(&[])], 2);
     let (delivered, milliseconds) = world.run_until(MINUTE, |world| world.messages() == 1);
     assert_eq!((delivered, milliseconds, early(&world)), (true, 150, 0));
-    assert!(world.served[0].received[0].unordered);
+    assert!(world.served[0].received[0].is_unordered());
 }
 
 #[test]

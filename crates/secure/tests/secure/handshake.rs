@@ -23,7 +23,7 @@ fn one_round_trip_authenticates_both_and_the_first_message_leaves_with_the_clien
     assert_eq!((delivered, milliseconds), (true, 150));
     assert_eq!([world.sent[0].len(), world.sent[1].len()], [2, 2], "as many datagrams as plain SCTP");
     let served = world.established().unwrap();
-    assert_eq!(served.received[0].payload, "hello");
+    assert_eq!(served.received[0].payload(), "hello");
     let hello = served.hello.as_ref().unwrap();
     assert_eq!((&hello.token[..], hello.ports.local, hello.ports.peer), (&b"ticket"[..], 5_000, 5_001));
     assert_eq!(hello.server_name.as_deref(), Some("server.test"));
@@ -126,7 +126,7 @@ fn messages_arrive_once_and_in_order_over_links_that_lose_reorder_repeat_and_cor
         let (delivered, _) = world.run_until(MINUTE * 3, |world| world.messages() == 50);
         assert!(delivered, "seed {seed}: {} messages, {:?}", world.messages(), world.client.failure());
         let served = world.established().unwrap();
-        let order: Vec<_> = served.received.iter().map(|message| message.payload[0]).collect();
+        let order: Vec<_> = served.received.iter().map(|message| message.payload()[0]).collect();
         assert_eq!(order, (0..50).collect::<Vec<_>>(), "seed {seed}");
         world.client.shutdown(world.now);
         let (closed, _) = world.run_until(MINUTE * 5, |world| world.core().is_closed());

@@ -8,8 +8,8 @@ use festina_netsim::RandomStream;
 use festina_sctp::wire::{ChunkOut, CommonHeader, PacketBuilder};
 use festina_sctp::{Association, AssociationState, Config, Context};
 use festina_secure::Incoming;
-use festina_secure::record::{LongKeys, initial_keys};
 use festina_secure::wire::{Frame, Frames, Level, SHORT_HEADER_BYTES};
+use festina_secure::{LongKeys, initial_keys};
 use festina_units::{Duration, EcnCodepoint};
 use rustls::Side;
 

@@ -39,7 +39,7 @@ fn stream(world: &mut World, mut meddle: impl FnMut(&mut World, u32)) -> [Durati
     let mut look = |world: &World| {
         for (side, received) in [&world.served[0].received, &world.client_received].into_iter().enumerate() {
             for message in &received[seen[side]..] {
-                let number = u32::from_be_bytes(message.payload[..4].try_into().unwrap());
+                let number = u32::from_be_bytes(message.payload()[..4].try_into().unwrap());
                 longest[side] = longest[side].max(world.now - sent_at(number));
             }
             seen[side] = received.len();
@@ -59,7 +59,7 @@ fn stream(world: &mut World, mut meddle: impl FnMut(&mut World, u32)) -> [Durati
     }
     run_to(world, sent_at(COUNT + 90), &mut look);
     let numbers = |received: &[ReceivedMessage]| -> Vec<u32> {
-        received.iter().map(|message| u32::from_be_bytes(message.payload[..4].try_into().unwrap())).collect()
+        received.iter().map(|message| u32::from_be_bytes(message.payload()[..4].try_into().unwrap())).collect()
     };
     assert_eq!(numbers(&world.served[0].received), (0..COUNT).collect::<Vec<_>>(), "each once and in order");
     assert_eq!(numbers(&world.client_received), (0..COUNT).collect::<Vec<_>>(), "each once and in order");

@@ -132,7 +132,7 @@ impl Observer {
         for number in 0..COUNT + 10 {
             self.run_to(begin + PERIOD * number, &mut |world| {
                 for message in &world.client_received[received..] {
-                    let number = u32::from_be_bytes(message.payload[..4].try_into().unwrap());
+                    let number = u32::from_be_bytes(message.payload()[..4].try_into().unwrap());
                     longest = longest.max(world.now - (begin + PERIOD * number));
                 }
                 received = world.client_received.len();

@@ -3,8 +3,8 @@
 use std::sync::{Arc, LazyLock, Mutex};
 
 use festina_secure::reading::{KeyLog, Reader, Seen, Suites};
-use festina_secure::record::{LongKeys, initial_keys};
 use festina_secure::wire::{ConnectionId, Frame, Level};
+use festina_secure::{LongKeys, initial_keys};
 use festina_units::Duration;
 use proptest::prelude::*;
 use rustls::{CipherSuite, Side};

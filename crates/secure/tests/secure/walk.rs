@@ -240,11 +240,11 @@ impl<'a> Walk<'a> {
 fn check(sent: &[Vec<u8>], received: &[&ReceivedMessage]) {
     let (mut seen, mut last) = (vec![false; sent.len()], BTreeMap::new());
     for message in received {
-        let number = usize::from_be_bytes(message.payload[..8].try_into().unwrap());
-        assert_eq!(message.payload, sent[number], "message {number} is damaged");
+        let number = usize::from_be_bytes(message.payload()[..8].try_into().unwrap());
+        assert_eq!(*message.payload(), sent[number], "message {number} is damaged");
         assert!(!std::mem::replace(&mut seen[number], true), "message {number} came twice");
-        if !message.unordered {
-            let last = last.insert(message.stream, number);
+        if !message.is_unordered() {
+            let last = last.insert(message.stream(), number);
             assert!(last.is_none_or(|last| last < number), "message {number} came after {last:?}");
         }
     }

@@ -111,7 +111,9 @@ impl Reception {
                 }
             }
             queue.wait_for_room().await;
-            let Some(earned) = queue.take(peer, messages.drain(..).map(|message| message.payload)) else { return };
+            let Some(earned) = queue.take(peer, messages.drain(..).map(|message| message.into_payload())) else {
+                return;
+            };
             if earned > standing {
                 self.associations().promote(peer, origin, (standing, earned));
                 standing = earned;

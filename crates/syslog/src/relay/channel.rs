@@ -105,7 +105,7 @@ impl Channel {
         };
         self.heard_us = now_us;
         for message in std::mem::take(&mut self.inbox) {
-            if let Err(error) = sender.handle(self.index, message.payload, now_us) {
+            if let Err(error) = sender.handle(self.index, message.into_payload(), now_us) {
                 if let Some(association) = self.end(sender, now_us) {
                     association.abort("the collector's answer makes no sense");
                 }
@@ -205,7 +205,7 @@ impl Channel {
 
 fn message_of(outgoing: Outgoing) -> Message {
     let stream = transport::reliable_stream(outgoing.priority, outgoing.slot);
-    Message { unordered: outgoing.unordered, ..Message::new(outgoing.payload).on_stream(stream) }
+    Message::new(outgoing.payload).on_stream(stream).unordered_if(outgoing.unordered)
 }
 
 /// Waits for messages of the collector. Returns `false` if its association has ended; never ready without one.

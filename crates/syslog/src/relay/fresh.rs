@@ -140,7 +140,7 @@ impl FreshLane {
     /// Handles received messages, or the end of the association.
     pub(super) fn handle(&mut self, goes_on: bool) {
         for message in std::mem::take(&mut self.inbox) {
-            if self.queue.handle(message.payload).is_err()
+            if self.queue.handle(message.into_payload()).is_err()
                 && let Some(association) = &self.association
             {
                 association.abort("the collector's answer makes no sense");
@@ -162,7 +162,6 @@ impl FreshLane {
 fn message_of(fresh: FreshMessage) -> Message {
     let FreshMessage { priority, lifetime, retransmissions, payload } = fresh;
     let message = Message::new(payload).on_stream(transport::fresh_stream(priority)).unordered();
-    let mut message = message.with_priority(u16::from(priority));
-    (message.lifetime, message.max_retransmissions) = (lifetime, retransmissions);
-    message
+    let message = message.with_priority(u16::from(priority)).with_lifetime(lifetime);
+    message.with_max_retransmissions(retransmissions.unwrap_or(u16::MAX))
 }

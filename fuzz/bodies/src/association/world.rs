@@ -304,10 +304,13 @@ impl World {
         let now = self.now;
         let host = &mut self.hosts[from];
         let Some(association) = &mut host.association else { return };
-        let mut message = Message::new(vec![b'm'; plan.bytes.into()]).on_stream(u16::from(plan.stream));
-        message.unordered = plan.unordered;
-        message.immediate_ack = plan.immediate;
-        message.lifetime = plan.lifetime_ms.map(|milliseconds| Duration::from_millis(milliseconds.into()));
+        let mut message = Message::new(vec![b'm'; plan.bytes.into()])
+            .on_stream(u16::from(plan.stream))
+            .unordered_if(plan.unordered)
+            .with_lifetime(plan.lifetime_ms.map(|milliseconds| Duration::from_millis(milliseconds.into())));
+        if plan.immediate {
+            message = message.with_immediate_ack();
+        }
         // A message that is not accepted is returned, and nothing else happens.
         host.messages_sent += usize::from(association.send(now, message).is_ok());
         self.drain(from);
@@ -320,7 +323,7 @@ impl World {
         let bytes_max = 2 * limits.receive_buffer_bytes + (64 << 10);
         let Some(association) = &mut host.association else { return };
         let messages = std::iter::from_fn(|| association.poll_message()).take(count);
-        let bytes: usize = messages.map(|message| message.payload.len()).sum();
+        let bytes: usize = messages.map(|message| message.payload().len()).sum();
         assert!(bytes <= bytes_max, "{bytes} bytes were waiting, and {bytes_max} are allowed");
         self.drain(at);
     }

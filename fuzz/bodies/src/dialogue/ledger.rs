@@ -68,14 +68,14 @@ impl Ledger {
 
     /// The next message was accepted.
     pub(crate) fn accepted(&mut self, session: SessionId, message: &Message) {
-        let bytes = message.payload.len();
-        let reliable = message.lifetime.is_none()
-            && message.deadline.is_none()
-            && message.max_retransmissions.is_none()
-            && message.priority.is_none()
-            && message.key.is_none();
-        let (stream, unordered) = (message.stream.0, message.unordered);
-        let in_turn = !unordered && message.key.is_none();
+        let bytes = message.payload().len();
+        let reliable = message.lifetime().is_none()
+            && message.deadline().is_none()
+            && message.max_retransmissions().is_none()
+            && message.priority().is_none()
+            && message.key().is_none();
+        let (stream, unordered) = (message.stream().0, message.is_unordered());
+        let in_turn = !unordered && message.key().is_none();
         self.messages += 1;
         self.bytes += bytes;
         let (confirmed, arrived) = (false, false);
@@ -109,17 +109,17 @@ impl Ledger {
         if self.forged {
             return;
         }
-        let bytes = &message.payload;
+        let bytes = message.payload();
         assert!(bytes.len() >= HEADER_BYTES, "a message that was never sent");
         let session = SessionId::from(bytes[0]);
         let number = u32::from_be_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]) as usize;
         let sent = &mut self.sessions[session].sent[number];
         assert!(bytes.iter().copied().eq(payload(session, number, sent.bytes)), "message {number} is damaged");
-        assert_eq!((message.stream.0, message.unordered), (sent.stream, sent.unordered));
+        assert_eq!((message.stream().0, message.is_unordered()), (sent.stream, sent.unordered));
         sent.arrived = true;
         assert!(self.arrived.insert((reader, session, number)), "message {number} of session {session} came twice");
         if sent.in_turn {
-            let last = self.last_of_stream.insert((reader, session, message.stream.0), number);
+            let last = self.last_of_stream.insert((reader, session, message.stream().0), number);
             assert!(last.is_none_or(|last| last < number), "message {number} came after {last:?}");
         }
     }

@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use festina_sctp::wire::{Chunk, CommonHeader, Packet};
 use festina_sctp::{Association, ClosedReason, Incoming, Message, StreamId};
 use festina_units::{Duration, Instant};
@@ -281,15 +282,7 @@ impl World {
             let bytes = usize::from(plan.bytes).max(HEADER_BYTES);
             let (ledger, session) = (&mut self.ledger, host.session);
             let payload = on_behalf_of(from, || ledger.next_payload(session, bytes));
-            let mut message = Message::new(payload).on_stream(u16::from(plan.stream));
-            message.unordered = plan.unordered;
-            message.immediate_ack = plan.immediate;
-            message.lifetime = plan.lifetime.map(|span| time(span, LIFETIME_MAX));
-            message.deadline = plan.deadline.map(|span| self.now + time(span, LIFETIME_MAX));
-            message.max_retransmissions = plan.retransmissions.map(u16::from);
-            message.priority = plan.priority.map(u16::from);
-            message.key = plan.key.map(u64::from);
-            message.confirm = true;
+            let message = plan.message(payload, self.now);
             if !host.send(self.now, message, ledger) {
                 break;
             }
@@ -456,5 +449,27 @@ impl World {
         let (messages, bytes) = self.ledger.sent();
         let packets_max = PACKETS_PER_SECOND_MAX + PACKETS_PER_MESSAGE_MAX * messages + bytes / BYTES_PER_PACKET;
         assert!(self.packets[from] <= packets_max, "{packets_max} packets in one second");
+    }
+}
+
+impl MessagePlan {
+    fn message(&self, payload: Bytes, now: Instant) -> Message {
+        let mut message = Message::new(payload)
+            .on_stream(u16::from(self.stream))
+            .unordered_if(self.unordered)
+            .with_lifetime(self.lifetime.map(|span| time(span, LIFETIME_MAX)))
+            .with_deadline(self.deadline.map(|span| now + time(span, LIFETIME_MAX)))
+            .with_max_retransmissions(self.retransmissions.map_or(u16::MAX, u16::from))
+            .with_confirmation(true);
+        if self.immediate {
+            message = message.with_immediate_ack();
+        }
+        if let Some(priority) = self.priority {
+            message = message.with_priority(priority.into());
+        }
+        if let Some(key) = self.key {
+            message = message.replacing(key.into());
+        }
+        message
     }
 }

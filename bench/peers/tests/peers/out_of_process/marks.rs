@@ -37,7 +37,7 @@ async fn exchange_over_a_wire_that_marks() {
     let association = endpoint.connect_with(server.address(), options).await.expect("the peer answers");
     for number in 0..40 {
         association.send(numbered(number, 30_000)).await.expect("the association lives");
-        assert_eq!(association.recv().await.ok().flatten().expect("an echo is outstanding").payload.len(), 30_004);
+        assert_eq!(association.recv().await.ok().flatten().expect("an echo is outstanding").payload().len(), 30_004);
     }
     let stats = association.stats();
     assert!(stats.sent.marks_reported > 0 && stats.received.packets_marked > 100, "{stats:?}");

@@ -31,13 +31,13 @@ async fn three_echoes(association: &Association, stream: StreamId, round: u32) {
     let unordered = stream.0 >= FIRST_UNORDERED_STREAM;
     for text in &texts {
         let message = Message::new(text.clone()).on_stream(stream.0).with_ppid(PPID_BINARY);
-        association.send(Message { unordered, ..message }).await.expect("the association lives");
+        association.send(message.unordered_if(unordered)).await.expect("the association lives");
     }
     let mut echoes = Vec::new();
     for _ in &texts {
         let echo = association.recv().await.ok().flatten().expect("an echo is outstanding");
-        assert_eq!((echo.stream, echo.unordered), (stream, unordered));
-        echoes.push(String::from_utf8_lossy(&echo.payload).into_owned());
+        assert_eq!((echo.stream(), echo.is_unordered()), (stream, unordered));
+        echoes.push(String::from_utf8_lossy(echo.payload()).into_owned());
     }
     if unordered {
         echoes.sort();
@@ -73,7 +73,10 @@ async fn streams_are_reset_and_added(one_lost_in: u64) {
     }
     let message = Message::new("on a new one").on_stream(outbound + 1).with_ppid(PPID_BINARY);
     association.send(message).await.expect("the stream was added");
-    assert_eq!(association.recv().await.ok().flatten().expect("an echo is outstanding").stream, StreamId(outbound + 1));
+    assert_eq!(
+        association.recv().await.ok().flatten().expect("an echo is outstanding").stream(),
+        StreamId(outbound + 1)
+    );
     association.shutdown().await.expect("the peer shuts down in good order");
 }
 
@@ -108,7 +111,7 @@ async fn streams_begin_anew_with_pion(one_lost_in: u64) {
         if pion_begins {
             let close = Message::new("close").on_stream(stream.0).with_ppid(PPID_BINARY);
             association.send(close).await.expect("the association lives");
-            assert_eq!(association.recv().await.ok().flatten().expect("an echo is outstanding").payload, "close");
+            assert_eq!(association.recv().await.ok().flatten().expect("an echo is outstanding").payload(), "close");
             assert_eq!(next_change(&association).await, Ok((Direction::Inbound, vec![stream])));
         }
         association.reset_streams(&[stream]).expect("pion supports it");

@@ -270,9 +270,9 @@ async fn ping(association: Association, tally: Arc<Tally>) -> anyhow::Error {
                 }
             }
             message = next_message(&association) => match message {
-                Ok(message) if message.payload.len() != THIN_BYTES => return foreign(&association),
+                Ok(message) if message.payload().len() != THIN_BYTES => return foreign(&association),
                 Ok(message) => {
-                    let number = message.payload.clone().try_get_u64().ok().and_then(|number| usize::try_from(number).ok());
+                    let number = message.payload().clone().try_get_u64().ok().and_then(|number| usize::try_from(number).ok());
                     let sent = number.and_then(|number| under_way.get_mut(number)).and_then(Option::take);
                     if let Some((sent_at, phase)) = sent {
                         tally.thin_returned(phase, sent_at.elapsed());
@@ -303,7 +303,7 @@ async fn upload(association: Association, message_bytes: u32, tally: Arc<Tally>)
             match next_message(&association).await {
                 Ok(message) => {
                     let possible = counted..=offered.load(Ordering::Relaxed);
-                    let Some(arrived) = hello::arrived(message.payload, possible) else {
+                    let Some(arrived) = hello::arrived(message.into_payload(), possible) else {
                         return foreign(&association);
                     };
                     tally.arrived_there(arrived - counted);
@@ -323,8 +323,8 @@ async fn upload(association: Association, message_bytes: u32, tally: Arc<Tally>)
 async fn download(association: Association, message_bytes: u32, tally: Arc<Tally>) -> anyhow::Error {
     loop {
         match next_message(&association).await {
-            Ok(message) if message.payload.len() as u64 != u64::from(message_bytes) => return foreign(&association),
-            Ok(message) => tally.arrived_back(message.payload.len() as u64),
+            Ok(message) if message.payload().len() as u64 != u64::from(message_bytes) => return foreign(&association),
+            Ok(message) => tally.arrived_back(message.payload().len() as u64),
             Err(reason) => return anyhow!("the load: {reason}"),
         }
     }

@@ -61,7 +61,7 @@ async fn serve(association: Association, hello: Hello) {
 /// Returns the next message; `None` if the client has left, or is silent for [`SILENCE_MAX`] and is therefore made to leave.
 async fn next(association: &Association) -> Option<Bytes> {
     match timeout(SILENCE_MAX, next_message(association)).await {
-        Ok(message) => Some(message.ok()?.payload),
+        Ok(message) => Some(message.ok()?.into_payload()),
         Err(_) => {
             association.abort("nothing came for too long");
             None
@@ -85,7 +85,7 @@ async fn count(association: &Association) {
         tokio::select! {
             message = association.recv() => match message {
                 Ok(Some(message)) => {
-                    received_bytes += message.payload.len() as u64;
+                    received_bytes += message.payload().len() as u64;
                     last_at = Instant::now();
                 }
                 Ok(None) | Err(_) => return,

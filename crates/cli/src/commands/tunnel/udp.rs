@@ -36,7 +36,7 @@ fn message(number: u32, datagram: &[u8], lifetime: Duration) -> Message {
     let mut payload = BytesMut::with_capacity(NUMBER_BYTES + datagram.len());
     payload.put_u32(number);
     payload.put_slice(datagram);
-    Message { unordered: true, lifetime: Some(lifetime), ..Message::new(payload.freeze()) }
+    Message::new(payload.freeze()).unordered().with_lifetime(lifetime)
 }
 
 /// The client's number and the datagram; `None` if that is no such message.
@@ -52,8 +52,8 @@ mod tests {
     fn a_message_names_the_client_and_keeps_the_datagram() {
         for datagram in [&b"hello"[..], b""] {
             let message = message(7, datagram, Duration::from_secs(1));
-            assert!(message.unordered);
-            assert_eq!(split(message.payload), Some((7, Bytes::copy_from_slice(datagram))));
+            assert!(message.is_unordered());
+            assert_eq!(split(message.into_payload()), Some((7, Bytes::copy_from_slice(datagram))));
         }
         assert_eq!(split(Bytes::from_static(b"abc")), None);
     }

@@ -103,8 +103,8 @@ impl Receiver {
                     tokio::spawn(async move {
                         while let Ok(Some(message)) = association.recv().await {
                             // The message with which the association warms up is empty but for a letter.
-                            if message.payload.len() > 1 {
-                                course.note_arrival(&message.payload);
+                            if message.payload().len() > 1 {
+                                course.note_arrival(message.payload());
                             }
                         }
                     });

@@ -40,7 +40,7 @@ impl Carrier {
     async fn write(&mut self, message: Message) -> Result<()> {
         match self {
             Self::Association(association) => drop(association.send(message).await?),
-            Self::Connection(stream) => stream.write_all(&message.payload).await?,
+            Self::Connection(stream) => stream.write_all(message.payload()).await?,
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ pub(super) fn tcp(hosts: &Hosts, streams: Streams, is_thin: bool) -> Result<Meas
                 let socket = SockRef::from(&stream);
                 socket.set_tcp_congestion(CONGESTION)?;
                 socket.set_tcp_thin_linear_timeouts(is_thin)?;
-                stream.write_all(&warm_up.payload).await?;
+                stream.write_all(warm_up.payload()).await?;
                 Ok(Carrier::Connection(stream))
             }
         });
@@ -148,7 +148,7 @@ async fn accept_associations(listener: Listener, recorder: Arc<Recorder>) -> Res
         let recorder = Arc::clone(&recorder);
         tokio::spawn(async move {
             while let Ok(Some(message)) = association.recv().await {
-                recorder.record(message.payload);
+                recorder.record(message.into_payload());
             }
         });
     }

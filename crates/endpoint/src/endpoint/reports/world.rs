@@ -154,7 +154,7 @@ impl World {
     /// The text of the next message.
     pub(super) fn message(&mut self, side: usize, id: AssociationId) -> Option<String> {
         let message = self.ends[side].poll_message(id)?;
-        Some(String::from_utf8(message.payload.to_vec()).unwrap())
+        Some(String::from_utf8(message.payload().to_vec()).unwrap())
     }
 
     pub(super) fn accepted(&self) -> Vec<AssociationId> {

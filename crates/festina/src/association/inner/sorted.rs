@@ -42,7 +42,7 @@ pub(crate) enum Source {
 }
 
 fn cost_bytes(message: &ReceivedMessage) -> usize {
-    message.payload.len() + MESSAGE_BYTES
+    message.payload().len() + MESSAGE_BYTES
 }
 
 impl Sorted {
@@ -52,7 +52,8 @@ impl Sorted {
             return false;
         }
         let mut taken = Taken::default();
-        let (own, others) = std::mem::take(&mut self.others).into_iter().partition(|message| message.stream == stream);
+        let (own, others) =
+            std::mem::take(&mut self.others).into_iter().partition(|message| message.stream() == stream);
         (taken.messages, self.others) = (own, others);
         self.taken.insert(stream, taken);
         true
@@ -80,16 +81,16 @@ impl Sorted {
             && let Some(message) = core.poll_message()
         {
             if let Some(bytes_max) = stream_bytes_max {
-                let bytes = self.by_stream.entry(message.stream).or_default();
+                let bytes = self.by_stream.entry(message.stream()).or_default();
                 if *bytes > 0 && *bytes + cost_bytes(&message) > bytes_max {
-                    core.discard_stream(message.stream);
-                    overrun.push(message.stream);
+                    core.discard_stream(message.stream());
+                    overrun.push(message.stream());
                     continue;
                 }
                 *bytes += cost_bytes(&message);
             }
             self.bytes += cost_bytes(&message);
-            let (queue, readers) = match self.taken.get_mut(&message.stream) {
+            let (queue, readers) = match self.taken.get_mut(&message.stream()) {
                 Some(taken) => (&mut taken.messages, &mut taken.readers),
                 None => (&mut self.others, &mut *others),
             };
@@ -103,7 +104,7 @@ impl Sorted {
     pub(super) fn discard(&mut self, stream: StreamId) -> usize {
         let own = self.taken.get_mut(&stream).map(|taken| std::mem::take(&mut taken.messages)).unwrap_or_default();
         let others = std::mem::take(&mut self.others).into_iter();
-        let (dropped, others): (VecDeque<_>, VecDeque<_>) = others.partition(|message| message.stream == stream);
+        let (dropped, others): (VecDeque<_>, VecDeque<_>) = others.partition(|message| message.stream() == stream);
         self.others = others;
         self.bytes -= own.iter().chain(&dropped).map(cost_bytes).sum::<usize>();
         self.by_stream.remove(&stream);
@@ -116,10 +117,10 @@ impl Sorted {
             Source::Stream(stream) => self.taken.get_mut(&stream)?.messages.pop_front(),
         }?;
         self.bytes -= cost_bytes(&message);
-        if let Some(bytes) = self.by_stream.get_mut(&message.stream) {
+        if let Some(bytes) = self.by_stream.get_mut(&message.stream()) {
             *bytes -= cost_bytes(&message);
             if *bytes == 0 {
-                self.by_stream.remove(&message.stream);
+                self.by_stream.remove(&message.stream());
             }
         }
         Some(message)

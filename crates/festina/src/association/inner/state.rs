@@ -278,13 +278,11 @@ impl State {
     }
 
     /// Gives the core a message.
-    pub(super) fn send(&mut self, now: Instant, mut message: Message, watch: Watch) -> Result<MessageId, SendError> {
-        let (is_asked, is_draining) = (message.confirm, self.is_draining());
-        message.confirm |= watch == Watch::Yes || is_draining;
-        let id = self.core.send(now, message).map_err(|mut error| {
-            error.message.confirm = is_asked;
-            error
-        })?;
+    pub(super) fn send(&mut self, now: Instant, message: Message, watch: Watch) -> Result<MessageId, SendError> {
+        let (is_asked, is_draining) = (message.has_confirmation(), self.is_draining());
+        let message = message.with_confirmation(is_asked || watch == Watch::Yes || is_draining);
+        let restored = |SendError { message, kind }| SendError::new(message.with_confirmation(is_asked), kind);
+        let id = self.core.send(now, message).map_err(restored)?;
         if watch == Watch::Yes {
             self.news().watched.insert(id, Watched::default());
         }

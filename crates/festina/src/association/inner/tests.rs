@@ -65,7 +65,7 @@ async fn what_threads_send_while_they_wait_for_each_other_leaves_in_one_packet()
     assert_eq!(client.stats().packets_sent - before, 1);
     let mut numbers = Vec::new();
     for _ in 0..THREADS {
-        numbers.push(far.recv().await.unwrap().unwrap().payload);
+        numbers.push(far.recv().await.unwrap().unwrap().into_payload());
     }
     numbers.sort_unstable();
     assert!((0..THREADS).zip(numbers).all(|(number, received)| received == number.to_be_bytes()[..]));
@@ -84,10 +84,10 @@ async fn a_lone_message_leaves_from_within_the_call_and_one_of_a_burst_with_the_
         near.try_send(if expires { message.with_lifetime(Duration::from_secs(60)) } else { message }).unwrap();
     }
     assert_eq!(client.stats().packets_sent - before, 1);
-    assert_eq!(far.recv().await.unwrap().unwrap().payload, "alone");
+    assert_eq!(far.recv().await.unwrap().unwrap().payload(), "alone");
     for _ in 0..20 {
         let received = tokio::time::timeout(Duration::from_secs(30), far.recv()).await;
-        assert_eq!(received.expect("it leaves without anybody's help").unwrap().unwrap().payload, "in company");
+        assert_eq!(received.expect("it leaves without anybody's help").unwrap().unwrap().payload(), "in company");
     }
     assert!(client.stats().packets_sent - before < 10, "twenty messages share packets");
 }
@@ -188,7 +188,7 @@ async fn a_message_does_not_overtake_what_waits_in_the_tray() {
     let after = client.stats();
     assert_eq!((after.packets_sent - before.packets_sent, after.send_calls - before.send_calls), (2, 1));
     for expected in ["first", "second"] {
-        assert_eq!(far.recv().await.unwrap().unwrap().payload, expected);
+        assert_eq!(far.recv().await.unwrap().unwrap().into_payload(), expected);
     }
 }
 
@@ -203,7 +203,7 @@ async fn what_waits_for_others_that_do_not_come_leaves_with_the_driver() {
     assert_eq!(filled, Ok(true));
     // No timer knows of it yet.
     let received = tokio::time::timeout(Duration::from_secs(5), far.recv()).await;
-    assert_eq!(received.expect("the driver is woken").unwrap().unwrap().payload, "first of a rush");
+    assert_eq!(received.expect("the driver is woken").unwrap().unwrap().payload(), "first of a rush");
 }
 
 #[tokio::test]
@@ -226,7 +226,7 @@ async fn messages_on_many_associations_of_one_peer_share_calls_both_ways() {
             near.try_send(Message::new("to each")).unwrap();
         }
         for far in &fars {
-            assert_eq!(far.recv().await.unwrap().unwrap().payload, "to each");
+            assert_eq!(far.recv().await.unwrap().unwrap().payload(), "to each");
         }
         for near in &nears {
             near.drained().await.unwrap();
@@ -262,6 +262,6 @@ async fn associations_whose_time_has_come_are_called_in_order_and_none_is_left_b
     due.iter().for_each(|(at, inner)| inner.handle_timer(clock::now(), *at));
     for far in &fars {
         let received = tokio::time::timeout(Duration::from_secs(20), far.recv()).await;
-        assert_eq!(received.expect("its time has come").unwrap().unwrap().payload, "when called");
+        assert_eq!(received.expect("its time has come").unwrap().unwrap().payload(), "when called");
     }
 }

@@ -28,7 +28,7 @@ const PACKETS_MAX: usize = 4_096;
 /// let near = client.connect("10.0.0.1:9899").await?;
 /// let far = listener.accept().await.ok_or("closed")?;
 /// near.send("no socket was opened").await?;
-/// assert_eq!(far.recv().await?.expect("a message").payload, "no socket was opened");
+/// assert_eq!(far.recv().await?.expect("a message").payload(), "no socket was opened");
 /// # Ok(())
 /// # }
 /// ```

@@ -325,7 +325,7 @@ impl Wire {
     fn write(&mut self, message: u32) {
         let lifetime = self.scene.case.expires(message).then_some(LIFETIME);
         let payload = Bytes::from(vec![0; MESSAGE_BYTES]);
-        let message = Message { unordered: true, lifetime, ..Message::new(payload) };
+        let message = Message::new(payload).unordered().with_lifetime(lifetime);
         if let Some(sender) = &mut self.ends[0] {
             sender.send(self.now, message).expect("the association is established and its buffer empty");
         }

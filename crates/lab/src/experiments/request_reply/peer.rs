@@ -113,8 +113,8 @@ impl Peer {
         let State::Associated(association) = &mut self.state else { return };
         while association.poll_event().is_some() {}
         while let Some(message) = association.poll_message() {
-            self.received.push((message.ppid, now));
-            self.application.note(now, message.ppid);
+            self.received.push((message.ppid(), now));
+            self.application.note(now, message.ppid());
         }
         while let Some(number) = self.application.take_due(now, self.stops_at, self.written.len()) {
             let message = Message::new(self.payload.clone()).with_ppid(number);

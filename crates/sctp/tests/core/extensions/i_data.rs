@@ -45,7 +45,7 @@ fn rfc8260_2_2_fragments_of_several_messages_may_alternate() {
     peer.give(&[i_data(4, 0, E, 2, b"g"), i_data(5, 1, B | E, 0, b"next")]);
     peer.give(&[i_data(3, 0, 0, 1, b"n"), i_data(6, 0, E | U, 1, b"gent")]);
     assert_eq!(peer.payloads(), [&b"long"[..], b"next", b"urgent"]);
-    assert_eq!(peer.received.iter().map(|message| message.ppid).collect::<Vec<_>>(), [51, 0, 7]);
+    assert_eq!(peer.received.iter().map(|message| message.ppid()).collect::<Vec<_>>(), [51, 0, 7]);
     assert_eq!(peer.take().last().map(|sent| sent.sack().cumulative), Some(6));
 }
 

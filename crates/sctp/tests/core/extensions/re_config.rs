@@ -130,7 +130,7 @@ fn rfc6525_5_1_2_a_stream_that_is_being_reset_takes_no_messages_and_others_do() 
     let now = peer.now;
     let refused = peer.association().send(now, on(3, "not now"));
     assert!(
-        matches!(refused, Err(SendError { kind: SendErrorKind::StreamResetting, message }) if message.stream == StreamId(3))
+        matches!(refused, Err(SendError { kind: SendErrorKind::StreamResetting, message }) if message.stream() == StreamId(3))
     );
     peer.send_message(on(4, "as before"));
 }

@@ -17,13 +17,12 @@ pub(super) enum Fault {
 impl Fault {
     /// What the core is given instead of a message.
     pub(super) fn of(self, message: &Message) -> Message {
-        let mut wrong = message.clone();
+        let wrong = message.clone();
         match self {
-            Self::LifetimesIgnored => (wrong.lifetime, wrong.deadline) = (None, None),
-            Self::LimitsIgnored => wrong.max_retransmissions = None,
-            Self::ReliableAbandoned => wrong.lifetime = wrong.lifetime.or(Some(Duration::from_millis(100))),
+            Self::LifetimesIgnored => wrong.with_lifetime(None).with_deadline(None),
+            Self::LimitsIgnored => wrong.with_max_retransmissions(u16::MAX),
+            Self::ReliableAbandoned => wrong.with_lifetime(message.lifetime().unwrap_or(Duration::from_millis(100))),
         }
-        wrong
     }
 
     /// What the oracle says of it.

@@ -182,7 +182,7 @@ impl Peer {
     }
 
     pub(crate) fn payloads(&self) -> Vec<&[u8]> {
-        self.received.iter().map(|message| &message.payload[..]).collect()
+        self.received.iter().map(|message| &message.payload()[..]).collect()
     }
 
     /// Gives one packet with the right tag.

@@ -359,7 +359,7 @@ impl Walk {
             }
             let mut latest = BTreeMap::new();
             for message in &host.received {
-                let (life, number) = message.payload.split_at(8);
+                let (life, number) = message.payload().split_at(8);
                 let before = latest.insert(life.to_vec(), number.to_vec());
                 // A late COOKIE ECHO may bring the first data of an earlier life again, in an association of its own.
                 let begins = number.iter().all(|&byte| byte == 0);

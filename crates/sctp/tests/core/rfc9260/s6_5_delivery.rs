@@ -16,7 +16,7 @@ fn small_packets() -> Peer {
 fn s6_5_ssns_start_at_zero_and_count_the_ordered_messages_of_each_stream() {
     let mut peer = Peer::established();
     for (stream, unordered) in [(0, false), (0, false), (3, false), (0, true), (0, false), (3, false)] {
-        let message = Message { unordered, ..Message::new("x").on_stream(stream) };
+        let message = Message::new("x").on_stream(stream).unordered_if(unordered);
         peer.send_message(message);
     }
     let chunks: Vec<_> = peer.take().iter().flat_map(|sent| sent.data()).collect();
@@ -95,7 +95,7 @@ fn s6_6_streams_do_not_wait_for_each_other() {
     let mut peer = Peer::established();
     peer.give(&[Data::new(2, 1, b"waits").chunk(), Data::new(3, 0, b"goes").stream(1).chunk()]);
     assert_eq!(peer.payloads(), [b"goes"]);
-    assert_eq!(peer.received[0].stream.0, 1);
+    assert_eq!(peer.received[0].stream().0, 1);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn s6_6_unordered_messages_are_delivered_at_once_whatever_their_ssn() {
     let mut peer = Peer::established();
     peer.give(&[Data::new(2, 999, b"urgent").flags(B | E | U).chunk()]);
     assert_eq!(peer.payloads(), [b"urgent"]);
-    assert!(peer.received[0].unordered);
+    assert!(peer.received[0].is_unordered());
     peer.give(&[Data::new(1, 0, b"ordered").chunk()]);
     assert_eq!(peer.payloads(), [&b"urgent"[..], b"ordered"], "the SSN of the stream has not moved");
 }
@@ -169,7 +169,7 @@ fn s6_9_fragments_are_reassembled_in_whatever_order_they_come() {
                 peer.give(&[Data { ppid: 9, ..Data::new(tsn, 0, part).flags(flags | unordered) }.chunk()]);
             }
             assert_eq!(peer.payloads(), [b"one two three"], "{order:?}");
-            assert_eq!((peer.received[0].ppid, peer.received[0].unordered), (9, unordered == U));
+            assert_eq!((peer.received[0].ppid(), peer.received[0].is_unordered()), (9, unordered == U));
         }
     }
 }

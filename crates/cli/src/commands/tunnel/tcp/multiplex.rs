@@ -134,9 +134,10 @@ impl Multiplex {
                     return reason;
                 }
             };
-            let is_right = match Frame::decode(message.payload) {
+            let stream = message.stream();
+            let is_right = match Frame::decode(message.into_payload()) {
                 Some((number, Frame::Open)) => {
-                    let link = self.join(&mut self.links(), number, message.stream);
+                    let link = self.join(&mut self.links(), number, stream);
                     link.map(&mut opened).is_some()
                 }
                 Some((number, frame)) => self.pass_on(number, frame),

@@ -161,12 +161,12 @@ impl Entrance {
                     self.enter(association, client, datagram, self.lifetime);
                 }
                 message = next_message(association) => match message {
-                    Ok(message) if message.payload == Kind::Udp.hello() => {
+                    Ok(message) if *message.payload() == Kind::Udp.hello() => {
                         association.abort("this is no exit of a tunnel");
                         bail!("{} is no `festina tunnel exit`: it sends messages back", association.remote_addr());
                     }
                     Ok(message) => {
-                        if let Some((number, datagram)) = split(message.payload)
+                        if let Some((number, datagram)) = split(message.into_payload())
                             && let Some(client) = self.clients.get(&number).copied()
                         {
                             self.seats.touch(client).into_iter().for_each(|seat| seat.used_at = festina::now());

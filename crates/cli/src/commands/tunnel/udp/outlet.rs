@@ -63,7 +63,7 @@ pub(in super::super) async fn take_out(association: &Association, server: &HostP
         tokio::select! {
             message = association.recv() => {
                 let Ok(Some(message)) = message else { return };
-                let Some((number, datagram)) = split(message.payload) else { continue };
+                let Some((number, datagram)) = split(message.into_payload()) else { continue };
                 let arrived = (festina::now(), datagram);
                 let arrived = match upstreams.touch(number) {
                     None => arrived,
