@@ -246,7 +246,7 @@ impl Ledger {
             };
             let is_abandoned = chunk.state.is_abandoned();
             if is_abandoned && buries && tsn <= forwarded {
-                // The peer was told to skip it, and the report does not show that it has arrived.
+                // A FORWARD-TSN named it, so the report does not show that it has arrived.
                 self.settle_told(tsn, digest);
                 continue;
             }

@@ -229,9 +229,8 @@ impl Sender {
                 loaded.is_full = true;
                 break;
             }
-            let chunk_bytes = chunk.bytes();
+            let (id, chunk_bytes) = (message.id, chunk.bytes());
             loaded.bytes += chunk_bytes;
-            let id = message.id;
             self.flight.ledger.resend(tsn, now, transmission, path.limits.id, immediate_ack);
             match (transmission, again) {
                 (Transmission::Repair(_), _) => loaded.repair_bytes += chunk_bytes,
@@ -269,8 +268,7 @@ impl Sender {
                 break;
             }
             let tsn = self.flight.ledger.next_tsn();
-            let Some((chunk, header)) =
-                self.flight.cut_chunk(turn, tsn, now, (path.limits.id, asks, tail_asks), events)
+            let Some((chunk, header)) = self.flight.cut_chunk(turn, now, path.limits.id, asks, tail_asks, events)
             else {
                 break;
             };

@@ -122,11 +122,13 @@ impl Flight {
     pub(super) fn cut_chunk(
         &mut self,
         turn: Turn,
-        tsn: u64,
         now: Instant,
-        (path, asks, tail_asks): (PathId, bool, bool),
+        path: PathId,
+        asks: bool,
+        tail_asks: bool,
         events: &mut Events,
     ) -> Option<(Chunk, FragmentHeader)> {
+        let tsn = self.ledger.next_tsn();
         let Piece { payload, message: slot, fragment, ends } = self.buffer.cut(turn, self.framing.alternates())?;
         let is_tail = tail_asks && self.buffer.is_empty();
         let message = self.buffer.message_mut(slot)?;

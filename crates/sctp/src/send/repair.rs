@@ -64,7 +64,7 @@ use bundling::{Redundant, SILENT_TURN_PARTS};
 use order::Owed;
 use overdue::Overdue;
 use rack::LossByTime;
-use redundancy::Redundancy;
+use redundancy::RedundancyAccount;
 use round_trip::RoundTrip;
 use rules::{Outstanding, RuleBook};
 use tail::Tail;
@@ -82,7 +82,7 @@ pub(super) struct Repair {
     owed: Owed,
     recovery: FastRecovery,
     /// If the mechanisms ask for copies or for SACKs where they are needed, and data has left.
-    redundancy: Option<Box<Redundancy>>,
+    redundancy: Option<Box<RedundancyAccount>>,
     /// If the mechanisms ask for any of them and data has left.
     detectors: Option<Box<Detectors>>,
     /// If the path was seen to reorder and the mechanisms tolerate it.
@@ -528,9 +528,9 @@ impl Repair {
         self.tidy(now, flight, limits);
     }
 
-    fn redundancy(&mut self, now: Instant) -> &mut Redundancy {
+    fn redundancy(&mut self, now: Instant) -> &mut RedundancyAccount {
         self.redundancy.get_or_insert_with(|| {
-            let mut redundancy = Redundancy::new(self.book.mechanisms().redundancy, self.book.known_loss);
+            let mut redundancy = RedundancyAccount::new(self.book.mechanisms().redundancy, self.book.known_loss);
             if let Some(srtt) = self.rtt.srtt() {
                 redundancy.measured(now, srtt);
             }

@@ -7,7 +7,7 @@ use festina_recovery::cadence::{Cadence, Surroundings};
 use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::profile::LIGHT_COPIES_BYTES_MAX;
 use festina_recovery::rate::RateMeter;
-use festina_recovery::redundancy::{CopyDecision, CopyScheduler, Departure, Piggyback, Redundancy as Setting};
+use festina_recovery::redundancy::{CopyDecision, CopyScheduler, Departure, Piggyback, Redundancy};
 use festina_recovery::rtt::RttEstimator;
 use festina_recovery::windowed_min::WindowedMin;
 use festina_units::{Duration, Instant};
@@ -29,7 +29,7 @@ const PIGGYBACK_BYTES_SAVED_MAX: usize = 4_096;
 
 /// The account of one path. Kept on the heap: an association at rest needs none.
 #[derive(Debug)]
-pub(super) struct Redundancy {
+pub(super) struct RedundancyAccount {
     scheduler: CopyScheduler,
     srtt_min: WindowedMin,
     /// RTT samples whose SACK was not delayed: they show a queue, but no delay of the peer.
@@ -58,8 +58,8 @@ struct Planned {
     last_tsn: u64,
 }
 
-impl Redundancy {
-    pub(super) fn new(setting: Setting, loss: KnownLoss) -> Self {
+impl RedundancyAccount {
+    pub(super) fn new(setting: Redundancy, loss: KnownLoss) -> Self {
         let mut scheduler = CopyScheduler::new(setting);
         scheduler.assume_loss(loss);
         Self {
@@ -79,7 +79,7 @@ impl Redundancy {
     }
 
     /// Changes the option; the path state and the planned copies stay.
-    pub(super) fn set(&mut self, setting: Setting) {
+    pub(super) fn set(&mut self, setting: Redundancy) {
         self.scheduler.set_redundancy(setting);
     }
 
@@ -196,7 +196,7 @@ mod tests {
     fn however_many_packets_leave_at_once_only_so_many_copies_wait() {
         let (now, mut rtt) = (Instant::from_secs(1), RttEstimator::new(Duration::from_secs(1)));
         rtt.sample(Duration::from_millis(100));
-        let mut redundancy = Redundancy::new(Setting::SPACED, KnownLoss::default());
+        let mut redundancy = RedundancyAccount::new(Redundancy::SPACED, KnownLoss::default());
         redundancy.measured(now, Duration::from_millis(100));
         (0..1_000).for_each(|tsn| redundancy.new_data_sent(now, true, &rtt, (tsn, tsn), true));
         let later = now + Duration::from_secs(1);
