@@ -35,11 +35,11 @@ impl Profile {
         self.core().mechanisms()
     }
 
-    /// Returns the profile with these mechanisms, with any redundancy and patience.
+    /// Returns the profile with these mechanisms, with any redundancy.
     pub(crate) fn of(mechanisms: Mechanisms) -> Option<Self> {
         let matches = |profile: &Self| {
             let own = profile.mechanisms();
-            Mechanisms { redundancy: own.redundancy, ..mechanisms }.with_patient_probes(false) == own
+            Mechanisms { redundancy: own.redundancy, ..mechanisms } == own
         };
         Self::all().iter().copied().find(matches)
     }
@@ -91,19 +91,10 @@ mod tests {
     }
 
     #[test]
-    fn festina_alone_has_probes_that_can_be_patient() {
-        let changes = |profile: &Profile| profile.mechanisms().with_patient_probes(true) != profile.mechanisms();
-        let changed: Vec<_> = Profile::all().iter().copied().filter(changes).collect();
-        assert_eq!(changed, [Profile::Festina]);
-    }
-
-    #[test]
-    fn mechanisms_belong_to_a_profile_with_any_redundancy_and_patience() {
+    fn mechanisms_belong_to_a_profile_with_any_redundancy() {
         for &profile in Profile::all() {
             for redundancy in Redundancy::NAMED {
-                let mechanisms = Mechanisms { redundancy, ..profile.mechanisms() };
-                assert_eq!(Profile::of(mechanisms), Some(profile));
-                assert_eq!(Profile::of(mechanisms.with_patient_probes(true)), Some(profile));
+                assert_eq!(Profile::of(Mechanisms { redundancy, ..profile.mechanisms() }), Some(profile));
             }
         }
         assert_eq!(Profile::of(sctp::Profile::Petlund2010.mechanisms()), None);

@@ -21,12 +21,6 @@ pub enum Probe {
         deviations: u8,
         /// Minimum allowance, for paths whose measured deviation is near zero.
         allowance_min: Duration,
-        /// After a [late](RttEstimator::rtt_late) round trip the probe waits for one and a half times as long as that.
-        ///
-        /// A queue that grows by half a round trip makes all messages late. A probe for each lengthens the queue further,
-        /// whereas a loss makes no round trip late: chunks that were sent again after a loss measure none. So a late
-        /// message behind a late one is taken for queued.
-        patient: bool,
     },
     /// A tail loss probe: one or two packets ahead of the retransmission timer.
     TailLoss(TlpRule),
@@ -49,8 +43,7 @@ pub fn paced(probe_timeout: Duration, waited: Duration) -> Duration {
 
 impl Probe {
     /// The constants of the `festina` profile. `tests/probe_constants.rs` shows the cost of other choices.
-    pub const FESTINA: Self =
-        Self::RoundTrip { deviations: 3, allowance_min: Duration::from_millis(5), patient: false };
+    pub const FESTINA: Self = Self::RoundTrip { deviations: 3, allowance_min: Duration::from_millis(5) };
 
     /// Returns the time from the last transmission of a chunk to its probe; `None` without this kind of probe timer or
     /// without an RTT sample. For tail probes see [`TlpRule::deadline`].
@@ -58,10 +51,9 @@ impl Probe {
     pub fn timeout(self, rtt: &RttEstimator) -> Option<Duration> {
         match self {
             Self::Off | Self::TailLoss(_) => None,
-            Self::RoundTrip { deviations, allowance_min, patient } => {
+            Self::RoundTrip { deviations, allowance_min } => {
                 let allowance = rtt.deviation()?.saturating_mul(u32::from(deviations)).max(allowance_min);
-                let late = rtt.rtt_late().filter(|_| patient).unwrap_or_default();
-                Some(rtt.srtt()?.saturating_add(allowance).max(late.saturating_add(late / 2)))
+                Some(rtt.srtt()?.saturating_add(allowance))
             }
         }
     }
@@ -116,22 +108,6 @@ mod tests {
     }
 
     #[test]
-    fn a_patient_probe_behind_a_late_round_trip_waits_half_as_long_again() {
-        let Probe::RoundTrip { deviations, allowance_min, .. } = Probe::FESTINA else { unreachable!("it is one") };
-        let patient = Probe::RoundTrip { deviations, allowance_min, patient: true };
-        let steady = [100; 30];
-        assert_eq!(patient.timeout(&rtt(&steady)), Some(ms(105)), "nothing was late");
-        let [mut near, mut late] = [rtt(&steady); 2];
-        near.sample(ms(150));
-        assert_eq!(patient.timeout(&near), Probe::FESTINA.timeout(&near), "as late as a path may vary");
-        late.sample(ms(160));
-        assert_eq!(patient.timeout(&late), Some(ms(240)));
-        assert!(Probe::FESTINA.timeout(&late) < Some(ms(125)));
-        late.sample(ms(100));
-        assert_eq!(patient.timeout(&late), Probe::FESTINA.timeout(&late), "the queue is gone");
-    }
-
-    #[test]
     fn on_a_fast_path_probes_keep_apart_the_more_the_longer_the_silence() {
         assert_eq!(paced(ms(6), ms(48)), ms(6));
         assert_eq!(paced(ms(6), ms(400)), ms(50));
@@ -158,7 +134,7 @@ mod tests {
             let (srtt, delay) = (Duration::from_nanos(srtt), Duration::new(delay, 0));
             let mut rtt = RttEstimator::new(srtt);
             rtt.sample(srtt);
-            let probe = Probe::RoundTrip { deviations, allowance_min: delay, patient: true };
+            let probe = Probe::RoundTrip { deviations, allowance_min: delay };
             prop_assert!(probe.timeout(&rtt).expect("there is a sample") >= srtt);
         }
     }

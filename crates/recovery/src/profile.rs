@@ -41,17 +41,6 @@ impl Mechanisms {
     pub fn rules(&self, thin: bool) -> &Rules {
         if thin { &self.thin } else { &self.normal }
     }
-
-    /// Returns the same mechanisms with Festina's probes, if they are used, [patient](Probe::RoundTrip::patient) or not.
-    #[must_use]
-    pub fn with_patient_probes(mut self, wanted: bool) -> Self {
-        for rules in [&mut self.normal, &mut self.thin] {
-            if let Probe::RoundTrip { patient, .. } = &mut rules.probe {
-                *patient = wanted;
-            }
-        }
-        self
-    }
 }
 
 /// A set of recovery rules; each field is an independent switch.

@@ -75,9 +75,6 @@ const STALE_FROM: Duration = Duration::from_secs(10);
 /// A first sample that differs from the assumption by at most this fraction of it confirms it.
 const CONFIRMED_PARTS: u64 = 4;
 
-/// A queue of this length is harmless for any round trip.
-const LATE_MIN: Duration = Duration::from_millis(10);
-
 /// Samples over which the probe deviation averages.
 const DEVIATION_SAMPLES: u32 = 16;
 
@@ -275,13 +272,6 @@ impl RttEstimator {
     #[must_use]
     pub fn rtt_latest(&self) -> Option<Duration> {
         (self.samples > 0).then(|| Duration::from_nanos(self.rtt_ns_latest))
-    }
-
-    /// Returns the latest sample if it exceeds the smallest by more than half and by more than 10 ms, as in a queue.
-    #[must_use]
-    pub fn rtt_late(&self) -> Option<Duration> {
-        let shortest = self.rtt_min()?;
-        self.rtt_latest().filter(|latest| *latest - shortest > LATE_MIN.max(shortest / 2))
     }
 
     /// Returns the RTO: SRTT + 4·RTTVAR (RFC 9260 §6.3.1 C3), or RTO.Initial without a sample (C1), between `min` (C6)

@@ -210,7 +210,7 @@ fn festina() -> Mechanisms {
 fn with_probe(deviations: u8, allowance_ms: u64) -> Mechanisms {
     let mut mechanisms = festina();
     let allowance_min = Duration::from_millis(allowance_ms);
-    mechanisms.thin.probe = Probe::RoundTrip { deviations, allowance_min, patient: false };
+    mechanisms.thin.probe = Probe::RoundTrip { deviations, allowance_min };
     mechanisms
 }
 

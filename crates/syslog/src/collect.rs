@@ -178,7 +178,7 @@ impl RunningCollector {
             }
             None => None,
         };
-        let protected = security.server(transport::for_collector(), &state, &notice)?;
+        let protected = security.server(transport::settings(), &state, &notice)?;
         let endpoint = Endpoint::server(listen, protected).await?;
         let reception = Reception::new();
         let listener = endpoint.listen_with(transport::PORT, reception.options(allow))?;

@@ -25,29 +25,23 @@ const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Configuration of a relay's association for important lines.
 pub(crate) fn for_important(redundancy: Redundancy) -> Transport {
-    patient().with_redundancy(redundancy)
+    settings().with_redundancy(redundancy)
 }
 
 /// Configuration of a relay's association for fresh lines, which yields to the important ones and to other traffic.
 pub(crate) fn for_fresh() -> Transport {
-    patient().with_congestion(CongestionControl::Background)
-}
-
-fn patient() -> Transport {
-    settings().with_expert(|expert| expert.with_patient_probes(true))
-}
-
-/// Configuration of a collector's associations. Its answers neither request immediate acknowledgements nor are sent in spare copies: on a slow link
-/// one packet for each answer would take a tenth of the bytes of the lines.
-pub(crate) fn for_collector() -> Transport {
-    settings().with_profile(Profile::Rack)
+    settings().with_congestion(CongestionControl::Background)
 }
 
 /// Streams that a relay uses.
 const STREAMS_MAX: u16 = 1 + PRIORITIES as u16 * (STREAMS as u16 + 1);
 
+/// Configuration of a collector's associations, and what those of a relay have in common. A relay fills slow links, where the probes of the default
+/// profile would lengthen the queue that delays what they probe for. In the answers of a collector its I bits and copies would take a tenth of the
+/// bytes of the lines.
 pub(crate) fn settings() -> Transport {
     Transport::default()
+        .with_profile(Profile::Rack)
         .with_scheduler(StreamScheduler::Priority)
         .with_interleaving(true)
         .with_peer_timeout(PEER_TIMEOUT)
@@ -88,7 +82,7 @@ mod tests {
         let streams: BTreeSet<u16> = ranks().map(|(stream, _)| stream).collect();
         assert_eq!(streams.len(), ranks().count());
         assert_eq!(streams, (1..STREAMS_MAX).collect());
-        for config in [for_important(Redundancy::Off), for_fresh(), for_collector()] {
+        for config in [for_important(Redundancy::Off), for_fresh(), settings()] {
             assert!(config.validate().is_ok());
         }
     }

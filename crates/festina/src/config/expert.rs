@@ -76,15 +76,6 @@ impl Expert {
         self
     }
 
-    /// Sets whether the probes of [`Profile::Festina`](crate::Profile::Festina) are patient, which they are not by default: behind a late round trip,
-    /// one that exceeds the shortest by more than half and by more than 10 ms, a probe waits for one and a half times as long as that. Use it where
-    /// a thin stream fills much of a slow link, so that its messages queue: probes for messages that are not lost lengthen the queue. Has no effect
-    /// on other profiles, and [`Transport::with_profile`] resets it.
-    pub fn with_patient_probes(mut self, patient: bool) -> Self {
-        self.0.core.mechanisms = self.0.core.mechanisms.with_patient_probes(patient);
-        self
-    }
-
     /// Allows sending messages that are larger than the peer's receive buffer. A peer that delivers messages whole, as Festina does, ends the
     /// association when it receives one, so they are refused by default ([`SendErrorKind::TooLong`](crate::SendErrorKind::TooLong)). Peers that deliver large
     /// messages in parts, such as Linux and usrsctp, accept them.

@@ -377,20 +377,3 @@ fn what_left_in_the_packet_before_is_not_bundled_with_new_data_at_the_same_insta
     rig.wait(1);
     assert_eq!(rig.flight(1, 100), [[1, 2, 4]]);
 }
-
-#[test]
-fn a_patient_sender_takes_a_late_message_behind_a_late_one_for_queued() {
-    let mechanisms = Mechanisms { redundancy: Redundancy::Off, ..Profile::Festina.mechanisms() };
-    for (patient, pauses) in [(false, ms(110)..ms(130)), (true, ms(255)..ms(256))] {
-        let mut rig = Rig::with(&config(mechanisms.with_patient_probes(patient))).measured(ms(100));
-        assert_eq!(rig.flight(1, 100), [[1]]);
-        assert_eq!(rig.expire(), (ms(105), Some(TimerExpiry::Probe)), "it may be lost");
-        assert_eq!(rig.tsns(), [[1]]);
-        // Too soon for an answer to the probe: the first transmission took 170 ms.
-        rig.wait(65);
-        rig.sack(1, &[]);
-        rig.flight(1, 100);
-        let (pause, expiry) = rig.expire();
-        assert!(pauses.contains(&pause) && expiry == Some(TimerExpiry::Probe), "patient: {patient}, {pause:?}");
-    }
-}
