@@ -211,7 +211,7 @@ fn set(settings: &mut Settings, name: &str, value: &Bound<'_, PyAny>) -> PyResul
         "key_log" => secure(settings)?.key_log = value.extract()?,
         "associations_max" => settings.admission = admission.with_associations_max(count(name, value)?),
         "associations_per_address_max" => {
-            settings.admission = admission.with_associations_per_address_max(count(name, value)?)
+            settings.admission = admission.with_associations_per_address_max(count(name, value)?);
         }
         "accept_queue_max" => settings.admission = admission.with_accept_queue_max(count(name, value)?),
         "strays_per_second_max" => {

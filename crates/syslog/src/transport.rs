@@ -37,7 +37,7 @@ pub(crate) fn for_fresh() -> Transport {
 const STREAMS_MAX: u16 = 1 + PRIORITIES as u16 * (STREAMS as u16 + 1);
 
 /// Configuration of a collector's associations, and what those of a relay have in common. A relay fills slow links, where the probes of the default
-/// profile would lengthen the queue that delays what they probe for. In the answers of a collector its I bits and copies would take a tenth of the
+/// profile would lengthen the queue that makes them necessary. In the answers of a collector its I bits and copies would take a tenth of the
 /// bytes of the lines.
 pub(crate) fn settings() -> Transport {
     Transport::default()

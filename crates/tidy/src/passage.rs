@@ -1,7 +1,7 @@
 //! How often a message and its acknowledgement go from one owner of state to another in the core.
 //!
 //! The recorded order of calls decides: of each function that takes `&mut self`, the type. A type in fields of one owner alone is a part of
-//! it, unless that one only coordinates ([`COORDINATORS`]); a type in no field is no state. What is left are owners. A hand-over is the step
+//! it, unless that one only coordinates (`COORDINATORS`); a type in no field is no state. What is left are owners. A hand-over is the step
 //! from one to another, and a phase of an owner is a stay between two hand-overs.
 //!
 //! A copy of the core in which every function reports its own entry is built and run. Coverage builds count lines, but know no order, and their
@@ -153,7 +153,7 @@ fn owner(name: &str, holders: &BTreeMap<String, BTreeSet<String>>, depth: usize)
     }
 }
 
-/// Builds the copy in `folder` and runs [`WALK`] in it. Returns what each watched event entered.
+/// Builds the copy in `folder` and runs `WALK` in it. Returns what each watched event entered.
 ///
 /// # Errors
 /// If a source file is not Rust, a file cannot be written, or the copy cannot be built or run.

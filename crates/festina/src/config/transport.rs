@@ -195,7 +195,7 @@ impl Transport {
     /// Sets the maximum unread bytes of one stream, each message counted with 64 bytes more; from 1 byte, without limit by default. All streams share
     /// the receive buffer, so an unread stream can fill it and block the others. When a stream reaches the limit, its further messages are discarded,
     /// and [`Event::StreamDiscarded`](crate::Event::StreamDiscarded) reports it. Messages received before can still be read.
-    /// [`Stream::resume`](crate::Stream::resume) or a reset by the peer ends the discarding.
+    /// [`StreamHandle::resume`](crate::StreamHandle::resume) or a reset by the peer ends the discarding.
     pub fn with_stream_unread_bytes_max(mut self, bytes: usize) -> Self {
         self.core.limits.stream_unread_bytes_max = Some(bytes);
         self
