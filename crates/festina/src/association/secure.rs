@@ -7,8 +7,8 @@ use crate::endpoint::Request;
 use crate::security::PeerIdentity;
 
 impl Association {
-    /// Returns whether the association is encrypted: whether its endpoint has a [`Security`](crate::security::Security). Only listeners that [accept
-    /// plain clients](crate::security::Security::with_plain_clients) return both kinds.
+    /// Returns whether the association is encrypted: whether its endpoint has [security settings](crate::security). Only listeners that [accept
+    /// plain clients](crate::security::ServerSecurity::with_plain_clients) return both kinds.
     pub fn is_encrypted(&self) -> bool {
         self.inner().is_encrypted()
     }
