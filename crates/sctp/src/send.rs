@@ -50,7 +50,7 @@ use crate::config::Config;
 use crate::error::{ProtocolViolation, SendError};
 use crate::event::{Event, Events};
 use crate::message::{Message, MessageId};
-use crate::outstanding::{Acknowledgement, ByPath, PathId};
+use crate::outstanding::{Acknowledgement, ByPath, Digest, PathId};
 use crate::stats::{RetransmittedStats, SentStats, Stats};
 use crate::wire::Tsn;
 use flight::Flight;
@@ -202,9 +202,10 @@ impl Sender {
     ) -> Result<ByPath<bool>, ProtocolViolation> {
         let path = paths.primary();
         let terms = path.repair.terms(now, &self.flight, &path.limits);
-        let Some(digest) = self.flight.apply(now, acknowledgement, terms, events)? else {
+        let mut digest = Digest::default();
+        if !self.flight.apply(now, acknowledgement, terms, &mut digest, events)? {
             return Ok(ByPath::default());
-        };
+        }
         self.counters.note_spurious(digest.duplicates.of_resent);
         let were_missing = self.flight.buffer.looks_for_missing() && self.flight.give_up_what_is_missing(now, events);
         for path in paths.all() {

@@ -40,7 +40,8 @@ const RENEGED: ProtocolViolation = ProtocolViolation("a non-renegable chunk is r
 
 impl Ledger {
     /// Applies an acknowledgement and calls `settle` with the message and the payload bytes of each chunk that the peer has settled by it. `forwarded`
-    /// is the highest TSN skipped by a FORWARD-TSN. Returns `None`, without any change, if a later acknowledgement is already known.
+    /// is the highest TSN skipped by a FORWARD-TSN. Fills in the blank `digest`, which is too large to be returned. Returns `false`, without any change,
+    /// if a later acknowledgement is already known.
     ///
     /// # Errors
     /// Peer: it acknowledges a TSN that was never sent, or takes back a non-renegable chunk. Invalid blocks are skipped.
@@ -50,16 +51,17 @@ impl Ledger {
         acknowledgement: Acknowledgement<'_>,
         terms: SackTerms,
         forwarded: u64,
+        digest: &mut Digest,
         mut settle: impl FnMut(MessageSlot, usize),
-    ) -> Result<Option<Digest>, ProtocolViolation> {
+    ) -> Result<bool, ProtocolViolation> {
         let cumulative = acknowledgement.cumulative_tsn.unwrap(self.first_tsn());
         if cumulative >= self.next_tsn() {
             return Err(UNSENT);
         }
         if cumulative + 1 < self.first_tsn() {
-            return Ok(None);
+            return Ok(false);
         }
-        let mut digest = Digest { cumulative_advanced: cumulative >= self.first_tsn(), ..Digest::default() };
+        digest.cumulative_advanced = cumulative >= self.first_tsn();
         for (credit, in_flight) in digest.credits.iter_mut().zip(self.in_flight_by_path().iter()) {
             credit.in_flight_bytes_before = in_flight.bytes;
         }
@@ -79,11 +81,11 @@ impl Ledger {
                 settle(chunk.message, chunk.payload.len());
             });
         }
-        self.apply_blocks(acknowledgement, terms, &mut digest)?;
+        self.apply_blocks(acknowledgement, terms, digest)?;
         if !digest.singles.settled.is_empty() {
-            settle_all(&mut digest, &mut settle);
+            settle_all(digest, &mut settle);
         }
-        Ok(Some(digest))
+        Ok(true)
     }
 
     /// Applies the gap ack blocks of an acknowledgement, after all cumulatively acknowledged chunks were taken out.

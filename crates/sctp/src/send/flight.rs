@@ -159,7 +159,8 @@ impl Flight {
         Some((chunk, header))
     }
 
-    /// Applies an acknowledgement to the chunks, their messages and the peer's window. Returns `None`, without any change, if a later one is known.
+    /// Applies an acknowledgement to the chunks, their messages and the peer's window. Fills in the blank `digest`. Returns `false`,
+    /// without any change, if a later one is known.
     ///
     /// # Errors
     /// Peer: it acknowledged a TSN that was never sent, or something is missing again that was to be kept for good.
@@ -168,8 +169,9 @@ impl Flight {
         now: Instant,
         acknowledgement: Acknowledgement<'_>,
         terms: SackTerms,
+        digest: &mut Digest,
         events: &mut Events,
-    ) -> Result<Option<Digest>, ProtocolViolation> {
+    ) -> Result<bool, ProtocolViolation> {
         let forwarded = self.forwarded();
         let Self { ledger, buffer, partial, messages_acked, .. } = self;
         // The last chunk of a message completes it.
@@ -187,7 +189,9 @@ impl Flight {
                 events.push_message_event(|| Event::MessageDelivered { id, at: now });
             }
         };
-        let Some(mut digest) = ledger.apply(acknowledgement, terms, forwarded, settle)? else { return Ok(None) };
+        if !ledger.apply(acknowledgement, terms, forwarded, digest, settle)? {
+            return Ok(false);
+        }
         if let Some(sack) = acknowledgement.sack {
             self.window.told(sack.a_rwnd);
         }
@@ -197,7 +201,7 @@ impl Flight {
             *digest.answered.of_mut(probe.path) = true;
         }
         digest.window_opened = self.resend_window_probe();
-        Ok(Some(digest))
+        Ok(true)
     }
 
     /// A probe of the closed window was dropped by the peer; as the window has opened, it is sent again without waiting for its backed-off

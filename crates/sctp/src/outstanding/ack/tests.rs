@@ -37,8 +37,9 @@ fn digest_of(
     forwarded: u64,
 ) -> Result<Option<(Digest, usize)>, ProtocolViolation> {
     let mut settled = 0;
-    let digest = ledger.apply(acknowledgement, PLAIN, forwarded, |_, _| settled += 1)?;
-    Ok(digest.map(|digest| (digest, settled)))
+    let mut digest = Digest::default();
+    let is_news = ledger.apply(acknowledgement, PLAIN, forwarded, &mut digest, |_, _| settled += 1)?;
+    Ok(is_news.then_some((digest, settled)))
 }
 
 /// One letter per chunk: flying, acked by a gap block, lost, acked by an NR block, abandoned in flight or otherwise.
