@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 /// No test waits longer for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Begins a line about a peer that is slow to answer. On a busy machine any peer may be, so that only tests of that line read it.
 pub(crate) const NARRATION: &str = "connecting to ";
