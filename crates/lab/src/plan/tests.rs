@@ -126,7 +126,7 @@ fn a_value_that_makes_no_sense_is_told_with_its_place_and_what_was_expected() {
         ("rate = 0.5", "my.toml:3:8: rate: it cannot be the bare fraction 0.5; expected a bandwidth"),
         ("rate = \"0bit/s\"", "my.toml:3:8: rate: 0bit/s makes no sense here; expected 1kbit/s to 1Gbit/s"),
         ("buffer = \"64 apples\"", "my.toml:3:10: buffer: \"64 apples\" is not"),
-        ("loss = \"150%\"", "my.toml:3:8: loss: \"150%\" is not a probability"),
+        ("loss = \"150%\"", "my.toml:3:8: loss: \"150%\" is too large for a probability"),
         ("loss = \"60%\"", "my.toml:3:8: loss: 60% makes no sense here; expected 0% to 50%"),
         ("loss = true", "my.toml:3:8: loss: it cannot be true; expected a share in quotes such as \"5%\""),
         ("packets = \"7\"", "my.toml:3:11: packets: \"7\" is in quotes; expected a whole number"),
