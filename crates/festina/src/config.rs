@@ -88,23 +88,12 @@ impl ClientConfig {
     /// Returns the default settings for encrypted associations with the servers that `security` trusts: a [`Trust`](crate::security::Trust), a
     /// [`Fingerprint`](crate::security::Fingerprint) or a [`ClientSecurity`].
     pub fn new(security: impl Into<ClientSecurity>) -> Self {
-        Self {
-            transport: Transport::default(),
-            admission: Admission::default(),
-            security: Some(security.into()),
-            runtime: None,
-        }
+        Self::with(Some(security.into()))
     }
 
     /// Returns the default settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated.
     pub fn plain() -> Self {
-        Self { transport: Transport::default(), admission: Admission::default(), security: None, runtime: None }
-    }
-
-    /// Sets the settings of associations.
-    pub fn with_transport(mut self, transport: Transport) -> Self {
-        self.transport = transport;
-        self
+        Self::with(None)
     }
 
     /// Sets the maximum number of concurrent associations: 65,536 by default, at most 2²⁴.
@@ -112,46 +101,19 @@ impl ClientConfig {
         self.admission = self.admission.with_associations_max(associations);
         self
     }
-
-    /// Sets the runtime that the endpoint lives on. The default is the tokio runtime that the caller is inside.
-    pub fn with_runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
-        self.runtime = Some(runtime);
-        self
-    }
-
-    /// Returns the settings of associations.
-    pub fn transport(&self) -> &Transport {
-        &self.transport
-    }
-
-    /// Returns the TLS settings; `None` for plain SCTP.
-    pub fn security(&self) -> Option<&ClientSecurity> {
-        self.security.as_ref()
-    }
 }
 
 impl ServerConfig {
     /// Returns the default settings for encrypted associations: `security` is an [`Identity`](crate::security::Identity) or a [`ServerSecurity`]. The
     /// endpoint accepts no unencrypted associations, except by [`ServerSecurity::with_plain_clients`].
     pub fn new(security: impl Into<ServerSecurity>) -> Self {
-        Self {
-            transport: Transport::default(),
-            admission: Admission::default(),
-            security: Some(security.into()),
-            runtime: None,
-        }
+        Self::with(Some(security.into()))
     }
 
     /// Returns the default settings for plain SCTP, which unmodified peers understand: nothing is encrypted, and peers are not authenticated. Such an
     /// endpoint can connect as well.
     pub fn plain() -> Self {
-        Self { transport: Transport::default(), admission: Admission::default(), security: None, runtime: None }
-    }
-
-    /// Sets the settings of associations.
-    pub fn with_transport(mut self, transport: Transport) -> Self {
-        self.transport = transport;
-        self
+        Self::with(None)
     }
 
     /// Sets the limits on peers.
@@ -160,27 +122,53 @@ impl ServerConfig {
         self
     }
 
-    /// Sets the runtime that the endpoint lives on. The default is the tokio runtime that the caller is inside.
-    pub fn with_runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
-        self.runtime = Some(runtime);
-        self
-    }
-
-    /// Returns the settings of associations.
-    pub fn transport(&self) -> &Transport {
-        &self.transport
-    }
-
     /// Returns the limits on peers.
     pub fn admission(&self) -> &Admission {
         &self.admission
     }
-
-    /// Returns the TLS settings; `None` for plain SCTP.
-    pub fn security(&self) -> Option<&ServerSecurity> {
-        self.security.as_ref()
-    }
 }
+
+/// Settings of clients and servers alike.
+macro_rules! common_settings {
+    ($Config:ident, $Security:ident) => {
+        impl $Config {
+            fn with(security: Option<$Security>) -> Self {
+                Self { transport: Transport::default(), admission: Admission::default(), security, runtime: None }
+            }
+
+            /// Sets the settings of associations.
+            pub fn with_transport(mut self, transport: Transport) -> Self {
+                self.transport = transport;
+                self
+            }
+
+            /// Sets the runtime that the endpoint lives on. The default is the tokio runtime that the caller is inside.
+            pub fn with_runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
+                self.runtime = Some(runtime);
+                self
+            }
+
+            /// Replaces the TLS settings.
+            pub fn with_security(mut self, security: impl Into<$Security>) -> Self {
+                self.security = Some(security.into());
+                self
+            }
+
+            /// Returns the settings of associations.
+            pub fn transport(&self) -> &Transport {
+                &self.transport
+            }
+
+            /// Returns the TLS settings; `None` for plain SCTP.
+            pub fn security(&self) -> Option<&$Security> {
+                self.security.as_ref()
+            }
+        }
+    };
+}
+
+common_settings!(ClientConfig, ClientSecurity);
+common_settings!(ServerConfig, ServerSecurity);
 
 impl From<ClientConfig> for EndpointConfig {
     fn from(ClientConfig { transport, admission, security, runtime }: ClientConfig) -> Self {

@@ -1,10 +1,10 @@
 //! How often a message and its acknowledgement go from one owner of state to another in the core.
 //!
-//! The recorded order of calls decides: of each function that takes `&mut self`, the type. A type in fields of one owner alone is a part of
-//! it, unless that one only coordinates (`COORDINATORS`); a type in no field is no state. What is left are owners. A hand-over is the step
-//! from one to another, and a phase of an owner is a stay between two hand-overs.
+//! Each function that takes `&mut self` reports its type when it is called. A type in the fields of one owner alone counts as a part of that
+//! owner, unless the owner is a coordinator (`COORDINATORS`). A type in no field does not count, since it holds no state. All other types are
+//! owners. A hand-over is a step from one owner to another, and a phase is a stay between two hand-overs.
 //!
-//! A copy of the core in which every function reports its own entry is built and run. Coverage builds count lines, but know no order, and their
+//! A copy of the core in which these functions report is built and run. Coverage builds count lines, but know no order, and their
 //! tools are no part of a toolchain; callgrind is not everywhere; a call graph made from the sources names every branch, taken or not.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,8 +134,8 @@ impl<'ast> Visit<'ast> for Holders<'_> {
     }
 }
 
-/// The owner that a type is a part of: the one that all who hold it are parts of, or the type itself. `None` if nobody holds it, as a value
-/// that lives for one call.
+/// Returns the owner of a type: the type whose parts are all holders of it, or itself. Returns `None` for a type that no field holds, whose values
+/// live for one call.
 fn owner(name: &str, holders: &BTreeMap<String, BTreeSet<String>>, depth: usize) -> Option<String> {
     if COORDINATORS.contains(&name) {
         return Some(name.to_owned());

@@ -71,14 +71,13 @@ impl Recording {
     /// Returns the settings of an endpoint whose secrets are recorded as well.
     pub(crate) fn with_secrets_of_client(&self, config: ClientConfig) -> ClientConfig {
         let (Some(file), Some(security)) = (&self.file, config.security().cloned()) else { return config };
-        ClientConfig::new(security.with_key_log(log_of(file))).with_transport(config.transport().clone())
+        config.with_security(security.with_key_log(log_of(file)))
     }
 
     /// As [`with_secrets_of_client`](Self::with_secrets_of_client), for a server.
     pub(crate) fn with_secrets_of_server(&self, config: ServerConfig) -> ServerConfig {
         let (Some(file), Some(security)) = (&self.file, config.security().cloned()) else { return config };
-        let (transport, admission) = (config.transport().clone(), config.admission().clone());
-        ServerConfig::new(security.with_key_log(log_of(file))).with_transport(transport).with_admission(admission)
+        config.with_security(security.with_key_log(log_of(file)))
     }
 
     /// Records the endpoint's packets from now on.

@@ -8,7 +8,7 @@ use rustls::ClientConfig;
 use rustls::version::TLS13;
 
 use super::credentials::{NO_CREDENTIALS, checked_identity};
-use super::settings::{KeyLogging, Lines, checked_alpn};
+use super::settings::{KeyLogging, checked_alpn, common_settings};
 use super::{Fingerprint, Identity, SecurityError, Sessions, Trust, TrustKind, provider};
 
 /// Servers whose sessions a client remembers, unless the application brings its own [`Sessions`].
@@ -76,33 +76,11 @@ impl ClientSecurity {
         self
     }
 
-    /// Application protocols (ALPN, RFC 7301) of 1 to 255 bytes, the preferred one first. If either side has some, both must have one in common:
-    /// otherwise the handshake fails.
-    pub fn with_alpn(mut self, protocols: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
-        self.alpn = protocols.into_iter().map(Into::into).collect();
-        self
-    }
-
     /// The sessions that this side resumes when it connects, shared with the other endpoints that use clones of them. The default is
     /// own sessions of the endpoint, with 32 servers. Sessions with a server are resumed by endpoints whose [`Trust`] in servers and whose
     /// [`Identity`] are clones of those of the endpoint that began them.
     pub fn with_sessions(mut self, sessions: Sessions) -> Self {
         self.sessions = Some(sessions);
-        self
-    }
-
-    /// Appends the secrets of all associations to the file that the environment variable `SSLKEYLOGFILE` names. Everyone who can read the file
-    /// can decrypt recorded associations. Without this call the variable has no effect.
-    pub fn with_key_log_from_env(mut self) -> Self {
-        self.key_log = Some(KeyLogging::Env);
-        self
-    }
-
-    /// Calls `log` with each secret of all associations, as a line of a key log in the format of NSS that ends with a line feed, before the keys
-    /// are used. With the lines anyone can decrypt recorded associations. The function runs in the middle of a handshake and should be quick.
-    /// Of this and [`with_key_log_from_env`](Self::with_key_log_from_env) the last call counts.
-    pub fn with_key_log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.key_log = Some(KeyLogging::Lines(Arc::new(Lines(log))));
         self
     }
 
@@ -133,6 +111,8 @@ impl ClientSecurity {
         })
     }
 }
+
+common_settings!(ClientSecurity);
 
 impl fmt::Debug for ClientSecurity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

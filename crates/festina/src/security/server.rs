@@ -13,7 +13,7 @@ use rustls::{RootCertStore, ServerConfig};
 
 use super::client::ClientSecurity;
 use super::credentials::{ShownTo, checked_identity};
-use super::settings::{KeyLogging, Lines, checked_alpn, pinned, raw_keys_have_no_roots, store};
+use super::settings::{KeyLogging, checked_alpn, common_settings, pinned, raw_keys_have_no_roots, store};
 use super::{Decision, Identity, SecurityError, Trust, TrustKind, platform, provider};
 
 /// Sessions that a server remembers for resumption.
@@ -101,13 +101,6 @@ impl ServerSecurity {
         self
     }
 
-    /// Application protocols (ALPN, RFC 7301) of 1 to 255 bytes, the preferred one first. If either side has some, both must have one in common:
-    /// otherwise the handshake fails.
-    pub fn with_alpn(mut self, protocols: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
-        self.alpn = protocols.into_iter().map(Into::into).collect();
-        self
-    }
-
     /// The listeners take early messages: [`ConnectOptions::early_message`](crate::ConnectOptions::early_message). Anyone on the path can copy
     /// them. A copy that arrives first is delivered, and the client sends the message again.
     pub fn with_early_messages(mut self) -> Self {
@@ -121,21 +114,6 @@ impl ServerSecurity {
     /// [`with_client_trust`](Self::with_client_trust) or [`with_alpn`](Self::with_alpn).
     pub fn with_plain_clients(mut self) -> Self {
         self.plain_clients = true;
-        self
-    }
-
-    /// Appends the secrets of all associations to the file that the environment variable `SSLKEYLOGFILE` names. Everyone who can read the file
-    /// can decrypt recorded associations. Without this call the variable has no effect.
-    pub fn with_key_log_from_env(mut self) -> Self {
-        self.key_log = Some(KeyLogging::Env);
-        self
-    }
-
-    /// Calls `log` with each secret of all associations, as a line of a key log in the format of NSS that ends with a line feed, before the keys
-    /// are used. With the lines anyone can decrypt recorded associations. The function runs in the middle of a handshake and should be quick.
-    /// Of this and [`with_key_log_from_env`](Self::with_key_log_from_env) the last call counts.
-    pub fn with_key_log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.key_log = Some(KeyLogging::Lines(Arc::new(Lines(log))));
         self
     }
 
@@ -227,6 +205,8 @@ fn signed_clients(roots: Arc<RootCertStore>) -> Result<Arc<dyn ClientCertVerifie
         .build()
         .map_err(|error| SecurityError::Settings(error.to_string()))
 }
+
+common_settings!(ServerSecurity);
 
 impl fmt::Debug for ServerSecurity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

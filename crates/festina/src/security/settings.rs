@@ -22,6 +22,10 @@ pub(super) enum KeyLogging {
 }
 
 impl KeyLogging {
+    pub(super) fn lines(log: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self::Lines(Arc::new(Lines(log)))
+    }
+
     pub(super) fn open(&self) -> Arc<dyn KeyLog> {
         match self {
             Self::Env => Arc::new(KeyLogFile::new()),
@@ -30,8 +34,39 @@ impl KeyLogging {
     }
 }
 
+/// Settings of clients and servers alike.
+macro_rules! common_settings {
+    ($Security:ident) => {
+        impl $Security {
+            /// Application protocols (ALPN, RFC 7301) of 1 to 255 bytes, the preferred one first. If either side has some, both must have one in common:
+            /// otherwise the handshake fails.
+            pub fn with_alpn(mut self, protocols: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
+                self.alpn = protocols.into_iter().map(Into::into).collect();
+                self
+            }
+
+            /// Appends the secrets of all associations to the file that the environment variable `SSLKEYLOGFILE` names. Everyone who can read the file
+            /// can decrypt recorded associations. Without this call the variable has no effect.
+            pub fn with_key_log_from_env(mut self) -> Self {
+                self.key_log = Some($crate::security::settings::KeyLogging::Env);
+                self
+            }
+
+            /// Calls `log` with each secret of all associations, as a line of a key log in the format of NSS that ends with a line feed, before the keys
+            /// are used. With the lines anyone can decrypt recorded associations. The function runs in the middle of a handshake and should be quick.
+            /// Of this and [`with_key_log_from_env`](Self::with_key_log_from_env) the last call counts.
+            pub fn with_key_log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
+                self.key_log = Some($crate::security::settings::KeyLogging::lines(log));
+                self
+            }
+        }
+    };
+}
+
+pub(super) use common_settings;
+
 /// Writes secrets as lines.
-pub(super) struct Lines<F>(pub(super) F);
+struct Lines<F>(F);
 
 impl<F: Fn(&str) + Send + Sync> KeyLog for Lines<F> {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {

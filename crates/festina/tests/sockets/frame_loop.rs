@@ -88,7 +88,12 @@ fn a_frame_never_waits_for_a_handshake_and_the_link_comes_up_when_the_server_doe
 
     let (_server, listener) = server(address, &ServerConfig::plain());
     // The endpoint may refuse a request that arrives before it listens; the next attempt succeeds.
-    assert_eq!(frames_until(&mut link, is_up).last(), Some(&LinkEvent::Up));
+    let events = frames_until(&mut link, is_up);
+    let (last, before) = events.split_last().unwrap();
+    let is_refusal = |event: &LinkEvent| {
+        matches!(event, LinkEvent::Down { reason: LinkDown::Connect(ConnectError::NotListening { .. }), .. })
+    };
+    assert!(*last == LinkEvent::Up && before.iter().all(is_refusal), "{events:?}");
     let far = listener.accept(LONG).unwrap().unwrap();
     link.send("hello").unwrap();
     assert_eq!(text(&far), "hello");

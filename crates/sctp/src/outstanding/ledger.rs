@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use festina_units::Instant;
 
-use super::reported::Reported;
+use super::reported::{Reported, bury, count_gap_acked, lay_to_rest};
 use crate::event::RetransmissionCause;
 use crate::preview::debug_with_preview;
 use crate::wire::Framing;
@@ -640,25 +640,4 @@ impl Ledger {
     fn index(&self, tsn: u64) -> Option<usize> {
         usize::try_from(tsn.checked_sub(self.first_tsn)?).ok()
     }
-}
-
-/// A chunk of an abandoned message is neither in flight nor missing any more.
-fn lay_to_rest(reported: &mut Option<Box<Reported>>, tsn: u64) {
-    if let Some(reported) = reported {
-        reported.ghosts.remove(tsn);
-        reported.buried.remove(&tsn);
-    }
-}
-
-/// Lists a lost chunk of an abandoned message.
-fn bury(reported: &mut Option<Box<Reported>>, buries: bool, tsn: u64) {
-    if buries {
-        reported.get_or_insert_default().buried.insert(tsn);
-    }
-}
-
-/// A chunk came to be reported by gap ack blocks, or is not any more.
-fn count_gap_acked(reported: &mut Option<Box<Reported>>, count: impl FnOnce(usize) -> usize) {
-    let reported = reported.get_or_insert_default();
-    reported.chunks = count(reported.chunks);
 }

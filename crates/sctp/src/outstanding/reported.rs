@@ -231,6 +231,27 @@ pub(super) fn difference(
 
 const _: () = assert!(RENEGED_MAX < CHUNKS_MAX);
 
+/// A chunk of an abandoned message is neither in flight nor missing any more.
+pub(super) fn lay_to_rest(reported: &mut Option<Box<Reported>>, tsn: u64) {
+    if let Some(reported) = reported {
+        reported.ghosts.remove(tsn);
+        reported.buried.remove(&tsn);
+    }
+}
+
+/// Lists a lost chunk of an abandoned message.
+pub(super) fn bury(reported: &mut Option<Box<Reported>>, buries: bool, tsn: u64) {
+    if buries {
+        reported.get_or_insert_default().buried.insert(tsn);
+    }
+}
+
+/// A chunk came to be reported by gap ack blocks, or is not any more.
+pub(super) fn count_gap_acked(reported: &mut Option<Box<Reported>>, count: impl FnOnce(usize) -> usize) {
+    let reported = reported.get_or_insert_default();
+    reported.chunks = count(reported.chunks);
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

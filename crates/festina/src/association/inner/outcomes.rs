@@ -1,4 +1,4 @@
-//! Outcomes of messages that somebody watches.
+//! Outcomes of watched messages.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
@@ -24,16 +24,15 @@ impl Inner {
         if sent.is_empty() {
             return;
         }
-        let (context, mut left) = (Context::from_waker(Waker::noop()), VecDeque::new());
+        let context = Context::from_waker(Waker::noop());
         let mut state = lock(&self.state);
-        for (id, message) in sent.drain(..) {
+        for _ in 0..sent.len() {
+            let Some((id, message)) = sent.pop_front() else { break };
             match state.poll_outcome(&context, id).0 {
                 Poll::Ready(outcome) => settled(message, outcome),
-                Poll::Pending => left.push_back((id, message)),
+                Poll::Pending => sent.push_back((id, message)),
             }
         }
-        drop(state);
-        *sent = left;
     }
 
     /// Stops watching the outcome of a message.
