@@ -55,6 +55,13 @@ impl LossShare {
     pub fn is_negligible(self) -> bool {
         u64::from(self.lost) * 2_000 < u64::from(self.all)
     }
+
+    /// Returns whether two packets are both lost more often than once in a thousand: then a message and its
+    /// retransmission affect the 99.9th percentile.
+    #[must_use]
+    pub fn takes_pairs(self) -> bool {
+        u64::from(self.lost).pow(2) * 1_000 > u64::from(self.all).pow(2)
+    }
 }
 
 /// Knowledge of the loss on a path for a later estimator: after a rest, or in the next association with the same

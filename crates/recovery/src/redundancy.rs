@@ -152,6 +152,12 @@ impl Spaced {
 const SPACING_MIN: Duration = Duration::from_millis(5);
 const SPACING_MAX: Duration = Duration::from_millis(25);
 
+/// Time from a retransmission to its repetition, as a part of the smallest round-trip time: less than the sixteenth that
+/// [`crate::spurious::answers_earlier`] allows for, so that the answer to the first of the pair is not taken for that to an
+/// earlier transmission. And at most this time, as it delays the repair.
+const RESEND_SPACING_PARTS: u32 = 20;
+const RESEND_SPACING_MAX: Duration = Duration::from_millis(10);
+
 /// How long the smallest round-trip time is remembered; longer than queues persist.
 const RTT_MIN_WINDOW: Duration = Duration::from_secs(300);
 
@@ -171,6 +177,10 @@ const MESSAGES_MAX: usize = 9;
 
 /// Cost of a copy, in thousandths of a copy.
 const COPY_COST: u32 = 1_000;
+
+/// Repetitions of retransmissions that a message earns, in thousandths: enough for a loss of one packet in ten each way. In
+/// an outage, when nearly all packets are retransmissions, few are repeated.
+const RESENDS_EARNED: u32 = 250;
 
 /// Maximum saved budget: the unspent budget of a quiet path must not become a burst.
 const SAVED_MAX: u32 = 2 * COPY_COST;
@@ -235,6 +245,7 @@ pub struct CopyScheduler {
     /// A loss while the round-trip time swings forbids copies in separate packets until this time.
     crowded_until: Instant,
     saved: u32,
+    saved_resends: u32,
     departures: [Option<Instant>; MESSAGES_MAX],
     next: usize,
 }
@@ -253,6 +264,7 @@ impl CopyScheduler {
             overloaded_until: Instant::ZERO,
             crowded_until: Instant::ZERO,
             saved: 0,
+            saved_resends: 0,
             departures: [None; MESSAGES_MAX],
             next: 0,
         }
@@ -321,16 +333,11 @@ impl CopyScheduler {
 
     /// Decides whether a message that is sent for the first time gets a copy.
     pub fn message_sent(&mut self, message: &Departure) -> CopyDecision {
-        let Some(spaced) = self.redundancy.budget().and_then(|budget| budget.copies) else {
-            return CopyDecision::Not(WhyNot::Disabled);
-        };
+        let Some(budget) = self.redundancy.budget() else { return CopyDecision::Not(WhyNot::Disabled) };
         self.note_departure(message.now);
-        let is_congested = self.is_congested(message.now, message.srtt);
-        if is_congested {
-            self.throttle.congested(message.now);
-        } else {
-            self.throttle.clear(message.now);
-        }
+        let is_congested = self.look_for_congestion(message.now, message.srtt);
+        self.saved_resends = (self.saved_resends + self.throttle.share_of(RESENDS_EARNED)).min(SAVED_MAX);
+        let Some(spaced) = budget.copies else { return CopyDecision::Not(WhyNot::Disabled) };
         let budget = u32::from(spaced.copies_per_thousand_messages).min(COPY_COST);
         if !message.thin {
             return CopyDecision::Not(WhyNot::NotThin);
@@ -349,13 +356,44 @@ impl CopyScheduler {
             return CopyDecision::Not(WhyNot::Unfair);
         }
         self.saved = (self.saved + self.throttle.share_of(budget)).min(SAVED_MAX);
-        match self.saved.checked_sub(COPY_COST) {
-            None => CopyDecision::Not(WhyNot::Budget),
-            Some(left) => {
-                self.saved = left;
-                CopyDecision::At(message.now + spaced.spacing(srtt))
-            }
+        charge(&mut self.saved, message.now + spaced.spacing(srtt))
+    }
+
+    /// Decides whether a retransmission is repeated, and when: if a thousandth of the messages or more loses it together
+    /// with the first transmission.
+    pub fn resent(&mut self, resend: &Departure) -> CopyDecision {
+        if self.redundancy == Redundancy::Off {
+            return CopyDecision::Not(WhyNot::Disabled);
         }
+        let is_congested = self.look_for_congestion(resend.now, resend.srtt);
+        if !resend.thin {
+            return CopyDecision::Not(WhyNot::NotThin);
+        }
+        let (Some(srtt), Some(rtt_min)) = (resend.srtt, self.rtt_min.get()) else {
+            return CopyDecision::Not(WhyNot::Unmeasured);
+        };
+        if !self.loss.likely().takes_pairs() {
+            return CopyDecision::Not(WhyNot::Lossless);
+        }
+        if is_congested || resend.now < self.crowded_until || resend.now < self.overloaded_until {
+            return CopyDecision::Not(WhyNot::Congested);
+        }
+        if self.loss.long_run().exceeds_tcp((self.messages_within(resend.now, srtt) + 1) * COPY_COST) {
+            return CopyDecision::Not(WhyNot::Unfair);
+        }
+        let spacing = (rtt_min / RESEND_SPACING_PARTS).min(RESEND_SPACING_MAX);
+        charge(&mut self.saved_resends, resend.now + spacing)
+    }
+
+    /// Takes note of congestion, or of its absence. Returns whether the path is congested.
+    fn look_for_congestion(&mut self, now: Instant, srtt: Option<Duration>) -> bool {
+        let is_congested = self.is_congested(now, srtt);
+        if is_congested {
+            self.throttle.congested(now);
+        } else {
+            self.throttle.clear(now);
+        }
+        is_congested
     }
 
     /// Refunds a copy that was charged but not sent in a separate packet, because the message was acknowledged or
@@ -414,6 +452,17 @@ impl CopyScheduler {
         let recent =
             self.departures.iter().flatten().filter(|&&at| at == now || now.saturating_duration_since(at) < srtt);
         recent.fold(0, |count, _| count + 1)
+    }
+}
+
+/// Charges the copy that would leave at `at` to the saved budget.
+fn charge(saved: &mut u32, at: Instant) -> CopyDecision {
+    match saved.checked_sub(COPY_COST) {
+        None => CopyDecision::Not(WhyNot::Budget),
+        Some(left) => {
+            *saved = left;
+            CopyDecision::At(at)
+        }
     }
 }
 

@@ -343,3 +343,53 @@ proptest! {
         prop_assert!(copied * 1_000 <= messages * u64::from(budget.min(1_000)));
     }
 }
+
+/// A scheduler with the default budget that has seen one of `one_in` packets lost, and has earned two repetitions.
+fn loses_pairs(one_in: u64) -> CopyScheduler {
+    let mut scheduler = CopyScheduler::new(Redundancy::ADAPTIVE);
+    scheduler.round_trip(at(0), RTT);
+    for nth in 1..=200 {
+        scheduler.message_sent(&departure(at(250 * nth)));
+        outcome(&mut scheduler, at(250 * nth + 100), nth.is_multiple_of(one_in));
+    }
+    scheduler
+}
+
+#[test]
+fn a_retransmission_is_repeated_where_one_pair_in_a_thousand_is_lost_and_nothing_speaks_against_it() {
+    let (resend, not) = (departure(at(60_000)), CopyDecision::Not);
+    assert_eq!(loses_pairs(20).resent(&resend), CopyDecision::At(at(60_005)));
+    assert_eq!(loses_pairs(50).resent(&resend), not(WhyNot::Lossless));
+    assert_eq!(loses_pairs(20).resent(&Departure { thin: false, ..resend }), not(WhyNot::NotThin));
+    assert_eq!(loses_pairs(20).resent(&Departure { srtt: None, ..resend }), not(WhyNot::Unmeasured));
+    assert_eq!(loses_pairs(20).resent(&Departure { srtt: Some(ms(130)), ..resend }), not(WhyNot::Congested));
+    let mut off = loses_pairs(20);
+    off.set_redundancy(Redundancy::Off);
+    assert_eq!(off.resent(&resend), not(WhyNot::Disabled));
+}
+
+#[test]
+fn four_messages_earn_the_repetition_of_one_retransmission_and_two_are_saved() {
+    let mut scheduler = loses_pairs(20);
+    let mut repeats = |now_ms| matches!(scheduler.resent(&departure(at(now_ms))), CopyDecision::At(_));
+    assert_eq!([60_000, 60_100, 60_200].map(&mut repeats), [true, true, false]);
+    (0..4).for_each(|nth| {
+        scheduler.message_sent(&departure(at(61_000 + 250 * nth)));
+    });
+    let mut repeats = |now_ms| matches!(scheduler.resent(&departure(at(now_ms))), CopyDecision::At(_));
+    assert_eq!([62_000, 62_100].map(&mut repeats), [true, false]);
+}
+
+#[test]
+fn the_repetition_comes_so_soon_that_the_answer_to_the_first_is_not_taken_for_an_earlier_one() {
+    for rtt_ms in [1, 10, 30, 100, 300, 1_000] {
+        let mut scheduler = loses_pairs(20);
+        scheduler.rtt_min = WindowedMin::new(RTT_MIN_WINDOW);
+        scheduler.round_trip(at(59_000), ms(rtt_ms));
+        let resent = at(60_000);
+        let decision = scheduler.resent(&Departure { srtt: Some(ms(rtt_ms)), ..departure(resent) });
+        let CopyDecision::At(repeated) = decision else { panic!("{rtt_ms} ms: {decision:?}") };
+        assert!(!crate::spurious::answers_earlier(resent + ms(rtt_ms), repeated, Some(ms(rtt_ms))), "{rtt_ms} ms");
+        assert!(repeated <= resent + ms(10), "{rtt_ms} ms");
+    }
+}

@@ -117,6 +117,8 @@ pub(crate) struct Arrival {
     /// When it was last sent.
     pub(crate) sent_at: Instant,
     pub(crate) transmissions: u8,
+    /// It was retransmitted once, or once and repeated.
+    pub(crate) is_first_resend: bool,
     pub(crate) was_missed: bool,
     pub(crate) fast_retransmitted: bool,
     /// The path on which it was last sent.
@@ -180,7 +182,10 @@ impl Digest {
             credit.run_first = None;
         }
         let was_missed = miss_indications > 0;
-        let arrival = Arrival { tsn, sent_at, transmissions, was_missed, fast_retransmitted, path, run_before };
+        let repetitions = u8::from(chunk.resent == Some(Transmission::Repeated));
+        let is_first_resend = transmissions == 2 + repetitions;
+        let arrival =
+            Arrival { tsn, sent_at, transmissions, is_first_resend, was_missed, fast_retransmitted, path, run_before };
         self.singles.in_doubt.push(arrival);
     }
 }

@@ -132,6 +132,8 @@ pub(crate) enum Transmission {
     ReportedBundled,
     /// Redundancy in a packet of its own.
     Copy,
+    /// The same, shortly behind a retransmission.
+    Repeated,
 }
 
 impl Transmission {
@@ -142,7 +144,7 @@ impl Transmission {
             Self::Probe | Self::TailProbe => RetransmissionCause::Probe,
             Self::Bundled => RetransmissionCause::Bundled,
             Self::ReportedBundled => RetransmissionCause::ReportedBundled,
-            Self::Copy => RetransmissionCause::Copy,
+            Self::Copy | Self::Repeated => RetransmissionCause::Copy,
         }
     }
 }

@@ -64,7 +64,7 @@ use bundling::{Redundant, SILENT_TURN_PARTS};
 use order::Owed;
 use overdue::Overdue;
 use rack::LossByTime;
-use redundancy::RedundancyAccount;
+use redundancy::{PlannedFor, RedundancyAccount};
 use round_trip::RoundTrip;
 use rules::{Outstanding, RuleBook};
 use tail::Tail;
@@ -275,25 +275,13 @@ impl Repair {
         if self.owed.tail_probe && flight.ledger.is_all_abandoned() {
             self.owed.tail_probe = false;
         }
-        self.make_due_copy(now, &flight.ledger);
+        if let Some(redundancy) = &mut self.redundancy {
+            self.owed.copy = redundancy.make_due(now, &flight.ledger, limits.allows_new_data(flight));
+        }
         if flight.ledger.earliest_on(limits.id).is_none() {
             self.timers.stop();
             self.owed.tail_probe = false;
             self.book.shrink();
-        }
-    }
-
-    /// Makes the next copy due whose time has come, unless all of its chunks have arrived or were retransmitted meanwhile.
-    fn make_due_copy(&mut self, now: Instant, ledger: &Ledger) {
-        let Some(redundancy) = &mut self.redundancy else { return };
-        let is_original = |chunk: &Chunk| chunk.state == ChunkState::InFlight && chunk.transmissions == 1;
-        while let Some((first_tsn, last_tsn)) = self.owed.copy.or_else(|| redundancy.take_due(now)) {
-            let needed = (first_tsn..=last_tsn).any(|tsn| ledger.get(tsn).is_some_and(is_original));
-            self.owed.copy = needed.then_some((first_tsn, last_tsn));
-            if needed {
-                break;
-            }
-            redundancy.saved();
         }
     }
 
@@ -323,7 +311,7 @@ impl Repair {
     #[inline]
     pub(super) fn owes_packet(&self) -> bool {
         let Owed { probe, tail_probe, copy, elsewhere, repair: _ } = self.owed;
-        probe || tail_probe || copy.is_some() || elsewhere.is_some()
+        probe || tail_probe || copy || elsewhere.is_some()
     }
 
     /// What the next packet is for, if one may leave now.
@@ -346,8 +334,10 @@ impl Repair {
         if let Some(room_bytes) = self.owed.elsewhere {
             return Some(Order { purpose: Purpose::Elsewhere { room_bytes }, new_data: NewData::No });
         }
-        if let Some((first_tsn, last_tsn)) = self.owed.copy {
-            return with_new_data(Purpose::Copy { first_tsn, last_tsn });
+        if self.owed.copy
+            && let Some(copy) = self.redundancy.as_ref().and_then(|redundancy| redundancy.due())
+        {
+            return with_new_data(Purpose::Copy(copy));
         }
         if flight.ledger.lost().chunks == 0 {
             let order = with_new_data(Purpose::NewData).filter(|order| order.new_data != NewData::No);
@@ -392,7 +382,7 @@ impl Repair {
                 timeout: rules.probe.timeout(&self.rtt),
                 silent: self.timers.silent_since().is_some(),
             },
-            Purpose::Copy { first_tsn, last_tsn } => Bundling::Copy { first_tsn, last_tsn },
+            Purpose::Copy(copy) => Bundling::Copy(copy),
             Purpose::Elsewhere { room_bytes } => Bundling::Fill { room_bytes: free.min(room_bytes.into()) },
             Purpose::TailProbe(ProbeContent::NewData) => Bundling::None,
             Purpose::TailProbe(ProbeContent::HighestOutstanding) => Bundling::Last { tsn: flight.ledger.last_tsn() },
@@ -473,6 +463,7 @@ impl Repair {
         self.owed.paid(order.purpose);
         match order.purpose {
             Purpose::Probe => self.timers.probed(now),
+            Purpose::Copy(_) => self.redundancy.iter_mut().for_each(|redundancy| redundancy.copy_left()),
             Purpose::TailProbe(_) => self.arm(now),
             _ => {}
         }
@@ -490,6 +481,7 @@ impl Repair {
         self.owed.paid(order.purpose);
         match order.purpose {
             Purpose::Probe => self.timers.probed(now),
+            Purpose::Copy(_) => self.redundancy.iter_mut().for_each(|redundancy| redundancy.copy_left()),
             Purpose::TailProbe(content) => {
                 if let Some(detectors) = self.detectors() {
                     detectors.tail.left(content, flight.ledger.next_tsn());
@@ -515,17 +507,27 @@ impl Repair {
                 self.timers.probed(now);
             }
         }
-        if let Some(redundancy) = &mut self.redundancy
-            && let Some(others) = loaded.new_chunks.checked_sub(1)
-        {
-            let tsns = (loaded.tsn_highest - others as u64, loaded.tsn_highest);
-            redundancy.new_data_sent(now, self.book.is_thin(), &self.rtt, tsns, !loaded.has_fragment);
-        }
+        self.plan_copies(now, order.purpose, loaded, flight.ledger.first_tsn());
         if self.timers.t3().is_none() || loaded.earliest_resent {
             self.timers.start(now, self.rto());
         }
         self.arm(now);
         self.tidy(now, flight, limits);
+    }
+
+    /// A packet left: its new data and its retransmissions may get a copy each.
+    #[inline]
+    fn plan_copies(&mut self, now: Instant, purpose: Purpose, loaded: &Loaded, first_tsn: u64) {
+        let Some(redundancy) = &mut self.redundancy else { return };
+        let last_tsn = loaded.tsn_highest;
+        let packet = PlannedFor { first_tsn, last_tsn, of_resend: true, is_single_chunk: !loaded.has_fragment };
+        if let Some(others) = loaded.new_chunks.checked_sub(1) {
+            let new = PlannedFor { first_tsn: last_tsn - others as u64, of_resend: false, ..packet };
+            redundancy.plan(new, now, self.book.is_thin(), &self.rtt);
+        }
+        if purpose.is_repair() && loaded.chunks > loaded.new_chunks {
+            redundancy.plan(packet, now, self.book.is_thin(), &self.rtt);
+        }
     }
 
     fn redundancy(&mut self, now: Instant) -> &mut RedundancyAccount {

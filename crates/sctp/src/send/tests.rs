@@ -9,6 +9,7 @@ mod pacing;
 mod partial;
 mod recovery;
 mod redundancy;
+mod resends;
 mod spurious;
 mod timers;
 mod transmission;

@@ -97,7 +97,7 @@ impl Repair {
         let Some(srtt) = self.rtt.srtt() else { return };
         let age = now - arrival.sent_at;
         let arrived_late = arrival.transmissions == 1 && arrival.was_missed;
-        let needless = arrival.transmissions == 2
+        let needless = arrival.is_first_resend
             && arrival.fast_retransmitted
             && answers_earlier(now, arrival.sent_at, self.rtt.rtt_min());
         if !(arrived_late || needless) || !self.tolerates_reordering() {

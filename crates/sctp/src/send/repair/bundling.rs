@@ -3,12 +3,12 @@
 use festina_recovery::probe::joins_probe;
 use festina_units::{Duration, Instant};
 
-use super::redundancy::PiggybackBudget;
+use super::redundancy::{PiggybackBudget, PlannedCopy};
 use crate::outstanding::{Chunk, Transmission};
 
 /// Minimum spacing of copies as a fraction of the round trip, and at least the time below: a copy that is lost with its original is useless.
 const COPY_SPACING_PARTS: u32 = 32;
-const COPY_SPACING_MIN: Duration = Duration::from_millis(2);
+pub(super) const COPY_SPACING_MIN: Duration = Duration::from_millis(2);
 
 /// In silence a chunk is bundled again after this part of a round trip, so that all get their turn if they do not fit into one packet.
 pub(super) const SILENT_TURN_PARTS: u32 = 4;
@@ -33,10 +33,7 @@ pub(in crate::send) enum Bundling {
         tsn: u64,
     },
     /// The copy of the chunks of one packet, except those sent again since.
-    Copy {
-        first_tsn: u64,
-        last_tsn: u64,
-    },
+    Copy(PlannedCopy),
 }
 
 /// Copies together with new data: a few of each chunk before its acknowledgement is due, or all chunks if the peer is silent.
@@ -70,10 +67,7 @@ impl Bundling {
             }
             Self::Redundant(redundant) => redundant.admit(tsn, chunk, now).then_some(bundled),
             Self::Last { tsn: last_tsn } => (tsn == *last_tsn).then_some(Transmission::TailProbe),
-            Self::Copy { first_tsn, last_tsn } => {
-                let is_original = (*first_tsn..=*last_tsn).contains(&tsn) && chunk.transmissions == 1;
-                is_original.then_some(Transmission::Copy)
-            }
+            Self::Copy(copy) => copy.holds(tsn, chunk).then(|| copy.transmission()),
         }
     }
 

@@ -86,8 +86,7 @@ pub(crate) enum TimerExpiry {
 impl Repair {
     /// When to call [`on_timeout`](Self::on_timeout).
     pub(in crate::send) fn deadline(&self, flight: &Flight, limits: &PathLimits) -> Option<Instant> {
-        let copy =
-            self.redundancy.as_ref().and_then(|redundancy| redundancy.next_at()).filter(|_| self.owed.copy.is_none());
+        let copy = self.redundancy.as_ref().and_then(|redundancy| redundancy.next_at()).filter(|_| !self.owed.copy);
         let judgement = self.detectors.as_ref().and_then(|detectors| detectors.by_time.at());
         let overdue = self.overdue_at(flight, limits).map(|(at, _)| at);
         let loss = self.next_expiry(flight, limits).map(TimerDecision::at);

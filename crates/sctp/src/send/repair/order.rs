@@ -2,6 +2,7 @@
 
 use festina_recovery::tail_probe::ProbeContent;
 
+use super::redundancy::PlannedCopy;
 use crate::event::RetransmissionCause;
 use crate::outstanding::Transmission;
 
@@ -20,8 +21,8 @@ pub(in crate::send) enum Purpose {
     Probe,
     /// A tail loss probe: one packet, regardless of cwnd, with new data if the peer's window takes it, else with the last chunk.
     TailProbe(ProbeContent),
-    /// The copy of the packet that held these TSNs is due, regardless of cwnd.
-    Copy { first_tsn: u64, last_tsn: u64 },
+    /// The copy of a packet is due, regardless of cwnd.
+    Copy(PlannedCopy),
     /// The peer may have left the address to which they were sent: one packet of the earliest outstanding chunks, regardless of cwnd.
     Elsewhere { room_bytes: u16 },
     /// A loss was just found: one packet of lost chunks, regardless of cwnd (RFC 9260 §6.3.3 E3, §7.2.4).
@@ -43,6 +44,11 @@ pub(in crate::send) enum NewData {
 }
 
 impl Purpose {
+    /// Returns whether a packet of a thin stream repairs what is lost, or probably is.
+    pub(super) fn is_repair(self) -> bool {
+        matches!(self, Self::Probe | Self::Urgent(_) | Self::Repair)
+    }
+
     /// Returns the transmission of a chunk that was marked as lost for this cause. Chunks bundled into the packet of a timeout have that cause only
     /// there; in a later packet they are themselves the cause.
     pub(in crate::send) fn repair(self, cause: RetransmissionCause) -> Transmission {
@@ -58,8 +64,8 @@ pub(super) struct Owed {
     pub(super) probe: bool,
     /// A tail loss probe.
     pub(super) tail_probe: bool,
-    /// A copy of the chunks from the first to the second of these TSNs.
-    pub(super) copy: Option<(u64, u64)>,
+    /// The copy that is due ([`RedundancyAccount::due`](super::redundancy::RedundancyAccount::due)).
+    pub(super) copy: bool,
     /// One packet of at most this many bytes of outstanding chunks.
     pub(super) elsewhere: Option<u16>,
     /// One packet of lost chunks, for this reason.
@@ -72,7 +78,7 @@ impl Owed {
         match purpose {
             Purpose::Probe => self.probe = false,
             Purpose::TailProbe(_) => self.tail_probe = false,
-            Purpose::Copy { .. } => self.copy = None,
+            Purpose::Copy(_) => self.copy = false,
             Purpose::Elsewhere { .. } => self.elsewhere = None,
             Purpose::Urgent(_) => self.repair = None,
             Purpose::Repair | Purpose::NewData => {}

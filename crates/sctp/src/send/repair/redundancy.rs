@@ -2,6 +2,7 @@
 //! their SACKs.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use festina_recovery::cadence::{Cadence, Surroundings};
 use festina_recovery::loss_rate::KnownLoss;
@@ -12,6 +13,8 @@ use festina_recovery::rtt::RttEstimator;
 use festina_recovery::windowed_min::WindowedMin;
 use festina_units::{Duration, Instant};
 
+use super::bundling::COPY_SPACING_MIN;
+use crate::outstanding::{Chunk, ChunkState, Ledger, Transmission};
 use crate::send::assemble::Loaded;
 
 /// How long the smallest SRTT is remembered; longer than queues last.
@@ -27,6 +30,17 @@ const QUEUE_MIN: Duration = Duration::from_millis(10);
 /// Maximum unspent bytes of piggybacked copies, so that savings from a time without loss do not become a burst.
 const PIGGYBACK_BYTES_SAVED_MAX: usize = 4_096;
 
+/// The chunks of one packet that may get a copy.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlannedFor {
+    pub(super) first_tsn: u64,
+    pub(super) last_tsn: u64,
+    /// They are retransmissions.
+    pub(super) of_resend: bool,
+    /// None of them is part of a larger message.
+    pub(super) is_single_chunk: bool,
+}
+
 /// The account of one path. Kept on the heap: an association at rest needs none.
 #[derive(Debug)]
 pub(super) struct RedundancyAccount {
@@ -37,7 +51,8 @@ pub(super) struct RedundancyAccount {
     /// All DATA that leaves, copies included.
     wire: RateMeter,
     /// Copies that are to leave, in the order of their times; at most [`PLANNED_MAX`].
-    planned: VecDeque<Planned>,
+    planned: VecDeque<PlannedCopy>,
+    due: Option<PlannedCopy>,
     cadence: Cadence,
     /// Bytes of piggybacked copies that the budget still allows.
     piggyback_bytes: usize,
@@ -50,12 +65,37 @@ pub(in crate::send) struct PiggybackBudget {
     pub(super) bytes: usize,
 }
 
-/// The planned copy of one packet's new data.
-#[derive(Clone, Copy, Debug)]
-struct Planned {
+/// A copy of a packet's chunks: of its new data, or of its retransmissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::send) struct PlannedCopy {
+    /// When it leaves.
     at: Instant,
+    /// When the packet left.
+    sent_at: Instant,
     first_tsn: u64,
     last_tsn: u64,
+    /// It held retransmissions.
+    of_resend: bool,
+}
+
+impl PlannedCopy {
+    /// Returns the TSNs between which the chunks are.
+    pub(super) fn tsns(&self) -> RangeInclusive<u64> {
+        self.first_tsn..=self.last_tsn
+    }
+
+    /// Returns whether the chunk is one of them, and neither known to have arrived nor sent again since.
+    pub(super) fn holds(&self, tsn: u64, chunk: &Chunk) -> bool {
+        self.tsns().contains(&tsn)
+            && chunk.state == ChunkState::InFlight
+            && chunk.sent_at == self.sent_at
+            && (chunk.transmissions > 1) == self.of_resend
+    }
+
+    /// The transmission of its chunks.
+    pub(super) fn transmission(&self) -> Transmission {
+        if self.of_resend { Transmission::Repeated } else { Transmission::Copy }
+    }
 }
 
 impl RedundancyAccount {
@@ -68,6 +108,7 @@ impl RedundancyAccount {
             undelayed: RttEstimator::new(Duration::ZERO),
             wire: RateMeter::new(),
             planned: VecDeque::new(),
+            due: None,
             cadence: Cadence::default(),
             piggyback_bytes: PIGGYBACK_BYTES_SAVED_MAX,
         }
@@ -147,22 +188,19 @@ impl RedundancyAccount {
         self.cadence.was_wrong();
     }
 
-    /// New data left; a copy is planned if there shall be one.
-    pub(super) fn new_data_sent(
-        &mut self,
-        now: Instant,
-        thin: bool,
-        rtt: &RttEstimator,
-        (first_tsn, last_tsn): (u64, u64),
-        whole: bool,
-    ) {
-        let departure = Departure { now, thin, srtt: self.undelayed.srtt().or(rtt.srtt()), is_single_chunk: whole };
-        if let CopyDecision::At(at) = self.scheduler.message_sent(&departure) {
-            if self.planned.len() < PLANNED_MAX {
-                self.planned.push_back(Planned { at, first_tsn, last_tsn });
-            } else {
-                self.scheduler.copy_saved();
-            }
+    /// Chunks left in a packet; a copy is planned if there shall be one.
+    pub(super) fn plan(&mut self, of: PlannedFor, now: Instant, thin: bool, rtt: &RttEstimator) {
+        let PlannedFor { first_tsn, last_tsn, of_resend, is_single_chunk } = of;
+        let departure = Departure { now, thin, srtt: self.undelayed.srtt().or(rtt.srtt()), is_single_chunk };
+        let decision =
+            if of_resend { self.scheduler.resent(&departure) } else { self.scheduler.message_sent(&departure) };
+        let CopyDecision::At(at) = decision else { return };
+        let planned = PlannedCopy { at, sent_at: now, first_tsn, last_tsn, of_resend };
+        if self.planned.len() < PLANNED_MAX {
+            let index = self.planned.partition_point(|earlier| earlier.at <= at);
+            self.planned.insert(index, planned);
+        } else {
+            self.saved(&planned);
         }
     }
 
@@ -170,15 +208,36 @@ impl RedundancyAccount {
         self.planned.front().map(|planned| planned.at)
     }
 
-    pub(super) fn take_due(&mut self, now: Instant) -> Option<(u64, u64)> {
-        let &Planned { first_tsn, last_tsn, .. } = self.planned.front().filter(|planned| planned.at <= now)?;
-        self.planned.pop_front();
-        Some((first_tsn, last_tsn))
+    /// Makes the next copy due whose time has come, unless all of its chunks have arrived or were sent again meanwhile. The repetition of a
+    /// retransmission joins new data that leaves a little before its time. Returns whether one is due.
+    pub(super) fn make_due(&mut self, now: Instant, ledger: &Ledger, with_new_data: bool) -> bool {
+        let is_time = |planned: &mut PlannedCopy| {
+            planned.at <= now || with_new_data && planned.of_resend && now - planned.sent_at >= COPY_SPACING_MIN
+        };
+        while let Some(copy) = self.due.take().or_else(|| self.planned.pop_front_if(is_time)) {
+            if copy.tsns().any(|tsn| ledger.get(tsn).is_some_and(|chunk| copy.holds(tsn, chunk))) {
+                self.due = Some(copy);
+                return true;
+            }
+            self.saved(&copy);
+        }
+        false
     }
 
-    /// A planned copy was not needed.
-    pub(super) fn saved(&mut self) {
-        self.scheduler.copy_saved();
+    /// The copy that is due.
+    pub(super) fn due(&self) -> Option<PlannedCopy> {
+        self.due
+    }
+
+    /// The copy that was due has left.
+    pub(super) fn copy_left(&mut self) {
+        self.due = None;
+    }
+
+    fn saved(&mut self, copy: &PlannedCopy) {
+        if !copy.of_resend {
+            self.scheduler.copy_saved();
+        }
     }
 
     /// `chunks` chunks were acknowledged for the first time; of `lost` of them the first transmission was lost.
@@ -198,9 +257,11 @@ mod tests {
         rtt.sample(Duration::from_millis(100));
         let mut redundancy = RedundancyAccount::new(Redundancy::SPACED, KnownLoss::default());
         redundancy.measured(now, Duration::from_millis(100));
-        (0..1_000).for_each(|tsn| redundancy.new_data_sent(now, true, &rtt, (tsn, tsn), true));
-        let later = now + Duration::from_secs(1);
-        let waiting: Vec<_> = std::iter::from_fn(|| redundancy.take_due(later)).collect();
-        assert_eq!(waiting, (0..32).map(|tsn| (tsn, tsn)).collect::<Vec<_>>());
+        let packet = |tsn| PlannedFor { first_tsn: tsn, last_tsn: tsn, of_resend: false, is_single_chunk: true };
+        (0..1_000).for_each(|tsn| redundancy.plan(packet(tsn), now, true, &rtt));
+        assert_eq!(
+            redundancy.planned.iter().map(PlannedCopy::tsns).collect::<Vec<_>>(),
+            (0..32).map(|tsn| tsn..=tsn).collect::<Vec<_>>()
+        );
     }
 }
