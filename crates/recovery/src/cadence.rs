@@ -140,7 +140,9 @@ impl Cadence {
             if self.gaps.is_multiple_of(MEASURED_EVERY) {
                 return None;
             }
-            let repaired_early = !around.piggyback.is_none() && self.gap_longest().is_some_and(|gap| gap <= srtt / 2);
+            let copied_after = |gap: Duration| gap.saturating_mul(around.piggyback.distance().into());
+            let repaired_early =
+                !around.piggyback.is_none() && self.gap_longest().is_some_and(|gap| copied_after(gap) <= srtt / 2);
             return gap.filter(|_| repaired_early);
         }
         if self.is_always_answered() {
@@ -171,6 +173,12 @@ impl Cadence {
         }
         let messages = srtt.as_nanos() / self.gap_mean.as_nanos().max(1);
         u32::try_from(messages).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Returns the mean time between bursts of packets, if more than one was observed.
+    #[must_use]
+    pub fn gap_mean(&self) -> Option<Duration> {
+        self.has_gaps().then_some(self.gap_mean)
     }
 
     fn has_gaps(&self) -> bool {

@@ -11,6 +11,7 @@
 //! | [`backoff`] | how long to wait after an unanswered timeout? |
 //! | [`thin`] | is the stream thin? |
 //! | [`rate`] | how many bytes are sent per round trip? |
+//! | [`bursts`] | do losses come in a row, and how far away is a copy safe? |
 //! | [`loss_rate`] | which share of the packets is lost, and is it rising? |
 //! | [`fast_retransmit`] | do these miss indications prove a loss? |
 //! | [`early_retransmit`] | how few duplicates prove a loss when little is in flight? |
@@ -63,6 +64,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+pub mod bursts;
 pub mod cadence;
 pub mod early_copy;
 pub mod early_fast_retransmit;

@@ -53,6 +53,7 @@ use core::{fmt, str::FromStr};
 use festina_units::{Duration, Instant};
 
 use crate::{
+    bursts::Bursts,
     loss_rate::{KnownLoss, LossRate, LossShare},
     windowed_min::WindowedMin,
 };
@@ -237,6 +238,7 @@ pub struct CopyScheduler {
     /// Recent maximum of the round-trip time above its minimum, which falls by a sixteenth with each sample.
     swing: Duration,
     loss: LossRate,
+    bursts: Bursts,
     throttle: Throttle,
     /// A rising loss rate forbids copies until this time.
     quiet_until: Instant,
@@ -259,6 +261,7 @@ impl CopyScheduler {
             rtt_min: WindowedMin::new(RTT_MIN_WINDOW),
             swing: Duration::ZERO,
             loss: LossRate::new(),
+            bursts: Bursts::default(),
             throttle: Throttle::default(),
             quiet_until: Instant::ZERO,
             overloaded_until: Instant::ZERO,
@@ -318,6 +321,11 @@ impl CopyScheduler {
             self.crowded_until = self.crowded_until.max(now + quiet(srtt));
             self.throttle.crowded(now);
         }
+    }
+
+    /// Records which packet that was, by a number that rises by one from packet to packet: losses may come in bursts.
+    pub fn lost_packet(&mut self, number: u64) {
+        self.bursts.lost(number);
     }
 
     /// Returns whether the round-trip time varies as much as it does behind a queue that fills and empties.
@@ -412,7 +420,11 @@ impl CopyScheduler {
             Redundancy::Off => Piggyback::NONE,
             Redundancy::Always(budget) => Piggyback::always(budget.piggybacked_max),
             Redundancy::Adaptive(budget) => {
-                Piggyback::against(self.loss.likely(), bursts_per_rtt, budget.piggybacked_max)
+                let loss = self.loss.likely();
+                match self.bursts.distance(loss).filter(|_| !loss.is_negligible()) {
+                    Some(distance) => Piggyback::beyond_bursts(distance, bursts_per_rtt, budget.piggybacked_max),
+                    None => Piggyback::against(loss, bursts_per_rtt, budget.piggybacked_max),
+                }
             }
         }
     }

@@ -15,8 +15,9 @@
 //! Without loss none is needed.
 //!
 //! The formula assumes independent losses. In a burst, copies in the packets of the burst are lost as well; the more
-//! so, the denser the stream. Extra packets sent close behind cannot prevent that. After the burst a probe repairs the
-//! loss.
+//! so, the denser the stream. So if losses were seen to come in bursts, a chunk gets one copy, so many packets behind
+//! it that both are rarely lost ([`Bursts::distance`](crate::bursts::Bursts::distance)). If that is a round trip
+//! away, it gets none: the sender knows of the loss by then.
 
 use crate::loss_rate::LossShare;
 
@@ -36,16 +37,18 @@ const MESSAGES_MAX: u32 = 64;
 pub struct Piggyback {
     whole: u8,
     sixteenths: u8,
+    /// Packets from a chunk to its copy.
+    distance: u8,
 }
 
 impl Piggyback {
     /// No copies.
-    pub const NONE: Self = Self { whole: 0, sixteenths: 0 };
+    pub const NONE: Self = Self { whole: 0, sixteenths: 0, distance: 1 };
 
     /// Creates the same number of copies for every chunk.
     #[must_use]
     pub fn always(piggyback: u8) -> Self {
-        Self { whole: piggyback, sixteenths: 0 }
+        Self { whole: piggyback, ..Self::NONE }
     }
 
     /// Returns the number of copies required by this loss rate on a stream of `bursts_per_rtt`, at most `copies_max` for
@@ -59,17 +62,33 @@ impl Piggyback {
             let waiting_ppm = all_lost_ppb * (1 + messages + u64::from(piggyback)) / 1_000;
             let sixteenths = waiting_ppm.saturating_sub(ENOUGH_PPM) * PARTS / (TOO_MANY_PPM - ENOUGH_PPM);
             match u8::try_from(sixteenths) {
-                Ok(sixteenths) if u64::from(sixteenths) < PARTS => return Self { whole: piggyback, sixteenths },
+                Ok(sixteenths) if u64::from(sixteenths) < PARTS => {
+                    return Self { whole: piggyback, sixteenths, distance: 1 };
+                }
                 _ => {}
             }
         }
         Self::always(copies_max)
     }
 
+    /// Creates one copy for every chunk, `distance` packets behind it on a stream of `bursts_per_rtt`, if it is less than
+    /// a round trip away and `copies_max` permits one.
+    #[must_use]
+    pub fn beyond_bursts(distance: u8, bursts_per_rtt: u32, copies_max: u8) -> Self {
+        let is_in_time = u32::from(distance) < bursts_per_rtt;
+        if is_in_time { Self { whole: copies_max.min(1), sixteenths: 0, distance } } else { Self::NONE }
+    }
+
+    /// Returns the number of packets from a chunk to its copy, at least one.
+    #[must_use]
+    pub fn distance(self) -> u8 {
+        self.distance
+    }
+
     /// Returns whether there are none.
     #[must_use]
     pub fn is_none(self) -> bool {
-        self == Self::NONE
+        self.whole == 0 && self.sixteenths == 0
     }
 
     /// Returns whether a chunk with this sequence number that has been sent `transmissions` times may be piggybacked
@@ -126,14 +145,22 @@ mod tests {
     #[test]
     fn a_part_of_the_chunks_is_spread_evenly() {
         for sixteenths in 0..16 {
-            let piggyback = Piggyback { whole: 1, sixteenths };
+            let piggyback = Piggyback { whole: 1, sixteenths, distance: 1 };
             for start in 0..40 {
                 let more = (start..start + 16).filter(|&sequence| piggyback.allow(sequence, 2)).count();
                 assert_eq!(more, usize::from(sixteenths));
             }
         }
-        let half = Piggyback { whole: 0, sixteenths: 8 };
+        let half = Piggyback { sixteenths: 8, ..Piggyback::NONE };
         assert!((0..100).all(|sequence| half.allow(sequence, 1) != half.allow(sequence + 1, 1)));
+    }
+
+    #[test]
+    fn beyond_a_burst_there_is_one_copy_if_a_retransmission_is_not_as_soon() {
+        let copy = Piggyback::beyond_bursts(4, 10, 3);
+        assert_eq!((copy.distance(), copies_per_thousand(copy)), (4, 1_000));
+        assert!(Piggyback::beyond_bursts(4, 4, 3).is_none());
+        assert!(Piggyback::beyond_bursts(4, 10, 0).is_none());
     }
 
     proptest! {

@@ -22,6 +22,9 @@ pub(crate) struct Arrivals {
     is_immediate: bool,
 }
 
+/// Lost packets, each by the TSN of its last chunk.
+pub(crate) type LostPackets = core::iter::Flatten<core::array::IntoIter<Option<u64>, PACKETS_MAX>>;
+
 /// A packet, by the highest chunk that left in it for the first time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Packet {
@@ -74,31 +77,42 @@ impl Arrivals {
         }
     }
 
-    /// Returns the number of lost packets, as far as can be known. `answers_earlier`: the acknowledgement came too soon after the last transmission
-    /// of the chunk with the highest TSN to be an answer to that.
-    pub(crate) fn lost(&self, answers_earlier: bool) -> usize {
+    /// Returns the lost packets, each by the TSN of its last chunk, as far as can be known. `answers_earlier`: the acknowledgement came too soon after
+    /// the last transmission of the chunk with the highest TSN to be an answer to that. `carrier`: the first TSN of the packet that carried the only
+    /// copy of a chunk, if it was not the next packet.
+    pub(crate) fn lost(&self, answers_earlier: bool, carrier: impl Fn(u64) -> Option<u64>) -> LostPackets {
         let packets = self.packets.get(..self.count).unwrap_or_default();
         // Had the highest arrived as a piggybacked copy, a higher chunk would have arrived with it.
         let is_lost = |highest: &Packet| highest.copies.is_none() && highest.duplicates == 0 && !answers_earlier;
-        let Some((highest, below)) = packets.split_last() else { return 0 };
-        let mut lost = usize::from(is_lost(highest));
+        let mut lost = [None; PACKETS_MAX];
         let mut answered = [None, None];
-        answered[0] = (lost == 0).then_some(below.len());
-        for (index, packet) in below.iter().enumerate().rev() {
+        for ((index, packet), lost) in packets.iter().enumerate().zip(&mut lost).rev() {
             let has_arrived = match packet.copies {
+                _ if index + 1 == packets.len() => !is_lost(packet),
                 Some(copies) => {
-                    let carried = |&&above: &&usize| above - index <= usize::from(copies);
+                    let carried = |&&above: &&usize| match carrier(packet.tsn) {
+                        Some(first_tsn) => is_first_chunk_of(packets, above, first_tsn),
+                        None => above - index <= usize::from(copies),
+                    };
                     usize::from(packet.duplicates) >= answered.iter().flatten().filter(carried).count()
                 }
                 None => packet.duplicates > 0,
             };
-            lost += usize::from(!has_arrived);
-            if has_arrived && !self.is_immediate && answered[1].is_none() {
+            *lost = (!has_arrived).then_some(packet.tsn);
+            if index + 1 == packets.len() {
+                answered[0] = has_arrived.then_some(index);
+            } else if has_arrived && !self.is_immediate && answered[1].is_none() {
                 answered[1] = Some(index);
             }
         }
-        lost
+        lost.into_iter().flatten()
     }
+}
+
+/// Returns whether the chunk left for the first time in this packet, as far as the packets that are listed show.
+fn is_first_chunk_of(packets: &[Packet], index: usize, tsn: u64) -> bool {
+    let below = index.checked_sub(1).and_then(|below| packets.get(below));
+    packets.get(index).is_some_and(|packet| tsn <= packet.tsn) && below.is_none_or(|below| below.tsn < tsn)
 }
 
 #[cfg(test)]
@@ -136,26 +150,40 @@ mod tests {
 
     #[test]
     fn without_rides_there_is_nothing_to_find_out() {
-        assert_eq!(arrivals(&[true, true], 2, 0).lost(false), 0);
+        assert_eq!(arrivals(&[true, true], 2, 0).lost(false, |_| None).count(), 0);
     }
 
     #[test]
     fn a_lost_packet_is_found_though_the_next_one_brought_its_chunk() {
         for copies in 1..=3 {
-            assert_eq!(arrivals(&[true, true], 2, copies).lost(false), 0, "{copies}");
-            assert_eq!(arrivals(&[false, true], 2, copies).lost(false), 1, "{copies}");
-            assert_eq!(arrivals(&[false, true, true], 2, copies).lost(false), 1, "{copies}");
-            assert_eq!(arrivals(&[true, false, true], 2, copies).lost(false), 1, "{copies}");
+            assert_eq!(arrivals(&[true, true], 2, copies).lost(false, |_| None).count(), 0, "{copies}");
+            assert_eq!(arrivals(&[false, true], 2, copies).lost(false, |_| None).count(), 1, "{copies}");
+            assert_eq!(arrivals(&[false, true, true], 2, copies).lost(false, |_| None).count(), 1, "{copies}");
+            assert_eq!(arrivals(&[true, false, true], 2, copies).lost(false, |_| None).count(), 1, "{copies}");
+        }
+    }
+
+    #[test]
+    fn a_copy_beyond_a_burst_shows_only_in_its_own_packet_that_one_was_lost() {
+        for (newest, duplicates, lost) in [(3, 0, 0), (4, 0, 1), (4, 1, 0)] {
+            let mut arrivals = Arrivals::default();
+            [0, newest].iter().for_each(|&nth| arrivals.acked(nth, &chunk(nth, 1)));
+            (0..duplicates).for_each(|_| arrivals.duplicate(0));
+            assert_eq!(
+                arrivals.lost(false, |tsn| Some(tsn + 4)).count(),
+                lost,
+                "{duplicates} duplicates, with {newest}"
+            );
         }
     }
 
     #[test]
     fn a_lost_sack_is_no_lost_packet() {
         for copies in 1..=3 {
-            assert_eq!(arrivals(&[true; 4], 2, copies).lost(false), 0, "{copies}");
-            assert_eq!(arrivals(&[true; 6], 2, copies).lost(false), 0, "{copies}");
+            assert_eq!(arrivals(&[true; 4], 2, copies).lost(false, |_| None).count(), 0, "{copies}");
+            assert_eq!(arrivals(&[true; 6], 2, copies).lost(false, |_| None).count(), 0, "{copies}");
             let asked = Arrivals { is_immediate: true, ..arrivals(&[true; 3], 1, copies) };
-            assert_eq!(asked.lost(false), 0, "{copies}");
+            assert_eq!(asked.lost(false, |_| None).count(), 0, "{copies}");
         }
     }
 
@@ -164,9 +192,9 @@ mod tests {
         let mut arrivals = Arrivals::default();
         (0..3).for_each(|tsn| arrivals.acked(tsn, &chunk(0, 1)));
         arrivals.acked(3, &chunk(1, 1));
-        assert_eq!(arrivals.lost(false), 1);
+        assert_eq!(arrivals.lost(false, |_| None).count(), 1);
         (0..3).for_each(|tsn| arrivals.duplicate(tsn));
-        assert_eq!(arrivals.lost(false), 0);
+        assert_eq!(arrivals.lost(false, |_| None).count(), 0);
     }
 
     #[test]
@@ -174,9 +202,9 @@ mod tests {
         let probed = Chunk { transmissions: 2, resent: Some(Transmission::Probe), ..Chunk::for_test(at(5)) };
         let mut arrivals = Arrivals::default();
         arrivals.acked(1, &probed);
-        assert_eq!((arrivals.lost(false), arrivals.lost(true)), (1, 0));
+        assert_eq!((arrivals.lost(false, |_| None).count(), arrivals.lost(true, |_| None).count()), (1, 0));
         arrivals.duplicate(1);
-        assert_eq!(arrivals.lost(false), 0);
+        assert_eq!(arrivals.lost(false, |_| None).count(), 0);
     }
 
     proptest! {
@@ -185,7 +213,7 @@ mod tests {
             // More losses in a row than copies leave a gap, and no cumulative acknowledgement.
             let (first, second) = (first.min(copies.into()), second.min(copies.into()));
             let arrived = [vec![false; first], vec![true], vec![false; second], vec![true]].concat();
-            prop_assert_eq!(arrivals(&arrived, 2, copies).lost(false), first + second);
+            prop_assert_eq!(arrivals(&arrived, 2, copies).lost(false, |_| None).count(), first + second);
         }
     }
 }

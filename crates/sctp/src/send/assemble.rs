@@ -238,7 +238,7 @@ impl Sender {
                 (_, Again::Alone) => {}
             }
             path.marking.iter_mut().for_each(|marking| marking.resent(tsn));
-            let restarts_timer = path.repair.on_resent(now, tsn, transmission, again);
+            let restarts_timer = path.repair.on_resent(now, tsn, transmission, again, self.flight.ledger.next_tsn());
             self.counters.retransmitted.count(cause);
             let event = || ProtocolEvent::Retransmitted { id, tsn: header.tsn.0, cause, path: path.limits.id, at: now };
             events.push_message_event(|| Event::Protocol(event()));

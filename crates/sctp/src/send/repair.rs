@@ -428,7 +428,14 @@ impl Repair {
     }
 
     /// A chunk was retransmitted. Returns whether that restarts T3-rtx, if it is the earliest one outstanding.
-    pub(super) fn on_resent(&mut self, now: Instant, tsn: u64, transmission: Transmission, again: Again) -> bool {
+    pub(super) fn on_resent(
+        &mut self,
+        now: Instant,
+        tsn: u64,
+        transmission: Transmission,
+        again: Again,
+        next_tsn: u64,
+    ) -> bool {
         if let Some(detectors) = &mut self.detectors {
             detectors.by_time.chunk_left(now, tsn);
         }
@@ -438,6 +445,11 @@ impl Repair {
             spurious.repaired(tsn);
         }
         let rules = self.book.rules();
+        if again == Again::BesideNewData
+            && let (Some(redundancy), Some(srtt)) = (&mut self.redundancy, self.rtt.srtt())
+        {
+            redundancy.piggybacked(now, tsn, next_tsn, srtt);
+        }
         self.round_trip.resent(tsn, now, rules.rtt_sampling, again);
         match transmission.cause() {
             // Early fast retransmits begin no fast recovery: with a peer that is silent, they would put T3-rtx off for ever.

@@ -189,16 +189,17 @@ impl Repair {
                 answers_earlier(now, highest.sent_at, rtt.rtt_min())
                     || first_sent_at.is_some_and(|at| answers_first(now, at, highest.sent_at, rtt.possible()))
             });
-        let lost = credit.arrivals.lost(is_answer_to_earlier);
+        let carrier = |tsn| self.redundancy.as_ref().and_then(|redundancy| redundancy.carrier(tsn));
+        let mut lost = credit.arrivals.lost(is_answer_to_earlier, carrier);
         if let Some(redundancy) = self.redundancy.as_mut().filter(|_| self.book.is_thin()) {
-            redundancy.acknowledged(now, credit.acked_chunks, lost, rtt.srtt());
+            redundancy.acknowledged(now, credit.acked_chunks, lost.clone(), rtt.srtt());
             if digest.duplicates.of_probes > 0 {
                 redundancy.probed_needlessly();
             }
         }
         let is_news = credit.highest_copy.is_some_and(|tsn| tsn > self.recovery.cut_tsn);
         let may_repair_unseen = matches!(self.rules().probe, Probe::RoundTrip { .. }) || self.sends_copies();
-        lost > 0 && is_news && !self.recovery.lasts && may_repair_unseen
+        lost.next().is_some() && is_news && !self.recovery.lasts && may_repair_unseen
     }
 
     fn take_round_trips(

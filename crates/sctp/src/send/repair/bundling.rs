@@ -6,10 +6,6 @@ use festina_units::{Duration, Instant};
 use super::redundancy::{PiggybackBudget, PlannedCopy};
 use crate::outstanding::{Chunk, Transmission};
 
-/// Minimum spacing of copies as a fraction of the round trip, and at least the time below: a copy that is lost with its original is useless.
-const COPY_SPACING_PARTS: u32 = 32;
-pub(super) const COPY_SPACING_MIN: Duration = Duration::from_millis(2);
-
 /// In silence a chunk is bundled again after this part of a round trip, so that all get their turn if they do not fit into one packet.
 pub(super) const SILENT_TURN_PARTS: u32 = 4;
 
@@ -84,10 +80,10 @@ impl Redundant {
             return false;
         }
         let in_turn = self.silent && age >= self.srtt / SILENT_TURN_PARTS;
-        let is_apart = age >= (self.srtt / COPY_SPACING_PARTS).max(COPY_SPACING_MIN);
-        let allows =
-            |budget: PiggybackBudget| budget.piggyback.allow(tsn, chunk.transmissions) && bytes <= budget.bytes;
-        let joins = in_turn || is_apart && self.budget.is_some_and(allows);
+        let allows = |budget: PiggybackBudget| {
+            age >= budget.apart && budget.piggyback.allow(tsn, chunk.transmissions) && bytes <= budget.bytes
+        };
+        let joins = in_turn || self.budget.is_some_and(allows);
         if joins {
             self.room_bytes -= bytes;
             self.budget.iter_mut().for_each(|budget| budget.bytes = budget.bytes.saturating_sub(bytes));

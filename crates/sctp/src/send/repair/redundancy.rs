@@ -13,7 +13,6 @@ use festina_recovery::rtt::RttEstimator;
 use festina_recovery::windowed_min::WindowedMin;
 use festina_units::{Duration, Instant};
 
-use super::bundling::COPY_SPACING_MIN;
 use crate::outstanding::{Chunk, ChunkState, Ledger, Transmission};
 use crate::send::assemble::Loaded;
 
@@ -23,6 +22,13 @@ const SRTT_MIN_WINDOW: Duration = Duration::from_secs(300);
 /// Maximum number of waiting copies. A thin stream plans a handful per round trip, and a copy waits for a tenth of one. Streams of many tiny packets
 /// get no copies beyond it.
 const PLANNED_MAX: usize = 32;
+
+/// Minimum spacing of copies as a fraction of the round trip, and at least the time below: a copy that is lost with its original is useless.
+const COPY_SPACING_PARTS: u32 = 32;
+const COPY_SPACING_MIN: Duration = Duration::from_millis(2);
+
+/// Piggybacked copies that are remembered with the packet that carried them. A thin stream has fewer chunks in flight.
+const FAR_COPIES_MAX: usize = 64;
 
 /// SRTT above its smallest value by less than this is no queue.
 const QUEUE_MIN: Duration = Duration::from_millis(10);
@@ -53,6 +59,8 @@ pub(super) struct RedundancyAccount {
     /// Copies that are to leave, in the order of their times; at most [`PLANNED_MAX`].
     planned: VecDeque<PlannedCopy>,
     due: Option<PlannedCopy>,
+    /// The last chunks that were piggybacked on another packet than the next one, and the first new chunks of those packets.
+    far_copies: VecDeque<(u64, u64)>,
     cadence: Cadence,
     /// Bytes of piggybacked copies that the budget still allows.
     piggyback_bytes: usize,
@@ -63,6 +71,8 @@ pub(super) struct RedundancyAccount {
 pub(in crate::send) struct PiggybackBudget {
     pub(super) piggyback: Piggyback,
     pub(super) bytes: usize,
+    /// Time from the transmission of a chunk to its copy.
+    pub(super) apart: Duration,
 }
 
 /// A copy of a packet's chunks: of its new data, or of its retransmissions.
@@ -109,6 +119,7 @@ impl RedundancyAccount {
             wire: RateMeter::new(),
             planned: VecDeque::new(),
             due: None,
+            far_copies: VecDeque::new(),
             cadence: Cadence::default(),
             piggyback_bytes: PIGGYBACK_BYTES_SAVED_MAX,
         }
@@ -162,7 +173,27 @@ impl RedundancyAccount {
         let left = LIGHT_COPIES_BYTES_MAX.saturating_sub(self.wire.bytes_at(now, srtt));
         let left = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(new_bytes);
         let bytes = left.min(self.piggyback_bytes);
-        (!piggyback.is_none() && bytes > 0).then_some(PiggybackBudget { piggyback, bytes })
+        // Between the packet in question and the one before it.
+        let apart = self.cadence.gap_mean().unwrap_or_default() * (2 * u32::from(piggyback.distance()) - 1) / 2;
+        let apart = if piggyback.distance() > 1 { apart } else { (srtt / COPY_SPACING_PARTS).max(COPY_SPACING_MIN) };
+        (!piggyback.is_none() && bytes > 0).then_some(PiggybackBudget { piggyback, bytes, apart })
+    }
+
+    /// A chunk was piggybacked on the packet whose new data begins with `next_tsn`.
+    pub(super) fn piggybacked(&mut self, now: Instant, tsn: u64, next_tsn: u64, srtt: Duration) {
+        if self.scheduler.piggyback(now, None, self.cadence.bursts_per_rtt(srtt)).distance() > 1 {
+            if self.far_copies.len() == FAR_COPIES_MAX {
+                self.far_copies.pop_front();
+            }
+            self.far_copies.push_back((tsn, next_tsn));
+        } else {
+            self.far_copies.clear();
+        }
+    }
+
+    /// Returns the first new chunk of the packet that carried the copy of this chunk, if that was not the next one.
+    pub(super) fn carrier(&self, tsn: u64) -> Option<u64> {
+        self.far_copies.iter().rev().find(|copy| copy.0 == tsn).map(|copy| copy.1)
     }
 
     /// Returns the expected delay of the SACK for a packet with new data sent now; `None` if the packet is to ask for it.
@@ -240,10 +271,20 @@ impl RedundancyAccount {
         }
     }
 
-    /// `chunks` chunks were acknowledged for the first time; of `lost` of them the first transmission was lost.
-    pub(super) fn acknowledged(&mut self, now: Instant, chunks: usize, lost: usize, srtt: Option<Duration>) {
-        self.scheduler.arrived(u32::try_from(chunks.saturating_sub(lost)).unwrap_or(u32::MAX));
-        (0..lost).for_each(|_| self.scheduler.lost(now, srtt));
+    /// `chunks` chunks were acknowledged for the first time, and the packets of `lost` were lost ([`Arrivals::lost`](crate::outstanding::Credit)).
+    pub(super) fn acknowledged(
+        &mut self,
+        now: Instant,
+        chunks: usize,
+        lost: impl Iterator<Item = u64> + Clone,
+        srtt: Option<Duration>,
+    ) {
+        let arrived = chunks.saturating_sub(lost.clone().count());
+        self.scheduler.arrived(u32::try_from(arrived).unwrap_or(u32::MAX));
+        for tsn in lost {
+            self.scheduler.lost(now, srtt);
+            self.scheduler.lost_packet(tsn);
+        }
     }
 }
 
