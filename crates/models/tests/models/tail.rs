@@ -14,7 +14,7 @@ use festina_netsim::{
     Topology,
 };
 use festina_recovery::redundancy::Redundancy;
-use festina_sctp::{Config, Profile};
+use festina_sctp::{Config, Profile, RetransmissionCause};
 use festina_units::{ByteCount, Instant, Probability};
 
 /// A stream over a path, by default that of the comparisons: every 250 ms, round trip 100 ms, 5 % lost each way.
@@ -133,11 +133,12 @@ impl Outcome {
         self.records.iter().flat_map(|record| &record.truth.retransmissions)
     }
 
-    /// Returns the spurious retransmissions in separate packets that waiting for an answer would have avoided.
+    /// Returns the spurious retransmissions, except intended copies, that waiting for an answer would have avoided.
     fn avoidable_per_thousand_packets(&self) -> u64 {
         let avoidable = self.retransmissions().filter(|resent| {
             let known = resent.necessity != Necessity::AcknowledgementLost;
-            !resent.cause.is_bundled() && resent.is_spurious() && known
+            let is_copy = resent.cause.is_bundled() || resent.cause == RetransmissionCause::Copy;
+            !is_copy && resent.is_spurious() && known
         });
         avoidable.count() as u64 * 1_000 / self.packets
     }
@@ -148,11 +149,11 @@ fn quantile(sorted: &[Duration], per_mille: usize) -> Duration {
 }
 
 #[test]
-fn four_messages_a_second_over_5_percent_loss_arrive_within_158_and_265_ms_for_12_percent_more_packets() {
+fn four_messages_a_second_over_5_percent_loss_arrive_within_158_and_165_ms_for_21_percent_more_packets() {
     let outcome = Scenario { messages: 15_000, ..Scenario::every(250) }.run();
     let [p99, p999] = outcome.tail_ms();
-    assert!(p99 <= 158 && p999 <= 265, "{p99} and {p999} ms");
-    assert!(outcome.packets_per_thousand_messages() <= 1_120, "{}", outcome.packets_per_thousand_messages());
+    assert!(p99 <= 158 && p999 <= 165, "{p99} and {p999} ms");
+    assert!(outcome.packets_per_thousand_messages() <= 1_210, "{}", outcome.packets_per_thousand_messages());
     assert_eq!(outcome.avoidable_per_thousand_packets(), 0);
 }
 
