@@ -3,7 +3,7 @@
 use festina_units::{Duration, Instant};
 
 use crate::event::{AbandonReason, RetransmissionCause};
-use crate::outstanding::PathId;
+use crate::path_id::PathId;
 
 /// A snapshot of one association. Counters only grow; gauges show the present state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
