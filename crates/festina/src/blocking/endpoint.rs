@@ -15,16 +15,16 @@ use festina_units::Duration;
 use tokio::task::JoinHandle;
 
 use super::association::Association;
-use super::readiness::{Readiness, Ready, ReadyKind, Signal};
-use super::runtime::{OpenError, RuntimeThread};
+use super::readiness::{Ready, ReadyKind, Signal};
+use super::runtime::OpenError;
+use super::shared::Shared;
 use super::source::Source;
 use super::wait::wait;
 use super::{TimedOut, WaitError};
 use crate::address::Host;
-use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
-use crate::endpoint::{ConnectOptions, ListenOptions, PendingRequest};
+use crate::config::{ClientConfig, ServerConfig};
+use crate::endpoint::{ConnectOptions, ListenOptions, PendingRequest, Requests};
 use crate::error::{ConnectError, ListenError};
-use crate::listener::Requests;
 
 /// One UDP socket that carries any number of associations, and the thread that serves it.
 ///
@@ -35,22 +35,13 @@ pub struct Endpoint {
     shared: Arc<Shared>,
 }
 
-/// Shared by an endpoint and its associations.
-#[derive(Debug)]
-pub(super) struct Shared {
-    // Before the thread: the endpoint's handles go first.
-    endpoint: crate::Endpoint,
-    pub(super) ready: Arc<Readiness>,
-    thread: RuntimeThread,
-}
-
 impl Endpoint {
     /// Opens a UDP socket to connect, and starts a thread that receives packets and runs timers. Port 0 lets the system choose.
     ///
     /// # Errors
     /// See [`OpenError`].
     pub fn client(address: SocketAddr, config: ClientConfig) -> Result<Self, OpenError> {
-        Self::open(address, config.into())
+        Ok(Self { shared: Shared::open(address, config.into())? })
     }
 
     /// Opens a UDP socket and starts a thread as [`Endpoint::client`] does, to listen.
@@ -58,12 +49,7 @@ impl Endpoint {
     /// # Errors
     /// See [`OpenError`].
     pub fn server(address: SocketAddr, config: ServerConfig) -> Result<Self, OpenError> {
-        Self::open(address, config.into())
-    }
-
-    fn open(address: SocketAddr, config: EndpointConfig) -> Result<Self, OpenError> {
-        let (thread, endpoint) = RuntimeThread::open(address, config)?;
-        Ok(Self { shared: Arc::new(Shared { endpoint, ready: Readiness::new(), thread }) })
+        Ok(Self { shared: Shared::open(address, config.into())? })
     }
 
     /// Listens on an SCTP port until the listener is dropped.
