@@ -5,15 +5,17 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 
+use festina::ConnectError;
 use festina::blocking::bindings::ForkGuard;
 use festina::blocking::{self, WaitError};
-use festina::{ConnectError, Instant};
 
 use crate::association::Association;
 use crate::boundary::{descriptor, guard_text, read, text};
 use crate::config::Config;
+use crate::event::micros;
 use crate::limit::limit;
-use crate::options::{ConnectOptions, port_or_default};
+use crate::options::ConnectOptions;
+use crate::outgoing::port_or_default;
 use crate::status::{Failure, Status, behind, free, guard, guard_value, hand_over, required};
 
 /// One socket and the thread that serves it.
@@ -187,10 +189,6 @@ pub extern "C" fn festina_listener_free(listener: Option<Box<Listener>>) -> Stat
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_now_us() -> u64 {
     guard_value(0, || Ok(micros(festina::now())))
-}
-
-pub(crate) fn micros(at: Instant) -> u64 {
-    u64::try_from(at.saturating_duration_since(Instant::ZERO).as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The options with a time limit.

@@ -11,7 +11,7 @@ use festina::{ConnectError, ListenOptions, PendingRequest};
 use crate::boundary::{descriptor, guard_text, write_bytes};
 use crate::endpoint::{Endpoint, Listener};
 use crate::limit::limit;
-use crate::options::port_or_default;
+use crate::outgoing::port_or_default;
 use crate::status::{Failure, Status, behind, free, guard, guard_value, hand_over};
 
 /// A request.

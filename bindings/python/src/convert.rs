@@ -1,4 +1,6 @@
-//! Messages, statistics and events as Python objects.
+//! Messages, statistics, events and addresses as Python objects.
+
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use festina::{AbandonReason, Duration, Event, Outcome, ReceivedMessage, Stats, StreamId};
@@ -233,6 +235,15 @@ fn path<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     dict.set_item("thin", path.thin)?;
     dict.set_item("in_fast_recovery", path.in_fast_recovery)?;
     Ok(dict)
+}
+
+/// Host and port, as `connect` takes them: the host of a link-local address has its zone.
+pub(crate) fn pair(address: SocketAddr) -> (String, u16) {
+    let host = match address {
+        SocketAddr::V6(zoned) if zoned.scope_id() != 0 => format!("{}%{}", zoned.ip(), zoned.scope_id()),
+        _ => address.ip().to_string(),
+    };
+    (host, address.port())
 }
 
 /// Messages given up, by reason: the numbers of unsent and of partly sent ones.

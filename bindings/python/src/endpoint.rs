@@ -14,9 +14,10 @@ use pyo3::pybacked::PyBackedBytes;
 
 use crate::association::Association;
 use crate::config::Config;
-use crate::convert::{self, seconds};
+use crate::convert::{self, pair, seconds};
 use crate::failure::Failure;
-use crate::hub::{Hub, Operation, Shared, lock};
+use crate::hub::{Hub, Operation, Shared};
+use crate::locks::lock;
 use crate::security::Request;
 
 /// One socket and the thread that serves it.
@@ -182,15 +183,6 @@ impl Listener {
         open.waker.wake_by_ref();
         Ok(())
     }
-}
-
-/// Host and port, as `connect` takes them: the host of a link-local address has its zone.
-pub(crate) fn pair(address: SocketAddr) -> (String, u16) {
-    let host = match address {
-        SocketAddr::V6(zoned) if zoned.scope_id() != 0 => format!("{}%{}", zoned.ip(), zoned.scope_id()),
-        _ => address.ip().to_string(),
-    };
-    (host, address.port())
 }
 
 fn address_at(address: &str) -> Result<SocketAddr, Failure> {
