@@ -60,7 +60,7 @@ impl Endpoint {
         let options = ListenOptions::default();
         let options = if on_request { options.hold_requests() } else { options };
         // The asynchronous listener: the event loop polls it.
-        let listener = (**open.endpoint).listen_with(port, options).map_err(Failure::from)?;
+        let listener = bindings::listen(&open.endpoint, port, options).map_err(Failure::from)?;
         let requests = Mutex::new(on_request.then(|| listener.requests()));
         let (hub, endpoint) = (open.hub.clone(), open.endpoint.clone());
         let ((number, waker), (request_number, request_waker)) = (hub.waker(), hub.waker());
