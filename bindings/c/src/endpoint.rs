@@ -59,7 +59,11 @@ pub extern "C" fn festina_endpoint_free(endpoint: Option<Box<Endpoint>>) -> Stat
 
 /// Writes the address of the socket as text.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_endpoint_address(endpoint: Option<&Endpoint>, buffer: *mut c_char, capacity: usize) -> usize {
+pub extern "C" fn festina_endpoint_local_address(
+    endpoint: Option<&Endpoint>,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> usize {
     guard_text(buffer, capacity, || Ok(behind("endpoint", endpoint)?.local_addr().to_string()))
 }
 
@@ -67,12 +71,10 @@ pub extern "C" fn festina_endpoint_address(endpoint: Option<&Endpoint>, buffer: 
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_endpoint_listen(
     endpoint: Option<&Endpoint>,
-    sctp_port: u16,
+    port: u16,
     listener: Option<&mut MaybeUninit<Box<Listener>>>,
 ) -> Status {
-    hand_over("listener", listener, || {
-        Ok(ForkGuard::new(behind("endpoint", endpoint)?.listen(port_or_default(sctp_port))?))
-    })
+    hand_over("listener", listener, || Ok(ForkGuard::new(behind("endpoint", endpoint)?.listen(port_or_default(port))?)))
 }
 
 /// Sets up an association.
@@ -80,11 +82,11 @@ pub extern "C" fn festina_endpoint_listen(
 pub extern "C" fn festina_endpoint_connect(
     endpoint: Option<&Endpoint>,
     address: *const c_char,
-    sctp_port: u16,
+    peer_port: u16,
     timeout_ms: c_int,
     association: Option<&mut MaybeUninit<Box<Association>>>,
 ) -> Status {
-    let options = ConnectOptions { sctp_port, ..ConnectOptions::DEFAULT };
+    let options = ConnectOptions { peer_port, ..ConnectOptions::DEFAULT };
     festina_endpoint_connect_with(endpoint, address, &raw const options, timeout_ms, association)
 }
 
@@ -109,11 +111,11 @@ pub extern "C" fn festina_endpoint_connect_with(
 pub extern "C" fn festina_endpoint_start_connect(
     endpoint: Option<&Endpoint>,
     address: *const c_char,
-    sctp_port: u16,
+    peer_port: u16,
     timeout_ms: c_int,
     connecting: Option<&mut MaybeUninit<Box<Connecting>>>,
 ) -> Status {
-    let options = ConnectOptions { sctp_port, ..ConnectOptions::DEFAULT };
+    let options = ConnectOptions { peer_port, ..ConnectOptions::DEFAULT };
     festina_endpoint_start_connect_with(endpoint, address, &raw const options, timeout_ms, connecting)
 }
 

@@ -37,7 +37,7 @@ pub enum Reason {
     /// Lifetime or deadline.
     Expired = 1,
     /// They would have had to leave too often again.
-    Retransmissions = 2,
+    RetransmissionsExhausted = 2,
     /// They made room for a more important one.
     Evicted = 3,
     /// A newer message has the same key.
@@ -118,7 +118,7 @@ impl From<AbandonReason> for Reason {
     fn from(reason: AbandonReason) -> Self {
         match reason {
             AbandonReason::Expired => Self::Expired,
-            AbandonReason::RetransmissionsExhausted => Self::Retransmissions,
+            AbandonReason::RetransmissionsExhausted => Self::RetransmissionsExhausted,
             AbandonReason::Evicted => Self::Evicted,
             AbandonReason::Replaced => Self::Replaced,
             AbandonReason::UnsentAtEnd | AbandonReason::UnacknowledgedAtEnd => Self::Ended,

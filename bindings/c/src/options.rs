@@ -67,7 +67,7 @@ pub struct ConnectOptions {
     /// Their number.
     pub early_count: usize,
     /// The peer's SCTP port; 0 for the usual one.
-    pub sctp_port: u16,
+    pub peer_port: u16,
     /// So that nothing is left unsaid.
     pub reserved: [u16; 3],
 }
@@ -81,7 +81,7 @@ impl ConnectOptions {
         token_length: 0,
         early: null(),
         early_count: 0,
-        sctp_port: 0,
+        peer_port: 0,
         reserved: [0; 3],
     };
 }

@@ -21,7 +21,7 @@ const NONE: i64 = -1;
 impl ConnectOptions {
     /// The options in the library's form.
     pub(crate) fn options(&self) -> Result<library::ConnectOptions, Failure> {
-        let mut options = library::ConnectOptions::default().peer_port(port_or_default(self.sctp_port));
+        let mut options = library::ConnectOptions::default().peer_port(port_or_default(self.peer_port));
         if let Some(name) = text("server_name", self.server_name)? {
             options = options.server_name(name);
         }

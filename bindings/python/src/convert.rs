@@ -19,16 +19,16 @@ pub(crate) struct Message {
     data: Py<PyBytes>,
     stream: u16,
     ppid: u32,
-    ordered: bool,
+    unordered: bool,
 }
 
 #[pymethods]
 impl Message {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let data = preview(self.data.bind(py))?;
-        let Self { stream, ppid, ordered, .. } = self;
-        let ordered = if *ordered { "True" } else { "False" };
-        Ok(format!("Message(data={data}, stream={stream}, ppid={ppid}, ordered={ordered})"))
+        let Self { stream, ppid, unordered, .. } = self;
+        let unordered = if *unordered { "True" } else { "False" };
+        Ok(format!("Message(data={data}, stream={stream}, ppid={ppid}, unordered={unordered})"))
     }
 }
 
@@ -43,7 +43,7 @@ impl Message {
     }
 
     fn holding(py: Python<'_>, payload: &[u8], stream: StreamId, ppid: u32, unordered: bool) -> Self {
-        Self { data: PyBytes::new(py, payload).unbind(), stream: stream.0, ppid, ordered: !unordered }
+        Self { data: PyBytes::new(py, payload).unbind(), stream: stream.0, ppid, unordered }
     }
 }
 
@@ -58,7 +58,7 @@ fn preview(data: &Bound<'_, PyBytes>) -> PyResult<String> {
     })
 }
 
-/// How a message is delivered, as the Python half hands it over: stream, PPID, ordered, immediate acknowledgement, lifetime, deadline, most
+/// How a message is delivered, as the Python half hands it over: stream, PPID, unordered, immediate acknowledgement, lifetime, deadline, most
 /// retransmissions, priority, key. The deadline counts from now on, and is negative if it is over.
 #[derive(Clone, Copy)]
 pub(crate) struct Options(RawOptions);
@@ -128,12 +128,12 @@ pub(crate) fn message(data: &[u8], options: Option<Options>) -> Result<festina::
     }
     let message = festina::Message::new(Bytes::copy_from_slice(data));
     let Some(Options(options)) = options else { return Ok(message) };
-    let (stream, ppid, ordered, immediate_ack, lifetime, left, max_retransmissions, priority, key) = options;
+    let (stream, ppid, unordered, immediate_ack, lifetime, left, max_retransmissions, priority, key) = options;
     let lifetime = lifetime.map(|lifetime| duration("lifetime", lifetime)).transpose()?;
     // Not `max`, which makes 0 of NaN.
     let left = left.map(|left| duration("deadline", if left < 0.0 { 0.0 } else { left })).transpose()?;
     let deadline = left.map(|left| festina::now().saturating_add(left));
-    let mut message = message.on_stream(stream).with_ppid(ppid).unordered_if(!ordered);
+    let mut message = message.on_stream(stream).with_ppid(ppid).unordered_if(unordered);
     message = message.with_lifetime(lifetime).with_deadline(deadline);
     message = message.with_max_retransmissions(max_retransmissions.unwrap_or(u16::MAX));
     if immediate_ack {
@@ -251,10 +251,10 @@ fn abandoned_by_reason<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'p
     let by_reason = PyDict::new(py);
     for (reason, abandoned) in [
         ("expired", stats.abandoned.expired),
-        ("retransmissions", stats.abandoned.retransmissions_exhausted),
+        ("retransmissions_exhausted", stats.abandoned.retransmissions_exhausted),
         ("evicted", stats.abandoned.evicted),
         ("replaced", stats.abandoned.replaced),
-        ("stream_refused", stats.abandoned.refused),
+        ("stream_refused", stats.abandoned.stream_refused),
     ] {
         by_reason.set_item(reason, (abandoned.unsent, abandoned.sent))?;
     }
@@ -275,7 +275,7 @@ pub(crate) fn became(outcome: Outcome) -> Became {
 fn abandoned(reason: AbandonReason) -> &'static str {
     match reason {
         AbandonReason::Expired => "expired",
-        AbandonReason::RetransmissionsExhausted => "retransmissions",
+        AbandonReason::RetransmissionsExhausted => "retransmissions-exhausted",
         AbandonReason::Evicted => "evicted",
         AbandonReason::Replaced => "replaced",
         AbandonReason::UnsentAtEnd | AbandonReason::UnacknowledgedAtEnd => "ended",

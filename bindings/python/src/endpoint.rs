@@ -55,13 +55,13 @@ impl Endpoint {
         Ok(pair(self.open()?.endpoint.local_addr()))
     }
 
-    fn listen(&self, port: &Bound<'_, PyAny>, on_request: bool) -> PyResult<Listener> {
+    fn listen(&self, port: &Bound<'_, PyAny>, hold_requests: bool) -> PyResult<Listener> {
         let (open, port) = (self.open()?, convert::port(port)?);
         let options = ListenOptions::default();
-        let options = if on_request { options.hold_requests() } else { options };
+        let options = if hold_requests { options.hold_requests() } else { options };
         // The asynchronous listener: the event loop polls it.
         let listener = bindings::listen(&open.endpoint, port, options).map_err(Failure::from)?;
-        let requests = Mutex::new(on_request.then(|| listener.requests()));
+        let requests = Mutex::new(hold_requests.then(|| listener.requests()));
         let (hub, endpoint) = (open.hub.clone(), open.endpoint.clone());
         let ((number, waker), (request_number, request_waker)) = (hub.waker(), hub.waker());
         let listener = Mutex::new(Some(listener));
@@ -166,7 +166,7 @@ impl Listener {
         let open = self.open.get().map_err(Failure::from)?;
         let mut requests = lock(&open.requests);
         let Some(requests) = requests.as_mut() else {
-            return Err(Failure::invalid(&"requests need no decision: listen with on_request=True").into());
+            return Err(Failure::invalid(&"requests need no decision: listen with hold_requests=True").into());
         };
         match Pin::new(requests).poll_next(&mut Context::from_waker(&open.request_waker)) {
             Poll::Ready(Some(pending)) => Ok(Some(Request::new(pending))),
