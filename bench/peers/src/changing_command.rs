@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use festina_bench_peers::thin::contender::{self, Contender, Means, Promise, Role};
 use festina_bench_peers::thin::record::{self, Record};
-use festina_bench_peers::thin::run::{Scale, Task};
+use festina_bench_peers::thin::task::{Scale, Task};
 use festina_bench_peers::thin::{measure_over_changes, plot, report, weather};
 
 use crate::thin_command::write_document;

@@ -1,5 +1,6 @@
 //! Thin streams over a lossy path: delay and cost of messages with every stack that a user could choose instead of Festina.
 //!
+//! - [`task`]: a task and its outcome
 //! - [`contender`]: the stacks, each by default and set for low delay
 //! - [`run`]: one stack at one task in virtual time; [`program`]: the same with pion; [`weather`]: a path that changes
 //! - [`delays`]: percentiles of delays with their confidence bounds
@@ -17,6 +18,7 @@ pub mod program;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod task;
 pub mod verdict;
 pub mod weather;
 
@@ -27,7 +29,7 @@ use std::thread;
 
 use contender::{Contender, Means};
 use record::Record;
-use run::{Scale, Task};
+use task::{Outcome, Scale, Task};
 
 /// Gives every contender every task that is for it, `threads` at a time. The records come in the order of the contenders within each
 /// task.
@@ -47,7 +49,7 @@ pub fn measure(contenders: &[Contender], tasks: &[Task], scale: Scale, threads: 
 pub fn measure_over_changes(contenders: &[Contender], tasks: &[Task], scale: Scale, threads: usize) -> Vec<Record> {
     each(contenders, tasks, threads, |contender, task| match contender.means {
         Means::Here(prepare) => run::run_over_changes(prepare, contender.promise, task, scale),
-        Means::Pion(_) => run::Outcome::failed("not measured over a path that changes"),
+        Means::Pion(_) => Outcome::failed("not measured over a path that changes"),
     })
 }
 
@@ -55,7 +57,7 @@ fn each(
     contenders: &[Contender],
     tasks: &[Task],
     threads: usize,
-    run: impl Fn(&Contender, Task) -> run::Outcome + Sync + RefUnwindSafe,
+    run: impl Fn(&Contender, Task) -> Outcome + Sync + RefUnwindSafe,
 ) -> Vec<Record> {
     let works: Vec<(Task, &Contender)> = tasks
         .iter()
@@ -71,7 +73,7 @@ fn each(
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some((task, contender)) = works.get(index) else { return };
                     let outcome = catch_unwind(|| run(contender, *task));
-                    let outcome = outcome.unwrap_or_else(|_| run::Outcome::failed("it panicked"));
+                    let outcome = outcome.unwrap_or_else(|_| Outcome::failed("it panicked"));
                     let record = Record::of(contender, *task, &outcome);
                     records.lock().expect("no thread panics while it writes a record")[index] = Some(record);
                 }

@@ -8,7 +8,7 @@ use std::{fs, io, thread};
 use festina_bench_peers::programs;
 use festina_bench_peers::thin::contender::{self, Contender, Means};
 use festina_bench_peers::thin::record::{self, Record};
-use festina_bench_peers::thin::run::{Scale, Task};
+use festina_bench_peers::thin::task::{Scale, Task};
 use festina_bench_peers::thin::{measure, plot, report};
 
 /// Thin streams over a path that loses packets, in virtual time

@@ -60,7 +60,7 @@ static void serve(const char *address)
     check(festina_config_set_identity(config, identity), "settings");
     check(festina_endpoint_bind(address, config, &endpoint), "bind");
     check(festina_endpoint_listen(endpoint, 0, &listener), "listen");
-    festina_endpoint_address(endpoint, local, sizeof local);
+    festina_endpoint_local_address(endpoint, local, sizeof local);
     festina_identity_fingerprint(identity, fingerprint, sizeof fingerprint);
     printf("listening on %s\nfingerprint %s\n", local, fingerprint);
     fflush(stdout);

@@ -25,7 +25,7 @@
  *
  * Encryption. Associations are encrypted. A server needs an identity. A client trusts servers that a certificate authority of the operating
  * system has signed, unless it names others: festina_config_set_server_trust. festina_config_plain speaks plain SCTP, for other peers: nothing
- * is encrypted then, and no peer is authenticated. An endpoint does one or the other, unless festina_config_accept_plain_clients lets its
+ * is encrypted then, and no peer is authenticated. An endpoint does one or the other, unless festina_config_set_plain_clients lets its
  * listeners do both, and never falls back.
  */
 #ifndef FESTINA_H
@@ -103,7 +103,8 @@ festina_status festina_identity_from_pem(const char *chain_pem, const char *key_
 festina_status festina_identity_raw_key(festina_identity **identity);
 /* Reads the private key from PEM, to be shown without a certificate. */
 festina_status festina_identity_raw_key_from_pem(const char *key_pem, festina_identity **identity);
-/* Writes the SHA-256 hash of the own certificate or raw public key as 64 hexadecimal digits. Texts are written as by festina_endpoint_address. */
+/* Writes the SHA-256 hash of the own certificate or raw public key as 64 hexadecimal digits. Texts are written as by
+ * festina_endpoint_local_address. */
 size_t festina_identity_fingerprint(const festina_identity *identity, char *buffer, size_t capacity);
 /* Writes the chain and the private key as PEM, as festina_identity_from_pem reads them, or the key alone, as festina_identity_raw_key_from_pem
  * reads it. Store it where only its owner can read it. */
@@ -152,7 +153,7 @@ festina_status festina_config_set_congestion(festina_config *config, const char 
 /* Silence after which a peer counts as unreachable, in ms: from 1000 to 86400000, default 60000; 0 applies the rules of RFC 9260. */
 festina_status festina_config_set_peer_timeout(festina_config *config, uint32_t timeout_ms);
 /* Heartbeat interval of an idle association, in ms: from 1 to 86400000, default 30000; 0 sends none. */
-festina_status festina_config_set_heartbeat(festina_config *config, uint32_t interval_ms);
+festina_status festina_config_set_heartbeat_interval(festina_config *config, uint32_t interval_ms);
 /* Maximum delay of acknowledgements, in ms: from 0 to 500, default 200; 0 acknowledges every packet at once. */
 festina_status festina_config_set_sack_delay(festina_config *config, uint32_t delay_ms);
 /* Maximum message size in bytes: from 1 to 1073741824, and at most the receive buffer (set that first); default 1048576. */
@@ -160,9 +161,9 @@ festina_status festina_config_set_message_bytes_max(festina_config *config, size
 /* Maximum SCTP packet size in bytes: from 384 to 65480, default 1232; that of an encrypted endpoint at an IPv4 address is 1252. */
 festina_status festina_config_set_packet_bytes_max(festina_config *config, size_t bytes);
 /* Send buffer in bytes: from 1500 to 1073741824, default 4194304. */
-festina_status festina_config_set_send_buffer(festina_config *config, size_t bytes);
+festina_status festina_config_set_send_buffer_bytes(festina_config *config, size_t bytes);
 /* Receive buffer in bytes: from 1500 to 1073741824, default 1048576. */
-festina_status festina_config_set_receive_buffer(festina_config *config, size_t bytes);
+festina_status festina_config_set_receive_buffer_bytes(festina_config *config, size_t bytes);
 /* Target for the wait of a message in the send buffer, in ms: from 1 to 86400000, default 0. Beyond it the buffer counts as full. 0 sets
  * no limit. */
 festina_status festina_config_set_send_delay(festina_config *config, uint32_t delay_ms);
@@ -192,17 +193,18 @@ festina_status festina_config_set_client_trust(festina_config *config, const fes
 /* Application protocols (ALPN) of 1 to 255 bytes, separated by white space, the preferred one first. If one side has some, both must have one in
  * common. */
 festina_status festina_config_set_alpn(festina_config *config, const char *protocols);
-/* Listeners take early messages: see festina_connect_options. Not together with festina_config_set_client_trust. */
-festina_status festina_config_accept_early_messages(festina_config *config);
-/* Listeners accept plain SCTP as well, on the same UDP port: festina_is_encrypted tells which one an association is. Nothing authenticates plain
- * clients, and others can read and change their messages. A listener on request refuses them. Not together with
- * festina_config_set_client_trust or festina_config_set_alpn. Connecting is always encrypted. */
-festina_status festina_config_accept_plain_clients(festina_config *config);
+/* 1 has listeners take early messages, 0 by default: see festina_connect_options. Not together with festina_config_set_client_trust. */
+festina_status festina_config_set_early_messages(festina_config *config, int32_t enabled);
+/* 1 has listeners accept plain SCTP as well, on the same UDP port, 0 by default: festina_is_encrypted tells which one an association is.
+ * Nothing authenticates plain clients, and others can read and change their messages. A listener that holds requests refuses them. Not
+ * together with festina_config_set_client_trust or festina_config_set_alpn. Connecting is always encrypted. */
+festina_status festina_config_set_plain_clients(festina_config *config, int32_t enabled);
 /* Sessions that are resumed, by all endpoints with the same festina_sessions, festina_trust and festina_identity. By default each endpoint has
  * its own, with 32 servers. */
 festina_status festina_config_set_sessions(festina_config *config, const festina_sessions *sessions);
-/* Appends the secrets of all associations to the file that the environment variable SSLKEYLOGFILE names, with which recordings can be decrypted. */
-festina_status festina_config_log_keys_from_env(festina_config *config);
+/* 1 appends the secrets of all associations to the file that the environment variable SSLKEYLOGFILE names, with which recordings can be decrypted;
+ * 0 by default. */
+festina_status festina_config_set_key_log_from_env(festina_config *config, int32_t enabled);
 
 /* ---- Endpoints ---- */
 
@@ -219,10 +221,10 @@ festina_status festina_endpoint_close(const festina_endpoint *endpoint, int time
 festina_status festina_endpoint_free(festina_endpoint *endpoint);
 /* Writes the socket's address. Returns its length as snprintf does: it is truncated if the length is not less than the capacity.
  * On failure the text is empty and the length 0. */
-size_t festina_endpoint_address(const festina_endpoint *endpoint, char *buffer, size_t capacity);
+size_t festina_endpoint_local_address(const festina_endpoint *endpoint, char *buffer, size_t capacity);
 
 /* Listens on an SCTP port; 0 selects the usual one, 5000. */
-festina_status festina_endpoint_listen(const festina_endpoint *endpoint, uint16_t sctp_port, festina_listener **listener);
+festina_status festina_endpoint_listen(const festina_endpoint *endpoint, uint16_t port, festina_listener **listener);
 /* Waits for the next association. FESTINA_CLOSED once the endpoint was closed. */
 festina_status festina_listener_accept(const festina_listener *listener, int timeout_ms, festina_association **association);
 /* Stops listening. */
@@ -230,7 +232,7 @@ festina_status festina_listener_free(festina_listener *listener);
 
 /* Sets up an association with a host such as "localhost:9899", "192.0.2.1:9899" or "[2001:db8::1]:9899". A link-local address needs its zone,
  * by name or by number: "[fe80::1%eth0]:9899" or "[fe80::1%2]:9899". Tries the addresses of a name one after the other. The time limit includes the look-up; FESTINA_FOREVER means 15 s. */
-festina_status festina_endpoint_connect(const festina_endpoint *endpoint, const char *address, uint16_t sctp_port, int timeout_ms,
+festina_status festina_endpoint_connect(const festina_endpoint *endpoint, const char *address, uint16_t peer_port, int timeout_ms,
                                         festina_association **association);
 
 /* One of several messages. options may be NULL, as in festina_send. */
@@ -248,7 +250,7 @@ typedef struct festina_connect_options {
     size_t token_length;           /* at most 1024 */
     const festina_outgoing *early; /* see below */
     size_t early_count;
-    uint16_t sctp_port;            /* as in festina_endpoint_connect */
+    uint16_t peer_port;            /* as in festina_endpoint_connect */
     uint16_t reserved[3];          /* zero */
 } festina_connect_options;
 
@@ -267,7 +269,7 @@ festina_status festina_endpoint_connect_with(const festina_endpoint *endpoint, c
 typedef struct festina_connecting festina_connecting;
 
 /* Starts to set up an association without waiting. Any number of handshakes can run at the same time. */
-festina_status festina_endpoint_start_connect(const festina_endpoint *endpoint, const char *address, uint16_t sctp_port, int timeout_ms,
+festina_status festina_endpoint_start_connect(const festina_endpoint *endpoint, const char *address, uint16_t peer_port, int timeout_ms,
                                               festina_connecting **connecting);
 festina_status festina_endpoint_start_connect_with(const festina_endpoint *endpoint, const char *address,
                                                    const festina_connect_options *options, int timeout_ms,
@@ -283,13 +285,13 @@ festina_status festina_connecting_free(festina_connecting *connecting);
 typedef struct festina_request festina_request;
 
 /* As festina_endpoint_listen, but each client waits for a decision, for at most 30 s. An encrypted endpoint only: plain associations need none. */
-festina_status festina_endpoint_listen_on_request(const festina_endpoint *endpoint, uint16_t sctp_port, festina_listener **listener);
+festina_status festina_endpoint_listen_holding_requests(const festina_endpoint *endpoint, uint16_t port, festina_listener **listener);
 /* Waits for the next request. FESTINA_CLOSED once the endpoint was closed. */
 festina_status festina_listener_request(const festina_listener *listener, int timeout_ms, festina_request **request);
 /* Writes the client's token. Returns its length; it is truncated if that is more than the capacity. */
 size_t festina_request_token(const festina_request *request, void *buffer, size_t capacity);
 /* Write the client's address, and the server name and application protocol (ALPN) of the request; nothing if it has none. */
-size_t festina_request_address(const festina_request *request, char *buffer, size_t capacity);
+size_t festina_request_remote_address(const festina_request *request, char *buffer, size_t capacity);
 size_t festina_request_server_name(const festina_request *request, char *buffer, size_t capacity);
 size_t festina_request_alpn(const festina_request *request, char *buffer, size_t capacity);
 /* Whether the client has shown that it receives at its address: 1 or 0. */
@@ -432,17 +434,17 @@ enum festina_event_kind {
     FESTINA_EVENT_PATH_UP = 6,        /* the peer answers again */
     FESTINA_EVENT_CLOSED = 7,         /* the association has ended */
     FESTINA_EVENT_PACKET_SIZE_LIMITED = 8, /* the system refused a packet as too large: packet_bytes_max is the new maximum */
-    FESTINA_EVENT_PEER_MOVED = 9      /* the peer of an encrypted association has another address: festina_get_peer_address */
+    FESTINA_EVENT_PEER_MOVED = 9      /* the peer of an encrypted association has another address: festina_get_remote_address */
 };
 
 enum festina_abandon_reason {
     FESTINA_ABANDON_OTHER = 0,
-    FESTINA_ABANDON_EXPIRED = 1,         /* lifetime or deadline */
-    FESTINA_ABANDON_RETRANSMISSIONS = 2, /* max_retransmissions */
-    FESTINA_ABANDON_EVICTED = 3,         /* priority */
-    FESTINA_ABANDON_REPLACED = 4,        /* FESTINA_REPLACE */
-    FESTINA_ABANDON_ENDED = 5,           /* the association ended first */
-    FESTINA_ABANDON_STREAM_REFUSED = 6   /* the peer has no such stream */
+    FESTINA_ABANDON_EXPIRED = 1,                   /* lifetime or deadline */
+    FESTINA_ABANDON_RETRANSMISSIONS_EXHAUSTED = 2, /* max_retransmissions */
+    FESTINA_ABANDON_EVICTED = 3,                   /* priority */
+    FESTINA_ABANDON_REPLACED = 4,                  /* FESTINA_REPLACE */
+    FESTINA_ABANDON_ENDED = 5,                     /* the association ended first */
+    FESTINA_ABANDON_STREAM_REFUSED = 6             /* the peer has no such stream */
 };
 
 typedef struct festina_event {
@@ -506,7 +508,7 @@ typedef struct festina_abandoned {
 /* Abandoned messages, by enum festina_abandon_reason. */
 typedef struct festina_abandoned_stats {
     festina_abandoned expired;
-    festina_abandoned retransmissions;
+    festina_abandoned retransmissions_exhausted;
     festina_abandoned evicted;
     festina_abandoned replaced;
     festina_abandoned stream_refused;
@@ -534,8 +536,8 @@ festina_status festina_get_stats(const festina_association *association, festina
 const char *festina_get_profile(const festina_association *association);
 festina_status festina_set_profile(const festina_association *association, const char *profile_name);
 
-/* Writes the peer's address, as festina_endpoint_address does. */
-size_t festina_get_peer_address(const festina_association *association, char *buffer, size_t capacity);
+/* Writes the peer's address, as festina_endpoint_local_address does. */
+size_t festina_get_remote_address(const festina_association *association, char *buffer, size_t capacity);
 
 /* ---- Closing ---- */
 
@@ -565,7 +567,7 @@ typedef enum festina_close_reason {
 festina_close_reason festina_get_close_reason(const festina_association *association);
 /* Writes why the association has ended as a sentence, with the reason that the peer gave; nothing while it is open. */
 size_t festina_get_close_sentence(const festina_association *association, char *buffer, size_t capacity);
-/* Writes only the reason that the peer gave when it aborted the association, as festina_endpoint_address does. */
+/* Writes only the reason that the peer gave when it aborted the association, as festina_endpoint_local_address does. */
 size_t festina_get_close_text(const festina_association *association, char *buffer, size_t capacity);
 
 #ifdef __cplusplus

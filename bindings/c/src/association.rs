@@ -239,7 +239,7 @@ pub extern "C" fn festina_get_close_text(
 
 /// Writes the peer's address as text.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_get_peer_address(
+pub extern "C" fn festina_get_remote_address(
     association: Option<&Association>,
     buffer: *mut c_char,
     capacity: usize,

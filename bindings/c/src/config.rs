@@ -155,7 +155,7 @@ pub extern "C" fn festina_config_set_peer_timeout(config: Option<&mut Config>, t
 
 /// The pause between heartbeats; 0 sends none.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_config_set_heartbeat(config: Option<&mut Config>, interval_ms: u32) -> Status {
+pub extern "C" fn festina_config_set_heartbeat_interval(config: Option<&mut Config>, interval_ms: u32) -> Status {
     Config::set(config, |Settings { transport, .. }| {
         *transport = transport.clone().with_heartbeat_interval(some_ms(interval_ms));
     })
@@ -187,7 +187,7 @@ pub extern "C" fn festina_config_set_packet_bytes_max(config: Option<&mut Config
 
 /// The send buffer.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_config_set_send_buffer(config: Option<&mut Config>, bytes: usize) -> Status {
+pub extern "C" fn festina_config_set_send_buffer_bytes(config: Option<&mut Config>, bytes: usize) -> Status {
     Config::set(config, |Settings { transport, .. }| {
         *transport = transport.clone().with_send_buffer_bytes(bytes);
     })
@@ -203,7 +203,7 @@ pub extern "C" fn festina_config_set_send_delay(config: Option<&mut Config>, del
 
 /// The receive buffer.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_config_set_receive_buffer(config: Option<&mut Config>, bytes: usize) -> Status {
+pub extern "C" fn festina_config_set_receive_buffer_bytes(config: Option<&mut Config>, bytes: usize) -> Status {
     Config::set(config, |Settings { transport, .. }| {
         *transport = transport.clone().with_receive_buffer_bytes(bytes);
     })
@@ -297,20 +297,20 @@ pub extern "C" fn festina_config_set_alpn(config: Option<&mut Config>, protocols
     })
 }
 
-/// Has listeners take early messages.
+/// Whether listeners take early messages.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_config_accept_early_messages(config: Option<&mut Config>) -> Status {
+pub extern "C" fn festina_config_set_early_messages(config: Option<&mut Config>, enabled: i32) -> Status {
     Config::secure(config, |security| {
-        security.early_messages = true;
+        security.early_messages = enabled != 0;
         Ok(())
     })
 }
 
-/// Has listeners accept plain SCTP as well.
+/// Whether listeners accept plain SCTP as well.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_config_accept_plain_clients(config: Option<&mut Config>) -> Status {
+pub extern "C" fn festina_config_set_plain_clients(config: Option<&mut Config>, enabled: i32) -> Status {
     Config::secure(config, |security| {
-        security.plain_clients = true;
+        security.plain_clients = enabled != 0;
         Ok(())
     })
 }
@@ -324,11 +324,11 @@ pub extern "C" fn festina_config_set_sessions(config: Option<&mut Config>, sessi
     })
 }
 
-/// Appends the secrets of all associations to the file that `SSLKEYLOGFILE` names.
+/// Whether to append the secrets of all associations to the file that `SSLKEYLOGFILE` names.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_config_log_keys_from_env(config: Option<&mut Config>) -> Status {
+pub extern "C" fn festina_config_set_key_log_from_env(config: Option<&mut Config>, enabled: i32) -> Status {
     Config::secure(config, |security| {
-        security.key_log = true;
+        security.key_log_from_env = enabled != 0;
         Ok(())
     })
 }

@@ -5,15 +5,17 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 
+use festina::ConnectError;
 use festina::blocking::bindings::ForkGuard;
 use festina::blocking::{self, WaitError};
-use festina::{ConnectError, Instant};
 
 use crate::association::Association;
 use crate::boundary::{descriptor, guard_text, read, text};
 use crate::config::Config;
+use crate::event::micros;
 use crate::limit::limit;
-use crate::options::{ConnectOptions, port_or_default};
+use crate::options::ConnectOptions;
+use crate::outgoing::port_or_default;
 use crate::status::{Failure, Status, behind, free, guard, guard_value, hand_over, required};
 
 /// One socket and the thread that serves it.
@@ -57,7 +59,11 @@ pub extern "C" fn festina_endpoint_free(endpoint: Option<Box<Endpoint>>) -> Stat
 
 /// Writes the address of the socket as text.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_endpoint_address(endpoint: Option<&Endpoint>, buffer: *mut c_char, capacity: usize) -> usize {
+pub extern "C" fn festina_endpoint_local_address(
+    endpoint: Option<&Endpoint>,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> usize {
     guard_text(buffer, capacity, || Ok(behind("endpoint", endpoint)?.local_addr().to_string()))
 }
 
@@ -65,12 +71,10 @@ pub extern "C" fn festina_endpoint_address(endpoint: Option<&Endpoint>, buffer: 
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_endpoint_listen(
     endpoint: Option<&Endpoint>,
-    sctp_port: u16,
+    port: u16,
     listener: Option<&mut MaybeUninit<Box<Listener>>>,
 ) -> Status {
-    hand_over("listener", listener, || {
-        Ok(ForkGuard::new(behind("endpoint", endpoint)?.listen(port_or_default(sctp_port))?))
-    })
+    hand_over("listener", listener, || Ok(ForkGuard::new(behind("endpoint", endpoint)?.listen(port_or_default(port))?)))
 }
 
 /// Sets up an association.
@@ -78,11 +82,11 @@ pub extern "C" fn festina_endpoint_listen(
 pub extern "C" fn festina_endpoint_connect(
     endpoint: Option<&Endpoint>,
     address: *const c_char,
-    sctp_port: u16,
+    peer_port: u16,
     timeout_ms: c_int,
     association: Option<&mut MaybeUninit<Box<Association>>>,
 ) -> Status {
-    let options = ConnectOptions { sctp_port, ..ConnectOptions::DEFAULT };
+    let options = ConnectOptions { peer_port, ..ConnectOptions::DEFAULT };
     festina_endpoint_connect_with(endpoint, address, &raw const options, timeout_ms, association)
 }
 
@@ -107,11 +111,11 @@ pub extern "C" fn festina_endpoint_connect_with(
 pub extern "C" fn festina_endpoint_start_connect(
     endpoint: Option<&Endpoint>,
     address: *const c_char,
-    sctp_port: u16,
+    peer_port: u16,
     timeout_ms: c_int,
     connecting: Option<&mut MaybeUninit<Box<Connecting>>>,
 ) -> Status {
-    let options = ConnectOptions { sctp_port, ..ConnectOptions::DEFAULT };
+    let options = ConnectOptions { peer_port, ..ConnectOptions::DEFAULT };
     festina_endpoint_start_connect_with(endpoint, address, &raw const options, timeout_ms, connecting)
 }
 
@@ -187,10 +191,6 @@ pub extern "C" fn festina_listener_free(listener: Option<Box<Listener>>) -> Stat
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_now_us() -> u64 {
     guard_value(0, || Ok(micros(festina::now())))
-}
-
-pub(crate) fn micros(at: Instant) -> u64 {
-    u64::try_from(at.saturating_duration_since(Instant::ZERO).as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The options with a time limit.

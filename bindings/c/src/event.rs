@@ -1,6 +1,6 @@
 //! What happened to an association, or to a message that asked for it.
 
-use festina::AbandonReason;
+use festina::{AbandonReason, Instant};
 
 /// What kind of event it is; see the header.
 #[repr(C)]
@@ -37,7 +37,7 @@ pub enum Reason {
     /// Lifetime or deadline.
     Expired = 1,
     /// They would have had to leave too often again.
-    Retransmissions = 2,
+    RetransmissionsExhausted = 2,
     /// They made room for a more important one.
     Evicted = 3,
     /// A newer message has the same key.
@@ -72,7 +72,7 @@ pub struct Event {
 
 impl Event {
     fn new(kind: Kind) -> Self {
-        let at_us = crate::endpoint::micros(festina::now());
+        let at_us = micros(festina::now());
         Self {
             size: size_of::<Self>(),
             kind: kind as u32,
@@ -91,7 +91,7 @@ impl From<festina::Event> for Event {
         use festina::Event as Core;
         match event {
             Core::MessageDelivered { id, at, .. } => {
-                Self { first: id.0, last: id.0, at_us: crate::endpoint::micros(at), ..Self::new(Kind::Delivered) }
+                Self { first: id.0, last: id.0, at_us: micros(at), ..Self::new(Kind::Delivered) }
             }
             Core::MessagesAbandoned { first, last, reason, sent, .. } => Self {
                 first: first.0,
@@ -118,7 +118,7 @@ impl From<AbandonReason> for Reason {
     fn from(reason: AbandonReason) -> Self {
         match reason {
             AbandonReason::Expired => Self::Expired,
-            AbandonReason::RetransmissionsExhausted => Self::Retransmissions,
+            AbandonReason::RetransmissionsExhausted => Self::RetransmissionsExhausted,
             AbandonReason::Evicted => Self::Evicted,
             AbandonReason::Replaced => Self::Replaced,
             AbandonReason::UnsentAtEnd | AbandonReason::UnacknowledgedAtEnd => Self::Ended,
@@ -126,6 +126,11 @@ impl From<AbandonReason> for Reason {
             _ => Self::Other,
         }
     }
+}
+
+/// Microseconds on the clock of `festina_now_us`.
+pub(crate) fn micros(at: Instant) -> u64 {
+    u64::try_from(at.saturating_duration_since(Instant::ZERO).as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use festina::{ConnectError, ListenOptions, PendingRequest};
 use crate::boundary::{descriptor, guard_text, write_bytes};
 use crate::endpoint::{Endpoint, Listener};
 use crate::limit::limit;
-use crate::options::port_or_default;
+use crate::outgoing::port_or_default;
 use crate::status::{Failure, Status, behind, free, guard, guard_value, hand_over};
 
 /// A request.
@@ -41,14 +41,14 @@ fn here(request: Option<&Request>) -> Result<&Undecided, Failure> {
 
 /// Accepts associations with an SCTP port from now on, each after a decision.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_endpoint_listen_on_request(
+pub extern "C" fn festina_endpoint_listen_holding_requests(
     endpoint: Option<&Endpoint>,
-    sctp_port: u16,
+    port: u16,
     listener: Option<&mut MaybeUninit<Box<Listener>>>,
 ) -> Status {
     hand_over("listener", listener, || {
         let options = ListenOptions::default().hold_requests();
-        Ok(ForkGuard::new(behind("endpoint", endpoint)?.listen_with(port_or_default(sctp_port), options)?))
+        Ok(ForkGuard::new(behind("endpoint", endpoint)?.listen_with(port_or_default(port), options)?))
     })
 }
 
@@ -62,7 +62,9 @@ pub extern "C" fn festina_listener_request(
     hand_over("request", request, || {
         let listener = behind("listener", listener)?;
         if !listener.holds_requests() {
-            return Err(Failure::invalid("requests need no decision: listen with festina_endpoint_listen_on_request"));
+            return Err(Failure::invalid(
+                "requests need no decision: listen with festina_endpoint_listen_holding_requests",
+            ));
         }
         let pending = listener.request(limit(timeout_ms)?).map_err(|_| Failure::timeout("no client has asked"))?;
         Ok(ForkGuard::new(Undecided::new(pending.ok_or(ConnectError::EndpointClosed)?)))
@@ -77,7 +79,11 @@ pub extern "C" fn festina_listener_request_fd(listener: Option<&Listener>) -> c_
 
 /// Writes the client's address.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_request_address(request: Option<&Request>, buffer: *mut c_char, capacity: usize) -> usize {
+pub extern "C" fn festina_request_remote_address(
+    request: Option<&Request>,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> usize {
     guard_text(buffer, capacity, || Ok(here(request)?.request.remote.to_string()))
 }
 

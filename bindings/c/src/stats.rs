@@ -79,7 +79,7 @@ pub struct AbandonedByReason {
     /// Lifetime or deadline.
     pub expired: Abandoned,
     /// Too many retransmissions.
-    pub retransmissions: Abandoned,
+    pub retransmissions_exhausted: Abandoned,
     /// Room for a message of higher priority.
     pub evicted: Abandoned,
     /// A newer message with the same key.
@@ -165,10 +165,10 @@ impl Stats {
             },
             abandoned: AbandonedByReason {
                 expired: stats.abandoned.expired.into(),
-                retransmissions: stats.abandoned.retransmissions_exhausted.into(),
+                retransmissions_exhausted: stats.abandoned.retransmissions_exhausted.into(),
                 evicted: stats.abandoned.evicted.into(),
                 replaced: stats.abandoned.replaced.into(),
-                stream_refused: stats.abandoned.refused.into(),
+                stream_refused: stats.abandoned.stream_refused.into(),
             },
             messages_abandoned_sent: sent.messages_abandoned_sent,
             peer_window_closed_ns: path.peer_window_closed_since.map_or(0, |since| ns(festina::now() - since)),

@@ -13,10 +13,10 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::convert::{self, Message, Options, became, happened};
-use crate::endpoint::pair;
+use crate::convert::{self, Message, Options, became, happened, pair};
 use crate::failure::{Failure, bug, reason_name};
-use crate::hub::{Operation, Shared, lock};
+use crate::hub::{Operation, Shared};
+use crate::locks::lock;
 use crate::security::{certificates, protocol};
 
 /// A connection with one peer.

@@ -39,11 +39,11 @@ use crate::security::{Identity, Reduced, Sessions, Trust, reduced};
 /// - alpn: application protocols (ALPN) of 1 to 255 bytes, the preferred one first. If one side has some, both must have one in common.
 /// - early_messages: whether listeners take early messages, default False; see `Endpoint.connect`. Not together with client_trust.
 /// - plain_clients: whether listeners accept plain SCTP as well, on the same UDP port, default False. `Association.is_encrypted` tells which one an
-///   association is. Nothing authenticates plain clients, and others can read and change their messages. A listener on request refuses them. Not
+///   association is. Nothing authenticates plain clients, and others can read and change their messages. A listener that holds requests refuses them. Not
 ///   together with client_trust or alpn. Connecting is always encrypted.
 /// - sessions: `Sessions` that are resumed, by all endpoints with the same `Sessions`, `Trust` and `Identity`. By default each endpoint has its own,
 ///   with 32 servers.
-/// - key_log: whether the secrets of all associations are appended to the file that the environment variable SSLKEYLOGFILE names, with which
+/// - key_log_from_env: whether the secrets of all associations are appended to the file that the environment variable SSLKEYLOGFILE names, with which
 ///   recordings can be decrypted. Default False.
 #[pyclass(frozen, module = "festina")]
 pub(crate) struct Config {
@@ -128,7 +128,7 @@ const NAMES: [&str; 24] = [
     "heartbeat_interval",
     "identity",
     "interleaving",
-    "key_log",
+    "key_log_from_env",
     "message_bytes_max",
     "packet_bytes_max",
     "peer_timeout",
@@ -208,7 +208,7 @@ fn set(settings: &mut Settings, name: &str, value: &Bound<'_, PyAny>) -> PyResul
         "early_messages" => secure(settings)?.early_messages = value.extract()?,
         "plain_clients" => secure(settings)?.plain_clients = value.extract()?,
         "sessions" => secure(settings)?.sessions = Some(sessions(value)?),
-        "key_log" => secure(settings)?.key_log = value.extract()?,
+        "key_log_from_env" => secure(settings)?.key_log_from_env = value.extract()?,
         "associations_max" => settings.admission = admission.with_associations_max(count(name, value)?),
         "associations_per_address_max" => {
             settings.admission = admission.with_associations_per_address_max(count(name, value)?);

@@ -1,4 +1,6 @@
-//! Messages, statistics and events as Python objects.
+//! Messages, statistics, events and addresses as Python objects.
+
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use festina::{AbandonReason, Duration, Event, Outcome, ReceivedMessage, Stats, StreamId};
@@ -17,16 +19,16 @@ pub(crate) struct Message {
     data: Py<PyBytes>,
     stream: u16,
     ppid: u32,
-    ordered: bool,
+    unordered: bool,
 }
 
 #[pymethods]
 impl Message {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let data = preview(self.data.bind(py))?;
-        let Self { stream, ppid, ordered, .. } = self;
-        let ordered = if *ordered { "True" } else { "False" };
-        Ok(format!("Message(data={data}, stream={stream}, ppid={ppid}, ordered={ordered})"))
+        let Self { stream, ppid, unordered, .. } = self;
+        let unordered = if *unordered { "True" } else { "False" };
+        Ok(format!("Message(data={data}, stream={stream}, ppid={ppid}, unordered={unordered})"))
     }
 }
 
@@ -41,7 +43,7 @@ impl Message {
     }
 
     fn holding(py: Python<'_>, payload: &[u8], stream: StreamId, ppid: u32, unordered: bool) -> Self {
-        Self { data: PyBytes::new(py, payload).unbind(), stream: stream.0, ppid, ordered: !unordered }
+        Self { data: PyBytes::new(py, payload).unbind(), stream: stream.0, ppid, unordered }
     }
 }
 
@@ -56,7 +58,7 @@ fn preview(data: &Bound<'_, PyBytes>) -> PyResult<String> {
     })
 }
 
-/// How a message is delivered, as the Python half hands it over: stream, PPID, ordered, immediate acknowledgement, lifetime, deadline, most
+/// How a message is delivered, as the Python half hands it over: stream, PPID, unordered, immediate acknowledgement, lifetime, deadline, most
 /// retransmissions, priority, key. The deadline counts from now on, and is negative if it is over.
 #[derive(Clone, Copy)]
 pub(crate) struct Options(RawOptions);
@@ -126,12 +128,12 @@ pub(crate) fn message(data: &[u8], options: Option<Options>) -> Result<festina::
     }
     let message = festina::Message::new(Bytes::copy_from_slice(data));
     let Some(Options(options)) = options else { return Ok(message) };
-    let (stream, ppid, ordered, immediate_ack, lifetime, left, max_retransmissions, priority, key) = options;
+    let (stream, ppid, unordered, immediate_ack, lifetime, left, max_retransmissions, priority, key) = options;
     let lifetime = lifetime.map(|lifetime| duration("lifetime", lifetime)).transpose()?;
     // Not `max`, which makes 0 of NaN.
     let left = left.map(|left| duration("deadline", if left < 0.0 { 0.0 } else { left })).transpose()?;
     let deadline = left.map(|left| festina::now().saturating_add(left));
-    let mut message = message.on_stream(stream).with_ppid(ppid).unordered_if(!ordered);
+    let mut message = message.on_stream(stream).with_ppid(ppid).unordered_if(unordered);
     message = message.with_lifetime(lifetime).with_deadline(deadline);
     message = message.with_max_retransmissions(max_retransmissions.unwrap_or(u16::MAX));
     if immediate_ack {
@@ -235,15 +237,24 @@ fn path<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict)
 }
 
+/// Host and port, as `connect` takes them: the host of a link-local address has its zone.
+pub(crate) fn pair(address: SocketAddr) -> (String, u16) {
+    let host = match address {
+        SocketAddr::V6(zoned) if zoned.scope_id() != 0 => format!("{}%{}", zoned.ip(), zoned.scope_id()),
+        _ => address.ip().to_string(),
+    };
+    (host, address.port())
+}
+
 /// Messages given up, by reason: the numbers of unsent and of partly sent ones.
 fn abandoned_by_reason<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     let by_reason = PyDict::new(py);
     for (reason, abandoned) in [
         ("expired", stats.abandoned.expired),
-        ("retransmissions", stats.abandoned.retransmissions_exhausted),
+        ("retransmissions_exhausted", stats.abandoned.retransmissions_exhausted),
         ("evicted", stats.abandoned.evicted),
         ("replaced", stats.abandoned.replaced),
-        ("stream_refused", stats.abandoned.refused),
+        ("stream_refused", stats.abandoned.stream_refused),
     ] {
         by_reason.set_item(reason, (abandoned.unsent, abandoned.sent))?;
     }
@@ -264,7 +275,7 @@ pub(crate) fn became(outcome: Outcome) -> Became {
 fn abandoned(reason: AbandonReason) -> &'static str {
     match reason {
         AbandonReason::Expired => "expired",
-        AbandonReason::RetransmissionsExhausted => "retransmissions",
+        AbandonReason::RetransmissionsExhausted => "retransmissions-exhausted",
         AbandonReason::Evicted => "evicted",
         AbandonReason::Replaced => "replaced",
         AbandonReason::UnsentAtEnd | AbandonReason::UnacknowledgedAtEnd => "ended",

@@ -14,9 +14,10 @@ use pyo3::pybacked::PyBackedBytes;
 
 use crate::association::Association;
 use crate::config::Config;
-use crate::convert::{self, seconds};
+use crate::convert::{self, pair, seconds};
 use crate::failure::Failure;
-use crate::hub::{Hub, Operation, Shared, lock};
+use crate::hub::{Hub, Operation, Shared};
+use crate::locks::lock;
 use crate::security::Request;
 
 /// One socket and the thread that serves it.
@@ -54,13 +55,13 @@ impl Endpoint {
         Ok(pair(self.open()?.endpoint.local_addr()))
     }
 
-    fn listen(&self, port: &Bound<'_, PyAny>, on_request: bool) -> PyResult<Listener> {
+    fn listen(&self, port: &Bound<'_, PyAny>, hold_requests: bool) -> PyResult<Listener> {
         let (open, port) = (self.open()?, convert::port(port)?);
         let options = ListenOptions::default();
-        let options = if on_request { options.hold_requests() } else { options };
+        let options = if hold_requests { options.hold_requests() } else { options };
         // The asynchronous listener: the event loop polls it.
-        let listener = (**open.endpoint).listen_with(port, options).map_err(Failure::from)?;
-        let requests = Mutex::new(on_request.then(|| listener.requests()));
+        let listener = bindings::listen(&open.endpoint, port, options).map_err(Failure::from)?;
+        let requests = Mutex::new(hold_requests.then(|| listener.requests()));
         let (hub, endpoint) = (open.hub.clone(), open.endpoint.clone());
         let ((number, waker), (request_number, request_waker)) = (hub.waker(), hub.waker());
         let listener = Mutex::new(Some(listener));
@@ -165,7 +166,7 @@ impl Listener {
         let open = self.open.get().map_err(Failure::from)?;
         let mut requests = lock(&open.requests);
         let Some(requests) = requests.as_mut() else {
-            return Err(Failure::invalid(&"requests need no decision: listen with on_request=True").into());
+            return Err(Failure::invalid(&"requests need no decision: listen with hold_requests=True").into());
         };
         match Pin::new(requests).poll_next(&mut Context::from_waker(&open.request_waker)) {
             Poll::Ready(Some(pending)) => Ok(Some(Request::new(pending))),
@@ -182,15 +183,6 @@ impl Listener {
         open.waker.wake_by_ref();
         Ok(())
     }
-}
-
-/// Host and port, as `connect` takes them: the host of a link-local address has its zone.
-pub(crate) fn pair(address: SocketAddr) -> (String, u16) {
-    let host = match address {
-        SocketAddr::V6(zoned) if zoned.scope_id() != 0 => format!("{}%{}", zoned.ip(), zoned.scope_id()),
-        _ => address.ip().to_string(),
-    };
-    (host, address.port())
 }
 
 fn address_at(address: &str) -> Result<SocketAddr, Failure> {

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use festina::blocking::Endpoint;
@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::failure::Failure;
+use crate::locks::lock;
 use crate::logs;
 
 /// Tells an event loop which of the things that it waits for may go on.
@@ -156,8 +157,4 @@ impl Operation {
         let work = lock(&waiting.work).take();
         drop(work);
     }
-}
-
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -22,6 +22,7 @@ mod convert;
 mod endpoint;
 mod failure;
 mod hub;
+mod locks;
 mod logs;
 mod security;
 

@@ -7,7 +7,7 @@ use std::task::Waker;
 use festina::logs::{self, Level, LevelFilter};
 use pyo3::prelude::*;
 
-use crate::hub::lock;
+use crate::locks::lock;
 
 /// Records that wait for an event loop. Further ones are counted and dropped.
 const QUEUED_MAX: usize = 4_096;

@@ -13,10 +13,9 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
 
-use crate::convert::{self, count};
-use crate::endpoint::pair;
+use crate::convert::{self, count, pair};
 use crate::failure::Failure;
-use crate::hub::lock;
+use crate::locks::lock;
 
 /// A PEM text.
 #[derive(FromPyObject)]

@@ -169,7 +169,7 @@ async def test_a_server_accepts_plain_clients_too_if_it_says_so() -> None:
 
 async def test_the_token_is_seen_before_the_client_is_accepted() -> None:
     async with bound() as (server, client):
-        listener = server.listen(on_request=True)
+        listener = server.listen(hold_requests=True)
         assert listener.request_nowait() is None
 
         def connecting(token: bytes, timeout: float = 50.0) -> asyncio.Future[festina.Association]:
@@ -203,7 +203,7 @@ async def test_the_token_is_seen_before_the_client_is_accepted() -> None:
 
         with pytest.raises(festina.InvalidError):
             await client.connect(server.local_address, token=bytes(1025))
-        with pytest.raises(festina.InvalidError, match="on_request=True"):
+        with pytest.raises(festina.InvalidError, match="hold_requests=True"):
             await server.listen(7).request()
         listener.close()
         with pytest.raises(festina.ClosedError):
@@ -290,7 +290,7 @@ async def test_keys_are_logged_on_demand_only(tmp_path: pathlib.Path, monkeypatc
     log = tmp_path / "keys.log"
     monkeypatch.setenv("SSLKEYLOGFILE", str(log))
     for key_log in (False, True):
-        async with bound(client=festina.Config(server_trust=TRUST, key_log=key_log)) as (server, client):
+        async with bound(client=festina.Config(server_trust=TRUST, key_log_from_env=key_log)) as (server, client):
             listener = server.listen()
             await client.connect(server.local_address)
         assert log.exists() == key_log

@@ -49,14 +49,14 @@ async def connected(config: Optional[festina.Config] = None) -> AsyncIterator[Pa
 
 async def test_messages_arrive_with_what_was_said_of_them() -> None:
     async with connected() as pair:
-        assert await pair.near.send(b"make haste", stream=7, ppid=51, ordered=False) == 0
+        assert await pair.near.send(b"make haste", stream=7, ppid=51, unordered=True) == 0
         assert await pair.near.send(bytearray(b"slowly")) == 1
         assert pair.near.send_nowait(memoryview(b"-slowly-")[1:-1]) == 2
         first, second, third = [await pair.far.recv() for _ in range(3)]
-        assert (first.data, first.stream, first.ppid, first.ordered) == (b"make haste", 7, 51, False)
-        assert (second.data, second.stream, second.ppid, second.ordered) == (b"slowly", 0, 0, True)
+        assert (first.data, first.stream, first.ppid, first.unordered) == (b"make haste", 7, 51, True)
+        assert (second.data, second.stream, second.ppid, second.unordered) == (b"slowly", 0, 0, False)
         assert third.data == b"slowly"
-        assert repr(first) == "Message(data=b'make has'... (10 bytes), stream=7, ppid=51, ordered=False)"
+        assert repr(first) == "Message(data=b'make has'... (10 bytes), stream=7, ppid=51, unordered=True)"
         assert pair.far.recv_nowait() is None
         assert pair.near.remote_address == pair.server.local_address
         assert pair.near.streams == (65_535, 65_535)
@@ -254,7 +254,7 @@ async def test_mistakes_are_told() -> None:
         with pytest.raises(festina.LimitError):
             pair.server.listen()
         with pytest.raises(festina.RefusedError):
-            await pair.client.connect(pair.server.local_address, port=6)
+            await pair.client.connect(pair.server.local_address, peer_port=6)
         with pytest.raises(festina.UnreachableError):
             await pair.client.connect("127.0.0.1:1", timeout=0.05)
         with pytest.raises(festina.InvalidError):
@@ -354,7 +354,7 @@ def test_help_states_the_range_and_the_default_of_each_setting() -> None:
     documentation = festina.Config.__doc__ or ""
     settings = dict(re.findall(r"^- (\w+): (.*?)(?=^- |\Z)", documentation, re.MULTILINE | re.DOTALL))
     for encryption in (
-        "identity", "server_trust", "client_trust", "alpn", "early_messages", "key_log", "sessions", "plain_clients",
+        "identity", "server_trust", "client_trust", "alpn", "early_messages", "key_log_from_env", "sessions", "plain_clients",
     ):
         settings.pop(encryption)
     assert len(settings) == 16 and "default" in settings.pop("congestion") and "default" in settings.pop("profile")
@@ -509,8 +509,8 @@ async def main(what):
         listener = server.listen()
         near = await client.connect("%s:%d" % server.local_address)
         far = await listener.accept()
-        holding = server.listen(7, on_request=True)
-        asking = asyncio.ensure_future(client.connect(server.local_address, port=7, token=b"held", timeout=50.0))
+        holding = server.listen(7, hold_requests=True)
+        asking = asyncio.ensure_future(client.connect(server.local_address, peer_port=7, token=b"held", timeout=50.0))
         request = await holding.request()
         async with near:
             child = os.fork()
@@ -518,7 +518,7 @@ async def main(what):
                 if what == "use":
                     for attempt in (
                         lambda: near.send_nowait(b"x"), far.recv_nowait, far.abort, near.stats, listener.close,
-                        lambda: server.listen(8, on_request=True), holding.request_nowait, far.recv_early,
+                        lambda: server.listen(8, hold_requests=True), holding.request_nowait, far.recv_early,
                         lambda: far.client_token, lambda: request.token, request.accept, request.refuse,
                         sessions.clear, lambda: sessions.forget("127.0.0.1", 9),
                     ):

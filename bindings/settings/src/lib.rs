@@ -37,7 +37,7 @@ pub struct Security {
     /// Sessions that are resumed.
     pub sessions: Option<Sessions>,
     /// Whether secrets are appended to the file that `SSLKEYLOGFILE` names.
-    pub key_log: bool,
+    pub key_log_from_env: bool,
 }
 
 impl Settings {
@@ -90,7 +90,7 @@ impl Security {
         if let Some(sessions) = &self.sessions {
             client = client.with_sessions(sessions.clone());
         }
-        if self.key_log { client.with_key_log_from_env() } else { client }
+        if self.key_log_from_env { client.with_key_log_from_env() } else { client }
     }
 
     /// `None` without an identity.
@@ -106,6 +106,6 @@ impl Security {
         if self.plain_clients {
             server = server.with_plain_clients();
         }
-        Some(if self.key_log { server.with_key_log_from_env() } else { server })
+        Some(if self.key_log_from_env { server.with_key_log_from_env() } else { server })
     }
 }

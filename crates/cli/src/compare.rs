@@ -6,7 +6,7 @@
 //!   `recorder` the received messages
 //! - [`simulated`]: the same in the simulator
 //! - [`state`]: the streams as state updates, simulated: how old is the newest state that the receiver has?
-//! - [`outcome`]: the results of one profile
+//! - [`outcome`]: the results of one profile; [`totals`]: sums of packets and bytes
 //! - [`report`], [`bars`], [`html`] and [`json`]: its presentation
 //! - [`capture`]: the packets, as pcapng
 
@@ -23,3 +23,4 @@ pub(crate) mod run;
 pub(crate) mod scenario;
 mod simulated;
 pub(crate) mod state;
+mod totals;

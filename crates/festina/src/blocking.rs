@@ -46,6 +46,7 @@ mod link;
 mod notifier;
 mod readiness;
 mod runtime;
+mod shared;
 mod source;
 mod wait;
 

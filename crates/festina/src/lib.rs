@@ -80,7 +80,6 @@ mod clock;
 mod config;
 mod endpoint;
 mod error;
-mod listener;
 mod locks;
 pub mod logs;
 pub mod lower {
@@ -99,11 +98,11 @@ pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Str
 pub use clock::now;
 pub use config::{Admission, ClientConfig, EndpointConfig, Expert, ServerConfig, Transport};
 pub use endpoint::{
-    Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, PendingRequest, Request, SeenPacket,
+    Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, Listener, PendingRequest, Request, Requests,
+    SeenPacket,
 };
 pub use endpoint::{MemoryNetwork, MemorySocket};
 pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError, WrongScheduler};
-pub use listener::{Listener, Requests};
 #[cfg(feature = "prometheus")]
 pub use metrics::{ASSOCIATIONS_SHOWN_MAX, Metrics};
 pub use recovery::{Profile, UnknownProfile};

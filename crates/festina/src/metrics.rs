@@ -340,7 +340,7 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     use super::*;
-    use crate::{DEFAULT_SCTP_PORT, Message, ServerConfig};
+    use crate::{DEFAULT_SCTP_PORT, Message, ServerConfig, blocking};
 
     async fn endpoint() -> Endpoint {
         Endpoint::server("127.0.0.1:0".parse().unwrap(), ServerConfig::plain()).await.unwrap()
@@ -403,6 +403,22 @@ mod tests {
             series.iter().filter_map(|line| line.rsplit_once(' ').map(|(name, _)| name)).collect();
         assert_eq!(names.len(), series.len(), "{page}");
         assert_eq!(series.iter().filter(|line| line.contains("association=")).count(), 27);
+    }
+
+    #[test]
+    fn endpoints_and_associations_without_async_are_shown_as_well() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let server = blocking::Endpoint::server(address, ServerConfig::plain()).unwrap();
+        let _listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+        let client = blocking::Endpoint::server(address, ServerConfig::plain()).unwrap();
+        let near = client.connect(server.local_addr()).unwrap();
+        let metrics = Metrics::default();
+        client.show_in(&metrics);
+        assert!(near.show_in(&metrics));
+        let page = page(&metrics);
+        let of_endpoint = format!("{{endpoint=\"{}\"}}", client.local_addr());
+        assert_eq!(value(&page, &format!("festina_endpoint_associations{of_endpoint}")), 1);
+        assert!(page.contains(&format!("association=\"{}\"", near.id())), "{page}");
     }
 
     #[tokio::test]

@@ -63,12 +63,12 @@ pub use self::certificates::explain_tls_error;
 pub use self::client::ClientSecurity;
 pub(crate) use self::client::ClientTls;
 use self::credentials::{Credentials, is_raw_key, public_key};
-pub use self::failure::{SecurityError, SecurityFailure};
+pub use self::failure::{ChangedKey, SecurityError, SecurityFailure, StoredError};
 use self::reports::Reports;
 pub use self::server::ServerSecurity;
 pub(crate) use self::server::ServerTls;
 pub use self::sessions::Sessions;
-pub use self::stored::{Acquaintance, ChangedKey, KnownPeers, StoredError};
+pub use self::stored::{Acquaintance, KnownPeers};
 
 /// The cryptography in use, unless the settings are those of rustls.
 fn provider() -> Arc<CryptoProvider> {
@@ -161,6 +161,16 @@ impl Identity {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
         let chain = chain.map_err(|error| SecurityError::Certificate(bundle::explain(&error)))?;
         Self::new(chain, private_key(key)?)
+    }
+
+    /// Checks that all certificates of the chain are valid today. Peers that know a certificate by its fingerprint ignore its dates; those that trust
+    /// authorities refuse it.
+    ///
+    /// # Errors
+    /// One has expired or is not valid yet.
+    pub fn check_dates(&self) -> Result<(), SecurityError> {
+        let fault = self.chain.iter().find_map(certificates::fault_of_dates);
+        fault.map_or(Ok(()), |fault| Err(SecurityError::Certificate(fault)))
     }
 
     /// Writes the chain and the key as PEM (RFC 7468), as [`from_pem`](Self::from_pem) reads them, or the key alone, as

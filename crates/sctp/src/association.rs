@@ -42,7 +42,7 @@ use crate::config::Config;
 use crate::error::{ClosedReason, PacketDropped, SendError, SendErrorKind};
 use crate::event::{Event, Events};
 use crate::message::{Message, MessageId, ReceivedMessage};
-use crate::outstanding::PathId;
+use crate::path_id::PathId;
 use crate::receive::Receiver;
 use crate::send::{FlightAgain, SendPath, Sender, TimerExpiry};
 use crate::stats::{AbandonedStats, PathStats, Stats};

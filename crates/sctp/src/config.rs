@@ -1,13 +1,12 @@
 //! Association configuration, shared by many associations behind one `Arc`.
 
-mod congestion_control;
 mod send_buffer;
 
 use festina_recovery::{Mechanisms, Profile};
 use festina_units::Duration;
 use thiserror::Error;
 
-pub use congestion_control::{CongestionControl, UnknownCongestionControl};
+use crate::congestion::CongestionControl;
 pub use send_buffer::SendBufferPolicy;
 
 /// Minimum packet size that may be configured: INIT ACK with its cookie and a few reports fits into it, and every IP network can carry it.

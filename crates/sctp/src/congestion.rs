@@ -14,9 +14,11 @@
 //! | `hystart` | end of the first slow start before a loss (RFC 9406) |
 //! | `reduction` | the transition to a smaller window |
 //! | `pacer` | when the next packet may be sent |
+//! | `choice` | controllers by name |
 //! | `custom` | controllers from outside this crate |
 
 mod background;
+mod choice;
 mod cubic;
 mod curve;
 mod custom;
@@ -30,8 +32,8 @@ use std::ops::{Deref, DerefMut};
 
 use festina_units::{Duration, Instant};
 
-use crate::config::CongestionControl;
 use background::Background;
+pub use choice::{CongestionControl, UnknownCongestionControl};
 pub(crate) use cubic::Cubic;
 use custom::Custom;
 pub use custom::{ControllerFactory, CustomController, NewPath};

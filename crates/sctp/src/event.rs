@@ -8,7 +8,7 @@ use festina_units::{Duration, Instant};
 
 use crate::error::ClosedReason;
 use crate::message::MessageId;
-use crate::outstanding::PathId;
+use crate::path_id::PathId;
 use crate::wire::{ReConfigResult, StreamId};
 
 /// An event of an association. Received messages are not events but come from [`Association::poll_message`](crate::Association::poll_message), so

@@ -65,6 +65,7 @@ mod error;
 mod event;
 mod message;
 mod outstanding;
+mod path_id;
 mod preview;
 mod receive;
 mod send;
@@ -77,14 +78,14 @@ pub use association::{
     PathKnowledge, Ports, Transmit, outstanding_tsns, reset_by_peer,
 };
 pub use config::{
-    Admission, Carrier, Config, ConfigError, CongestionControl, DestinationMemory, Expiry, Limits, PartialReliability,
-    PeerRequests, PeerRestart, Retries, SackPolicy, SendBufferPolicy, StreamScheduler, Timers,
-    UnknownCongestionControl,
+    Admission, Carrier, Config, ConfigError, DestinationMemory, Expiry, Limits, PartialReliability, PeerRequests,
+    PeerRestart, Retries, SackPolicy, SendBufferPolicy, StreamScheduler, Timers,
 };
+pub use congestion::{CongestionControl, UnknownCongestionControl};
 pub use error::{ClosedReason, PacketDropped, ReconfigureError, SendError, SendErrorKind};
 pub use event::{AbandonReason, Direction, Event, ProtocolEvent, RetransmissionCause, StreamRequest};
 pub use festina_recovery::{self as recovery, Mechanisms, Profile};
 pub use message::{Message, MessageId, ReceivedMessage};
-pub use outstanding::PathId;
+pub use path_id::PathId;
 pub use stats::{Abandoned, AbandonedStats, PathStats, Rates, ReceivedStats, RetransmittedStats, SentStats, Stats};
 pub use wire::{ReConfigResult, StreamId};

@@ -2,6 +2,7 @@
 //!
 //! | module | purpose |
 //! |---|---|
+//! | [`chunk`] | one chunk and its state |
 //! | [`ledger`] | the chunks by TSN, their states, and sums over them |
 //! | [`ack`] | applies an acknowledgement to the ledger |
 //! | [`digest`] | the summary of one acknowledgement |
@@ -12,6 +13,7 @@
 
 pub(crate) mod ack;
 mod arrivals;
+mod chunk;
 pub(crate) mod digest;
 pub(crate) mod ledger;
 pub(crate) mod loss;
@@ -20,11 +22,11 @@ mod reported;
 mod settled;
 
 pub(crate) use ack::{SackTerms, duplicates};
+pub(crate) use chunk::{Chunk, ChunkState, Form, MessageSlot, Transmission};
 pub(crate) use digest::{Acknowledgement, Arrival, Credit, Digest, Run};
-pub use ledger::PathId;
-pub(crate) use ledger::{
-    ByPath, CHUNKS_KEPT, Chunk, ChunkState, Form, Ledger, MessageSlot, PATHS_MAX, Tally, Transmission,
-};
+pub(crate) use ledger::{CHUNKS_KEPT, Ledger, Tally};
+
+pub(crate) use crate::path_id::{ByPath, PATHS_MAX, PathId};
 
 /// Chunks that may be outstanding. It keeps the rule of RFC 9260 §6.1 that the ordered messages of a stream in the send window have
 /// SSNs that tell them apart, without counting per stream, and bounds the ledger's memory.

@@ -3,7 +3,7 @@
 use festina_units::{Duration, Instant};
 
 use crate::event::{AbandonReason, RetransmissionCause};
-use crate::outstanding::PathId;
+use crate::path_id::PathId;
 
 /// A snapshot of one association. Counters only grow; gauges show the present state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct AbandonedStats {
     /// Newer messages with the same key replaced them.
     pub replaced: Abandoned,
     /// The peer refused their stream.
-    pub refused: Abandoned,
+    pub stream_refused: Abandoned,
 }
 
 /// Numbers of abandoned messages.
@@ -95,7 +95,7 @@ pub struct Abandoned {
 impl AbandonedStats {
     /// The sum over all policies.
     pub fn total(&self) -> Abandoned {
-        let all = [self.expired, self.retransmissions_exhausted, self.evicted, self.replaced, self.refused];
+        let all = [self.expired, self.retransmissions_exhausted, self.evicted, self.replaced, self.stream_refused];
         let add = |sum: Abandoned, each: Abandoned| Abandoned {
             unsent: sum.unsent + each.unsent,
             sent: sum.sent + each.sent,
@@ -109,7 +109,7 @@ impl AbandonedStats {
             AbandonReason::RetransmissionsExhausted => &mut self.retransmissions_exhausted,
             AbandonReason::Evicted => &mut self.evicted,
             AbandonReason::Replaced => &mut self.replaced,
-            AbandonReason::StreamRefused => &mut self.refused,
+            AbandonReason::StreamRefused => &mut self.stream_refused,
             AbandonReason::UnsentAtEnd | AbandonReason::UnacknowledgedAtEnd => return,
         };
         if sent {

@@ -22,10 +22,10 @@ use crate::channel::{CHALLENGE_BYTES, Channel, Ids};
 use crate::error::{HandshakeError, REFUSED};
 use crate::foreign::Foreign;
 use crate::parameters::{Parameters, ResetToken, TOKEN_BYTES_MAX};
+use crate::path::Path;
 use crate::sessions::{Recall, Resumption};
 use crate::wire::{ConnectionId, SHORT_OVERHEAD_BYTES};
 use moving::Moves;
-pub use moving::Path;
 
 /// Bytes by which a datagram may exceed `Limits::packet_bytes_max` of the core's settings.
 pub const OVERHEAD_BYTES: usize = SHORT_OVERHEAD_BYTES - COMMON_HEADER_BYTES;

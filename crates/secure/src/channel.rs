@@ -15,9 +15,9 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig, Side};
 
-use crate::association::Path;
 use crate::error::HandshakeError;
 use crate::parameters::{Parameters, ResetToken};
+use crate::path::Path;
 use crate::record::{LongKeys, Traffic, initial_keys};
 use crate::sessions::Recall;
 use crate::tls::{NewKeys, Space, Tls};

@@ -27,6 +27,7 @@ mod foreign;
 mod listener;
 mod messages;
 pub mod parameters;
+mod path;
 pub mod pinned;
 pub mod reading;
 mod reassembly;
@@ -37,13 +38,14 @@ mod tls;
 mod versions;
 pub mod wire;
 
-pub use association::{Connect, HALF_OPEN_LIFETIME, Hello, LINGER, OVERHEAD_BYTES, Path, SecureAssociation};
+pub use association::{Connect, HALF_OPEN_LIFETIME, Hello, LINGER, OVERHEAD_BYTES, SecureAssociation};
 pub use bounds::{CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX};
 pub use error::{
     APPLICATION_CODES, DatagramDropped, FULL, HandshakeError, NO_SUCH_PORT, REFUSED, TOO_LONG, UNUSABLE_PARAMETERS,
 };
 pub use foreign::Foreign;
 pub use listener::{Checked, HalfOpenLimits, Incoming, Listener};
+pub use path::Path;
 pub use record::{LongKeys, OpenError, SealError, initial_keys};
 pub use tls::ALPN_BYTES_MAX;
 pub use versions::{Versions, write_plain_sctp};

@@ -9,10 +9,11 @@ use festina_units::{EcnCodepoint, Instant};
 use rustls::{ServerConfig, Side};
 
 use crate::address::Proofs;
-use crate::association::{Path, SecureAssociation, datagram_bytes_max};
+use crate::association::{SecureAssociation, datagram_bytes_max};
 use crate::channel::{AMPLIFICATION_MAX, Channel, Ids, retry_salt, seal_retry};
 use crate::error::{DatagramDropped, HandshakeError};
 use crate::parameters::Parameters;
+use crate::path::Path;
 use crate::record::{LongKeys, initial_keys};
 use crate::reset::{ResetKey, write_reset};
 use crate::versions::write_versions;

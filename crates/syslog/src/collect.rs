@@ -24,10 +24,12 @@ use festina::{BindError, Duration, Endpoint, ListenError};
 use thiserror::Error;
 
 use crate::collector::{self, BrokerOutput, Collector, CollectorCounters, FileOutput, Store};
-use crate::config::{CollectorConfig, Format, KafkaTopic, OutputConfig, OutputPlace};
+use crate::config::{CollectorConfig, OutputConfig, OutputPlace};
 use crate::descriptors;
 use crate::disk::{Disk as _, RealDisk};
-use crate::relay::Notice;
+use crate::kafka_topic::KafkaTopic;
+use crate::notice::Notice;
+use crate::render::Format;
 use crate::serve::{self, Pages};
 use crate::snapshot::CollectorSnapshot;
 use crate::state_lock::StateLock;
@@ -120,7 +122,7 @@ impl Outputs {
 
     #[cfg(not(feature = "kafka"))]
     fn broker(&self, topic: &KafkaTopic, _: Format) -> io::Result<BrokerOutput> {
-        Err(io::Error::other(check_kafka(topic).err().unwrap_or_default()))
+        Err(io::Error::other(topic.check().err().unwrap_or_default()))
     }
 
     /// What of these has a part in commits, and the others.
@@ -139,25 +141,13 @@ impl Outputs {
                     outlets.push(Outlet::forward(address, tls.as_ref(), format, notice.clone(), stops)?);
                 }
                 OutputPlace::Kafka(topic) => {
-                    check_kafka(&topic).map_err(CollectorStartError::Kafka)?;
+                    topic.check().map_err(CollectorStartError::Kafka)?;
                     kafka = Some((topic, format));
                 }
             }
         }
         Ok((Self { state: config.state, files, kafka, stops, notice: notice.clone() }, outlets))
     }
-}
-
-/// Checks the settings of a Kafka output.
-#[cfg(feature = "kafka")]
-pub(crate) fn check_kafka(topic: &KafkaTopic) -> Result<(), String> {
-    kafka::check(topic)
-}
-
-/// This build has no Kafka output, and says so.
-#[cfg(not(feature = "kafka"))]
-pub(crate) fn check_kafka(_: &KafkaTopic) -> Result<(), String> {
-    Err("this program was built without Kafka: build it with --features kafka".to_owned())
 }
 
 impl RunningCollector {

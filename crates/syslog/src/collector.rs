@@ -22,10 +22,9 @@ use bytes::Bytes;
 use festina_units::Duration;
 use thiserror::Error;
 
-use crate::config::{Compression, Format};
 use crate::disk::Disk;
 use crate::record::Record;
-use crate::render;
+use crate::render::{self, Format};
 use crate::wire::{Packet, SenderId, Span, Start, WireError};
 use files::Lines;
 use origins::Arrivals;
@@ -34,10 +33,13 @@ use state::EntrySpan;
 use store::Cause;
 
 pub use broker::{Broker, BrokerLine, BrokerOutput};
-pub use compress::CompressJob;
+pub use compress::{CompressJob, Compression};
 pub use inbox::{Inbox, Link, Received, Taken};
 pub use origins::Origin;
 pub use store::{Commit, Store};
+
+/// Files open at the same time. Those that were used longest ago are closed.
+const OPEN_FILES_MAX: usize = 256;
 
 /// Which association a message came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

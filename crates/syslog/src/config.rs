@@ -23,11 +23,14 @@ use crate::framing::Framing;
 use crate::keys::{Collectors, Protection};
 use crate::line::Severity;
 use crate::policy::{Matcher, PRIORITIES, Policy, Treatment};
-use crate::relay::unix_socket;
 use crate::state_lock::StateLock;
 use crate::tls::{Identity, TlsError, TlsServer};
+use crate::unix_socket;
 
-pub use collect::{CollectorConfig, Compression, Format, KafkaTopic, OutputConfig, OutputPlace};
+pub use crate::collector::Compression;
+pub use crate::kafka_topic::KafkaTopic;
+pub use crate::render::Format;
+pub use collect::{CollectorConfig, OutputConfig, OutputPlace};
 pub use collectors::Failover;
 use collectors::{OneOrMore, RawFailover};
 pub use networks::Network;

@@ -11,7 +11,7 @@ use festina::security::{
 };
 use festina::{Association, ClientConfig, ConnectError, ServerConfig, Transport};
 
-use crate::relay::Notice;
+use crate::notice::Notice;
 use crate::tls;
 
 /// The file of the own key, in the state.

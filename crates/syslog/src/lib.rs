@@ -13,6 +13,7 @@
 //! | [`delays`] | histograms of delays |
 //! | [`tls`] | certificates and keys of inputs and outputs |
 //! | [`keys`] | keys of relay and collector, and the peers that each trusts |
+//! | [`notice`] | messages for the operator |
 //! | [`relay`], [`collect`] | both as running programs: sockets, clocks, threads |
 //! | [`snapshot`], [`serve`] | their counters, as text and for Prometheus |
 //!
@@ -36,8 +37,10 @@ pub mod delays;
 mod descriptors;
 pub mod disk;
 pub mod framing;
+mod kafka_topic;
 pub mod keys;
 pub mod line;
+pub mod notice;
 pub mod policy;
 mod positions;
 pub mod ranges;
@@ -53,4 +56,5 @@ pub mod spool;
 mod state_lock;
 pub mod tls;
 mod transport;
+mod unix_socket;
 pub mod wire;

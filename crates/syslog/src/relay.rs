@@ -12,9 +12,9 @@ mod following;
 mod fresh;
 mod gathering;
 mod input;
+mod intake;
 mod queue;
 mod streams;
-pub(crate) mod unix_socket;
 mod way;
 
 use std::io;
@@ -31,6 +31,7 @@ use crate::clock;
 use crate::config::{Input, InputKind, RelayConfig};
 use crate::descriptors;
 use crate::disk::RealDisk;
+use crate::notice::Notice;
 use crate::policy::Policy;
 use crate::positions::{self, Positions};
 use crate::sender::{Sender, SenderLimits, renew_identity};
@@ -41,12 +42,10 @@ use crate::state_lock::StateLock;
 use crate::transport;
 use engine::Engine;
 use following::{Follower, Reports};
-use input::{InputCounters, Intake, OpenInput, Reading, Resumed, StopInputs};
+use input::{OpenInput, Reading, Resumed};
+use intake::{InputCounters, Intake, StopInputs};
 use streams::Connections;
 use way::Way;
-
-/// Receives messages for the operator. They never contain the content of a line.
-pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Disk space reserved for lines that were taken just before the disk became full, and for partly filled blocks.
 const RESERVE_BYTES: usize = 2 * UNWRITTEN_PEAK_BYTES;
@@ -151,7 +150,7 @@ impl RunningRelay {
         let (stop_in, stop) = oneshot::channel();
         let (policies_in, policies) = mpsc::channel(1);
         let engine = Engine::new(sender, positions, config.policy, counters, Arc::clone(&snapshot), notice);
-        let input::Taking { lines, files, queue, stop: stop_inputs } = taking;
+        let intake::Taking { lines, files, queue, stop: stop_inputs } = taking;
         let sources = engine::Sources { lines, files, queue, connections, fresh_connections, policies, stop };
         let running = engine.run(sources, config.spool.sync_every);
         let task = tokio::spawn(async move {

@@ -3,13 +3,24 @@
 use std::fmt::Write as _;
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use serde::Deserialize;
 
-use crate::config::Format;
 use crate::line::{Header, read_header};
 use crate::record::{MARK_CUT, MARK_UNPARSED, Record};
 
 /// The most characters that a line gives to the name of a file.
 const NAME_CHARACTERS_MAX: usize = 64;
+
+/// Format of lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// As it came, with control characters escaped.
+    #[default]
+    Raw,
+    /// One JSON object.
+    Json,
+}
 
 /// The record as one line of an output, with its line feed.
 pub fn render(record: &Record, format: Format, into: &mut Vec<u8>) {

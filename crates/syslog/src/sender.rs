@@ -40,6 +40,7 @@ use routes::Routes;
 use whereabouts::{Held, Whereabouts};
 
 pub(crate) use fresh::MESSAGE_BYTES as FRESH_MESSAGE_BYTES;
+pub(crate) use fresh::MovedLine;
 pub use fresh::{FreshCounts, FreshMessage, FreshQueue};
 pub use identity::renew_identity;
 pub use lane::{Outgoing, STREAMS};

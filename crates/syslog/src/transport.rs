@@ -1,6 +1,8 @@
 //! How relay and collector use the transport: streams, their order, limits.
 
-use festina::{CongestionControl, Duration, Profile, Redundancy, StreamScheduler, Transport};
+use festina::{
+    Association, CongestionControl, Duration, Profile, ReceivedMessage, Redundancy, StreamScheduler, Transport,
+};
 
 use crate::policy::PRIORITIES;
 use crate::sender::STREAMS;
@@ -22,6 +24,9 @@ pub(crate) const MESSAGE_OVERHEAD_BYTES: u64 = 128;
 
 /// A welcome with all ranges that a collector may remember is the longest message.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+/// Maximum number of messages received at once.
+const RECEIVED_AT_ONCE: usize = 32;
 
 /// Configuration of a relay's association for important lines.
 pub(crate) fn for_important(redundancy: Redundancy) -> Transport {
@@ -50,6 +55,14 @@ pub(crate) fn settings() -> Transport {
         .with_send_buffer_bytes(SEND_BUFFER_BYTES)
         .with_receive_buffer_bytes(MESSAGE_BYTES_MAX)
         .with_message_bytes_max(MESSAGE_BYTES_MAX)
+}
+
+/// Waits for messages of a peer. Returns `false` if the association has ended; never ready without one.
+pub(crate) async fn receive(association: Option<&Association>, messages: &mut Vec<ReceivedMessage>) -> bool {
+    match association {
+        Some(association) => matches!(association.recv_many(messages, RECEIVED_AT_ONCE).await, Ok(Some(_))),
+        None => std::future::pending().await,
+    }
 }
 
 /// The stream of a slot of a priority. Stream 0 carries everything other than lines.

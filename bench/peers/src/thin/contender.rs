@@ -7,7 +7,7 @@ use festina_recovery::redundancy::Redundancy;
 use festina_sctp::Config;
 
 use super::program::PionSettings;
-use super::run::Task;
+use super::task::Task;
 use crate::peer::{Peer, Settings, Stack};
 use crate::stack::{
     Carriage, DcSctp, EnetSettings, Festina, KcpSettings, Noq, Quic, QuicSettings, Quinn, RtcSctp, SctpProto,
@@ -404,7 +404,8 @@ fn boxed(pair: [impl Peer + 'static; 2]) -> Ends {
 
 #[cfg(test)]
 mod tests {
-    use super::super::run::{Scale, run};
+    use super::super::run::run;
+    use super::super::task::Scale;
     use super::*;
     use crate::programs;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use festina_units::Probability;
 use serde::{Deserialize, Serialize};
 
-use super::run::{HEADER_BYTES, Outcome, Scale, Task, phase};
+use super::task::{HEADER_BYTES, Outcome, Scale, Task, nanos, phase};
 use crate::measure::{Pipe, Wire};
 use crate::programs;
 
@@ -58,11 +58,6 @@ pub(super) fn run(settings: PionSettings, task: Task, scale: Scale) -> Outcome {
     });
     outcome.failures.extend(done.err());
     outcome
-}
-
-/// Nanoseconds of a duration that is far shorter than 584 years.
-pub(super) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn plan(settings: PionSettings, task: Task, scale: Scale, seed: u64) -> Plan {

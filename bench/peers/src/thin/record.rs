@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use super::contender::Contender;
 use super::delays::Percentile;
-use super::run::{Outcome, Scale, Task};
+use super::task::{Outcome, Scale, Task};
 
 /// What one contender made of one task.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::contender::{Contender, Role};
 use super::record::Record;
-use super::run::Task;
+use super::task::Task;
 use super::verdict::{self, BYTES_RATIO_MAX, FIRST_RATIO_MAX, Relation, Verdict};
 use super::weather;
 
@@ -372,7 +372,7 @@ fn ms(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::run::Scale;
+    use super::super::task::Scale;
     use super::super::{contender, measure, plot, record};
     use super::*;
 

@@ -4,71 +4,23 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use festina_netsim::RandomStream;
 use festina_units::Probability;
 
 use super::contender::{Connect, Contender, Ends, Means, Promise};
-use super::delays::Delays;
 use super::program;
+use super::task::{HEADER_BYTES, Outcome, Scale, Task, phase};
 use super::weather::{self, Weather};
 use crate::measure::{Pipe, Wire};
 use crate::peer::{Message, SendError};
 
 /// User data of each message, in bytes; its number stands in the first eight.
 pub const MESSAGE_BYTES: usize = 100;
-/// Headers of IPv4 and UDP, in bytes.
-pub const HEADER_BYTES: u64 = 28;
 /// How long the wire is watched after the last delivery, for acknowledgements and needless repetitions.
 const TAIL: Duration = Duration::from_secs(2);
 /// Virtual time without any delivery after which a connection counts as stalled.
 const STALL: Duration = Duration::from_secs(120);
 /// Events at one instant after which a connection is declared stuck.
 const EVENTS_AT_ONCE_MAX: u32 = 100_000;
-
-/// The task of a stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Task {
-    /// Time to the other end and back.
-    pub round_trip: Duration,
-    /// Time between two writes; `None`: connect and write one message.
-    pub interval: Option<Duration>,
-    /// Packets that are lost in each direction, in percent, independently.
-    pub loss_percent: u32,
-}
-
-/// The amount of measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale {
-    /// Connections, one after the other, each with losses of its own.
-    pub connections: u64,
-    /// Messages that each carries.
-    pub messages: u64,
-    /// Connections that carry one message each.
-    pub first_messages: u64,
-}
-
-/// Outcome of a task.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// From the application's write, or from `connect`, to the delivery in order.
-    pub delays: Delays,
-    /// Messages written.
-    pub messages: u64,
-    /// Packets there and back, those that were lost included.
-    pub packets: [u64; 2],
-    /// Their bytes, with the headers of IP and UDP.
-    pub bytes: [u64; 2],
-    /// What stopped connections, each with its reason.
-    pub failures: Vec<String>,
-}
-
-impl Outcome {
-    /// Nothing, for one reason.
-    #[must_use]
-    pub fn failed(reason: &str) -> Self {
-        Outcome { failures: vec![reason.to_owned()], ..Outcome::default() }
-    }
-}
 
 /// Lets a contender do a task.
 #[must_use]
@@ -109,12 +61,6 @@ pub fn run_over_changes(prepare: fn(Duration) -> Connect, promise: Promise, task
         connection.add_to(&mut outcome);
     }
     outcome
-}
-
-/// The share of an interval after which a connection's first message is written.
-#[expect(clippy::cast_precision_loss, reason = "a share of an interval")]
-pub(super) fn phase(seed: u64) -> f64 {
-    RandomStream::new(seed, "phase").below(1 << 32) as f64 / (1_u64 << 32) as f64
 }
 
 /// One association, the wire, and the fate of the messages.

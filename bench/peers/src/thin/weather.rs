@@ -12,7 +12,7 @@ use std::time::Duration;
 use festina_netsim::RandomStream;
 use festina_units::Probability;
 
-use super::program::nanos;
+use super::task::nanos;
 use crate::measure::Wire;
 
 /// The shortest time from one end to the other.

@@ -44,7 +44,7 @@ static void messages_arrive_with_what_was_said_of_them(void)
     OK(festina_get_stats(pair.near, &stats));
     EXPECT(stats.sent.messages == 2 && stats.sent.messages_acked == 2 && stats.path.send_buffer_bytes == 0);
     EXPECT(stats.size == sizeof stats && stats.path.rto_ns > 0);
-    EXPECT(festina_get_peer_address(pair.near, address, 5) > 10 && strcmp(address, "127.") == 0);
+    EXPECT(festina_get_remote_address(pair.near, address, 5) > 10 && strcmp(address, "127.") == 0);
     EXPECT(strcmp(festina_get_profile(pair.near), "festina") == 0);
     OK(festina_set_profile(pair.near, "rfc9260"));
     EXPECT(strcmp(festina_get_profile(pair.near), "rfc9260") == 0);
@@ -86,15 +86,15 @@ static void mistakes_are_told(void)
     char address[64], text[8];
     size_t count = 0;
 
-    EMPTY(festina_endpoint_address(NULL, text, sizeof text));
-    EMPTY(festina_get_peer_address(NULL, text, sizeof text));
+    EMPTY(festina_endpoint_local_address(NULL, text, sizeof text));
+    EMPTY(festina_get_remote_address(NULL, text, sizeof text));
     EMPTY(festina_get_close_text(NULL, text, sizeof text));
     EMPTY(festina_get_close_sentence(NULL, text, sizeof text));
     EXPECT(festina_endpoint_bind(NULL, NULL, &endpoint) == FESTINA_INVALID);
     EXPECT(festina_endpoint_bind("nonsense", NULL, &endpoint) == FESTINA_INVALID);
     EXPECT(strstr(festina_last_error(), "nonsense") != NULL);
     EXPECT(festina_endpoint_bind("127.0.0.1:0", NULL, NULL) == FESTINA_INVALID);
-    festina_endpoint_address(pair.server, address, sizeof address);
+    festina_endpoint_local_address(pair.server, address, sizeof address);
     EXPECT(festina_endpoint_bind(address, NULL, &endpoint) == FESTINA_SYSTEM);
     EXPECT(festina_endpoint_listen(pair.server, 0, &listener) == FESTINA_LIMIT);
     EXPECT(festina_endpoint_connect(pair.client, address, 6, 10000, &association) == FESTINA_REFUSED);
@@ -147,13 +147,13 @@ static void mistakes_are_told(void)
         OK(festina_config_set_congestion(config, festina_congestion_name(count)));
     EXPECT(count > 1);
     EXPECT(festina_config_set_congestion(config, "none") == FESTINA_INVALID);
-    EXPECT(festina_config_set_send_buffer(config, 1) == FESTINA_INVALID);
-    EXPECT(festina_config_set_send_buffer(config, SIZE_MAX) == FESTINA_INVALID);
-    EXPECT(festina_config_set_receive_buffer(config, SIZE_MAX) == FESTINA_INVALID);
+    EXPECT(festina_config_set_send_buffer_bytes(config, 1) == FESTINA_INVALID);
+    EXPECT(festina_config_set_send_buffer_bytes(config, SIZE_MAX) == FESTINA_INVALID);
+    EXPECT(festina_config_set_receive_buffer_bytes(config, SIZE_MAX) == FESTINA_INVALID);
     EXPECT(festina_config_set_message_bytes_max(config, SIZE_MAX) == FESTINA_INVALID);
     EXPECT(festina_config_set_packet_bytes_max(config, SIZE_MAX) == FESTINA_INVALID);
     EXPECT(festina_config_set_associations_max(config, SIZE_MAX) == FESTINA_INVALID);
-    EXPECT(festina_config_set_send_buffer(NULL, 65536) == FESTINA_INVALID);
+    EXPECT(festina_config_set_send_buffer_bytes(NULL, 65536) == FESTINA_INVALID);
     OK(festina_config_free(config));
     taken_apart(pair);
 }
@@ -174,7 +174,7 @@ static void hosts_have_names_and_full_ones_say_so(void)
     OK(festina_endpoint_bind("127.0.0.1:0", config, &client));
     OK(festina_config_free(config));
     OK(festina_endpoint_listen(server, 0, &listener));
-    festina_endpoint_address(server, address, sizeof address);
+    festina_endpoint_local_address(server, address, sizeof address);
     snprintf(host, sizeof host, "localhost%s", strrchr(address, ':'));
     OK(festina_endpoint_connect(client, host, 0, 10000, &first));
     EXPECT(festina_endpoint_connect(client, host, 0, 10000, &second) == FESTINA_FULL && second == NULL);
@@ -198,7 +198,7 @@ static void what_is_replaced_is_counted_by_whether_it_was_sent(void)
     int i;
 
     config = settings(NULL);
-    OK(festina_config_set_receive_buffer(config, 2000));
+    OK(festina_config_set_receive_buffer_bytes(config, 2000));
     pair = connected(config);
     festina_config_free(config);
     /* The peer does not read, so its window closes and messages wait. */
@@ -231,12 +231,12 @@ static void a_full_buffer_and_every_setting(void)
 
     config = settings("rack");
     OK(festina_config_set_peer_timeout(config, 10000));
-    OK(festina_config_set_heartbeat(config, 0));
+    OK(festina_config_set_heartbeat_interval(config, 0));
     OK(festina_config_set_sack_delay(config, 0));
     OK(festina_config_set_message_bytes_max(config, sizeof bulk));
     OK(festina_config_set_packet_bytes_max(config, 1000));
-    OK(festina_config_set_send_buffer(config, 200000));
-    OK(festina_config_set_receive_buffer(config, 100000));
+    OK(festina_config_set_send_buffer_bytes(config, 200000));
+    OK(festina_config_set_receive_buffer_bytes(config, 100000));
     OK(festina_config_set_send_delay(config, 1000));
     OK(festina_config_set_send_delay(config, 0));
     OK(festina_config_set_streams(config, 10, 10));
@@ -292,7 +292,7 @@ static void descriptors_are_readable_as_long_as_there_is_something(void)
 
     EXPECT(festina_listener_accept(pair.listener, FESTINA_NOW, &another) == FESTINA_TIMEOUT);
     EXPECT(!readable(listening, 0));
-    festina_endpoint_address(pair.server, address, sizeof address);
+    festina_endpoint_local_address(pair.server, address, sizeof address);
     OK(festina_endpoint_connect(pair.client, address, 0, 10000, &another));
     EXPECT(readable(listening, 10000));
     OK(festina_association_free(another));
@@ -322,7 +322,7 @@ static void fifty_handshakes_go_on_at_once_and_one_wait_is_for_all(void)
     char address[64];
     size_t i, k, count, connected_count = 0, accepted = 0, heard = 0;
 
-    festina_endpoint_address(pair.server, address, sizeof address);
+    festina_endpoint_local_address(pair.server, address, sizeof address);
     for (i = 0; i < PEERS; i++) {
         OK(festina_endpoint_start_connect(pair.client, address, 0, 20000, &connecting[i]));
         OK(festina_connecting_set_token(connecting[i], 1000 + i));
@@ -419,8 +419,8 @@ static void many_messages_leave_with_one_call(void)
 
     config = settings(NULL);
     OK(festina_config_set_streams(config, 10, 10));
-    OK(festina_config_set_send_buffer(config, 100000));
-    OK(festina_config_set_receive_buffer(config, 60000));
+    OK(festina_config_set_send_buffer_bytes(config, 100000));
+    OK(festina_config_set_receive_buffer_bytes(config, 60000));
     pair = connected(config);
     festina_config_free(config);
     options.stream = 3;
@@ -644,7 +644,7 @@ static void a_child_can_do_nothing_with_what_it_inherits(struct pair pair, struc
     INHERITED(festina_endpoint_connect_with(pair.client, address, &options, 1000, &association));
     INHERITED(festina_endpoint_start_connect_with(pair.client, address, &options, 1000, &connecting));
     INHERITED(festina_connecting_finish(held.connecting, FESTINA_FOREVER, &association));
-    INHERITED(festina_endpoint_listen_on_request(pair.server, 8, &listener));
+    INHERITED(festina_endpoint_listen_holding_requests(pair.server, 8, &listener));
     INHERITED(festina_listener_request(held.listener, FESTINA_FOREVER, &request));
     INHERITED(festina_request_accept(held.request));
     INHERITED(festina_request_refuse(held.request));
@@ -661,8 +661,8 @@ static void a_child_can_do_nothing_with_what_it_inherits(struct pair pair, struc
     EXPECT(festina_message_fd(pair.near) == -1 && festina_event_fd(pair.near) == -1);
     EXPECT(festina_listener_fd(pair.listener) == -1 && festina_get_profile(pair.near) == NULL);
     EXPECT(festina_get_close_reason(pair.near) == FESTINA_CLOSE_OTHER);
-    EMPTY(festina_endpoint_address(pair.server, text, sizeof text));
-    EMPTY(festina_get_peer_address(pair.near, text, sizeof text));
+    EMPTY(festina_endpoint_local_address(pair.server, text, sizeof text));
+    EMPTY(festina_get_remote_address(pair.near, text, sizeof text));
 }
 
 static void a_child_frees_what_it_inherits_and_the_parent_goes_on(void)
@@ -677,11 +677,11 @@ static void a_child_frees_what_it_inherits_and_the_parent_goes_on(void)
     int round, descriptor = festina_message_fd(pair.far);
     pid_t child;
 
-    festina_endpoint_address(pair.server, address, sizeof address);
+    festina_endpoint_local_address(pair.server, address, sizeof address);
     options.token = "held";
     options.token_length = 4;
-    options.sctp_port = 6;
-    OK(festina_endpoint_listen_on_request(pair.server, 6, &held.listener));
+    options.peer_port = 6;
+    OK(festina_endpoint_listen_holding_requests(pair.server, 6, &held.listener));
     OK(festina_endpoint_start_connect_with(pair.client, address, &options, 60000, &held.connecting));
     OK(festina_listener_request(held.listener, 20000, &held.request));
     OK(festina_sessions_new(2, &held.sessions));

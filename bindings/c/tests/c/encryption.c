@@ -54,7 +54,7 @@ static festina_listener *listening(festina_endpoint *endpoint, char address[64])
 {
     festina_listener *listener;
     OK(festina_endpoint_listen(endpoint, 0, &listener));
-    EXPECT(festina_endpoint_address(endpoint, address, 64) == strlen(address));
+    EXPECT(festina_endpoint_local_address(endpoint, address, 64) == strlen(address));
     return listener;
 }
 
@@ -182,11 +182,11 @@ static void plain_and_encrypted_endpoints_say_what_the_other_speaks(void)
 
     /* A server that accepts both. */
     config = settings(NULL);
-    OK(festina_config_accept_plain_clients(config));
+    OK(festina_config_set_plain_clients(config, 1));
     both = bound(config);
     festina_listener_free(listeners[1]);
     OK(festina_endpoint_listen(both, 0, &listeners[1]));
-    festina_endpoint_address(both, address, sizeof address);
+    festina_endpoint_local_address(both, address, sizeof address);
     encrypted = bound(settings(NULL));
     for (i = 0; i < 2; i++) {
         OK(festina_endpoint_connect(i ? encrypted : plain, address, 0, 20000, &pair.near));
@@ -217,7 +217,7 @@ static void the_token_is_seen_before_the_client_is_accepted(void)
     size_t count;
 
     memset(ticket, 7, sizeof ticket);
-    OK(festina_endpoint_listen_on_request(server, 0, &listener));
+    OK(festina_endpoint_listen_holding_requests(server, 0, &listener));
     OK(festina_listener_set_token(listener, 77));
     EXPECT(festina_listener_request(listener, FESTINA_NOW, &request) == FESTINA_TIMEOUT);
     EXPECT(festina_listener_request_fd(listener) >= 0);
@@ -227,7 +227,7 @@ static void the_token_is_seen_before_the_client_is_accepted(void)
     EXPECT(!readable(festina_listener_request_fd(listener), 0));
     while (festina_endpoint_ready(server, ready, 4, FESTINA_NOW, &count) == FESTINA_OK)
         ;
-    festina_endpoint_address(server, address, sizeof address);
+    festina_endpoint_local_address(server, address, sizeof address);
 
     options.server_name = "server.test";
     options.token = ticket;
@@ -240,7 +240,7 @@ static void the_token_is_seen_before_the_client_is_accepted(void)
     EXPECT(festina_request_token(request, token, sizeof token) == 1024 && memcmp(token, ticket, 1024) == 0);
     EXPECT(festina_request_token(request, NULL, 0) == 1024);
     EXPECT(festina_request_server_name(request, text, sizeof text) == 11 && strcmp(text, "server.test") == 0);
-    EXPECT(festina_request_address(request, text, sizeof text) > 10 && strncmp(text, "127.0.0.1:", 10) == 0);
+    EXPECT(festina_request_remote_address(request, text, sizeof text) > 10 && strncmp(text, "127.0.0.1:", 10) == 0);
     EXPECT(festina_request_alpn(request, text, sizeof text) == 0);
     /* Only during a flood must clients prove their address before they get here. */
     EXPECT(festina_request_is_address_proved(request) == 0);
@@ -312,7 +312,7 @@ static void a_resumed_client_sends_with_its_first_packet(void)
     OK(festina_sessions_new(4, &sessions));
     OK(festina_config_set_sessions(of_client, sessions));
     client = bound(of_client);
-    OK(festina_config_accept_early_messages(config));
+    OK(festina_config_set_early_messages(config, 1));
     server = bound(config);
     listener = listening(server, address);
     on_stream.stream = 3;
@@ -390,7 +390,7 @@ static void raw_public_keys(void)
     OK(festina_config_set_identity(config, identity));
     server = bound(config);
     OK(festina_endpoint_listen(server, 0, &listener));
-    festina_endpoint_address(server, address, sizeof address);
+    festina_endpoint_local_address(server, address, sizeof address);
     of_client = settings(NULL);
     OK(festina_trust_raw_keys(fingerprint, &trust));
     OK(festina_config_set_server_trust(of_client, trust));
@@ -470,7 +470,7 @@ static void keys_are_logged_on_demand_only(const char *key_log)
     taken_apart(pair);
     EXPECT(fopen(key_log, "r") == NULL);
     config = settings(NULL);
-    OK(festina_config_log_keys_from_env(config));
+    OK(festina_config_set_key_log_from_env(config, 1));
     pair = connected(config);
     OK(festina_config_free(config));
     taken_apart(pair);
@@ -505,7 +505,7 @@ static void mistakes_are_reported(void)
     EMPTY(festina_get_peer_fingerprint(NULL, text, sizeof text));
     EMPTY(festina_get_peer_pem(NULL, text, sizeof text));
     EMPTY(festina_get_alpn(NULL, text, sizeof text));
-    EMPTY(festina_request_address(NULL, text, sizeof text));
+    EMPTY(festina_request_remote_address(NULL, text, sizeof text));
     EMPTY(festina_request_server_name(NULL, text, sizeof text));
     EMPTY(festina_request_alpn(NULL, text, sizeof text));
     OK(festina_identity_free(NULL));
@@ -524,7 +524,7 @@ static void mistakes_are_reported(void)
     EXPECT(festina_config_set_sessions(config, NULL) == FESTINA_INVALID);
     OK(festina_trust_fingerprints(own_fingerprint, &trust));
     OK(festina_config_set_client_trust(config, trust));
-    OK(festina_config_accept_early_messages(config));
+    OK(festina_config_set_early_messages(config, 1));
     EXPECT(festina_endpoint_bind("127.0.0.1:0", config, &endpoint) == FESTINA_INVALID && endpoint == NULL);
     EXPECT(strstr(festina_last_error(), "early messages") != NULL);
     OK(festina_config_free(config));

@@ -147,14 +147,14 @@ fn layouts(file: &mut String) {
     layout!(file, SendOptions, "festina_send_options", size, flags, ppid, lifetime_us, deadline_us, key, priority);
     layout!(file, SendOptions, "festina_send_options", max_retransmissions, stream, reserved);
     layout!(file, ConnectOptions, "festina_connect_options", size, server_name, token, token_length, early);
-    layout!(file, ConnectOptions, "festina_connect_options", early_count, sctp_port, reserved);
+    layout!(file, ConnectOptions, "festina_connect_options", early_count, peer_port, reserved);
     layout!(file, Outgoing, "festina_outgoing", data, length, options);
     layout!(file, Ready, "festina_ready", token, kind, reserved);
     layout!(file, Message, "festina_message", size, data, length, owner, ppid, stream, flags);
     layout!(file, Event, "festina_event", size, kind, reason, first, last, sent, at_us, packet_bytes_max);
     layout!(file, Stats, "festina_stats", size, sent, received, path, abandoned);
     layout!(file, Abandoned, "festina_abandoned", unsent, sent);
-    layout!(file, AbandonedByReason, "festina_abandoned_stats", expired, retransmissions, evicted, replaced);
+    layout!(file, AbandonedByReason, "festina_abandoned_stats", expired, retransmissions_exhausted, evicted, replaced);
     layout!(file, AbandonedByReason, "festina_abandoned_stats", stream_refused);
     layout!(file, Sent, "festina_sent_stats", packets, bytes, messages, messages_acked, messages_abandoned);
     layout!(file, Sent, "festina_sent_stats", retransmissions, spurious, chunks_lost, timeouts);
@@ -207,7 +207,7 @@ fn constants(file: &mut String) {
     let reasons = [
         ("OTHER", Reason::Other),
         ("EXPIRED", Reason::Expired),
-        ("RETRANSMISSIONS", Reason::Retransmissions),
+        ("RETRANSMISSIONS_EXHAUSTED", Reason::RetransmissionsExhausted),
         ("EVICTED", Reason::Evicted),
         ("REPLACED", Reason::Replaced),
         ("ENDED", Reason::Ended),
@@ -315,21 +315,23 @@ const SETTINGS: [Setting; 13] = [
     ("peer_timeout", 1_000, 86_400_000, 60_000, |config, ms| {
         config::festina_config_set_peer_timeout(Some(config), narrow(ms))
     }),
-    ("heartbeat", 1, 86_400_000, 30_000, |config, ms| config::festina_config_set_heartbeat(Some(config), narrow(ms))),
+    ("heartbeat_interval", 1, 86_400_000, 30_000, |config, ms| {
+        config::festina_config_set_heartbeat_interval(Some(config), narrow(ms))
+    }),
     ("sack_delay", 0, 500, 200, |config, ms| config::festina_config_set_sack_delay(Some(config), narrow(ms))),
     ("message_bytes_max", 1, 1 << 30, 1 << 20, |config, bytes| {
         // Messages are delivered whole, so that the receive buffer is the limit.
-        assert_eq!(config::festina_config_set_receive_buffer(Some(config), 1 << 30), Status::Ok);
+        assert_eq!(config::festina_config_set_receive_buffer_bytes(Some(config), 1 << 30), Status::Ok);
         config::festina_config_set_message_bytes_max(Some(config), size(bytes))
     }),
     ("packet_bytes_max", 384, 65_480, 1_232, |config, bytes| {
         config::festina_config_set_packet_bytes_max(Some(config), size(bytes))
     }),
-    ("send_buffer", 1_500, 1 << 30, 4 << 20, |config, bytes| {
-        config::festina_config_set_send_buffer(Some(config), size(bytes))
+    ("send_buffer_bytes", 1_500, 1 << 30, 4 << 20, |config, bytes| {
+        config::festina_config_set_send_buffer_bytes(Some(config), size(bytes))
     }),
-    ("receive_buffer", 1_500, 1 << 30, 1 << 20, |config, bytes| {
-        config::festina_config_set_receive_buffer(Some(config), size(bytes))
+    ("receive_buffer_bytes", 1_500, 1 << 30, 1 << 20, |config, bytes| {
+        config::festina_config_set_receive_buffer_bytes(Some(config), size(bytes))
     }),
     ("send_delay", 1, 86_400_000, 0, |config, ms| config::festina_config_set_send_delay(Some(config), narrow(ms))),
     ("streams", 1, 65_535, 65_535, |config, streams| match u16::try_from(streams) {
@@ -365,8 +367,8 @@ fn is_default(config: &festina::Transport, name: &str, value: u64) -> bool {
         == match name {
             "peer_timeout" => ms(config.peer_timeout()),
             "message_bytes_max" => config.message_bytes_max() as u64,
-            "send_buffer" => config.send_buffer_bytes() as u64,
-            "receive_buffer" => config.receive_buffer_bytes() as u64,
+            "send_buffer_bytes" => config.send_buffer_bytes() as u64,
+            "receive_buffer_bytes" => config.receive_buffer_bytes() as u64,
             // The others have no getter: the documentation of `festina::Transport` and `festina::Admission` state them.
             _ => return true,
         }
@@ -383,7 +385,7 @@ fn the_header_states_the_range_and_the_default_of_each_setting() {
         assert!(told.iter().any(|told| comment.contains(told)), "{name}: {comment}");
         assert!(is_default(&festina::Transport::default(), name, default), "{name}");
         let mut config = Config::plain();
-        let zero_is_none = ["peer_timeout", "heartbeat", "send_delay"].contains(&name);
+        let zero_is_none = ["peer_timeout", "heartbeat_interval", "send_delay"].contains(&name);
         assert_eq!((set(&mut config, low), set(&mut config, high)), (Status::Ok, Status::Ok), "{name}");
         assert_eq!(set(&mut config, high + 1), Status::Invalid, "{name}");
         if low > 0 && !(zero_is_none && low == 1) {

@@ -61,7 +61,7 @@ static inline struct pair connected(const festina_config *config)
     OK(festina_endpoint_bind("127.0.0.1:0", config == NULL ? usual : config, &pair.client));
     OK(festina_config_free(usual));
     OK(festina_endpoint_listen(pair.server, 0, &pair.listener));
-    EXPECT(festina_endpoint_address(pair.server, address, sizeof address) == strlen(address));
+    EXPECT(festina_endpoint_local_address(pair.server, address, sizeof address) == strlen(address));
     OK(festina_endpoint_connect(pair.client, address, 0, 10000, &pair.near));
     OK(festina_listener_accept(pair.listener, 10000, &pair.far));
     return pair;

@@ -3,7 +3,7 @@
     config = festina.Config(server_trust=festina.Trust.fingerprints(fingerprint))
     async with festina.Endpoint.bind("0.0.0.0:0", config) as endpoint:
         async with await endpoint.connect(("127.0.0.1", 9899)) as association:
-            await association.send(b"x=3 y=4", lifetime=0.1, replace=7, ordered=False)
+            await association.send(b"x=3 y=4", lifetime=0.1, replace=7, unordered=True)
             async for message in association:
                 print(message.stream, message.data)
 

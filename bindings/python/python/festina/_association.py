@@ -41,7 +41,7 @@ class Outcome:
     delivered: bool
     """Whether the peer has received it."""
     reason: Optional[str]
-    """Why it was abandoned: "expired", "retransmissions", "evicted", "replaced", "ended", "stream-refused" or "other"."""
+    """Why it was abandoned: "expired", "retransmissions-exhausted", "evicted", "replaced", "ended", "stream-refused" or "other"."""
     sent: bool
     """Whether part of it was sent: the peer may have received it even if it was abandoned."""
 
@@ -86,7 +86,7 @@ class Association:
         *,
         stream: int = 0,
         ppid: int = 0,
-        ordered: bool = True,
+        unordered: bool = False,
         immediate_ack: bool = False,
         lifetime: Optional[float] = None,
         deadline: Optional[float] = None,
@@ -99,7 +99,7 @@ class Association:
 
         stream: the stream that carries it; messages of different streams do not wait for each other.
         ppid: payload protocol identifier, for the peer's program.
-        ordered: False delivers it regardless of the order of its stream.
+        unordered: delivers it regardless of the order of its stream.
         immediate_ack: asks the peer to acknowledge at once.
         lifetime: seconds after which it is abandoned.
         deadline: time at which it is abandoned, on the clock of `time.monotonic` and `loop.time`. The time left also passes while the system
@@ -109,7 +109,7 @@ class Association:
         replace: a key; it replaces an older message on its stream with the same key.
         """
         options = _options(
-            stream, ppid, ordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
+            stream, ppid, unordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
         )
         payload = _bytes(data)
         number = self._native.try_send(payload, options)
@@ -123,7 +123,7 @@ class Association:
         *,
         stream: int = 0,
         ppid: int = 0,
-        ordered: bool = True,
+        unordered: bool = False,
         immediate_ack: bool = False,
         lifetime: Optional[float] = None,
         deadline: Optional[float] = None,
@@ -133,7 +133,7 @@ class Association:
     ) -> int:
         """Sends a message as `send` does, but never waits: raises `BufferFullError` if the send buffer is full."""
         options = _options(
-            stream, ppid, ordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
+            stream, ppid, unordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
         )
         number = self._native.try_send(_bytes(data), options)
         if number is None:
@@ -146,7 +146,7 @@ class Association:
         *,
         stream: int = 0,
         ppid: int = 0,
-        ordered: bool = True,
+        unordered: bool = False,
         immediate_ack: bool = False,
         lifetime: Optional[float] = None,
         deadline: Optional[float] = None,
@@ -157,7 +157,7 @@ class Association:
         """Sends messages in this order with the options of `send`, as many as fit into the send buffer. They share packets and system calls
         where possible. Returns the number of messages sent. If any message is invalid, none is sent."""
         options = _options(
-            stream, ppid, ordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
+            stream, ppid, unordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
         )
         return self._native.try_send_many([_bytes(data) for data in messages], options)
 
@@ -167,7 +167,7 @@ class Association:
         *,
         stream: int = 0,
         ppid: int = 0,
-        ordered: bool = True,
+        unordered: bool = False,
         immediate_ack: bool = False,
         lifetime: Optional[float] = None,
         deadline: Optional[float] = None,
@@ -177,7 +177,7 @@ class Association:
     ) -> Delivery:
         """Sends a message as `send` does. Await the returned `Delivery` for its outcome."""
         options = _options(
-            stream, ppid, ordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
+            stream, ppid, unordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
         )
         number, operation = await self._hub.run(self._native.send_confirmed(_bytes(data), options))
         return Delivery(self._hub, number, operation)
@@ -327,7 +327,7 @@ _DEFAULT = (0, 0, True, False, None, None, None, None, None)
 def _options(
     stream: int,
     ppid: int,
-    ordered: bool,
+    unordered: bool,
     immediate_ack: bool,
     lifetime: Optional[float],
     deadline: Optional[float],
@@ -340,7 +340,7 @@ def _options(
         left = None if deadline is None else deadline - time.monotonic()
     except OverflowError:
         raise InvalidError("deadline is beyond all floating-point numbers") from None
-    options = (stream, ppid, ordered, immediate_ack, lifetime, left, max_retransmissions, priority, replace)
+    options = (stream, ppid, unordered, immediate_ack, lifetime, left, max_retransmissions, priority, replace)
     return None if options == _DEFAULT else options
 
 

@@ -38,18 +38,18 @@ class Endpoint:
         """The IP address and UDP port of the socket."""
         return self._native.local_address
 
-    def listen(self, port: int = _festina.DEFAULT_SCTP_PORT, *, on_request: bool = False) -> Listener:
+    def listen(self, port: int = _festina.DEFAULT_SCTP_PORT, *, hold_requests: bool = False) -> Listener:
         """Listens on an SCTP port.
 
-        on_request: each client of an encrypted endpoint waits for a decision, for at most 30 s: `Listener.request`.
+        hold_requests: each client of an encrypted endpoint waits for a decision, for at most 30 s: `Listener.request`.
         """
-        return Listener(self._hub, self._native.listen(port, on_request))
+        return Listener(self._hub, self._native.listen(port, hold_requests))
 
     async def connect(
         self,
         address: Address,
         *,
-        port: int = _festina.DEFAULT_SCTP_PORT,
+        peer_port: int = _festina.DEFAULT_SCTP_PORT,
         profile: Optional[str] = None,
         timeout: float = 15.0,
         server_name: Optional[str] = None,
@@ -59,7 +59,7 @@ class Endpoint:
         """Sets up an association.
 
         address: the peer's address, or a host name and port such as "localhost:9899". The addresses of a name are tried one after the other.
-        port: the peer's SCTP port.
+        peer_port: the peer's SCTP port.
         profile: the loss-recovery profile, instead of the endpoint's.
         timeout: time limit in seconds for the look-up and the handshake.
 
@@ -72,7 +72,7 @@ class Endpoint:
             receives them with `Association.recv_early` in the first case, and with `recv` in the second.
         """
         encryption = (server_name, _bytes(token), [_bytes(data) for data in early])
-        connecting = self._native.connect(_host(address), port, profile, timeout, encryption)
+        connecting = self._native.connect(_host(address), peer_port, profile, timeout, encryption)
         return Association(self._hub, cast(_festina.Association, await self._hub.run(connecting)))
 
     async def close(self) -> None:
@@ -124,7 +124,7 @@ class Listener:
         return None if accepted is None else Association(self._hub, accepted)
 
     async def request(self) -> _festina.Request:
-        """Waits for the next client that needs a decision, with `listen(on_request=True)`. Raises `ClosedError` when the endpoint or the listener is
+        """Waits for the next client that needs a decision, with `listen(hold_requests=True)`. Raises `ClosedError` when the endpoint or the listener is
         closed."""
         found = await self._hub.wait(self._native.request_number, self._native.poll_request)
         return cast(_festina.Request, found)

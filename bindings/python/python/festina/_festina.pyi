@@ -45,7 +45,7 @@ class Config:
         early_messages: Optional[bool] = None,
         plain_clients: Optional[bool] = None,
         sessions: Optional[Sessions] = None,
-        key_log: Optional[bool] = None,
+        key_log_from_env: Optional[bool] = None,
     ) -> Config: ...
     def __hash__(self) -> int: ...
     @staticmethod
@@ -163,7 +163,7 @@ class Message:
     def ppid(self) -> int:
         """Payload protocol identifier."""
     @property
-    def ordered(self) -> bool:
+    def unordered(self) -> bool:
         """Whether it was delivered in the order of its stream."""
 
 def take_logs(level: int) -> list[tuple[int, str]]: ...
@@ -186,7 +186,7 @@ class Endpoint:
     def __new__(cls, hub: Hub, address: str, config: Optional[Config]) -> Endpoint: ...
     @property
     def local_address(self) -> tuple[str, int]: ...
-    def listen(self, port: int, on_request: bool) -> Listener: ...
+    def listen(self, port: int, hold_requests: bool) -> Listener: ...
     def connect(
         self, address: str, port: int, profile: Optional[str], timeout: float, encryption: Encryption
     ) -> Operation: ...

@@ -79,7 +79,7 @@ class AbandonedStats:
     """Abandoned messages, by the reasons of `Outcome`."""
 
     expired: Abandoned
-    retransmissions: Abandoned
+    retransmissions_exhausted: Abandoned
     evicted: Abandoned
     replaced: Abandoned
     stream_refused: Abandoned

@@ -2,11 +2,13 @@
 //!
 //! - [`hello`]: what the two ends say to each other
 //! - [`serve`]: the server
+//! - [`plan`]: a measurement, its plan and its results
 //! - [`measure`]: the client; [`tally`]: the counters of its tasks
 //! - [`report`]: the results, for people and for programs
 
 mod hello;
 mod measure;
+mod plan;
 mod report;
 mod serve;
 mod tally;
@@ -114,7 +116,7 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
     let addresses = host.resolve_all().await?;
     let options = ConnectOptions::default().handshake_timeout(arguments.timeout);
     let mut client = arguments.endpoint.trust.client(transport, options, host)?;
-    let plan = measure::Plan {
+    let plan = plan::Plan {
         patience: arguments.timeout,
         upload: !arguments.reverse,
         download: arguments.reverse || arguments.bidir,

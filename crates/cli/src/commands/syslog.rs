@@ -13,7 +13,8 @@ use clap::{Args, Subcommand};
 use festina::security::Fingerprint;
 use festina_syslog::collect::RunningCollector;
 use festina_syslog::config::{COLLECTOR_TEMPLATE, CollectorConfig, ConfigError, RELAY_TEMPLATE, RelayConfig};
-use festina_syslog::relay::{Notice, RunningRelay, take_new_identity};
+use festina_syslog::notice::Notice;
+use festina_syslog::relay::{RunningRelay, take_new_identity};
 
 use crate::args::{self, UsageError};
 use crate::output;

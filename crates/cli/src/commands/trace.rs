@@ -37,7 +37,10 @@ pub(crate) enum TraceCommand {
 /// Runs the analysis.
 pub(crate) async fn run(command: TraceCommand) -> Result<()> {
     match command {
-        TraceCommand::Thin(arguments) => thin::run(&arguments).await,
+        TraceCommand::Thin(arguments) => match &arguments.interface {
+            Some(interface) => live::run(&arguments, interface).await,
+            None => thin::run(&arguments),
+        },
         TraceCommand::Classify(arguments) => classify::run(&arguments),
         TraceCommand::SlowStart(arguments) => slow_start::run(&arguments),
         TraceCommand::WhatIf(arguments) => what_if::run(&arguments),

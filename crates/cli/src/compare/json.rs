@@ -5,9 +5,10 @@ use std::time::Duration;
 use festina_models::statistics::DelayStatistics;
 use serde::Serialize;
 
-use super::outcome::{Cost, Outcome, SentTotals};
+use super::outcome::Outcome;
 use super::scenario::Scenario;
 use super::simulated::Simulated;
+use super::totals::{Cost, SentTotals};
 use crate::link;
 
 /// The scenario and the outcomes as one JSON document without a line feed at its end.

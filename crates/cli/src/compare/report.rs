@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use festina_models::statistics::DelayStatistics;
 
-use super::outcome::{Outcome, SentTotals};
+use super::outcome::Outcome;
+use super::totals::SentTotals;
 
 /// The columns by group. The first column is the profile's name.
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [

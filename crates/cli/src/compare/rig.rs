@@ -5,27 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use festina::{Association, ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Listener, Message, ServerConfig, Transport};
+use festina::{Association, ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Listener, Message, ServerConfig};
 use festina_emulate::{ProxyCounters, RunningProxy, Tap, UdpProxy};
 use festina_sctp::Profile;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::outcome::{Cost, Outcome, SentTotals};
+use super::outcome::Outcome;
 use super::recorder::{HEADER_BYTES, Recorder, WARM_UP};
-use super::scenario::Scenario;
+use super::scenario::{HANDSHAKE_MAX, HANDSHAKE_SPACING, Scenario};
+use super::totals::{Cost, SentTotals};
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Handshakes start so far apart, so that they do not meet in one burst.
-pub(crate) const HANDSHAKE_SPACING: Duration = Duration::from_micros(500);
-
-/// An attempt that has taken this many RTO.Initial is given up for a new one, whose timer has not backed off, ...
+/// An attempt that has taken this many RTO.Initial is given up for a new one, whose timer has not backed off, until [`HANDSHAKE_MAX`] has passed.
 pub(crate) const ATTEMPT_RTO_INITIALS: u32 = 8;
-/// ... as long as no more time has passed than this.
-pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(60);
-
 /// A client endpoint, the network, and a server endpoint, with all associations of one profile.
 pub(super) struct Rig {
     profile: Profile,
@@ -49,7 +44,7 @@ impl Rig {
     /// Binds the endpoints and the network between them.
     pub(super) async fn build(scenario: &Scenario, profile: Profile, epoch: Instant, tap: Option<Tap>) -> Result<Self> {
         let server =
-            Endpoint::server(LOOPBACK, ServerConfig::plain().with_transport(server_transport(scenario))).await?;
+            Endpoint::server(LOOPBACK, ServerConfig::plain().with_transport(scenario.server_transport())).await?;
         let recorder = Arc::new(Recorder::new(epoch, scenario.associations, scenario.messages_per_association()));
         tokio::spawn(accept(server.listen(DEFAULT_SCTP_PORT)?, recorder.clone()));
 
@@ -61,7 +56,7 @@ impl Rig {
         }
         let proxy = proxy.spawn().context("cannot start the emulated network")?;
 
-        let config = ClientConfig::plain().with_transport(client_transport(scenario, profile));
+        let config = ClientConfig::plain().with_transport(scenario.client_transport(profile));
         let client = Endpoint::client(LOOPBACK, config).await?;
         Ok(Self {
             profile,
@@ -178,26 +173,6 @@ impl Rig {
 /// What both ends have sent through the network, which counts UDP and IP headers.
 fn cost(network: &ProxyCounters) -> Cost {
     Cost::of(&network.forward, &network.backward, 0)
-}
-
-/// How the server behaves: the same for every profile, a standard receiver.
-pub(super) fn server_transport(scenario: &Scenario) -> Transport {
-    published(Profile::Rfc9260).with_sack_delay(scenario.sack_delay)
-}
-
-/// The settings with which a profile was published.
-pub(crate) fn published(profile: Profile) -> Transport {
-    Transport::from_core(festina_sctp::Config::published(profile))
-}
-
-/// How a client of the profile behaves.
-pub(super) fn client_transport(scenario: &Scenario, profile: Profile) -> Transport {
-    let transport = published(profile);
-    let congestion = scenario.congestion.unwrap_or(transport.congestion());
-    transport
-        .with_congestion(congestion)
-        .with_sack_delay(scenario.sack_delay)
-        .with_expert(|expert| expert.with_rto_initial(scenario.rto_initial()))
 }
 
 /// Makes an association that has delivered the message, in as many attempts as the lossy network takes.

@@ -1,7 +1,5 @@
 //! All profiles from the handshakes to the last message.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -11,19 +9,9 @@ use super::capture::Capture;
 use super::outcome::Outcome;
 use super::progress::Progress;
 use super::rig::{Rig, Sent};
-use super::scenario::Scenario;
+use super::scenario::{BREATH, POLL_INTERVAL, SETTLE_MAX, Scenario};
 use super::simulated;
 use crate::signal;
-
-/// How often it is looked how far things are.
-pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Between the last handshake and the first message.
-pub(super) const BREATH: Duration = Duration::from_millis(200);
-
-/// After the last message has arrived, its acknowledgement may still be lost and the message be sent again. That counts,
-/// within this time.
-pub(super) const SETTLE_MAX: Duration = Duration::from_secs(2);
 
 /// The results of all profiles.
 pub(crate) struct Compared {

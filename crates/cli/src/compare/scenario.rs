@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use festina::CongestionControl;
+use festina::{CongestionControl, Transport};
 use festina_netsim::{LinkConfig, QueueLimit};
 use festina_sctp::Profile;
 use festina_units::{Bandwidth, ByteCount, Probability, duration};
@@ -35,6 +35,22 @@ const RTO_INITIAL_MIN: Duration = Duration::from_millis(200);
 const PROFILES: [Profile; 5] =
     [Profile::Rfc9260, Profile::Lksctp2006, Profile::Petlund2010, Profile::Rack, Profile::Festina];
 
+/// Handshakes start so far apart, so that they do not meet in one burst.
+pub(crate) const HANDSHAKE_SPACING: Duration = Duration::from_micros(500);
+
+/// The longest time for the handshakes of one profile.
+pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(60);
+
+/// Time between the last handshake and the first message.
+pub(super) const BREATH: Duration = Duration::from_millis(200);
+
+/// How often progress is checked.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// After the last message has arrived, its acknowledgement may still be lost and the message be sent again. That counts,
+/// within this time.
+pub(super) const SETTLE_MAX: Duration = Duration::from_secs(2);
+
 fn profiles_help() -> String {
     format!(
         "The loss-recovery profiles to compare, separated by commas: {}; if left out {}",
@@ -49,6 +65,11 @@ fn congestion_help() -> String {
     format!(
         "Congestion control of all profiles, {choices}; if left out each has its own, which is {own} with {profile}"
     )
+}
+
+/// The settings with which a profile was published.
+pub(crate) fn published(profile: Profile) -> Transport {
+    Transport::from_core(festina_sctp::Config::published(profile))
 }
 
 /// Every number of the experiment.
@@ -173,6 +194,21 @@ impl Scenario {
             loss: link::loss_model(self.loss, self.burst)?,
             ..LinkConfig::default()
         })
+    }
+
+    /// How the server behaves: the same for every profile, a standard receiver.
+    pub(super) fn server_transport(&self) -> Transport {
+        published(Profile::Rfc9260).with_sack_delay(self.sack_delay)
+    }
+
+    /// How a client of the profile behaves.
+    pub(super) fn client_transport(&self, profile: Profile) -> Transport {
+        let transport = published(profile);
+        let congestion = self.congestion.unwrap_or(transport.congestion());
+        transport
+            .with_congestion(congestion)
+            .with_sack_delay(self.sack_delay)
+            .with_expert(|expert| expert.with_rto_initial(self.rto_initial()))
     }
 
     /// RTO.Initial of the senders: the handshakes cross the lossy network too, and the standard second for every lost INIT

@@ -15,12 +15,10 @@ use festina_sctp::Profile;
 use festina_units::ByteCount;
 use tokio::task::JoinSet;
 
-use super::outcome::{Cost, SentTotals};
 use super::progress::Progress;
 use super::recorder::HEADER_BYTES;
-use super::rig::{self, HANDSHAKE_MAX, HANDSHAKE_SPACING};
-use super::run::{BREATH, POLL_INTERVAL, SETTLE_MAX};
-use super::scenario::Scenario;
+use super::scenario::{BREATH, HANDSHAKE_MAX, HANDSHAKE_SPACING, POLL_INTERVAL, SETTLE_MAX, Scenario};
+use super::totals::{Cost, SentTotals};
 
 /// How often each profile is simulated, each time with another seed: one comparison has but a few messages beyond its
 /// 99.9th percentile, so it takes several to tell what to expect of it.
@@ -150,7 +148,7 @@ impl Bench {
     fn new(scenario: &Scenario, profile: Profile, seed: u64, start: Option<Instant>) -> Result<Self> {
         let Path { topology, sender, receiver, .. } = Topology::path(&[Duplex::symmetric(scenario.link()?)]);
         let logging = |transport: Transport| transport.with_message_events(true).into_core();
-        let mut client = SctpHost::new(sender, seed, logging(rig::client_transport(scenario, profile)))?;
+        let mut client = SctpHost::new(sender, seed, logging(scenario.client_transport(profile)))?;
         for number in 0..scenario.associations {
             let connects_at = Instant::ZERO + HANDSHAKE_SPACING * number;
             let first_at = start.map(|start| start - connects_at + scenario.offset(0, number));
@@ -161,7 +159,7 @@ impl Bench {
             client =
                 client.with_sender(&SctpSender { connects_at, starts_at: connects_at, message_bytes_max, ..sending });
         }
-        let server = SctpHost::new(receiver, seed, logging(rig::server_transport(scenario)))?.listening();
+        let server = SctpHost::new(receiver, seed, logging(scenario.server_transport()))?.listening();
         let links = [(sender, receiver), (receiver, sender)]
             .map(|(from, to)| topology.route(from, to).expect("a path joins both ends")[0]);
         let simulation = Simulation::new(topology, vec![client.into(), server.into()], seed);

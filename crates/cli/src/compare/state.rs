@@ -20,9 +20,8 @@ use festina_sctp::Profile;
 use festina_units::ByteCount;
 use tokio::task::JoinSet;
 
-use super::outcome::Cost;
-use super::rig::{self, HANDSHAKE_SPACING};
-use super::scenario::Scenario;
+use super::scenario::{HANDSHAKE_SPACING, Scenario};
+use super::totals::Cost;
 
 pub(crate) use shown::{document, figure, page, text};
 
@@ -66,7 +65,7 @@ impl Policy {
 
     fn transport(self, scenario: &Scenario) -> Transport {
         let profile = if self == Self::ReliableStandard { Profile::Rfc9260 } else { Profile::Festina };
-        let transport = rig::client_transport(scenario, profile);
+        let transport = scenario.client_transport(profile);
         if self == Self::Redundancy {
             return transport;
         }
@@ -143,7 +142,7 @@ fn simulate(scenario: &Scenario, policy: Policy) -> Result<StateOutcome> {
             ..SctpSender::new(receiver, workload.clone())
         });
     }
-    let server = SctpHost::new(receiver, scenario.seed, logging(rig::server_transport(scenario)))?.listening();
+    let server = SctpHost::new(receiver, scenario.seed, logging(scenario.server_transport()))?.listening();
     let links = [(sender, receiver), (receiver, sender)]
         .map(|(from, to)| topology.route(from, to).expect("a path joins both ends")[0]);
     let mut simulation: Simulation<Packet, Host> =

@@ -2,6 +2,7 @@
 
 mod burst;
 mod drain;
+mod draining;
 mod outcomes;
 mod reconfigure;
 mod rush;

@@ -13,8 +13,8 @@ use std::task::{Context, Poll};
 use festina_sctp::{ClosedReason, Event, Message, MessageId, ReceivedMessage, SendError, SendErrorKind};
 use festina_units::Duration;
 
-use super::endpoint::Shared;
 use super::readiness::{ReadyKind, Signal};
+use super::shared::Shared;
 use super::source::Source;
 use super::wait::wait;
 use super::{TimedOut, WaitError};

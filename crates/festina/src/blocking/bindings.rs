@@ -9,8 +9,8 @@ use super::endpoint::Endpoint;
 pub use super::fork::{ForkGuard, Forked};
 pub use super::readiness::Readiness;
 use crate::address::Host;
-use crate::endpoint::ConnectOptions;
-use crate::error::ConnectError;
+use crate::endpoint::{ConnectOptions, ListenOptions};
+use crate::error::{ConnectError, ListenError};
 
 /// Sets up an association as [`Endpoint::connect`] does. The future needs no runtime. Dropping it cancels the handshake.
 pub fn connect(
@@ -19,6 +19,14 @@ pub fn connect(
     options: ConnectOptions,
 ) -> impl Future<Output = Result<crate::Association, ConnectError>> + Send + use<> {
     endpoint.handshake(host, options)
+}
+
+/// Listens as [`Endpoint::listen_with`] does, with a listener whose calls are `async`.
+///
+/// # Errors
+/// As [`Endpoint::listen_with`].
+pub fn listen(endpoint: &Endpoint, port: u16, options: ListenOptions) -> Result<crate::Listener, ListenError> {
+    endpoint.listen_natively(port, options)
 }
 
 /// Closes the endpoint as [`Endpoint::close`] does. The future needs no runtime.

@@ -4,7 +4,6 @@ use std::future::Future;
 #[cfg(unix)]
 use std::io;
 use std::net::SocketAddr;
-use std::ops::Deref;
 #[cfg(unix)]
 use std::os::fd::BorrowedFd;
 use std::pin::Pin;
@@ -15,33 +14,23 @@ use festina_units::Duration;
 use tokio::task::JoinHandle;
 
 use super::association::Association;
-use super::readiness::{Readiness, Ready, ReadyKind, Signal};
-use super::runtime::{OpenError, RuntimeThread};
+use super::readiness::{Ready, ReadyKind, Signal};
+use super::runtime::OpenError;
+use super::shared::Shared;
 use super::source::Source;
 use super::wait::wait;
 use super::{TimedOut, WaitError};
 use crate::address::Host;
-use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
-use crate::endpoint::{ConnectOptions, ListenOptions, PendingRequest};
+use crate::config::{ClientConfig, ServerConfig};
+use crate::endpoint::{ConnectOptions, EndpointStats, ListenOptions, PendingRequest, Requests, SeenPacket};
 use crate::error::{ConnectError, ListenError};
-use crate::listener::Requests;
 
 /// One UDP socket that carries any number of associations, and the thread that serves it.
 ///
-/// It dereferences to [`festina::Endpoint`](crate::Endpoint), whose methods that are not `async` never wait. Dropping it and all its objects shuts
-/// the associations down gracefully in the background.
+/// Dropping it and all its objects shuts the associations down gracefully in the background.
 #[derive(Debug)]
 pub struct Endpoint {
     shared: Arc<Shared>,
-}
-
-/// Shared by an endpoint and its associations.
-#[derive(Debug)]
-pub(super) struct Shared {
-    // Before the thread: the endpoint's handles go first.
-    endpoint: crate::Endpoint,
-    pub(super) ready: Arc<Readiness>,
-    thread: RuntimeThread,
 }
 
 impl Endpoint {
@@ -50,7 +39,7 @@ impl Endpoint {
     /// # Errors
     /// See [`OpenError`].
     pub fn client(address: SocketAddr, config: ClientConfig) -> Result<Self, OpenError> {
-        Self::open(address, config.into())
+        Ok(Self { shared: Shared::open(address, config.into())? })
     }
 
     /// Opens a UDP socket and starts a thread as [`Endpoint::client`] does, to listen.
@@ -58,12 +47,7 @@ impl Endpoint {
     /// # Errors
     /// See [`OpenError`].
     pub fn server(address: SocketAddr, config: ServerConfig) -> Result<Self, OpenError> {
-        Self::open(address, config.into())
-    }
-
-    fn open(address: SocketAddr, config: EndpointConfig) -> Result<Self, OpenError> {
-        let (thread, endpoint) = RuntimeThread::open(address, config)?;
-        Ok(Self { shared: Arc::new(Shared { endpoint, ready: Readiness::new(), thread }) })
+        Ok(Self { shared: Shared::open(address, config.into())? })
     }
 
     /// Listens on an SCTP port until the listener is dropped.
@@ -80,11 +64,15 @@ impl Endpoint {
     /// As [`Endpoint::listen`].
     pub fn listen_with(&self, port: u16, options: ListenOptions) -> Result<Listener, ListenError> {
         let holds = options.holds();
-        let listener = self.shared.endpoint.listen_with(port, options)?;
+        let listener = self.listen_natively(port, options)?;
         let signal = |kind| Signal::new(&self.shared.ready, kind, 0);
         let requests = holds.then(|| Source::new(listener.requests(), signal(ReadyKind::Request)));
         let accepted = Source::new(listener, signal(ReadyKind::Accept));
         Ok(Listener { accepted, requests, shared: self.shared.clone() })
+    }
+
+    pub(super) fn listen_natively(&self, port: u16, options: ListenOptions) -> Result<crate::Listener, ListenError> {
+        self.shared.endpoint.listen_with(port, options)
     }
 
     /// Sets up an association with [`DEFAULT_SCTP_PORT`](crate::DEFAULT_SCTP_PORT) at a host such as `game.example:9899`, and waits for it, at most 15 s.
@@ -168,11 +156,32 @@ impl Endpoint {
     }
 }
 
-impl Deref for Endpoint {
-    type Target = crate::Endpoint;
+/// Calls that never wait, the same without `async`.
+impl Endpoint {
+    /// As [`festina::Endpoint::local_addr`](crate::Endpoint::local_addr).
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.endpoint.local_addr()
+    }
 
-    fn deref(&self) -> &crate::Endpoint {
-        &self.shared.endpoint
+    /// As [`festina::Endpoint::observe`](crate::Endpoint::observe).
+    pub fn observe(&self, observer: impl Fn(SeenPacket<'_>) + Send + Sync + 'static) -> bool {
+        self.shared.endpoint.observe(observer)
+    }
+
+    /// As [`festina::Endpoint::stats`](crate::Endpoint::stats).
+    pub fn stats(&self) -> EndpointStats {
+        self.shared.endpoint.stats()
+    }
+
+    /// As [`festina::Endpoint::inits_sifted`](crate::Endpoint::inits_sifted).
+    pub fn inits_sifted(&self) -> u64 {
+        self.shared.endpoint.inits_sifted()
+    }
+
+    /// Exports the counters of the endpoint as [`Metrics::show_endpoint`](crate::Metrics::show_endpoint) does.
+    #[cfg(feature = "prometheus")]
+    pub fn show_in(&self, metrics: &crate::Metrics) {
+        metrics.show_endpoint(&self.shared.endpoint);
     }
 }
 

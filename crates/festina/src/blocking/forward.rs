@@ -58,6 +58,14 @@ impl Association {
     }
 }
 
+impl Association {
+    /// Exports the counters of the association as [`Metrics::show_association`](crate::Metrics::show_association) does. Returns whether there was room.
+    #[cfg(feature = "prometheus")]
+    pub fn show_in(&self, metrics: &crate::Metrics) -> bool {
+        metrics.show_association(self.native())
+    }
+}
+
 /// Streams.
 impl Association {
     forward! {

@@ -4,13 +4,20 @@ use festina_sctp::recovery::Mechanisms;
 use festina_sctp::{self as sctp, Expiry, SendBufferPolicy};
 use festina_units::Duration;
 
-use super::Transport;
+use super::transport::Transport;
 
 /// Settings of associations that few programs need, such as timers of the protocol: [`Transport::with_expert`]. Each method returns the settings with
 /// one changed.
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Expert(pub(super) Transport);
+pub struct Expert(Transport);
+
+impl Transport {
+    /// Changes settings that few programs need.
+    pub fn with_expert(self, change: impl FnOnce(Expert) -> Expert) -> Self {
+        change(Expert(self)).0
+    }
+}
 
 /// Timers and retry limits.
 impl Expert {

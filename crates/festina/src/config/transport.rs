@@ -4,12 +4,11 @@ use festina_sctp::recovery::redundancy::Redundancy;
 use festina_sctp::{self as sctp, ConfigError, CongestionControl, PeerRestart, SendBufferPolicy, StreamScheduler};
 use festina_units::Duration;
 
-use super::Expert;
 use crate::recovery::Profile;
 
 /// Settings of the associations of an endpoint: loss recovery, timers, buffers, streams. Each method returns the settings with one changed. Ranges
 /// are checked by [`Transport::validate`] and when an endpoint is opened. The defaults follow RFC 9260 §16, except for Festina's own loss recovery
-/// and congestion control. Settings that few programs need are in [`Expert`].
+/// and congestion control. Settings that few programs need are in [`Expert`](super::Expert).
 ///
 /// ```
 /// use festina::{Duration, Profile, Transport};
@@ -130,7 +129,7 @@ impl Transport {
 
     /// Sets the silence after which a peer counts as gone, from 1 s to a day. The association then ends with
     /// [`ClosedReason::PeerUnreachable`](crate::ClosedReason::PeerUnreachable), within 1.4 times this time. The default is 60 s.
-    /// With `None` the rules of RFC 9260 §8.1 apply: [`Expert::with_association_retries`].
+    /// With `None` the rules of RFC 9260 §8.1 apply: [`Expert::with_association_retries`](super::Expert::with_association_retries).
     pub fn with_peer_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.core.peer_timeout = timeout.into();
         self
@@ -238,10 +237,5 @@ impl Transport {
     pub fn with_message_events(mut self, wanted: bool) -> Self {
         self.core.message_events = wanted;
         self
-    }
-
-    /// Changes settings that few programs need.
-    pub fn with_expert(self, change: impl FnOnce(Expert) -> Expert) -> Self {
-        change(Expert(self)).0
     }
 }

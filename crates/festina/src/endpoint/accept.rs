@@ -47,7 +47,7 @@ impl Accepting {
             return Err(ListenError::PortInUse(port));
         }
         self.core.listen(port);
-        let (associations, requests) = (Queue::new(self.queue_max), RequestQueue::new(self.queue_max));
+        let (associations, requests) = (Queue::new(self.queue_max), Arc::new(RequestQueue::new(self.queue_max)));
         let queue = Arc::new(AcceptQueue {
             options,
             associations,
@@ -96,7 +96,7 @@ pub(crate) struct AcceptQueue {
     /// Associations that wait to be accepted, with a [`Place`] for each that is on its way. One that comes after the end is dropped, and thereby shut down.
     pub(crate) associations: Queue<Association>,
     /// Requests that wait for a decision, if the options say so.
-    pub(crate) requests: RequestQueue,
+    pub(crate) requests: Arc<RequestQueue>,
     searches: Mutex<Allowance>,
 }
 

@@ -8,7 +8,7 @@ use festina_sctp::Transmit;
 use festina_units::EcnCodepoint;
 
 use super::refusals::Refusals;
-use super::socket::Socket;
+use super::socket::{Blocked, Socket};
 
 /// Bytes that one system call may carry: the largest UDP payload, with room for options.
 const GROUP_BYTES_MAX: usize = 65_000;
@@ -51,10 +51,6 @@ impl Group {
             && self.ecn == transmit.ecn
     }
 }
-
-/// The socket takes no more for now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Blocked;
 
 impl Outbox {
     /// Lends this thread's outbox, empty, so that its memory is allocated once per thread.

@@ -8,10 +8,8 @@ use festina_endpoint::{Request, Verdict};
 use festina_secure::wire::ConnectionId;
 use festina_secure::{NO_SUCH_PORT, REFUSED};
 
-use super::accept::AcceptQueue;
 use super::lock;
 use super::queue::Queue;
-use super::shared::Shared;
 
 /// A client's request for an encrypted association that waits for a decision: see [`ListenOptions::hold_requests`](crate::ListenOptions::hold_requests).
 ///
@@ -20,20 +18,22 @@ use super::shared::Shared;
 pub struct PendingRequest(Arc<Held>);
 
 /// A request, shared by its half-open handshake and the application.
-#[derive(Debug)]
 pub(crate) struct Held {
     id: ConnectionId,
     request: Request,
     verdict: Mutex<Verdict>,
-    queue: Arc<AcceptQueue>,
-    shared: Weak<Shared>,
+    queue: Arc<RequestQueue>,
+    on_decision: OnDecision,
 }
+
+/// Notifies the driver of a decision on the handshake with this connection ID.
+pub(super) type OnDecision = Box<dyn Fn(ConnectionId) + Send + Sync>;
 
 impl Held {
     /// The decision. Without one, the end of the listener refuses the client, also if the application has taken the request.
     pub(super) fn verdict(&self) -> Verdict {
         match *lock(&self.verdict) {
-            Verdict::Hold if self.queue.requests.is_closed() => Verdict::Refuse(NO_SUCH_PORT),
+            Verdict::Hold if self.queue.is_closed() => Verdict::Refuse(NO_SUCH_PORT),
             verdict => verdict,
         }
     }
@@ -45,9 +45,13 @@ impl Held {
         }
         *decided = verdict;
         drop(decided);
-        if let Some(shared) = self.shared.upgrade() {
-            shared.note_decision(self.id);
-        }
+        (self.on_decision)(self.id);
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Held").field("request", &self.request).finish_non_exhaustive()
     }
 }
 
@@ -83,22 +87,25 @@ impl fmt::Debug for PendingRequest {
 /// Requests that the application has not taken yet. Handshakes that end meanwhile take their requests with them.
 pub(crate) type RequestQueue = Queue<Weak<Held>>;
 
-impl AcceptQueue {
+impl RequestQueue {
     /// Leaves a request to the application, unless the queue of requests is full or closed.
-    pub(super) fn hold(self: Arc<Self>, id: ConnectionId, request: Request, shared: &Arc<Shared>) -> Option<Arc<Held>> {
-        if self.requests.is_full() {
-            drop(self.requests.remove_ended(|held| held.strong_count() == 0));
+    pub(super) fn hold(
+        self: &Arc<Self>,
+        id: ConnectionId,
+        request: Request,
+        on_decision: OnDecision,
+    ) -> Option<Arc<Held>> {
+        if self.is_full() {
+            drop(self.remove_ended(|held| held.strong_count() == 0));
         }
-        if self.requests.is_full() {
+        if self.is_full() {
             return None;
         }
-        let (verdict, shared) = (Mutex::new(Verdict::Hold), Arc::downgrade(shared));
-        let held = Arc::new(Held { id, request, verdict, queue: Arc::clone(&self), shared });
-        self.requests.push(Arc::downgrade(&held)).then_some(held)
+        let verdict = Mutex::new(Verdict::Hold);
+        let held = Arc::new(Held { id, request, verdict, queue: Arc::clone(self), on_decision });
+        self.push(Arc::downgrade(&held)).then_some(held)
     }
-}
 
-impl RequestQueue {
     /// The next request if one waits.
     pub(crate) fn try_request(&self) -> Option<PendingRequest> {
         std::iter::from_fn(|| self.try_pop()).find_map(|held| held.upgrade()).map(PendingRequest)

@@ -1,5 +1,7 @@
 //! What the handles of an endpoint, its driver and its associations share.
 
+mod protected;
+
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

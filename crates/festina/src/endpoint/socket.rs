@@ -10,7 +10,6 @@ use festina_units::EcnCodepoint;
 
 use super::lower::{LowerLayer, Received, Transmit, UdpLayer};
 use super::observe::Observation;
-use super::outbox::Blocked;
 use super::refusals::{Refusal, Refusals, is_too_large};
 use crate::program;
 use crate::runtime::Runtime;
@@ -30,6 +29,10 @@ pub(crate) struct Socket {
     #[cfg(test)]
     pub(crate) receive_fault: std::sync::Mutex<Option<io::ErrorKind>>,
 }
+
+/// The socket takes no more for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocked;
 
 /// Counters of a socket. Relaxed atomics, since each is an independent statistic.
 #[derive(Debug, Default)]

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard};
 use festina_units::{Duration, Instant};
 
 use super::lock;
-use super::outbox::{Blocked, Outbox};
-use super::socket::Socket;
+use super::outbox::Outbox;
+use super::socket::{Blocked, Socket};
 
 /// Time after which the next packet of a busy thread sends the waiting ones along.
 const WAIT_MAX: Duration = Duration::from_micros(50);

@@ -2,12 +2,9 @@
 
 use std::fmt::{self, Debug};
 
-use rustls::pki_types::UnixTime;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::{CertificateError, Error, ExtendedKeyPurpose, InconsistentKeys, PeerIncompatible};
 use webpki::{EndEntityCert, KeyUsage};
-
-use super::failure::alert_name;
-use super::{Identity, SecurityError};
 
 /// Number of names of a certificate that a message lists.
 const NAMES_MAX: usize = 4;
@@ -19,25 +16,17 @@ const ALGORITHMS: &str =
     "use a key of ECDSA P-256 or P-384, Ed25519, or RSA with 2048 to 8192 bits, and signatures with SHA-256 or SHA-384";
 const NEW_ONE: &str = "create a new one";
 
-impl Identity {
-    /// Checks that all certificates of the chain are valid today. Peers that know a certificate by its fingerprint ignore its dates; those that trust
-    /// authorities refuse it.
-    ///
-    /// # Errors
-    /// One has expired or is not valid yet.
-    pub fn check_dates(&self) -> Result<(), SecurityError> {
-        self.chain.iter().try_for_each(|certificate| {
-            let Ok(certificate) = EndEntityCert::try_from(certificate) else { return Ok(()) };
-            // The dates are checked first, and then there are no authorities.
-            match certificate.verify_for_usage(&[], &[], &[], UnixTime::now(), KeyUsage::server_auth(), None, None) {
-                Err(
-                    error @ (webpki::Error::CertExpired { .. }
-                    | webpki::Error::CertNotValidYet { .. }
-                    | webpki::Error::InvalidCertValidity),
-                ) => Err(SecurityError::Certificate(of_webpki(&error))),
-                _ => Ok(()),
-            }
-        })
+/// Returns why a certificate is not valid today. The dates of one that cannot be read are not checked.
+pub(super) fn fault_of_dates(certificate: &CertificateDer<'_>) -> Option<String> {
+    let certificate = EndEntityCert::try_from(certificate).ok()?;
+    // The dates are checked first, and then there are no authorities.
+    match certificate.verify_for_usage(&[], &[], &[], UnixTime::now(), KeyUsage::server_auth(), None, None) {
+        Err(
+            error @ (webpki::Error::CertExpired { .. }
+            | webpki::Error::CertNotValidYet { .. }
+            | webpki::Error::InvalidCertValidity),
+        ) => Some(of_webpki(&error)),
+        _ => None,
     }
 }
 
@@ -73,6 +62,37 @@ pub fn explain_tls_error(error: &Error) -> String {
         },
         // The rest has no data.
         other => words(other),
+    }
+}
+
+/// The names of RFC 8446 §6 for the alerts that a handshake of TLS 1.3 ends with.
+pub(super) fn alert_name(code: u8) -> &'static str {
+    match code {
+        40 => {
+            "handshake failure: the sides differ in the kind of key that they show and expect (certificate, raw public key or none), or have no \
+             cipher suite in common"
+        }
+        42 => "bad certificate: the certificate of this side is malformed, or is not valid for its name",
+        43 => {
+            "unsupported certificate: the certificate of this side is not for this use, or of a kind that the peer does not support"
+        }
+        44 => "certificate revoked: create a new certificate for this side",
+        45 => {
+            "certificate expired: by the peer's clock, the certificate of this side has expired or is not valid yet; renew it, or set the clocks"
+        }
+        46 => "certificate unknown",
+        47 => "illegal parameter",
+        48 => "unknown certificate authority",
+        49 => "access denied",
+        50 => "decode error",
+        51 => "decrypt error: a signature of this side is not that of the key that the peer expects",
+        70 => "protocol version",
+        80 => "internal error",
+        109 => "missing extension",
+        112 => "unrecognized name",
+        116 => "a certificate is required",
+        120 => "no application protocol in common",
+        _ => "see RFC 8446",
     }
 }
 

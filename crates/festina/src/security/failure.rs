@@ -1,9 +1,13 @@
-//! Errors of the security settings, and of handshakes.
+//! Errors of the security settings, of files with keys, and of handshakes.
+
+use std::io;
+use std::path::PathBuf;
 
 use festina_secure::{CHAIN_BYTES_MAX, CHAIN_LENGTH_MAX, Foreign, HandshakeError, TOO_LONG, UNUSABLE_PARAMETERS};
 use thiserror::Error;
 
-use super::certificates::{explain_tls_error, of_certificate};
+use super::Fingerprint;
+use super::certificates::{alert_name, explain_tls_error, of_certificate};
 
 /// Caller: why security settings cannot be used.
 #[derive(Clone, PartialEq, Eq, Error)]
@@ -55,7 +59,75 @@ pub enum SecurityFailure {
     Handshake(String),
 }
 
-festina_units::debug_is_display!(SecurityError, SecurityFailure);
+/// Caller or system: why a file with a key or with known peers cannot be used.
+#[derive(Error)]
+#[non_exhaustive]
+pub enum StoredError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Every user of the system can read or change the file with the private key.
+    #[error("{} holds a private key, and every user can read or change it: chmod 600, or remove it for a new key", path.display())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file contains no certificates or no key, although it should.
+    #[error("cannot use {}: {source}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// The problem.
+        source: SecurityError,
+    },
+    /// A line of a list of known peers has no fingerprint.
+    #[error("line {line} of {} has no fingerprint", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Its number, from 1.
+        line: usize,
+    },
+    /// Caller: a peer's name is empty, has white space, or begins with `#`.
+    #[error("a list of known peers cannot hold the name {name:?}")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A peer has another key than before.
+    #[error(transparent)]
+    Changed(#[from] ChangedKey),
+}
+
+/// Peer: it has another key than the known one.
+#[derive(Clone, PartialEq, Eq, Error)]
+#[error(
+    "the key of {name} has changed: it was sha256:{known} and is sha256:{seen}. An attacker may be impersonating it"
+)]
+#[non_exhaustive]
+pub struct ChangedKey {
+    /// The peer, as the application calls it.
+    pub name: String,
+    /// The fingerprint of the known key.
+    pub known: Fingerprint,
+    /// The fingerprint of the key that was seen.
+    pub seen: Fingerprint,
+}
+
+festina_units::debug_is_display!(SecurityError, SecurityFailure, StoredError, ChangedKey);
 
 impl SecurityError {
     pub(super) fn of_tls(error: rustls::Error) -> Self {
@@ -107,36 +179,5 @@ impl SecurityFailure {
             HandshakeError::NoInitialSuite | HandshakeError::Settings => Self::Settings(error.to_string()),
             error => Self::Handshake(error.to_string()),
         }
-    }
-}
-
-/// The names of RFC 8446 §6 for the alerts that a handshake of TLS 1.3 ends with.
-pub(super) fn alert_name(code: u8) -> &'static str {
-    match code {
-        40 => {
-            "handshake failure: the sides differ in the kind of key that they show and expect (certificate, raw public key or none), or have no \
-             cipher suite in common"
-        }
-        42 => "bad certificate: the certificate of this side is malformed, or is not valid for its name",
-        43 => {
-            "unsupported certificate: the certificate of this side is not for this use, or of a kind that the peer does not support"
-        }
-        44 => "certificate revoked: create a new certificate for this side",
-        45 => {
-            "certificate expired: by the peer's clock, the certificate of this side has expired or is not valid yet; renew it, or set the clocks"
-        }
-        46 => "certificate unknown",
-        47 => "illegal parameter",
-        48 => "unknown certificate authority",
-        49 => "access denied",
-        50 => "decode error",
-        51 => "decrypt error: a signature of this side is not that of the key that the peer expects",
-        70 => "protocol version",
-        80 => "internal error",
-        109 => "missing extension",
-        112 => "unrecognized name",
-        116 => "a certificate is required",
-        120 => "no application protocol in common",
-        _ => "see RFC 8446",
     }
 }

@@ -8,7 +8,7 @@ use std::thread::sleep;
 
 use festina_units::Duration;
 
-use super::StoredError;
+use super::failure::StoredError;
 use crate::clock;
 
 /// Longest file that is read.

@@ -5,81 +5,10 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thiserror::Error;
-
+use super::failure::{ChangedKey, StoredError};
 use super::files::{self, draft_of, private, read_present, read_state, sync_folder, write_private};
 use super::peer_name::canonical;
 use super::{Fingerprint, Identity, SecurityError, Trust};
-
-/// Caller or system: why a file with a key or with known peers cannot be used.
-#[derive(Error)]
-#[non_exhaustive]
-pub enum StoredError {
-    /// The file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The file cannot be written.
-    #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// Every user of the system can read or change the file with the private key.
-    #[error("{} holds a private key, and every user can read or change it: chmod 600, or remove it for a new key", path.display())]
-    Exposed {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file contains no certificates or no key, although it should.
-    #[error("cannot use {}: {source}", path.display())]
-    Unusable {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        source: SecurityError,
-    },
-    /// A line of a list of known peers has no fingerprint.
-    #[error("line {line} of {} has no fingerprint", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// Its number, from 1.
-        line: usize,
-    },
-    /// Caller: a peer's name is empty, has white space, or begins with `#`.
-    #[error("a list of known peers cannot hold the name {name:?}")]
-    Name {
-        /// The name.
-        name: String,
-    },
-    /// A peer has another key than before.
-    #[error(transparent)]
-    Changed(#[from] ChangedKey),
-}
-
-/// Peer: it has another key than the known one.
-#[derive(Clone, PartialEq, Eq, Error)]
-#[error(
-    "the key of {name} has changed: it was sha256:{known} and is sha256:{seen}. An attacker may be impersonating it"
-)]
-#[non_exhaustive]
-pub struct ChangedKey {
-    /// The peer, as the application calls it.
-    pub name: String,
-    /// The fingerprint of the known key.
-    pub known: Fingerprint,
-    /// The fingerprint of the key that was seen.
-    pub seen: Fingerprint,
-}
-
-festina_units::debug_is_display!(StoredError, ChangedKey);
 
 impl Identity {
     /// Reads the certificate chain and the key from one PEM file. If there is none, creates a self-signed identity for `name` and stores it in a file

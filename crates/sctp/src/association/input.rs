@@ -14,7 +14,8 @@ use super::reply::Reply;
 use super::state::State;
 use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
 use crate::event::Event;
-use crate::outstanding::{Acknowledgement, ByPath, PathId};
+use crate::outstanding::Acknowledgement;
+use crate::path_id::{ByPath, PathId};
 use crate::receive::{DataVerdict, ReceiveError};
 use crate::wire::{
     Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, EnhancedForwardTsn, Errors, ForwardTsn, Framing, IData,

@@ -10,7 +10,7 @@ use super::reply::Due;
 use super::state::State;
 use super::{Association, Transmit};
 use crate::event::Event;
-use crate::outstanding::PathId;
+use crate::path_id::PathId;
 use crate::send::Errand;
 use crate::wire::{COMMON_HEADER_BYTES, ChunkOut, PacketBuilder};
 

@@ -7,7 +7,7 @@ use festina_units::{EcnCodepoint, Instant};
 
 use super::context::Ports;
 use crate::config::PACKET_BYTES_MIN;
-use crate::outstanding::PathId;
+use crate::path_id::PathId;
 use crate::wire::{ChunkOut, CommonHeader, PacketBuilder};
 
 /// A packet being processed by the chunk handlers.

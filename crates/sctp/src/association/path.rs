@@ -303,7 +303,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::outstanding::PathId;
+    use crate::path_id::PathId;
 
     const PAUSE: Duration = Duration::from_secs(30);
     const RTO: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::path::Path;
-use crate::outstanding::{PATHS_MAX, PathId};
+use crate::path_id::{PATHS_MAX, PathId};
 use crate::send::{SendPath, SendPaths};
 
 /// The paths of the association, by [`PathId`]. The list lies inside the association, so each more would cost an idle association its size.

@@ -17,7 +17,7 @@ use super::state::State;
 use super::{Association, path_failed};
 use crate::error::{ClosedReason, ReconfigureError};
 use crate::event::{Direction, Event, StreamRequest};
-use crate::outstanding::PathId;
+use crate::path_id::PathId;
 use crate::wire::{ChunkOut, PacketBuilder, ReConfigParameter, ReConfigResult, StreamId, StreamList, Tsn};
 use answer::Answer;
 

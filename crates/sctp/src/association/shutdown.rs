@@ -12,7 +12,8 @@ use super::state::{Drain, State};
 use crate::config::Config;
 use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
-use crate::outstanding::{Acknowledgement, PathId};
+use crate::outstanding::Acknowledgement;
+use crate::path_id::PathId;
 use crate::wire::{Cause, ChunkOut, Tsn};
 
 /// Shutdown progress, kept in every state. It survives a restart of the peer, since the application still wants to end.

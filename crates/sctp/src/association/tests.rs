@@ -1,5 +1,6 @@
 use super::*;
-use crate::outstanding::{PATHS_MAX, Tally};
+use crate::outstanding::Tally;
+use crate::path_id::PATHS_MAX;
 
 #[test]
 fn an_association_is_small_enough_that_an_idle_one_costs_little() {

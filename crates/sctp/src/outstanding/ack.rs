@@ -9,8 +9,9 @@ use festina_recovery::early_retransmit;
 use festina_recovery::fast_retransmit::FastRetransmit;
 use festina_units::Instant;
 
+use super::chunk::{ChunkState, MessageSlot};
 use super::digest::{Acknowledgement, Digest, SettledPiece};
-use super::ledger::{ChunkState, Ledger, MessageSlot};
+use super::ledger::Ledger;
 use super::loss::{Evidence, is_overtaken, missing_below};
 use super::reported::{Block, difference};
 use crate::error::ProtocolViolation;

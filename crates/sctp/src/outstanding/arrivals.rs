@@ -8,7 +8,7 @@
 
 use festina_units::Instant;
 
-use super::ledger::{Chunk, Transmission};
+use super::chunk::{Chunk, Transmission};
 
 /// Packets that one acknowledgement may report for the first time so that all count; of more, the highest do. A thin stream has a few.
 const PACKETS_MAX: usize = 8;

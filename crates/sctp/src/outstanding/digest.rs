@@ -3,7 +3,8 @@
 use festina_units::Instant;
 
 use super::arrivals::Arrivals;
-use super::ledger::{ByPath, Chunk, ChunkState, MessageSlot, PathId, Transmission};
+use super::chunk::{Chunk, ChunkState, MessageSlot, Transmission};
+use crate::path_id::{ByPath, PathId};
 use crate::wire::{Sack, Tsn};
 
 /// An acknowledgement: a SACK, or the cumulative TSN ack of a SHUTDOWN.

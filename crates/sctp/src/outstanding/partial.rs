@@ -1,6 +1,7 @@
 //! Computes which chunks a FORWARD-TSN can skip: abandoned ones, and those that it will not drop (RFC 3758 §3.5, C1 to C5).
 
-use super::ledger::{Chunk, ChunkState, Ledger, MessageSlot};
+use super::chunk::{Chunk, ChunkState, MessageSlot};
+use super::ledger::Ledger;
 use crate::wire::StreamId;
 
 /// Contents of a FORWARD-TSN.

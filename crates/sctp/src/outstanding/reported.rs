@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::CHUNKS_MAX;
+use super::chunk::Chunk;
 use super::digest::Arrival;
-use super::ledger::{ByPath, Chunk, PathId};
 use super::settled::Settled;
-use crate::outstanding::CHUNKS_MAX;
+use crate::path_id::{ByPath, PathId};
 use crate::wire::gap_ack_block;
 
 /// First and last TSN of a run of chunks.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::ledger::Transmission;
+use super::chunk::Transmission;
 
 /// Chunks remembered. A duplicate is reported within a round trip of its acknowledgement; in a flight of six thousand chunks with 1 %
 /// loss, that many were repaired.

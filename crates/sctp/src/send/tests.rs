@@ -23,7 +23,7 @@ use festina_recovery::{Mechanisms, Profile};
 use festina_units::{Duration, Instant};
 
 use super::*;
-use crate::config::CongestionControl;
+use crate::congestion::CongestionControl;
 use crate::error::{ProtocolViolation, SendErrorKind};
 use crate::event::{AbandonReason, Event, ProtocolEvent, RetransmissionCause};
 use crate::message::Message;

@@ -9,12 +9,13 @@ use festina_sctp::{
 use festina_units::{Duration, EcnCodepoint, Instant};
 use rustls::Side;
 
-use super::moving::{Move, Moves, Path};
+use super::moving::{Move, Moves};
 use super::{CHALLENGE_DATAGRAM_BYTES, Hello, OVERHEAD_BYTES, SecureAssociation};
 use crate::channel::{AMPLIFICATION_MAX, Input, answers};
 use crate::error::{DatagramDropped, HandshakeError};
 use crate::foreign::Foreign;
 use crate::parameters::Parameters;
+use crate::path::Path;
 use crate::record::{OpenError, payload};
 use crate::reset::token_of;
 use crate::versions::read_versions;

@@ -13,7 +13,6 @@
 //! server cannot tell which path is the client's, so it sends all datagrams to both,
 //! until one of them answers no challenge any more.
 
-use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -21,6 +20,7 @@ use festina_units::{Duration, Instant};
 
 use crate::address::Proofs;
 use crate::channel::AMPLIFICATION_MAX;
+use crate::path::Path;
 use crate::wire::ConnectionId;
 
 /// Paths other than the one in use. A further one takes the place of the oldest that is not validated.
@@ -34,21 +34,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 const UNANSWERED_MAX: usize = 2;
 /// Copies of datagrams that wait, at most.
 const COPIES_MAX: usize = 64;
-
-/// The addresses of both ends of a datagram, as its receiver sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
-    /// The sender's address.
-    pub remote: SocketAddr,
-    /// The receiver's address, if it has several.
-    pub local: Option<IpAddr>,
-}
-
-impl From<SocketAddr> for Path {
-    fn from(remote: SocketAddr) -> Self {
-        Self { remote, local: None }
-    }
-}
 
 /// A path that was validated, and its round trip.
 pub(super) type Move = (Path, Duration);

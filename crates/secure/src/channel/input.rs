@@ -6,8 +6,8 @@ use festina_sctp::Message;
 use rustls::Side;
 
 use super::{Budget, Channel, RETRIES_MAX};
-use crate::association::Path;
 use crate::error::{DatagramDropped, HandshakeError};
+use crate::path::Path;
 use crate::record::{OpenError, Opened};
 use crate::tls::Space;
 use crate::wire::{Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, LongHeader, read_header};

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::collector::{Collector, Commit, Inbox, Link, Origin, Peer, Received, RelayError, Taken};
-use crate::relay::Notice;
+use crate::notice::Notice;
 
 use super::associations::Standing;
 use super::outlet::{Held, Outlet};

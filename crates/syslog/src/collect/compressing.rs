@@ -10,7 +10,7 @@ use festina_units::Duration;
 
 use crate::collector::CompressJob;
 use crate::disk::RealDisk;
-use crate::relay::Notice;
+use crate::notice::Notice;
 
 /// Pause after the disk failed, in parts so that a stop is noticed.
 const PAUSE: Duration = Duration::from_secs(30);

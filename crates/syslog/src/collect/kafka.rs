@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use festina_units::Duration;
-use rdkafka::ClientConfig;
 use rdkafka::Offset;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerGroupMetadata};
@@ -19,8 +18,8 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 
 use crate::clock;
 use crate::collector::{Broker, BrokerLine};
-use crate::config::KafkaTopic;
-use crate::relay::Notice;
+use crate::kafka_topic::KafkaTopic;
+use crate::notice::Notice;
 
 /// Time limit for one request to the brokers. It is repeated afterwards.
 const CALL_TIME_MAX: Duration = Duration::from_secs(10);
@@ -48,25 +47,6 @@ struct Session {
     group: ConsumerGroupMetadata,
 }
 
-/// Checks that librdkafka knows the settings. The error never contains a value, since a value could be secret.
-pub(super) fn check(topic: &KafkaTopic) -> Result<(), String> {
-    client(topic).create_native_config().map(drop).map_err(|error| match error {
-        KafkaError::ClientConfig(_, problem, ..) => problem,
-        error => error.to_string(),
-    })
-}
-
-fn client(topic: &KafkaTopic) -> ClientConfig {
-    let mut config = ClientConfig::new();
-    // As Java's producer does it: consumers and other producers find the same partition for a source.
-    config.set("partitioner", "murmur2_random");
-    for (key, value) in &topic.options {
-        config.set(key, value);
-    }
-    config.set("bootstrap.servers", &topic.brokers).set("client.id", "festina-syslog");
-    config
-}
-
 impl Kafka {
     pub(super) fn new(topic: KafkaTopic, stops: Arc<AtomicBool>, notice: Notice) -> Self {
         Self { topic, session: None, stops, notice, complained: false }
@@ -76,14 +56,14 @@ impl Kafka {
         // The earlier producer first: it would be fenced, and would complain.
         self.session = None;
         let name = format!("festina-syslog-{name}");
-        let mut config = client(&self.topic);
+        let mut config = self.topic.client();
         config.set("transactional.id", &name).set("transaction.timeout.ms", TRANSACTION_MS_MAX);
         // A commit has bytes enough as its limit.
         config.set("queue.buffering.max.messages", "0");
         let producer: BaseProducer = config.create()?;
         producer.init_transactions(CALL_TIME_MAX)?;
 
-        let mut config = client(&self.topic);
+        let mut config = self.topic.client();
         // Wait for the end of a pending transaction instead of reading an older offset.
         config.set("group.id", &name).set("enable.auto.commit", "false").set("isolation.level", "read_committed");
         let consumer: BaseConsumer = config.create()?;

@@ -11,10 +11,9 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::pipe::{Batch, Pipe};
-use crate::config::Format;
+use crate::notice::Notice;
 use crate::record::Record;
-use crate::relay::Notice;
-use crate::render;
+use crate::render::{self, Format};
 use crate::tls::{self, TlsClient, TlsError};
 
 /// Time limit for a peer to answer, and to take data.

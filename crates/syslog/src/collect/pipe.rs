@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use festina_units::ByteCount;
 
-use crate::relay::Notice;
+use crate::notice::Notice;
 
 /// Maximum number of bytes that wait for one output.
 pub(super) const PIPE_BYTES_MAX: usize = 64 << 20;

@@ -18,9 +18,8 @@ use std::io;
 use bytes::Bytes;
 use festina_units::Preview;
 
-use crate::config::Format;
 use crate::record::{MARK_CUT, Record};
-use crate::render;
+use crate::render::{self, Format};
 use crate::wire::SenderId;
 
 /// A line for a broker.

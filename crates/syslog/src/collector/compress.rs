@@ -7,11 +7,22 @@
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::config::Compression;
+use serde::Deserialize;
+
 use crate::disk::{Disk, DiskFile as _};
 
 /// Bytes compressed as one unit that can be read by itself. Files need not fit into memory; the size overhead is negligible.
 const PIECE_BYTES: usize = 4 << 20;
+
+/// What rotated files are compressed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compression {
+    /// RFC 1952: `.gz`.
+    Gzip,
+    /// RFC 8878: `.zst`.
+    Zstd,
+}
 
 /// A file that is to be compressed.
 pub struct CompressJob<D: Disk> {

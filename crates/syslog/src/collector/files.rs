@@ -9,11 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, DiskFile as _, Naming};
 
-use super::compress;
 use super::state::Memory;
-
-/// Files open at the same time. Those that were used longest ago are closed.
-pub(super) const OPEN_FILES_MAX: usize = 256;
+use super::{OPEN_FILES_MAX, compress};
 
 /// Lines to write, by file.
 pub(super) type Lines = BTreeMap<PathBuf, Vec<u8>>;

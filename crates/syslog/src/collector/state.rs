@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Buf as _, BufMut as _};
 
-use super::files::OPEN_FILES_MAX;
+use super::OPEN_FILES_MAX;
 use super::senders::{RANGES_IN_ALL_MAX, SENDERS_MAX, Senders};
 use crate::disk::{Disk, DiskFile as _, read_whole, replace};
 use crate::policy::PRIORITIES;

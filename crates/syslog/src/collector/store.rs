@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use crate::config::Compression;
 use crate::disk::Disk;
 use crate::render;
 use crate::wire::{SenderId, Start};
 
 use super::broker::{BrokerLine, Handover};
-use super::compress::{self, CompressJob};
+use super::compress::{self, CompressJob, Compression};
 use super::files::{Files, Lines, regular_length};
 use super::origins::{Allowance, Origin};
 use super::senders::Senders;

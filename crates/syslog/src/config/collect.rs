@@ -1,7 +1,6 @@
 //! The file of a collector.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +8,10 @@ use festina_units::ByteCount;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::collector::FileOutput;
+use crate::collector::{Compression, FileOutput};
+use crate::kafka_topic::KafkaTopic;
 use crate::keys::{Protection, Relays};
+use crate::render::Format;
 use crate::tls::{Identity, TlsClient};
 
 use super::security::RawCollectorSecurity;
@@ -63,50 +64,6 @@ pub enum OutputPlace {
     Forward(SocketAddr, Option<TlsClient>),
     /// Kafka, which has a part in each commit.
     Kafka(KafkaTopic),
-}
-
-/// A topic of Kafka.
-#[derive(Clone, PartialEq, Eq)]
-pub struct KafkaTopic {
-    /// Some of the brokers, `host:port` with commas between them.
-    pub brokers: String,
-    /// The topic's name.
-    pub topic: String,
-    /// Settings of librdkafka, for example authentication.
-    pub options: BTreeMap<String, String>,
-}
-
-impl fmt::Debug for KafkaTopic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Values may be secret.
-        let options: Vec<_> = self.options.keys().collect();
-        f.debug_struct("KafkaTopic")
-            .field("brokers", &self.brokers)
-            .field("topic", &self.topic)
-            .field("options", &options)
-            .finish()
-    }
-}
-
-/// What rotated files are compressed with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Compression {
-    /// RFC 1952: `.gz`.
-    Gzip,
-    /// RFC 8878: `.zst`.
-    Zstd,
-}
-
-/// Format of lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// As it came, with control characters escaped.
-    #[default]
-    Raw,
-    /// One JSON object.
-    Json,
 }
 
 #[derive(Deserialize)]
@@ -312,6 +269,6 @@ fn read_kafka(text: &Text, raw: &Spanned<RawOutput>) -> Result<KafkaTopic, Confi
     if let Some(ours) = topic.options.keys().find(|name| OURS.contains(&name.as_str())) {
         return Err(text.error(span, format!("{ours} cannot be set, because exactly-once delivery depends on it")));
     }
-    crate::collect::check_kafka(&topic).map_err(|problem| text.error(span, problem))?;
+    topic.check().map_err(|problem| text.error(span, problem))?;
     Ok(topic)
 }

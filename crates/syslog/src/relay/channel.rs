@@ -16,7 +16,7 @@ use crate::policy::PRIORITIES;
 use crate::sender::{Outgoing, Sender};
 use crate::transport;
 
-/// Maximum number of messages passed to the transport, or received from it, at once.
+/// Maximum number of messages passed to the transport at once.
 const MESSAGES_AT_ONCE: usize = 32;
 
 /// Bytes in the transport's send buffer, as it counts them, beyond which lines of lower priority wait, and beyond which all wait: this keeps room for
@@ -89,7 +89,7 @@ impl Channel {
         let Self { association, fresh, inbox, .. } = self;
         tokio::select! {
             biased;
-            goes_on = receive(association.as_ref(), inbox) => Came::Important { goes_on },
+            goes_on = transport::receive(association.as_ref(), inbox) => Came::Important { goes_on },
             goes_on = fresh.receive() => Came::Fresh { goes_on },
         }
     }
@@ -208,11 +208,11 @@ fn message_of(outgoing: Outgoing) -> Message {
     Message::new(outgoing.payload).on_stream(stream).unordered_if(outgoing.unordered)
 }
 
-/// Waits for messages of the collector. Returns `false` if its association has ended; never ready without one.
-pub(super) async fn receive(association: Option<&Association>, messages: &mut Vec<ReceivedMessage>) -> bool {
-    match association {
-        Some(association) => matches!(association.recv_many(messages, MESSAGES_AT_ONCE).await, Ok(Some(_))),
-        None => std::future::pending().await,
+/// Moves the fresh lines that wait for one collector to those that `target` chooses by their source.
+pub(super) fn hand_over(channels: &mut [Channel], from: usize, target: impl Fn(&[u8]) -> usize) {
+    for (source, line) in channels[from].fresh.drain() {
+        let to = if source.is_empty() { from } else { target(&source) };
+        channels[to].fresh.put(line);
     }
 }
 

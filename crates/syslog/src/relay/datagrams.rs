@@ -15,11 +15,11 @@ use bytes::Bytes;
 use festina_units::Duration;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
-use super::Notice;
 use super::activation::passed_datagram_socket;
-use super::input::{Intake, Rate};
-use super::unix_socket::{self, SocketName};
+use super::intake::{Intake, Rate};
 use crate::clock;
+use crate::notice::Notice;
+use crate::unix_socket::{self, SocketName};
 
 /// The largest datagram.
 const DATAGRAM_BYTES: usize = 65_536;

@@ -9,13 +9,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::MissedTickBehavior;
 
-use super::Notice;
-use super::channel::{Channel, receive_any};
-use super::fresh::FreshLane;
-use super::input::{Batch, FileBatch, Incoming, InputCounters, Queue};
+use super::channel::{self, Channel, receive_any};
+use super::intake::{Batch, FileBatch, Incoming, InputCounters, Queue};
 use crate::clock;
 use crate::disk::{DiskFile as _, RealDisk};
 use crate::line::{read_header, read_worth};
+use crate::notice::Notice;
 use crate::policy::{Policy, Treatment};
 use crate::positions::{Entry, Position, Positions};
 use crate::record::{MARK_CUT, MARK_UNORDERED, MARK_UNPARSED, Record};
@@ -322,7 +321,7 @@ impl Engine {
         let is_any_here = (0..self.channels.len()).any(|index| self.sender.is_welcomed(index));
         for index in 0..self.channels.len() {
             if is_any_here && !self.sender.is_welcomed(index) && self.channels[index].fresh.has_waiting() {
-                FreshLane::hand_over(&mut self.channels, index, |source| self.sender.target_now(source));
+                channel::hand_over(&mut self.channels, index, |source| self.sender.target_now(source));
             }
         }
         for (Standing { name, is_gone, unanswered, .. }, told) in self.sender.standings().iter().zip(&mut self.gone) {

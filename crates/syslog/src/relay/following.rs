@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
-use super::Notice;
 use crate::framing::Frame;
+use crate::notice::Notice;
 use crate::positions::{FileId, Position, SavedFile};
 use folders::{Folders, Sibling};
 use followed::{Followed, Progress};

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use festina::{Association, Duration, Message, ReceivedMessage, Stats};
 
-use super::channel::receive;
 use super::queue::Rest;
 use crate::record::Record;
-use crate::sender::{FRESH_MESSAGE_BYTES, FreshCounts, FreshMessage, FreshQueue};
+use crate::sender::{FRESH_MESSAGE_BYTES, FreshCounts, FreshMessage, FreshQueue, MovedLine};
 use crate::transport;
 use crate::wire::SenderId;
 
@@ -90,14 +90,16 @@ impl FreshLane {
         self.queue.has_waiting()
     }
 
-    /// Moves the lines that wait for one association to those that `target` chooses by their source.
-    pub(super) fn hand_over(channels: &mut [super::channel::Channel], from: usize, target: impl Fn(&[u8]) -> usize) {
-        let mut moved = Vec::new();
-        channels[from].fresh.queue.drain(|source, line| moved.push((source, line)));
-        for (source, line) in moved {
-            let to = if source.is_empty() { from } else { target(&source) };
-            line.put_into(&mut channels[to].fresh.queue);
-        }
+    /// Takes all lines that wait for the association, each with its source.
+    pub(super) fn drain(&mut self) -> Vec<(Bytes, MovedLine)> {
+        let mut lines = Vec::new();
+        self.queue.drain(|source, line| lines.push((source, line)));
+        lines
+    }
+
+    /// Adds a line of another lane.
+    pub(super) fn put(&mut self, line: MovedLine) {
+        line.put_into(&mut self.queue);
     }
 
     /// Sends as much as the congestion window takes, or a packet now and then while important lines wait. Bytes beyond the window would wait in the
@@ -134,7 +136,7 @@ impl FreshLane {
 
     /// Waits for messages of the collector. Returns `false` if its association has ended; never ready without one.
     pub(super) async fn receive(&mut self) -> bool {
-        receive(self.association.as_ref(), &mut self.inbox).await
+        transport::receive(self.association.as_ref(), &mut self.inbox).await
     }
 
     /// Handles received messages, or the end of the association.

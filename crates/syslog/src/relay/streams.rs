@@ -18,10 +18,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
-use super::Notice;
-use super::input::{Incoming, Intake, Rate, count};
+use super::intake::{Incoming, Intake, Rate, count};
 use crate::clock;
 use crate::framing::{Framer, Framing, FramingError};
+use crate::notice::Notice;
 
 /// Maximum number of lines of a stream that are handed over together.
 const BATCH_LINES: usize = 1_024;

@@ -7,8 +7,8 @@ use festina::{Association, ClosedReason, ConnectOptions, Duration, Endpoint};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::Notice;
 use crate::keys::Client;
+use crate::notice::Notice;
 use crate::transport;
 
 /// Time limit for the collector's first answer.

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use festina_syslog::config::RelayConfig;
-use festina_syslog::relay::{Notice, RunningRelay};
+use festina_syslog::notice::Notice;
+use festina_syslog::relay::RunningRelay;
 use festina_units::Duration;
 
 /// Where the process of this test finds its socket.

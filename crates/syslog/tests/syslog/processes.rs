@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use festina_syslog::collect::RunningCollector;
 use festina_syslog::config::{CollectorConfig, RelayConfig};
-use festina_syslog::relay::{Notice, RunningRelay};
+use festina_syslog::notice::Notice;
+use festina_syslog::relay::RunningRelay;
 use festina_syslog::serve;
 use festina_units::Duration;
 use serde::de::DeserializeOwned;

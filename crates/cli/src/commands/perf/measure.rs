@@ -12,54 +12,18 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::hello::{self, Hello};
+use super::plan::{Measured, Plan, THIN_BYTES, THIN_INTERVAL};
 use super::report;
-use super::tally::{Phase, Stream, Tally};
+use super::tally::{Phase, Tally};
 use crate::commands::recording::Recording;
 use crate::commands::{next_message, say_goodbye};
 use crate::dial::Dialer;
 use crate::{keys, output, signal};
 
-/// The thin stream: a message of this size, this often.
-pub(super) const THIN_BYTES: usize = 100;
-pub(super) const THIN_INTERVAL: Duration = Duration::from_millis(20);
 /// How long messages of the thin stream that are still under way at the end are waited for.
 const THIN_PATIENCE: Duration = Duration::from_secs(2);
 /// The server sends a little longer than it is measured, so that the load does not end first.
 const DOWNLOAD_MARGIN: Duration = Duration::from_secs(5);
-
-/// What to measure.
-#[derive(Debug)]
-pub(super) struct Plan {
-    /// How long the server may take to answer at first.
-    pub(super) patience: Duration,
-    /// Whether the client sends.
-    pub(super) upload: bool,
-    /// Whether the server sends.
-    pub(super) download: bool,
-    /// How many associations do, each.
-    pub(super) parallel: u16,
-    pub(super) message_bytes: u32,
-    pub(super) idle: Duration,
-    pub(super) time: Duration,
-    pub(super) interval: Option<Duration>,
-}
-
-/// The results.
-#[derive(Debug)]
-pub(super) struct Measured {
-    /// The server's address that answered; the first one if none did.
-    pub(super) remote: SocketAddr,
-    /// How long the path was loaded.
-    pub(super) loaded_for: Duration,
-    /// Whether that is as long as planned.
-    pub(super) is_whole: bool,
-    /// Bytes of the load that arrived at the server and at the client.
-    pub(super) bytes: [u64; 2],
-    /// Retransmissions of the client's load.
-    pub(super) retransmissions: u64,
-    /// The thin stream without load and under load.
-    pub(super) thin: [Stream; 2],
-}
 
 /// Measures until the time is over or the user has enough.
 pub(super) async fn run(

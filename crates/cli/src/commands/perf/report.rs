@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::measure::{Measured, Plan, THIN_BYTES, THIN_INTERVAL};
+use super::plan::{Measured, Plan, THIN_BYTES, THIN_INTERVAL};
 use super::tally::{Stream, Tally};
 use crate::output;
 

@@ -13,7 +13,6 @@ use festina_trace::analysis::columns::{csv_header, csv_line, json_line};
 use festina_trace::{AnalyserOptions, Finding, ReadError, ReceiverSide, StreamReport, analyse};
 
 use super::keys::{Keys, KeysArgs};
-use super::live;
 use super::parquet::ParquetFile;
 use super::table::{Ports, text};
 use crate::args;
@@ -77,10 +76,7 @@ pub(crate) struct ThinArgs {
 }
 
 /// Analyses each capture. The readable part of a damaged one counts, and the command fails at the end.
-pub(crate) async fn run(arguments: &ThinArgs) -> Result<()> {
-    if let Some(interface) = &arguments.interface {
-        return live::run(arguments, interface).await;
-    }
+pub(crate) fn run(arguments: &ThinArgs) -> Result<()> {
     let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
     if arguments.receiver.is_some() && (arguments.files.len() != 1 || arguments.files.iter().any(is_stdin)) {
         return Err(

@@ -5,8 +5,7 @@ use festina_lab::experiment::Check;
 use festina_lab::summary::{PointSummary, Repeated, Results};
 
 use super::super::lateness;
-use super::tables::{CONGESTIONS, STREAMS, network};
-use super::{MEAN_MS, OVER_BUDGET, THROUGHPUT};
+use super::{CONGESTIONS, MEAN_MS, OVER_BUDGET, STREAMS, THROUGHPUT, network};
 
 /// Latencies that are not larger.
 const ABOUT: f64 = 0.15;

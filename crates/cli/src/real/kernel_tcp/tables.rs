@@ -13,12 +13,10 @@ use festina_lab::summary::{PointSummary, Results};
 use festina_units::{Bandwidth, ByteCount, Probability};
 
 use super::super::lateness;
-use super::{LATENCY, MEAN_MS, MICE_SHARE, SENDER_P90_MS, THROUGHPUT, WITHIN_200, cell, checks, mice};
-
-/// How the media stream's send buffer is limited.
-pub(super) const STREAMS: [&str; 7] = ["std", "m10", "m13", "m20", "target", "lowat-16k", "lowat-128k"];
-/// Its congestion control, as the kernel calls it.
-pub(super) const CONGESTIONS: [&str; 3] = ["cubic", "bbr", "reno"];
+use super::{
+    CONGESTIONS, LATENCY, MEAN_MS, MICE_SHARE, SENDER_P90_MS, STREAMS, THROUGHPUT, WITHIN_200, cell, checks, mice,
+    network,
+};
 
 /// The tables.
 #[derive(Clone, Copy, Debug)]
@@ -123,12 +121,6 @@ impl Experiment for Tables {
         let points = results.points();
         points.chunk_by(|one, next| network(one) == network(next)).map(|streams| figure(results, streams)).collect()
     }
-}
-
-/// Where a stream was measured, in words.
-pub(super) fn network(summary: &PointSummary) -> String {
-    let text = |name| summary.point().value(name).map(|value| value.to_string()).unwrap_or_default();
-    format!("{}, {}, {}", text("congestion"), text("rate"), text("rtt"))
 }
 
 fn figure(results: &Results, streams: &[PointSummary]) -> Figure {

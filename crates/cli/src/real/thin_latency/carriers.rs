@@ -20,7 +20,8 @@ use tokio::time::{Duration, Instant, sleep, sleep_until};
 use super::super::hosts::{on_both, server_address};
 use super::{DRAIN_MAX, LEAD, Measured, Sent, Streams};
 use crate::compare::recorder::{Recorder, WARM_UP};
-use crate::compare::rig::{ATTEMPT_RTO_INITIALS, HANDSHAKE_SPACING, connect_and_warm_up, published};
+use crate::compare::rig::{ATTEMPT_RTO_INITIALS, connect_and_warm_up};
+use crate::compare::scenario::{HANDSHAKE_SPACING, published};
 
 /// The port on the receiver's host, which is used by this run alone.
 const PORT: u16 = 9_899;

@@ -1,11 +1,8 @@
-//! Waiting until all messages sent so far are settled: acknowledged or abandoned.
+//! Which messages are not settled while tasks wait until older ones are: acknowledged or abandoned.
 
 use std::collections::BTreeMap;
-use std::task::{Context, Poll};
 
-use festina_sctp::{ClosedReason, MessageId};
-
-use super::{Inner, Waiter, lock};
+use festina_sctp::MessageId;
 
 /// Messages that were sent while tasks wait for older ones. The core reports only how many messages are unsettled, so these are confirmed one by one: if
 /// no others are unsettled, all older ones are settled.
@@ -20,6 +17,16 @@ pub(super) struct Drain {
 impl Drain {
     pub(super) fn is_idle(&self) -> bool {
         self.waiters == 0 && self.later.is_empty()
+    }
+
+    /// A task begins to wait.
+    pub(super) fn begin(&mut self) {
+        self.waiters += 1;
+    }
+
+    /// A task waits no more.
+    pub(super) fn end(&mut self) {
+        self.waiters -= 1;
     }
 
     pub(super) fn has_waiters(&self) -> bool {
@@ -46,59 +53,6 @@ impl Drain {
     /// Returns whether all messages before this one are settled. `pending` messages in all are not.
     pub(super) fn is_settled_before(&self, id: MessageId, pending: u64) -> bool {
         pending == self.later.len() as u64 && self.later.first_key_value().is_none_or(|(&first, _)| first >= id)
-    }
-}
-
-/// A task that waits until the messages sent so far are settled.
-#[derive(Debug)]
-pub(crate) struct Draining<'i> {
-    inner: &'i Inner,
-    /// The first message that it does not wait for.
-    end: MessageId,
-}
-
-impl Inner {
-    /// Begins to wait for the messages sent so far.
-    pub(crate) fn drain(&self) -> Draining<'_> {
-        let mut state = lock(&self.state);
-        state.news().drain.waiters += 1;
-        Draining { inner: self, end: MessageId(state.core.stats().sent.messages) }
-    }
-}
-
-impl Draining<'_> {
-    /// Ready once the messages are settled.
-    pub(crate) fn poll(
-        &self,
-        context: &mut Context<'_>,
-        waiter: &mut Waiter<&Inner>,
-    ) -> Poll<Result<(), ClosedReason>> {
-        let mut state = lock(&self.inner.state);
-        // The count of unsettled messages includes the latest events, so the list of later messages has to.
-        let wakes = state.take_events(self.inner.id);
-        let settled = match state.closed_reason() {
-            // After a graceful shutdown the peer has everything.
-            Some(ClosedReason::Shutdown) => Some(Ok(())),
-            Some(reason) => Some(Err(reason)),
-            None => state.is_settled_before(self.end).then_some(Ok(())),
-        };
-        let ready = match settled {
-            Some(settled) => {
-                drop(state);
-                Poll::Ready(settled)
-            }
-            None => waiter.wait(state, context),
-        };
-        wakes.wake();
-        ready
-    }
-}
-
-impl Drop for Draining<'_> {
-    fn drop(&mut self) {
-        let mut state = lock(&self.inner.state);
-        state.news().drain.waiters -= 1;
-        state.forget_empty_news();
     }
 }
 

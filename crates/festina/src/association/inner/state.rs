@@ -15,8 +15,8 @@ use super::sorted::{Sorted, Source};
 use crate::EVENTS_QUEUED_MAX;
 use crate::association::Waiters;
 use crate::association::delivery::{Outcome, Watch};
-use crate::endpoint::outbox::{Blocked, Outbox};
-use crate::endpoint::socket::Socket;
+use crate::endpoint::outbox::Outbox;
+use crate::endpoint::socket::{Blocked, Socket};
 use crate::endpoint::tray::NOWHERE;
 use crate::endpoint::{Entry, Key, Shared};
 

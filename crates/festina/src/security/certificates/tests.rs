@@ -11,6 +11,7 @@ use rustls::pki_types::{AlgorithmIdentifier, CertificateDer, ServerName};
 use rustls::{CertRevocationListError, InvalidMessage, OtherError, PeerMisbehaved, RootCertStore};
 
 use super::*;
+use crate::security::{Identity, SecurityError};
 
 const P521: &[u8] = include_bytes!("p521.pem");
 const P521_KEY: &[u8] = include_bytes!("p521-key.pem");

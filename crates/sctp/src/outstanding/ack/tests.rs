@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::outstanding::{Chunk, PathId, Transmission};
+use crate::outstanding::{Chunk, Transmission};
+use crate::path_id::PathId;
 use crate::wire::Tsn;
 
 /// TSN 1, unwrapped.

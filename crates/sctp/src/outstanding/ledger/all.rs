@@ -2,8 +2,10 @@
 
 use festina_units::Instant;
 
-use super::{ChunkState, Form, Ledger, PathId};
+use super::Ledger;
 use crate::event::RetransmissionCause;
+use crate::outstanding::chunk::{ChunkState, Form};
+use crate::path_id::PathId;
 use crate::wire::Framing;
 
 impl Ledger {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
-use crate::collector::files::OPEN_FILES_MAX;
+use crate::collector::OPEN_FILES_MAX;
 use crate::disk::{Crash, DiskFile as _};
 
 fn old() -> &'static Path {

@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use thiserror::Error;
 
-use crate::congestion::CustomController;
+use super::custom::CustomController;
 
 /// The congestion controller, which limits the bytes in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

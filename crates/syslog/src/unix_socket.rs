@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 
 /// The name of a socket in the file system. Dropping it removes the name, unless it leads to something else by then.
 #[derive(Debug)]
-pub(super) struct SocketName {
+pub(crate) struct SocketName {
     path: PathBuf,
     file: FileId,
 }
@@ -42,7 +42,7 @@ fn remove(path: &Path, file: FileId) -> io::Result<()> {
 ///
 /// # Errors
 /// The system's, and those of [`check`].
-pub(super) fn bind(path: &Path, mode: u32) -> io::Result<(UnixDatagram, SocketName)> {
+pub(crate) fn bind(path: &Path, mode: u32) -> io::Result<(UnixDatagram, SocketName)> {
     if let Some(dead) = look(path)? {
         remove(path, dead)?;
     }

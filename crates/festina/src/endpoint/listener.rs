@@ -8,8 +8,11 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
+use super::Endpoint;
+use super::accept::AcceptQueue;
+use super::queue::Queue;
+use super::requests::PendingRequest;
 use crate::association::Association;
-use crate::endpoint::{AcceptQueue, Endpoint, PendingRequest, Queue};
 
 /// Accepts associations on one SCTP port of an endpoint. Also a [`Stream`] of them.
 ///
