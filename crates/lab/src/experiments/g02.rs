@@ -275,7 +275,8 @@ impl Experiment for G02 {
             stated("marking", "§3.2: tail drop, or ECN with DRED"),
             stated("rate", "§3.2: 12 and 30 Mbit/s"),
             stated("rtt", "§3.2: 25, 50 and 100 ms"),
-            fitted("queue", "the mean latency of MIN_BUF(1,0), Table 2; the paper does not tell its queues").of(&["25%"]),
+            fitted("queue", "the mean latency of MIN_BUF(1,0), Table 2; the paper does not tell its queues")
+                .of(&["25%"]),
             chosen("queue", "DRED marks from one bandwidth-delay product on; it shows how much this matters"),
             chosen(
                 "wake_up",

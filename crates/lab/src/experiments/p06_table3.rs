@@ -86,7 +86,8 @@ impl Experiment for P06Table3 {
             let fitted = move |line: &Published, quantity| what_was_fitted(step, line.cause, quantity);
             let shares = p06::agreement(STEPS[step], lines, ours);
             let total = f64::from(lines.iter().map(|line| line.number).sum::<u32>());
-            let all = Entry::one_run(format!("{}, both, number", STEPS[step]), "", total, ours.and_then(numbers).as_ref());
+            let all =
+                Entry::one_run(format!("{}, both, number", STEPS[step]), "", total, ours.and_then(numbers).as_ref());
             let all = if step == 0 { all.fitted(ROW_OF_TABLE_2) } else { all };
             lines.iter().flat_map(move |line| line.compare(STEPS[step], ours, fitted, why)).chain([shares, all])
         })
@@ -299,12 +300,15 @@ fn timeouts_remain(steps: &[Option<&PointSummary>]) -> Check {
 
 /// "It will also trigger several spurious retransmission" (§4.5): more than the step before.
 fn several_spurious(steps: &[Option<&PointSummary>]) -> Check {
-    let spurious = |step: usize| {
-        let step = steps.get(step).copied().flatten()?;
-        let causes = [Timeout, Fast];
-        let share = Retransmissions::of(step).spurious_in_each(Ordinal::First, &causes)?;
-        Some(share.zip_with(&Retransmissions::of(step).counts_in_each(Ordinal::First, &causes)?, |share, all| share * all))
-    };
+    let spurious =
+        |step: usize| {
+            let step = steps.get(step).copied().flatten()?;
+            let causes = [Timeout, Fast];
+            let share = Retransmissions::of(step).spurious_in_each(Ordinal::First, &causes)?;
+            Some(share.zip_with(&Retransmissions::of(step).counts_in_each(Ordinal::First, &causes)?, |share, all| {
+                share * all
+            }))
+        };
     let last = STEPS.len() - 1;
     let more = spurious(last).zip(spurious(last - 1));
     let mut evidence = Evidence::new();
@@ -322,7 +326,9 @@ fn huge_impact(steps: &[Option<&PointSummary>]) -> Check {
     let what = format!("{} over {}:", STEPS[last], STEPS[last - 1]);
     evidence.cell(what, ratio(steps, [last, last - 1], both_mean), Bound::LessThan(HUGE));
     evidence
-        .check("Removing the SACK delay reduces the mean delay of timeouts and fast retransmissions by a third at least.")
+        .check(
+            "Removing the SACK delay reduces the mean delay of timeouts and fast retransmissions by a third at least.",
+        )
         .id("huge-impact")
 }
 

@@ -163,7 +163,11 @@ fn scenarios(results: &Results) -> Vec<Check> {
     }
     let mut one = Evidence::new();
     for case in ["unreliable-4", "unreliable-12"] {
-        one.cell(format!("FORWARD-TSN sent, {case}:"), exact(results, case, OFF, FORWARD_TSNS), Bound::about(1.0, 0.01));
+        one.cell(
+            format!("FORWARD-TSN sent, {case}:"),
+            exact(results, case, OFF, FORWARD_TSNS),
+            Bound::about(1.0, 0.01),
+        );
     }
     vec![
         one.check("If all lost messages are unreliable, one FORWARD-TSN passes over them.").id("one-forward-tsn"),

@@ -129,11 +129,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "lksctp: the share of timeouts is larger among the second.",
         Checks("p10-fig9", &["lksctp-more-timeouts"]),
     ),
-    says(
-        "§6.2, Fig. 9",
-        "lksctp: around 75% of the second are timeouts.",
-        Checks("p10-fig9", &["lksctp-second-75"]),
-    ),
+    says("§6.2, Fig. 9", "lksctp: around 75% of the second are timeouts.", Checks("p10-fig9", &["lksctp-second-75"])),
     says("§6.2, Fig. 9", "lksctp: most of these are spurious.", Checks("p10-fig9", &["lksctp-timeouts-spurious"])),
     says(
         "§6.2, Fig. 9",
@@ -194,7 +190,9 @@ pub(super) const STATEMENTS: &[Statement] = &[
     says(
         "§6.4, Table 2; §6.5",
         "All have similar average latencies.",
-        Fitted("the loss of the path was set to Table 2's, at which no way of recovery can move an average by more than 2 ms"),
+        Fitted(
+            "the loss of the path was set to Table 2's, at which no way of recovery can move an average by more than 2 ms",
+        ),
     ),
     says(
         "§6.4, Table 2",

@@ -27,7 +27,9 @@ pub(super) const STATEMENTS: &[Statement] = &[
     says(
         "§5, Paper II",
         "The faster links get, the more flows are limited by slow start.",
-        Not("true by definition here: a flow counts as limited if it is over before its window reaches what the link holds"),
+        Not(
+            "true by definition here: a flow counts as limited if it is over before its window reaches what the link holds",
+        ),
     ),
     says(
         "§1",

@@ -213,7 +213,8 @@ mod tests {
         assert_eq!(in_bursts(&writes), [(1, 10), (2, 20), (4, 30), (9, 40)].map(write));
         assert!(in_bursts(&[]).is_empty());
         let [independent, bursty] = [false, true].map(|is_bursty| {
-            let Workload::Replay(replay) = (GameReplay { is_bursty, ..replay(LossModel::None) }).traffic_of(0, 1) else {
+            let Workload::Replay(replay) = (GameReplay { is_bursty, ..replay(LossModel::None) }).traffic_of(0, 1)
+            else {
                 panic!("it is recorded")
             };
             let times: Vec<Duration> = Workload::Replay(replay).writes(1, "").map(|write| write.at).collect();

@@ -2,8 +2,8 @@
 
 use super::cells::{Cell, KINDS, Published, ours, published};
 use super::{
-    CORRELATION, DROPPED, LATE_BY_LOSS, MAX_MS, MEAN_MS, MICE_SHARE, NETWORK_MS, Part, RECEIVER_MS, SENDER_MS, SENDER_P90_MS,
-    THROUGHPUT, WITHIN_200, WITHIN_500,
+    CORRELATION, DROPPED, LATE_BY_LOSS, MAX_MS, MEAN_MS, MICE_SHARE, NETWORK_MS, Part, RECEIVER_MS, SENDER_MS,
+    SENDER_P90_MS, THROUGHPUT, WITHIN_200, WITHIN_500,
 };
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence, Judgement};

@@ -178,7 +178,9 @@ fn bundling_lowers_the_average(base: &Base<'_>) -> Check {
         let ratio = pair.and_then(|(with, without)| Estimate::ratio(&with, &without));
         evidence.cell(format!("mean delay with over without at {rtt}:"), ratio, Bound::Within(SLIGHTLY, 1.0));
     }
-    evidence.check("Bundling lowers the mean delay of all messages slightly: by at most a tenth.").id("bundling-average")
+    evidence
+        .check("Bundling lowers the mean delay of all messages slightly: by at most a tenth.")
+        .id("bundling-average")
 }
 
 /// "Acknowledgments for those packets whose loss is hidden are taken into account in the computation of the RTO value, which is then growing" (§3.3).
