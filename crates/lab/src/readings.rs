@@ -22,7 +22,7 @@ pub const EXPERIMENTS: &[&str] = &[
 ];
 
 /// What statements compare although it is swept one at a time.
-const COMPARED: [&str; 3] = ["rtt", "rate", "transport"];
+const COMPARED: [&str; 4] = ["rtt", "rate", "transport", "bundling"];
 /// The case of Fig. 8(a).
 const FIG_8A: &str = "rtt = \"100ms\"\nloss = \"5%\"\ninterval = \"250ms\"\n";
 
@@ -94,8 +94,8 @@ impl Combination {
 /// # Errors
 /// None for the plans of the experiments, which a test verifies.
 pub fn plan_of_statements(experiment: &dyn Experiment, scale: Scale) -> Result<Plan, PlanError> {
-    // What these two sweep is judged by their checks.
-    let judges_all = ["p10-fig4", "p10-fig8a"].contains(&experiment.name());
+    // What these three sweep is judged by their checks.
+    let judges_all = ["p10-fig4", "p10-fig8a", "p10-fig9"].contains(&experiment.name());
     if EXPERIMENTS.contains(&experiment.name()) && !judges_all {
         compared(experiment, scale, String::new())
     } else {
@@ -203,7 +203,7 @@ mod tests {
             let plan = Combination::all()[0].plan(experiment, Scale::Full).expect("it makes sense");
             plan.swept().collect::<Vec<_>>()
         };
-        assert_eq!(swept("p06-table2"), ["rtt", "transport"]);
+        assert_eq!(swept("p06-table2"), ["rtt", "transport", "bundling"]);
         assert_eq!(swept("p10-fig8a"), ["group"]);
         assert_eq!(swept("p10-fig12"), ["tested", "rate"]);
     }

@@ -40,7 +40,7 @@ pub use log_lines::{Line, LineFate};
 pub use media::{CrossTraffic, Media, MediaProfile, MediaRun, Split};
 pub use petlund::{Group, TimerFix};
 pub use retransmissions::{
-    CAUSES, Ordinal, Retransmissions, cause_name, record_retransmissions, tally_retransmissions,
+    CAUSES, Ordinal, Retransmissions, WAITS, cause_name, note_waits, record_retransmissions, tally_retransmissions,
 };
 pub(crate) use sender::Sender;
 pub use stack::{Stack, StreamRecord, Traffic};

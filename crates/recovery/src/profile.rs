@@ -178,7 +178,8 @@ pub enum Profile {
     /// The standard, nothing more.
     Rfc9260,
     /// Linux 2.6.15 as described in P06 §3 and §4.2.1: four miss indications, and again after each further four;
-    /// ambiguous RTT samples count, although Karn's rule fits its Table 2 better; times are averaged in ticks of 4 ms;
+    /// ambiguous RTT samples count, although its Table 2 and Linux's `net/sctp/outqueue.c` of that time have Karn's
+    /// rule, as the lab's model does; times are averaged in ticks of 4 ms;
     /// a fast retransmission does not restart the timer; after a timeout small packets are still sent. (P10's 2.6.16
     /// needs three indications.)
     Lksctp2006,

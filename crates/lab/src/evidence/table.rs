@@ -18,14 +18,16 @@ pub struct ChiSquare {
 }
 
 impl ChiSquare {
-    /// Compares the shares of classes in two samples. `None` if a sample is empty, or fewer than two classes occur.
+    /// Compares the shares of classes in two samples. `None` if a sample is empty, fewer than two classes occur, or a class is so rare that less than
+    /// one is expected in a sample: the statistic then has another distribution.
     pub fn of(one: &[f64], other: &[f64]) -> Option<Self> {
         let sums = [one.iter().sum::<f64>(), other.iter().sum::<f64>()];
         let all = sums[0] + sums[1];
         let classes: Vec<(f64, f64)> = one.iter().copied().zip(other.iter().copied()).collect();
         let occurring = classes.iter().filter(|(one, other)| one + other > 0.0);
         let freedom = as_f64(occurring.clone().count()) - 1.0;
-        if sums.contains(&0.0) || freedom < 1.0 {
+        let is_too_rare = |(one, other): &(f64, f64)| (one + other) * sums[0].min(sums[1]) < all;
+        if sums.contains(&0.0) || freedom < 1.0 || occurring.clone().any(is_too_rare) {
             return None;
         }
         let part = |seen: f64, sum: f64, both: f64| {
@@ -97,6 +99,9 @@ mod tests {
         assert!(same.statistic.abs() < 1e-9 && (same.p - 1.0).abs() < 1e-9 && same.freedom == 1.0);
         assert_eq!(ChiSquare::of(&[], &[]), None);
         assert_eq!(ChiSquare::of(&[5.0], &[6.0]), None);
+        // One event where 0.05 are expected proves nothing; hundreds where one is published do.
+        assert_eq!(ChiSquare::of(&[633.0, 1.0], &[14_000.0, 0.0]), None);
+        assert!(ChiSquare::of(&[633.0, 1.0], &[11_000.0, 3_000.0]).is_some_and(|test| test.p < 0.001));
     }
 
     #[test]

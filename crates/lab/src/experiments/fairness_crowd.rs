@@ -43,7 +43,7 @@ impl Experiment for FairnessCrowd {
             reference: "Festina's own; the question is left open by Petlund et al. 2010, section 7.4",
             about: "Greedy flows that follow the standards (half of them SCTP by RFC 9260, half TCP by RFC 5681 and 6675) share a bottleneck with a \
          crowd of thin streams, each a message of 100 bytes every 250 ms. The crowd recovers from loss by one profile \
-         or another. The throughput of the standard flows next to it, Jain's index, lost packets and the time in the queue are compared \
+         or another, like the kernels of that paper (lksctp, all-mods), or is TCP with Limited Transmit. The throughput of the standard flows next to it, Jain's index, lost packets and the time in the queue are compared \
          with those next to as many thin streams of the standard. A thin stream that retransmits early or spuriously takes capacity from \
          others, and a crowd of a thousand takes it a thousand times.\n\n\
          The bottleneck has 10 Mbit/s and a round-trip time of 100 ms, as in the paper's other experiments; 100 packets may wait, and \
@@ -119,7 +119,7 @@ fn competition(point: &Point) -> Competition {
     let sack_delay = point.duration("sack_delay");
     let periodic = Periodic { interval: point.duration("iat"), size: point.bytes("size") };
     let mut competitors = vec![Competitor {
-        stack: Stack::sctp(Crowd::named(point.choice("crowd")).mechanisms(), sack_delay),
+        stack: Crowd::named(point.choice("crowd")).stack(sack_delay),
         workload: Workload::Periodic(periodic),
         streams: u32::try_from(point.count("streams")).unwrap_or(u32::MAX),
     }];

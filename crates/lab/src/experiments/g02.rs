@@ -47,6 +47,8 @@ const RECEIVER_MS: &str = "mean time in the receiver (ms)";
 pub const MICE_SHARE: &str = "share of the mice (%)";
 /// Of the packets later than 200 ms, the share that a loss delayed: retransmitted, or kept back behind one that was.
 const LATE_BY_LOSS: &str = "late packets delayed by a loss (%)";
+/// The share of the offered packets that the bottleneck dropped.
+const DROPPED: &str = "dropped at the bottleneck (%)";
 /// The correlation of a second's mean latency with its throughput, while there is cross traffic.
 const CORRELATION: &str = "correlation of latency and throughput";
 /// Mice by the share that they take.
@@ -219,6 +221,7 @@ impl Experiment for G02 {
          festina with a buffer of fixed size, festina-m13 and festina-target have Config::send_buffer.\n\n\
          The paper sets the bottleneck's rate by the length of a queue that it does not tell. Here the bottleneck has the rate, \
          and the queue is a share of the bandwidth-delay product that was fitted to the mean latency of MIN_BUF(1,0). Receivers \
+         DRED marks from one product on, so what ECN changes is compared with that queue as well. Receivers \
          R1 and R2 of the paper, which share all of the path, are one here for each kind of traffic, so that each is counted.\n\n\
          The paper explains the throughput that MIN_BUF(1,0) loses by wake-ups that come late. How late is not told: here the server \
          writes 1 ms after there is room (see wake_up). At 0 all MIN_BUF streams send the same packets at the same times.",
@@ -272,7 +275,9 @@ impl Experiment for G02 {
             stated("marking", "§3.2: tail drop, or ECN with DRED"),
             stated("rate", "§3.2: 12 and 30 Mbit/s"),
             stated("rtt", "§3.2: 25, 50 and 100 ms"),
-            fitted("queue", "the mean latency of MIN_BUF(1,0), Table 2; the paper does not tell its queues"),
+            fitted("queue", "the mean latency of MIN_BUF(1,0), Table 2; the paper does not tell its queues")
+                .of(&["25%"]),
+            chosen("queue", "DRED marks from one bandwidth-delay product on; it shows how much this matters"),
             chosen(
                 "wake_up",
                 "§4.2 blames late wake-ups for lost throughput and does not tell how late; a tenth of Linux 2.4's tick",
@@ -450,6 +455,6 @@ fn note_profile(samples: &mut Samples, run: &MediaRun, duration: Duration) {
     let mice: u64 = all_there().map(|part| run.cross_bytes[part][1]).sum();
     samples.set(MICE_SHARE, as_f64(mice) / as_f64(all.max(1)) * 100.0);
     let of_offered = |packets: u64| as_f64(packets) / as_f64(run.offered_packets.max(1)) * 100.0;
-    samples.set("dropped at the bottleneck (%)", of_offered(run.dropped_packets));
+    samples.set(DROPPED, of_offered(run.dropped_packets));
     samples.set("marked at the bottleneck (%)", of_offered(run.marked_packets));
 }

@@ -2,12 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use std::collections::BTreeSet;
-
-use festina_models::record::{RetransmissionRecord, Truth};
 use festina_models::workload::{Periodic, Web, Workload};
-use festina_sctp::RetransmissionCause;
-use festina_units::{Bandwidth, Duration, Instant};
+use festina_units::{Bandwidth, Duration};
 
 use super::p10_fig8::{DELIVERY, group_and_delay, stream_assumptions, stream_parameters, tcp_as_read};
 use crate::assumption::{Assumption, chosen, stated};
@@ -24,8 +20,6 @@ const LOSS: &str = "loss at the bottleneck (%)";
 /// Loss of what the streams sent for the first time.
 const STREAM_LOSS: &str = "loss of first transmissions (%)";
 const USE: &str = "use of the bottleneck (%)";
-/// Of messages that were sent again by two timeouts in a row.
-pub(super) const WAITS: &str = "second wait over first";
 
 /// What a plan can set.
 pub(super) fn parameters() -> Vec<Parameter> {
@@ -106,27 +100,7 @@ pub(super) fn run(point: &Point, seed: u64) -> Samples {
     samples.set(STREAM_LOSS, percent(lost as u64, truth.messages.len() as u64));
     samples.set(LOSS, percent(run.dropped_packets, run.offered_packets));
     samples.set(USE, utilisation_percent(point, &run));
-    if let Some(ratio) = second_wait_over_first(&truth) {
-        samples.set(WAITS, ratio);
-    }
     samples
-}
-
-/// Of messages that were sent again by two timeouts in a row: the mean of the second wait over the first.
-fn second_wait_over_first(truth: &Truth) -> Option<f64> {
-    let timeouts = |ordinal: u32| {
-        let of = move |record: &&RetransmissionRecord| {
-            record.ordinal == ordinal && record.cause == RetransmissionCause::Timeout
-        };
-        truth.retransmissions.iter().filter(of)
-    };
-    let first: BTreeSet<(u32, Instant, Instant)> =
-        timeouts(1).map(|record| (record.chunk, record.first_sent_at, record.at)).collect();
-    let in_a_row = timeouts(2).filter(|it| first.contains(&(it.chunk, it.first_sent_at, it.previous_sent_at)));
-    let ratios: Vec<f64> = in_a_row
-        .map(|it| (it.at - it.previous_sent_at).as_secs_f64() / (it.previous_sent_at - it.first_sent_at).as_secs_f64())
-        .collect();
-    (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / as_f64(ratios.len()))
 }
 
 fn congested(point: &Point) -> Congested {

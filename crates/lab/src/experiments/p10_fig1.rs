@@ -1,5 +1,6 @@
 //! `p10-fig1`: delays and losses of each stream of a game server, from a capture of known truth (P10 Fig. 1).
 
+mod six_losses;
 mod streams;
 
 use festina_models::tcp::TcpConfig;
@@ -163,6 +164,7 @@ impl Experiment for P10Fig1 {
                 ABOVE_LITTLE_LOSS,
                 Bound::MoreThan(0.0),
             ).id("little-loss"),
+            six_losses::check(),
             check(
                 "Festina's analysis finds the longest delay of 98% of all streams within a millisecond.",
                 LONGEST_RIGHT,

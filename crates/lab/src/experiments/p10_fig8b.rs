@@ -1,14 +1,12 @@
 //! `p10-fig8b`: when a lost message is sent again over a congested bottleneck (P10 §6.2, Fig. 8(b)).
 
-use super::p10_congested::{WAITS, assumptions, loss_entry, p10_network, parameters, run};
+use super::p10_congested::{assumptions, loss_entry, p10_network, parameters, run};
 use super::p10_fig8::{Case, modification_checks, relative_checks};
 use crate::assumption::Assumption;
-use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::Group;
 use crate::scoreboard::Entry;
 use crate::summary::Results;
 
@@ -56,7 +54,6 @@ impl Experiment for P10Fig8b {
         let case = Case::new(results, &ALL_POINTS);
         let mut checks = modification_checks(&case);
         checks.extend(relative_checks(&case));
-        checks.push(equal_distances(&case));
         checks
     }
 
@@ -64,15 +61,4 @@ impl Experiment for P10Fig8b {
         let title = "When a message is sent again beside web traffic: RTT 100 ms, a message every 250 ms";
         vec![Case::new(results, &ALL_POINTS).bars(title, &results.plan().conditions())]
     }
-}
-
-/// "We therefore use linear timeouts" (§5.3, Fig. 5): the second of two timeouts in a row comes as long after the first as that after the message, within
-/// a quarter.
-fn equal_distances(case: &Case<'_>) -> Check {
-    let waits = case.summary(Group::ModExpBo).and_then(|summary| Estimate::of(summary.values().get(WAITS)?));
-    let mut evidence = Evidence::new();
-    evidence.cell("second wait over the first:", waits, Bound::about(1.0, 0.25));
-    evidence
-        .check("Without exponential backoff timeouts in a row come at equal distances: within a quarter.")
-        .id("equal-distances")
 }

@@ -86,7 +86,7 @@ const FAIR_SHARE: f64 = 0.2;
 /// The senders in words, for the experiments' `about`.
 macro_rules! syslog_senders {
     () => {
-        "udp has a datagram for each line. tcp is New Reno with SACK, timestamps and Nagle's rule, FreeBSD's default when R15 measured; tcp-thin is \
+        "udp has a datagram for each line. tcp is New Reno with SACK and timestamps; Nagle's rule, FreeBSD's default when R15 measured, is off in the plan (nagle); tcp-thin is \
          Linux 6.1 (CUBIC, RACK, tail loss probes) without Nagle's rule and with linear timeouts of thin streams. sctp is the sender that R12's \
          experiments model, FreeBSD 8.2, with all lines reliable: the papers measured that one, and comparing PR-SCTP with lksctp would compare two \
          kernels. pr-sctp is the same with normal lines that have a lifetime, while important ones are reliable; pr-sctp+nr-sack adds what R12 \

@@ -72,7 +72,9 @@ impl Experiment for R15SyslogTrace {
             |summary: &PointSummary| summary.point().value("size").is_some_and(|it| it.to_string() != ASSUMED);
         let scope = Scope { results, names: CELLS, is_meant: &is_of_trace };
         let mut checks = vec![length_check(results)];
+        checks.push(scope.nr_sack_gains());
         checks.extend(scope.nr_sack());
+        checks.extend(scope.important_lines());
         checks.extend(scope.own());
         checks
     }

@@ -42,7 +42,7 @@ impl Kept {
         let row = self.rows.iter().filter(is_same).nth(nth)?;
         let name = match statement.tested {
             Tested::Checks(name, _) | Tested::Numbers(name, _) => name,
-            Tested::Fitted(_) | Tested::Not(_) => return None,
+            Tested::Arithmetic(_) | Tested::Fitted(_) | Tested::Not(_) => return None,
         };
         (row.experiment == name).then_some((row.extent.as_str(), &row.finding))
     }

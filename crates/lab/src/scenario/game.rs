@@ -15,7 +15,7 @@ use festina_models::sctp_host::{SctpHost, SctpSender, observe};
 use festina_models::workload::{Application, Replay, Workload};
 use festina_netsim::{Admission, Duplex, LinkConfig, LinkId, NodeId, Simulation, Tap, Topology};
 use festina_sctp::Config;
-use festina_units::{Duration, Instant};
+use festina_units::{ByteCount, Duration, Instant};
 
 /// Time within which associations start, one after the other.
 const CONNECT_SPREAD: Duration = Duration::from_secs(5);
@@ -23,6 +23,8 @@ const CONNECT_SPREAD: Duration = Duration::from_secs(5);
 const STARTS_AT: Instant = Instant::from_secs(20);
 /// After the last write the network runs empty in steps of this size.
 const DRAIN_STEP: Duration = Duration::from_secs(10);
+/// Number of gaps of a burst: at the mean gap of 632 ms (P10 Table 1) about ten seconds.
+const GAPS_OF_A_BURST: usize = 16;
 /// Time after which unacknowledged messages count as lost for good.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
 
@@ -37,6 +39,8 @@ pub struct GameReplay {
     pub players: u32,
     /// Duration of the traffic.
     pub duration: Duration,
+    /// Whether short gaps follow each other.
+    pub is_bursty: bool,
     /// The path, the same each way.
     pub path: LinkConfig,
 }
@@ -115,8 +119,23 @@ impl GameReplay {
     fn traffic_of(&self, player: u32, seed: u64) -> Workload {
         let writes = Workload::Application(Application::AnarchyOnline).writes(seed, &format!("player {player}"));
         let writes = writes.take_while(|write| write.at < self.duration).map(|write| (write.at, write.size));
+        let writes: Vec<(Duration, ByteCount)> = writes.collect();
+        let writes = if self.is_bursty { in_bursts(&writes) } else { writes };
         Workload::Replay(Replay::new(writes).expect("times rise and no write of the generator is empty"))
     }
+}
+
+/// The same gaps in another order: each block of them rises, so that short ones follow each other and a long one ends them. Their distribution stays.
+fn in_bursts(writes: &[(Duration, ByteCount)]) -> Vec<(Duration, ByteCount)> {
+    let times = || writes.iter().map(|(at, _)| *at);
+    let mut gaps: Vec<Duration> = times().skip(1).zip(times()).map(|(at, before)| at - before).collect();
+    gaps.chunks_mut(GAPS_OF_A_BURST).for_each(<[Duration]>::sort_unstable);
+    let first = times().next().unwrap_or_default();
+    let later = gaps.into_iter().scan(first, |at, gap| {
+        *at += gap;
+        Some(*at)
+    });
+    std::iter::once(first).chain(later).zip(writes.iter().map(|(_, size)| *size)).collect()
 }
 
 /// Whether all that a machine's associations have written was acknowledged.
@@ -161,6 +180,7 @@ mod tests {
             receiver: Config::default(),
             players: 3,
             duration: Duration::from_secs(600),
+            is_bursty: false,
             path: LinkConfig { delay: Duration::from_millis(60), loss, ..LinkConfig::default() },
         }
     }
@@ -184,6 +204,28 @@ mod tests {
             assert_eq!(arrived_at - message.sent_at, Duration::from_millis(60));
         }
         assert!(runs.iter().all(|run| run.packets_lost == 0));
+    }
+
+    #[test]
+    fn bursts_have_the_gaps_and_sizes_of_the_traffic_in_another_order() {
+        let write = |(at_s, bytes)| (Duration::from_secs(at_s), ByteCount::from_bytes(bytes));
+        let writes: Vec<_> = [(1, 10), (6, 20), (7, 30), (9, 40)].map(write).to_vec();
+        assert_eq!(in_bursts(&writes), [(1, 10), (2, 20), (4, 30), (9, 40)].map(write));
+        assert!(in_bursts(&[]).is_empty());
+        let [independent, bursty] = [false, true].map(|is_bursty| {
+            let Workload::Replay(replay) = (GameReplay { is_bursty, ..replay(LossModel::None) }).traffic_of(0, 1)
+            else {
+                panic!("it is recorded")
+            };
+            let times: Vec<Duration> = Workload::Replay(replay).writes(1, "").map(|write| write.at).collect();
+            times.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>()
+        });
+        assert_ne!(independent, bursty);
+        let sorted = |mut gaps: Vec<Duration>| {
+            gaps.sort_unstable();
+            gaps
+        };
+        assert_eq!(sorted(independent), sorted(bursty));
     }
 
     #[test]

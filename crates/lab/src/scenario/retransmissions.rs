@@ -1,7 +1,10 @@
 //! Retransmissions, counted and timed by ordinal, cause and need.
 
+use std::collections::BTreeSet;
+
 use festina_models::record::{RetransmissionRecord, Truth};
 use festina_sctp::RetransmissionCause;
+use festina_units::Instant;
 
 use crate::count::as_f64;
 use crate::samples::{Sample, Samples};
@@ -115,6 +118,28 @@ fn series_by(ordinal: Ordinal, cause: RetransmissionCause) -> String {
 
 fn spurious_value(ordinal: Ordinal, cause: RetransmissionCause) -> String {
     format!("spurious {}", series_by(ordinal, cause))
+}
+
+/// The number that [`note_waits`] sets.
+pub const WAITS: &str = "second wait over first";
+
+/// Notes the second wait over the first of chunks that were sent again by two timeouts in a row, in the mean. Nothing if there are none.
+pub fn note_waits(truth: &Truth, samples: &mut Samples) {
+    let timeouts = |ordinal: u32| {
+        let of = move |record: &&RetransmissionRecord| {
+            record.ordinal == ordinal && record.cause == RetransmissionCause::Timeout
+        };
+        truth.retransmissions.iter().filter(of)
+    };
+    let first: BTreeSet<(u32, Instant, Instant)> =
+        timeouts(1).map(|record| (record.chunk, record.first_sent_at, record.at)).collect();
+    let in_a_row = timeouts(2).filter(|it| first.contains(&(it.chunk, it.first_sent_at, it.previous_sent_at)));
+    let ratios: Vec<f64> = in_a_row
+        .map(|it| (it.at - it.previous_sent_at).as_secs_f64() / (it.previous_sent_at - it.first_sent_at).as_secs_f64())
+        .collect();
+    if !ratios.is_empty() {
+        samples.set(WAITS, ratios.iter().sum::<f64>() / as_f64(ratios.len()));
+    }
 }
 
 /// The retransmissions of all repetitions of a point together.
@@ -277,6 +302,29 @@ mod tests {
         assert_eq!(bundled.and_then(|delays| Some((delays.min()?, delays.mean()?))), Some((ms(200), ms(300))));
         let first = all.delays(Ordinal::First).map(SeriesSummary::all);
         assert_eq!(first.and_then(|delays| delays.max()), Some(ms(1_000)));
+    }
+
+    #[test]
+    fn waits_are_those_of_two_timeouts_in_a_row() {
+        use RetransmissionCause::{Fast, Timeout};
+        let at = |ms| Instant::from_millis(ms);
+        let again = |chunk, cause, before_ms, at_ms| RetransmissionRecord {
+            chunk,
+            previous_sent_at: at(before_ms),
+            ..retransmission(2, cause, at_ms, Necessity::Needed)
+        };
+        let first = |chunk, cause| RetransmissionRecord { chunk, ..retransmission(1, cause, 2_000, Necessity::Needed) };
+        let retransmissions = vec![
+            first(0, Timeout),
+            first(1, Fast),
+            first(2, Timeout),
+            again(0, Timeout, 2_000, 4_000),
+            again(1, Timeout, 2_000, 9_000),
+            again(2, Fast, 2_000, 9_000),
+        ];
+        let mut samples = Samples::new();
+        note_waits(&Truth { retransmissions, ..Truth::default() }, &mut samples);
+        assert_eq!(samples.values().get(WAITS), Some(&2.0));
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! How the thin streams of the crowd recover from loss.
 
+use festina_models::tcp::TcpConfig;
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
+use festina_units::Duration;
+
+use crate::scenario::{Group, Readings, Stack};
 
 /// A kind of crowd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,12 +14,25 @@ pub(super) enum Crowd {
     Profile(Profile),
     /// Festina with this redundancy instead of its own.
     Festina(Redundancy),
+    /// One of P10's kernels.
+    Kernel(Group),
+    /// TCP with Limited Transmit (RFC 3042).
+    LimitedTransmit,
 }
 
 impl Crowd {
     /// What a plan can choose from; the standard is the first.
-    pub(super) const NAMES: &'static [&'static str] =
-        &["rfc9260", "petlund-2010", "early-retransmit", "festina-without-redundancy", "festina", "festina-spaced"];
+    pub(super) const NAMES: &'static [&'static str] = &[
+        "rfc9260",
+        "lksctp",
+        "all-mods",
+        "tcp-limited-transmit",
+        "petlund-2010",
+        "early-retransmit",
+        "festina-without-redundancy",
+        "festina",
+        "festina-spaced",
+    ];
 
     /// The crowd with this name.
     ///
@@ -25,14 +42,23 @@ impl Crowd {
         match name {
             "festina-without-redundancy" => Self::Festina(Redundancy::Off),
             "festina-spaced" => Self::Festina(Redundancy::SPACED),
+            "lksctp" => Self::Kernel(Group::Lksctp),
+            "all-mods" => Self::Kernel(Group::AllMods),
+            "tcp-limited-transmit" => Self::LimitedTransmit,
             profile => Self::Profile(profile.parse().unwrap_or_else(|error| panic!("a plan cannot name it: {error}"))),
         }
     }
 
-    pub(super) fn mechanisms(self) -> Mechanisms {
+    /// The transport; receivers of SCTP delay SACKs.
+    pub(super) fn stack(self, sack_delay: Duration) -> Stack {
         match self {
-            Self::Profile(profile) => profile.mechanisms(),
-            Self::Festina(redundancy) => Mechanisms { redundancy, ..Profile::Festina.mechanisms() },
+            Self::Profile(profile) => Stack::sctp(profile.mechanisms(), sack_delay),
+            Self::Festina(redundancy) => {
+                Stack::sctp(Mechanisms { redundancy, ..Profile::Festina.mechanisms() }, sack_delay)
+            }
+            Self::Kernel(group) => group.stack(&Readings::DEFAULT, sack_delay),
+            // Limited transmit is on by default.
+            Self::LimitedTransmit => Stack::tcp(TcpConfig::sack()),
         }
     }
 }
@@ -43,10 +69,12 @@ mod tests {
 
     #[test]
     fn every_name_is_a_crowd_of_its_own() {
-        let crowds: Vec<Mechanisms> = Crowd::NAMES.iter().map(|name| Crowd::named(name).mechanisms()).collect();
+        let crowds: Vec<Stack> = Crowd::NAMES.iter().map(|name| Crowd::named(name).stack(Duration::ZERO)).collect();
         for (index, crowd) in crowds.iter().enumerate() {
             assert!(!crowds[..index].contains(crowd), "{}", Crowd::NAMES[index]);
         }
-        assert_eq!(crowds[0], Profile::Rfc9260.mechanisms());
+        assert_eq!(crowds[0], Stack::sctp(Profile::Rfc9260.mechanisms(), Duration::ZERO));
+        let Stack::Tcp { sender, .. } = Crowd::LimitedTransmit.stack(Duration::ZERO) else { panic!("it is TCP") };
+        assert!(sender.switches.limited_transmit);
     }
 }

@@ -55,13 +55,22 @@ pub(super) struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// The cells of a run whose routers mark or do not, in the order of the plan.
+    /// The cells of a run whose routers mark or do not, in the order of the plan, with the first queue of the plan.
     pub(super) fn all(results: &'a Results, marking: &str) -> Vec<Self> {
+        Self::with(results, &[("marking", marking)])
+    }
+
+    /// The cells of a run without marks and with a queue of this share of the bandwidth-delay product.
+    pub(super) fn with_queue(results: &'a Results, queue: &str) -> Vec<Self> {
+        Self::with(results, &[("marking", "off"), ("queue", queue)])
+    }
+
+    fn with(results: &'a Results, wanted: &[(&str, &str)]) -> Vec<Self> {
         let mut cells: Vec<Self> = Vec::new();
         for rate in ["30Mbit/s", "12Mbit/s"] {
             for rtt in RTTS {
                 let at = |kind| {
-                    let settings = [("rate", rate), ("rtt", rtt), ("stream", kind), ("marking", marking)];
+                    let settings = [&[("rate", rate), ("rtt", rtt), ("stream", kind)], wanted].concat();
                     results.matching(&settings).next()
                 };
                 let cell = Self { name: format!("{rate}, {rtt}"), kinds: KINDS.map(at) };

@@ -52,8 +52,7 @@ const fn line(cause: RetransmissionCause, number: u32, share: f64, [min, max, me
 /// Parameters fitted to the shares of all classes at one round-trip time.
 pub(super) fn fitted_shares(rtt: &str) -> Option<&'static str> {
     match rtt {
-        "0s" => Some("loss and lost were chosen on these shares"),
-        "400ms" => Some("after_timeout was chosen on these shares"),
+        "0s" => Some("loss, lost and after_timeout were chosen on these shares"),
         _ => None,
     }
 }
@@ -64,12 +63,6 @@ pub(super) fn fitted(rtt: &str, cause: RetransmissionCause, quantity: Quantity) 
         ("0s", _, Quantity::Number | Quantity::Share) => Some(
             "the loss of 5% each way was chosen for the shares at a round-trip time of 0, the duration of 30 minutes for the numbers",
         ),
-        ("400ms", _, Quantity::Share) | ("400ms", Bundled, Quantity::Number) => {
-            Some("after_timeout was chosen on the shares at a round-trip time of 400 ms")
-        }
-        (_, Timeout, Quantity::Mean) if rtt != "0s" => {
-            Some("the clock of 4 ms ticks was chosen on the delay of timeouts at long round-trip times")
-        }
         ("0s", Timeout, Quantity::Min) => Some("the delay of hosts, 0.2 ms, was chosen on the shortest delays"),
         _ => None,
     }

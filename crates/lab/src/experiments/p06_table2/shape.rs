@@ -6,16 +6,21 @@ use super::Base;
 use super::published::TABLE;
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::Check;
-use crate::experiments::p06::{LONGEST_RTO, MEDIAN_RTO, Quantity, REPAIR};
-use crate::scenario::{Ordinal, Retransmissions};
+use crate::experiments::p06::{LONGEST_RTO, MEAN_DELIVERY, MEAN_RTO, MEDIAN_RTO, Quantity, REPAIR};
+use crate::scenario::{Ordinal, Retransmissions, WAITS};
 use crate::summary::PointSummary;
 
 /// "Nearly all": nine tenths. The bound is ours.
 const NEARLY_ALL_PERCENT: f64 = 90.0;
 /// "Hardly any": one in seven. The bound is ours.
 const HARDLY_ANY_PERCENT: f64 = 100.0 / 7.0;
-/// Two timeouts in a row take two RTOs if the timer does not grow and three if it doubles; three take three or seven.
-const GROWTH: [(Ordinal, f64); 2] = [(Ordinal::Second, 2.5), (Ordinal::Third, 5.0)];
+/// The second of two waits in a row is as long as the first if the timer does not grow, and twice as long if it doubles: the middle. The bound is ours.
+const GROWTH: f64 = 1.5;
+/// A linear decrease: a value departs from the straight line by at most this share of the whole decrease. The bound is ours.
+const LINEAR: f64 = 0.25;
+/// "Slightly": by at most a tenth. The bound is ours.
+const SLIGHTLY: f64 = 0.9;
+
 pub(super) fn checks(base: &Base<'_>) -> Vec<Check> {
     vec![
         goes_one_way(
@@ -28,14 +33,15 @@ pub(super) fn checks(base: &Base<'_>) -> Vec<Check> {
         .id("smaller-share"),
         goes_one_way(
             base,
-            "The longer the round-trip time, the larger the share of unsolicited bundling.",
-            Quantity::Share,
+            "The longer the round-trip time, the more unsolicited bundling.",
+            Quantity::Number,
             Bundled,
             true,
         )
         .id("bundling-grows"),
         goes_one_way(base, "The longer the round-trip time, the fewer timeouts.", Quantity::Number, Timeout, false)
             .id("fewer-timeouts"),
+        timeouts_fall_linearly(base),
         timeouts_dominate(base),
         bundling_is_spurious(base),
         above_a_second(base),
@@ -47,6 +53,8 @@ pub(super) fn checks(base: &Base<'_>) -> Vec<Check> {
         nearly_all_of_tcp_times_out(base),
         four_reports(base),
         bundling_hides_losses(base),
+        bundling_lowers_the_average(base),
+        bundling_raises_the_rto(base),
         variants_of_tcp_alike(base),
         signalling_is_too_late(base),
     ]
@@ -122,21 +130,68 @@ fn fast_retransmissions_are_rare(base: &Base<'_>) -> Check {
 /// "Retransmission timeouts do not exhibit the exponential growth that is seen in TCP" (§3.1, Fig. 2).
 fn timeouts_do_not_grow(base: &Base<'_>) -> Check {
     let mut evidence = Evidence::new();
+    let growth = |summary: Option<&PointSummary>| Estimate::of(summary?.values().get(WAITS)?);
     for (rtt, _) in TABLE {
-        let mean = |ordinal| {
-            let delays = Retransmissions::of(base.at(rtt)?).delays_by(ordinal, Timeout)?;
-            Some(delays.mean_s())
-        };
-        for (ordinal, limit) in GROWTH {
-            let growth =
-                mean(ordinal).zip(mean(Ordinal::First)).and_then(|(later, first)| Estimate::ratio(later, first));
-            evidence.cell(format!("{} over 1st timeout at {rtt}", ordinal.name()), growth, Bound::LessThan(limit));
+        for (name, summary, bound) in [
+            ("SCTP", base.at(rtt), Bound::LessThan(GROWTH)),
+            ("TCP New Reno", base.tcp_at(rtt), Bound::MoreThan(GROWTH)),
+        ] {
+            evidence.cell(format!("second wait over the first, {name} at {rtt}:"), growth(summary), bound);
         }
     }
-    evidence.check(
-        "Timeouts in a row do not grow exponentially: the 2nd comes after less than two and a half times what the 1st took, the 3rd \
-         after less than five times.",
-    ).id("no-exponential-growth")
+    evidence
+        .check(
+            "Of two timeouts in a row the second wait is less than one and a half times the first with SCTP, and more with TCP.",
+        )
+        .id("no-exponential-growth")
+}
+
+/// "A linear decrease in the number of retransmissions that are triggered by timeouts" (§3.3).
+fn timeouts_fall_linearly(base: &Base<'_>) -> Check {
+    let mut evidence = Evidence::new();
+    let numbers = base.over_rtts(Quantity::Number, Timeout);
+    let number = |place: usize| numbers.get(place).and_then(|(_, number)| number.clone());
+    for (place, way) in [(1, 0.25), (2, 0.5)] {
+        let ends = number(0).zip(number(3));
+        let share = ends.zip(number(place)).and_then(|((first, last), between)| {
+            let line = first.zip_with(&last, |first, last| first + way * (last - first));
+            let decrease = first.zip_with(&last, |first, last| first - last);
+            Estimate::ratio(&between.zip_with(&line, |between, line| between - line), &decrease)
+        });
+        let what = format!("distance from the line at {}, as a share of the decrease:", TABLE[place].0);
+        evidence.cell(what, share, Bound::Within(-LINEAR, LINEAR));
+    }
+    evidence
+        .check(
+            "The number of timeouts falls linearly: at 100 and 200 ms it departs from the straight line between 0 and 400 ms by at \
+             most a quarter of the decrease.",
+        )
+        .id("linear")
+}
+
+/// "Unsolicited retransmission by chunk bundling can improve the average end-to-end latency slightly" (§3.4).
+fn bundling_lowers_the_average(base: &Base<'_>) -> Check {
+    let mut evidence = Evidence::new();
+    let mean = |summary: Option<&PointSummary>| summary?.values().get(MEAN_DELIVERY).cloned();
+    for (rtt, _) in TABLE {
+        let pair = mean(base.at(rtt)).zip(mean(base.unbundled_at(rtt)));
+        let ratio = pair.and_then(|(with, without)| Estimate::ratio(&with, &without));
+        evidence.cell(format!("mean delay with over without at {rtt}:"), ratio, Bound::Within(SLIGHTLY, 1.0));
+    }
+    evidence
+        .check("Bundling lowers the mean delay of all messages slightly: by at most a tenth.")
+        .id("bundling-average")
+}
+
+/// "Acknowledgments for those packets whose loss is hidden are taken into account in the computation of the RTO value, which is then growing" (§3.3).
+fn bundling_raises_the_rto(base: &Base<'_>) -> Check {
+    let mut evidence = Evidence::new();
+    let mean = |summary: Option<&PointSummary>| summary?.values().get(MEAN_RTO).cloned();
+    let rtt = TABLE[3].0;
+    let pair = mean(base.at(rtt)).zip(mean(base.unbundled_at(rtt)));
+    let ratio = pair.and_then(|(with, without)| Estimate::ratio(&with, &without));
+    evidence.cell(format!("mean RTO with over without at {rtt}:"), ratio, Bound::MoreThan(1.0));
+    evidence.check("Bundling, which hides losses, raises the RTO.").id("bundling-rto")
 }
 
 /// "Actually, we saw that lksctp performs worse than TCP" (§3.4).

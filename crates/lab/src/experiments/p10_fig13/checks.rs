@@ -56,13 +56,15 @@ pub(super) fn checks(point: &PointSummary) -> Vec<Check> {
         alike_check(point),
         averages_check(point),
         maximum_check(point),
+        order_of_maxima_check(point),
+        plain_alike_check(point),
         tail_check(point),
         several_round_trips_check(point),
-        spurious_check(point),
+        spurious_check(point, Setup::Modified),
+        spurious_check(point, Setup::OtherFix).under("with the other timer fix"),
         lksctp_check(point),
         efr_check(point),
         efr_follows_check(point),
-        timer_fix_check(point),
     ]
 }
 
@@ -105,7 +107,8 @@ fn averages_check(point: &PointSummary) -> Check {
         let what = format!("{}, ms after lksctp:", setup.name());
         evidence.cell(what, later_ms(mean(setup), mean(Setup::Lksctp)), Bound::Within(-AVERAGES_MS, AVERAGES_MS));
     }
-    evidence.check("The averages lie at most 2 ms apart, as in Table 2.").id("averages")
+    // No id: at the loss to which the path was fitted, nothing else is possible.
+    evidence.check("The averages lie at most 2 ms apart, as in Table 2.")
 }
 
 fn maximum_check(point: &PointSummary) -> Check {
@@ -117,6 +120,32 @@ fn maximum_check(point: &PointSummary) -> Check {
     }
     // No id: the ledger does not score it, since `burst` was fitted to the maximum of lksctp.
     evidence.check("The modified lksctp has the lowest maximum.")
+}
+
+/// Table 2 has 1,725, 2,664, 3,521 and 5,326 ms.
+fn order_of_maxima_check(point: &PointSummary) -> Check {
+    const ORDER: [Setup; 4] = [Setup::Modified, Setup::FreeBsdEfr, Setup::Lksctp, Setup::FreeBsd];
+    let max = |setup: Setup| each_ms(point, &setup.arrival(), |series| Some(series.max_s()));
+    let mut evidence = Evidence::new();
+    for pair in ORDER.windows(2) {
+        let what = format!("maximum of {} less that of {}, ms:", pair[1].name(), pair[0].name());
+        evidence.cell(what, later_ms(max(pair[1]), max(pair[0])), Bound::MoreThan(0.0));
+    }
+    evidence
+        .check("The maxima rise from modified lksctp over FreeBSD with early fast retransmit and lksctp to FreeBSD.")
+        .id("order-of-maxima")
+}
+
+/// "The performance of plain SCTP is more or less equal in both systems" (§7.5): within a quarter.
+fn plain_alike_check(point: &PointSummary) -> Check {
+    let mean = |setup: Setup| each_ms(point, &setup.repair(), |series| Some(series.mean_s()));
+    let ratio = mean(Setup::Lksctp).zip(mean(Setup::FreeBsd));
+    let ratio = ratio.and_then(|(lksctp, freebsd)| Estimate::ratio(&lksctp, &freebsd));
+    let mut evidence = Evidence::new();
+    evidence.cell("mean delay of lost messages, lksctp over FreeBSD:", ratio, Bound::about(1.0, FOLLOWS));
+    evidence
+        .check("Lost messages take about the same with lksctp and with FreeBSD: within a quarter.")
+        .id("plain-alike")
 }
 
 /// "A considerable number of packets with shorter latency": lost messages arrive earlier.
@@ -145,11 +174,11 @@ fn several_round_trips_check(point: &PointSummary) -> Check {
         .id("several-round-trips")
 }
 
-fn spurious_check(point: &PointSummary) -> Check {
+fn spurious_check(point: &PointSummary, modified: Setup) -> Check {
     let mut evidence = Evidence::new();
     let of = |setup: Setup| point.values().get(&setup.spurious());
     for setup in others(Setup::Modified) {
-        let pair = of(Setup::Modified).zip(of(setup));
+        let pair = of(modified).zip(of(setup));
         let beyond = pair.and_then(|(modified, other)| Estimate::difference(modified, IMMENSELY, other));
         let what = format!("points above ten times {}:", setup.name());
         evidence.cell(what, beyond, Bound::MoreThan(0.0));
@@ -159,12 +188,14 @@ fn spurious_check(point: &PointSummary) -> Check {
         .id("spurious")
 }
 
-/// "lksctp achieves lower latencies than FreeBSD for a small but relevant number of packets".
+/// "lksctp achieves lower latencies than FreeBSD for a small but relevant number of packets that are retransmitted by fast retransmit".
 fn lksctp_check(point: &PointSummary) -> Check {
-    let mean = |setup: Setup| each_ms(point, &setup.repair(), |series| Some(series.mean_s()));
+    let mean = |setup: Setup| each_ms(point, &setup.fast_repair(), |series| Some(series.mean_s()));
     let mut evidence = Evidence::new();
     evidence.cell("ms before FreeBSD:", later_ms(mean(Setup::FreeBsd), mean(Setup::Lksctp)), Bound::MoreThan(0.0));
-    evidence.check("Lost messages arrive earlier with lksctp than with FreeBSD on average.").id("lksctp-before-freebsd")
+    evidence
+        .check("Messages that a fast retransmission brings arrive earlier with lksctp than with FreeBSD on average.")
+        .id("lksctp-before-freebsd")
 }
 
 /// "Clear benefits over both lksctp and unmodified FreeBSD for a relevant number of packets" (in the CDF range 0.9992 to 0.9995).
@@ -190,12 +221,12 @@ fn efr_follows_check(point: &PointSummary) -> Check {
     evidence.check("FreeBSD with early fast retransmit follows FreeBSD without it: 90% of the lost messages take the same within a quarter.").id("efr-follows")
 }
 
-/// "Closely": within a quarter. The bound is ours.
+/// "Closely" and "more or less": within a quarter. The bound is ours.
 const FOLLOWS: f64 = 0.25;
 
 /// "The latency improvement is mainly due to removal of the reset for the retransmission timer": without the fix more of the gain is lost
 /// than without the lower RTO.Min.
-fn timer_fix_check(point: &PointSummary) -> Check {
+pub(super) fn timer_fix_check(point: &PointSummary) -> Check {
     let mut evidence = Evidence::new();
     for (name, series) in
         [("lost messages", Setup::repair as fn(Setup) -> String), ("those before a silence", Setup::idle_repair)]

@@ -130,6 +130,11 @@ impl Setup {
         format!("repair {}", self.name())
     }
 
+    /// The same of messages that a fast retransmission brought.
+    pub(super) fn fast_repair(self) -> String {
+        format!("fast repair {}", self.name())
+    }
+
     /// When the first of the lost messages arrived: the delay of a sixth of them.
     pub(super) fn early_repair(self) -> String {
         format!("first lost messages arrive {} (ms)", self.name())
