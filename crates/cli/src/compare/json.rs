@@ -131,6 +131,7 @@ struct RetransmissionsJson {
     fast: u64,
     bundled: u64,
     probe: u64,
+    copy: u64,
 }
 
 impl DeliveryJson {
@@ -149,7 +150,7 @@ impl DeliveryJson {
 
 impl RetransmissionsJson {
     fn of(sent: &SentTotals) -> Self {
-        Self { timeout: sent.timeout, fast: sent.fast, bundled: sent.bundled, probe: sent.probe }
+        Self { timeout: sent.timeout, fast: sent.fast, bundled: sent.bundled, probe: sent.probe, copy: sent.copy }
     }
 }
 

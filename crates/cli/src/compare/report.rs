@@ -13,11 +13,11 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ("", &["profile", "messages"]),
     ("delivery delay in ms", &["mean", "p50", "p90", "p99", "p99.9", "max"]),
     ("a message costs", &["there", "back", "bytes"]),
-    ("retransmissions", &["timeout", "fast", "bundled", "probe", "spurious"]),
+    ("retransmissions", &["timeout", "fast", "bundled", "probe", "copy", "spurious"]),
 ];
 
 /// The text has two tables, so that both fit on a terminal of 80 columns. Which columns each has, counted over all [`GROUPS`].
-const TEXT_TABLES: [&[Range<usize>]; 2] = [&[0..1, 2..11], &[0..2, 11..16]];
+const TEXT_TABLES: [&[Range<usize>]; 2] = [&[0..1, 2..11], &[0..2, 11..17]];
 
 /// What the columns of costs hold.
 pub(crate) const COST_NOTE: &str = "A message costs packets there and back and bytes of both, UDP and IP included.";
@@ -63,7 +63,7 @@ fn cells(
 ) -> Vec<String> {
     let quantile = |share| delays.quantile(share);
     let times = [delays.mean(), quantile(0.5), quantile(0.9), quantile(0.99), quantile(0.999), delays.max()];
-    let counts = [sent.timeout, sent.fast, sent.bundled, sent.probe];
+    let counts = [sent.timeout, sent.fast, sent.bundled, sent.probe, sent.copy];
     let mut cells = vec![name, messages];
     cells.extend(times.map(milliseconds));
     cells.extend(match cost {

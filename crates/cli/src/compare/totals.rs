@@ -82,6 +82,8 @@ pub(crate) struct SentTotals {
     pub(crate) bundled: u64,
     /// DATA chunks sent again as a probe ahead of the timer.
     pub(crate) probe: u64,
+    /// DATA chunks sent again in a packet of their own as redundancy: with retransmissions that leave twice.
+    pub(crate) copy: u64,
     /// DATA chunks sent again although the earlier copy had arrived, as far as acknowledgements tell.
     pub(crate) spurious: u64,
 }
@@ -97,13 +99,14 @@ impl SentTotals {
             fast: sent.retransmitted.fast,
             bundled: sent.retransmitted.reported_bundled + sent.retransmitted.bundled,
             probe: sent.retransmitted.probe,
+            copy: sent.retransmitted.copies,
             spurious: sent.spurious,
         }
     }
 
     /// Retransmitted DATA chunks, of any cause.
     pub(crate) fn retransmissions(&self) -> u64 {
-        self.timeout + self.fast + self.bundled + self.probe
+        self.timeout + self.fast + self.bundled + self.probe + self.copy
     }
 
     fn combine(self, other: Self, operation: impl Fn(u64, u64) -> u64) -> Self {
@@ -114,6 +117,7 @@ impl SentTotals {
             fast: operation(self.fast, other.fast),
             bundled: operation(self.bundled, other.bundled),
             probe: operation(self.probe, other.probe),
+            copy: operation(self.copy, other.copy),
             spurious: operation(self.spurious, other.spurious),
         }
     }

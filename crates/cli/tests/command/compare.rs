@@ -45,7 +45,7 @@ fn without_loss_every_message_of_every_profile_arrives_and_everything_is_written
         assert_eq!(number(&cost["bytes_per_message"]), of_both("bytes") / 64.0, "{cost}");
         assert!(number(&cost["packets_there"]) >= 64.0 && number(&cost["packets_back"]) >= 32.0, "{cost}");
         assert!(number(&result["packets_sent"]) >= 64.0 && number(&result["bytes_sent"]) >= 6_400.0, "{result}");
-        for cause in ["timeout", "fast", "bundled", "probe"] {
+        for cause in ["timeout", "fast", "bundled", "probe", "copy"] {
             assert!(result["retransmissions"][cause].is_u64(), "{result}");
         }
         assert!(result["spurious_retransmissions"].is_u64());
