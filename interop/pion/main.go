@@ -25,7 +25,7 @@ const (
 	firstUnorderedStream = 4
 	messageBytesMax      = 2 << 20
 	outstandingBytesMax  = 128 << 10
-	timeLimit            = 120 * time.Second
+	timeLimit            = 600 * time.Second
 	shutdownLimit        = 10 * time.Second
 	// Whoever echoes this closes the stream, which resets its half.
 	closeText = "close"

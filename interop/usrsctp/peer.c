@@ -33,7 +33,7 @@ enum {
     INTERVAL_MS_MAX = 10000,
     SIZES_MAX = 64,
     OUTSTANDING_BYTES_MAX = 128 << 10,
-    SECONDS_MAX = 120,
+    SECONDS_MAX = 600,
     /* usrsctp.h leaves these out (RFC 8260 section 4.3.1, netinet/sctp.h). */
     OPTION_INTERLEAVING_SUPPORTED = 0x1206,
     INTERLEAVE_MESSAGES = 2,

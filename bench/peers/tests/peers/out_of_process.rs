@@ -295,7 +295,7 @@ fn read_echoes(association: &Association) -> (watch::Receiver<u32>, JoinHandle<(
 /// comes back.
 async fn partially_reliable(way: Way) {
     let Some(programs) = programs() else { return };
-    // A program takes two minutes at most, and with many losses every echo waits for timeouts.
+    // A program takes ten minutes at most, and with many losses every echo waits for timeouts.
     let count: u32 = if way.one_lost_in > 0 && way.one_lost_in < 10 { 60 } else { 600 };
     // pion offers I-DATA always, and has no such argument.
     let arguments: &[&str] = if way.interleaving && way.peer == "usrsctp-peer" {
