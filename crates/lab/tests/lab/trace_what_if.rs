@@ -105,10 +105,10 @@ fn of_the_capture_that_linux_made_the_simulated_baseline_shows_the_same_delays()
 #[test]
 fn of_flows_with_copies_the_losses_are_those_of_the_path() {
     let ms = Duration::from_millis;
-    for (redundancy, interval) in [(Redundancy::ADAPTIVE, 40), (Redundancy::ADAPTIVE_SPACED, 250)] {
+    for (redundancy, interval) in [(Redundancy::ADAPTIVE, 60), (Redundancy::ADAPTIVE_SPACED, 250)] {
         let mechanisms = Mechanisms { redundancy, ..Profile::Festina.mechanisms() };
         let (stack, size) = (Stack::sctp(mechanisms, ms(200)), ByteCount::from_bytes(100));
-        let loss = Probability::from_percent(3);
+        let loss = Probability::from_percent(2);
         let stream =
             ThinStream::periodic(stack, ms(interval), size, ms(interval) * 1_200, ms(100)).with_loss(loss, loss);
         let flows = (0..6).flat_map(|seed| captured_once(&stream, seed)).collect();
@@ -117,7 +117,7 @@ fn of_flows_with_copies_the_losses_are_those_of_the_path() {
         let (loss, tcp_ms, present) = (answer.loss, p99_ms(&tcp.delays), answer.present.name);
         let case = format!("{redundancy:?} every {interval} ms: {loss:?}, {present}, TCP {tcp_ms} ms");
         println!("{case}");
-        assert!(loss.iter().all(|loss| (0.02..=0.05).contains(loss)) && tcp_ms < 1_000.0, "{case}");
+        assert!(loss.iter().all(|loss| (0.015..=0.04).contains(loss)) && tcp_ms < 1_000.0, "{case}");
         assert_eq!(present == FESTINA, redundancy == Redundancy::ADAPTIVE, "{case}");
     }
 }

@@ -113,6 +113,10 @@ pub(super) struct Timers {
 const PROMPT: Duration = Duration::from_millis(1);
 const PROMPT_PART_OF_RTT: u32 = 64;
 
+/// A retransmission that is sent again within this part of the round trip answers nothing: it is redundancy, such as that of
+/// Festina, which waits for a twentieth.
+const REPEATED_PART_OF_RTT: u32 = 16;
+
 impl Circumstances {
     fn is_prompt(&self) -> bool {
         self.since_heard.is_some_and(|since| since <= PROMPT.max(self.timers.rtt_min / PROMPT_PART_OF_RTT))
@@ -170,6 +174,9 @@ impl Circumstances {
         }
         if self.is_with_new_data && is_overdue {
             return (Cause::Timeout, Confidence::Likely);
+        }
+        if self.copies > 1 && self.since_copy < PROMPT.max(self.timers.rtt_min / REPEATED_PART_OF_RTT) {
+            return (Cause::Bundled, Confidence::Likely);
         }
         let is_bundled = self.bundled_with == Some(Cause::Probe) || (self.bundled_with.is_some() && !is_overdue);
         if self.is_with_new_data || is_bundled {

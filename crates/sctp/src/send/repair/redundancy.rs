@@ -242,10 +242,13 @@ impl RedundancyAccount {
     /// Makes the next copy due whose time has come, unless all of its chunks have arrived or were sent again meanwhile. The repetition of a
     /// retransmission joins new data that leaves a little before its time. Returns whether one is due.
     pub(super) fn make_due(&mut self, now: Instant, ledger: &Ledger, with_new_data: bool) -> bool {
-        let is_time = |planned: &mut PlannedCopy| {
+        let is_time = |planned: &PlannedCopy| {
             planned.at <= now || with_new_data && planned.of_resend && now - planned.sent_at >= COPY_SPACING_MIN
         };
-        while let Some(copy) = self.due.take().or_else(|| self.planned.pop_front_if(is_time)) {
+        let next = |planned: &mut VecDeque<PlannedCopy>| {
+            planned.front().is_some_and(is_time).then(|| planned.pop_front()).flatten()
+        };
+        while let Some(copy) = self.due.take().or_else(|| next(&mut self.planned)) {
             if copy.tsns().any(|tsn| ledger.get(tsn).is_some_and(|chunk| copy.holds(tsn, chunk))) {
                 self.due = Some(copy);
                 return true;
