@@ -25,14 +25,14 @@ mod assemble;
 mod backlog;
 mod flight;
 mod fragment;
+mod limits;
+mod loaded;
 mod marking;
 mod messages;
-mod partial;
 mod path;
 mod queue;
 mod repair;
 mod scheduler;
-mod streams;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -43,8 +43,7 @@ use festina_units::{Duration, Instant};
 
 pub(crate) use assemble::Errand;
 pub(crate) use path::{SendPath, SendPaths};
-pub(crate) use repair::TimerExpiry;
-pub(crate) use timers::FlightAgain;
+pub(crate) use repair::{FlightAgain, TimerExpiry};
 
 use crate::config::Config;
 use crate::error::{ProtocolViolation, SendError};
@@ -54,7 +53,8 @@ use crate::outstanding::{Acknowledgement, ByPath, Digest, PathId};
 use crate::stats::{RetransmittedStats, SentStats, Stats};
 use crate::wire::Tsn;
 use flight::Flight;
-use path::{PathLimits, Pressure};
+use limits::PathLimits;
+use path::Pressure;
 use repair::{Repair, Verdict};
 
 /// The sending side of one association, but for what belongs to a path: its methods take the [`SendPath`] or [`SendPaths`] that they concern.
@@ -142,13 +142,13 @@ impl Sender {
     ) -> Result<(), SendError> {
         let (was_empty, was_drained) = (self.flight.buffer.is_empty(), self.flight.is_drained());
         let abandoned_before = self.flight.messages_abandoned;
-        self.flight.follow_window(now, path);
+        self.flight.follow_window(now, |ledger| path.surroundings(ledger));
         self.flight.push(now, message, id, events)?;
         if was_drained {
             path.was_silent(silence);
         }
         if self.flight.messages_abandoned > abandoned_before {
-            self.flight.gave_up(now, path, events);
+            self.flight.gave_up(now, || path.terms(), events);
             self.settle(now, path);
         }
         if was_empty {
@@ -181,7 +181,7 @@ impl Sender {
         let path = paths.of(self.flight.ledger.get(tsn).map_or(PathId::PRIMARY, |chunk| chunk.path));
         let judge = |repair: &mut Repair, _: &PathLimits| Verdict::of(repair.on_mark(tsn, &self.flight.ledger));
         path.regulate(Pressure::None, judge);
-        self.flight.follow_window(now, path);
+        self.flight.follow_window(now, |ledger| path.surroundings(ledger));
         self.settle(now, path);
         true
     }
@@ -218,18 +218,18 @@ impl Sender {
         let answered = digest.answered;
         self.flight.ledger.finish(digest);
         let path = paths.primary();
-        self.flight.follow_window(now, path);
+        self.flight.follow_window(now, |ledger| path.surroundings(ledger));
         if self.flight.buffer.take_writable() {
             events.push(Event::Writable);
         }
         self.flight.drop_stale(now, events);
-        if self.flight.abandon_what_is_over(now, path, events) || were_missing {
-            self.flight.gave_up(now, path, events);
+        if self.flight.abandon_what_is_over(now, || path.terms(), events) || were_missing {
+            self.flight.gave_up(now, || path.terms(), events);
             paths.all().for_each(|path| self.settle(now, path));
         }
         let path = paths.primary();
-        self.flight.judge_forward(now, path, true);
-        self.flight.update_window(now, path);
+        self.flight.judge_forward(now, || path.terms(), true);
+        self.flight.update_window(now, path.limits.sizes.payload(), || path.rto());
         self.flight.window.note_closed(now);
         Ok(answered)
     }
@@ -290,6 +290,6 @@ impl Sender {
     /// The surroundings of repair changed. The last act of each mutation.
     fn settle(&mut self, now: Instant, path: &mut SendPath) {
         path.repair.settle(now, &self.flight, &path.limits);
-        self.flight.update_window(now, path);
+        self.flight.update_window(now, path.limits.sizes.payload(), || path.rto());
     }
 }

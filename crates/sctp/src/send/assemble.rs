@@ -3,36 +3,12 @@
 use festina_recovery::profile::ImmediateSack;
 use festina_units::{EcnCodepoint, Instant};
 
+use super::loaded::Loaded;
 use super::repair::{Again, Bundling, NewData, Order, Purpose};
 use super::{SendPath, Sender};
 use crate::event::{Event, Events, ProtocolEvent};
 use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState, Transmission};
 use crate::wire::{FragmentHeader, PacketBuilder};
-
-/// Summary of the chunks put into a packet.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Loaded {
-    pub(super) chunks: usize,
-    pub(super) new_chunks: usize,
-    /// Bytes of DATA chunks, headers and padding included.
-    pub(super) bytes: usize,
-    pub(super) new_bytes: usize,
-    /// Bytes of chunks marked as lost.
-    repair_bytes: usize,
-    /// Bytes of outstanding chunks bundled with new data.
-    pub(super) piggyback_bytes: usize,
-    /// Part of a message only.
-    pub(super) has_fragment: bool,
-    pub(super) tsn_highest: u64,
-    /// Whether the earliest outstanding chunk was retransmitted in a way that restarts T3-rtx.
-    pub(super) earliest_resent: bool,
-    /// DATA had left at the same instant before.
-    pub(super) same_instant: bool,
-    /// Whether a chunk was not retransmitted because its message does not permit it.
-    has_withheld: bool,
-    /// A chunk found no room.
-    is_full: bool,
-}
 
 /// The purpose of the next packet, as far as the sender knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,12 +67,12 @@ impl Sender {
         if self.abandon_before_packet(now, path, events) {
             errand.order = self.order(now, path);
         }
-        let mut forwarded = self.flight.write_forward(now, path, packet);
+        let mut forwarded = self.flight.write_forward(now, || path.terms(), packet);
         let mut filled = self.fill_data(now, path, errand, packet, events);
         if filled.chunks == 0 && !forwarded {
             // A retransmission may turn out to be abandoned: then the packet carries the FORWARD-TSN instead.
             self.abandon_before_packet(now, path, events);
-            forwarded = self.flight.write_forward(now, path, packet);
+            forwarded = self.flight.write_forward(now, || path.terms(), packet);
         }
         if let Some(partial) = self.flight.partial.as_ref().filter(|_| forwarded) {
             let again = if filled.has_new_data { Again::BesideNewData } else { Again::Alone };
@@ -109,9 +85,9 @@ impl Sender {
     /// Abandons expired messages before a packet is filled. Returns whether there were any.
     #[inline]
     fn abandon_before_packet(&mut self, now: Instant, path: &mut SendPath, events: &mut Events) -> bool {
-        let any = self.flight.abandon_what_is_over(now, path, events);
+        let any = self.flight.abandon_what_is_over(now, || path.terms(), events);
         if any {
-            self.flight.gave_up(now, path, events);
+            self.flight.gave_up(now, || path.terms(), events);
             self.settle(now, path);
         }
         any
@@ -162,16 +138,17 @@ impl Sender {
             loaded.same_instant = path.last_sent_at == now;
             self.packet_left(now, path, order, &loaded);
             if loaded.new_chunks > 0 && self.flight.buffer.follows_window() {
-                self.flight.follow_window(now, path);
+                self.flight.follow_window(now, |ledger| path.surroundings(ledger));
                 self.flight.report_room(events);
             }
         } else if loaded.has_withheld && !loaded.is_full || matches!(order.purpose, Purpose::Elsewhere { .. }) {
             path.repair.forgo(now, order);
         }
         // With a lost chunk sent again, those behind it have their turn, even if the congestion window admits no further packet.
-        let exposed = self.flight.ledger.lost().chunks > 0 && self.flight.abandon_what_is_over(now, path, events);
+        let exposed =
+            self.flight.ledger.lost().chunks > 0 && self.flight.abandon_what_is_over(now, || path.terms(), events);
         if loaded.has_withheld || exposed {
-            self.flight.gave_up(now, path, events);
+            self.flight.gave_up(now, || path.terms(), events);
             self.settle(now, path);
         }
         Filled { chunks: loaded.chunks, has_new_data: loaded.new_chunks > 0, forwarded: false, ecn }
@@ -300,7 +277,7 @@ impl Sender {
         // Bundled chunks and window probes were in flight already, and have limits of their own.
         path.limits.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
         path.repair.on_sent(now, order, loaded, &self.flight, &path.limits);
-        self.flight.update_window(now, path);
+        self.flight.update_window(now, path.limits.sizes.payload(), || path.rto());
     }
 }
 

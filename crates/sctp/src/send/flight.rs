@@ -1,13 +1,14 @@
 //! The messages of an association until they are settled: those that wait for TSNs, their chunks on the way to the peer, and the peer's window.
 
-use festina_units::Instant;
+mod partial;
+mod streams;
 
-use super::SendPath;
+use festina_units::{Duration, Instant};
+
+use super::backlog::Surroundings;
 use super::messages::{Fate, Left};
-use super::partial::Partial;
 use super::queue::{Room, SendBuffer};
 use super::scheduler::{Piece, Turn};
-use super::streams::OutboundStreams;
 use super::window::PeerWindow;
 use crate::config::Config;
 use crate::error::{ProtocolViolation, SendError, SendErrorKind};
@@ -16,6 +17,8 @@ use crate::message::{Message, MessageId};
 use crate::outstanding::{Acknowledgement, Chunk, ChunkState, Credit, Digest, Form, Ledger, PathId, SackTerms};
 use crate::stats::AbandonedStats;
 use crate::wire::{FragmentHeader, Framing, PacketBuilder, StreamId, Tsn};
+use partial::Partial;
+use streams::OutboundStreams;
 
 /// Messages from `send` until each is acknowledged for good or abandoned. It knows of no packet and of no timer for a loss.
 #[derive(Debug)]
@@ -37,6 +40,17 @@ pub(crate) struct Flight {
     pub(super) is_burst: bool,
     pub(super) messages_acked: u64,
     pub(super) messages_abandoned: u64,
+}
+
+/// Values of a path on which partial reliability depends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PathTerms {
+    /// Smoothed round-trip time; RTO before it was measured.
+    pub(super) round_trip: Duration,
+    /// Time after a transmission at which its acknowledgement is overdue.
+    pub(super) patience: Duration,
+    /// Bytes of DATA chunks in a packet, headers included.
+    pub(super) packet_bytes: usize,
 }
 
 impl Flight {
@@ -75,7 +89,7 @@ impl Flight {
     }
 
     /// The peer restarted (RFC 9260 §5.2.4 A): unacknowledged messages have failed. Sending resumes when [`Sender::establish`](super::Sender::establish)
-    /// passes the peer's new limits. The caller [resets](SendPath::reset_for_restart) the paths.
+    /// passes the peer's new limits. The caller [resets](super::SendPath::reset_for_restart) the paths.
     pub(crate) fn reset_for_restart(&mut self, first_tsn: Tsn, events: &mut Events) {
         self.fail_all(events);
         self.streams.clear();
@@ -112,10 +126,10 @@ impl Flight {
         Ok(())
     }
 
-    /// Updates the limit on unsent data, if that follows the window of `path`.
+    /// Updates the limit on unsent data, if that follows the window of a path with these surroundings.
     #[inline]
-    pub(super) fn follow_window(&mut self, now: Instant, path: &SendPath) {
-        self.buffer.follow(now, || path.surroundings(&self.ledger));
+    pub(super) fn follow_window(&mut self, now: Instant, surroundings: impl FnOnce(&Ledger) -> Surroundings) {
+        self.buffer.follow(now, || surroundings(&self.ledger));
     }
 
     /// Returns the next piece as a chunk, with its header.
@@ -249,7 +263,7 @@ impl Flight {
         self.window.probe().is_some()
     }
 
-    /// The association has ended: abandons every unacknowledged message. The caller [stops](SendPath::stop) the paths.
+    /// The association has ended: abandons every unacknowledged message. The caller [stops](super::SendPath::stop) the paths.
     pub(crate) fn fail_all(&mut self, events: &mut Events) {
         let mut failed = Vec::new();
         while let Some((slot, bytes, state)) =
@@ -285,12 +299,17 @@ impl Flight {
         self.window.opened();
     }
 
+    /// Payload bytes of the next new chunk in an empty packet, which holds `payload_max`.
+    pub(super) fn next_piece_bytes(&self, payload_max: usize) -> Option<usize> {
+        self.buffer.front().map(|unsent| unsent.rest.len().min(payload_max))
+    }
+
     /// Nothing may be outstanding while the next chunk waits for the peer's window: then that is to be probed.
-    pub(super) fn update_window(&mut self, now: Instant, path: &SendPath) {
-        let next_piece_bytes = path.limits.next_piece_bytes(self);
+    pub(super) fn update_window(&mut self, now: Instant, payload_max: usize, rto: impl FnOnce() -> Duration) {
+        let next_piece_bytes = self.next_piece_bytes(payload_max);
         let blocked =
             self.ledger.is_empty() && next_piece_bytes.is_some_and(|bytes| bytes > self.window.available_bytes(0));
-        self.window.update(blocked, || now + path.rto());
+        self.window.update(blocked, || now + rto());
     }
 
     /// Returns whether the message in front must not be sent any more.
@@ -322,29 +341,39 @@ impl Flight {
 
     /// Abandons messages whose lifetime has ended, and those that would exceed their retransmissions. Returns whether there were any.
     #[inline]
-    pub(super) fn abandon_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
+    pub(super) fn abandon_what_is_over(
+        &mut self,
+        now: Instant,
+        terms: impl FnOnce() -> PathTerms,
+        events: &mut Events,
+    ) -> bool {
         let may_be_over = self.partial.is_some() || self.ledger.lost().chunks > 0;
-        may_be_over && self.give_up_what_is_over(now, path, events)
+        may_be_over && self.give_up_what_is_over(now, terms(), events)
     }
 
     /// Messages were abandoned: reports the free space, and decides whether a FORWARD-TSN is needed.
-    pub(super) fn gave_up(&mut self, now: Instant, path: &SendPath, events: &mut Events) {
+    pub(super) fn gave_up(&mut self, now: Instant, terms: impl FnOnce() -> PathTerms, events: &mut Events) {
         self.report_room(events);
-        self.judge_forward(now, path, false);
+        self.judge_forward(now, terms, false);
     }
 
     /// Messages were abandoned or acknowledged (`by_ack`): decides how far the peer is to be moved, and when FORWARD-TSN is sent.
-    pub(super) fn judge_forward(&mut self, now: Instant, path: &SendPath, by_ack: bool) {
+    pub(super) fn judge_forward(&mut self, now: Instant, terms: impl FnOnce() -> PathTerms, by_ack: bool) {
         if let Some(mut partial) = self.partial.take() {
-            partial.judge_forward(now, path, self, by_ack);
+            partial.judge_forward(now, terms(), self, by_ack);
             self.partial = Some(partial);
         }
     }
 
     /// Writes FORWARD-TSN if there is something to tell. Returns whether it did.
-    pub(super) fn write_forward(&mut self, now: Instant, path: &SendPath, packet: &mut PacketBuilder<'_>) -> bool {
+    pub(super) fn write_forward(
+        &mut self,
+        now: Instant,
+        terms: impl FnOnce() -> PathTerms,
+        packet: &mut PacketBuilder<'_>,
+    ) -> bool {
         let Some(mut partial) = self.partial.take() else { return false };
-        let written = partial.write_forward(now, path, self, packet);
+        let written = partial.write_forward(now, terms(), self, packet);
         self.partial = Some(partial);
         written
     }

@@ -9,18 +9,18 @@ use festina_recovery::Mechanisms;
 use festina_recovery::early_copy::{EarlyCopies, KnownRoundTrip, Pace};
 use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::rtt::AssumedRoundTrip;
-use festina_recovery::undo::Window;
 use festina_units::{Duration, Instant};
 
 use super::backlog::Surroundings;
-use super::flight::Flight;
+use super::flight::{Flight, PathTerms};
+use super::limits::{Burst, PacketSizes, PathLimits};
 use super::marking::Marking;
-use super::repair::{Release, Repair, Verdict, WindowVerdict};
+use super::repair::{Repair, Verdict, WindowVerdict};
 use crate::config::{Config, PACKET_BYTES_MIN};
 use crate::congestion::{Ack, Congestion};
 use crate::event::Events;
-use crate::outstanding::{CHUNKS_MAX, Digest, Ledger, PathId, Tally};
-use crate::wire::{COMMON_HEADER_BYTES, Framing, Sack};
+use crate::outstanding::{Digest, Ledger, PathId};
+use crate::wire::Sack;
 
 /// The sending side of one path.
 #[derive(Debug)]
@@ -31,61 +31,6 @@ pub(crate) struct SendPath {
     pub(super) marking: Option<Marking>,
     /// When DATA last left; the start, if it never did.
     pub(super) last_sent_at: Instant,
-}
-
-/// What limits the packets of one path.
-#[derive(Debug)]
-pub(super) struct PathLimits {
-    pub(super) id: PathId,
-    pub(super) congestion: Congestion,
-    pub(super) burst: Burst,
-    pub(super) sizes: PacketSizes,
-}
-
-impl PathLimits {
-    /// The chunks in flight on the path.
-    pub(super) fn in_flight(&self, flight: &Flight) -> Tally {
-        *flight.ledger.in_flight_by_path().of(self.id)
-    }
-
-    /// Payload bytes of the next new chunk in an empty packet.
-    pub(super) fn next_piece_bytes(&self, flight: &Flight) -> Option<usize> {
-        flight.buffer.front().map(|unsent| unsent.rest.len().min(self.sizes.payload()))
-    }
-
-    /// Returns whether a packet that leaves now may hold new data, if nothing lost is left to be sent (RFC 9260 §6.1 rules A, B, D).
-    pub(super) fn allows_new_data(&self, flight: &Flight) -> bool {
-        self.next_piece_bytes(flight).is_some_and(|bytes| {
-            self.burst.packets_left > 0
-                && flight.ledger.len() < CHUNKS_MAX
-                && self.congestion.allows(flight.ledger.on_the_way_bytes(self.id))
-                && flight.window.allows(bytes, flight.ledger.in_flight().payload_bytes)
-        })
-    }
-
-    /// Returns whether the peer's window takes the next new chunk.
-    pub(super) fn fits_window(&self, flight: &Flight) -> bool {
-        let in_flight_bytes = flight.ledger.in_flight().payload_bytes;
-        self.next_piece_bytes(flight).is_some_and(|bytes| flight.window.allows(bytes, in_flight_bytes))
-    }
-
-    /// Returns whether new data still fits into the peer's window after all lost chunks are retransmitted.
-    pub(super) fn fits_window_behind_lost(&self, flight: &Flight) -> bool {
-        let (lost, in_flight) = (flight.ledger.lost(), flight.ledger.in_flight());
-        let outstanding_bytes = in_flight.payload_bytes + lost.payload_bytes;
-        let fits = |bytes| flight.window.allows(bytes, outstanding_bytes);
-        lost.chunks == 0 || self.next_piece_bytes(flight).is_some_and(fits)
-    }
-
-    /// Number of packets that the queued data would fill.
-    pub(super) fn unsent_packets(&self, flight: &Flight) -> u32 {
-        u32::try_from(flight.buffer.queued_bytes().div_ceil(self.sizes.payload().max(1))).unwrap_or(u32::MAX)
-    }
-
-    /// The congestion window as it is.
-    pub(super) fn window(&self) -> Window {
-        Window { cwnd_bytes: self.congestion.cwnd() as u64, ssthresh_bytes: self.congestion.ssthresh() as u64 }
-    }
 }
 
 /// The paths of an association as its sender sees them.
@@ -109,76 +54,6 @@ pub(super) enum Pressure {
     Acked(Ack),
     /// New data comes after nothing was in flight for `idle` (RFC 9260 §7.2.1).
     Idle { now: Instant, idle: Duration, rto: Duration },
-}
-
-/// What fits into a packet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PacketSizes {
-    /// PMDCS: bytes of DATA chunks, headers included (RFC 9260 §2.3).
-    chunks: u32,
-    /// The chunk that messages leave in.
-    pub(super) framing: Framing,
-    /// The part of the initial cwnd that depends on the address family (RFC 9260 §7.2.1).
-    pub(super) initial_window: u16,
-}
-
-impl PacketSizes {
-    fn new(packet_bytes_max: usize, initial_window: u16) -> Self {
-        let chunks = u32::try_from(packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES)).unwrap_or(u32::MAX) & !3;
-        Self { chunks, framing: Framing::Data, initial_window }
-    }
-
-    /// Bytes of a whole packet.
-    fn packet(self) -> usize {
-        self.chunks() + COMMON_HEADER_BYTES
-    }
-
-    /// Messages leave in this chunk.
-    pub(super) fn set_framing(&mut self, framing: Framing) {
-        self.framing = framing;
-    }
-
-    pub(super) fn chunks(self) -> usize {
-        usize::try_from(self.chunks).unwrap_or(usize::MAX)
-    }
-
-    /// Payload of the one chunk that fills a packet.
-    pub(super) fn payload(self) -> usize {
-        self.chunks().saturating_sub(self.framing.header_bytes())
-    }
-}
-
-/// Max.Burst: maximum packets with new data that one event may release (RFC 9260 §6.1 rule D).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Burst {
-    packets_max: u32,
-    pub(super) packets_left: u32,
-}
-
-impl Burst {
-    /// A path that is paced needs no other limit.
-    fn new(config: &Config, congestion: &Congestion) -> Self {
-        let packets_max = if congestion.is_paced() { u32::MAX } else { config.limits.burst_packets_max.max(1) };
-        Self { packets_max, packets_left: packets_max }
-    }
-
-    pub(super) fn restart(&mut self) {
-        self.packets_left = self.packets_max;
-    }
-
-    /// Applies the release of an acknowledgement or an expiry.
-    pub(super) fn release(&mut self, release: Release) {
-        match release {
-            Release::Same => {}
-            Release::Usual => self.restart(),
-            Release::Packets(packets) => self.packets_left = packets.min(self.packets_max),
-        }
-    }
-
-    /// A packet with new data left.
-    pub(super) fn spend(&mut self) {
-        self.packets_left = self.packets_left.saturating_sub(1);
-    }
 }
 
 impl SendPath {
@@ -345,6 +220,17 @@ impl SendPath {
     /// Assumes that packets are reordered and arrive up to `lateness` later than SRTT.
     pub(crate) fn assume_lateness(&mut self, now: Instant, lateness: Duration) {
         self.repair.assume_lateness(now, lateness);
+    }
+
+    /// The values on which partial reliability depends. An acknowledgement is overdue after SRTT plus 4 RTTVAR, at least SRTT/4.
+    pub(super) fn terms(&self) -> PathTerms {
+        let (rtt, packet_bytes) = (self.repair.rtt(), self.limits.sizes.chunks());
+        let Some(srtt) = rtt.srtt() else {
+            let rto = self.rto();
+            return PathTerms { round_trip: rto, patience: rto, packet_bytes };
+        };
+        let patience = srtt + (srtt / 4).max(rtt.rttvar().unwrap_or_default() * 4);
+        PathTerms { round_trip: srtt, patience, packet_bytes }
     }
 
     /// The inputs of the send buffer's backlog.

@@ -48,15 +48,15 @@ use festina_recovery::tail_probe::{self, ProbeContent, TlpTerms};
 use festina_units::{Duration, Instant};
 
 pub(super) use bundling::Bundling;
-pub(crate) use expiry::TimerExpiry;
 use expiry::Timers;
+pub(crate) use expiry::{FlightAgain, TimerExpiry};
 pub(super) use order::{NewData, Order, Purpose};
 pub(super) use round_trip::Again;
-pub(super) use verdict::{Release, Verdict, WindowVerdict};
+pub(super) use verdict::{Verdict, WindowVerdict};
 
-use super::assemble::Loaded;
 use super::flight::Flight;
-use super::path::PathLimits;
+use super::limits::PathLimits;
+use super::loaded::Loaded;
 use crate::config::Config;
 use crate::event::RetransmissionCause;
 use crate::outstanding::{Chunk, ChunkState, Ledger, Transmission};

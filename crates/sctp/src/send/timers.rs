@@ -4,23 +4,10 @@ use festina_units::Instant;
 
 use super::path::Pressure;
 use super::repair::{TimerExpiry, Verdict, WindowVerdict};
-use super::{SendPath, SendPaths, Sender};
+use super::{FlightAgain, SendPath, SendPaths, Sender};
 use crate::congestion::CongestionSign;
 use crate::event::Events;
 use crate::outstanding::ByPath;
-
-/// Why chunks in flight are retransmitted in one packet, although none counts as lost: for all reasons but the last, those sent with COOKIE ECHO.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FlightAgain {
-    /// Redundancy asks for a copy. An acknowledgement says nothing of a loss then.
-    Uncalled,
-    /// The answer is overdue.
-    Overdue,
-    /// The path was silent for seconds: the window restarts as after T3-rtx.
-    PathBroken,
-    /// The peer may have left the address to which they were sent: the earliest ones, as many as have room.
-    Elsewhere { room_bytes: u16 },
-}
 
 impl Sender {
     /// When to call [`handle_timeout`](Self::handle_timeout).
@@ -43,7 +30,7 @@ impl Sender {
         events: &mut Events,
     ) -> ByPath<Option<TimerExpiry>> {
         let dropped = self.flight.drop_stale(now, events);
-        let expired = self.flight.abandon_what_is_over(now, paths.primary(), events);
+        let expired = self.flight.abandon_what_is_over(now, || paths.primary().terms(), events);
         if dropped || expired {
             // With less queued or in flight, a loss timer may have been due before now.
             paths.all().for_each(|path| self.settle(now, path));
@@ -71,10 +58,10 @@ impl Sender {
             }
         }
         let path = paths.primary();
-        if self.flight.abandon_what_is_over(now, path, events) || expired {
-            self.flight.gave_up(now, path, events);
+        if self.flight.abandon_what_is_over(now, || path.terms(), events) || expired {
+            self.flight.gave_up(now, || path.terms(), events);
         }
-        self.flight.judge_forward(now, path, false);
+        self.flight.judge_forward(now, || path.terms(), false);
         if let Some(partial) = &mut self.flight.partial {
             partial.handle_forward_timeout(now, expiries.iter().copied().any(is_timeout));
         }

@@ -12,11 +12,11 @@ use festina_units::{Duration, Instant};
 
 use super::round_trip::AckNews;
 use super::verdict::Findings;
-use super::{Release, Repair, Verdict};
+use super::{Repair, Verdict};
 use crate::event::{Event, Events, ProtocolEvent};
 use crate::outstanding::{Arrival, ChunkState, Credit, Digest, Ledger, PATHS_MAX, PathId, SackTerms, duplicates};
 use crate::send::flight::Flight;
-use crate::send::path::PathLimits;
+use crate::send::limits::{PathLimits, Release};
 use crate::wire::Sack;
 
 impl Repair {

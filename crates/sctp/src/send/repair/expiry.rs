@@ -6,13 +6,25 @@ use festina_recovery::profile::LossDetection;
 use festina_units::{Duration, Instant, OptionalInstant};
 
 use super::verdict::Findings;
-use super::{Release, Repair, Verdict, WindowVerdict, overdue};
+use super::{Repair, Verdict, WindowVerdict, overdue};
 use crate::congestion::CongestionSign;
 use crate::event::RetransmissionCause;
 use crate::outstanding::{Chunk, ChunkState, Ledger};
-use crate::send::FlightAgain;
 use crate::send::flight::Flight;
-use crate::send::path::PathLimits;
+use crate::send::limits::{PathLimits, Release};
+
+/// Why chunks in flight are retransmitted in one packet, although none counts as lost: for all reasons but the last, those sent with COOKIE ECHO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlightAgain {
+    /// Redundancy asks for a copy. An acknowledgement says nothing of a loss then.
+    Uncalled,
+    /// The answer is overdue.
+    Overdue,
+    /// The path was silent for seconds: the window restarts as after T3-rtx.
+    PathBroken,
+    /// The peer may have left the address to which they were sent: the earliest ones, as many as have room.
+    Elsewhere { room_bytes: u16 },
+}
 
 /// The retransmission timer of the outstanding chunks.
 #[derive(Debug, Default)]

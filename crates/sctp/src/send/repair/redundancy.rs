@@ -14,7 +14,7 @@ use festina_recovery::windowed_min::WindowedMin;
 use festina_units::{Duration, Instant};
 
 use crate::outstanding::{Chunk, ChunkState, Ledger, Transmission};
-use crate::send::assemble::Loaded;
+use crate::send::loaded::Loaded;
 
 /// How long the smallest SRTT is remembered; longer than queues last.
 const SRTT_MIN_WINDOW: Duration = Duration::from_secs(300);

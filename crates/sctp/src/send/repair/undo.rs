@@ -3,8 +3,8 @@
 use festina_recovery::f_rto::{FRto, FRtoAck, FRtoStep, Timeout};
 use festina_recovery::undo::{CutHistory, RepairAck, UndoTerms, Window};
 
-use super::verdict::Release;
 use crate::outstanding::Credit;
+use crate::send::limits::Release;
 
 /// Packets of new data that leave to find out whether a timeout was spurious (RFC 4138 §3).
 const NEW_PACKETS: u32 = 2;

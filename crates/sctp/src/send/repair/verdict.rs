@@ -3,6 +3,7 @@
 use festina_recovery::undo::Window;
 
 use crate::congestion::CongestionSign;
+use crate::send::limits::Release;
 
 /// The consequences of an acknowledgement or an expiry for other modules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,18 +31,6 @@ pub(in crate::send) enum WindowVerdict {
     Cut(CongestionSign),
     /// The last cut had no cause: the window is this again.
     Undo(Window),
-}
-
-/// Maximum packets of new data that the event releases.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::send) enum Release {
-    /// No more than before.
-    Same,
-    /// The default of any event.
-    #[default]
-    Usual,
-    /// This many.
-    Packets(u32),
 }
 
 /// All that speaks for moving the window.

@@ -11,17 +11,16 @@ mod tracked;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use festina_units::{Duration, Instant};
+use festina_units::Instant;
 
-use super::SendPath;
-use super::flight::Flight;
-use super::messages::OutboundMessage;
-use super::queue::Room;
-use super::scheduler::Unsent;
+use super::{Flight, PathTerms};
 use crate::error::SendError;
 use crate::event::{AbandonReason, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
 use crate::outstanding::{Chunk, ChunkState, Form, MessageSlot, PathId};
+use crate::send::messages::OutboundMessage;
+use crate::send::queue::Room;
+use crate::send::scheduler::Unsent;
 use crate::stats::AbandonedStats;
 use crate::wire::{Framing, PacketBuilder, StreamId, Tsn};
 use forward::Forward;
@@ -29,7 +28,7 @@ use tracked::{Marks, Tracked};
 
 /// The memory of partial reliability. It exists once a message was not wholly reliable: most associations send reliable messages only.
 #[derive(Debug, Default)]
-pub(super) struct Partial {
+pub(in crate::send) struct Partial {
     tracked: Tracked,
     forward: Forward,
     counts: AbandonedCounts,
@@ -68,94 +67,87 @@ impl Outlook {
     }
 }
 
-/// Time after a transmission at which its acknowledgement is overdue: SRTT plus 4 RTTVAR, at least SRTT/4.
-fn patience(path: &SendPath) -> Duration {
-    let rtt = path.repair.rtt();
-    let Some(srtt) = rtt.srtt() else { return path.rto() };
-    srtt + (srtt / 4).max(rtt.rttvar().unwrap_or_default() * 4)
-}
-
 impl Partial {
     /// Nothing is queued or outstanding any more. The counts stay.
-    pub(super) fn clear(&mut self) {
+    pub(in crate::send) fn clear(&mut self) {
         self.tracked.clear();
         self.forward.clear();
     }
 
     /// A message is settled or abandoned. Returns whether to report its delivery.
     #[cold]
-    pub(super) fn forget(&mut self, slot: MessageSlot) -> bool {
+    pub(in crate::send) fn forget(&mut self, slot: MessageSlot) -> bool {
         self.tracked.remove(slot)
     }
 
     /// Abandoned messages, by policy.
-    pub(super) fn abandoned(&self) -> AbandonedStats {
+    pub(in crate::send) fn abandoned(&self) -> AbandonedStats {
         self.counts.all
     }
 
     /// Abandoned messages that were sent at least in part, for any reason.
-    pub(super) fn abandoned_sent(&self) -> u64 {
+    pub(in crate::send) fn abandoned_sent(&self) -> u64 {
         self.counts.all.total().sent + self.counts.sent_at_end
     }
 
     /// The association ended, and a partly sent message with it.
-    pub(super) fn note_sent_at_end(&mut self) {
+    pub(in crate::send) fn note_sent_at_end(&mut self) {
         self.counts.sent_at_end += 1;
     }
 
     /// Payload bytes of abandoned messages, less those that were acknowledged behind a lost fragment.
-    pub(super) fn abandoned_bytes(&self) -> u64 {
+    pub(in crate::send) fn abandoned_bytes(&self) -> u64 {
         self.counts.bytes
     }
 
     /// As [`abandoned`](Self::abandoned), of one stream.
-    pub(super) fn abandoned_on(&self, stream: StreamId) -> AbandonedStats {
+    pub(in crate::send) fn abandoned_on(&self, stream: StreamId) -> AbandonedStats {
         self.counts.streams.get(&stream).copied().unwrap_or_default()
     }
 
     /// Returns whether FORWARD-TSN is reason enough for a packet.
-    pub(super) fn is_forward_due(&self, now: Instant) -> bool {
+    pub(in crate::send) fn is_forward_due(&self, now: Instant) -> bool {
         self.forward.is_due(now)
     }
 
     /// The highest TSN skipped by a FORWARD-TSN; 0 if none was.
-    pub(super) fn forwarded(&self) -> u64 {
+    pub(in crate::send) fn forwarded(&self) -> u64 {
         self.forward.told
     }
 
     /// Returns whether this TSN was named to the peer, by E-FORWARD-TSN if `apart`.
-    pub(super) fn has_told(&self, tsn: u64, apart: bool) -> bool {
+    pub(in crate::send) fn has_told(&self, tsn: u64, apart: bool) -> bool {
         self.forward.has_told(tsn, apart)
     }
 
     /// Number of FORWARD-TSNs sent.
-    pub(super) fn forward_tsns(&self) -> u64 {
+    pub(in crate::send) fn forward_tsns(&self) -> u64 {
         self.forward.count
     }
 
     /// When a lifetime ends or FORWARD-TSN is due.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(in crate::send) fn deadline(&self) -> Option<Instant> {
         Instant::earliest([self.tracked.expires_at(), self.forward.due_at])
     }
 
     /// The ledger changed: decides how far the peer is to be moved, and when FORWARD-TSN is sent.
-    pub(super) fn judge_forward(&mut self, now: Instant, path: &SendPath, flight: &Flight, by_ack: bool) {
-        self.forward.look(now, path, flight, by_ack);
+    pub(in crate::send) fn judge_forward(&mut self, now: Instant, terms: PathTerms, flight: &Flight, by_ack: bool) {
+        self.forward.look(now, terms, flight, by_ack);
     }
 
     /// Writes FORWARD-TSN if there is something to tell. Returns whether it did.
-    pub(super) fn write_forward(
+    pub(in crate::send) fn write_forward(
         &mut self,
         now: Instant,
-        path: &SendPath,
+        terms: PathTerms,
         flight: &Flight,
         packet: &mut PacketBuilder<'_>,
     ) -> bool {
-        self.forward.join(now, path, flight, packet)
+        self.forward.join(now, terms, flight, packet)
     }
 
     /// Handles timers. If T3-rtx has expired (`t3`), the last FORWARD-TSN may be lost (C5).
-    pub(super) fn handle_forward_timeout(&mut self, now: Instant, t3: bool) {
+    pub(in crate::send) fn handle_forward_timeout(&mut self, now: Instant, t3: bool) {
         self.forward.handle_timeout(now, t3);
     }
 
@@ -172,7 +164,7 @@ impl Flight {
     /// # Errors
     /// There is no room. Nothing was abandoned then.
     #[cold]
-    pub(super) fn push_partial(
+    pub(in crate::send) fn push_partial(
         &mut self,
         now: Instant,
         message: Message,
@@ -268,14 +260,14 @@ impl Flight {
 
     /// Abandons the messages in front that must not be sent any more.
     #[cold]
-    pub(super) fn give_up_what_is_stale(&mut self, now: Instant, events: &mut Events) {
+    pub(in crate::send) fn give_up_what_is_stale(&mut self, now: Instant, events: &mut Events) {
         while let Some((slot, reason)) = self.buffer.front_stale(now, self.streams.count()) {
             self.give_up(slot, reason, events);
         }
     }
 
     /// Abandons a message, all its fragments together, those that have no TSN yet among them.
-    pub(super) fn give_up(&mut self, slot: MessageSlot, reason: AbandonReason, events: &mut Events) {
+    pub(in crate::send) fn give_up(&mut self, slot: MessageSlot, reason: AbandonReason, events: &mut Events) {
         let Some(unsent) = self.buffer.withdraw(slot) else {
             return self.give_up_sent(slot, None, reason, events);
         };
@@ -336,7 +328,7 @@ impl Flight {
     /// Abandons expired messages that have a chunk missing below the highest reported one
     /// ([`Expiry::WhenMissing`](crate::Expiry::WhenMissing)). Returns whether there were any.
     #[cold]
-    pub(super) fn give_up_what_is_missing(&mut self, now: Instant, events: &mut Events) -> bool {
+    pub(in crate::send) fn give_up_what_is_missing(&mut self, now: Instant, events: &mut Events) -> bool {
         let last = self.ledger.last_reported().filter(|_| self.forwards).unwrap_or_default();
         let mut any = false;
         for tsn in self.ledger.first_tsn()..last {
@@ -355,7 +347,12 @@ impl Flight {
     /// Abandons messages whose lifetime has ended, and those that would exceed their retransmissions. Returns whether there were any.
     #[cold]
     #[inline(never)]
-    pub(super) fn give_up_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
+    pub(in crate::send) fn give_up_what_is_over(
+        &mut self,
+        now: Instant,
+        terms: PathTerms,
+        events: &mut Events,
+    ) -> bool {
         let mut any = false;
         while let Some(slot) = self.partial.as_mut().and_then(|partial| partial.tracked.take_expired(now)) {
             if !self.may_give_up(slot) {
@@ -363,7 +360,7 @@ impl Flight {
             }
             let overdue_at = match self.outlook(slot) {
                 Outlook::Arrived => continue,
-                Outlook::Answer { departure } => departure + patience(path),
+                Outlook::Answer { departure } => departure + terms.patience,
                 Outlook::None => now,
             };
             if overdue_at <= now {
@@ -373,7 +370,7 @@ impl Flight {
                 partial.tracked.postpone(slot, overdue_at);
             }
         }
-        self.give_up_lost(now, path.limits.sizes.chunks(), events) || any
+        self.give_up_lost(now, terms.packet_bytes, events) || any
     }
 
     /// Abandons messages with a lost chunk that may not be sent again, up to the first that may; if the peer passes over chunks that lie

@@ -4,8 +4,7 @@ use festina_units::{Duration, Instant};
 
 use crate::outstanding::partial::{Advance, Reach, SkippedMessage, advance};
 use crate::outstanding::{ChunkState, Ledger};
-use crate::send::SendPath;
-use crate::send::flight::Flight;
+use crate::send::flight::{Flight, PathTerms};
 use crate::send::messages::OutboundMessage;
 use crate::wire::{self, ChunkOut, EnhancedForwardTsn, Framing, Mid, PacketBuilder, Ssn, Tsn};
 
@@ -100,9 +99,9 @@ struct Moment {
 impl Forward {
     /// The ledger changed, by an acknowledgement or otherwise.
     #[inline(never)]
-    pub(super) fn look(&mut self, now: Instant, path: &SendPath, flight: &Flight, by_ack: bool) {
+    pub(super) fn look(&mut self, now: Instant, terms: PathTerms, flight: &Flight, by_ack: bool) {
         let ledger = &flight.ledger;
-        let mut moment = moment(now, path, ledger);
+        let mut moment = moment(now, terms, ledger);
         let point = if flight.apart {
             let untold = self.apart.look(ledger);
             self.has_news = untold.has_news;
@@ -184,14 +183,14 @@ impl Forward {
 }
 
 /// Estimated time until the answer to a FORWARD-TSN.
-fn round_trip(path: &SendPath) -> Duration {
-    path.repair.rtt().srtt().unwrap_or_else(|| path.rto()).max(ROUND_TRIP_MIN)
+fn round_trip(terms: PathTerms) -> Duration {
+    terms.round_trip.max(ROUND_TRIP_MIN)
 }
 
-fn moment(now: Instant, path: &SendPath, ledger: &Ledger) -> Moment {
+fn moment(now: Instant, terms: PathTerms, ledger: &Ledger) -> Moment {
     let first = ledger.get(ledger.first_tsn());
     let is_lost = first.is_some_and(|chunk| chunk.state == ChunkState::Abandoned);
-    Moment { now, round_trip: round_trip(path), is_lost }
+    Moment { now, round_trip: round_trip(terms), is_lost }
 }
 
 impl Forward {
@@ -201,11 +200,11 @@ impl Forward {
     pub(super) fn join(
         &mut self,
         now: Instant,
-        path: &SendPath,
+        terms: PathTerms,
         flight: &Flight,
         packet: &mut PacketBuilder<'_>,
     ) -> bool {
-        let round_trip = round_trip(path);
+        let round_trip = round_trip(terms);
         if !self.joins(now, round_trip) {
             return false;
         }
@@ -215,7 +214,7 @@ impl Forward {
         let retreat = self.retreat.next(front, self.has_told(front, flight.apart), (now, round_trip));
         let Some(highest) = self.write(again, retreat, flight, packet) else { return false };
         self.left(now, highest, retreat);
-        self.look(now, path, flight, false);
+        self.look(now, terms, flight, false);
         true
     }
 

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::flight::Flight;
+use super::Flight;
 use crate::stream_table::StreamTable;
 use crate::wire::{Framing, StreamId};
 
 /// The next number of each stream that was used.
 #[derive(Debug)]
-pub(super) struct OutboundStreams {
+pub(in crate::send) struct OutboundStreams {
     count: u16,
     /// The handshake allowed fewer streams than were offered, and messages were queued before: some may be for streams that do not exist.
     may_refuse: bool,
@@ -51,41 +51,41 @@ impl Resetting {
 }
 
 impl OutboundStreams {
-    pub(super) fn new(count: u16) -> Self {
+    pub(in crate::send) fn new(count: u16) -> Self {
         Self { count, may_refuse: false, next_ssn: StreamTable::new(), rare: None }
     }
 
     /// Number of streams that the peer accepts.
-    pub(super) fn count(&self) -> u16 {
+    pub(in crate::send) fn count(&self) -> u16 {
         self.count
     }
 
     /// The handshake has set the number of streams; `has_messages`: some were queued before.
-    pub(super) fn establish(&mut self, count: u16, has_messages: bool) {
+    pub(in crate::send) fn establish(&mut self, count: u16, has_messages: bool) {
         self.may_refuse |= has_messages && count < self.count;
         self.count = count;
     }
 
     /// Returns whether messages may be queued for streams that do not exist.
     #[inline]
-    pub(super) fn may_refuse(&self) -> bool {
+    pub(in crate::send) fn may_refuse(&self) -> bool {
         self.may_refuse
     }
 
     #[cfg(test)]
-    pub(super) fn next_ssn_mut(&mut self, stream: StreamId) -> &mut u16 {
+    pub(in crate::send) fn next_ssn_mut(&mut self, stream: StreamId) -> &mut u16 {
         self.next_ssn.get_mut(stream)
     }
 
     /// Restarts the numbering of every stream.
-    pub(super) fn clear(&mut self) {
+    pub(in crate::send) fn clear(&mut self) {
         self.next_ssn.clear();
         self.rare = None;
     }
 
     /// Returns the number of a message that is about to be sent.
     #[inline]
-    pub(super) fn number(&mut self, framing: Framing, stream: StreamId, unordered: bool) -> u32 {
+    pub(in crate::send) fn number(&mut self, framing: Framing, stream: StreamId, unordered: bool) -> u32 {
         match framing {
             Framing::Data if unordered => 0,
             Framing::Data => {
@@ -109,7 +109,7 @@ impl OutboundStreams {
 
     /// A message waits for TSNs no more.
     #[inline]
-    pub(super) fn left(&mut self, stream: StreamId) {
+    pub(in crate::send) fn left(&mut self, stream: StreamId) {
         if let Some(rare) = &mut self.rare {
             rare.resetting.left(stream);
         }
@@ -140,7 +140,7 @@ impl OutboundStreams {
     }
 
     /// Drops all resets, since the association has ended or restarted.
-    pub(super) fn forget_resets(&mut self) {
+    pub(in crate::send) fn forget_resets(&mut self) {
         if let Some(rare) = &mut self.rare {
             rare.resetting = Resetting::default();
         }
@@ -148,7 +148,7 @@ impl OutboundStreams {
 
     /// Returns whether a stream takes no messages now.
     #[inline]
-    pub(super) fn is_resetting(&self, stream: StreamId) -> bool {
+    pub(in crate::send) fn is_resetting(&self, stream: StreamId) -> bool {
         self.rare.as_ref().is_some_and(|rare| rare.resetting.holds(stream))
     }
 }

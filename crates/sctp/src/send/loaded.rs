@@ -1,0 +1,26 @@
+//! The chunks put into one packet, summed up.
+
+/// Summary of the chunks put into a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Loaded {
+    pub(super) chunks: usize,
+    pub(super) new_chunks: usize,
+    /// Bytes of DATA chunks, headers and padding included.
+    pub(super) bytes: usize,
+    pub(super) new_bytes: usize,
+    /// Bytes of chunks marked as lost.
+    pub(super) repair_bytes: usize,
+    /// Bytes of outstanding chunks bundled with new data.
+    pub(super) piggyback_bytes: usize,
+    /// Part of a message only.
+    pub(super) has_fragment: bool,
+    pub(super) tsn_highest: u64,
+    /// Whether the earliest outstanding chunk was retransmitted in a way that restarts T3-rtx.
+    pub(super) earliest_resent: bool,
+    /// DATA had left at the same instant before.
+    pub(super) same_instant: bool,
+    /// Whether a chunk was not retransmitted because its message does not permit it.
+    pub(super) has_withheld: bool,
+    /// A chunk found no room.
+    pub(super) is_full: bool,
+}
