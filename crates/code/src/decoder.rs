@@ -4,12 +4,10 @@ use std::collections::VecDeque;
 
 use crate::equations::{Equation, Equations};
 use crate::symbol::{SEAL_BYTES, SEALED_BYTES_MAX, Symbol};
-use crate::{SYMBOL_BYTES_MAX, Window};
+use crate::{SYMBOL_BYTES_MAX, WINDOW_MAX, Window};
 
 /// Maximum number of known symbols that are kept: those of a window, and of the packets by which a repair symbol may be late.
 const HELD_MAX: usize = 32;
-/// Bytes that may be multiplied for each byte received.
-const CREDIT_PER_BYTE: usize = 4;
 /// Maximum of the bytes that may be multiplied at once: an honest peer's losses in succession.
 const CREDIT_BYTES_MAX: usize = 1 << 17;
 
@@ -34,7 +32,7 @@ pub struct Decoder {
     /// Identifiers below are no longer asked for: those that were known are forgotten.
     past_below: u64,
     equations: Equations,
-    /// Bytes that may be multiplied.
+    /// Bytes that may be multiplied: those received, less those multiplied.
     credit_bytes: usize,
     recovered: VecDeque<Recovered>,
     spare: Symbol,
@@ -80,27 +78,20 @@ impl Decoder {
         if !window.is_valid() || !(SEAL_BYTES..=SEALED_BYTES_MAX).contains(&sum.len()) {
             return;
         }
-        let (mut known, mut unknown) = (Window { mask: 0, ..window }, Window { mask: 0, ..window });
-        let mut known_bytes = 0;
-        for (id, _) in window.terms() {
-            let bit = 1 << (id - window.first);
-            match self.place(id) {
-                Ok(place) => {
-                    known.mask |= bit;
-                    known_bytes += self.held.get(place).map_or(0, Symbol::sealed_bytes);
-                }
-                Err(_) if id < self.past_below => return,
-                Err(_) => unknown.mask |= bit,
-            }
+        let from = self.held.partition_point(|symbol| symbol.id < window.first);
+        let to = self.held.partition_point(|symbol| symbol.id < window.first + WINDOW_MAX as u64);
+        let (mut unknown, mut known_bytes) = (window, 0);
+        for symbol in self.held.range(from..to) {
+            unknown = unknown.without(symbol.id);
+            known_bytes += symbol.sealed_bytes();
         }
-        if unknown.mask == 0 || known_bytes + self.equations.cost_bytes(sum.len()) > self.credit_bytes {
+        let Some((lowest, _)) = unknown.terms().next() else { return };
+        if lowest < self.past_below || known_bytes + self.equations.cost_bytes(sum.len()) > self.credit_bytes {
             return;
         }
         let mut equation = Equation::new(sum.to_vec());
-        for (id, weight) in known.terms() {
-            if let Ok(place) = self.place(id)
-                && let Some(symbol) = self.held.get_mut(place)
-            {
+        for symbol in self.held.range_mut(from..to) {
+            if let Some(weight) = window.weight(symbol.id) {
                 self.credit_bytes -= equation.subtract(weight, symbol.sealed());
             }
         }
@@ -115,12 +106,15 @@ impl Decoder {
 
     fn begin(&mut self, bytes: usize) {
         self.recovered.clear();
-        self.credit_bytes = CREDIT_BYTES_MAX.min(self.credit_bytes + CREDIT_PER_BYTE * bytes.min(CREDIT_BYTES_MAX));
+        self.credit_bytes = CREDIT_BYTES_MAX.min(self.credit_bytes.saturating_add(bytes));
     }
 
     /// Returns where a known symbol is, or where it would be.
     fn place(&self, id: u64) -> Result<usize, usize> {
-        self.held.binary_search_by_key(&id, |symbol| symbol.id)
+        match self.held.back() {
+            Some(last) if id <= last.id => self.held.binary_search_by_key(&id, |symbol| symbol.id),
+            _ => Err(self.held.len()),
+        }
     }
 
     fn hold(&mut self, symbol: Symbol) {

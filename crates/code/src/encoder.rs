@@ -48,8 +48,10 @@ impl Encoder {
         let start = buffer.len();
         buffer.resize(start + bytes, 0);
         let mask = self.held.iter().skip(skipped).fold(0, |mask, symbol| mask | 1 << (symbol.id - first));
-        let window = Window { first, mask, row: self.row };
-        self.row = (self.row + 1) % ROWS;
+        // A symbol is in about as many repair symbols as the window has symbols, and low rows take less computation.
+        let rows = u8::try_from(self.held.len() - skipped).map_or(ROWS, |symbols| symbols.min(ROWS));
+        let window = Window { first, mask, row: self.row % rows };
+        self.row = self.row.wrapping_add(1);
         for (symbol, (_, weight)) in self.held.iter_mut().skip(skipped).zip(window.terms()) {
             add_product(buffer.get_mut(start..)?, weight, symbol.sealed());
         }
@@ -79,7 +81,7 @@ mod tests {
         encoder.push(131, b"behind the long one");
         assert_eq!(encoder.repair(99, &mut buffer), Some(Window { first: 116, mask: 0xb7ff, row: 3 }));
         encoder.push(u64::MAX, b"far");
-        assert_eq!(encoder.repair(99, &mut buffer), Some(Window { first: u64::MAX, mask: 1, row: 4 }));
+        assert_eq!(encoder.repair(99, &mut buffer), Some(Window { first: u64::MAX, mask: 1, row: 0 }));
         assert_eq!(encoder.repair(0, &mut buffer), None);
     }
 

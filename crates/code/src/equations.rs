@@ -9,6 +9,9 @@ pub(crate) const EQUATIONS_MAX: usize = 8;
 /// Maximum number of lost symbols in all equations.
 const UNKNOWNS_MAX: usize = 32;
 
+/// Takes about as long as adding an equation, apart from its sum.
+const ADDING_BYTES: usize = 256;
+
 /// A weighted sum of lost symbols, and its value.
 #[derive(Debug)]
 pub(crate) struct Equation {
@@ -62,7 +65,7 @@ impl Equations {
     pub(crate) fn cost_bytes(&self, added_bytes: usize) -> usize {
         let sums = self.equations.iter().map(|(_, equation)| equation.sum.len());
         let longest = sums.fold(added_bytes, usize::max);
-        4 * (self.equations.len() + 1) * (longest + UNKNOWNS_MAX)
+        ADDING_BYTES + 4 * (self.equations.len() + 1) * (longest + UNKNOWNS_MAX)
     }
 
     /// Returns the bytes that were multiplied since the last call.
@@ -71,28 +74,27 @@ impl Equations {
     }
 
     pub(crate) fn contain(&self, id: u64) -> bool {
-        self.unknowns.contains(&Some(id))
+        !self.equations.is_empty() && self.unknowns.contains(&Some(id))
     }
 
     /// Adds an equation between the symbols of a window, at the cost of the oldest equations if they are too many.
     pub(crate) fn add(&mut self, mut equation: Equation, unknowns: Window) {
-        loop {
-            let free = self.unknowns.iter().filter(|unknown| unknown.is_none()).count();
-            let new = unknowns.terms().filter(|(id, _)| !self.contain(*id)).count();
-            if new <= free {
-                break;
-            }
+        let mut new = self.without_known(unknowns);
+        while self.unknowns.iter().filter(|unknown| unknown.is_none()).count() < new.len() {
             self.equations.remove(0);
             self.free_places();
+            new = self.without_known(unknowns);
         }
-        for (id, weight) in unknowns.terms() {
-            let known = self.unknowns.iter().position(|unknown| *unknown == Some(id));
-            let Some(place) = known.or_else(|| self.unknowns.iter().position(Option::is_none)) else { return };
-            self.unknowns[place] = Some(id);
-            equation.weights[place] = weight;
+        let free = self.unknowns.iter_mut().filter(|unknown| unknown.is_none());
+        for (unknown, (id, _)) in free.zip(new.terms()) {
+            *unknown = Some(id);
+        }
+        for (weight, unknown) in equation.weights.iter_mut().zip(&self.unknowns) {
+            *weight = unknown.and_then(|id| unknowns.weight(id)).unwrap_or_default();
         }
         self.reduce(equation);
         self.free_places();
+        self.work_bytes += ADDING_BYTES;
     }
 
     /// Removes an unknown that has become known.
@@ -152,12 +154,26 @@ impl Equations {
         self.equations.push((pivot, equation));
     }
 
+    /// Returns the symbols of a window that are in no equation.
+    fn without_known(&self, window: Window) -> Window {
+        self.unknowns.iter().flatten().fold(window, |window, id| window.without(*id))
+    }
+
     fn free_places(&mut self) {
-        for (place, unknown) in self.unknowns.iter_mut().enumerate() {
-            if self.equations.iter().all(|(_, equation)| equation.weights[place] == 0) {
-                *unknown = None;
-            }
+        let mut used = [0; UNKNOWNS_MAX];
+        for (_, equation) in &self.equations {
+            used.iter_mut().zip(&equation.weights).for_each(|(used, weight)| *used |= weight);
         }
+        for (unknown, _) in self.unknowns.iter_mut().zip(used).filter(|(_, used)| *used == 0) {
+            *unknown = None;
+        }
+    }
+}
+
+#[cfg(test)]
+impl Equation {
+    pub(crate) fn sum(self) -> Vec<u8> {
+        self.sum
     }
 }
 

@@ -5,7 +5,7 @@ const REDUCTION: u8 = 0x1d;
 /// Number of different powers of 2.
 const ORDER: usize = 255;
 /// Bytes that are multiplied at once: compilers turn loops over them into vector instructions.
-const LANES: usize = 32;
+const LANES: usize = 64;
 
 /// Powers of 2, and the logarithm of each number but 0.
 static TABLES: ([u8; ORDER], [u8; 256]) = tables();
@@ -74,7 +74,7 @@ pub(crate) fn scale(bytes: &mut [u8], factor: u8) {
 }
 
 /// Sums the doubles of the bytes that the bits of the factor ask for.
-#[inline]
+#[inline(always)]
 fn product(mut doubled: [u8; LANES], factor: u8) -> [u8; LANES] {
     let mut sum = [0; LANES];
     let mut bits = factor;
@@ -92,7 +92,7 @@ fn product(mut doubled: [u8; LANES], factor: u8) -> [u8; LANES] {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn add(target: &mut [u8; LANES], source: &[u8; LANES]) {
     for (target, source) in target.iter_mut().zip(source) {
         *target ^= source;

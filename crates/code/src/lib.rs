@@ -31,8 +31,8 @@
 //!
 //! # Bounds
 //!
-//! A [`Decoder`] keeps at most 32 symbols and 8 repair symbols, each of at most [`SYMBOL_BYTES_MAX`] bytes. Each byte received pays for 4 bytes of
-//! multiplication, and a repair symbol that would take more than was paid for is ignored. It allocates only when a symbol was lost.
+//! A [`Decoder`] keeps at most 32 symbols and 8 repair symbols, each of at most [`SYMBOL_BYTES_MAX`] bytes. It multiplies at
+//! most as many bytes as it receives: a repair symbol that would take more is ignored. It allocates only when a symbol was lost.
 //!
 //! # Why not a crate
 //!

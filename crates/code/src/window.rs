@@ -27,6 +27,28 @@ impl Window {
         self.mask & 1 == 1 && self.row < ROWS && self.first.checked_add(WINDOW_MAX as u64).is_some()
     }
 
+    /// Number of symbols.
+    pub(crate) fn len(self) -> usize {
+        self.mask.count_ones() as usize
+    }
+
+    /// Returns the bit of a symbol; 0 if it is not one of the symbols.
+    fn bit(self, id: u64) -> u16 {
+        let distance = id.wrapping_sub(self.first);
+        if distance < WINDOW_MAX as u64 { self.mask & 1 << distance } else { 0 }
+    }
+
+    /// Returns the window without a symbol.
+    pub(crate) fn without(self, id: u64) -> Self {
+        Self { mask: self.mask & !self.bit(id), ..self }
+    }
+
+    /// Returns the weight of a symbol; `None` if it is not one of the symbols.
+    pub(crate) fn weight(self, id: u64) -> Option<u8> {
+        let bit = self.bit(id);
+        (bit != 0).then(|| power(usize::from(self.row) * bit.trailing_zeros() as usize))
+    }
+
     /// Returns the identifier and weight of each symbol.
     pub(crate) fn terms(self) -> impl Iterator<Item = (u64, u8)> {
         (0..WINDOW_MAX)

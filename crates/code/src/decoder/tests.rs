@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Encoder;
 use crate::equations::EQUATIONS_MAX;
-use crate::{Encoder, WINDOW_MAX};
 
 /// A symbol whose bytes and length follow from its identifier.
 fn symbol(id: u64) -> Vec<u8> {
@@ -18,18 +18,15 @@ fn recovered(decoder: &mut Decoder) -> Vec<u64> {
     .collect()
 }
 
-/// Returns a repair symbol over the symbols from `first` to `last`, with the weights of a row.
+/// Returns a repair symbol over the symbols from `first` to `last`, at most the last 16, with the weights of a row.
 fn repair(first: u64, last: u64, row: u8) -> (Window, Vec<u8>) {
-    let mut encoder = Encoder::default();
-    (first..=last).for_each(|id| encoder.push(id, &symbol(id)));
-    let mut sum = Vec::new();
-    loop {
-        sum.clear();
-        let window = encoder.repair(WINDOW_MAX, &mut sum).expect("symbols are held");
-        if window.row == row {
-            return (window, sum);
-        }
+    let first = first.max((last + 1).saturating_sub(WINDOW_MAX as u64));
+    let window = Window { first, mask: (first..=last).fold(0, |mask, id| mask | 1 << (id - first)), row };
+    let mut equation = Equation::new(Vec::new());
+    for (id, weight) in window.terms() {
+        equation.subtract(weight, Symbol::new(id, &symbol(id), Symbol::default()).sealed());
     }
+    (window, equation.sum())
 }
 
 #[test]
@@ -138,7 +135,7 @@ fn computation_is_bounded_by_the_bytes_received() {
     }
     for round in 0..20_000 {
         let bound = 16 * SEALED_BYTES_MAX + decoder.equations.cost_bytes(sum.len());
-        let before = CREDIT_BYTES_MAX.min(decoder.credit_bytes + CREDIT_PER_BYTE * sum.len());
+        let before = CREDIT_BYTES_MAX.min(decoder.credit_bytes + sum.len());
         let window = Window { first: 1_000 + round % 32, mask: u16::MAX, row: (round % 7) as u8 };
         decoder.handle_repair(window, &sum);
         let work = before - decoder.credit_bytes;
@@ -146,7 +143,7 @@ fn computation_is_bounded_by_the_bytes_received() {
         paid += work;
         ignored += usize::from(work == 0);
     }
-    assert!(paid <= CREDIT_BYTES_MAX + 20_000 * CREDIT_PER_BYTE * sum.len());
+    assert!(paid <= CREDIT_BYTES_MAX + 20_000 * sum.len());
     assert!((2_000..18_000).contains(&ignored), "{ignored}");
     // Without credit a late symbol is learned, and its equations are discarded.
     decoder.credit_bytes = 0;
