@@ -5,7 +5,7 @@
 
 use festina_sctp::wire::{
     Cause, Causes, Chunk, ChunkOut, CommonHeader, Init, InitOut, Packet, PacketBuilder, Parameter, Parameters,
-    ReConfigParameter, Repair, chunk_type,
+    ReConfigParameter, RepairChunk, chunk_type,
 };
 
 const HEADER: CommonHeader = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
@@ -162,7 +162,7 @@ fn check_extension(chunk: &Chunk<'_>, original: &[u8]) {
         }
         Chunk::Repair(repair) => {
             assert_eq!(repair.as_unknown().bytes(), original);
-            let Repair { first, mask, row, .. } = *repair;
+            let RepairChunk { first, mask, row, .. } = *repair;
             let rebuilt = build(|builder| builder.chunk(&ChunkOut::Repair { first, mask, row, sum: repair.sum() }));
             assert_same_bytes(&rebuilt, original, REPAIR_FLAGS);
         }

@@ -36,7 +36,7 @@ pub use i_data::{IData, IDataHeader};
 pub use init::{Init, InitOut};
 pub use nr_sack::NrSack;
 pub use re_config::{ReConfig, ReConfigParameter, ReConfigParameters, ReConfigResult, StreamList};
-pub use repair::Repair;
+pub use repair::RepairChunk;
 pub use sack::Sack;
 pub use shutdown::Shutdown;
 pub use unknown::UnknownChunk;
@@ -102,7 +102,7 @@ pub enum Chunk<'a> {
     /// Requests and responses that change streams.
     ReConfig(ReConfig<'a>),
     /// A weighted sum of chunks that carry user data.
-    Repair(Repair<'a>),
+    Repair(RepairChunk<'a>),
     /// The network marked a packet: the lowest TSN in it.
     Ecne(Tsn),
     /// The window was reduced for that TSN.
@@ -144,7 +144,7 @@ impl<'a> Chunk<'a> {
             chunk_type::ENHANCED_FORWARD_TSN => Self::EnhancedForwardTsn(EnhancedForwardTsn::read(frame)?),
             chunk_type::NR_SACK => Self::NrSack(NrSack::read(frame)?),
             chunk_type::RE_CONFIG => Self::ReConfig(ReConfig::read(frame)),
-            chunk_type::REPAIR => Self::Repair(Repair::read(flags, frame)?),
+            chunk_type::REPAIR => Self::Repair(RepairChunk::read(flags, frame)?),
             chunk_type::ECNE => Self::Ecne(ecn::read_ecne(frame)?),
             chunk_type::CWR => Self::Cwr(ecn::read_cwr(frame)?),
             _ => Self::Unknown(UnknownChunk::read(frame)),

@@ -21,7 +21,7 @@ use crate::wire::tlv::Frame;
 
 /// A REPAIR chunk, as read. Nothing is checked: the mask may lack the first chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Repair<'a> {
+pub struct RepairChunk<'a> {
     /// TSN of the first chunk in the sum.
     pub first: Tsn,
     /// Bit `n`, counted from the lowest, stands for the chunk with the TSN `first` + `n`.
@@ -32,14 +32,14 @@ pub struct Repair<'a> {
     bytes: &'a [u8],
 }
 
-debug_with_preview!(Repair<'_>, bytes, [first, mask, row]);
+debug_with_preview!(RepairChunk<'_>, bytes, [first, mask, row]);
 
 /// The bits of the flags that hold the row.
 const ROW: u8 = 7;
 /// Bytes before the sum.
 const HEADER_BYTES: usize = 10;
 
-impl<'a> Repair<'a> {
+impl<'a> RepairChunk<'a> {
     pub(in crate::wire) fn read(flags: u8, frame: &Frame<'a>) -> Result<Self, Malformation> {
         let (&[t0, t1, t2, t3, m0, m1], _) = frame.at_least()?;
         let (first, mask) = (Tsn(u32::from_be_bytes([t0, t1, t2, t3])), u16::from_be_bytes([m0, m1]));
@@ -80,7 +80,7 @@ mod tests {
 
     const BYTES: [u8; 16] = [0xb6, 5, 0, 13, 1, 2, 3, 4, 0x80, 1, b's', b'u', b'm', 0, 0, 0];
 
-    fn read(bytes: &[u8]) -> Repair<'static> {
+    fn read(bytes: &[u8]) -> RepairChunk<'static> {
         match parse_chunk(bytes) {
             Ok(Chunk::Repair(repair)) => repair,
             other => panic!("{other:?} is no REPAIR"),
