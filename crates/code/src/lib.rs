@@ -26,19 +26,20 @@
 //! Forged or damaged repair symbols, or a sender's mistake, give wrong sums. A sealed symbol therefore begins with a checksum over identifier and
 //! bytes and ends with a mark, from which its length follows. A recovered symbol is returned only if mark and checksum are right, which a wrong
 //! sum of any kind passes with a probability of 2^-32 or less, as a damaged packet passes the checksum of SCTP. The checksum is the product of a
-//! CRC32c and a constant, since the CRC32c of a sum is the sum of CRC32c's. A wrong sum also discards all pending repair symbols. An
-//! attacker who gets past the checksum knows the verification tag or the keys, and can send false source symbols as well.
+//! CRC32c and a constant, since the CRC32c of a sum is the sum of CRC32c's. A wrong sum also discards all pending repair symbols.
+//! The peer itself can compute checksums of false symbols, but it can send them as source symbols just as well.
 //!
 //! # Bounds
 //!
-//! A [`Decoder`] keeps at most 32 symbols and 8 repair symbols, each of at most [`SYMBOL_BYTES_MAX`] bytes. It multiplies at
-//! most as many bytes as it receives: a repair symbol that would take more is ignored. It allocates only when a symbol was lost.
+//! A [`Decoder`] keeps at most 32 symbols and 8 repair symbols, each of at most [`SYMBOL_BYTES_MAX`] bytes and 5 more. It multiplies at most
+//! 128 KiB and as many bytes as it receives: a repair symbol that would take more is ignored. Once its buffers have grown, it allocates only for
+//! repair symbols with an unknown symbol. The example `code_cost` measures both sides.
 //!
 //! # Why not a crate
 //!
 //! `cu-fec` 1.3 has symbols of one size, keeps a window of one size for each association and needs Rust 1.95; `fec-rs` 0.1 is a block code with
 //! `unsafe` code. Sizes that differ, the seal and the bounds on a hostile peer would be ours with either, and the arithmetic is 60 lines, which
-//! compilers vectorise.
+//! compilers vectorise: 0.3 ns for a byte and a weight.
 //!
 //! # Prior art and patents
 //!
