@@ -56,7 +56,7 @@ impl Decoder {
     pub fn handle_source(&mut self, id: u64, bytes: &[u8]) {
         self.begin(bytes.len());
         let is_unknown = self.equations.contain(id);
-        if bytes.len() > SYMBOL_BYTES_MAX || !is_unknown && (id < self.past_below || self.place(id).is_ok()) {
+        if bytes.len() > SYMBOL_BYTES_MAX || !is_unknown && self.place(id).is_ok() {
             return;
         }
         let mut symbol = Symbol::new(id, bytes, std::mem::take(&mut self.spare));

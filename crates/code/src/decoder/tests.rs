@@ -123,6 +123,13 @@ fn a_wrong_sum_is_not_returned_and_discards_the_pending_repair_symbols() {
     decoder.handle_repair(window, &sum);
     decoder.handle_repair(second, &second_sum);
     assert_eq!(recovered(&mut decoder), [2, 3]);
+    // One that takes part in no other equation discards the others too.
+    let ((window, sum), (single, mut forged)) = (repair(11, 13, 0), repair(15, 15, 0));
+    forged[7] ^= 1;
+    decoder.handle_repair(window, &sum);
+    assert!(decoder.equations.contain(12));
+    decoder.handle_repair(single, &forged);
+    assert!(recovered(&mut decoder).is_empty() && !decoder.equations.contain(12));
 }
 
 #[test]
