@@ -62,8 +62,8 @@ pub use builder::{ChunkOut, PacketBuilder};
 pub use cause::{Cause, Causes};
 pub use chunk::{
     Abort, Chunk, Data, DataHeader, EnhancedForwardTsn, Errors, ForwardTsn, Heartbeat, IData, IDataHeader, IForwardTsn,
-    Init, InitOut, NrSack, ReConfig, ReConfigParameter, ReConfigParameters, ReConfigResult, Sack, Shutdown,
-    SkippedMessage, SkippedRun, StreamList, UnknownChunk,
+    Init, InitOut, NrSack, ReConfig, ReConfigParameter, ReConfigParameters, ReConfigResult, RepairChunk, Sack,
+    Shutdown, SkippedMessage, SkippedRun, StreamList, UnknownChunk,
 };
 pub(crate) use chunk::{TAG_REFLECTED, gap_ack_block};
 pub use error::{CauseError, ChunkError, Malformation, PacketError, ParameterError};

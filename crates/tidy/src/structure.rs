@@ -10,7 +10,7 @@ use crate::ratchet::Sizes;
 use crate::tree::File;
 
 /// The protocol core.
-const CORE: [&str; 2] = ["crates/sctp/src/", "crates/recovery/src/"];
+const CORE: [&str; 3] = ["crates/sctp/src/", "crates/recovery/src/", "crates/code/src/"];
 
 /// Where the trait lies whose methods move the window.
 const CONGESTION: &str = "crates/sctp/src/congestion";

@@ -7,6 +7,7 @@
 pub mod association;
 pub mod capture;
 mod chunks;
+pub mod code;
 pub mod collector;
 pub mod dialogue;
 pub mod endpoint;

@@ -5,13 +5,15 @@
 
 use festina_sctp::wire::{
     Cause, Causes, Chunk, ChunkOut, CommonHeader, Init, InitOut, Packet, PacketBuilder, Parameter, Parameters,
-    ReConfigParameter, chunk_type,
+    ReConfigParameter, RepairChunk, chunk_type,
 };
 
 const HEADER: CommonHeader = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
 const COMMON_HEADER_BYTES: usize = 12;
 /// The I, U, B and E bits of DATA; the others are reserved.
 const DATA_FLAGS: u8 = 0x0f;
+/// The bits of a row of weights; the others are reserved.
+const REPAIR_FLAGS: u8 = 0x07;
 
 /// Runs one input.
 ///
@@ -56,6 +58,7 @@ fn check(chunk: &Chunk<'_>, original: &[u8]) {
         | Chunk::ForwardTsn(_)
         | Chunk::IForwardTsn(_)
         | Chunk::EnhancedForwardTsn(_)
+        | Chunk::Repair(_)
         | Chunk::ReConfig(_) => check_extension(chunk, original),
         Chunk::Init(init) | Chunk::InitAck(init) => check_init(init, chunk.chunk_type() == chunk_type::INIT),
         Chunk::Abort(abort) => {
@@ -156,6 +159,12 @@ fn check_extension(chunk: &Chunk<'_>, original: &[u8]) {
             let cumulative = forward.cumulative;
             let out = ChunkOut::EnhancedForwardTsn { cumulative, blocks: &blocks, messages: &messages };
             assert_same_bytes(&build(|builder| builder.chunk(&out)), original, 0);
+        }
+        Chunk::Repair(repair) => {
+            assert_eq!(repair.as_unknown().bytes(), original);
+            let RepairChunk { first, mask, row, .. } = *repair;
+            let rebuilt = build(|builder| builder.chunk(&ChunkOut::Repair { first, mask, row, sum: repair.sum() }));
+            assert_same_bytes(&rebuilt, original, REPAIR_FLAGS);
         }
         _ => {}
     }

@@ -10,7 +10,7 @@
 //! +---------------------------------------------------------------+
 //! |        time of the INIT ACK, in µs modulo 2^48 ...            |
 //! +-------------------------------+---------------+---------------+
-//! |         ... time              |  Y  |prolonged|  extensions   |
+//! |         ... time              |   Y   |prolong|  extensions   |
 //! +-------------------------------+---------------+---------------+
 //! |                     tie-tags, 0 for none                      |
 //! +---------------------------------------------------------------+
@@ -27,7 +27,7 @@
 //! |                        MAC, 16 bytes                          |
 //! ```
 //!
-//! Y is the three highest of the eleven bits of the extensions. [`AddressBook`] describes the list of addresses. A peer with a single address names
+//! Y is the four highest of the twelve bits of the extensions. [`AddressBook`] describes the list of addresses. A peer with a single address names
 //! none, and its cookie has 52 bytes.
 //!
 //! The part above the double line is encrypted with a key stream that the MAC selects, so that a cookie reveals nothing about this side's clock.
@@ -54,18 +54,18 @@ const TIME_BYTES: usize = 6;
 /// The bits of a time in µs that a cookie holds: 9 years, after which cookies are long stale.
 const TIME_MASK: u64 = (1 << (8 * TIME_BYTES)) - 1;
 /// The bits of its byte that encode the extension of the cookie's lifetime.
-const STEPS_MASK: u8 = 0x1f;
+const STEPS_MASK: u8 = 0x0f;
 /// The bits above them are the highest ones of the extensions.
 const STEPS_BITS: u32 = STEPS_MASK.count_ones();
 /// Cookies are prolonged in steps of this.
-const PROLONGATION_STEP: Duration = Duration::from_secs(2);
+const PROLONGATION_STEP: Duration = Duration::from_secs(4);
 /// A cookie is prolonged by at most this at the peer's wish (RFC 9260 §3.3.2.1.3).
 pub(crate) const PROLONGED_MAX: Duration = Duration::from_secs(60);
 /// Lifetime of a signing key (RFC 9260 §5.1.3 suggests an hour).
 const KEY_PERIOD: Duration = Duration::from_secs(3_600);
 
 const _: () =
-    assert!(PROLONGED_MAX.as_millis() / PROLONGATION_STEP.as_millis() <= STEPS_MASK as u128, "five bits hold it");
+    assert!(PROLONGED_MAX.as_millis() / PROLONGATION_STEP.as_millis() <= STEPS_MASK as u128, "four bits hold it");
 
 /// An association that exists only in a cookie as yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -294,7 +294,7 @@ mod tests {
                 outbound_streams: 10,
                 inbound_streams: 65_535,
                 first_tsn: Tsn(17),
-                extensions: Extensions::from_bits(0x705),
+                extensions: Extensions::from_bits(0xf05),
             },
             addresses: AddressBook::default(),
             ports: Ports { local: 5_000, peer: 5_001 },
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_wish_for_a_longer_life_is_rounded_up_and_bounded() {
-        for (wished_ms, granted_ms) in [(0, 0), (1, 2_000), (2_000, 2_000), (59_900, 60_000), (9_000_000, 60_000)] {
+        for (wished_ms, granted_ms) in [(0, 0), (1, 4_000), (4_000, 4_000), (59_900, 60_000), (9_000_000, 60_000)] {
             let cookie = Cookie { prolonged: Duration::from_millis(wished_ms), ..cookie() };
             let sealed = cookie.seal(&context(1));
             let verdict = Cookie::open(&context(1), cookie.created_at, &bearer(&cookie), &sealed);

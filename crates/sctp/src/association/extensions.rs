@@ -14,7 +14,7 @@ pub(super) const DTLS: u32 = 1;
 const SPARSE_SACK: u8 = 0xb5;
 
 /// Each extension with its chunk type and name, in the order of the bits of [`Extensions`].
-const KNOWN: [(u8, &str); 9] = [
+const KNOWN: [(u8, &str); 10] = [
     (chunk_type::FORWARD_TSN, "FORWARD-TSN"),
     (chunk_type::I_DATA, "I-DATA"),
     (chunk_type::RE_CONFIG, "RE-CONFIG"),
@@ -24,6 +24,7 @@ const KNOWN: [(u8, &str); 9] = [
     (chunk_type::I_FORWARD_TSN, "I-FORWARD-TSN"),
     (SPARSE_SACK, "SPARSE-SACK"),
     (chunk_type::ENHANCED_FORWARD_TSN, "E-FORWARD-TSN"),
+    (chunk_type::REPAIR, "REPAIR"),
 ];
 
 /// Protocol extensions, as a peer's Supported Extensions parameter (RFC 5061 §4.2.7) lists them by chunk type.
@@ -53,11 +54,14 @@ impl Extensions {
     /// Festina's own: abandoned chunks that may lie apart are passed over together (E-FORWARD-TSN).
     pub const ENHANCED_FORWARD_TSN: Self = Self(256);
 
+    /// Festina's own: lost chunks are computed from weighted sums (REPAIR). This side does not announce it yet.
+    pub const REPAIR: Self = Self(512);
+
     /// A checksum of zero is taken, since packets travel within DTLS (RFC 9653). No chunk announces it but a parameter of its own.
-    pub const ZERO_CHECKSUM: Self = Self(512);
+    pub const ZERO_CHECKSUM: Self = Self(1024);
 
     /// Explicit congestion notification: ECNE and CWR (RFC 4960 appendix A). A parameter of its own announces it.
-    pub const ECN: Self = Self(1024);
+    pub const ECN: Self = Self(2048);
 
     /// Whether all of `other` are in this set.
     pub const fn contains(self, other: Self) -> bool {
@@ -164,6 +168,8 @@ mod tests {
             (Extensions::AUTH, 0x0f),
             (Extensions::ASCONF, 0xc1),
             (Extensions::I_FORWARD_TSN, 0xc2),
+            (Extensions::ENHANCED_FORWARD_TSN, 0xf5),
+            (Extensions::REPAIR, 0xb6),
         ] {
             let mut extensions = Extensions::default();
             extensions.insert_chunk_type(chunk_type);
@@ -186,15 +192,15 @@ mod tests {
 
     #[test]
     fn no_private_extension_is_announced_unless_it_is_asked_for() {
-        let private = [Extensions::SPARSE_SACK, Extensions::ENHANCED_FORWARD_TSN];
+        let private = [Extensions::SPARSE_SACK, Extensions::ENHANCED_FORWARD_TSN, Extensions::REPAIR];
         let mut config = Config::default();
         let announced = |config: &Config| private.map(|extension| Extensions::own(config).contains(extension));
-        assert_eq!(announced(&config), [false, false]);
+        assert_eq!(announced(&config), [false; 3]);
         config.sack.peer_batches = true;
-        assert_eq!(announced(&config), [true, false]);
+        assert_eq!(announced(&config), [true, false, false]);
         for unpaced in [CongestionControl::Rfc9260, CongestionControl::Rfc4960] {
             config.congestion = unpaced;
-            assert_eq!(announced(&config), [false, false], "{unpaced}");
+            assert_eq!(announced(&config), [false; 3], "{unpaced}");
         }
     }
 }

@@ -203,6 +203,8 @@ impl Association {
                     self.handle_re_config(now, chunk);
                 }
             }
+            // Nothing announces it yet.
+            Chunk::Repair(repair) => return Ok(handle_unknown(&mut self.control, &repair.as_unknown())),
             // Without agreement on ECN these chunks are of unknown type, which ends the packet (RFC 9260 §3.2).
             Chunk::Ecne(_) | Chunk::Cwr(_) if !self.peer.agreed.contains(Extensions::ECN) => return Ok(Rest::Skip),
             Chunk::Ecne(tsn) => self.handle_ecne(arrival, *tsn),

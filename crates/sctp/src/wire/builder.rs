@@ -5,8 +5,8 @@ use super::cause::Cause;
 use super::checksum::{CHECKSUM_RANGE, checksum_of_zeroed};
 use super::chunk::{
     DATA_HEADER_BYTES, DataHeader, I_DATA_HEADER_BYTES, IDataHeader, InitOut, ReConfigParameter, SkippedMessage,
-    SkippedRun, TAG_REFLECTED, UnknownChunk, write_enhanced_forward_tsn, write_forward_tsn, write_i_forward_tsn,
-    write_nr_sack, write_sack,
+    SkippedRun, TAG_REFLECTED, UnknownChunk, row_flags, write_enhanced_forward_tsn, write_forward_tsn,
+    write_i_forward_tsn, write_nr_sack, write_repair, write_sack,
 };
 use super::chunk_type;
 use super::encode::Encoder;
@@ -99,6 +99,17 @@ pub enum ChunkOut<'a> {
     },
     /// Requests and responses that change streams: at least one parameter.
     ReConfig(&'a [ReConfigParameter<'a>]),
+    /// A weighted sum of chunks that carry user data.
+    Repair {
+        /// TSN of the first of them.
+        first: Tsn,
+        /// Bit `n`, counted from the lowest, stands for the chunk with the TSN `first` + `n`.
+        mask: u16,
+        /// Row of weights, from 0 to 7.
+        row: u8,
+        /// The sum.
+        sum: &'a [u8],
+    },
     /// The network marked a packet.
     Ecne {
         /// The lowest TSN in it.
@@ -283,6 +294,7 @@ impl ChunkOut<'_> {
                     parameter.write(encoder);
                 }
             }
+            Self::Repair { first, mask, sum, .. } => write_repair(encoder, *first, *mask, sum),
             Self::Ecne { tsn, packets } => {
                 encoder.put(&tsn.0.to_be_bytes());
                 encoder.put(&packets.to_be_bytes());
@@ -312,6 +324,7 @@ impl ChunkOut<'_> {
             Self::IForwardTsn { .. } => [chunk_type::I_FORWARD_TSN, 0],
             Self::EnhancedForwardTsn { .. } => [chunk_type::ENHANCED_FORWARD_TSN, 0],
             Self::ReConfig(_) => [chunk_type::RE_CONFIG, 0],
+            Self::Repair { row, .. } => [chunk_type::REPAIR, row_flags(row)],
             Self::Ecne { .. } => [chunk_type::ECNE, 0],
             Self::Cwr(_) => [chunk_type::CWR, 0],
             Self::Unknown(unknown) => [unknown.chunk_type(), unknown.flags()],

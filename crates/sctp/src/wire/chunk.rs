@@ -21,6 +21,7 @@ mod i_data;
 mod init;
 mod nr_sack;
 mod re_config;
+mod repair;
 mod sack;
 mod shutdown;
 mod unknown;
@@ -35,6 +36,7 @@ pub use i_data::{IData, IDataHeader};
 pub use init::{Init, InitOut};
 pub use nr_sack::NrSack;
 pub use re_config::{ReConfig, ReConfigParameter, ReConfigParameters, ReConfigResult, StreamList};
+pub use repair::RepairChunk;
 pub use sack::Sack;
 pub use shutdown::Shutdown;
 pub use unknown::UnknownChunk;
@@ -47,6 +49,7 @@ pub(super) use enhanced_forward_tsn::write_enhanced_forward_tsn;
 pub(super) use forward_tsn::{write_forward_tsn, write_i_forward_tsn};
 pub(super) use i_data::I_DATA_HEADER_BYTES;
 pub(super) use nr_sack::write_nr_sack;
+pub(super) use repair::{row_flags, write_repair};
 pub(super) use sack::write_sack;
 
 use super::chunk_type;
@@ -86,7 +89,7 @@ pub enum Chunk<'a> {
         /// The T bit: the packet carries the tag of the packet it answers (RFC 9260 §8.5.1).
         tag_reflected: bool,
     },
-    /// User data that may be interleaved. Peers that have not agreed on it treat it as unknown, as the seven below.
+    /// User data that may be interleaved. Peers that have not agreed on it treat it as unknown, as the eight below.
     IData(IData<'a>),
     /// Missing chunks up to a TSN are abandoned.
     ForwardTsn(ForwardTsn<'a>),
@@ -98,6 +101,8 @@ pub enum Chunk<'a> {
     NrSack(NrSack<'a>),
     /// Requests and responses that change streams.
     ReConfig(ReConfig<'a>),
+    /// A weighted sum of chunks that carry user data.
+    Repair(RepairChunk<'a>),
     /// The network marked a packet: the lowest TSN in it.
     Ecne(Tsn),
     /// The window was reduced for that TSN.
@@ -139,6 +144,7 @@ impl<'a> Chunk<'a> {
             chunk_type::ENHANCED_FORWARD_TSN => Self::EnhancedForwardTsn(EnhancedForwardTsn::read(frame)?),
             chunk_type::NR_SACK => Self::NrSack(NrSack::read(frame)?),
             chunk_type::RE_CONFIG => Self::ReConfig(ReConfig::read(frame)),
+            chunk_type::REPAIR => Self::Repair(RepairChunk::read(flags, frame)?),
             chunk_type::ECNE => Self::Ecne(ecn::read_ecne(frame)?),
             chunk_type::CWR => Self::Cwr(ecn::read_cwr(frame)?),
             _ => Self::Unknown(UnknownChunk::read(frame)),
@@ -168,6 +174,7 @@ impl<'a> Chunk<'a> {
             Self::EnhancedForwardTsn(_) => chunk_type::ENHANCED_FORWARD_TSN,
             Self::NrSack(_) => chunk_type::NR_SACK,
             Self::ReConfig(_) => chunk_type::RE_CONFIG,
+            Self::Repair(_) => chunk_type::REPAIR,
             Self::Ecne(_) => chunk_type::ECNE,
             Self::Cwr(_) => chunk_type::CWR,
             Self::Unknown(unknown) => unknown.chunk_type(),
@@ -182,8 +189,8 @@ mod tests {
 
     #[test]
     fn every_unassigned_or_reserved_type_is_unknown_and_keeps_its_bytes() {
-        for chunk_type in
-            (0..=u8::MAX).filter(|chunk_type| !matches!(chunk_type, 0..=14 | 0x10 | 0x40 | 0x82 | 0xc0 | 0xc2 | 0xf5))
+        for chunk_type in (0..=u8::MAX)
+            .filter(|chunk_type| !matches!(chunk_type, 0..=14 | 0x10 | 0x40 | 0x82 | 0xb6 | 0xc0 | 0xc2 | 0xf5))
         {
             let bytes = [chunk_type, 0xa5, 0, 7, 1, 2, 3];
             let Ok(Chunk::Unknown(unknown)) = parse_chunk(&bytes) else { panic!("{chunk_type} is known") };
@@ -226,6 +233,7 @@ mod tests {
             (&[0x10, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], chunk_type::NR_SACK),
             (&[0x40, 3, 0, 21, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], chunk_type::I_DATA),
             (&[0x82, 0, 0, 4], chunk_type::RE_CONFIG),
+            (&[0xb6, 0, 0, 10, 0, 0, 0, 0, 0, 1, 0, 0], chunk_type::REPAIR),
             (&[0xc0, 0, 0, 8, 0, 0, 0, 0], chunk_type::FORWARD_TSN),
             (&[0xc2, 0, 0, 8, 0, 0, 0, 0], chunk_type::I_FORWARD_TSN),
             (&[0xf5, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0], chunk_type::ENHANCED_FORWARD_TSN),

@@ -62,6 +62,7 @@ fn walk_chunk(chunk: &Chunk<'_>) -> usize {
         Chunk::IForwardTsn(forward) => forward.streams().count(),
         Chunk::EnhancedForwardTsn(forward) => forward.blocks().count() + forward.messages().count(),
         Chunk::IData(data) => data.payload().len(),
+        Chunk::Repair(repair) => repair.sum().len(),
         Chunk::Unknown(unknown) => usize::from(unknown.action().continues()) + unknown.bytes().len(),
         Chunk::Data(Data { payload: bytes, .. })
         | Chunk::CookieEcho(bytes)
@@ -204,6 +205,10 @@ impl Seed {
             12 => ChunkOut::IForwardTsn { new_cumulative: Tsn(self.number), streams: &lists.1 },
             13 => ChunkOut::Ecne { tsn: Tsn(self.number), packets: self.number.rotate_left(3) },
             14 => ChunkOut::EnhancedForwardTsn { cumulative: Tsn(self.number), blocks: &lists.2, messages: &lists.3 },
+            15 if self.which & 0x80 != 0 => {
+                let (mask, row) = (self.low(), self.which & 7);
+                ChunkOut::Repair { first: Tsn(self.number), mask, row, sum: &self.blob }
+            }
             15 if self.flag => ChunkOut::Cwr(Tsn(self.number)),
             _ => ChunkOut::Unknown(UnknownChunk::from_bytes(&self.unknown).expect("complete")),
         }
@@ -307,6 +312,9 @@ fn assert_same(built: &ChunkOut<'_>, parsed: &Chunk<'_>) {
             assert_eq!(forward.cumulative, cumulative);
             assert!(forward.blocks().eq(blocks.iter().copied()));
             assert!(forward.messages().eq(messages.iter().copied()));
+        }
+        (ChunkOut::Repair { first, mask, row, sum }, Chunk::Repair(repair)) => {
+            assert_eq!((repair.first, repair.mask, repair.row, repair.sum()), (first, mask, row, sum));
         }
         (ChunkOut::ShutdownAck, Chunk::ShutdownAck) | (ChunkOut::CookieAck, Chunk::CookieAck) => {}
         (built, parsed) => panic!("built {built:?}, parsed {parsed:?}"),

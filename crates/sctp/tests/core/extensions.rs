@@ -7,6 +7,7 @@ mod forward_tsn;
 mod i_data;
 mod nr_sack;
 mod re_config;
+mod repair;
 mod zero_checksum;
 
 use festina_sctp::Config;
