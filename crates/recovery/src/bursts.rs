@@ -20,7 +20,7 @@ pub struct Bursts {
     /// Pairs of neighbours among them.
     neighbours: u16,
     last: [u64; REMEMBERED],
-    next: u8,
+    next: usize,
 }
 
 impl Bursts {
@@ -32,10 +32,10 @@ impl Bursts {
         self.losses += 1;
         let neighbours = self.last.iter().fold(0, |count, &other| count + u16::from(other.abs_diff(number) == 1));
         self.neighbours += neighbours;
-        if let Some(slot) = self.last.get_mut(usize::from(self.next)) {
+        if let Some(slot) = self.last.get_mut(self.next) {
             *slot = number;
         }
-        self.next = (self.next + 1) % REMEMBERED as u8;
+        self.next = (self.next + 1) % REMEMBERED;
     }
 
     /// Returns how many packets behind a lost one the first is that is lost with it in at most a thousandth of all cases;

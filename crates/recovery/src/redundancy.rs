@@ -367,8 +367,8 @@ impl CopyScheduler {
         charge(&mut self.saved, message.now + spaced.spacing(srtt))
     }
 
-    /// Decides whether a retransmission is repeated, and when: if so many packets are lost that messages often lose it
-    /// together with the first transmission ([`LossShare::takes_pairs`]).
+    /// Decides whether a retransmission is repeated, and when: if a message is often lost together with its
+    /// retransmission ([`LossShare::takes_pairs`]).
     pub fn resent(&mut self, resend: &Departure) -> CopyDecision {
         if self.redundancy == Redundancy::Off {
             return CopyDecision::Not(WhyNot::Disabled);

@@ -15,8 +15,8 @@
 //! Without loss none is needed.
 //!
 //! The formula assumes independent losses. In a burst, copies in the packets of the burst are lost as well; the more
-//! so, the denser the stream. So if losses were seen to come in bursts, a chunk gets one copy, so many packets behind
-//! it that both are rarely lost ([`Bursts::distance`](crate::bursts::Bursts::distance)). If that is a round trip
+//! so, the denser the stream. So if losses were seen to come in bursts, a chunk gets one copy, at a distance at
+//! which both are rarely lost ([`Bursts::distance`](crate::bursts::Bursts::distance)). If that is a round trip
 //! away, it gets none: the sender knows of the loss by then.
 
 use crate::loss_rate::LossShare;

@@ -64,7 +64,7 @@ use bundling::{Redundant, SILENT_TURN_PARTS};
 use order::Owed;
 use overdue::Overdue;
 use rack::LossByTime;
-use redundancy::{PlannedFor, RedundancyAccount};
+use redundancy::RedundancyAccount;
 use round_trip::RoundTrip;
 use rules::{Outstanding, RuleBook};
 use tail::Tail;
@@ -519,27 +519,15 @@ impl Repair {
                 self.timers.probed(now);
             }
         }
-        self.plan_copies(now, order.purpose, loaded, flight.ledger.first_tsn());
+        if let Some(redundancy) = &mut self.redundancy {
+            let (first_tsn, thin) = (flight.ledger.first_tsn(), self.book.is_thin());
+            redundancy.plan_copies(now, order.purpose, loaded, first_tsn, thin, &self.rtt);
+        }
         if self.timers.t3().is_none() || loaded.earliest_resent {
             self.timers.start(now, self.rto());
         }
         self.arm(now);
         self.tidy(now, flight, limits);
-    }
-
-    /// A packet left: its new data and its retransmissions may get a copy each.
-    #[inline]
-    fn plan_copies(&mut self, now: Instant, purpose: Purpose, loaded: &Loaded, first_tsn: u64) {
-        let Some(redundancy) = &mut self.redundancy else { return };
-        let last_tsn = loaded.tsn_highest;
-        let packet = PlannedFor { first_tsn, last_tsn, of_resend: true, is_single_chunk: !loaded.has_fragment };
-        if let Some(others) = loaded.new_chunks.checked_sub(1) {
-            let new = PlannedFor { first_tsn: last_tsn - others as u64, of_resend: false, ..packet };
-            redundancy.plan(new, now, self.book.is_thin(), &self.rtt);
-        }
-        if purpose.is_repair() && loaded.chunks > loaded.new_chunks {
-            redundancy.plan(packet, now, self.book.is_thin(), &self.rtt);
-        }
     }
 
     fn redundancy(&mut self, now: Instant) -> &mut RedundancyAccount {

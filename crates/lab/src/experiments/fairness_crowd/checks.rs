@@ -64,7 +64,7 @@ fn beside(results: &Results, [crowd, other]: [&str; 2], bound: Bound) -> Evidenc
     evidence
 }
 
-/// "Our modified SCTP would behave more aggressively than unmodified SCTP because of the removed exponential backoff", when so many streams compete
+/// "Our modified SCTP would behave more aggressively than unmodified SCTP because of the removed exponential backoff", when this number of streams competes
 /// that their windows are small. "It would, however, still be less aggressive than a TCP variation that keeps the congestion window open, such as
 /// Limited Transmit and Early Retransmit" (P10 §7.4).
 fn petlund_checks(results: &Results) -> [Check; 3] {

@@ -44,7 +44,7 @@ pub(in crate::send) enum NewData {
 }
 
 impl Purpose {
-    /// Returns whether a packet of a thin stream repairs what is lost, or probably is.
+    /// Returns whether a packet of a thin stream holds chunks that are lost, or probably lost.
     pub(super) fn is_repair(self) -> bool {
         matches!(self, Self::Probe | Self::Urgent(_) | Self::Repair)
     }

@@ -13,6 +13,7 @@ use festina_recovery::rtt::RttEstimator;
 use festina_recovery::windowed_min::WindowedMin;
 use festina_units::{Duration, Instant};
 
+use super::order::Purpose;
 use crate::outstanding::{Chunk, ChunkState, Ledger, Transmission};
 use crate::send::loaded::Loaded;
 
@@ -38,13 +39,13 @@ const PIGGYBACK_BYTES_SAVED_MAX: usize = 4_096;
 
 /// The chunks of one packet that may get a copy.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PlannedFor {
-    pub(super) first_tsn: u64,
-    pub(super) last_tsn: u64,
+struct PlannedFor {
+    first_tsn: u64,
+    last_tsn: u64,
     /// They are retransmissions.
-    pub(super) of_resend: bool,
+    of_resend: bool,
     /// None of them is part of a larger message.
-    pub(super) is_single_chunk: bool,
+    is_single_chunk: bool,
 }
 
 /// The account of one path. Kept on the heap: an association at rest needs none.
@@ -219,8 +220,28 @@ impl RedundancyAccount {
         self.cadence.was_wrong();
     }
 
-    /// Chunks left in a packet; a copy is planned if there shall be one.
-    pub(super) fn plan(&mut self, of: PlannedFor, now: Instant, thin: bool, rtt: &RttEstimator) {
+    /// A packet left: its new data and its retransmissions may get a copy each. `first_tsn` is the earliest outstanding one.
+    pub(super) fn plan_copies(
+        &mut self,
+        now: Instant,
+        purpose: Purpose,
+        loaded: &Loaded,
+        first_tsn: u64,
+        thin: bool,
+        rtt: &RttEstimator,
+    ) {
+        let last_tsn = loaded.tsn_highest;
+        let packet = PlannedFor { first_tsn, last_tsn, of_resend: true, is_single_chunk: !loaded.has_fragment };
+        if let Some(others) = loaded.new_chunks.checked_sub(1) {
+            let new = PlannedFor { first_tsn: last_tsn - others as u64, of_resend: false, ..packet };
+            self.plan(new, now, thin, rtt);
+        }
+        if purpose.is_repair() && loaded.chunks > loaded.new_chunks {
+            self.plan(packet, now, thin, rtt);
+        }
+    }
+
+    fn plan(&mut self, of: PlannedFor, now: Instant, thin: bool, rtt: &RttEstimator) {
         let PlannedFor { first_tsn, last_tsn, of_resend, is_single_chunk } = of;
         let departure = Departure { now, thin, srtt: self.undelayed.srtt().or(rtt.srtt()), is_single_chunk };
         let decision =
