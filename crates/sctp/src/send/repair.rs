@@ -521,7 +521,7 @@ impl Repair {
         }
         if let Some(redundancy) = &mut self.redundancy {
             let (first_tsn, thin) = (flight.ledger.first_tsn(), self.book.is_thin());
-            redundancy.plan_copies(now, order.purpose, loaded, first_tsn, thin, &self.rtt);
+            redundancy.plan_copies(now, order.purpose.is_repair(), loaded, first_tsn, thin, &self.rtt);
         }
         if self.timers.t3().is_none() || loaded.earliest_resent {
             self.timers.start(now, self.rto());

@@ -13,7 +13,6 @@ use festina_recovery::rtt::RttEstimator;
 use festina_recovery::windowed_min::WindowedMin;
 use festina_units::{Duration, Instant};
 
-use super::order::Purpose;
 use crate::outstanding::{Chunk, ChunkState, Ledger, Transmission};
 use crate::send::loaded::Loaded;
 
@@ -220,11 +219,12 @@ impl RedundancyAccount {
         self.cadence.was_wrong();
     }
 
-    /// A packet left: its new data and its retransmissions may get a copy each. `first_tsn` is the earliest outstanding one.
+    /// A packet left: its new data and its retransmissions may get a copy each. `repairs`: it
+    /// left for lost chunks. `first_tsn` is the earliest outstanding one.
     pub(super) fn plan_copies(
         &mut self,
         now: Instant,
-        purpose: Purpose,
+        repairs: bool,
         loaded: &Loaded,
         first_tsn: u64,
         thin: bool,
@@ -236,7 +236,7 @@ impl RedundancyAccount {
             let new = PlannedFor { first_tsn: last_tsn - others as u64, of_resend: false, ..packet };
             self.plan(new, now, thin, rtt);
         }
-        if purpose.is_repair() && loaded.chunks > loaded.new_chunks {
+        if repairs && loaded.chunks > loaded.new_chunks {
             self.plan(packet, now, thin, rtt);
         }
     }
