@@ -40,10 +40,15 @@ pub(crate) struct ChangingArguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &ChangingArguments) -> io::Result<()> {
     if !arguments.render {
-        let records = measured(arguments);
+        let mut records = measured(arguments);
         print!("{}", table(&records));
         let Some(folder) = &arguments.out else { return Ok(()) };
         fs::create_dir_all(folder)?;
+        if !arguments.only.is_empty() && folder.join(record::CHANGING_FILE).exists() {
+            let old = record::over_changes(folder)?;
+            record::check_scale(&old, scale(arguments)).map_err(io::Error::other)?;
+            records = record::merge(old, &records, &contender::all());
+        }
         fs::write(folder.join(record::CHANGING_FILE), record::to_csv(&records))?;
     }
     let Some(folder) = &arguments.out else { return Ok(()) };
@@ -63,10 +68,13 @@ fn measured(arguments: &ChangingArguments) -> Vec<Record> {
     };
     let tasks: Vec<Task> =
         arguments.iat.iter().flat_map(|interval| arguments.loss.iter().map(move |loss| task(interval, loss))).collect();
-    let messages = if arguments.quick { 50 } else { 1_000 };
-    let scale = Scale { connections: 20, messages, first_messages: 0 };
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    measure_over_changes(&contenders, &tasks, scale, threads)
+    measure_over_changes(&contenders, &tasks, scale(arguments), threads)
+}
+
+fn scale(arguments: &ChangingArguments) -> Scale {
+    let messages = if arguments.quick { 50 } else { 1_000 };
+    Scale { connections: 20, messages, first_messages: 0 }
 }
 
 fn is_chosen(contender: &Contender, only: &[String]) -> bool {

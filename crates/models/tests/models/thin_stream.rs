@@ -114,7 +114,7 @@ fn petlund_2010_has_the_tail_that_it_has_over_real_sockets() {
 
 #[test]
 fn festina_has_the_tail_that_it_has_over_real_sockets() {
-    assert_agrees(Profile::Festina, [155, 160], [2, 20]);
+    assert_agrees(Profile::Festina, [155, 188], [2, 5]);
 }
 
 #[test]
