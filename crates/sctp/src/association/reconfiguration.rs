@@ -78,6 +78,8 @@ struct Pending {
     number: u32,
     request: Request,
     timer: RetryTimer,
+    /// How often the peer has answered that it is busy.
+    busy: u32,
 }
 
 /// The requested change; an empty list of streams means all.
@@ -124,8 +126,13 @@ impl Reconfiguration {
         if let Request::AddInbound(streams) = request {
             self.promised_streams = self.promised_streams.saturating_add(streams);
         }
-        self.pending = Some(Pending { number: self.next_request, request, timer });
-        self.next_request = self.next_request.wrapping_add(1);
+        self.pending = Some(Pending { number: self.take_number(), request, timer, busy: 0 });
+    }
+
+    fn take_number(&mut self) -> u32 {
+        let number = self.next_request;
+        self.next_request = number.wrapping_add(1);
+        number
     }
 
     /// The next request that need not wait for anything.
@@ -315,19 +322,24 @@ impl Association {
     /// The peer has answered a request of this side (§5.2.7).
     fn handle_re_config_response(&mut self, now: Instant, response: u32, result: ReConfigResult) {
         let rto = self.paths.primary().sending.rto();
+        let busy_max = self.context.config().retries.association_max;
         let Some(state) = self.control.reconfiguration.as_deref_mut() else { return };
-        let Some(pending) = state.pending.as_mut().filter(|pending| pending.number == response) else { return };
+        let Some(mut pending) = state.pending.take_if(|pending| pending.number == response) else { return };
         self.paths.primary_mut().answered(now, &mut self.events);
-        if result == ReConfigResult::InProgress {
-            // Asked again later; that is no error (§5.2.7, H).
+        // The peer waits for an answer to a request of its own, which may be lost. It has counted this one, so the next has a number of its own.
+        let is_busy = result == ReConfigResult::AlreadyInProgress && pending.busy < busy_max;
+        if is_busy {
+            pending.busy += 1;
+            pending.number = state.take_number();
+        }
+        // Asked again later; that is no error (§5.2.7, H).
+        if is_busy || result == ReConfigResult::InProgress {
             pending.timer = RetryTimer::start(now, rto);
+            state.pending = Some(pending);
             return self.control.unset(Due::RE_CONFIG);
         }
-        let settled = state.pending.take();
         self.control.unset(Due::RE_CONFIG);
-        if let Some(Pending { request, .. }) = settled {
-            self.settle_request(request, result);
-        }
+        self.settle_request(pending.request, result);
         self.advance_reconfiguration(now);
     }
 

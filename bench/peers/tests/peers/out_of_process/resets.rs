@@ -16,7 +16,8 @@ fn rounds(one_lost_in: u64) -> u32 {
 /// The next streams that began anew, or how many there are after some were added.
 async fn next_change(association: &Association) -> Result<(Direction, Vec<StreamId>), u16> {
     loop {
-        match association.event().await.expect("the association lives") {
+        let event = association.event().await;
+        match event.unwrap_or_else(|| panic!("the association ended: {:?}", association.close_reason())) {
             Event::StreamsReset { direction, streams } => return Ok((direction, streams.to_vec())),
             Event::StreamsAdded { outbound_streams, .. } => return Err(outbound_streams),
             Event::StreamRequestFailed { request, result } => panic!("{request:?}: {result:?}"),
