@@ -370,27 +370,42 @@ impl CopyScheduler {
     /// Decides whether a retransmission is repeated, and when: if a message is often lost together with its
     /// retransmission ([`LossShare::takes_pairs`]).
     pub fn resent(&mut self, resend: &Departure) -> CopyDecision {
+        let spacing = |rtt_min: Duration| (rtt_min / RESEND_SPACING_PARTS).min(RESEND_SPACING_MAX);
+        self.repeat(resend, LossShare::takes_pairs, spacing)
+    }
+
+    /// Decides whether a message that no newer one replaced in time is sent again at once: unless losses are negligible. It
+    /// is paid like a repeated retransmission.
+    pub fn paused(&mut self, last: &Departure) -> CopyDecision {
+        self.repeat(last, |loss| !loss.is_negligible(), |_| Duration::ZERO)
+    }
+
+    fn repeat(
+        &mut self,
+        of: &Departure,
+        is_likely_lost: impl FnOnce(LossShare) -> bool,
+        spacing: impl FnOnce(Duration) -> Duration,
+    ) -> CopyDecision {
         if self.redundancy == Redundancy::Off {
             return CopyDecision::Not(WhyNot::Disabled);
         }
-        let is_congested = self.look_for_congestion(resend.now, resend.srtt);
-        if !resend.thin {
+        let is_congested = self.look_for_congestion(of.now, of.srtt);
+        if !of.thin {
             return CopyDecision::Not(WhyNot::NotThin);
         }
-        let (Some(srtt), Some(rtt_min)) = (resend.srtt, self.rtt_min.get()) else {
+        let (Some(srtt), Some(rtt_min)) = (of.srtt, self.rtt_min.get()) else {
             return CopyDecision::Not(WhyNot::Unmeasured);
         };
-        if !self.loss.likely().takes_pairs() {
+        if !is_likely_lost(self.loss.likely()) {
             return CopyDecision::Not(WhyNot::Lossless);
         }
-        if is_congested || resend.now < self.crowded_until || resend.now < self.overloaded_until {
+        if is_congested || of.now < self.crowded_until || of.now < self.overloaded_until {
             return CopyDecision::Not(WhyNot::Congested);
         }
-        if self.loss.long_run().exceeds_tcp((self.messages_within(resend.now, srtt) + 1) * COPY_COST) {
+        if self.loss.long_run().exceeds_tcp((self.messages_within(of.now, srtt) + 1) * COPY_COST) {
             return CopyDecision::Not(WhyNot::Unfair);
         }
-        let spacing = (rtt_min / RESEND_SPACING_PARTS).min(RESEND_SPACING_MAX);
-        charge(&mut self.saved_resends, resend.now + spacing)
+        charge(&mut self.saved_resends, of.now + spacing(rtt_min))
     }
 
     /// Takes note of congestion, or of its absence. Returns whether the path is congested.

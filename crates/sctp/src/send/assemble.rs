@@ -172,6 +172,7 @@ impl Sender {
             Again::Alone => path.repair.rules().immediate_sack == ImmediateSack::Needed,
         };
         let alone = matches!(bundling, Bundling::None);
+        let way = path.repair.way();
         let first = if alone { self.flight.ledger.first_lost() } else { self.flight.ledger.first_tsn() };
         for tsn in first..self.flight.ledger.next_tsn() {
             if alone && self.flight.ledger.lost().chunks == 0 {
@@ -180,7 +181,9 @@ impl Sender {
             let Some(chunk) = self.flight.ledger.get(tsn) else { break };
             let transmission = match chunk.state {
                 ChunkState::Lost(cause) => Some(purpose.repair(cause)),
-                ChunkState::InFlight => bundling.admit(tsn, chunk, now),
+                ChunkState::InFlight => {
+                    bundling.admit(tsn, chunk, now, || self.flight.is_worth_protecting(chunk, now, way))
+                }
                 ChunkState::GapAcked
                 | ChunkState::NonRenegable
                 | ChunkState::AbandonedOnTheWay

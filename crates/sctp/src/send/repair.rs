@@ -199,6 +199,11 @@ impl Repair {
         &self.rtt
     }
 
+    /// The estimated time of a packet to the peer.
+    pub(super) fn way(&self) -> Duration {
+        self.rtt.srtt().unwrap_or_default() / 2
+    }
+
     /// The retransmission timeout, backoff included.
     pub(super) fn rto(&self) -> Duration {
         let rto_max = Duration::from_nanos(self.rto_max_nanos);
@@ -275,8 +280,10 @@ impl Repair {
         if self.owed.tail_probe && flight.ledger.is_all_abandoned() {
             self.owed.tail_probe = false;
         }
+        let way = self.way();
         if let Some(redundancy) = &mut self.redundancy {
-            self.owed.copy = redundancy.make_due(now, &flight.ledger, limits.allows_new_data(flight));
+            let is_worth_it = |chunk: &Chunk| flight.is_worth_protecting(chunk, now, way);
+            self.owed.copy = redundancy.make_due(now, &flight.ledger, limits.allows_new_data(flight), is_worth_it);
         }
         if flight.ledger.earliest_on(limits.id).is_none() {
             self.timers.stop();

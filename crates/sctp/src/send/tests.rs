@@ -7,6 +7,7 @@ mod interleaving;
 mod messages;
 mod pacing;
 mod partial;
+mod protection;
 mod recovery;
 mod redundancy;
 mod resends;

@@ -6,6 +6,8 @@
 
 mod apart;
 mod forward;
+mod protection;
+mod succession;
 mod tracked;
 
 use std::collections::BTreeMap;
@@ -198,7 +200,7 @@ impl Flight {
             }
         };
         if let Some(given_up_at) = self.buffer.message(slot).map(OutboundMessage::given_up_at) {
-            self.partial.get_or_insert_default().tracked.insert(slot, given_up_at, id, marks);
+            self.partial.get_or_insert_default().tracked.insert(now, slot, given_up_at, id, marks);
         }
         Ok(())
     }

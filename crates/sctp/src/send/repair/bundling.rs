@@ -45,8 +45,14 @@ pub(in crate::send) struct Redundant {
 }
 
 impl Bundling {
-    /// Returns the transmission of the chunk, if it is bundled.
-    pub(in crate::send) fn admit(&mut self, tsn: u64, chunk: &Chunk, now: Instant) -> Option<Transmission> {
+    /// Returns the transmission of the chunk, if it is bundled. A copy needs a chunk that `is_worth_it`.
+    pub(in crate::send) fn admit(
+        &mut self,
+        tsn: u64,
+        chunk: &Chunk,
+        now: Instant,
+        is_worth_it: impl FnOnce() -> bool,
+    ) -> Option<Transmission> {
         let bundled = if chunk.miss_indications > 0 { Transmission::ReportedBundled } else { Transmission::Bundled };
         match self {
             Self::None => None,
@@ -61,7 +67,7 @@ impl Bundling {
                 *room_bytes -= chunk.bytes();
                 Some(bundled)
             }
-            Self::Redundant(redundant) => redundant.admit(tsn, chunk, now).then_some(bundled),
+            Self::Redundant(redundant) => redundant.admit(tsn, chunk, now, is_worth_it).then_some(bundled),
             Self::Last { tsn: last_tsn } => (tsn == *last_tsn).then_some(Transmission::TailProbe),
             Self::Copy(copy) => copy.holds(tsn, chunk).then(|| copy.transmission()),
         }
@@ -74,7 +80,7 @@ impl Bundling {
 }
 
 impl Redundant {
-    fn admit(&mut self, tsn: u64, chunk: &Chunk, now: Instant) -> bool {
+    fn admit(&mut self, tsn: u64, chunk: &Chunk, now: Instant, is_worth_it: impl FnOnce() -> bool) -> bool {
         let (bytes, age) = (chunk.bytes(), now - chunk.sent_at);
         if bytes > self.room_bytes {
             return false;
@@ -83,7 +89,7 @@ impl Redundant {
         let allows = |budget: PiggybackBudget| {
             age >= budget.apart && budget.piggyback.allow(tsn, chunk.transmissions) && bytes <= budget.bytes
         };
-        let joins = in_turn || self.budget.is_some_and(allows);
+        let joins = in_turn || self.budget.is_some_and(allows) && is_worth_it();
         if joins {
             self.room_bytes -= bytes;
             self.budget.iter_mut().for_each(|budget| budget.bytes = budget.bytes.saturating_sub(bytes));

@@ -102,7 +102,7 @@ impl Repair {
         let judgement = self.detectors.as_ref().and_then(|detectors| detectors.by_time.at());
         let overdue = self.overdue_at(flight, limits).map(|(at, _)| at);
         let loss = self.next_expiry(flight, limits).map(TimerDecision::at);
-        Instant::earliest([loss, copy, judgement, overdue])
+        Instant::earliest([loss, copy, judgement, overdue, self.states_end_at(flight)])
     }
 
     /// Handles the expired timers.
@@ -121,6 +121,7 @@ impl Repair {
             TimerDecision::Probe { .. } => self.probe(now, flight, limits),
         });
         let detected = self.handle_detectors(now, flight, limits, &mut findings);
+        self.copy_last_states(now, flight);
         let release = if detected.is_some() || expiry.is_some() { Release::Usual } else { Release::Same };
         lost += detected.unwrap_or_default();
         let verdict = Verdict { lost, found: 0, window: findings.verdict(), release };
@@ -129,6 +130,23 @@ impl Repair {
         }
         self.note_cut(verdict.window, in_flight_bytes, same_recovery, flight, limits);
         (verdict, expiry)
+    }
+
+    /// Returns when a state in flight lacks its successor for too long, if it may get a copy then.
+    fn states_end_at(&self, flight: &Flight) -> Option<Instant> {
+        self.redundancy.as_ref().filter(|_| self.is_thin()).and_then(|_| flight.states_end_at())
+    }
+
+    /// The last states before a pause may get a copy: no successor will deliver their contents.
+    fn copy_last_states(&mut self, now: Instant, flight: &mut Flight) {
+        if self.states_end_at(flight).is_none_or(|at| at > now) {
+            return;
+        }
+        for tsn in flight.take_last_states(now) {
+            if let (Some(redundancy), Some(chunk)) = (&mut self.redundancy, flight.ledger.get(tsn)) {
+                redundancy.plan_last(now, tsn, chunk.sent_at, &self.rtt);
+            }
+        }
     }
 
     /// RFC 9260 §6.3.3, rules E1 to E3. E4 follows when the retransmission leaves.

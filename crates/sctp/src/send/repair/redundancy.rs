@@ -256,13 +256,34 @@ impl RedundancyAccount {
         }
     }
 
+    /// A stream of states has paused: its last one may get a copy at once. The last states of one packet share it.
+    pub(super) fn plan_last(&mut self, now: Instant, tsn: u64, sent_at: Instant, rtt: &RttEstimator) {
+        let is_of_packet = |copy: &&mut PlannedCopy| copy.at == now && copy.sent_at == sent_at && !copy.of_resend;
+        if let Some(copy) = self.planned.iter_mut().find(is_of_packet) {
+            copy.last_tsn = tsn;
+            return;
+        }
+        let srtt = self.undelayed.srtt().or(rtt.srtt());
+        let last = Departure { now, thin: true, srtt, is_single_chunk: true };
+        if self.planned.len() < PLANNED_MAX && matches!(self.scheduler.paused(&last), CopyDecision::At(_)) {
+            let copy = PlannedCopy { at: now, sent_at, first_tsn: tsn, last_tsn: tsn, of_resend: false };
+            self.planned.push_front(copy);
+        }
+    }
+
     pub(super) fn next_at(&self) -> Option<Instant> {
         self.planned.front().map(|planned| planned.at)
     }
 
-    /// Makes the next copy due whose time has come, unless all of its chunks have arrived or were sent again meanwhile. The repetition of a
+    /// Makes the next copy due whose time has come, unless none of its chunks `is_worth_it`, or all have arrived or were sent again meanwhile. The repetition of a
     /// retransmission joins new data that leaves a little before its time. Returns whether one is due.
-    pub(super) fn make_due(&mut self, now: Instant, ledger: &Ledger, with_new_data: bool) -> bool {
+    pub(super) fn make_due(
+        &mut self,
+        now: Instant,
+        ledger: &Ledger,
+        with_new_data: bool,
+        is_worth_it: impl Fn(&Chunk) -> bool,
+    ) -> bool {
         let is_time = |planned: &PlannedCopy| {
             planned.at <= now || with_new_data && planned.of_resend && now - planned.sent_at >= COPY_SPACING_MIN
         };
@@ -270,7 +291,8 @@ impl RedundancyAccount {
             planned.front().is_some_and(is_time).then(|| planned.pop_front()).flatten()
         };
         while let Some(copy) = self.due.take().or_else(|| next(&mut self.planned)) {
-            if copy.tsns().any(|tsn| ledger.get(tsn).is_some_and(|chunk| copy.holds(tsn, chunk))) {
+            let is_needed = |tsn| ledger.get(tsn).is_some_and(|chunk| copy.holds(tsn, chunk) && is_worth_it(chunk));
+            if copy.tsns().any(is_needed) {
                 self.due = Some(copy);
                 return true;
             }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use festina_units::Instant;
 
+use super::succession::Successions;
 use crate::message::MessageId;
 use crate::outstanding::MessageSlot;
 use crate::wire::StreamId;
@@ -16,6 +17,7 @@ pub(super) struct Tracked {
     priorities: BTreeMap<(u16, MessageId), MessageSlot>,
     /// The newest message of each key.
     keys: BTreeMap<(StreamId, u64), MessageSlot>,
+    successions: Successions,
 }
 
 /// How a message is found.
@@ -25,6 +27,8 @@ struct Entry {
     expires_at: Instant,
     priority: Option<u16>,
     key: Option<(StreamId, u64)>,
+    /// A newer message has its key, and it could not be abandoned.
+    is_replaced: bool,
     confirm: bool,
 }
 
@@ -39,8 +43,15 @@ pub(super) struct Marks {
 }
 
 impl Tracked {
-    /// A message waits to be sent.
-    pub(super) fn insert(&mut self, slot: MessageSlot, expires_at: Instant, id: MessageId, marks: Marks) {
+    /// A message was written `now` and waits to be sent.
+    pub(super) fn insert(
+        &mut self,
+        now: Instant,
+        slot: MessageSlot,
+        expires_at: Instant,
+        id: MessageId,
+        marks: Marks,
+    ) {
         let Marks { key, priority, confirm } = marks;
         if expires_at != Instant::MAX {
             self.lifetimes.insert((expires_at, id, slot.0));
@@ -48,18 +59,19 @@ impl Tracked {
         if let Some(priority) = priority {
             self.priorities.insert((priority, id), slot);
         }
-        if let Some(key) = key
-            && let Some(older) = self.keys.insert(key, slot)
-            && let Some(older) = self.messages.get_mut(&older.0)
-        {
-            older.key = None;
+        if let Some(key) = key {
+            self.successions.note(now, key);
+            let older = self.keys.insert(key, slot);
+            if let Some(older) = older.and_then(|older| self.messages.get_mut(&older.0)) {
+                (older.key, older.is_replaced) = (None, true);
+            }
         }
-        self.messages.insert(slot.0, Entry { id, expires_at, priority, key, confirm });
+        self.messages.insert(slot.0, Entry { id, expires_at, priority, key, is_replaced: false, confirm });
     }
 
     /// A message is settled or abandoned. Returns whether to report its delivery.
     pub(super) fn remove(&mut self, slot: MessageSlot) -> bool {
-        let Some(Entry { id, expires_at, priority, key, confirm }) = self.messages.remove(&slot.0) else {
+        let Some(Entry { id, expires_at, priority, key, confirm, .. }) = self.messages.remove(&slot.0) else {
             return false;
         };
         self.lifetimes.remove(&(expires_at, id, slot.0));
@@ -101,6 +113,22 @@ impl Tracked {
     /// The newest message with this key.
     pub(super) fn by_key(&self, stream: StreamId, key: u64) -> Option<MessageSlot> {
         self.keys.get(&(stream, key)).copied()
+    }
+
+    /// Returns whether a newer message has replaced this one, or will have at about `at`.
+    pub(super) fn is_replaced_by(&self, slot: MessageSlot, at: Instant) -> bool {
+        let is_near = |key| self.successions.is_next_near(key, at);
+        self.messages.get(&slot.0).is_some_and(|entry| entry.is_replaced || entry.key.is_some_and(is_near))
+    }
+
+    /// Returns when the newest message of a key for which `counts` holds lacks its successor for too long.
+    pub(super) fn states_end_at(&self, counts: impl Fn(MessageSlot) -> bool) -> Option<Instant> {
+        self.successions.ends_at(|key| self.keys.get(&key).is_some_and(|&slot| counts(slot)))
+    }
+
+    /// Returns the newest messages of the keys that lack a successor for too long, each once.
+    pub(super) fn take_ended(&mut self, now: Instant) -> Vec<MessageSlot> {
+        self.successions.take_ended(now).filter_map(|key| self.keys.get(&key).copied()).collect()
     }
 
     /// The messages of lower priority, those of the lowest first and the last ones of these first.
