@@ -11,6 +11,10 @@ pub const IMMEDIATE_ACK: u32 = 1 << 1;
 pub const CONFIRM: u32 = 1 << 2;
 /// Take the place of an older message with the same key.
 pub const REPLACE: u32 = 1 << 3;
+/// Send the message twice, at once.
+pub const DUPLICATE_AT_ONCE: u32 = 1 << 4;
+/// Send the message twice, half an interval of its key later.
+pub const DUPLICATE_HALF_INTERVAL: u32 = 1 << 5;
 
 /// How a message is delivered; see the header. -1 stands for none.
 #[repr(C)]

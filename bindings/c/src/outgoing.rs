@@ -1,13 +1,16 @@
 //! Options and messages of programs in the library's form.
 
 use bytes::Bytes;
-use festina::{self as library, DEFAULT_SCTP_PORT, Duration, Instant, Message};
+use festina::{self as library, DEFAULT_SCTP_PORT, Duplicate, Duration, Instant, Message};
 
 use crate::boundary::{bytes, outgoing, read, text};
-use crate::options::{CONFIRM, ConnectOptions, IMMEDIATE_ACK, Outgoing, REPLACE, SendOptions, UNORDERED};
+use crate::options::{
+    CONFIRM, ConnectOptions, DUPLICATE_AT_ONCE, DUPLICATE_HALF_INTERVAL, IMMEDIATE_ACK, Outgoing, REPLACE, SendOptions,
+    UNORDERED,
+};
 use crate::status::Failure;
 
-const FLAGS: u32 = UNORDERED | IMMEDIATE_ACK | CONFIRM | REPLACE;
+const FLAGS: u32 = UNORDERED | IMMEDIATE_ACK | CONFIRM | REPLACE | DUPLICATE_AT_ONCE | DUPLICATE_HALF_INTERVAL;
 
 /// Longest token of a client.
 const TOKEN_BYTES_MAX: usize = 1_024;
@@ -68,6 +71,7 @@ impl SendOptions {
             .with_ppid(self.ppid)
             .unordered_if(has(UNORDERED))
             .with_confirmation(has(CONFIRM))
+            .with_duplicate(self.duplicate()?)
             .with_lifetime(time("lifetime_us", self.lifetime_us)?)
             .with_deadline(deadline);
         if has(IMMEDIATE_ACK) {
@@ -85,6 +89,15 @@ impl SendOptions {
             message = message.with_priority(priority);
         }
         Ok(message)
+    }
+
+    fn duplicate(&self) -> Result<Option<Duplicate>, Failure> {
+        match [DUPLICATE_AT_ONCE, DUPLICATE_HALF_INTERVAL].map(|flag| self.flags & flag != 0) {
+            [false, false] => Ok(None),
+            [true, false] => Ok(Some(Duplicate::AtOnce)),
+            [false, true] => Ok(Some(Duplicate::HalfInterval)),
+            [true, true] => Err(Failure::invalid("FESTINA_DUPLICATE_AT_ONCE excludes FESTINA_DUPLICATE_HALF_INTERVAL")),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use festina::{AbandonReason, Duration, Event, Outcome, ReceivedMessage, Stats, StreamId};
+use festina::{AbandonReason, Duplicate, Duration, Event, Outcome, ReceivedMessage, Stats, StreamId};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -59,11 +59,27 @@ fn preview(data: &Bound<'_, PyBytes>) -> PyResult<String> {
 }
 
 /// How a message is delivered, as the Python half hands it over: stream, PPID, unordered, immediate acknowledgement, lifetime, deadline, most
-/// retransmissions, priority, key. The deadline counts from now on, and is negative if it is over.
+/// retransmissions, priority, key, duplicate. The deadline counts from now on, and is negative if it is over.
 #[derive(Clone, Copy)]
 pub(crate) struct Options(RawOptions);
 
-type RawOptions = (u16, u32, bool, bool, Option<f64>, Option<f64>, Option<u16>, Option<u16>, Option<u64>);
+type RawOptions =
+    (u16, u32, bool, bool, Option<f64>, Option<f64>, Option<u16>, Option<u16>, Option<u64>, Option<Twice>);
+
+/// When a message is sent a second time, by its name.
+#[derive(Clone, Copy)]
+pub(crate) struct Twice(Duplicate);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Twice {
+    type Error = PyErr;
+
+    fn extract(name: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let name: String = name.extract()?;
+        let found = Duplicate::ALL.into_iter().find(|duplicate| duplicate.name() == name);
+        let names = Duplicate::ALL.map(Duplicate::name).join(" or ");
+        found.map(Self).ok_or_else(|| Failure::invalid(&format!("duplicate is {name}, but must be {names}")).into())
+    }
+}
 
 /// Where the numbers of [`RawOptions`] are, the names of their arguments and the largest values.
 const NUMBERS: [(usize, &str, u64); 5] = [
@@ -128,13 +144,13 @@ pub(crate) fn message(data: &[u8], options: Option<Options>) -> Result<festina::
     }
     let message = festina::Message::new(Bytes::copy_from_slice(data));
     let Some(Options(options)) = options else { return Ok(message) };
-    let (stream, ppid, unordered, immediate_ack, lifetime, left, max_retransmissions, priority, key) = options;
+    let (stream, ppid, unordered, immediate_ack, lifetime, left, max_retransmissions, priority, key, twice) = options;
     let lifetime = lifetime.map(|lifetime| duration("lifetime", lifetime)).transpose()?;
     // Not `max`, which makes 0 of NaN.
     let left = left.map(|left| duration("deadline", if left < 0.0 { 0.0 } else { left })).transpose()?;
     let deadline = left.map(|left| festina::now().saturating_add(left));
     let mut message = message.on_stream(stream).with_ppid(ppid).unordered_if(unordered);
-    message = message.with_lifetime(lifetime).with_deadline(deadline);
+    message = message.with_lifetime(lifetime).with_deadline(deadline).with_duplicate(twice.map(|twice| twice.0));
     message = message.with_max_retransmissions(max_retransmissions.unwrap_or(u16::MAX));
     if immediate_ack {
         message = message.with_immediate_ack();

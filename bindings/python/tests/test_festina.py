@@ -155,6 +155,14 @@ async def test_what_becomes_of_a_message_is_told() -> None:
         assert await pair.near.event() is None
 
 
+async def test_each_option_counts_though_all_others_have_their_default() -> None:
+    async with connected() as pair:
+        await pair.near.send(b"x", unordered=True)
+        assert (await pair.far.recv()).unordered
+        await pair.near.send(b"x", duplicate="half-interval")
+        assert not (await pair.far.recv()).unordered
+
+
 async def test_a_newer_message_takes_the_place_of_an_older_one() -> None:
     # The peer does not receive, so its window closes and messages wait.
     config = usual(receive_buffer_bytes=2_000, send_buffer_bytes=100_000)
@@ -288,6 +296,8 @@ async def test_mistakes_are_told() -> None:
         ):
             with pytest.raises(festina.InvalidError, match=f"{argument} is {value}, but"):
                 await pair.near.send(b"x", **{argument: value})  # type: ignore[arg-type]
+        with pytest.raises(festina.InvalidError, match="duplicate is twice, but must be at-once or half-interval"):
+            await pair.near.send(b"x", duplicate="twice")
         with pytest.raises(festina.InvalidError, match="port is 65536"):
             pair.server.listen(65_536)
         with pytest.raises(festina.InvalidError, match="timeout is -1"):

@@ -197,6 +197,8 @@ pub struct Departure {
     pub srtt: Option<Duration>,
     /// Whether the message is one chunk, so that one packet carries it.
     pub is_single_chunk: bool,
+    /// The application asks for a copy in a separate packet this long after the message.
+    pub duplicate_after: Option<Duration>,
 }
 
 /// Whether a message gets a copy in a separate packet.
@@ -345,7 +347,8 @@ impl CopyScheduler {
         self.note_departure(message.now);
         let is_congested = self.look_for_congestion(message.now, message.srtt);
         self.saved_resends = (self.saved_resends + self.throttle.share_of(RESENDS_EARNED)).min(SAVED_MAX);
-        let Some(spaced) = budget.copies else { return CopyDecision::Not(WhyNot::Disabled) };
+        let duplicate = message.duplicate_after.map(|after| Spaced { spacing: Some(after), ..Spaced::DEFAULT });
+        let Some(spaced) = duplicate.or(budget.copies) else { return CopyDecision::Not(WhyNot::Disabled) };
         let budget = u32::from(spaced.copies_per_thousand_messages).min(COPY_COST);
         if !message.thin {
             return CopyDecision::Not(WhyNot::NotThin);
@@ -360,7 +363,11 @@ impl CopyScheduler {
         if is_congested || message.now < self.crowded_until {
             return CopyDecision::Not(WhyNot::Congested);
         }
-        if self.loss.long_run().exceeds_tcp(self.messages_within(message.now, srtt) * (COPY_COST + budget)) {
+        let sent = match duplicate {
+            Some(_) => self.thousandths_within(message.now, srtt),
+            None => self.messages_within(message.now, srtt) * COPY_COST,
+        };
+        if self.loss.long_run().exceeds_tcp(sent + sent * budget / COPY_COST) {
             return CopyDecision::Not(WhyNot::Unfair);
         }
         self.saved = (self.saved + self.throttle.share_of(budget)).min(SAVED_MAX);
@@ -479,6 +486,17 @@ impl CopyScheduler {
         let recent =
             self.departures.iter().flatten().filter(|&&at| at == now || now.saturating_duration_since(at) < srtt);
         recent.fold(0, |count, _| count + 1)
+    }
+
+    /// Returns the messages per round trip in thousandths, by the time between those sent within the round trip before
+    /// `now`. A regular stream need not have a whole number of them.
+    fn thousandths_within(&self, now: Instant, srtt: Duration) -> u32 {
+        let messages = self.messages_within(now, srtt);
+        let ages = self.departures.iter().flatten().map(|&at| now.saturating_duration_since(at));
+        let oldest = ages.filter(|&age| age < srtt).max().unwrap_or_default();
+        let between = u128::from(messages.saturating_sub(1)) * srtt.as_nanos() * u128::from(COPY_COST);
+        let rate = between.checked_div(oldest.as_nanos()).and_then(|rate| u32::try_from(rate).ok());
+        rate.map_or(messages * COPY_COST, |rate| rate.min(messages * COPY_COST))
     }
 }
 

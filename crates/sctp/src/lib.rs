@@ -85,7 +85,7 @@ pub use congestion::{CongestionControl, UnknownCongestionControl};
 pub use error::{ClosedReason, PacketDropped, ReconfigureError, SendError, SendErrorKind};
 pub use event::{AbandonReason, Direction, Event, ProtocolEvent, RetransmissionCause, StreamRequest};
 pub use festina_recovery::{self as recovery, Mechanisms, Profile};
-pub use message::{Message, MessageId, ReceivedMessage};
+pub use message::{Duplicate, Message, MessageId, ReceivedMessage};
 pub use path_id::PathId;
 pub use stats::{Abandoned, AbandonedStats, PathStats, Rates, ReceivedStats, RetransmittedStats, SentStats, Stats};
 pub use wire::{ReConfigResult, StreamId};

@@ -10,6 +10,30 @@ use crate::wire::StreamId;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u64);
 
+/// When a message is sent a second time, in a packet of its own, before anything is known of the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Duplicate {
+    /// Immediately: against losses that are independent of each other.
+    AtOnce,
+    /// Half the mean time between the messages with its [key](Message::replacing) later, against losses in bursts; immediately while that time was not
+    /// measured.
+    HalfInterval,
+}
+
+impl Duplicate {
+    /// All variants.
+    pub const ALL: [Self; 2] = [Self::AtOnce, Self::HalfInterval];
+
+    /// Returns the name in texts: `at-once` or `half-interval`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AtOnce => "at-once",
+            Self::HalfInterval => "half-interval",
+        }
+    }
+}
+
 /// A message to send, with its delivery options.
 ///
 /// The payload is reference-counted and copied once, into the packet that carries it.
@@ -25,13 +49,26 @@ pub struct Message {
     pub(crate) max_retransmissions: Option<u16>,
     pub(crate) priority: Option<u16>,
     pub(crate) key: Option<u64>,
+    pub(crate) duplicate: Option<Duplicate>,
     pub(crate) confirm: bool,
 }
 
 debug_with_preview!(
     Message,
     payload,
-    [stream, ppid, unordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, key, confirm]
+    [
+        stream,
+        ppid,
+        unordered,
+        immediate_ack,
+        lifetime,
+        deadline,
+        max_retransmissions,
+        priority,
+        key,
+        duplicate,
+        confirm
+    ]
 );
 
 impl Message {
@@ -48,6 +85,7 @@ impl Message {
             max_retransmissions: None,
             priority: None,
             key: None,
+            duplicate: None,
             confirm: false,
         }
     }
@@ -127,6 +165,15 @@ impl Message {
         self
     }
 
+    /// Sends the message twice if it fits into one packet, whose other messages are repeated with it. The second packet counts as a copy of the
+    /// association's redundancy: with the default it leaves only while packets are lost, and never on a stream that is not thin, at signs of congestion,
+    /// or if a newer message with the key was sent before. `None`, the default, sends no duplicate.
+    #[must_use]
+    pub fn with_duplicate(mut self, duplicate: impl Into<Option<Duplicate>>) -> Self {
+        self.duplicate = duplicate.into();
+        self
+    }
+
     /// Sets whether [`Event::MessageDelivered`](crate::Event::MessageDelivered) reports the message even without `Config::message_events`.
     #[must_use]
     pub fn with_confirmation(mut self, confirm: bool) -> Self {
@@ -201,6 +248,12 @@ impl Message {
     #[must_use]
     pub fn key(&self) -> Option<u64> {
         self.key
+    }
+
+    /// Returns when a duplicate is sent, if one is.
+    #[must_use]
+    pub fn duplicate(&self) -> Option<Duplicate> {
+        self.duplicate
     }
 
     /// Returns whether an event reports the delivery.

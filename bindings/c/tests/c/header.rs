@@ -238,6 +238,8 @@ fn constants(file: &mut String) {
         ("IMMEDIATE_ACK", options::IMMEDIATE_ACK),
         ("CONFIRM", options::CONFIRM),
         ("REPLACE", options::REPLACE),
+        ("DUPLICATE_AT_ONCE", options::DUPLICATE_AT_ONCE),
+        ("DUPLICATE_HALF_INTERVAL", options::DUPLICATE_HALF_INTERVAL),
     ];
     let all = STATUSES.map(|(name, value)| (name.to_owned(), value as u32)).into_iter();
     let all = all.chain(kinds.map(|(name, value)| (format!("EVENT_{name}"), value as u32)));

@@ -93,6 +93,7 @@ class Association:
         max_retransmissions: Optional[int] = None,
         priority: Optional[int] = None,
         replace: Optional[int] = None,
+        duplicate: Optional[str] = None,
     ) -> int:
         """Sends a message of at least one byte and returns its number. Waits only while the send buffer is full. In most cases the message was
         sent on return. `drained` waits until the peer has everything; `send_confirmed` reports the outcome of one message.
@@ -107,9 +108,20 @@ class Association:
         max_retransmissions: it is abandoned when it would need one more; 0 sends it once.
         priority: it is abandoned for one with a lower number if the send buffer is full.
         replace: a key; it replaces an older message on its stream with the same key.
+        duplicate: sends it twice while the path loses packets: "at-once", or "half-interval", half the mean time between messages of its key
+            later.
         """
         options = _options(
-            stream, ppid, unordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
+            stream,
+            ppid,
+            unordered,
+            immediate_ack,
+            lifetime,
+            deadline,
+            max_retransmissions,
+            priority,
+            replace,
+            duplicate,
         )
         payload = _bytes(data)
         number = self._native.try_send(payload, options)
@@ -130,10 +142,20 @@ class Association:
         max_retransmissions: Optional[int] = None,
         priority: Optional[int] = None,
         replace: Optional[int] = None,
+        duplicate: Optional[str] = None,
     ) -> int:
         """Sends a message as `send` does, but never waits: raises `BufferFullError` if the send buffer is full."""
         options = _options(
-            stream, ppid, unordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
+            stream,
+            ppid,
+            unordered,
+            immediate_ack,
+            lifetime,
+            deadline,
+            max_retransmissions,
+            priority,
+            replace,
+            duplicate,
         )
         number = self._native.try_send(_bytes(data), options)
         if number is None:
@@ -153,11 +175,21 @@ class Association:
         max_retransmissions: Optional[int] = None,
         priority: Optional[int] = None,
         replace: Optional[int] = None,
+        duplicate: Optional[str] = None,
     ) -> int:
         """Sends messages in this order with the options of `send`, as many as fit into the send buffer. They share packets and system calls
         where possible. Returns the number of messages sent. If any message is invalid, none is sent."""
         options = _options(
-            stream, ppid, unordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
+            stream,
+            ppid,
+            unordered,
+            immediate_ack,
+            lifetime,
+            deadline,
+            max_retransmissions,
+            priority,
+            replace,
+            duplicate,
         )
         return self._native.try_send_many([_bytes(data) for data in messages], options)
 
@@ -174,10 +206,20 @@ class Association:
         max_retransmissions: Optional[int] = None,
         priority: Optional[int] = None,
         replace: Optional[int] = None,
+        duplicate: Optional[str] = None,
     ) -> Delivery:
         """Sends a message as `send` does. Await the returned `Delivery` for its outcome."""
         options = _options(
-            stream, ppid, unordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
+            stream,
+            ppid,
+            unordered,
+            immediate_ack,
+            lifetime,
+            deadline,
+            max_retransmissions,
+            priority,
+            replace,
+            duplicate,
         )
         number, operation = await self._hub.run(self._native.send_confirmed(_bytes(data), options))
         return Delivery(self._hub, number, operation)
@@ -321,7 +363,7 @@ class Association:
         return f"<festina.Association with {host} port {port}: {self.close_reason or 'open'}>"
 
 
-_DEFAULT = (0, 0, True, False, None, None, None, None, None)
+_DEFAULT = (0, 0, False, False, None, None, None, None, None, None)
 
 
 def _options(
@@ -334,13 +376,25 @@ def _options(
     max_retransmissions: Optional[int],
     priority: Optional[int],
     replace: Optional[int],
+    duplicate: Optional[str],
 ) -> Optional[_festina.Options]:
     """Converts options for the native module; None if all have their default."""
     try:
         left = None if deadline is None else deadline - time.monotonic()
     except OverflowError:
         raise InvalidError("deadline is beyond all floating-point numbers") from None
-    options = (stream, ppid, unordered, immediate_ack, lifetime, left, max_retransmissions, priority, replace)
+    options = (
+        stream,
+        ppid,
+        unordered,
+        immediate_ack,
+        lifetime,
+        left,
+        max_retransmissions,
+        priority,
+        replace,
+        duplicate,
+    )
     return None if options == _DEFAULT else options
 
 

@@ -10,7 +10,16 @@ DEFAULT_SCTP_PORT: Final[int]
 __version__: Final[str]
 
 Options = tuple[
-    int, int, bool, bool, Optional[float], Optional[float], Optional[int], Optional[int], Optional[int]
+    int,
+    int,
+    bool,
+    bool,
+    Optional[float],
+    Optional[float],
+    Optional[int],
+    Optional[int],
+    Optional[int],
+    Optional[str],
 ]
 Encryption = tuple[Optional[str], bytes, list[bytes]]
 

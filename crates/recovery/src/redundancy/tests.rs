@@ -19,7 +19,7 @@ fn always(spaced: Spaced) -> Redundancy {
 }
 
 fn departure(now: Instant) -> Departure {
-    Departure { now, thin: true, srtt: SRTT, is_single_chunk: true }
+    Departure { now, thin: true, srtt: SRTT, is_single_chunk: true, duplicate_after: None }
 }
 
 /// A scheduler that gives every message a copy, on a path whose round trip was measured.
@@ -392,4 +392,59 @@ fn the_repetition_comes_so_soon_that_the_answer_to_the_first_is_not_taken_for_an
         assert!(!crate::spurious::answers_earlier(resent + ms(rtt_ms), repeated, Some(ms(rtt_ms))), "{rtt_ms} ms");
         assert!(repeated <= resent + ms(10), "{rtt_ms} ms");
     }
+}
+
+/// The decisions about messages every `gap_ms` that ask for a duplicate at once, over a path that loses one packet in `one_in`.
+fn duplicates(redundancy: Redundancy, gap_ms: u64, one_in: u64) -> Vec<CopyDecision> {
+    let mut scheduler = CopyScheduler::new(redundancy);
+    scheduler.round_trip(at(0), RTT);
+    (1..=1_000).for_each(|nth| outcome(&mut scheduler, at(0), one_in > 0 && nth % one_in == 0));
+    let asking = |now| Departure { duplicate_after: Some(Duration::ZERO), ..departure(now) };
+    (0..50).map(|nth| scheduler.message_sent(&asking(at(100_000 + nth * gap_ms)))).collect()
+}
+
+#[test]
+fn a_duplicate_needs_no_budget_for_copies_of_all_messages_but_losses_and_room() {
+    let all = |redundancy, gap_ms, one_in, expected: fn(Instant) -> CopyDecision| {
+        let decisions = duplicates(redundancy, gap_ms, one_in);
+        let expected = (0..50).map(|nth| expected(at(100_000 + nth * gap_ms)));
+        assert!(
+            decisions.iter().copied().skip(10).eq(expected.skip(10)),
+            "{redundancy}, {gap_ms} ms, {one_in}: {decisions:?}"
+        );
+    };
+    all(Redundancy::ADAPTIVE, 50, 20, CopyDecision::At);
+    all(Redundancy::ADAPTIVE, 50, 0, |_| CopyDecision::Not(WhyNot::Lossless));
+    all(Redundancy::BUNDLED, 50, 0, CopyDecision::At);
+    all(Redundancy::Off, 50, 20, |_| CopyDecision::Not(WhyNot::Disabled));
+    all(Redundancy::ADAPTIVE, 20, 20, |_| CopyDecision::Not(WhyNot::Unfair));
+}
+
+#[test]
+fn a_regular_stream_need_not_have_a_whole_number_of_messages_in_a_round_trip() {
+    // Twice 2.63 packets in a round trip; a TCP flow sends 5.47.
+    assert!(matches!(duplicates(Redundancy::ADAPTIVE, 38, 20).last(), Some(CopyDecision::At(_))));
+    let mut scheduler = scheduler();
+    (0..4).for_each(|nth| drop(scheduler.message_sent(&departure(at(1_000 + nth * 38)))));
+    assert_eq!(scheduler.messages_within(at(1_114), RTT), 3);
+    assert_eq!(scheduler.thousandths_within(at(1_114), RTT), 2_631);
+    assert_eq!(scheduler.thousandths_within(at(5_000), RTT), 0);
+}
+
+#[test]
+fn the_last_message_before_a_pause_is_repeated_at_once_where_packets_are_lost_and_paid_like_a_resend() {
+    let with_losses = |losses: u64| {
+        let mut scheduler = CopyScheduler::new(Redundancy::ADAPTIVE);
+        scheduler.round_trip(at(0), RTT);
+        (0..1_000).for_each(|nth| outcome(&mut scheduler, at(0), nth < losses));
+        (0..8).for_each(|nth| drop(scheduler.message_sent(&departure(at(100_000 + nth * 500)))));
+        (0..4).map(|nth| scheduler.paused(&departure(at(104_000 + nth * 500)))).collect::<Vec<_>>()
+    };
+    assert_eq!(with_losses(0), [CopyDecision::Not(WhyNot::Lossless); 4]);
+    let twice = [CopyDecision::At(at(104_000)), CopyDecision::At(at(104_500))];
+    assert_eq!(
+        with_losses(10),
+        [&twice[..], &[CopyDecision::Not(WhyNot::Budget); 2]].concat(),
+        "eight messages earn two"
+    );
 }

@@ -257,6 +257,7 @@ impl Sender {
             loaded.bytes += chunk.bytes();
             loaded.new_bytes += chunk.bytes();
             loaded.has_fragment |= chunk.is_fragment();
+            loaded.duplicate_after = loaded.duplicate_after.or_else(|| self.flight.duplicate_after(chunk.message));
             let asked = chunk.immediate_ack;
             self.flight.ledger.push(chunk);
             path.repair.on_first_sent(now, tsn, asked);

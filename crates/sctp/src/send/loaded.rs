@@ -1,5 +1,7 @@
 //! The chunks put into one packet, summed up.
 
+use festina_units::Duration;
+
 /// Summary of the chunks put into a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Loaded {
@@ -14,6 +16,8 @@ pub(super) struct Loaded {
     pub(super) piggyback_bytes: usize,
     /// Part of a message only.
     pub(super) has_fragment: bool,
+    /// How much later the application wants the new messages sent again.
+    pub(super) duplicate_after: Option<Duration>,
     pub(super) tsn_highest: u64,
     /// Whether the earliest outstanding chunk was retransmitted in a way that restarts T3-rtx.
     pub(super) earliest_resent: bool,

@@ -7,7 +7,7 @@ use festina_units::Instant;
 
 use crate::config::Expiry;
 use crate::event::AbandonReason;
-use crate::message::{Message, MessageId};
+use crate::message::{Duplicate, Message, MessageId};
 use crate::outstanding::{Chunk, MessageSlot};
 use crate::wire::{FragmentHeader, StreamId, Tsn};
 
@@ -46,6 +46,7 @@ pub(super) struct OutboundMessage {
     pub(super) unordered: bool,
     /// The application asks the peer not to delay its SACK.
     pub(super) immediate_ack: bool,
+    pub(super) duplicate: Option<Duplicate>,
 }
 
 /// A message that has left its slot.
@@ -86,6 +87,7 @@ impl OutboundMessage {
             fate: if is_tracked { Fate::Tracked } else { Fate::Plain },
             unordered: message.unordered,
             immediate_ack: message.immediate_ack,
+            duplicate: message.duplicate,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Drives the sender by hand: messages and SACKs go in, packets are read back.
 
 mod detectors;
+mod duplicates;
 mod expiry;
 mod hostile;
 mod interleaving;

@@ -45,6 +45,8 @@ struct PlannedFor {
     of_resend: bool,
     /// None of them is part of a larger message.
     is_single_chunk: bool,
+    /// How much later the application wants them sent again.
+    duplicate_after: Option<Duration>,
 }
 
 /// The account of one path. Kept on the heap: an association at rest needs none.
@@ -231,9 +233,11 @@ impl RedundancyAccount {
         rtt: &RttEstimator,
     ) {
         let last_tsn = loaded.tsn_highest;
-        let packet = PlannedFor { first_tsn, last_tsn, of_resend: true, is_single_chunk: !loaded.has_fragment };
+        let is_single_chunk = !loaded.has_fragment;
+        let packet = PlannedFor { first_tsn, last_tsn, of_resend: true, is_single_chunk, duplicate_after: None };
         if let Some(others) = loaded.new_chunks.checked_sub(1) {
-            let new = PlannedFor { first_tsn: last_tsn - others as u64, of_resend: false, ..packet };
+            let (first_tsn, duplicate_after) = (last_tsn - others as u64, loaded.duplicate_after);
+            let new = PlannedFor { first_tsn, of_resend: false, duplicate_after, ..packet };
             self.plan(new, now, thin, rtt);
         }
         if repairs && loaded.chunks > loaded.new_chunks {
@@ -242,8 +246,9 @@ impl RedundancyAccount {
     }
 
     fn plan(&mut self, of: PlannedFor, now: Instant, thin: bool, rtt: &RttEstimator) {
-        let PlannedFor { first_tsn, last_tsn, of_resend, is_single_chunk } = of;
-        let departure = Departure { now, thin, srtt: self.undelayed.srtt().or(rtt.srtt()), is_single_chunk };
+        let PlannedFor { first_tsn, last_tsn, of_resend, is_single_chunk, duplicate_after } = of;
+        let srtt = self.undelayed.srtt().or(rtt.srtt());
+        let departure = Departure { now, thin, srtt, is_single_chunk, duplicate_after };
         let decision =
             if of_resend { self.scheduler.resent(&departure) } else { self.scheduler.message_sent(&departure) };
         let CopyDecision::At(at) = decision else { return };
@@ -264,7 +269,7 @@ impl RedundancyAccount {
             return;
         }
         let srtt = self.undelayed.srtt().or(rtt.srtt());
-        let last = Departure { now, thin: true, srtt, is_single_chunk: true };
+        let last = Departure { now, thin: true, srtt, is_single_chunk: true, duplicate_after: None };
         if self.planned.len() < PLANNED_MAX && matches!(self.scheduler.paused(&last), CopyDecision::At(_)) {
             let copy = PlannedCopy { at: now, sent_at, first_tsn: tsn, last_tsn: tsn, of_resend: false };
             self.planned.push_front(copy);
@@ -344,7 +349,13 @@ mod tests {
         rtt.sample(Duration::from_millis(100));
         let mut redundancy = RedundancyAccount::new(Redundancy::SPACED, KnownLoss::default());
         redundancy.measured(now, Duration::from_millis(100));
-        let packet = |tsn| PlannedFor { first_tsn: tsn, last_tsn: tsn, of_resend: false, is_single_chunk: true };
+        let packet = |tsn| PlannedFor {
+            first_tsn: tsn,
+            last_tsn: tsn,
+            of_resend: false,
+            is_single_chunk: true,
+            duplicate_after: None,
+        };
         (0..1_000).for_each(|tsn| redundancy.plan(packet(tsn), now, true, &rtt));
         assert_eq!(
             redundancy.planned.iter().map(PlannedCopy::tsns).collect::<Vec<_>>(),

@@ -3,7 +3,8 @@
 use festina_units::{Duration, Instant};
 
 use super::Partial;
-use crate::outstanding::{Chunk, ChunkState};
+use crate::message::Duplicate;
+use crate::outstanding::{Chunk, ChunkState, MessageSlot};
 use crate::send::flight::Flight;
 use crate::send::messages::Fate;
 
@@ -21,6 +22,15 @@ impl Flight {
             Fate::Tracked => {
                 message.expires_at > at.saturating_add(way) && !self.partial.as_deref().is_some_and(replaced)
             }
+        }
+    }
+
+    /// Returns how much later the application wants this message sent again, if it does.
+    pub(in crate::send) fn duplicate_after(&self, slot: MessageSlot) -> Option<Duration> {
+        let half_interval = || self.partial.as_deref()?.tracked.half_interval(slot);
+        match self.buffer.message(slot)?.duplicate? {
+            Duplicate::AtOnce => Some(Duration::ZERO),
+            Duplicate::HalfInterval => Some(half_interval().unwrap_or_default()),
         }
     }
 

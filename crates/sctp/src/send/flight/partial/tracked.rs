@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use super::succession::Successions;
 use crate::message::MessageId;
@@ -44,14 +44,7 @@ pub(super) struct Marks {
 
 impl Tracked {
     /// A message was written `now` and waits to be sent.
-    pub(super) fn insert(
-        &mut self,
-        now: Instant,
-        slot: MessageSlot,
-        expires_at: Instant,
-        id: MessageId,
-        marks: Marks,
-    ) {
+    pub(super) fn insert(&mut self, now: Instant, slot: MessageSlot, expires_at: Instant, id: MessageId, marks: Marks) {
         let Marks { key, priority, confirm } = marks;
         if expires_at != Instant::MAX {
             self.lifetimes.insert((expires_at, id, slot.0));
@@ -119,6 +112,11 @@ impl Tracked {
     pub(super) fn is_replaced_by(&self, slot: MessageSlot, at: Instant) -> bool {
         let is_near = |key| self.successions.is_next_near(key, at);
         self.messages.get(&slot.0).is_some_and(|entry| entry.is_replaced || entry.key.is_some_and(is_near))
+    }
+
+    /// Returns half the mean time between the messages with this one's key, if that was measured.
+    pub(super) fn half_interval(&self, slot: MessageSlot) -> Option<Duration> {
+        self.messages.get(&slot.0)?.key.and_then(|key| self.successions.half_interval(key))
     }
 
     /// Returns when the newest message of a key for which `counts` holds lacks its successor for too long.
