@@ -1,4 +1,5 @@
-//! `cost`: the packets and bytes of both ends that a sender spends on a thin stream, against the delay that they buy.
+//! `cost`: the packets and bytes of both ends that a sender spends on a thin stream, against the delay that they buy; and `repair`, the same over the
+//! kinds of loss that a sender has to repair.
 
 mod checks;
 pub(super) mod figures;
@@ -28,8 +29,9 @@ const BYTES_BACK: &str = "bytes back";
 
 const INDEPENDENT: &str = "independent";
 const BURSTS: &str = "bursts";
+const PAIRS: &str = "pairs";
 const CHANGE: &str = "change";
-const PATTERNS: [&str; 3] = [INDEPENDENT, BURSTS, CHANGE];
+const PATTERNS: [&str; 4] = [INDEPENDENT, BURSTS, PAIRS, CHANGE];
 
 /// For how long messages are written after losses have begun.
 const CHANGED_FOR: Duration = Duration::from_secs(10);
@@ -38,13 +40,32 @@ const WINDOWS_MS: [Range<u64>; 5] = [0..500, 500..1_000, 1_000..2_000, 2_000..5_
 
 /// What a thin stream costs.
 #[derive(Clone, Copy, Debug)]
-pub struct Cost;
+pub struct Cost {
+    name: &'static str,
+    title: &'static str,
+    plan: &'static str,
+}
+
+impl Cost {
+    /// `cost`: every sender.
+    pub const COST: Self = Self {
+        name: "cost",
+        title: "What a thin stream costs both ends, and the delay that it buys",
+        plan: include_str!("../../../../experiments/cost.toml"),
+    };
+    /// `repair`: ways to repair losses, by interval, loss, burst and round-trip time.
+    pub const REPAIR: Self = Self {
+        name: "repair",
+        title: "What each way to repair losses costs, and the delay that it buys",
+        plan: include_str!("../../../../experiments/repair.toml"),
+    };
+}
 
 impl Experiment for Cost {
     fn description(&self) -> Description {
         Description {
-            name: "cost",
-            title: "What a thin stream costs both ends, and the delay that it buys",
+            name: self.name,
+            title: self.title,
             reference: "Festina's own",
             about: "A thin stream as in thin-latency: ordered messages of one size at one interval, packets lost each way, an unmodified \
          receiver that delays SACKs unless it is asked not to. Counted are all packets of both ends: data, copies, probes, SACKs, \
@@ -52,13 +73,14 @@ impl Experiment for Cost {
          moment at which the application wants to write it to the moment at which the receiving application has it.\n\n\
          The first messages, for warm_up, meet the same network and count for nothing; the handshake is over before them. What both \
          ends send from then on to the last write is divided by the messages of that time.\n\n\
-         Three patterns of loss. Independent: each packet is lost with the same probability. Bursts: a Gilbert-Elliott channel in \
-         time, which loses everything for burst on average and nothing between, with the same loss on average. Change: nothing is \
+         Four patterns of loss. Independent: each packet is lost with the same probability. Bursts: a Gilbert-Elliott channel in \
+         time, which loses everything for burst on average and nothing between, with the same loss on average. Pairs: the same with \
+         bursts of two intervals. Change: nothing is \
          lost during the warm-up; then each packet is, independently, and messages are written for ten seconds more. That is done \
          trials times in each run, and the delays are gathered by how long after the change the message was due.\n\n\
          A figure of costs and delays has a point for each sender. A sender is on the front if no other is cheaper in bytes and has no \
          longer p99.",
-            plan: include_str!("../../../../experiments/cost.toml"),
+            plan: self.plan,
             question: "",
         }
     }
@@ -114,6 +136,7 @@ fn priced(point: &Point) -> Priced {
     let loss = point.probability("loss");
     let loss = match point.choice("pattern") {
         BURSTS => bursts(loss, point.duration("burst")),
+        PAIRS => bursts(loss, point.duration("iat") * 2),
         _ => independent(loss),
     };
     let messages = u32::try_from(point.count("messages")).unwrap_or(u32::MAX);

@@ -75,7 +75,7 @@ fn the_tables_of_profiles_and_of_congestion_controls_in_the_documents_name_all_o
 #[test]
 fn the_plans_that_compare_the_profiles_leave_none_out() {
     let experiments: [&dyn Experiment; 6] =
-        [&Bursts, &Cost, &RecoverySequences, &Reordering, &RequestReply, &ThinLatency];
+        [&Bursts, &Cost::COST, &RecoverySequences, &Reordering, &RequestReply, &ThinLatency];
     for experiment in experiments {
         let plan = Plan::own(experiment, Scale::Full);
         let points = plan.points();

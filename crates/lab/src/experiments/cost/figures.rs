@@ -3,7 +3,7 @@
 use festina_units::{Duration, Probability};
 
 use super::checks::{find, intervals};
-use super::{BURSTS, CHANGE, INDEPENDENT, WINDOWS_MS, costs, window_name};
+use super::{BURSTS, CHANGE, INDEPENDENT, PAIRS, WINDOWS_MS, costs, window_name};
 use crate::count::as_f64;
 use crate::figure::{Axis, Curve, Figure, Note, PlotPoint, PointSeries, Unit};
 use crate::scenario::fate::{BYTES_EACH, DELIVERY};
@@ -11,7 +11,7 @@ use crate::scenario::looks::{Look, default_sender, looks};
 use crate::summary::{PointSummary, Results, SeriesSummary};
 
 /// The intervals whose prices are drawn, in ms: a stream that is dense for a thin one, a game's, a chat's.
-const DRAWN_IATS_MS: [u64; 3] = [20, 50, 250];
+const DRAWN_IATS_MS: [u64; 4] = [20, 33, 50, 250];
 /// The losses under which they are drawn, in percent.
 const DRAWN_LOSSES_PERCENT: [u32; 2] = [1, 5];
 /// The senders that are drawn over time and over the interval; all others would lie on top of each other.
@@ -20,7 +20,8 @@ const FEW: [&str; 6] = ["rfc9260", "rack", "festina+off", "festina+bundled", "fe
 pub(super) fn figures(results: &Results) -> Vec<Figure> {
     let mut figures = Vec::new();
     for iat in intervals(results).into_iter().filter(|iat| DRAWN_IATS_MS.contains(&as_ms(*iat))) {
-        let losses = DRAWN_LOSSES_PERCENT.map(|percent| (percent, INDEPENDENT)).into_iter().chain([(5, BURSTS)]);
+        let losses = DRAWN_LOSSES_PERCENT.map(|percent| (percent, INDEPENDENT)).into_iter();
+        let losses = losses.chain([(5, BURSTS), (1, PAIRS), (5, PAIRS)]);
         figures.extend(
             losses.filter_map(|(percent, pattern)| prices(results, iat, Probability::from_percent(percent), pattern)),
         );
@@ -123,7 +124,11 @@ fn steps(front: &[&Priced], highest: f64, dearest: f64) -> Vec<(f64, f64)> {
 }
 
 fn lost(loss: Probability, pattern: &str) -> String {
-    let how = if pattern == BURSTS { " in bursts" } else { "" };
+    let how = match pattern {
+        BURSTS => " in bursts",
+        PAIRS => " in pairs",
+        _ => "",
+    };
     format!("{loss} lost{how}")
 }
 
