@@ -125,6 +125,13 @@ impl Entry {
         bound.judge(&Estimate { half_width, ..ratio }) == Judgement::Undecided
     }
 
+    /// Returns whether it [stays undecided](Self::stays_undecided) and the published run lies where nearly all runs like ours do.
+    pub fn is_within_chance(&self) -> bool {
+        /// In standard deviations. Of 20 numbers of a true statement one lies beyond in one of 19 cases.
+        const NEARLY_ALL: f64 = 3.0;
+        self.stays_undecided() && self.z.is_some_and(|z| z.abs() <= NEARLY_ALL)
+    }
+
     /// The judgement in one word, as reports have it.
     pub fn word(&self) -> &'static str {
         self.word_one_of(1)
@@ -186,11 +193,13 @@ mod tests {
         assert_eq!(entry.word(), "undecided");
         assert!(entry.z.is_some_and(|z| z.abs() < 1.0));
         assert!(entry.stays_undecided(), "the published run alone varies by more than a quarter");
+        assert!(entry.is_within_chance());
         let few: Repeated = [100.0, 108.0, 116.0].into_iter().collect();
         let entry = Entry::one_run("number", "", 100.0, Some(&few));
         assert_eq!((entry.word(), entry.stays_undecided()), ("undecided", true), "z {:?}", entry.z);
         let many: Repeated = [280.0, 290.0, 285.0, 275.0].into_iter().collect();
         assert_eq!(Entry::one_run("number", "", 282.0, Some(&many)).word(), "met");
+        assert!(!Entry::one_run("number", "", 282.0, Some(&many)).is_within_chance(), "it is met");
         assert_eq!(Entry::one_run("number", "", 900.0, Some(&many)).word(), "missed");
     }
 
