@@ -120,16 +120,17 @@ fn growth_check(results: &Results) -> Check {
 /// "PR-SCTP can hardly keep up with the application send rate" in the 80% load case (§III-C): messages queue up while the run lasts.
 fn overload_check(results: &Results) -> Check {
     let mut evidence = Evidence::new();
-    for (load, bound) in [("80%", Bound::MoreThan(KEEPS_UP)), ("30%", Bound::LessThan(KEEPS_UP))] {
+    for (load, bound) in [("80%", Bound::MoreThan(KEEPS_UP.ln())), ("30%", Bound::LessThan(KEEPS_UP.ln()))] {
         let settings = [("sender", OF_2012), ("size", "716B"), ("load", load), ("important", "100%")];
         let growth = results.matching(&settings).find_map(|summary| summary.values().get(r12::LAST_OVER_FIRST));
-        let growth = growth.and_then(Estimate::of);
-        evidence.cell(format!("last third over the first, {load} load:"), growth, bound);
+        // Single runs are far above the others.
+        let growth = growth.and_then(|ratio| Estimate::of(&ratio.map(f64::ln)));
+        evidence.cell(format!("logarithm of the last third over the first, {load} load:"), growth, bound);
     }
     evidence
         .check(
             "At 716 bytes and 80% load the sender does not keep up: of important messages, if all are, the last third takes more than one \
-             and a half times as long as the first third, and at 30% load it does not.",
+             and a half times as long as the first third in the geometric mean, and at 30% load it does not.",
         )
         .id("overload")
 }

@@ -50,7 +50,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "At 716 bytes and 80% load the sender can hardly keep up.",
         Checks("r12-fig4", &["overload"]),
     )
-    .headline("", "last third over the first, 80% load", " times"),
+    .headline("", "logarithm of the last third over the first, 80% load", ""),
     says("§III-C", "Results for normal messages are very similar.", Checks("r12-fig3", &["normal-similar"])),
     says(
         "§IV-B, Fig. 5 and 6",
