@@ -1,5 +1,8 @@
-"""Builds the front page from the README and adapts links to files that are not part of the site."""
+"""Builds the front page from the README and the table of the ledger, and adapts links to files that are not part of the site."""
 
+import csv
+import html
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -34,12 +37,56 @@ PAGES = {
 }
 
 
+# Columns of the table of statements, and whether a list selects their values.
+COLUMNS = {
+    "paper": True,
+    "section": False,
+    "statement": False,
+    "verdict": True,
+    "ours": False,
+    "experiment": True,
+    "extent": False,
+    "cause": False,
+    "real_sockets": True,
+    "tests_it": True,
+    "remark": False,
+}
+
+
+def _statements():
+    """Returns the page with every row of the ledger, its review beside it, and a filter for each column."""
+    rows = json.loads((ROOT / "docs/ledger.json").read_text(encoding="utf-8"))
+    with (ROOT / "docs/ledger-review.tsv").open(encoding="utf-8", newline="") as file:
+        review = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    rows = [beside | row for row, beside in zip(rows, review, strict=True)]
+
+    def filter_of(column, is_listed):
+        label = html.escape(f"filter by {column.replace('_', ' ')}")
+        if not is_listed:
+            return f'<input aria-label="{label}" placeholder="contains">'
+        values = sorted({row[column] for row in rows if row[column]})
+        options = "".join(f"<option>{html.escape(value)}</option>" for value in ["", *values])
+        return f'<select aria-label="{label}">{options}</select>'
+
+    heads = "".join(f"<th>{name.replace('_', ' ')}<br>{filter_of(name, listed)}</th>" for name, listed in COLUMNS.items())
+    cells = ("".join(f"<td>{html.escape(row[name])}</td>" for name in COLUMNS) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    return f"""# Statements of the papers
+
+Every row of [the ledger](ledger.md), as [JSON](ledger.json) and [CSV](ledger.csv), too. <span id="shown">{len(rows)}</span> of {len(rows)} rows are shown.
+
+<div class="statements"><table id="statements"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>
+<script src="statements.js"></script>
+"""
+
+
 def on_files(files, config):
     """Adds the pages that are not in docs/."""
+    files.append(File.generated(config, "statements.md", content=_statements()))
     for source, page in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=_relocate(text, source)))
-    for name in "site.css", "worker.js":
+    for name in "site.css", "statements.js", "worker.js":
         files.append(File.generated(config, name, content=(ROOT / "site" / name).read_text(encoding="utf-8")))
     return files
 
@@ -55,7 +102,7 @@ def on_post_template(output, template_name, config):
 
 def on_page_markdown(markdown, page, config, files):
     """Turns links that leave docs/ into links to their pages, or into the path of the file that they name."""
-    if page.file.src_uri in PAGES.values():
+    if page.file.src_uri in PAGES.values() or page.file.src_uri == "statements.md":
         return markdown
     return _relocate(markdown, "docs/" + page.file.src_uri)
 

@@ -71,7 +71,7 @@ pub use p10_fig9::P10Fig9;
 pub use p10_fig10::P10Fig10;
 pub use p10_fig11::P10Fig11;
 pub use p10_fig12::P10Fig12;
-pub use p10_fig13::P10Fig13;
+pub use p10_fig13::{P10Fig13, P10Fig14};
 pub use p10_table1::P10Table1;
 pub use r12_fig3::R12Fig3;
 pub use r12_fig4::R12Fig4;
@@ -131,6 +131,7 @@ pub const ALL: &[&dyn Experiment] = &[
     &P10Fig11,
     &P10Fig12,
     &P10Fig13,
+    &P10Fig14,
     &R12Fig3,
     &R12Fig4,
     &R12Fig7,

@@ -3,23 +3,26 @@
 //! A statement without an experiment stays in the list, as not tested.
 
 mod g02;
-mod kept;
 mod measured;
 mod p06;
 mod p10;
+pub mod page;
 mod r12;
 mod r15;
+pub mod row;
 
 use std::fmt::Write as _;
 
-pub use kept::Kept;
+pub use row::Row;
+
+use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Check, Experiment};
 use crate::experiments;
 use crate::scoreboard::{Entry, Published};
 
 /// A paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Paper {
     /// Pedersen, Griwodz and Halvorsen 2006.
     P06,
@@ -51,6 +54,37 @@ pub struct Statement {
     pub tested: Tested,
     /// Why it is broken, if a run has shown that; empty otherwise.
     pub cause: &'static str,
+    /// Its figures on the page of its paper, if it is one of the paper's main claims.
+    pub headline: Option<Headline>,
+}
+
+/// The figures of a main claim of a paper.
+#[derive(Clone, Copy, Debug)]
+pub struct Headline {
+    /// The published figure; empty if the paper has none.
+    pub published: &'static str,
+    /// The words in front of our figure in the evidence of the statement; empty if the verdict is all.
+    pub label: &'static str,
+    /// What follows our figure, such as ` ms`; empty if `label` stands in front of it.
+    pub unit: &'static str,
+}
+
+impl Headline {
+    /// Our figure from the evidence of the statement, without the number of runs; empty if it is not there.
+    fn ours(&self, evidence: &str) -> String {
+        let Some((_, rest)) = evidence.split_once(self.label).filter(|_| !self.label.is_empty()) else {
+            return String::new();
+        };
+        let item = rest.split(';').next().unwrap_or_default();
+        let item = item.rsplit_once(" published, ").map_or(item, |(_, ours)| ours);
+        let item = item.split(" (").next().unwrap_or_default();
+        let figure = item.trim_matches([':', ' ']);
+        if self.unit.is_empty() {
+            format!("{} {figure}", self.label)
+        } else {
+            format!("{figure}{}", self.unit.trim_end())
+        }
+    }
 }
 
 /// How a statement is tested.
@@ -122,6 +156,8 @@ pub struct Outcome {
     pub experiment: &'static str,
     /// How much of it was run, such as `quick` or `5 runs`; empty if all of it was.
     pub extent: String,
+    /// Its [probe](crate::runner::probe).
+    pub probe: String,
     /// Its checks.
     pub checks: Vec<Check>,
     /// Its published numbers.
@@ -146,6 +182,11 @@ impl Statement {
     /// Says why it is broken.
     const fn because(self, cause: &'static str) -> Self {
         Self { cause, ..self }
+    }
+
+    /// Makes it a main claim of its paper, with the published figure and the words in front of ours in the evidence.
+    const fn headline(self, published: &'static str, label: &'static str, unit: &'static str) -> Self {
+        Self { headline: Some(Headline { published, label, unit }), ..self }
     }
 
     /// Its result, from the experiments that were run.
@@ -180,6 +221,22 @@ impl Statement {
             _ => "",
         }
     }
+
+    fn row(&self, outcome: Option<&Outcome>, finding: Finding) -> Row {
+        let of = |text: fn(&Outcome) -> &String| outcome.map_or(String::new(), |outcome| text(outcome).clone());
+        Row {
+            paper: self.paper,
+            section: self.section.to_owned(),
+            statement: self.says.to_owned(),
+            experiment: self.tested.experiment().unwrap_or_default().to_owned(),
+            extent: of(|outcome| &outcome.extent),
+            verdict: finding.verdict.to_owned(),
+            ours: finding.seen,
+            cause: finding.cause,
+            real_sockets: measured::verdict(self).to_owned(),
+            probe: of(|outcome| &outcome.probe),
+        }
+    }
 }
 
 /// The verdict of a statement's checks, and their numbers. If the paper leaves readings open, it holds or is broken only if it is so under each.
@@ -207,7 +264,10 @@ fn by_checks(checks: &[&Check]) -> (&'static str, String) {
         [] => (together(&[]), found.into_iter().map(|(_, seen)| seen).collect::<Vec<_>>().join("; ")),
         [first, others @ ..] => {
             let verdict = if others.iter().all(|other| other == first) { *first } else { "undecided" };
-            (verdict, told().map(|(reading, found)| seen((reading, found))).collect::<Vec<_>>().join("; "))
+            let differ = ["holds", "broken"].iter().all(|word| verdicts.contains(word));
+            let why = if differ { "no number of runs would decide, it depends on the reading; " } else { "" };
+            let seen = told().map(|(reading, found)| seen((reading, found))).collect::<Vec<_>>().join("; ");
+            (verdict, why.to_owned() + &seen)
         }
     }
 }
@@ -222,32 +282,33 @@ fn by_arithmetic(sums: &[Sum]) -> (&'static str, String) {
     (verdict, sums.iter().map(seen).collect::<Vec<_>>().join("; "))
 }
 
-/// What several published numbers come to: a verdict and the numbers.
+/// What several published numbers come to: a verdict and the numbers. A number of a single published run that no number of our runs could decide counts
+/// for its statement if it is one that such runs give by chance, and at least as many others are met.
 fn by_numbers(entries: &[&Entry]) -> (&'static str, String) {
     let scored = entries.iter().filter(|entry| entry.judgement().is_some() && entry.word() != "fitted").count();
-    let word = |entry: &Entry| entry.word_one_of(scored);
-    let count = |wanted: &str| entries.iter().filter(|entry| word(entry) == wanted).count();
-    let kinds = ["met", "missed", "undecided", "fitted", "not tested"];
-    let stay = match entries.iter().filter(|entry| entry.stays_undecided()).count() {
-        0 => String::new(),
-        some => format!(" ({some} however often we run, since the paper has one run)"),
+    let word = |entry: &Entry| match entry.word_one_of(scored) {
+        "undecided" if entry.is_within_chance() => "within chance",
+        word => word,
     };
+    let count = |wanted: &str| entries.iter().filter(|entry| word(entry) == wanted).count();
+    let kinds = ["met", "missed", "within chance", "undecided", "fitted", "not tested"];
     let counts = kinds.iter().map(|kind| format!("{} {kind}", count(kind))).filter(|it| !it.starts_with("0 "));
-    let counts = counts.map(|it| if it.ends_with("undecided") { it + &stay } else { it });
     let mut seen = counts.collect::<Vec<_>>().join(", ");
-    let missed = || entries.iter().filter(|entry| word(entry) == "missed");
-    let shown: Vec<&&Entry> = if entries.len() == 1 { entries.iter().collect() } else { missed().collect() };
-    for Entry { what, unit, published, measured, .. } in shown {
+    let differ = entries.iter().any(|entry| word(entry) != word(entries[0]));
+    for entry in entries {
+        let Entry { what, unit, published, measured, .. } = entry;
         let published = match published {
             Published::Value(value) | Published::OneRun(value, _) => value.to_string(),
             Published::Inequality(bound) => bound.to_string(),
         };
         let ours = measured.map_or_else(|| "nothing".to_owned(), |ours| ours.to_string());
-        let _ = write!(seen, "; {what}: {published} {unit} published, {ours} measured");
+        let word = if differ { format!("{}: ", word(entry)) } else { String::new() };
+        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+        let _ = write!(seen, "; {word}{what}: {published}{unit} published, {ours} measured");
     }
     let verdict = match () {
         () if count("missed") > 0 => "broken",
-        () if count("undecided") > 0 => "undecided",
+        () if count("undecided") > 0 || count("within chance") > count("met") => "undecided",
         () if count("met") > 0 => "holds",
         () if count("fitted") > 0 => "fitted",
         () => "not tested",
@@ -295,80 +356,22 @@ pub fn complaints(outcomes: &[Outcome]) -> Vec<String> {
     complaints
 }
 
-/// A row of the ledger: a statement, the extent of its experiment's run if it is not whole, and the result.
-struct Row {
-    statement: &'static Statement,
-    extent: String,
-    finding: Finding,
-}
-
-/// Returns every statement with its result: from its experiment if that was run, else from `kept`.
-fn rows(outcomes: &[Outcome], kept: &Kept) -> Vec<Row> {
+/// Every statement with its result: from its experiment if that was run, else from the rows of an earlier ledger.
+pub fn rows(outcomes: &[Outcome], kept: &[Row]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for statement in statements() {
-        let alike = |row: &&Row| {
-            let Statement { paper, section, says, .. } = row.statement;
-            (*paper, *section, *says) == (statement.paper, statement.section, statement.says)
-        };
-        let nth = rows.iter().filter(alike).count();
+        let nth = rows.iter().filter(|row| row.is_of(statement)).count();
         let name = statement.tested.experiment();
         let ran = outcomes.iter().find(|outcome| Some(outcome.experiment) == name);
-        let earlier = if ran.is_none() { kept.of(statement, nth) } else { None };
+        let earlier = if ran.is_none() { row::earlier(kept, statement, nth) } else { None };
         let row = match earlier {
-            Some((extent, finding)) => {
-                // Causes may have become known since.
-                let cause = statement.told_cause(finding.verdict).to_owned();
-                Row { statement, extent: extent.to_owned(), finding: Finding { cause, ..finding.clone() } }
-            }
-            None => {
-                let extent = ran.map_or(String::new(), |outcome| outcome.extent.clone());
-                Row { statement, extent, finding: statement.finding(outcomes) }
-            }
+            // Causes may have become known since.
+            Some(row) => Row { cause: statement.told_cause(&row.verdict).to_owned(), ..row.clone() },
+            None => statement.row(ran, statement.finding(outcomes)),
         };
         rows.push(row);
     }
     rows
-}
-
-/// The first line of the ledger: the names of its columns.
-const HEAD: [&str; 9] =
-    ["paper", "section", "statement", "experiment", "extent", "verdict", "ours", "cause", "real_sockets"];
-
-/// The ledger as tab-separated values, a line for each statement. Statements whose experiments are not among `outcomes` keep the results of an
-/// earlier ledger.
-pub fn table(outcomes: &[Outcome], kept: &Kept) -> String {
-    let mut text = HEAD.join("\t") + "\n";
-    for Row { statement, extent, finding } in rows(outcomes, kept) {
-        let Finding { verdict, seen, cause } = finding;
-        let (paper, seen) = (format!("{:?}", statement.paper), shortened(&seen));
-        let experiment = statement.tested.experiment().unwrap_or_default();
-        let cells = [
-            paper.as_str(),
-            statement.section,
-            statement.says,
-            experiment,
-            &extent,
-            verdict,
-            &seen,
-            &cause,
-            measured::verdict(statement),
-        ];
-        let cells = cells.map(|cell| cell.replace(['\t', '\n'], " ").trim().to_owned());
-        text += &(cells.join("\t") + "\n");
-    }
-    text
-}
-
-/// Maximum length of the evidence; the reports have the rest.
-const SEEN_MAX: usize = 320;
-/// What a longer one ends with.
-const CUT: &str = " ...";
-
-fn shortened(seen: &str) -> String {
-    if seen.chars().count() <= SEEN_MAX || seen.ends_with(CUT) {
-        return seen.to_owned();
-    }
-    seen.chars().take(SEEN_MAX).collect::<String>() + CUT
 }
 
 #[cfg(test)]
@@ -404,9 +407,9 @@ mod tests {
         assert_eq!(by_arithmetic(&[sum]).0, "holds");
         let wrong = Sum { calculated: 121.5, ..sum };
         assert_eq!(by_arithmetic(&[sum, wrong]).0, "broken");
-        let ledger = table(&[], &Kept::default());
-        let lines = ledger.lines().filter(|line| line.contains(" calculated\t"));
-        assert_eq!(lines.count(), statements().filter(|it| matches!(it.tested, Tested::Arithmetic(_))).count());
+        let rows = rows(&[], &[]);
+        let calculated = rows.iter().filter(|row| row.ours.ends_with(" calculated"));
+        assert_eq!(calculated.count(), statements().filter(|it| matches!(it.tested, Tested::Arithmetic(_))).count());
     }
 
     #[test]
@@ -426,7 +429,11 @@ mod tests {
         assert_eq!(by_checks(&[&text, &same]).0, "holds");
         let (verdict, seen) = by_checks(&[&text, &same, &other]);
         assert_eq!(verdict, "undecided");
-        assert_eq!(seen, "by the text: holds, 5 ms; lost = data: holds, 5 ms; lost = both: broken, 5 ms");
+        assert_eq!(
+            seen,
+            "no number of runs would decide, it depends on the reading; by the text: holds, 5 ms; lost = data: holds, 5 ms; \
+             lost = both: broken, 5 ms"
+        );
         let skipped = Check::skipped("It is so.", "no data").under("lost = both");
         assert_eq!(by_checks(&[&text, &skipped]).0, "holds");
         assert_eq!(by_checks(&[]).0, "not tested");
@@ -441,7 +448,11 @@ mod tests {
         let (met, missed) = (entry("one", 5.1), entry("other", 9.0));
         let (verdict, seen) = by_numbers(&[&met, &missed]);
         assert_eq!(verdict, "broken");
-        assert_eq!(seen, "1 met, 1 missed; other: 5 % published, 9.00 ± 0.100 (n = 5) measured");
+        assert_eq!(
+            seen,
+            "1 met, 1 missed; met: one: 5 % published, 5.10 ± 0.100 (n = 5) measured; \
+             missed: other: 5 % published, 9.00 ± 0.100 (n = 5) measured"
+        );
 
         // Just beyond a quarter, by less than chance does to one of ten.
         let ours = crate::evidence::Estimate { mean: 6.36, half_width: Some(0.1), repetitions: 30 };
@@ -451,8 +462,13 @@ mod tests {
         assert_eq!([by_numbers(&[&beyond]).0, by_numbers(&many).0], ["broken", "undecided"]);
 
         let check = Check::new("Restarting the timer adds nothing.", false, "no").id("restart-adds");
-        let outcome =
-            Outcome { experiment: "r15-tail-loss", extent: String::new(), checks: vec![check], scoreboard: Vec::new() };
+        let outcome = Outcome {
+            experiment: "r15-tail-loss",
+            extent: String::new(),
+            probe: String::new(),
+            checks: vec![check],
+            scoreboard: Vec::new(),
+        };
         let statement = statements().find(|it| it.says.starts_with("Restarting the timer adds")).expect("it is listed");
         let Finding { verdict, cause, .. } = statement.finding(&[outcome]);
         assert_eq!((verdict, cause.as_str()), ("broken", "unknown"));
@@ -461,8 +477,13 @@ mod tests {
     #[test]
     fn what_names_no_check_and_what_is_named_by_none_is_complained_about() {
         let check = Check::judged("A thing that no paper says.", Verdict::Holds(String::new())).id("said-by-none");
-        let outcome =
-            Outcome { experiment: "p10-fig11", extent: String::new(), checks: vec![check], scoreboard: Vec::new() };
+        let outcome = Outcome {
+            experiment: "p10-fig11",
+            extent: String::new(),
+            probe: String::new(),
+            checks: vec![check],
+            scoreboard: Vec::new(),
+        };
         let complaints = complaints(&[outcome]);
         assert!(complaints.iter().any(|it| it.contains("no check has the id moment-to-moment")), "{complaints:?}");
         assert!(complaints.iter().any(|it| it.contains("names said-by-none")), "{complaints:?}");

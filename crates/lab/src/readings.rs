@@ -23,6 +23,12 @@ pub const EXPERIMENTS: &[&str] = &[
 
 /// What statements compare although it is swept one at a time.
 const COMPARED: [&str; 4] = ["rtt", "rate", "transport", "bundling"];
+/// What statements compare of experiments that have more: the senders of R12.
+const STATED: [(&str, &str); 3] = [
+    ("r12-fig3", "sender = [\"2012\"]\n"),
+    ("r12-fig4", "sender = [\"2012\"]\n"),
+    ("r12-fig7", "sender = [\"2012\", \"2012+nr-sack\"]\n"),
+];
 /// The case of Fig. 8(a).
 const FIG_8A: &str = "rtt = \"100ms\"\nloss = \"5%\"\ninterval = \"250ms\"\n";
 
@@ -89,13 +95,16 @@ impl Combination {
 }
 
 /// Returns the part of an experiment's own plan that statements use: parameters of P06 and P10 that the plan sweeps one at a time, to show their
-/// influence, keep their first value.
+/// influence, keep their first value, and R12's have the paper's senders alone.
 ///
 /// # Errors
 /// None for the plans of the experiments, which a test verifies.
 pub fn plan_of_statements(experiment: &dyn Experiment, scale: Scale) -> Result<Plan, PlanError> {
     // What these three sweep is judged by their checks.
     let judges_all = ["p10-fig4", "p10-fig8a", "p10-fig9"].contains(&experiment.name());
+    if let Some((name, settings)) = STATED.iter().find(|(name, _)| *name == experiment.name()) {
+        return PlanFile::parse("statements", &with_settings(name, settings))?.plan(experiment, scale);
+    }
     if EXPERIMENTS.contains(&experiment.name()) && !judges_all {
         compared(experiment, scale, String::new())
     } else {
@@ -114,9 +123,12 @@ fn compared(experiment: &dyn Experiment, scale: Scale, mut settings: String) -> 
             let _ = writeln!(settings, "{name} = {quotes}{first}{quotes}");
         }
     }
-    let text =
-        format!("experiment = \"{}\"\n[parameters]\n{settings}[quick.parameters]\n{settings}", experiment.name());
-    PlanFile::parse("readings", &text)?.plan(experiment, scale)
+    PlanFile::parse("readings", &with_settings(experiment.name(), &settings))?.plan(experiment, scale)
+}
+
+/// A plan that differs from the experiment's own by these settings, at either scale.
+fn with_settings(name: &str, settings: &str) -> String {
+    format!("experiment = \"{name}\"\n[parameters]\n{settings}[quick.parameters]\n{settings}")
 }
 
 /// The experiments of [`EXPERIMENTS`].

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use crate::experiment::Experiment;
-use crate::plan::{Plan, Point};
+use crate::plan::{Plan, Point, Scale};
 use crate::samples::Samples;
 pub use crate::store::Pruned;
-use crate::store::{Identity, Store};
+use crate::store::{self, Fnv1a, Identity, Store};
 use crate::summary::{PointSummary, Results};
 
 /// How a plan is run. None of this changes the results.
@@ -42,6 +42,22 @@ pub const CODE_VERSION: &str = env!("FESTINA_CODE_VERSION");
 /// If the store cannot be read, or a file not removed.
 pub fn prune(store: &Path, code_version: &str) -> io::Result<Pruned> {
     Store::prune(store, code_version)
+}
+
+/// A digest of what an experiment measures: each point of its quick plan once, except points with senders of Festina's own, which no paper has. It is
+/// the same as long as changes of the code leave these results as they are, and says nothing of results that only longer runs have.
+pub fn probe(experiment: &dyn Experiment) -> String {
+    let plan = Plan::own(experiment, Scale::Quick);
+    let mut points = plan.points();
+    points.retain(|point| !point.line().contains("festina"));
+    let digests: Vec<u64> = points
+        .par_iter()
+        .with_max_len(1)
+        .map(|point| store::digest(&experiment.run(point, plan.repetition_seed(0))))
+        .collect();
+    let mut hash = Fnv1a::default();
+    digests.iter().for_each(|digest| hash.add(&digest.to_le_bytes()));
+    format!("{:016x}", hash.value())
 }
 
 /// One of several equal parts of a plan.

@@ -48,6 +48,8 @@ pub struct Entry {
     pub standing: Standing,
     /// Why the two differ, as far as known.
     pub why: Option<String>,
+    /// If a single run was published, the share of our runs that lie at least as far from their mean on its side.
+    as_extreme: Option<f64>,
     /// The interval that is judged, if not that of `measured`: ours over the published number with the chance of both.
     judged: Option<(Estimate, Bound)>,
 }
@@ -70,6 +72,7 @@ impl Entry {
             .map_or(Published::Value(published), |beside| Published::OneRun(published, beside.published_half_width));
         Self {
             z: beside.map(|beside| beside.z),
+            as_extreme: ours.and_then(|ours| as_extreme(ours, published)),
             judged: beside.map(|beside| (beside.ratio, Bound::about(1.0, MARGIN))),
             ..Self::new(what.into(), unit, shown, ours.and_then(Estimate::of))
         }
@@ -77,7 +80,7 @@ impl Entry {
 
     fn new(what: String, unit: &'static str, published: Published, measured: Option<Estimate>) -> Self {
         let standing = Standing::Scored;
-        Self { what, unit, published, measured, z: None, standing, why: None, judged: None }
+        Self { what, unit, published, measured, z: None, standing, why: None, as_extreme: None, judged: None }
     }
 
     /// Says why both differ.
@@ -113,7 +116,16 @@ impl Entry {
             Published::Value(value) | Published::OneRun(value, _) => (measured, Bound::about(value, MARGIN)),
             Published::Inequality(bound) => (measured, bound),
         });
-        Some(bound.judge_one_of(numbers, &estimate))
+        Some(match bound.judge_one_of(numbers, &estimate) {
+            // Counts of few events have no normal distribution.
+            Judgement::Broken if self.is_seen() => Judgement::Undecided,
+            judgement => judgement,
+        })
+    }
+
+    /// Whether some of our runs, one in a hundred at least, are as far from their mean as the published one.
+    fn is_seen(&self) -> bool {
+        self.as_extreme.is_some_and(|share| share >= 0.01)
     }
 
     /// Returns whether no number of our runs could decide it, because the paper has a single run.
@@ -122,7 +134,14 @@ impl Entry {
         // The rest of the interval without the randomness of our mean.
         let of_mean = 1.0 + 1.0 / as_f64(ratio.repetitions);
         let half_width = ratio.half_width.map(|half| half / of_mean.sqrt());
-        bound.judge(&Estimate { half_width, ..ratio }) == Judgement::Undecided
+        self.is_seen() || bound.judge(&Estimate { half_width, ..ratio }) == Judgement::Undecided
+    }
+
+    /// Returns whether it [stays undecided](Self::stays_undecided) and the published run lies where nearly all runs like ours do.
+    pub fn is_within_chance(&self) -> bool {
+        /// In standard deviations. Of 20 numbers of a true statement one lies beyond in one of 19 cases.
+        const NEARLY_ALL: f64 = 3.0;
+        self.stays_undecided() && (self.is_seen() || self.z.is_some_and(|z| z.abs() <= NEARLY_ALL))
     }
 
     /// The judgement in one word, as reports have it.
@@ -146,6 +165,14 @@ impl Entry {
         let (Published::Value(value) | Published::OneRun(value, _)) = self.published else { return None };
         crate::experiment::deviation(value, self.measured.map(|measured| measured.mean))
     }
+}
+
+/// The share of runs that lie at least as far from their mean as a number on its side of it. `None` without a mean.
+fn as_extreme(runs: &Repeated, number: f64) -> Option<f64> {
+    let mean = runs.mean()?;
+    let beyond = |run: f64| if number >= mean { run >= number } else { run <= number };
+    let count = runs.values().iter().filter(|run| beyond(**run)).count();
+    Some(as_f64(count) / as_f64(runs.values().len()))
 }
 
 /// A number without an interval is taken as exact.
@@ -186,11 +213,18 @@ mod tests {
         assert_eq!(entry.word(), "undecided");
         assert!(entry.z.is_some_and(|z| z.abs() < 1.0));
         assert!(entry.stays_undecided(), "the published run alone varies by more than a quarter");
+        assert!(entry.is_within_chance());
+        // One event in a run, of which one of our ten runs has one, too.
+        let single: Repeated = [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0].into_iter().collect();
+        let entry = Entry::one_run("number", "", 1.0, Some(&single));
+        assert_eq!((entry.word(), entry.is_within_chance()), ("undecided", true), "z {:?}", entry.z);
+        assert_eq!(Entry::one_run("number", "", 3.0, Some(&single)).word(), "missed");
         let few: Repeated = [100.0, 108.0, 116.0].into_iter().collect();
         let entry = Entry::one_run("number", "", 100.0, Some(&few));
         assert_eq!((entry.word(), entry.stays_undecided()), ("undecided", true), "z {:?}", entry.z);
         let many: Repeated = [280.0, 290.0, 285.0, 275.0].into_iter().collect();
         assert_eq!(Entry::one_run("number", "", 282.0, Some(&many)).word(), "met");
+        assert!(!Entry::one_run("number", "", 282.0, Some(&many)).is_within_chance(), "it is met");
         assert_eq!(Entry::one_run("number", "", 900.0, Some(&many)).word(), "missed");
     }
 

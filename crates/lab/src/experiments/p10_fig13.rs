@@ -1,5 +1,6 @@
 //! `p10-fig13`: game traffic over the Internet, four ways to recover from loss (P10 §6.4, Fig. 13 and Table 2).
 
+mod access;
 mod checks;
 mod setups;
 
@@ -19,6 +20,7 @@ use crate::samples::Samples;
 use crate::scenario::{GameReplay, MachineRun, Readings};
 use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Results};
+pub use access::P10Fig14;
 use setups::Setup;
 
 /// The paper's vertical axis begins about there: below, all set-ups are alike.
@@ -29,6 +31,11 @@ const IDLE_FROM: Duration = Duration::from_secs(1);
 
 /// With a loss of 0.075%, the paper's range from 0.9992 to 0.9995 covers the first third of the lost packets; its middle lies at a sixth.
 const EARLY_PART: usize = 6;
+
+/// Of the lost packets of FreeBSD with early fast retransmit, the share that is first sent again by a fast retransmission: of those sent before the first
+/// timeout of their association, and of the others, whose congestion window has collapsed.
+const EARLY_OPEN: &str = "repaired fast before a timeout %";
+const EARLY_COLLAPSED: &str = "repaired fast after a timeout %";
 
 /// Orders of the gaps between messages.
 const INDEPENDENT: &str = "independent";
@@ -133,6 +140,9 @@ impl Experiment for P10Fig13 {
         let mut samples = Samples::new();
         for (setup, run) in Setup::ALL.iter().zip(replay.run(seed)) {
             note(&mut samples, *setup, &run);
+            if *setup == Setup::FreeBsdEfr {
+                note_collapse(&mut samples, &run);
+            }
         }
         samples
     }
@@ -218,6 +228,26 @@ fn note(samples: &mut Samples, setup: Setup, run: &MachineRun) {
     samples.set(&setup.loss(), as_f64(run.packets_lost) / sent * 100.0);
     samples.set(&setup.spurious(), as_f64(spurious) / sent * 100.0);
     samples.set(&setup.packets(), sent);
+}
+
+/// How losses are first repaired, before and after a timeout has collapsed the window.
+fn note_collapse(samples: &mut Samples, run: &MachineRun) {
+    let mut counts = [[0u64; 2]; 2];
+    for truth in &run.associations {
+        let timeouts = truth.retransmissions.iter().filter(|resent| resent.cause == RetransmissionCause::Timeout);
+        let collapses_at = timeouts.map(|resent| resent.at).min();
+        for resent in truth.retransmissions.iter().filter(|resent| resent.ordinal == 1 && !resent.is_spurious()) {
+            let is_collapsed = collapses_at.is_some_and(|at| resent.first_sent_at >= at);
+            let count = &mut counts[usize::from(is_collapsed)];
+            count[0] += 1;
+            count[1] += u64::from(resent.cause == RetransmissionCause::Fast);
+        }
+    }
+    for ([all, fast], name) in counts.into_iter().zip([EARLY_OPEN, EARLY_COLLAPSED]) {
+        if all > 0 {
+            samples.set(name, as_f64(fast) / as_f64(all) * 100.0);
+        }
+    }
 }
 
 /// The paper's figure: the upper end of the cumulative distribution.

@@ -2,6 +2,7 @@
 
 mod chart;
 
+use festina_models::record::Truth;
 use festina_models::sctp_host::{Delivery, Important};
 use festina_models::workload::Poisson;
 use festina_netsim::QueueLimit;
@@ -41,6 +42,8 @@ pub(super) const LOSSES_PER_MB: &str = "packets lost per MB";
 pub(super) const TCP_LOSSES_PER_MB: &str = "TCP segments lost per MB";
 const TCP_SEGMENT_BYTES: f64 = 1_448.0;
 const TCP: &str = "TCP Mbit/s";
+/// The mean delay of important messages in the last third of the run, over that in the first third: above 1 if messages queue up while it lasts.
+pub(super) const LAST_OVER_FIRST: &str = "important delay last over first third";
 
 /// MTU 1500 less the IPv4 header.
 const PACKET_BYTES_MAX: usize = 1_480;
@@ -371,6 +374,9 @@ pub(super) fn run(point: &Point, seed: u64) -> Samples {
             samples.set(name, as_f64(delivered) / as_f64(written) * 100.0);
         }
     }
+    if let Some(ratio) = last_over_first(&run.truth, important) {
+        samples.set(LAST_OVER_FIRST, ratio);
+    }
     let arrived = run.truth.messages.iter().filter(|message| message.delivered_by == Some(0)).count();
     let payload: usize = run.truth.messages.iter().map(|message| message.bytes).sum();
     let sent = &run.sender.sent;
@@ -387,6 +393,17 @@ pub(super) fn run(point: &Point, seed: u64) -> Samples {
     samples.set(TCP_LOSSES_PER_MB, run.dropped / TCP_SEGMENT_BYTES * 1e6);
     samples.set(TCP, run.tcp_bps / 1e6);
     samples
+}
+
+/// The mean delay of the last third of the delivered messages with this lifetime, by when they were due, over that of the first third.
+fn last_over_first(truth: &Truth, lifetime: Option<Duration>) -> Option<f64> {
+    let delivered = truth.messages.iter().filter(|message| message.lifetime == lifetime);
+    let delays: Vec<f64> =
+        delivered.filter_map(|message| Some((message.delivered_at? - message.due_at).as_secs_f64())).collect();
+    let third = delays.len() / 3;
+    let mean = |delays: &[f64]| delays.iter().sum::<f64>() / as_f64(delays.len());
+    let ratio = mean(delays.get(delays.len() - third..)?) / mean(delays.get(..third)?);
+    ratio.is_finite().then_some(ratio)
 }
 
 /// Numbers shown next to the delays of a point.

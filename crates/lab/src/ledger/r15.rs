@@ -8,7 +8,7 @@ const TRACES: &str = "it rests on traces of the Internet";
 const OUTPERFORM: &[&str] = &["tcp-rtor-outperforms", "tcp-tlp-outperforms", "tcp-tlpr-outperforms"];
 
 const fn says(section: &'static str, says: &'static str, tested: Tested) -> Statement {
-    Statement { paper: Paper::R15, section, says, tested, cause: "" }
+    Statement { paper: Paper::R15, section, says, tested, cause: "", headline: None }
 }
 
 pub(super) const STATEMENTS: &[Statement] = &[
@@ -22,7 +22,9 @@ pub(super) const STATEMENTS: &[Statement] = &[
     says(
         "§5, Paper I",
         "Flows of the Internet have six classes, and video and interactive flows become more.",
-        Not(TRACES),
+        Not(
+            "it rests on traces of the Internet; of generated flows any clustering could only find the kinds that were generated",
+        ),
     ),
     says(
         "§5, Paper II",
@@ -41,14 +43,16 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "§5, Paper III",
         "RTOR, TLP and TLPR outperform standard TCP: controlled tail loss.",
         Checks("r15-tail-loss", OUTPERFORM),
-    ),
+    )
+    .headline("", "ratio of the means", " of the time"),
     says("§5, Paper III", "The same: losses by background traffic.", Checks("r15-congestion", OUTPERFORM)),
     says("§5, Paper III", "The same: web pages.", Checks("r15-web", OUTPERFORM)),
     says(
         "§6, Paper III",
         "Where RTOR is triggered, it saves a round trip at least.",
         Checks("r15-tail-loss", &["round-trip"]),
-    ),
+    )
+    .headline("1 round trip", "the least is", " "),
     says(
         "§3.4.1",
         "Restarting the timer adds about a round trip, and the delay of an acknowledgement if that restarts it.",
@@ -65,7 +69,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "TLPR is best in almost all cases: controlled tail loss. (The thesis combines the logic of RTOR with TLP; \
          here both timers are restarted.)",
         Checks("r15-tail-loss", &["tcp-tlpr-rtor-best"]),
-    ),
+    )
+    .headline("", "best in", ""),
     says(
         "§5, Paper III",
         "TLPR is best in almost all cases: losses by background traffic, likewise.",
@@ -85,10 +90,11 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "§6, Paper IV",
         "PR-SCTP has a lower average delay than TCP for log lines of 250 bytes under artificial loss.",
         Checks("r15-syslog-loss", &["below-tcp"]),
-    ),
+    )
+    .headline("", "load 2%, loss 1%: ratio", " "),
     says(
         "§6, Paper IV",
-        "PR-SCTP loses fewer of them on average than UDP.",
+        "PR-SCTP loses fewer log lines on average than UDP.",
         Checks("r15-syslog-loss", &["fewer-than-udp"]),
     ),
     says(
@@ -130,7 +136,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "§6, Paper VII",
         "For log lines of traces, NR-SACK gives PR-SCTP a lower average delay than it has without.",
         Checks("r15-syslog-trace", &["nr-sack-pr-sctp"]),
-    ),
+    )
+    .headline("", "size 90B, load 30%: ratio", " "),
     says("§6, Paper VII", "The same: lower than TCP's.", Checks("r15-syslog-trace", &["nr-sack-tcp"])),
     says("§6, Paper VII", "The same: lower than SCTP's.", Checks("r15-syslog-trace", &["nr-sack-sctp"])),
     says(
@@ -142,13 +149,15 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "§7",
         "NR-SACK improves the performance of PR-SCTP for log lines in general: a dumbbell and a parking lot.",
         Checks("r15-syslog-congestion", &["nr-sack-pr-sctp"]),
-    ),
+    )
+    .headline("", "", ""),
     says("§7", "The same behind several bottlenecks in a row.", Checks("r15-parking-lot", &["gains"])),
     says(
         "§7",
-        "It performs better than TCP in a dumbbell and a parking lot.",
+        "PR-SCTP with NR-SACK performs better than TCP in a dumbbell and a parking lot.",
         Checks("r15-syslog-congestion", &["nr-sack-tcp"]),
-    ),
+    )
+    .headline("", "size 90B, important 50%, hops 1: ratio", " of its delay"),
     says("§7", "It performs better than SCTP in both.", Checks("r15-syslog-congestion", &["nr-sack-sctp"])),
     says(
         "§7",

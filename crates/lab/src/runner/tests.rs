@@ -137,7 +137,7 @@ fn the_bytes_are_those_of_every_build_and_machine() {
     let files = written("golden", &small(), 2);
     let hashes = ["samples.csv", "values.csv", "summary.json"].map(|name| {
         let (_, bytes) = files.iter().find(|(file, _)| file == name).expect(name);
-        let mut hash = crate::store::Fnv1a::default();
+        let mut hash = Fnv1a::default();
         hash.add(bytes);
         format!("{name} {:016x}", hash.value())
     });

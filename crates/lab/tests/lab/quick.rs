@@ -72,6 +72,7 @@ const LONG: &[&str] = &[
     "p10-fig10",
     "p10-fig11",
     "p10-fig13",
+    "p10-fig14",
     "r12-fig3",
     "r12-fig4",
     "r12-fig7",
@@ -169,6 +170,7 @@ fn the_broken_checks_at_quick_scale_are_those_that_are_known_to_be_and_the_ledge
     let outcomes = outcomes.map(|(experiment, results)| Ran {
         experiment: experiment.name(),
         extent: "quick".to_owned(),
+        probe: String::new(),
         checks: experiment.checks(results),
         scoreboard: experiment.scoreboard(results),
     });

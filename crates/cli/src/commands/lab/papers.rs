@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use festina_lab::experiment::Experiment;
+use festina_lab::ledger::{self, Row};
 use festina_lab::plan::{Plan, Scale};
 use festina_lab::report::Report;
 use festina_lab::runner::{self, RunOptions, Shard};
@@ -39,9 +40,12 @@ pub(crate) struct PapersArgs {
 pub(crate) struct LedgerArgs {
     #[command(flatten)]
     papers: PapersArgs,
-    /// Copy the rows of all other experiments from this earlier ledger
-    #[arg(long, value_name = "FILE", requires = "only")]
-    keep: Option<PathBuf>,
+    /// Update ledger.json, ledger.csv and the tables of the pages in this folder; rows of experiments that are not run stay as they are
+    #[arg(long, value_name = "DIR")]
+    docs: Option<PathBuf>,
+    /// Run nothing but a probe of each experiment, and say which rows of the folder's ledger are of code that gave other results
+    #[arg(long, requires = "docs", conflicts_with_all = ["quick", "quick_for", "seeds"])]
+    check: bool,
     /// Number of runs of each point of these experiments, each with another seed
     #[arg(long, value_name = "N", requires = "only")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(festina_lab::plan::REPETITIONS_MAX)))]
@@ -92,15 +96,14 @@ impl PapersArgs {
     }
 }
 
-/// Runs the experiments of the papers and prints the verdicts on their statements.
+/// Runs the experiments of the papers and prints the verdicts on their statements, or updates the documents.
 pub(super) fn ledger(arguments: &LedgerArgs) -> Result<()> {
-    use festina_lab::ledger::{self, Kept};
-    let LedgerArgs { papers, keep, seeds } = arguments;
+    let LedgerArgs { papers, docs, check, seeds } = arguments;
     papers.check()?;
-    let kept = match keep {
-        Some(path) => kept(path)?,
-        None => Kept::default(),
-    };
+    let kept = docs.as_deref().map_or(Ok(Vec::new()), kept)?;
+    if *check {
+        return judge_age(papers, &kept);
+    }
     let mut outcomes = Vec::new();
     for experiment in ledger::experiments().into_iter().filter(|it| papers.wants(*it)) {
         let scale = papers.scale(experiment);
@@ -112,22 +115,69 @@ pub(super) fn ledger(arguments: &LedgerArgs) -> Result<()> {
         }
         if let Some(report) = papers.run(experiment, plan, experiment.name())? {
             let (checks, scoreboard) = (report.checks().to_vec(), report.scoreboard().to_vec());
-            outcomes.push(ledger::Outcome { experiment: experiment.name(), extent, checks, scoreboard });
+            let probe = runner::probe(experiment);
+            outcomes.push(ledger::Outcome { experiment: experiment.name(), extent, probe, checks, scoreboard });
         }
     }
-    output::print(ledger::table(&outcomes, &kept).trim_end_matches('\n'))
+    let rows = ledger::rows(&outcomes, &kept);
+    match docs {
+        Some(docs) => write_documents(docs, &rows),
+        None => output::print(ledger::row::to_json(&rows).trim_end_matches('\n')),
+    }
 }
 
-/// The rows of an earlier ledger.
-fn kept(path: &Path) -> Result<festina_lab::ledger::Kept> {
-    let earlier = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let kept = festina_lab::ledger::Kept::parse(&earlier);
-    if kept.is_empty() {
-        let problem =
-            format!("--keep {}: there is no row of a ledger in it; festina lab ledger writes one", path.display());
-        return Err(UsageError::new(problem).into());
+/// The name of the ledger in the folder of documents.
+const LEDGER: &str = "ledger.json";
+
+/// The rows of the folder's ledger.
+fn kept(docs: &Path) -> Result<Vec<Row>> {
+    let path = docs.join(LEDGER);
+    let earlier = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let rows = ledger::row::parse(&earlier).map_err(|error| {
+        let problem = format!("{} is no ledger that festina lab ledger wrote: {error}", path.display());
+        UsageError::new(problem)
+    })?;
+    Ok(rows)
+}
+
+/// Writes the rows, and what follows from them in the pages.
+fn write_documents(docs: &Path, rows: &[Row]) -> Result<()> {
+    let write = |path: &Path, text: &str| {
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write(&docs.join(LEDGER), &ledger::row::to_json(rows))?;
+    write(&docs.join("ledger.csv"), &ledger::row::to_csv(rows))?;
+    for (page, table) in ledger::page::tables(rows) {
+        let path = docs.join(page);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let Some(text) = ledger::page::with_table(&text, &table) else {
+            bail!("{} has no marks between which the table stands", path.display());
+        };
+        write(&path, &text)?;
     }
-    Ok(kept)
+    output::notice(&format!("{} rows are in {}.", rows.len(), docs.join(LEDGER).display()));
+    Ok(())
+}
+
+/// Compares the probe of each experiment with that of its rows.
+fn judge_age(papers: &PapersArgs, rows: &[Row]) -> Result<()> {
+    let (mut lines, mut older, mut tested) = (Vec::new(), 0, 0);
+    for experiment in ledger::experiments().into_iter().filter(|it| papers.wants(*it)) {
+        let of: Vec<&Row> = rows.iter().filter(|row| row.experiment == experiment.name()).collect();
+        let probe = runner::probe(experiment);
+        let old = of.iter().filter(|row| row.probe != probe).count();
+        tested += of.len();
+        if old > 0 {
+            lines.push(format!("{}: {old} of {} rows are of older code", experiment.name(), of.len()));
+        }
+        older += old;
+    }
+    lines.push(format!("Of {tested} rows, {older} are of older code."));
+    output::print(&lines.join("\n"))?;
+    if older > 0 {
+        bail!("{older} rows are of older code; festina lab ledger --only NAME --docs DIR runs an experiment again");
+    }
+    Ok(())
 }
 
 /// Runs the experiments of P06 and P10 under each reading and prints what survives.

@@ -11,6 +11,8 @@ use crate::summary::{PointSummary, Repeated, Results};
 pub(crate) const ALMOST_ALL: f64 = 0.9;
 /// Delays that lie closer together count as equal, in milliseconds: less than any network's clock tells.
 const EQUAL_MS: f64 = 0.5;
+/// A sender is as fast as another if it is slower by less than this share. The bound is ours.
+const AS_FAST: f64 = 0.02;
 /// How many cases are named where a statement does not hold.
 const NAMED_MAX: usize = 6;
 
@@ -34,8 +36,8 @@ pub(crate) struct Case<'a> {
 pub(crate) enum Standing<'n> {
     /// It is faster than each of them.
     Best,
-    /// None is faster, but not all are slower: equal, or not told apart.
-    Tie(Vec<&'n str>),
+    /// None is faster, but these are as fast, or cannot be told apart: the second list.
+    Tie(Vec<&'n str>, Vec<&'n str>),
     /// These are faster.
     Worse(Vec<&'n str>),
 }
@@ -74,19 +76,26 @@ impl Case<'_> {
         Some(Bound::MoreThan(EQUAL_MS).judge(&self.slower_ms(pair)?))
     }
 
+    /// Whether one sender is shown to be as fast as another: slower by less than [`AS_FAST`] of the other's delay, if at all.
+    fn is_as_fast(&self, pair: [&str; 2]) -> Option<bool> {
+        let bound = (self.pair_ms(pair)?[1] * AS_FAST).max(EQUAL_MS);
+        Some(Bound::LessThan(bound).judge(&self.slower_ms(pair)?) == Judgement::Holds)
+    }
+
     /// Where a sender stands among `others`; `None` if one of them is missing.
     pub(crate) fn standing<'n>(&self, sender: &str, others: &[&'n str]) -> Option<Standing<'n>> {
-        let (mut faster, mut equal) = (Vec::new(), Vec::new());
+        let (mut faster, mut equal, mut open) = (Vec::new(), Vec::new(), Vec::new());
         for &other in others {
             match (self.is_slower([sender, other])?, self.is_slower([other, sender])?) {
                 (Judgement::Holds, _) => faster.push(other),
                 (_, Judgement::Holds) => {}
-                _ => equal.push(other),
+                _ if self.is_as_fast([sender, other])? => equal.push(other),
+                _ => open.push(other),
             }
         }
-        Some(match (faster.is_empty(), equal.is_empty()) {
+        Some(match (faster.is_empty(), equal.is_empty() && open.is_empty()) {
             (false, _) => Standing::Worse(faster),
-            (true, false) => Standing::Tie(equal),
+            (true, false) => Standing::Tie(equal, open),
             (true, true) => Standing::Best,
         })
     }
@@ -185,8 +194,7 @@ impl<'a> Cases<'a> {
         evidence.check(statement).id(family.id("depends"))
     }
 
-    /// "TLPR provides the best performance in almost all cases", of `tlpr`. Where nothing is random, an equal performance is the best, too, if it is
-    /// not equal everywhere.
+    /// "TLPR provides the best performance in almost all cases", of `tlpr`. An equal performance is the best, too, if it is not equal everywhere.
     pub(crate) fn best_check(&self, family: &Family, tlpr: &str) -> Check {
         let others = [family.standard, family.rtor, family.tlp];
         let statement = format!(
@@ -206,18 +214,25 @@ impl<'a> Cases<'a> {
             standings.iter().filter(|(_, standing)| wanted(standing)).collect()
         };
         let best = of(|standing| matches!(standing, Standing::Best)).len();
-        let ties = of(|standing| matches!(standing, Standing::Tie(_)));
+        let ties = of(|standing| matches!(standing, Standing::Tie(..)));
+        let equal = of(|standing| matches!(standing, Standing::Tie(_, open) if open.is_empty())).len();
         let worse = of(|standing| matches!(standing, Standing::Worse(_)));
         let words = |standings: &[&(&str, Standing<'_>)]| {
             let words = standings.iter().map(|(label, standing)| match standing {
                 Standing::Best => (*label).to_owned(),
-                Standing::Tie(with) => format!("with {} at {label}", with.join(" and ")),
+                Standing::Tie(with, open) => {
+                    format!("with {} at {label}", [&with[..], &open[..]].concat().join(" and "))
+                }
                 Standing::Worse(than) => format!("than {} at {label}", than.join(" and ")),
             });
             let words: Vec<String> = words.collect();
             named(&words.iter().map(String::as_str).collect::<Vec<_>>())
         };
-        let mut seen = format!("best in {best}, tied in {}, worse in {} of {all} cases", ties.len(), worse.len());
+        let mut seen = format!(
+            "best in {best}, tied in {} ({equal} as fast), worse in {} of {all} cases",
+            ties.len(),
+            worse.len()
+        );
         if !worse.is_empty() {
             seen += &format!("; worse {}", words(&worse));
         }
@@ -226,7 +241,7 @@ impl<'a> Cases<'a> {
         }
         let judgement = match () {
             () if as_share(best, all) >= ALMOST_ALL => Judgement::Holds,
-            () if !self.is_random && best > 0 && as_share(best + ties.len(), all) >= ALMOST_ALL => Judgement::Holds,
+            () if best > 0 && as_share(best + equal, all) >= ALMOST_ALL => Judgement::Holds,
             () if as_share(worse.len(), all) > 1.0 - ALMOST_ALL => Judgement::Broken,
             // Where nothing is random a tie is one.
             () if !self.is_random => Judgement::Broken,
@@ -295,7 +310,7 @@ mod tests {
         let noisy: &[f64] = &[500.0, 300.0, 200.0, 400.0];
         assert_eq!(standing(true, &[("a", base), ("b", later)], &["b"]), Some(Standing::Best));
         assert_eq!(standing(true, &[("a", later), ("b", base)], &["b"]), Some(Standing::Worse(vec!["b"])));
-        let tie = Some(Standing::Tie(vec!["c"]));
+        let tie = Some(Standing::Tie(Vec::new(), vec!["c"]));
         assert_eq!(standing(true, &[("a", base), ("b", later), ("c", noisy)], &["b", "c"]), tie, "noise is no win");
         assert_eq!(standing(true, &[("a", base)], &["b"]), None);
     }
@@ -304,7 +319,7 @@ mod tests {
     fn where_nothing_is_random_half_a_millisecond_decides_and_otherwise_one_run_does_not() {
         let one_run = |is_random, other: &'static [f64]| standing(is_random, &[("a", &[100.0]), ("b", other)], &["b"]);
         assert_eq!(one_run(false, &[100.6]), Some(Standing::Best));
-        assert_eq!(one_run(false, &[100.4]), Some(Standing::Tie(vec!["b"])));
-        assert_eq!(one_run(true, &[100.6]), Some(Standing::Tie(vec!["b"])));
+        assert_eq!(one_run(false, &[100.4]), Some(Standing::Tie(vec!["b"], Vec::new())));
+        assert_eq!(one_run(true, &[100.6]), Some(Standing::Tie(Vec::new(), vec!["b"])));
     }
 }
