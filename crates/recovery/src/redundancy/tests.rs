@@ -425,7 +425,7 @@ fn a_regular_stream_need_not_have_a_whole_number_of_messages_in_a_round_trip() {
     // Twice 2.63 packets in a round trip; a TCP flow sends 5.47.
     assert!(matches!(duplicates(Redundancy::ADAPTIVE, 38, 20).last(), Some(CopyDecision::At(_))));
     let mut scheduler = scheduler();
-    (0..4).for_each(|nth| drop(scheduler.message_sent(&departure(at(1_000 + nth * 38)))));
+    (0..4).for_each(|nth| _ = scheduler.message_sent(&departure(at(1_000 + nth * 38))));
     assert_eq!(scheduler.messages_within(at(1_114), RTT), 3);
     assert_eq!(scheduler.thousandths_within(at(1_114), RTT), 2_631);
     assert_eq!(scheduler.thousandths_within(at(5_000), RTT), 0);
@@ -437,7 +437,7 @@ fn the_last_message_before_a_pause_is_repeated_at_once_where_packets_are_lost_an
         let mut scheduler = CopyScheduler::new(Redundancy::ADAPTIVE);
         scheduler.round_trip(at(0), RTT);
         (0..1_000).for_each(|nth| outcome(&mut scheduler, at(0), nth < losses));
-        (0..8).for_each(|nth| drop(scheduler.message_sent(&departure(at(100_000 + nth * 500)))));
+        (0..8).for_each(|nth| _ = scheduler.message_sent(&departure(at(100_000 + nth * 500))));
         (0..4).map(|nth| scheduler.paused(&departure(at(104_000 + nth * 500)))).collect::<Vec<_>>()
     };
     assert_eq!(with_losses(0), [CopyDecision::Not(WhyNot::Lossless); 4]);
