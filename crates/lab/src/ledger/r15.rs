@@ -150,14 +150,14 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "NR-SACK improves the performance of PR-SCTP for log lines in general: a dumbbell and a parking lot.",
         Checks("r15-syslog-congestion", &["nr-sack-pr-sctp"]),
     )
-    .headline("", "", ""),
+    .headline("", "geometric mean of the ratios of 8 cells", " of the delay without"),
     says("§7", "The same behind several bottlenecks in a row.", Checks("r15-parking-lot", &["gains"])),
     says(
         "§7",
         "PR-SCTP with NR-SACK performs better than TCP in a dumbbell and a parking lot.",
         Checks("r15-syslog-congestion", &["nr-sack-tcp"]),
     )
-    .headline("", "size 90B, important 50%, hops 1: ratio", " of its delay"),
+    .headline("", "geometric mean of the ratios of 8 cells", " of its delay"),
     says("§7", "It performs better than SCTP in both.", Checks("r15-syslog-congestion", &["nr-sack-sctp"])),
     says(
         "§7",
