@@ -7,9 +7,12 @@ import posixpath
 import re
 from pathlib import Path
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
+# The other pages of the repository, whose links are checked all the same.
+OTHERS = ["contrib/**/*.md", "crates/*/README.md"]
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 SHIM = "https://unpkg.com/iframe-worker/shim"
 FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.MULTILINE | re.DOTALL)
@@ -86,6 +89,8 @@ def on_files(files, config):
     for source, page in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=_relocate(text, source)))
+    for source in (path for pattern in OTHERS for path in ROOT.glob(pattern)):
+        _relocate(source.read_text(encoding="utf-8"), source.relative_to(ROOT).as_posix())
     for name in "site.css", "statements.js", "worker.js":
         files.append(File.generated(config, name, content=(ROOT / "site" / name).read_text(encoding="utf-8")))
     return files
@@ -123,9 +128,11 @@ def _link(match, source):
         return match.group(0)
     path, _, anchor = target.partition("#")
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
-    if place := _place(path):
-        relative = posixpath.relpath(place, posixpath.dirname(_place(source)))
+    if (place := _place(path)) and (from_place := _place(source)):
+        relative = posixpath.relpath(place, posixpath.dirname(from_place))
         return f"{image}[{text}]({relative}{'#' if anchor else ''}{anchor})"
+    if not (ROOT / path).exists():
+        raise PluginError(f"{source}: the link to {target} leads nowhere")
     # A file of the repository: its name is enough to find it.
     label = text if path in text or text.strip("`") in path else f"{text} (`{path}`)"
     return label if not image else ""

@@ -6,7 +6,7 @@
 //! The simulator, from the outside in:
 //!
 //! - [`simulation`]: [`Simulation`] drives the [`Node`]s of a topology, one event for each packet and hop
-//! - [`topology`]: hosts, routers and links as a list; [`Topology::path`], [`Topology::dumbbell`], [`Topology::parking_lot`]
+//! - [`topology`]: hosts, routers and links as a list; [`Topology::path`], [`Topology::dumbbell`]
 //! - [`probe`]: queue lengths, drops and throughput over time
 //! - [`tap`]: observes packets in transit, for captures
 //! - `kernel`: the agenda of deadlines
@@ -96,4 +96,4 @@ pub use random::RandomStream;
 pub use rate_trace::{MadeTrace, RateTrace};
 pub use simulation::{Node, SimPacket, Simulation, SimulationCounters};
 pub use tap::{NoTap, Tap};
-pub use topology::{Dumbbell, Duplex, LinkId, NodeId, ParkingLot, Path, Topology};
+pub use topology::{Dumbbell, Duplex, LinkId, NodeId, Path, Topology};

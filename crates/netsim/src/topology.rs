@@ -24,7 +24,7 @@
 mod constructors;
 mod routes;
 
-pub use constructors::{Dumbbell, ParkingLot, Path};
+pub use constructors::{Dumbbell, Path};
 pub(crate) use routes::Routes;
 
 use std::collections::BTreeMap;

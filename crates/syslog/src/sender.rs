@@ -552,11 +552,6 @@ impl<D: Disk> Sender<D> {
     pub fn spool_bytes(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.spool.bytes()).sum()
     }
-
-    /// Bytes of lines in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.lanes.iter().map(Lane::window_bytes).sum()
-    }
 }
 
 fn bit(collector: usize) -> u8 {

@@ -1,5 +1,7 @@
 //! Which crate may use which, and under which licences.
 
+use spdx::{Expression, ParseMode};
+
 use crate::metadata::{Graph, Need, Package};
 
 /// Which crates of ours each crate may use: the arrows of ARCHITECTURE.md. Crates that are missing here may use all: the
@@ -129,39 +131,8 @@ pub fn licenses(graph: &Graph) -> Vec<String> {
 
 /// Whether an SPDX expression can be met with the allowed licences. Expressions that make no sense cannot.
 fn allows(expression: &str) -> bool {
-    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
-    let mut words: Vec<&str> = spaced.split_whitespace().rev().collect();
-    any_of(&mut words) == Some(true) && words.is_empty()
-}
-
-/// Alternatives, as far as they go. The words are in reverse order.
-fn any_of(words: &mut Vec<&str>) -> Option<bool> {
-    let mut met = all_of(words)?;
-    while words.pop_if(|word| *word == "OR").is_some() {
-        met |= all_of(words)?;
-    }
-    Some(met)
-}
-
-fn all_of(words: &mut Vec<&str>) -> Option<bool> {
-    let mut met = term(words)?;
-    while words.pop_if(|word| *word == "AND").is_some() {
-        met &= term(words)?;
-    }
-    Some(met)
-}
-
-fn term(words: &mut Vec<&str>) -> Option<bool> {
-    let first = words.pop()?;
-    if first == "(" {
-        let met = any_of(words)?;
-        return (words.pop()? == ")").then_some(met);
-    }
-    let license = match words.pop_if(|word| *word == "WITH") {
-        Some(_) => format!("{first} WITH {}", words.pop()?),
-        None => first.to_owned(),
-    };
-    Some(LICENSES.contains(&license.as_str()))
+    let expression = Expression::parse_mode(expression, ParseMode::LAX);
+    expression.is_ok_and(|it| it.evaluate(|license| LICENSES.contains(&license.to_string().as_str())))
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 //! - [`passage`]: which functions a message and its acknowledgement enter, in a copy of the core that reports it;
 //! - [`text`]: words that no file may contain;
 //! - [`prose`]: phrases that make English sound translated;
-//! - [`links`]: relative links of Markdown files and their anchors;
 //! - [`conformance`]: the requirements of the standards, their tests, and the deviations that a page states;
 //! - [`constants`]: constants that several documents quote;
 //! - [`names`]: names of the code that documents quote;
@@ -33,7 +32,6 @@ pub mod conformance;
 pub mod constants;
 pub mod dependencies;
 pub mod evidence;
-pub mod links;
 pub mod measure;
 pub mod metadata;
 pub mod names;

@@ -1,6 +1,5 @@
-//! Phrases that make English sound translated, counted by folder.
+//! Phrases that make English sound translated.
 
-use crate::ratchet::Sizes;
 use crate::tree::File;
 
 /// Phrases to replace by a noun, an active verb or the field's term. CONTRIBUTING.md says how.
@@ -86,31 +85,16 @@ const STRICT_PHRASES: [&[&str]; 20] = [
 /// Endings of the files with prose in them.
 const ENDINGS: [&str; 5] = [".rs", ".md", ".py", ".h", ".toml"];
 
-/// Counts the lines with such a phrase in each folder. Quotations of standards and of papers do not count, nor does this crate.
+/// Complains about each line with such a phrase. Quotations of standards and of papers do not count, nor does this crate.
 #[must_use]
-pub fn stiff_lines(files: &[File]) -> Sizes {
-    let mut counts = Sizes::new();
-    for file in files.iter().filter(|file| is_prose(&file.path)) {
-        let folder = folder(&file.path);
-        let is_strict = STRICT.contains(&folder.as_str());
-        let count = file.text.lines().filter(|line| is_stiff(line, is_strict)).count();
-        *counts.entry(folder).or_default() += count;
+pub fn stiff_lines(file: &File) -> Vec<String> {
+    let File { path, text } = file;
+    if path.starts_with("crates/tidy/") || !ENDINGS.iter().any(|ending| path.ends_with(ending)) {
+        return Vec::new();
     }
-    counts
-}
-
-fn is_prose(path: &str) -> bool {
-    !path.starts_with("crates/tidy/") && ENDINGS.iter().any(|ending| path.ends_with(ending))
-}
-
-/// The package that a file belongs to, `docs`, or the root.
-fn folder(path: &str) -> String {
-    let parts: Vec<&str> = path.split('/').collect();
-    match parts.as_slice() {
-        [top @ ("crates" | "bench" | "bindings"), package, _, ..] => format!("{top}/{package}"),
-        [top, _, ..] => (*top).to_owned(),
-        _ => ".".to_owned(),
-    }
+    let is_strict = STRICT.iter().any(|folder| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')));
+    let stiff = text.lines().enumerate().filter(|(_, line)| is_stiff(line, is_strict));
+    stiff.map(|(index, line)| format!("{path}:{}: {}", index + 1, line.trim())).collect()
 }
 
 fn is_stiff(line: &str, is_strict: bool) -> bool {
@@ -142,26 +126,14 @@ mod tests {
 
     #[test]
     fn folders_without_stiff_phrases_are_held_to_more_of_them() {
-        let counts = ["crates/trace/src/a.rs", "crates/lab/src/a.rs"].map(|path| {
-            stiff_lines(&[File { path: path.to_owned(), text: "/// What follows.\n/// The rest.\n".to_owned() }])
-        });
-        let expected = [("crates/trace", 1), ("crates/lab", 0)];
-        assert_eq!(counts, expected.map(|(folder, count)| [(folder.to_owned(), count)].into()));
-    }
-
-    #[test]
-    fn lines_are_counted_by_package_and_quotations_are_left_out() {
-        let file = |path: &str| File { path: path.to_owned(), text: "nobody\nwhat is\nplain\n".to_owned() };
-        let paths = [
-            "crates/sctp/src/a.rs",
-            "crates/sctp/tests/b.rs",
-            "docs/a.md",
-            "README.md",
-            "crates/tidy/src/prose.rs",
-            "docs/picture.svg",
-        ];
-        let counts = stiff_lines(&paths.map(file));
-        let expected = [(".", 2), ("crates/sctp", 4), ("docs", 2)];
-        assert_eq!(counts, expected.map(|(folder, count)| (folder.to_owned(), count)).into());
+        let complaints = |path: &str| {
+            stiff_lines(&File { path: path.to_owned(), text: "/// What follows.\n/// The rest.\nnobody\n".to_owned() })
+        };
+        assert_eq!(
+            complaints("crates/trace/src/a.rs"),
+            ["crates/trace/src/a.rs:1: /// What follows.", "crates/trace/src/a.rs:3: nobody"]
+        );
+        assert_eq!(complaints("crates/tracer/src/a.rs"), ["crates/tracer/src/a.rs:3: nobody"]);
+        assert!(complaints("crates/tidy/src/a.rs").is_empty() && complaints("docs/picture.svg").is_empty());
     }
 }

@@ -305,12 +305,6 @@ impl TcpConnection {
         self.sender.sent()
     }
 
-    /// Bytes that the peer has acknowledged.
-    #[must_use]
-    pub fn bytes_acknowledged(&self) -> u64 {
-        self.sender.acknowledged()
-    }
-
     /// Bytes received from the peer in order.
     #[must_use]
     pub fn bytes_delivered(&self) -> u64 {
@@ -333,12 +327,6 @@ impl TcpConnection {
     #[must_use]
     pub fn ssthresh_segments(&self) -> Option<u64> {
         self.sender.congestion.ssthresh()
-    }
-
-    /// Segments presumed to be in the network.
-    #[must_use]
-    pub fn in_flight_segments(&self) -> u32 {
-        self.sender.in_flight()
     }
 
     /// Segments above the cumulative acknowledgement that the peer has SACKed.

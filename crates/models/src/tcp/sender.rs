@@ -188,10 +188,6 @@ impl Sender {
         self.una.min(self.buffer.written)
     }
 
-    pub(super) fn in_flight(&self) -> u32 {
-        self.board.in_flight()
-    }
-
     pub(super) fn sacked(&self) -> u32 {
         self.board.sacked()
     }

@@ -219,17 +219,17 @@ fn fq_codel_isolates_a_thin_flow_from_an_overload() {
 }
 
 #[test]
-fn packets_reach_every_host_of_a_parking_lot_from_every_other() {
+fn packets_reach_every_host_of_a_dumbbell_from_every_other() {
     let hop = Duplex::symmetric(LinkConfig { delay: MS, ..LinkConfig::default() });
-    let lot = Topology::parking_lot(&hop, &[hop.clone(), hop.clone(), hop.clone()]);
-    let hosts: Vec<_> = lot.topology.host_ids().collect();
+    let pairs = Topology::dumbbell(&vec![hop.clone(); 3], hop);
+    let hosts: Vec<_> = pairs.topology.host_ids().collect();
     let schedule = |from: NodeId| {
         let others = hosts.iter().filter(|to| **to != from);
         others.map(|to| (Instant::ZERO, packet(*to, u64::from(from.0), 100))).collect()
     };
     let nodes = hosts.iter().map(|from| Script { to_send: schedule(*from), ..Script::default() }).collect();
-    let topology = lot.topology.clone();
-    let mut simulation = Simulation::new(lot.topology, nodes, 1);
+    let topology = pairs.topology.clone();
+    let mut simulation = Simulation::new(pairs.topology, nodes, 1);
     simulation.run_until(Instant::from_secs(1));
     for to in &hosts {
         assert_eq!(simulation.node(*to).received.len(), hosts.len() - 1);

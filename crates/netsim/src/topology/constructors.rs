@@ -38,28 +38,6 @@ pub struct Dumbbell {
     pub bottleneck_back: LinkId,
 }
 
-/// One long pair whose packets cross every bottleneck, and one pair of cross traffic for each bottleneck.
-///
-/// ```text
-/// sender ── router0 ───── router1 ───── router2 ── receiver
-///            │             │  │             │
-///      cross_sender1  cross_receiver1  cross_receiver2
-///                     cross_sender2
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParkingLot {
-    /// The routers `router0` and so on, the hosts `sender`, `receiver`, `cross_sender1`, `cross_receiver1` and so on.
-    pub topology: Topology,
-    /// The host whose packets cross every bottleneck.
-    pub sender: NodeId,
-    /// The destination of these packets.
-    pub receiver: NodeId,
-    /// The sender and the receiver of the cross traffic of each bottleneck.
-    pub cross: Vec<(NodeId, NodeId)>,
-    /// The links between routers on the way from the sender to the receiver.
-    pub bottlenecks: Vec<LinkId>,
-}
-
 impl Topology {
     /// Creates a chain of `hops` from a sender to a receiver, with a router between consecutive hops.
     ///
@@ -98,34 +76,6 @@ impl Topology {
             receivers.push(receiver);
         }
         Dumbbell { topology, senders, receivers, bottleneck, bottleneck_back }
-    }
-
-    /// Creates a chain of `bottlenecks`, each with its own cross traffic. Every host is connected by `access`; forward
-    /// leads from a sender to its router and from a router to a receiver.
-    ///
-    /// # Panics
-    /// If there is no bottleneck.
-    pub fn parking_lot(access: &Duplex, bottlenecks: &[Duplex]) -> ParkingLot {
-        assert!(!bottlenecks.is_empty(), "a parking lot has at least one bottleneck");
-        let mut topology = Self::new();
-        let [sender, receiver] = topology.hosts(["sender", "receiver"]);
-        let mut router = topology.router("router0");
-        topology.duplex(sender, router, access.clone());
-        let mut lot = ParkingLot { topology, sender, receiver, cross: Vec::new(), bottlenecks: Vec::new() };
-        for (number, bottleneck) in (1_usize..).zip(bottlenecks) {
-            let topology = &mut lot.topology;
-            let next = topology.router(&format!("router{number}"));
-            let (forward, _) = topology.duplex(router, next, bottleneck.clone());
-            let cross_sender = topology.host(&format!("cross_sender{number}"));
-            let cross_receiver = topology.host(&format!("cross_receiver{number}"));
-            topology.duplex(cross_sender, router, access.clone());
-            topology.duplex(next, cross_receiver, access.clone());
-            lot.cross.push((cross_sender, cross_receiver));
-            lot.bottlenecks.push(forward);
-            router = next;
-        }
-        lot.topology.duplex(router, receiver, access.clone());
-        lot
     }
 }
 
@@ -168,17 +118,5 @@ mod tests {
             }
         }
         assert_eq!(ends(topology, dumbbell.senders[0], dumbbell.senders[2]), "left sender3");
-    }
-
-    #[test]
-    fn the_long_pair_of_a_parking_lot_crosses_all_bottlenecks_and_each_cross_pair_one() {
-        let lot = Topology::parking_lot(&Duplex::default(), &plain(3));
-        assert_eq!(ends(&lot.topology, lot.sender, lot.receiver), "router0 router1 router2 router3 receiver");
-        let long = lot.topology.route(lot.sender, lot.receiver).expect("there is a way");
-        assert_eq!(long[1..4], lot.bottlenecks);
-        for ((sender, receiver), bottleneck) in lot.cross.iter().zip(&lot.bottlenecks) {
-            let route = lot.topology.route(*sender, *receiver).expect("there is a way");
-            assert_eq!((route.len(), route[1]), (3, *bottleneck));
-        }
     }
 }

@@ -238,11 +238,6 @@ impl<D: Disk> Lane<D> {
         self.settled.missing(self.settled.floor(), self.next - 1)
     }
 
-    /// Bytes of lines in memory.
-    pub(super) fn window_bytes(&self) -> usize {
-        self.load.bytes
-    }
-
     /// Lines in memory that a collector may have.
     pub(super) fn sent_to(&self, collector: usize) -> usize {
         self.towards[collector].load.lines
