@@ -7,7 +7,9 @@ use std::str::Split;
 use std::time::Duration;
 
 use festina_lab::experiment::Experiment;
-use festina_lab::experiments::{Bursts, Cost, RecoverySequences, Reordering, RequestReply, Scenario, ThinLatency};
+use festina_lab::experiments::{
+    self, Bursts, Cost, RecoverySequences, Reordering, RequestReply, Scenario, ThinLatency,
+};
 use festina_lab::ledger::{self, Paper, Row, VERDICTS, page};
 use festina_lab::plan::{Plan, PlanFile, Point, Scale};
 use festina_lab::readings::Combination;
@@ -315,6 +317,18 @@ fn the_ledger_has_the_statements_and_causes_of_the_experiments_and_no_cell_is_cu
     assert!(ledger::row::to_csv(&rows) == csv, "{UPDATE}");
     let cut: Vec<&Row> = rows.iter().filter(|row| row.ours.ends_with("...")).collect();
     assert!(cut.is_empty(), "{cut:#?}");
+}
+
+/// As `festina lab ledger --check`, which probes all experiments.
+#[test]
+fn the_rows_of_short_experiments_are_of_todays_code() {
+    let rows = ledger();
+    for name in ["p10-fig4", "r12-sequences", "r15-tail-loss"] {
+        let experiment = experiments::find(name).expect("the experiment is there");
+        let probe = runner::probe(experiment);
+        let older: Vec<&Row> = rows.iter().filter(|row| row.experiment == name && row.probe != probe).collect();
+        assert!(older.is_empty(), "run `festina lab ledger --only {name} --docs docs`: {older:#?}");
+    }
 }
 
 #[test]
