@@ -165,3 +165,102 @@ impl Code {
         WINDOW
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Messages of 100 bytes, `bursts_per_rtt` of them, where `lost` of a thousand packets are lost independently.
+    fn around(lost: u32, bursts_per_rtt: u32) -> Circumstances {
+        Circumstances {
+            loss: LossShare { lost, all: 1_000 },
+            burst_distance: None,
+            bursts_per_rtt,
+            chunk_bytes: 116,
+            spares_packets: false,
+        }
+    }
+
+    fn code(around: &Circumstances) -> Option<(u32, bool, u8)> {
+        Protection::adaptive(Budget::CODE, around).code().map(|code| (code.rate, code.own_packets, code.reach))
+    }
+
+    #[test]
+    fn the_rate_follows_the_loss_and_the_code_ends_where_it_misses_the_target() {
+        let rates = [0, 1, 5, 10, 20, 22, 25, 30, 32, 50, 70, 80, 200].map(|lost| code(&around(lost, 10)));
+        let riding = |rate, reach| Some((rate, false, reach));
+        let expected = [
+            None,
+            None,
+            riding(16, 1),
+            riding(16, 1),
+            riding(16, 1),
+            riding(16, 1),
+            riding(22, 1),
+            riding(31, 1),
+            riding(18, 2),
+            riding(28, 2),
+            riding(31, 2),
+            None,
+            None,
+        ];
+        assert_eq!(rates, expected);
+    }
+
+    #[test]
+    fn a_packet_of_its_own_for_two_messages_costs_less_unless_they_are_small_or_packets_cost_others() {
+        let spared = Circumstances { spares_packets: true, ..around(10, 5) };
+        assert_eq!(code(&spared), Some((8, true, 1)));
+        assert_eq!(code(&Circumstances { chunk_bytes: 36, ..spared }), Some((16, false, 1)));
+        assert_eq!(code(&around(10, 5)), None, "a copy for each costs as much as a sum in each packet");
+        assert_eq!(code(&Circumstances { loss: LossShare { lost: 50, all: 1_000 }, ..spared }), Some((28, false, 2)));
+    }
+
+    #[test]
+    fn bursts_sparse_streams_and_peers_that_do_not_decode_get_copies() {
+        let five_percent = around(50, 10);
+        let in_bursts = Circumstances { burst_distance: Some(4), ..five_percent };
+        let behind = Piggyback::beyond_bursts(4, 10, 3);
+        assert_eq!(Protection::adaptive(Budget::CODE, &in_bursts), Protection::Copies(behind));
+        for (budget, bursts_per_rtt) in [(Budget::CODE, 1), (Budget::PIGGYBACK, 10)] {
+            let copies = Piggyback::against(five_percent.loss, bursts_per_rtt, 3);
+            let protection = Protection::adaptive(budget, &Circumstances { bursts_per_rtt, ..five_percent });
+            assert_eq!(protection, Protection::Copies(copies));
+        }
+        assert_eq!(Protection::adaptive(Budget::CODE, &around(0, 10)), Protection::NONE);
+    }
+
+    #[test]
+    fn retransmissions_are_repeated_unless_the_next_packet_repairs_most_losses() {
+        let of = |around: &Circumstances| Protection::adaptive(Budget::CODE, around);
+        for (around, is_ahead) in [
+            (around(50, 10), true),
+            (around(200, 10), true),
+            (around(50, 1), false),
+            (around(0, 10), false),
+            (Circumstances { burst_distance: Some(4), ..around(50, 10) }, false),
+        ] {
+            assert_eq!(of(&around).is_ahead_of_resends(around.bursts_per_rtt), is_ahead, "{around:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_code_costs_less_than_the_copies_that_it_replaces(
+            lost in 0..400_u32,
+            bursts_per_rtt in 1..64_u32,
+            chunk_bytes in 20..1_220_u32,
+            spares_packets in any::<bool>(),
+        ) {
+            let around = Circumstances { chunk_bytes, spares_packets, ..around(lost, bursts_per_rtt) };
+            if let Protection::Code(code) = Protection::adaptive(Budget::CODE, &around) {
+                let copies = Piggyback::against(around.loss, bursts_per_rtt, Budget::CODE.piggybacked_max);
+                prop_assert!(code.part_bytes(chunk_bytes) < copies.sixteenths_each() * chunk_bytes);
+                prop_assert!(!code.own_packets || spares_packets);
+                prop_assert!(code.rate >= RATE_PARTS / 2 && code.rate <= 2 * RATE_PARTS);
+            }
+        }
+    }
+}

@@ -205,22 +205,22 @@ mod tests {
     }
 
     #[test]
-    fn no_private_extension_is_announced_unless_it_is_asked_for() {
+    fn private_extensions_are_announced_only_with_the_settings_that_use_them() {
         let private = [Extensions::SPARSE_SACK, Extensions::ENHANCED_FORWARD_TSN, Extensions::REPAIR];
         let mut config = Config::default();
         let announced = |config: &Config| private.map(|extension| Extensions::own(config).contains(extension));
         assert_eq!(announced(&config), [false; 3]);
+        config.mechanisms.redundancy = Redundancy::Adaptive(Budget::CODE);
+        assert_eq!(announced(&config), [false, false, true]);
+        config.mechanisms = Profile::Festina.mechanisms();
         config.sack.peer_batches = true;
         assert_eq!(announced(&config), [true, false, false]);
-        config.mechanisms.redundancy = Redundancy::Adaptive(Budget::CODE);
-        assert_eq!(announced(&config), [true, false, true]);
-        for profile in Profile::all().iter().filter(|profile| **profile != Profile::Festina) {
-            assert_eq!(announced(&Config::published(*profile)), [false; 3], "{profile}");
-        }
-        config = Config { sack: config.sack, ..Config::default() };
         for unpaced in [CongestionControl::Rfc9260, CongestionControl::Rfc4960] {
             config.congestion = unpaced;
             assert_eq!(announced(&config), [false; 3], "{unpaced}");
+        }
+        for profile in Profile::all().iter().filter(|profile| **profile != Profile::Festina) {
+            assert_eq!(announced(&Config::published(*profile)), [false; 3], "{profile}");
         }
     }
 }

@@ -210,6 +210,9 @@ impl RedundancyAccount {
         new_bytes: Option<usize>,
         packet: &mut PacketBuilder<'_>,
     ) -> usize {
+        if self.coding.is_none() {
+            return 0;
+        }
         let bytes = self.bytes_left(now, srtt, new_bytes.unwrap_or(0));
         let room_bytes = packet.remaining().saturating_sub(new_bytes.unwrap_or(0));
         let Some((code, coding)) = self.coding(now, srtt) else { return 0 };
