@@ -404,7 +404,7 @@ impl Repair {
         let free = room_bytes.saturating_sub(flight.ledger.lost().bytes);
         match order.purpose {
             Purpose::Probe => Bundling::Probe {
-                timeout: rules.probe.timeout(&self.rtt).map(|timeout| timeout + self.sums_take()),
+                timeout: rules.probe.timeout(&self.rtt).map(|timeout| timeout + self.sums_lateness()),
                 silent: self.timers.silent_since().is_some(),
             },
             Purpose::Copy(copy) => Bundling::Copy(copy),
@@ -489,6 +489,12 @@ impl Repair {
     pub(super) fn sums_take(&self) -> Duration {
         let redundancy = self.redundancy.as_ref().filter(|_| self.is_thin());
         redundancy.map_or(Duration::ZERO, |redundancy| redundancy.sums_take())
+    }
+
+    /// By how much the acknowledgement of a chunk that a sum repaired may be late.
+    pub(super) fn sums_lateness(&self) -> Duration {
+        let redundancy = self.redundancy.as_ref().filter(|_| self.is_thin());
+        redundancy.map_or(Duration::ZERO, |redundancy| redundancy.sums_lateness())
     }
 
     /// A chunk left for the first time.

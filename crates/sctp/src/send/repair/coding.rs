@@ -24,8 +24,10 @@ pub(super) struct Coding {
     owed: u32,
     /// When they leave in a packet of their own.
     due_at: OptionalInstant,
-    /// Time from a chunk to the last sum that is expected to repair it.
-    takes: Duration,
+    /// Mean time between packets with new chunks.
+    gap: Duration,
+    /// Packets to the last sum that is expected to repair a chunk.
+    reach: u8,
     /// Chunks that the peer has computed and not acknowledged yet.
     recovered: Vec<u64>,
 }
@@ -45,12 +47,18 @@ impl Coding {
         self.owed = (self.owed + code.rate).min(OWED_MAX);
         let is_due = code.own_packets && self.owed >= RATE_PARTS;
         self.due_at = if is_due { now } else { now + gap * 3 / 2 }.into();
-        self.takes = gap * code.reach.into();
+        (self.gap, self.reach) = (gap, code.reach);
     }
 
     /// Time from a chunk to the last sum that is expected to repair it.
     pub(super) fn takes(&self) -> Duration {
-        self.takes
+        self.gap * self.reach.into()
+    }
+
+    /// By how much the acknowledgement of a repaired chunk may be late: its sum takes time, and a SACK may be lost, which the next one makes up for
+    /// two packets later.
+    pub(super) fn lateness(&self) -> Duration {
+        self.takes() + self.gap * 2
     }
 
     /// When sums leave in a packet of their own.

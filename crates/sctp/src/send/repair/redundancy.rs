@@ -231,7 +231,12 @@ impl RedundancyAccount {
     }
 
     /// Returns whether sums leave in a packet of their own now. Those whose chunks have arrived or are protected otherwise by now do not.
-    pub(super) fn are_sums_due(&mut self, now: Instant, srtt: Option<Duration>, is_missing: impl Fn(u64) -> bool) -> bool {
+    pub(super) fn are_sums_due(
+        &mut self,
+        now: Instant,
+        srtt: Option<Duration>,
+        is_missing: impl Fn(u64) -> bool,
+    ) -> bool {
         if self.sums_at().is_none_or(|at| at > now) {
             return false;
         }
@@ -256,6 +261,11 @@ impl RedundancyAccount {
     /// Time from a chunk to the last sum that is expected to repair it.
     pub(super) fn sums_take(&self) -> Duration {
         self.coding.as_ref().map_or(Duration::ZERO, |coding| coding.takes())
+    }
+
+    /// By how much the acknowledgement of a repaired chunk may be late.
+    pub(super) fn sums_lateness(&self) -> Duration {
+        self.coding.as_ref().map_or(Duration::ZERO, |coding| coding.lateness())
     }
 
     /// The code that protects the stream now, and the encoder.
