@@ -11,7 +11,7 @@
 //! - If the application at the other end answers each message, the answer carries the SACK.
 //!
 //! If neither is expected, the packet sets the bit. So does each packet while losses are not negligible, unless
-//! piggybacked copies repair them: on a dense stream the next packets deliver lost chunks long before a SACK could report the loss, so the
+//! copies or a code in the next packets repair them: on a dense stream the next packets deliver lost chunks long before a SACK could report the loss, so the
 //! sender has no need to detect it quickly.
 //!
 //! The prediction uses the longest of the last gaps between the sender's own packets, and whether its packets were
@@ -19,8 +19,6 @@
 //! the sender sets the bit for a while.
 
 use festina_units::{Duration, Instant};
-
-use crate::redundancy::Piggyback;
 
 /// The SACK delay of receivers: the recommendation of RFC 9260 §6.2, used by all known stacks. With longer gaps a SACK
 /// answers each packet anyway.
@@ -77,8 +75,8 @@ pub struct Surroundings {
     pub srtt: Option<Duration>,
     /// Losses are negligible ([`crate::redundancy::CopyScheduler::is_lossless`]).
     pub is_lossless: bool,
-    /// The current number of piggybacked copies.
-    pub piggyback: Piggyback,
+    /// Packets with new data after which a lost one is repaired without a retransmission; `None` if it is not.
+    pub repaired_after: Option<u8>,
 }
 
 impl Cadence {
@@ -140,10 +138,10 @@ impl Cadence {
             if self.gaps.is_multiple_of(MEASURED_EVERY) {
                 return None;
             }
-            let copied_after = |gap: Duration| gap.saturating_mul(around.piggyback.distance().into());
-            let repaired_early =
-                !around.piggyback.is_none() && self.gap_longest().is_some_and(|gap| copied_after(gap) <= srtt / 2);
-            return gap.filter(|_| repaired_early);
+            let repaired_early = around.repaired_after.zip(self.gap_longest());
+            return gap.filter(|_| {
+                repaired_early.is_some_and(|(packets, gap)| gap.saturating_mul(packets.into()) <= srtt / 2)
+            });
         }
         if self.is_always_answered() {
             return Some(Duration::ZERO);
@@ -200,7 +198,6 @@ impl Cadence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loss_rate::LossShare;
 
     fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
@@ -211,15 +208,9 @@ mod tests {
     }
 
     const QUIET: Surroundings =
-        Surroundings { srtt: Some(Duration::from_millis(100)), is_lossless: true, piggyback: Piggyback::NONE };
+        Surroundings { srtt: Some(Duration::from_millis(100)), is_lossless: true, repaired_after: None };
 
-    fn lossy(messages: u32) -> Surroundings {
-        Surroundings {
-            is_lossless: false,
-            piggyback: Piggyback::against(LossShare { lost: 5, all: 100 }, messages, 3),
-            ..QUIET
-        }
-    }
+    const LOSSY: Surroundings = Surroundings { is_lossless: false, repaired_after: Some(1), ..QUIET };
 
     /// The prediction for a packet sent immediately after the last one.
     fn at_last(cadence: &Cadence, around: &Surroundings) -> Option<Duration> {
@@ -269,12 +260,12 @@ mod tests {
 
     #[test]
     fn while_packets_are_lost_each_asks_unless_rides_come_well_within_a_round_trip() {
-        let asking = (50..66).filter(|&packets| at_last(&regular(20, packets), &lossy(5)).is_none()).count();
+        let asking = (50..66).filter(|&packets| at_last(&regular(20, packets), &LOSSY).is_none()).count();
         assert_eq!(asking, 2, "one of eight measures the round trip");
-        assert_eq!(at_last(&regular(20, 51), &lossy(5)), Some(Duration::from_micros(22_500)));
-        assert_eq!(at_last(&regular(50, 51), &lossy(2)), Some(Duration::from_micros(56_250)));
-        assert_eq!(at_last(&regular(51, 50), &lossy(2)), None);
-        let without_copies = Surroundings { piggyback: Piggyback::NONE, ..lossy(5) };
+        assert_eq!(at_last(&regular(20, 51), &LOSSY), Some(Duration::from_micros(22_500)));
+        assert_eq!(at_last(&regular(50, 51), &LOSSY), Some(Duration::from_micros(56_250)));
+        assert_eq!(at_last(&regular(51, 50), &LOSSY), None);
+        let without_copies = Surroundings { repaired_after: None, ..LOSSY };
         assert_eq!(at_last(&regular(20, 50), &without_copies), None);
     }
 
@@ -287,7 +278,7 @@ mod tests {
             cadence.heard(at(nth * 1_000 + 103), QUIET.srtt);
         }
         assert_eq!(at_last(&cadence, &QUIET), Some(Duration::ZERO));
-        assert_eq!(at_last(&cadence, &lossy(1)), None, "while packets are lost, it does");
+        assert_eq!(at_last(&cadence, &LOSSY), None, "while packets are lost, it does");
         cadence.sent(at(4_000));
         assert_eq!(at_last(&cadence, &QUIET), Some(Duration::ZERO));
         cadence.sent(at(5_000));

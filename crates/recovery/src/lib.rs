@@ -21,7 +21,7 @@
 //! | [`tail_probe`] | TLP's tail probes: when, with which contents, and did it repair a loss? |
 //! | [`rack`] | is this packet lost, judged by time? |
 //! | [`reordering`] | how long to wait for an overtaken packet? |
-//! | [`redundancy`] | how often is a chunk piggybacked, does a message get a copy, and when? |
+//! | [`redundancy`] | how is a chunk protected, does a message get a copy, and when? |
 //! | [`cadence`] | does a packet have to request its SACK? |
 //! | [`early_copy`] | when is a chunk that opens or ends an association copied? |
 //! | [`loss_timer`] | what happens next if no acknowledgement arrives, and when? |

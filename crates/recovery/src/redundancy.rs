@@ -46,6 +46,7 @@
 //! thin flow that starts in it makes copies until losses stop it.
 
 mod piggyback;
+mod protection;
 mod throttle;
 
 use core::{fmt, str::FromStr};
@@ -58,6 +59,7 @@ use crate::{
     windowed_min::WindowedMin,
 };
 pub use piggyback::Piggyback;
+pub use protection::{Circumstances, Code, Protection, RATE_PARTS};
 use throttle::Throttle;
 
 /// The budget of an association for copies of data that is not known to be lost.
@@ -74,7 +76,8 @@ pub enum Redundancy {
 
 /// The maximum cost of redundancy. A message may be repeated in two ways: as a *piggybacked copy* in a packet that is
 /// sent anyway (P06 §4.4, redundant bundling), which costs bytes but no packet; or as a *spaced copy* in a separate
-/// packet.
+/// packet. Where it costs fewer bytes, a *code* may take the place of the piggybacked copies: weighted sums of messages, from which a peer that
+/// has agreed to it computes the lost ones.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// How often a chunk may be piggybacked before it is overdue.
@@ -83,12 +86,17 @@ pub struct Budget {
     pub piggyback_percent: u16,
     /// The spaced copies, if enabled.
     pub copies: Option<Spaced>,
+    /// Whether the code may take the place of piggybacked copies. It is offered to the peer in the handshake.
+    pub code: bool,
 }
 
 impl Budget {
     /// Piggybacked copies only. Three at most: at a loss of 10 % one message in ten thousand then has to wait for a probe. The byte
     /// budget leaves room for the chunks piggybacked during silence, however often they were sent.
-    pub const PIGGYBACK: Self = Self { piggybacked_max: 3, piggyback_percent: 350, copies: None };
+    pub const PIGGYBACK: Self = Self { piggybacked_max: 3, piggyback_percent: 350, copies: None, code: false };
+
+    /// Piggybacked copies, or the code.
+    pub const CODE: Self = Self { code: true, ..Self::PIGGYBACK };
 
     /// Piggybacked copies, and a spaced copy of every message at the default spacing.
     pub const SPACED: Self = Self { copies: Some(Spaced::DEFAULT), ..Self::PIGGYBACK };
@@ -125,6 +133,21 @@ impl Redundancy {
         match self {
             Self::Off => None,
             Self::Adaptive(budget) | Self::Always(budget) => Some(budget),
+        }
+    }
+
+    /// Returns whether the code may be used. Only the adaptive setting knows how much of it a path needs.
+    #[must_use]
+    pub const fn codes(self) -> bool {
+        matches!(self, Self::Adaptive(Budget { code: true, .. }))
+    }
+
+    /// Returns the same without the code, for a peer that does not know it.
+    #[must_use]
+    pub fn without_code(self) -> Self {
+        match self {
+            Self::Adaptive(budget) => Self::Adaptive(Budget { code: false, ..budget }),
+            other => other,
         }
     }
 }
@@ -201,6 +224,15 @@ pub struct Departure {
     pub duplicate_after: Option<Duration>,
 }
 
+/// The packets with new data of a thin stream.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct StreamShape {
+    /// Their number per round trip, at least one. That many messages wait behind a lost one.
+    pub bursts_per_rtt: u32,
+    /// Bytes of new chunks in one.
+    pub chunk_bytes: u32,
+}
+
 /// Whether a message gets a copy in a separate packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum CopyDecision {
@@ -224,6 +256,8 @@ pub enum WhyNot {
     Large,
     /// The path shows no loss.
     Lossless,
+    /// Copies or the code in the next packets repair most losses.
+    Protected,
     /// The path shows congestion, or did recently.
     Congested,
     /// With copies the stream would send more than a TCP flow on this path.
@@ -375,8 +409,11 @@ impl CopyScheduler {
     }
 
     /// Decides whether a retransmission is repeated, and when: if a message is often lost together with its
-    /// retransmission ([`LossShare::takes_pairs`]).
-    pub fn resent(&mut self, resend: &Departure) -> CopyDecision {
+    /// retransmission ([`LossShare::takes_pairs`]), and the next packets of the `stream` do not repair most losses before.
+    pub fn resent(&mut self, resend: &Departure, stream: StreamShape) -> CopyDecision {
+        if self.protection(resend.now, None, stream).is_ahead_of_resends(stream.bursts_per_rtt) {
+            return CopyDecision::Not(WhyNot::Protected);
+        }
         let spacing = |rtt_min: Duration| (rtt_min / RESEND_SPACING_PARTS).min(RESEND_SPACING_MAX);
         self.repeat(resend, LossShare::takes_pairs, spacing)
     }
@@ -432,21 +469,24 @@ impl CopyScheduler {
         self.saved = (self.saved + COPY_COST).min(SAVED_MAX);
     }
 
-    /// Returns how often a chunk of a thin stream may be piggybacked now, for `bursts_per_rtt` messages that wait
-    /// behind a lost one per round trip. Their bytes lengthen an existing queue, so a queue forbids them as well. A
-    /// rising loss rate alone does not: they are meant for that.
+    /// Returns the protection of a thin stream's chunks now. Its bytes lengthen an existing queue, so a queue forbids it as well as
+    /// spaced copies. A rising loss rate alone does not: it is meant for that.
     #[must_use]
-    pub fn piggyback(&self, now: Instant, srtt: Option<Duration>, bursts_per_rtt: u32) -> Piggyback {
+    pub fn protection(&self, now: Instant, srtt: Option<Duration>, stream: StreamShape) -> Protection {
+        let StreamShape { bursts_per_rtt, chunk_bytes } = stream;
         match self.redundancy {
-            _ if now < self.overloaded_until || self.has_queue(srtt) => Piggyback::NONE,
-            Redundancy::Off => Piggyback::NONE,
-            Redundancy::Always(budget) => Piggyback::always(budget.piggybacked_max),
+            _ if now < self.overloaded_until || self.has_queue(srtt) => Protection::NONE,
+            Redundancy::Off => Protection::NONE,
+            Redundancy::Always(budget) => Protection::Copies(Piggyback::always(budget.piggybacked_max)),
             Redundancy::Adaptive(budget) => {
                 let loss = self.loss.likely();
-                match self.bursts.distance(loss).filter(|_| !loss.is_negligible()) {
-                    Some(distance) => Piggyback::beyond_bursts(distance, bursts_per_rtt, budget.piggybacked_max),
-                    None => Piggyback::against(loss, bursts_per_rtt, budget.piggybacked_max),
-                }
+                let burst_distance = self.bursts.distance(loss);
+                // At most every second packet with new data is followed by another.
+                let spares_packets = !self.is_congested(now, srtt)
+                    && now >= self.crowded_until
+                    && !self.loss.long_run().exceeds_tcp(bursts_per_rtt.saturating_mul(3 * COPY_COST / 2));
+                let around = Circumstances { loss, burst_distance, bursts_per_rtt, chunk_bytes, spares_packets };
+                Protection::adaptive(budget, &around)
             }
         }
     }

@@ -5,6 +5,7 @@
 //! - `assembly`: fragments become messages, and messages come in the order of their streams
 //! - `window`: how much may still come
 //! - `sack`: when to acknowledge
+//! - `recovery`: lost chunks that are computed
 //!
 //! A message that comes whole and in order takes the short way: a slice of its packet is pushed to the queue. There is no
 //! copy, no allocation (but the queue's own growth) and no look-up besides the stream's entry in a flat table.
@@ -51,6 +52,8 @@
 //!   16 KiB for free, with entries of 8 bytes, names the unordered messages that were skipped
 //! - 64 duplicate TSNs, the first 64 entries of the queue to the application: 4 KiB
 //! - the TSNs above the cumulative one: 32,767; chunks beyond are dropped
+//!
+//! While the peer sends REPAIR chunks that were agreed on, 110 KiB more (see `recovery`).
 
 use bytes::Bytes;
 use festina_units::Instant;
@@ -59,6 +62,7 @@ use thiserror::Error;
 use self::assembly::cost::Fill;
 use self::assembly::ready::Ready;
 use self::assembly::{Assembly, Piece, SkipsSoFar};
+use self::recovery::Recovery;
 use self::sack::SackSchedule;
 use self::tracker::{Place, Spot, Tracker};
 use self::window::{RELIEF_BYTES, Use, Window};
@@ -66,10 +70,11 @@ use crate::bounds::SKIP_MAX;
 use crate::config::Config;
 use crate::message::ReceivedMessage;
 use crate::stats::ReceivedStats;
-use crate::wire::{Data, ForwardTsn, Framing, IData, IForwardTsn, PacketBuilder, StreamId, Tsn};
+use crate::wire::{Data, ForwardTsn, Framing, IData, IForwardTsn, PacketBuilder, RepairChunk, StreamId, Tsn};
 
 mod apart;
 mod assembly;
+mod recovery;
 mod sack;
 mod tracker;
 mod window;
@@ -91,6 +96,8 @@ pub(crate) struct Receiver {
     may_skip: bool,
     message_bytes_max: u32,
     counts: Counts,
+    /// While the peer sends sums of its chunks.
+    recovery: Option<Box<Recovery>>,
 }
 
 /// For [`ReceivedStats`].
@@ -153,6 +160,7 @@ impl Receiver {
             may_skip: false,
             message_bytes_max: u32::try_from(message_bytes_max).unwrap_or(u32::MAX),
             counts: Counts::default(),
+            recovery: None,
         }
     }
 
@@ -224,7 +232,28 @@ impl Receiver {
         if spot.is_next && spot.after_received {
             self.assembly.advance(self.tracker.cumulative(), &mut self.ready);
         }
+        if self.recovery.is_some() {
+            self.show_decoder(spot.tsn, piece);
+        }
         Ok(verdict)
+    }
+
+    /// A chunk was accepted while the peer sends sums.
+    #[cold]
+    fn show_decoder(&mut self, tsn: u64, piece: &impl Piece) {
+        let (framing, tracker) = (self.assembly.framing(), &self.tracker);
+        self.recovery.take_if(|recovery| !recovery.handle_source(tsn, piece, framing, tracker));
+    }
+
+    /// Takes a sum of the peer's chunks, which was agreed on. [`poll_recovered`](Self::poll_recovered) then returns the chunks that it brings back.
+    pub(crate) fn handle_repair(&mut self, repair: &RepairChunk<'_>) {
+        let framing = self.assembly.framing();
+        self.recovery.get_or_insert_default().handle_repair(repair, framing, &self.tracker);
+    }
+
+    /// The next chunk that was lost and computed, without padding: to be handled as one that has arrived in a packet of its own.
+    pub(crate) fn poll_recovered(&mut self) -> Option<Bytes> {
+        self.recovery.as_mut()?.poll_recovered()
     }
 
     /// Takes one FORWARD-TSN chunk (RFC 3758 §3.6) of a packet of `packet_bytes`. It is acknowledged as DATA would be.
@@ -339,6 +368,9 @@ impl Receiver {
     /// Writes a SACK with as many gap ack blocks and duplicate TSNs as fit, and clears what waited for it. Where the peer understands
     /// NR-SACK (`nr_sack`), one with gap ack blocks says that none of them will be taken back. Returns whether there was room for one.
     pub(crate) fn write_sack(&mut self, nr_sack: bool, packet: &mut PacketBuilder<'_>) -> bool {
+        if let Some(recovery) = &mut self.recovery {
+            recovery.write_report(packet);
+        }
         let held = self.held();
         let open_bytes = self.window.open_bytes(held);
         let a_rwnd = u32::try_from(open_bytes).unwrap_or(u32::MAX);

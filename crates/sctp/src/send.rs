@@ -49,7 +49,7 @@ use crate::config::Config;
 use crate::error::{ProtocolViolation, SendError};
 use crate::event::{Event, Events};
 use crate::message::{Message, MessageId};
-use crate::outstanding::{Acknowledgement, ByPath, Digest, PathId};
+use crate::outstanding::{Acknowledgement, ByPath, ChunkState, Digest, PathId};
 use crate::stats::{RetransmittedStats, SentStats, Stats};
 use crate::wire::Tsn;
 use flight::Flight;
@@ -232,6 +232,18 @@ impl Sender {
         self.flight.update_window(now, path.limits.sizes.payload(), || path.rto());
         self.flight.window.note_closed(now);
         Ok(answered)
+    }
+
+    /// The peer reports chunks that it has computed from sums, ahead of their acknowledgement: `first`, and those above it by `mask`.
+    pub(crate) fn handle_recovered(&mut self, paths: &mut impl SendPaths, first: Tsn, mask: u16) {
+        let first = first.unwrap(self.flight.ledger.next_tsn());
+        for tsn in (0..u16::BITS).filter(|bit| mask >> bit & 1 == 1).map(|bit| first + u64::from(bit)) {
+            let chunk = self.flight.ledger.get(tsn);
+            if let Some(chunk) = chunk.filter(|chunk| matches!(chunk.state, ChunkState::InFlight | ChunkState::Lost(_)))
+            {
+                paths.of(chunk.path).repair.on_recovered(tsn);
+            }
+        }
     }
 
     /// Changes the loss-recovery mechanisms of a path in use.

@@ -10,6 +10,7 @@
 //! | [`builder`] | bundling chunks into one packet, checksum included |
 //! | [`chunk`] | one file per chunk |
 //! | [`framing`] | DATA or I-DATA for the messages of an association |
+//! | `symbol` | DATA and I-DATA as they are summed into REPAIR |
 //! | [`parameter`], [`cause`] | the type-length-value fields inside control chunks |
 //! | [`serial`] | TSN, SSN, MID and stream identifier, and their unwrapping to 64 bits |
 //! | [`checksum`] | CRC32c |
@@ -53,6 +54,7 @@ pub mod framing;
 pub mod packet;
 pub mod parameter;
 pub mod serial;
+mod symbol;
 mod tlv;
 
 #[cfg(test)]
@@ -71,6 +73,7 @@ pub use framing::{FragmentHeader, Framing};
 pub use packet::{Chunks, CommonHeader, Packet};
 pub use parameter::{Parameter, Parameters, TypeList, UnknownParameter, parameter_type};
 pub use serial::{Mid, Ssn, StreamId, Tsn};
+pub(crate) use symbol::chunk_of_symbol;
 
 /// Bytes of the common header at the front of every packet (RFC 9260 §3.1).
 pub const COMMON_HEADER_BYTES: usize = 12;

@@ -85,6 +85,11 @@ impl Piggyback {
         self.distance
     }
 
+    /// Returns their mean number, in sixteenths.
+    pub(super) fn sixteenths_each(self) -> u32 {
+        16 * u32::from(self.whole) + u32::from(self.sixteenths)
+    }
+
     /// Returns whether there are none.
     #[must_use]
     pub fn is_none(self) -> bool {

@@ -5,6 +5,11 @@ use super::*;
 const RTT: Duration = Duration::from_millis(100);
 const SRTT: Option<Duration> = Some(RTT);
 
+/// Five messages per round trip, of 100 bytes each.
+const DENSE: StreamShape = StreamShape { bursts_per_rtt: 5, chunk_bytes: 116 };
+/// Messages that are farther apart than a round trip.
+const SPARSE: StreamShape = StreamShape { bursts_per_rtt: 1, ..DENSE };
+
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
@@ -122,10 +127,10 @@ fn bundling_is_for_thin_streams_on_clear_paths_and_never_when_off() {
     let now = at(1_000);
     let mut bundled = CopyScheduler::new(Redundancy::BUNDLED);
     bundled.round_trip(at(0), RTT);
-    assert_eq!(bundled.piggyback(now, SRTT, 5), Piggyback::always(3));
-    assert_eq!(bundled.piggyback(now, Some(ms(150)), 5), Piggyback::NONE);
-    assert_eq!(CopyScheduler::new(Redundancy::Off).piggyback(now, SRTT, 5), Piggyback::NONE);
-    assert_eq!(scheduler().piggyback(now, SRTT, 5), Piggyback::always(3));
+    assert_eq!(bundled.protection(now, SRTT, DENSE).copies(), Piggyback::always(3));
+    assert_eq!(bundled.protection(now, Some(ms(150)), DENSE).copies(), Piggyback::NONE);
+    assert_eq!(CopyScheduler::new(Redundancy::Off).protection(now, SRTT, DENSE).copies(), Piggyback::NONE);
+    assert_eq!(scheduler().protection(now, SRTT, DENSE).copies(), Piggyback::always(3));
 }
 
 #[test]
@@ -157,7 +162,7 @@ fn a_loss_stops_copies_while_round_trips_swing_but_not_on_a_steady_path_and_bund
     assert!(copies(&mut swinging.clone(), at(1_000), 4) > 0, "swinging alone says nothing");
     swinging.lost(at(1_000), SRTT);
     assert_eq!(copies(&mut swinging, at(1_000), 4), 0);
-    assert_eq!(swinging.piggyback(at(1_000), SRTT, 5), Piggyback::always(3));
+    assert_eq!(swinging.protection(at(1_000), SRTT, DENSE).copies(), Piggyback::always(3));
 
     // A swing is forgotten: after twenty quiet samples of 7 ms less than 2 are left.
     let mut calmed = scheduler();
@@ -286,7 +291,7 @@ fn adaptive_redundancy_waits_for_losses_and_ends_when_they_do() {
     scheduler.round_trip(at(0), RTT);
     scheduler.arrived(2_000);
     assert!(scheduler.is_lossless());
-    assert_eq!(scheduler.piggyback(at(0), SRTT, 5), Piggyback::NONE);
+    assert_eq!(scheduler.protection(at(0), SRTT, DENSE).copies(), Piggyback::NONE);
     assert_eq!(scheduler.message_sent(&departure(at(0))), CopyDecision::Not(WhyNot::Lossless));
 
     // Two losses within a second of a stream of fifty messages per second.
@@ -294,12 +299,12 @@ fn adaptive_redundancy_waits_for_losses_and_ends_when_they_do() {
         outcome(&mut scheduler, at(nth * 20), nth % 25 == 24);
     }
     assert!(!scheduler.is_lossless());
-    assert!(!scheduler.piggyback(at(1_000), SRTT, 5).is_none());
+    assert!(scheduler.protection(at(1_000), SRTT, DENSE).distance().is_some());
     assert_eq!(scheduler.message_sent(&departure(at(1_000))), CopyDecision::At(at(1_010)));
 
     scheduler.arrived(2_000);
     assert!(scheduler.is_lossless());
-    assert_eq!(scheduler.piggyback(at(9_000), SRTT, 5), Piggyback::NONE);
+    assert_eq!(scheduler.protection(at(9_000), SRTT, DENSE).copies(), Piggyback::NONE);
 }
 
 #[test]
@@ -358,25 +363,26 @@ fn loses_pairs(one_in: u64) -> CopyScheduler {
 #[test]
 fn a_retransmission_is_repeated_where_pairs_are_lost_and_nothing_speaks_against_it() {
     let (resend, not) = (departure(at(60_000)), CopyDecision::Not);
-    assert_eq!(loses_pairs(20).resent(&resend), CopyDecision::At(at(60_005)));
-    assert_eq!(loses_pairs(100).resent(&resend), not(WhyNot::Lossless));
-    assert_eq!(loses_pairs(20).resent(&Departure { thin: false, ..resend }), not(WhyNot::NotThin));
-    assert_eq!(loses_pairs(20).resent(&Departure { srtt: None, ..resend }), not(WhyNot::Unmeasured));
-    assert_eq!(loses_pairs(20).resent(&Departure { srtt: Some(ms(130)), ..resend }), not(WhyNot::Congested));
+    assert_eq!(loses_pairs(20).resent(&resend, SPARSE), CopyDecision::At(at(60_005)));
+    assert_eq!(loses_pairs(100).resent(&resend, SPARSE), not(WhyNot::Lossless));
+    assert_eq!(loses_pairs(20).resent(&Departure { thin: false, ..resend }, SPARSE), not(WhyNot::NotThin));
+    assert_eq!(loses_pairs(20).resent(&Departure { srtt: None, ..resend }, SPARSE), not(WhyNot::Unmeasured));
+    assert_eq!(loses_pairs(20).resent(&Departure { srtt: Some(ms(130)), ..resend }, SPARSE), not(WhyNot::Congested));
     let mut off = loses_pairs(20);
     off.set_redundancy(Redundancy::Off);
-    assert_eq!(off.resent(&resend), not(WhyNot::Disabled));
+    assert_eq!(off.resent(&resend, SPARSE), not(WhyNot::Disabled));
+    assert_eq!(loses_pairs(20).resent(&resend, DENSE), not(WhyNot::Protected));
 }
 
 #[test]
 fn four_messages_earn_the_repetition_of_one_retransmission_and_two_are_saved() {
     let mut scheduler = loses_pairs(20);
-    let mut repeats = |now_ms| matches!(scheduler.resent(&departure(at(now_ms))), CopyDecision::At(_));
+    let mut repeats = |now_ms| matches!(scheduler.resent(&departure(at(now_ms)), SPARSE), CopyDecision::At(_));
     assert_eq!([60_000, 60_100, 60_200].map(&mut repeats), [true, true, false]);
     (0..4).for_each(|nth| {
         scheduler.message_sent(&departure(at(61_000 + 250 * nth)));
     });
-    let mut repeats = |now_ms| matches!(scheduler.resent(&departure(at(now_ms))), CopyDecision::At(_));
+    let mut repeats = |now_ms| matches!(scheduler.resent(&departure(at(now_ms)), SPARSE), CopyDecision::At(_));
     assert_eq!([62_000, 62_100].map(&mut repeats), [true, false]);
 }
 
@@ -387,7 +393,7 @@ fn the_repetition_comes_so_soon_that_the_answer_to_the_first_is_not_taken_for_an
         scheduler.rtt_min = WindowedMin::new(RTT_MIN_WINDOW);
         scheduler.round_trip(at(59_000), ms(rtt_ms));
         let resent = at(60_000);
-        let decision = scheduler.resent(&Departure { srtt: Some(ms(rtt_ms)), ..departure(resent) });
+        let decision = scheduler.resent(&Departure { srtt: Some(ms(rtt_ms)), ..departure(resent) }, SPARSE);
         let CopyDecision::At(repeated) = decision else { panic!("{rtt_ms} ms: {decision:?}") };
         assert!(!crate::spurious::answers_earlier(resent + ms(rtt_ms), repeated, Some(ms(rtt_ms))), "{rtt_ms} ms");
         assert!(repeated <= resent + ms(10), "{rtt_ms} ms");

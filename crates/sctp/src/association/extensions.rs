@@ -54,7 +54,7 @@ impl Extensions {
     /// Festina's own: abandoned chunks that may lie apart are passed over together (E-FORWARD-TSN).
     pub const ENHANCED_FORWARD_TSN: Self = Self(256);
 
-    /// Festina's own: lost chunks are computed from weighted sums (REPAIR). This side does not announce it yet.
+    /// Festina's own: lost chunks are computed from weighted sums (REPAIR). Announced if redundancy may use them ([`Budget::code`](festina_recovery::redundancy::Budget::code)).
     pub const REPAIR: Self = Self(512);
 
     /// A checksum of zero is taken, since packets travel within DTLS (RFC 9653). No chunk announces it but a parameter of its own.
@@ -87,7 +87,18 @@ impl Extensions {
         let enhanced = if config.partial_reliability.enhanced_forward_tsn { Self::ENHANCED_FORWARD_TSN.0 } else { 0 };
         let checksum = if config.carrier.protected_by_dtls { Self::ZERO_CHECKSUM.0 } else { 0 };
         let ecn = if config.carrier.ecn { Self::ECN.0 } else { 0 };
-        Self(ecn | checksum | Self::FORWARD_TSN.0 | Self::RE_CONFIG.0 | nr_sack | enhanced | interleaving | sparse)
+        let repair = if config.mechanisms.redundancy.codes() { Self::REPAIR.0 } else { 0 };
+        Self(
+            repair
+                | ecn
+                | checksum
+                | Self::FORWARD_TSN.0
+                | Self::RE_CONFIG.0
+                | nr_sack
+                | enhanced
+                | interleaving
+                | sparse,
+        )
     }
 
     /// What both sides support, and may use.
@@ -155,6 +166,9 @@ impl core::fmt::Debug for Extensions {
 
 #[cfg(test)]
 mod tests {
+    use festina_recovery::Profile;
+    use festina_recovery::redundancy::{Budget, Redundancy};
+
     use super::*;
     use crate::CongestionControl;
 
@@ -191,16 +205,22 @@ mod tests {
     }
 
     #[test]
-    fn no_private_extension_is_announced_unless_it_is_asked_for() {
+    fn private_extensions_are_announced_only_with_the_settings_that_use_them() {
         let private = [Extensions::SPARSE_SACK, Extensions::ENHANCED_FORWARD_TSN, Extensions::REPAIR];
         let mut config = Config::default();
         let announced = |config: &Config| private.map(|extension| Extensions::own(config).contains(extension));
         assert_eq!(announced(&config), [false; 3]);
+        config.mechanisms.redundancy = Redundancy::Adaptive(Budget::CODE);
+        assert_eq!(announced(&config), [false, false, true]);
+        config.mechanisms = Profile::Festina.mechanisms();
         config.sack.peer_batches = true;
         assert_eq!(announced(&config), [true, false, false]);
         for unpaced in [CongestionControl::Rfc9260, CongestionControl::Rfc4960] {
             config.congestion = unpaced;
             assert_eq!(announced(&config), [false; 3], "{unpaced}");
+        }
+        for profile in Profile::all().iter().filter(|profile| **profile != Profile::Festina) {
+            assert_eq!(announced(&Config::published(*profile)), [false; 3], "{profile}");
         }
     }
 }

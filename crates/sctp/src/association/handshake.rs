@@ -257,6 +257,7 @@ impl Association {
         self.streams = Streams { outbound, inbound };
         self.sender.flight.agree(framing, agreed.forwards(), agreed.forwards_apart());
         let path = &mut self.paths.primary_mut().sending;
+        path.set_peer_decodes(agreed.contains(Extensions::REPAIR));
         self.sender.establish(now, path, parameters.a_rwnd, outbound, round_trip, &mut self.events);
         let config = self.context.config();
         match &mut self.receiver {

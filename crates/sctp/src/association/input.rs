@@ -16,10 +16,10 @@ use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
 use crate::event::Event;
 use crate::outstanding::Acknowledgement;
 use crate::path_id::{ByPath, PathId};
-use crate::receive::{DataVerdict, ReceiveError};
+use crate::receive::{DataVerdict, ReceiveError, Receiver};
 use crate::wire::{
     Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, EnhancedForwardTsn, Errors, ForwardTsn, Framing, IData,
-    IForwardTsn, Packet, PacketError, UnknownChunk,
+    IForwardTsn, Packet, PacketError, RepairChunk, UnknownChunk,
 };
 
 /// Parses a packet whose integrity the layer below protects.
@@ -104,6 +104,8 @@ impl Association {
                 result => result.map(drop),
             },
         };
+        // A chunk that arrives may be the last that a sum was waiting for.
+        self.handle_recovered(&mut arrival);
         self.conclude(&arrival);
         result
     }
@@ -203,8 +205,10 @@ impl Association {
                     self.handle_re_config(now, chunk);
                 }
             }
-            // Nothing announces it yet.
-            Chunk::Repair(repair) => return Ok(handle_unknown(&mut self.control, &repair.as_unknown())),
+            Chunk::Repair(repair) if !self.peer.agreed.contains(Extensions::REPAIR) => {
+                return Ok(handle_unknown(&mut self.control, &repair.as_unknown()));
+            }
+            Chunk::Repair(repair) => return Ok(self.handle_repair(arrival, repair)),
             // Without agreement on ECN these chunks are of unknown type, which ends the packet (RFC 9260 §3.2).
             Chunk::Ecne(_) | Chunk::Cwr(_) if !self.peer.agreed.contains(Extensions::ECN) => return Ok(Rest::Skip),
             Chunk::Ecne(tsn) => self.handle_ecne(arrival, *tsn),
@@ -235,6 +239,37 @@ impl Association {
         };
         let verdict = receiver.handle_i_data(data, arrival.bytes);
         self.conclude_data(arrival, verdict)
+    }
+
+    /// Handles a sum of the peer's chunks, or its report of chunks that it has computed. In the states that accept DATA and SACK.
+    fn handle_repair(&mut self, arrival: &mut Arrival<'_>, repair: &RepairChunk<'_>) -> Rest {
+        if !repair.sum().is_empty() {
+            if let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) {
+                receiver.handle_repair(repair);
+                return self.handle_recovered(arrival);
+            }
+        } else if self.state.takes_sack() {
+            self.sender.handle_recovered(&mut self.paths, repair.first, repair.mask);
+        }
+        Rest::Continue
+    }
+
+    /// Handles the chunks that were computed as if each had arrived in a packet of its own.
+    fn handle_recovered(&mut self, arrival: &mut Arrival<'_>) -> Rest {
+        while let Some(bytes) = self.receiver.as_mut().and_then(Receiver::poll_recovered) {
+            let mut apart = Arrival { bytes: &bytes, ..*arrival };
+            let chunk = Packet::of_chunks(header_to(self.ports, arrival.tag), &bytes).chunks().next();
+            let rest = match chunk {
+                Some(Ok(Chunk::Data(data))) => self.handle_data(&mut apart, &data),
+                Some(Ok(Chunk::IData(data))) => self.handle_i_data(&mut apart, &data),
+                _ => Rest::Continue,
+            };
+            arrival.had_data |= apart.had_data;
+            if rest == Rest::Skip {
+                return rest;
+            }
+        }
+        Rest::Continue
     }
 
     /// Handles FORWARD-TSN, I-FORWARD-TSN and E-FORWARD-TSN in the states that accept DATA or I-DATA (RFC 3758 §3.6, RFC 8260 §2.3.1). I-FORWARD-TSN

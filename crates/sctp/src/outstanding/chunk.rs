@@ -149,7 +149,13 @@ impl Form {
 impl Chunk {
     /// Bytes in a packet, header and padding included.
     pub(crate) fn bytes(&self) -> usize {
-        self.form.framing().chunk_bytes(self.payload.len())
+        self.framing().chunk_bytes(self.payload.len())
+    }
+
+    /// The chunk type that carries it.
+    #[inline]
+    pub(crate) fn framing(&self) -> Framing {
+        self.form.framing()
     }
 
     /// Returns whether its message ends with it.

@@ -40,6 +40,8 @@ pub(super) trait Piece {
     fn end(&self) -> bool;
     fn immediate(&self) -> bool;
     fn payload(&self) -> &[u8];
+    /// Appends the form in which it is summed.
+    fn write_symbol(&self, symbol: &mut Vec<u8>);
 
     /// Adds the piece to the assembly. Complete messages that are due go to `ready`.
     ///
@@ -91,6 +93,13 @@ impl Assembly {
         match framing {
             Framing::Data => Self::Traditional(Traditional::default()),
             Framing::IData => Self::Interleaved(Box::default()),
+        }
+    }
+
+    pub(super) fn framing(&self) -> Framing {
+        match self {
+            Self::Traditional(_) => Framing::Data,
+            Self::Interleaved(_) => Framing::IData,
         }
     }
 
@@ -259,6 +268,10 @@ impl Piece for Data<'_> {
         self.immediate
     }
 
+    fn write_symbol(&self, symbol: &mut Vec<u8>) {
+        self.header().write_symbol(self.payload, symbol);
+    }
+
     #[inline]
     fn payload(&self) -> &[u8] {
         self.payload
@@ -312,6 +325,10 @@ impl Piece for IData<'_> {
     #[inline]
     fn immediate(&self) -> bool {
         self.immediate
+    }
+
+    fn write_symbol(&self, symbol: &mut Vec<u8>) {
+        self.header().write_symbol(self.payload(), symbol);
     }
 
     #[inline]

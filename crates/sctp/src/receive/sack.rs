@@ -42,7 +42,9 @@ const SACK_ENTRY_BYTES: usize = 4;
 /// Collects the DATA chunks of a packet, decides once per packet, and runs the delay timer.
 #[derive(Debug)]
 pub(super) struct SackSchedule {
-    policy: SackPolicy,
+    /// Maximum delay of a SACK, and of packets with DATA before one. Not as a whole policy, which would take more memory.
+    delay: Duration,
+    every_packets: u8,
     /// When to stop delaying.
     deadline: OptionalInstant,
     /// Seen since the last SACK, in the order of arrival.
@@ -116,19 +118,26 @@ enum Decision {
 
 /// `packets` counts this one, and `batch` as well; `is_excessive`: the SACK would report nothing new and be much longer than what
 /// it answers.
-fn decide(seen: PacketSeen, packets: u8, batch: Batch, is_excessive: bool, policy: &SackPolicy) -> Decision {
+fn decide(
+    seen: PacketSeen,
+    packets: u8,
+    batch: Batch,
+    is_excessive: bool,
+    delay: Duration,
+    every_packets: u8,
+) -> Decision {
     if !seen.data {
         return Decision::Nothing;
     }
     if is_excessive {
-        return Decision::Delay(policy.delay.max(REPEAT_DELAY_MIN));
+        return Decision::Delay(delay.max(REPEAT_DELAY_MIN));
     }
     let only_duplicates = seen.duplicate && !seen.new;
-    let is_usual = policy.every_packets > 1 && !policy.delay.is_zero();
+    let is_usual = every_packets > 1 && !delay.is_zero();
     if seen.immediate || seen.gap || seen.dropped || only_duplicates || !is_usual {
         Decision::Now
-    } else if packets < policy.every_packets {
-        Decision::Delay(policy.delay)
+    } else if packets < every_packets {
+        Decision::Delay(delay)
     } else if batch.goes_on() && packets < BATCH_PACKETS_MAX {
         Decision::BatchEnd
     } else {
@@ -139,7 +148,8 @@ fn decide(seen: PacketSeen, packets: u8, batch: Batch, is_excessive: bool, polic
 impl SackSchedule {
     pub(super) fn new(policy: &SackPolicy, packet_bytes_max: usize) -> Self {
         Self {
-            policy: policy.clone(),
+            delay: policy.delay,
+            every_packets: policy.every_packets,
             deadline: OptionalInstant::NONE,
             duplicates: Vec::new(),
             packet: PacketSeen::default(),
@@ -199,7 +209,8 @@ impl SackSchedule {
         if seen.data {
             self.batch.arrived(now);
         }
-        match decide(seen, self.packets, self.batch, !seen.new && self.is_excessive(gaps), &self.policy) {
+        let is_excessive = !seen.new && self.is_excessive(gaps);
+        match decide(seen, self.packets, self.batch, is_excessive, self.delay, self.every_packets) {
             Decision::Nothing => {}
             Decision::Now => self.wanted = true,
             Decision::BatchEnd => self.deadline = now.into(),

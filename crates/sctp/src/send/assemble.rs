@@ -112,7 +112,8 @@ impl Sender {
         let asks = path.repair.asks_for_sack(now);
         let bundling = path.repair.bundling(now, order, packet.remaining(), &self.flight, &path.limits);
         let is_lost = self.flight.ledger.lost().chunks > 0;
-        let resends = if is_lost { order.purpose != Purpose::NewData } else { !matches!(bundling, Bundling::None) };
+        let repairs = !matches!(order.purpose, Purpose::NewData | Purpose::Sums);
+        let resends = if is_lost { repairs } else { !matches!(bundling, Bundling::None) };
         let mut loaded = if resends {
             self.resend(now, path, (order.purpose, asks), bundling, packet, events)
         } else {
@@ -123,6 +124,9 @@ impl Sender {
             NewData::BehindLost => self.flight.ledger.lost().chunks == 0,
             NewData::Instead => true,
         };
+        if new_data || order.purpose == Purpose::Sums {
+            loaded.sum_bytes = path.repair.write_sums(now, new_data, &self.flight, &path.limits, packet);
+        }
         if new_data {
             self.send_new(now, path, asks, packet, events, &mut loaded);
         }
@@ -141,7 +145,11 @@ impl Sender {
                 self.flight.follow_window(now, |ledger| path.surroundings(ledger));
                 self.flight.report_room(events);
             }
-        } else if loaded.has_withheld && !loaded.is_full || matches!(order.purpose, Purpose::Elsewhere { .. }) {
+        } else if loaded.sum_bytes > 0 {
+            path.repair.on_sums_left(now, loaded.sum_bytes);
+        } else if loaded.has_withheld && !loaded.is_full
+            || matches!(order.purpose, Purpose::Elsewhere { .. } | Purpose::Sums)
+        {
             path.repair.forgo(now, order);
         }
         // With a lost chunk sent again, those behind it have their turn, even if the congestion window admits no further packet.
@@ -259,6 +267,7 @@ impl Sender {
             loaded.has_fragment |= chunk.is_fragment();
             loaded.duplicate_after = loaded.duplicate_after.or_else(|| self.flight.duplicate_after(chunk.message));
             let asked = chunk.immediate_ack;
+            path.repair.protect(now, tsn, &header, &chunk);
             self.flight.ledger.push(chunk);
             path.repair.on_first_sent(now, tsn, asked);
             self.flight.window.sent_new(tsn);

@@ -14,6 +14,8 @@ pub(super) struct Loaded {
     pub(super) repair_bytes: usize,
     /// Bytes of outstanding chunks bundled with new data.
     pub(super) piggyback_bytes: usize,
+    /// Bytes of REPAIR chunks.
+    pub(super) sum_bytes: usize,
     /// Part of a message only.
     pub(super) has_fragment: bool,
     /// How much later the application wants the new messages sent again.

@@ -124,6 +124,11 @@ impl SendPath {
         self.marking = Some(Marking::begin());
     }
 
+    /// Whether both ends have agreed to REPAIR chunks.
+    pub(crate) fn set_peer_decodes(&mut self, is_agreed: bool) {
+        self.repair.set_peer_decodes(is_agreed);
+    }
+
     /// Nothing will be repaired any more.
     pub(crate) fn stop(&mut self) {
         self.repair.stop();

@@ -99,7 +99,7 @@ pub enum ChunkOut<'a> {
     },
     /// Requests and responses that change streams: at least one parameter.
     ReConfig(&'a [ReConfigParameter<'a>]),
-    /// A weighted sum of chunks that carry user data.
+    /// A weighted sum of chunks that carry user data, or the answer to such sums.
     Repair {
         /// TSN of the first of them.
         first: Tsn,
@@ -107,7 +107,7 @@ pub enum ChunkOut<'a> {
         mask: u16,
         /// Row of weights, from 0 to 7.
         row: u8,
-        /// The sum.
+        /// The sum; empty to report that these chunks were computed.
         sum: &'a [u8],
     },
     /// The network marked a packet.

@@ -44,7 +44,7 @@ pub use unknown::UnknownChunk;
 pub(crate) use abort::TAG_REFLECTED;
 pub(crate) use sack::gap_ack_block;
 
-pub(super) use data::DATA_HEADER_BYTES;
+pub(super) use data::{BEGINNING, DATA_HEADER_BYTES, END, UNORDERED, flag};
 pub(super) use enhanced_forward_tsn::write_enhanced_forward_tsn;
 pub(super) use forward_tsn::{write_forward_tsn, write_i_forward_tsn};
 pub(super) use i_data::I_DATA_HEADER_BYTES;

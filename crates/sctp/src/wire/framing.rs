@@ -66,22 +66,29 @@ impl PacketBuilder<'_> {
     /// Adds a fragment in this framing. False, with nothing written, if it does not fit into the packet.
     #[inline]
     pub fn fragment(&mut self, framing: Framing, header: &FragmentHeader, payload: &[u8]) -> bool {
-        let &FragmentHeader { tsn, stream, message, fragment, ppid, unordered, end, immediate } = header;
-        let beginning = fragment == 0;
         match framing {
-            Framing::Data => {
-                let ssn = Ssn::wrap(message.into());
-                self.data(&DataHeader { tsn, stream, ssn, ppid, unordered, beginning, end, immediate }, payload)
-            }
-            Framing::IData => {
-                let ppid_or_fsn = if beginning { ppid } else { fragment };
-                let mid = Mid(message);
-                self.i_data(
-                    &IDataHeader { tsn, stream, mid, ppid_or_fsn, unordered, beginning, end, immediate },
-                    payload,
-                )
-            }
+            Framing::Data => self.data(&header.as_data(), payload),
+            Framing::IData => self.i_data(&header.as_i_data(), payload),
         }
+    }
+}
+
+impl FragmentHeader {
+    /// The header of a DATA chunk.
+    #[inline]
+    pub(super) fn as_data(&self) -> DataHeader {
+        let &Self { tsn, stream, message, fragment, ppid, unordered, end, immediate } = self;
+        let (ssn, beginning) = (Ssn::wrap(message.into()), fragment == 0);
+        DataHeader { tsn, stream, ssn, ppid, unordered, beginning, end, immediate }
+    }
+
+    /// The header of an I-DATA chunk.
+    #[inline]
+    pub(super) fn as_i_data(&self) -> IDataHeader {
+        let &Self { tsn, stream, message, fragment, ppid, unordered, end, immediate } = self;
+        let beginning = fragment == 0;
+        let ppid_or_fsn = if beginning { ppid } else { fragment };
+        IDataHeader { tsn, stream, mid: Mid(message), ppid_or_fsn, unordered, beginning, end, immediate }
     }
 }
 

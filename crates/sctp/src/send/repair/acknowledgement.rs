@@ -43,11 +43,16 @@ impl Repair {
         }
     }
 
-    /// A chunk that left later than this may just have been overtaken; `None`: on this path nothing is, or the rules do not care.
+    /// A chunk that left later than this may just have been overtaken, or a sum may yet repair it; `None`: on this path nothing is overtaken, or the
+    /// rules do not care.
     fn overtaken_after(&self, now: Instant) -> Option<Instant> {
-        let (reordering, srtt) = (self.reordering.as_ref()?, self.rtt.srtt()?);
-        let tolerance = reordering.tolerance(now, srtt).filter(|_| self.tolerates_reordering())?;
-        Some(now - (tolerance.lost_at(now, srtt) - now))
+        let srtt = self.rtt.srtt()?;
+        let reordering = self.reordering.as_ref().filter(|_| self.tolerates_reordering());
+        let tolerance = reordering.and_then(|reordering| reordering.tolerance(now, srtt));
+        let late_after = tolerance.map(|tolerance| tolerance.lost_at(now, srtt) - now);
+        // The sum is in the packet whose acknowledgement reports the chunk missing for the last time, or right behind it.
+        let sums_after = Some(self.sums_take()).filter(|takes| !takes.is_zero()).map(|takes| srtt + takes * 3 / 4);
+        Some(now - late_after.max(sums_after)?)
     }
 
     fn tolerates_reordering(&self) -> bool {
@@ -176,7 +181,7 @@ impl Repair {
         restored
     }
 
-    /// Returns whether a copy or a probe repaired a loss before it was detected: congestion control is then told of the loss as of any other, once
+    /// Returns whether a copy, a probe or a sum repaired a loss before it was detected: congestion control is then told of the loss as of any other, once
     /// per window (as for the probes of RFC 8985 §7.4).
     ///
     /// A retransmitted chunk counts as lost at first if nothing shows that its first copy arrived. This errs on the safe side if only an
@@ -191,15 +196,19 @@ impl Repair {
             });
         let carrier = |tsn| self.redundancy.as_ref().and_then(|redundancy| redundancy.carrier(tsn));
         let mut lost = credit.arrivals.lost(is_answer_to_earlier, carrier);
+        let recovered = self.redundancy.as_mut().map(|redundancy| redundancy.take_recovered()).unwrap_or_default();
+        let were_lost =
+            lost.clone().chain(recovered.iter().copied().filter(|tsn| !lost.clone().any(|lost| lost == *tsn)));
         if let Some(redundancy) = self.redundancy.as_mut().filter(|_| self.book.is_thin()) {
-            redundancy.acknowledged(now, credit.acked_chunks, lost.clone(), rtt.srtt());
+            redundancy.acknowledged(now, credit.acked_chunks, were_lost, rtt.srtt());
             if digest.duplicates.of_probes > 0 {
                 redundancy.probed_needlessly();
             }
         }
-        let is_news = credit.highest_copy.is_some_and(|tsn| tsn > self.recovery.cut_tsn);
+        let is_news = |tsn: &u64| *tsn > self.recovery.cut_tsn;
+        let is_found = lost.next().is_some() && credit.highest_copy.is_some_and(|tsn| is_news(&tsn));
         let may_repair_unseen = matches!(self.rules().probe, Probe::RoundTrip { .. }) || self.sends_copies();
-        lost.next().is_some() && is_news && !self.recovery.lasts && may_repair_unseen
+        (is_found || recovered.iter().any(is_news)) && !self.recovery.lasts && may_repair_unseen
     }
 
     fn take_round_trips(

@@ -98,11 +98,13 @@ pub(crate) enum TimerExpiry {
 impl Repair {
     /// When to call [`on_timeout`](Self::on_timeout).
     pub(in crate::send) fn deadline(&self, flight: &Flight, limits: &PathLimits) -> Option<Instant> {
-        let copy = self.redundancy.as_ref().and_then(|redundancy| redundancy.next_at()).filter(|_| !self.owed.copy);
+        let redundancy = self.redundancy.as_ref();
+        let copy = redundancy.and_then(|redundancy| redundancy.next_at()).filter(|_| !self.owed.copy);
+        let sums = redundancy.and_then(|redundancy| redundancy.sums_at()).filter(|_| !self.owed.sums);
         let judgement = self.detectors.as_ref().and_then(|detectors| detectors.by_time.at());
         let overdue = self.overdue_at(flight, limits).map(|(at, _)| at);
         let loss = self.next_expiry(flight, limits).map(TimerDecision::at);
-        Instant::earliest([loss, copy, judgement, overdue, self.states_end_at(flight)])
+        Instant::earliest([loss, copy, sums, judgement, overdue, self.states_end_at(flight)])
     }
 
     /// Handles the expired timers.
@@ -308,6 +310,8 @@ impl Repair {
     fn probe_reference(&self, flight: &Flight, limits: &PathLimits, timeout: Duration) -> Instant {
         let delay_max = self.redundancy.as_ref().map_or(Duration::ZERO, |redundancy| redundancy.sack_delay_max());
         let oldest = answered_from(flight.ledger.iter_on(limits.id), delay_max, timeout).unwrap_or_default();
+        // What a sum may yet repair is not overdue.
+        let oldest = oldest + self.sums_lateness();
         self.timers.silent_since().map_or(oldest, |probed_at| oldest.max(probed_at))
     }
 }

@@ -23,6 +23,8 @@ pub(in crate::send) enum Purpose {
     TailProbe(ProbeContent),
     /// The copy of a packet is due, regardless of cwnd.
     Copy(PlannedCopy),
+    /// Sums of chunks are due, regardless of cwnd.
+    Sums,
     /// The peer may have left the address to which they were sent: one packet of the earliest outstanding chunks, regardless of cwnd.
     Elsewhere { room_bytes: u16 },
     /// A loss was just found: one packet of lost chunks, regardless of cwnd (RFC 9260 §6.3.3 E3, §7.2.4).
@@ -66,6 +68,8 @@ pub(super) struct Owed {
     pub(super) tail_probe: bool,
     /// The copy that is due ([`RedundancyAccount::due`](super::redundancy::RedundancyAccount::due)).
     pub(super) copy: bool,
+    /// Sums of chunks.
+    pub(super) sums: bool,
     /// One packet of at most this many bytes of outstanding chunks.
     pub(super) elsewhere: Option<u16>,
     /// One packet of lost chunks, for this reason.
@@ -79,6 +83,7 @@ impl Owed {
             Purpose::Probe => self.probe = false,
             Purpose::TailProbe(_) => self.tail_probe = false,
             Purpose::Copy(_) => self.copy = false,
+            Purpose::Sums => self.sums = false,
             Purpose::Elsewhere { .. } => self.elsewhere = None,
             Purpose::Urgent(_) => self.repair = None,
             Purpose::Repair | Purpose::NewData => {}

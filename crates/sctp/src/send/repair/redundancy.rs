@@ -1,4 +1,4 @@
-//! Redundancy: piggybacked copies and copies in packets of their own, their budget, reasons of the path against them, and whether packets ask for
+//! Redundancy: piggybacked copies, copies in packets of their own and sums of chunks, their budget, reasons of the path against them, and whether packets ask for
 //! their SACKs.
 
 use std::collections::VecDeque;
@@ -8,13 +8,17 @@ use festina_recovery::cadence::{Cadence, Surroundings};
 use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::profile::LIGHT_COPIES_BYTES_MAX;
 use festina_recovery::rate::RateMeter;
-use festina_recovery::redundancy::{CopyDecision, CopyScheduler, Departure, Piggyback, Redundancy};
+use festina_recovery::redundancy::{
+    Code, CopyDecision, CopyScheduler, Departure, Piggyback, Protection, Redundancy, StreamShape,
+};
 use festina_recovery::rtt::RttEstimator;
 use festina_recovery::windowed_min::WindowedMin;
 use festina_units::{Duration, Instant};
 
+use super::coding::Coding;
 use crate::outstanding::{Chunk, ChunkState, Ledger, Transmission};
 use crate::send::loaded::Loaded;
+use crate::wire::{FragmentHeader, PacketBuilder};
 
 /// How long the smallest SRTT is remembered; longer than queues last.
 const SRTT_MIN_WINDOW: Duration = Duration::from_secs(300);
@@ -64,8 +68,12 @@ pub(super) struct RedundancyAccount {
     /// The last chunks that were piggybacked on another packet than the next one, and the first new chunks of those packets.
     far_copies: VecDeque<(u64, u64)>,
     cadence: Cadence,
-    /// Bytes of piggybacked copies that the budget still allows.
+    /// Bytes of piggybacked copies and sums that the budget still allows.
     piggyback_bytes: usize,
+    /// Bytes of new chunks in the last packet that had any.
+    chunk_bytes: usize,
+    /// If a code protects the stream.
+    coding: Option<Box<Coding>>,
 }
 
 /// Piggybacked copies that a packet may carry.
@@ -124,6 +132,8 @@ impl RedundancyAccount {
             far_copies: VecDeque::new(),
             cadence: Cadence::default(),
             piggyback_bytes: PIGGYBACK_BYTES_SAVED_MAX,
+            chunk_bytes: 0,
+            coding: None,
         }
     }
 
@@ -156,34 +166,135 @@ impl RedundancyAccount {
 
     /// A packet left.
     pub(super) fn data_sent(&mut self, now: Instant, loaded: &Loaded, srtt: Duration) {
-        self.wire.sent(now, u32::try_from(loaded.bytes).unwrap_or(u32::MAX), srtt);
+        self.wire.sent(now, u32::try_from(loaded.bytes + loaded.sum_bytes).unwrap_or(u32::MAX), srtt);
         if loaded.new_bytes > 0 {
             self.cadence.sent(now);
             let percent = self.scheduler.budget().map_or(0, |budget| budget.piggyback_percent);
             let earned = loaded.new_bytes.saturating_mul(percent.into()) / 100;
             let saved = (self.piggyback_bytes + earned).min(PIGGYBACK_BYTES_SAVED_MAX);
-            self.piggyback_bytes = saved.saturating_sub(loaded.piggyback_bytes);
+            self.piggyback_bytes = saved.saturating_sub(loaded.piggyback_bytes + loaded.sum_bytes);
+            self.chunk_bytes = loaded.new_bytes;
+            let gap = self.cadence.gap_mean().unwrap_or_default();
+            if let Some((code, coding)) = self.coding(now, srtt) {
+                coding.packet_left(now, code, gap);
+            }
         }
+    }
+
+    fn shape(&self, srtt: Duration) -> StreamShape {
+        let chunk_bytes = u32::try_from(self.chunk_bytes).unwrap_or(u32::MAX);
+        StreamShape { bursts_per_rtt: self.cadence.bursts_per_rtt(srtt), chunk_bytes }
+    }
+
+    /// How the chunks are protected now, if the stream is thin.
+    fn protection(&self, now: Instant, srtt: Duration) -> Protection {
+        if self.has_queue() { Protection::NONE } else { self.scheduler.protection(now, None, self.shape(srtt)) }
+    }
+
+    /// A chunk of a thin stream leaves for the first time.
+    pub(super) fn protect(&mut self, now: Instant, srtt: Duration, tsn: u64, header: &FragmentHeader, chunk: &Chunk) {
+        if self.protection(now, srtt).code().is_some() {
+            self.coding.get_or_insert_default().protect(tsn, header, chunk);
+        } else {
+            self.coding = None;
+        }
+    }
+
+    /// Writes the sums of a thin stream that are owed into a packet with `new_bytes` of new data, or into one for sums alone if that is `None`.
+    /// Returns their bytes.
+    pub(super) fn write_sums(
+        &mut self,
+        now: Instant,
+        srtt: Duration,
+        is_missing: impl Fn(u64) -> bool,
+        new_bytes: Option<usize>,
+        packet: &mut PacketBuilder<'_>,
+    ) -> usize {
+        if self.coding.is_none() {
+            return 0;
+        }
+        let bytes = self.bytes_left(now, srtt, new_bytes.unwrap_or(0));
+        let room_bytes = packet.remaining().saturating_sub(new_bytes.unwrap_or(0));
+        let Some((code, coding)) = self.coding(now, srtt) else { return 0 };
+        coding.write(code, is_missing, room_bytes.min(bytes), new_bytes.is_none(), packet)
+    }
+
+    /// A packet with sums alone left.
+    pub(super) fn sums_left(&mut self, now: Instant, bytes: usize, srtt: Duration) {
+        self.wire.sent(now, u32::try_from(bytes).unwrap_or(u32::MAX), srtt);
+        self.piggyback_bytes = self.piggyback_bytes.saturating_sub(bytes);
+    }
+
+    /// When sums leave in a packet of their own.
+    pub(super) fn sums_at(&self) -> Option<Instant> {
+        self.coding.as_ref()?.due_at()
+    }
+
+    /// Returns whether sums leave in a packet of their own now. Those whose chunks have arrived or are protected otherwise by now do not.
+    pub(super) fn are_sums_due(
+        &mut self,
+        now: Instant,
+        srtt: Option<Duration>,
+        is_missing: impl Fn(u64) -> bool,
+    ) -> bool {
+        if self.sums_at().is_none_or(|at| at > now) {
+            return false;
+        }
+        let coding = srtt.and_then(|srtt| self.coding(now, srtt)).map(|(_, coding)| coding);
+        if coding.is_some_and(|coding| coding.has_missing(is_missing)) {
+            return true;
+        }
+        self.coding.iter_mut().for_each(|coding| coding.forgo());
+        false
+    }
+
+    /// The peer has computed an outstanding chunk.
+    pub(super) fn recovered(&mut self, tsn: u64) {
+        self.coding.iter_mut().for_each(|coding| coding.recovered(tsn));
+    }
+
+    /// Takes the chunks that the peer has computed and acknowledges now.
+    pub(super) fn take_recovered(&mut self) -> Vec<u64> {
+        self.coding.as_mut().map(|coding| coding.take_recovered()).unwrap_or_default()
+    }
+
+    /// Time from a chunk to the last sum that is expected to repair it.
+    pub(super) fn sums_take(&self) -> Duration {
+        self.coding.as_ref().map_or(Duration::ZERO, |coding| coding.takes())
+    }
+
+    /// By how much the acknowledgement of a repaired chunk may be late.
+    pub(super) fn sums_lateness(&self) -> Duration {
+        self.coding.as_ref().map_or(Duration::ZERO, |coding| coding.lateness())
+    }
+
+    /// The code that protects the stream now, and the encoder.
+    fn coding(&mut self, now: Instant, srtt: Duration) -> Option<(Code, &mut Coding)> {
+        self.coding.as_ref()?;
+        let code = self.protection(now, srtt).code()?;
+        self.coding.as_deref_mut().map(|coding| (code, coding))
     }
 
     /// Returns the copies that may be piggybacked on `new_bytes` of new data of a thin stream now; `None` if none may.
     pub(super) fn piggyback_budget(&self, now: Instant, srtt: Duration, new_bytes: usize) -> Option<PiggybackBudget> {
-        if self.has_queue() {
-            return None;
-        }
-        let piggyback = self.scheduler.piggyback(now, None, self.cadence.bursts_per_rtt(srtt));
-        let left = LIGHT_COPIES_BYTES_MAX.saturating_sub(self.wire.bytes_at(now, srtt));
-        let left = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(new_bytes);
-        let bytes = left.min(self.piggyback_bytes);
+        let piggyback = self.protection(now, srtt).copies();
+        let bytes = self.bytes_left(now, srtt, new_bytes);
         // Between the packet in question and the one before it.
         let apart = self.cadence.gap_mean().unwrap_or_default() * (2 * u32::from(piggyback.distance()) - 1) / 2;
         let apart = if piggyback.distance() > 1 { apart } else { (srtt / COPY_SPACING_PARTS).max(COPY_SPACING_MIN) };
         (!piggyback.is_none() && bytes > 0).then_some(PiggybackBudget { piggyback, bytes, apart })
     }
 
+    /// Bytes of copies or sums that may leave with `new_bytes` of new data now.
+    fn bytes_left(&self, now: Instant, srtt: Duration, new_bytes: usize) -> usize {
+        let left = LIGHT_COPIES_BYTES_MAX.saturating_sub(self.wire.bytes_at(now, srtt));
+        let left = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(new_bytes);
+        left.min(self.piggyback_bytes)
+    }
+
     /// A chunk was piggybacked on the packet whose new data begins with `next_tsn`.
     pub(super) fn piggybacked(&mut self, now: Instant, tsn: u64, next_tsn: u64, srtt: Duration) {
-        if self.scheduler.piggyback(now, None, self.cadence.bursts_per_rtt(srtt)).distance() > 1 {
+        if self.protection(now, srtt).copies().distance() > 1 {
             if self.far_copies.len() == FAR_COPIES_MAX {
                 self.far_copies.pop_front();
             }
@@ -201,9 +312,8 @@ impl RedundancyAccount {
     /// Returns the expected delay of the SACK for a packet with new data sent now; `None` if the packet is to ask for it.
     pub(super) fn sack_delay(&self, now: Instant, rtt: &RttEstimator) -> Option<Duration> {
         let srtt = rtt.srtt();
-        let messages = self.cadence.bursts_per_rtt(srtt.unwrap_or_default());
-        let piggyback = if self.has_queue() { Piggyback::NONE } else { self.scheduler.piggyback(now, None, messages) };
-        self.cadence.sack_delay(now, &Surroundings { srtt, is_lossless: self.scheduler.is_lossless(), piggyback })
+        let repaired_after = self.protection(now, srtt.unwrap_or_default()).distance();
+        self.cadence.sack_delay(now, &Surroundings { srtt, is_lossless: self.scheduler.is_lossless(), repaired_after })
     }
 
     /// Maximum delay of the SACK for a packet that did not ask for it.
@@ -249,8 +359,11 @@ impl RedundancyAccount {
         let PlannedFor { first_tsn, last_tsn, of_resend, is_single_chunk, duplicate_after } = of;
         let srtt = self.undelayed.srtt().or(rtt.srtt());
         let departure = Departure { now, thin, srtt, is_single_chunk, duplicate_after };
-        let decision =
-            if of_resend { self.scheduler.resent(&departure) } else { self.scheduler.message_sent(&departure) };
+        let decision = if of_resend {
+            self.scheduler.resent(&departure, self.shape(departure.srtt.unwrap_or_default()))
+        } else {
+            self.scheduler.message_sent(&departure)
+        };
         let CopyDecision::At(at) = decision else { return };
         let planned = PlannedCopy { at, sent_at: now, first_tsn, last_tsn, of_resend };
         if self.planned.len() < PLANNED_MAX {

@@ -49,6 +49,8 @@ pub(super) struct RuleBook {
     judged_at_sending: bool,
     /// Bytes of new DATA that ever left, as far as that matters.
     new_bytes: u32,
+    /// The peer computes lost chunks from sums.
+    pub(super) peer_decodes: bool,
     /// The standard's rules hold, so that probes of the window back off (RFC 9260 §6.1 rule A).
     probing_window: bool,
     /// The loss estimate before the copy state was allocated. It takes no extra space here.
@@ -64,6 +66,7 @@ impl RuleBook {
             thin: false,
             judged_at_sending: false,
             new_bytes: 0,
+            peer_decodes: false,
             probing_window: false,
             known_loss: KnownLoss::default(),
         }
@@ -75,6 +78,12 @@ impl RuleBook {
 
     pub(super) fn set_mechanisms(&mut self, mechanisms: &Mechanisms) {
         self.mechanisms = Arc::new(*mechanisms);
+    }
+
+    /// Returns the redundancy that the mechanisms ask for, as far as the peer knows its means.
+    pub(super) fn redundancy(&self) -> Redundancy {
+        let asked = self.mechanisms.redundancy;
+        if self.peer_decodes { asked } else { asked.without_code() }
     }
 
     /// Returns whether the mechanisms ask for anything that depends on the measured loss: copies, or SACKs where they are needed.

@@ -24,9 +24,9 @@ use crate::wire::tlv::Frame;
 /// Bytes of a DATA chunk before its payload (RFC 9260 §3.3.1).
 pub(in crate::wire) const DATA_HEADER_BYTES: usize = 16;
 
-pub(super) const END: u8 = 1;
-pub(super) const BEGINNING: u8 = 1 << 1;
-pub(super) const UNORDERED: u8 = 1 << 2;
+pub(in crate::wire) const END: u8 = 1;
+pub(in crate::wire) const BEGINNING: u8 = 1 << 1;
+pub(in crate::wire) const UNORDERED: u8 = 1 << 2;
 pub(super) const IMMEDIATE: u8 = 1 << 3;
 
 /// A DATA chunk, as read.
@@ -127,7 +127,7 @@ impl DataHeader {
 }
 
 #[inline]
-pub(super) const fn flag(set: bool, bit: u8) -> u8 {
+pub(in crate::wire) const fn flag(set: bool, bit: u8) -> u8 {
     if set { bit } else { 0 }
 }
 

@@ -10,6 +10,8 @@
 //! +-------------------------------+-------------------------------+
 //! |             mask              |            sum ...            |
 //! ```
+//!
+//! Without a sum it is the answer: the receiver has computed these chunks, which it then acknowledges as if they had arrived.
 
 use super::chunk_type;
 use super::unknown::UnknownChunk;
@@ -46,7 +48,7 @@ impl<'a> RepairChunk<'a> {
         Ok(Self { first, mask, row: flags & ROW, bytes: frame.bytes })
     }
 
-    /// The weighted sum.
+    /// The weighted sum; empty in an answer.
     #[must_use]
     pub fn sum(&self) -> &'a [u8] {
         self.bytes.get(HEADER_BYTES..).unwrap_or_default()

@@ -1,0 +1,268 @@
+//! The means by which a thin stream repairs losses ahead of a retransmission: copies or a code, and how much of them.
+//!
+//! Let `p` be the loss rate and `e` the share of messages that may wait longer ([`TAIL_PPM`]): with less than one in a thousand the 99.9th
+//! percentile of the delay is that of the means. All of it is for losses that are independent, and for four messages in a repair symbol.
+//!
+//! | condition | means |
+//! |---|---|
+//! | losses in a row | one copy behind the burst ([`Bursts::distance`](crate::bursts::Bursts::distance)), none if that is a round trip away |
+//! | the peer does not decode, or messages are more than half a round trip apart | copies in the next packets ([`Piggyback::against`]) |
+//! | `2p² <= e` | a repair symbol in a packet of its own behind every second packet, or one in each packet |
+//! | `p² <= e` | in each packet 1 to 2 repair symbols: less than `e` wait for the second next packet |
+//! | `2p³ < e` | the same, less than `e` wait for the third |
+//! | else | copies |
+//!
+//! Of these the one that costs the fewest bytes is taken. A packet of its own costs its headers, but no acknowledgement. It is one packet more,
+//! so it is left out where the path shows congestion, or where the stream would send more packets than a TCP flow.
+//!
+//! A message that is lost arrives with the next repair symbol, if no second one is missing in its window. With one symbol for each message this fails
+//! if the message before it or the next packet is lost as well: `2p²`. With two, only the next packet matters, `p²`, and the second next packet
+//! brings enough for both: `2p³` are later. With a fraction `f` of packets that hold two, `(2 - f)p²` and `(1 - f)p² + 2p³`.
+
+use super::{Budget, Piggyback};
+use crate::loss_rate::LossShare;
+
+/// Share of the messages that may wait longer than the means need, in a million. The 99.9th percentile allows for a thousand, but the loss rate is
+/// estimated.
+const TAIL_PPM: u64 = 700;
+const MILLION: u64 = 1_000_000;
+
+/// Parts of a repair symbol in which rates are counted.
+pub const RATE_PARTS: u32 = 16;
+const PARTS: u64 = RATE_PARTS as u64;
+
+/// Messages in a repair symbol: the losses of one round are repaired in few packets, and a larger window has more losses at once.
+const WINDOW: usize = 4;
+
+/// Bytes of a packet without its chunks: headers of IPv4, UDP and SCTP.
+const PACKET_BYTES: u32 = 40;
+
+/// With fewer packets per round trip a retransmission is about as early as the packet after the next.
+const BURSTS_PER_RTT_MIN: u32 = 2;
+
+/// What decides about the protection of a thin stream.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Circumstances {
+    /// Expected loss of the next packets.
+    pub loss: LossShare,
+    /// Number of packets from a chunk to a copy that rarely shares its burst, if losses come in bursts.
+    pub burst_distance: Option<u8>,
+    /// Packets with new data per round trip, at least one.
+    pub bursts_per_rtt: u32,
+    /// Bytes of new chunks in a packet.
+    pub chunk_bytes: u32,
+    /// Whether packets of their own may be sent: the path shows no congestion, and the stream stays below a TCP flow.
+    pub spares_packets: bool,
+}
+
+/// Protection of the chunks of a thin stream.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// Copies in later packets; none of them if losses are negligible.
+    Copies(Piggyback),
+    /// Repair symbols.
+    Code(Code),
+}
+
+/// A schedule of repair symbols.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// Repair symbols for each packet with new data, in parts of [`RATE_PARTS`].
+    pub rate: u32,
+    /// They are sent at once, in packets of their own, instead of in the next packet with new data.
+    pub own_packets: bool,
+    /// Packets after which all but few losses are repaired.
+    pub reach: u8,
+}
+
+impl Protection {
+    /// No protection.
+    pub const NONE: Self = Self::Copies(Piggyback::NONE);
+
+    /// Returns the cheapest means of a budget that meet the target.
+    #[must_use]
+    pub fn adaptive(budget: Budget, around: &Circumstances) -> Self {
+        let &Circumstances { loss, burst_distance, bursts_per_rtt, .. } = around;
+        if loss.is_negligible() {
+            return Self::Copies(Piggyback::against(loss, bursts_per_rtt, budget.piggybacked_max));
+        }
+        if let Some(distance) = burst_distance {
+            return Self::Copies(Piggyback::beyond_bursts(distance, bursts_per_rtt, budget.piggybacked_max));
+        }
+        let copies = Piggyback::against(loss, bursts_per_rtt, budget.piggybacked_max);
+        let copied_bytes = copies.sixteenths_each() * around.chunk_bytes;
+        let code = Code::against(around).filter(|_| budget.code && bursts_per_rtt >= BURSTS_PER_RTT_MIN);
+        match code.filter(|code| code.part_bytes(around.chunk_bytes) < copied_bytes) {
+            Some(code) => Self::Code(code),
+            None => Self::Copies(copies),
+        }
+    }
+
+    /// Returns the copies, if it consists of them.
+    #[must_use]
+    pub fn copies(self) -> Piggyback {
+        match self {
+            Self::Copies(copies) => copies,
+            Self::Code(_) => Piggyback::NONE,
+        }
+    }
+
+    /// Returns the code, if it consists of one.
+    #[must_use]
+    pub fn code(self) -> Option<Code> {
+        match self {
+            Self::Copies(_) => None,
+            Self::Code(code) => Some(code),
+        }
+    }
+
+    /// Returns the number of packets from a chunk to its first copy or repair symbol; `None` without protection.
+    #[must_use]
+    pub fn distance(self) -> Option<u8> {
+        match self {
+            Self::Copies(copies) => (!copies.is_none()).then(|| copies.distance()),
+            Self::Code(_) => Some(1),
+        }
+    }
+
+    /// Returns whether the next packet repairs most losses before a retransmission could, on a stream of `bursts_per_rtt`. A copy behind a
+    /// burst does not count: retransmissions are lost in bursts, too.
+    pub(super) fn is_ahead_of_resends(self, bursts_per_rtt: u32) -> bool {
+        bursts_per_rtt >= BURSTS_PER_RTT_MIN && self.distance() == Some(1)
+    }
+}
+
+impl Code {
+    /// Returns the cheapest code that meets the target; `None` if the losses are too many.
+    fn against(around: &Circumstances) -> Option<Self> {
+        let once = u64::from(around.loss.lost) * MILLION / u64::from(around.loss.all.max(1));
+        let twice = (once * once / MILLION).max(1);
+        let thrice = twice * once / MILLION;
+        let riding = |more: u64, reach: u8| {
+            let rate = u32::try_from(PARTS + more.min(PARTS)).unwrap_or(RATE_PARTS);
+            Self { rate, own_packets: false, reach }
+        };
+        if 2 * twice <= TAIL_PPM {
+            let own = Self { rate: RATE_PARTS / 2, own_packets: true, reach: 1 };
+            let in_data = riding(0, 1);
+            let is_cheaper = own.part_bytes(around.chunk_bytes) < in_data.part_bytes(around.chunk_bytes);
+            Some(if is_cheaper && around.spares_packets { own } else { in_data })
+        } else if twice <= TAIL_PPM {
+            Some(riding((2 * PARTS).saturating_sub(PARTS * TAIL_PPM / twice), 1))
+        } else {
+            let left = TAIL_PPM.checked_sub(2 * thrice)?;
+            Some(riding(PARTS.saturating_sub(PARTS * left / twice), 2))
+        }
+    }
+
+    /// Returns the bytes that it costs for each packet with `chunk_bytes` of new data, in parts of [`RATE_PARTS`].
+    fn part_bytes(self, chunk_bytes: u32) -> u32 {
+        self.rate * (chunk_bytes + if self.own_packets { PACKET_BYTES } else { 0 })
+    }
+
+    /// Returns the number of messages in a repair symbol.
+    #[must_use]
+    pub fn window(self) -> usize {
+        WINDOW
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Messages of 100 bytes, `bursts_per_rtt` of them, where `lost` of a thousand packets are lost independently.
+    fn around(lost: u32, bursts_per_rtt: u32) -> Circumstances {
+        Circumstances {
+            loss: LossShare { lost, all: 1_000 },
+            burst_distance: None,
+            bursts_per_rtt,
+            chunk_bytes: 116,
+            spares_packets: false,
+        }
+    }
+
+    fn code(around: &Circumstances) -> Option<(u32, bool, u8)> {
+        Protection::adaptive(Budget::CODE, around).code().map(|code| (code.rate, code.own_packets, code.reach))
+    }
+
+    #[test]
+    fn the_rate_follows_the_loss_and_the_code_ends_where_it_misses_the_target() {
+        let rates = [0, 1, 5, 10, 20, 22, 25, 30, 32, 50, 70, 80, 200].map(|lost| code(&around(lost, 10)));
+        let riding = |rate, reach| Some((rate, false, reach));
+        let expected = [
+            None,
+            None,
+            None,
+            riding(16, 1),
+            riding(20, 1),
+            riding(25, 1),
+            riding(31, 1),
+            riding(21, 2),
+            riding(23, 2),
+            riding(30, 2),
+            riding(32, 2),
+            None,
+            None,
+        ];
+        assert_eq!(rates, expected);
+    }
+
+    #[test]
+    fn a_packet_of_its_own_for_two_messages_costs_less_unless_they_are_small_or_packets_cost_others() {
+        let spared = Circumstances { spares_packets: true, ..around(10, 5) };
+        assert_eq!(code(&spared), Some((8, true, 1)));
+        assert_eq!(code(&Circumstances { chunk_bytes: 36, ..spared }), Some((16, false, 1)));
+        assert_eq!(code(&around(10, 5)), Some((16, false, 1)));
+        assert_eq!(code(&around(10, 3)), None, "a copy for each costs as much as a sum in each packet");
+        assert_eq!(code(&Circumstances { loss: LossShare { lost: 50, all: 1_000 }, ..spared }), Some((30, false, 2)));
+    }
+
+    #[test]
+    fn bursts_sparse_streams_and_peers_that_do_not_decode_get_copies() {
+        let five_percent = around(50, 10);
+        let in_bursts = Circumstances { burst_distance: Some(4), ..five_percent };
+        let behind = Piggyback::beyond_bursts(4, 10, 3);
+        assert_eq!(Protection::adaptive(Budget::CODE, &in_bursts), Protection::Copies(behind));
+        for (budget, bursts_per_rtt) in [(Budget::CODE, 1), (Budget::PIGGYBACK, 10)] {
+            let copies = Piggyback::against(five_percent.loss, bursts_per_rtt, 3);
+            let protection = Protection::adaptive(budget, &Circumstances { bursts_per_rtt, ..five_percent });
+            assert_eq!(protection, Protection::Copies(copies));
+        }
+        assert_eq!(Protection::adaptive(Budget::CODE, &around(0, 10)), Protection::NONE);
+    }
+
+    #[test]
+    fn retransmissions_are_repeated_unless_the_next_packet_repairs_most_losses() {
+        let of = |around: &Circumstances| Protection::adaptive(Budget::CODE, around);
+        for (around, is_ahead) in [
+            (around(50, 10), true),
+            (around(200, 10), true),
+            (around(50, 1), false),
+            (around(0, 10), false),
+            (Circumstances { burst_distance: Some(4), ..around(50, 10) }, false),
+        ] {
+            assert_eq!(of(&around).is_ahead_of_resends(around.bursts_per_rtt), is_ahead, "{around:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_code_costs_less_than_the_copies_that_it_replaces(
+            lost in 0..400_u32,
+            bursts_per_rtt in 1..64_u32,
+            chunk_bytes in 20..1_220_u32,
+            spares_packets in any::<bool>(),
+        ) {
+            let around = Circumstances { chunk_bytes, spares_packets, ..around(lost, bursts_per_rtt) };
+            if let Protection::Code(code) = Protection::adaptive(Budget::CODE, &around) {
+                let copies = Piggyback::against(around.loss, bursts_per_rtt, Budget::CODE.piggybacked_max);
+                prop_assert!(code.part_bytes(chunk_bytes) < copies.sixteenths_each() * chunk_bytes);
+                prop_assert!(!code.own_packets || spares_packets);
+                prop_assert!(code.rate >= RATE_PARTS / 2 && code.rate <= 2 * RATE_PARTS);
+            }
+        }
+    }
+}

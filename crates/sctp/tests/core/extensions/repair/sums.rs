@@ -1,0 +1,158 @@
+//! Sums that a sender makes of a thin stream.
+
+use festina_netsim::{LinkConfig, LossModel};
+use festina_recovery::Profile;
+use festina_recovery::redundancy::{Budget, Redundancy};
+use festina_sctp::wire::{Chunk, Packet, RepairChunk};
+use festina_sctp::{Config, Message};
+use festina_units::{Duration, Instant, Probability};
+
+use crate::pair::Pair;
+
+const INTERVAL: Duration = Duration::from_millis(20);
+
+fn coding() -> Config {
+    let mut config = Config::published(Profile::Festina);
+    config.mechanisms.redundancy = Redundancy::Adaptive(Budget::CODE);
+    config
+}
+
+/// A path of 100 ms with independent losses, and hosts with these settings.
+fn pair(configs: [Config; 2], percent: u32, seed: u64) -> Pair {
+    let link = LinkConfig {
+        delay: Duration::from_millis(50),
+        loss: LossModel::Independent(Probability::from_percent(percent)),
+        ..LinkConfig::default()
+    };
+    let mut pair = Pair::new(configs, [link.clone(), link], seed);
+    pair.hosts[0].kept = Some(Vec::new());
+    pair.connect(0, seed);
+    pair.run_for(Duration::from_secs(2));
+    pair
+}
+
+/// Sends a message every 20 ms. Each has its number in front.
+fn stream(pair: &mut Pair, numbers: std::ops::Range<u32>, message: impl Fn(Vec<u8>) -> Message) {
+    for number in numbers {
+        let now = pair.now;
+        let payload = [&number.to_be_bytes()[..], &[7; 96]].concat();
+        pair.hosts[0].association().send(now, message(payload)).expect("there is room");
+        pair.drain(0);
+        pair.run_for(INTERVAL);
+    }
+}
+
+/// The sums that the client has sent, with the times and the kinds of all chunks in their packets.
+fn sums(pair: &Pair) -> Vec<(Instant, Vec<u8>, u32, u16)> {
+    let mut sums = Vec::new();
+    for (at, bytes) in pair.hosts[0].kept.as_ref().expect("packets are kept") {
+        let chunks: Vec<_> = Packet::parse(bytes).expect("sound").chunks().map(|chunk| chunk.expect("sound")).collect();
+        let kinds: Vec<u8> = chunks.iter().map(Chunk::chunk_type).collect();
+        for chunk in &chunks {
+            if let Chunk::Repair(RepairChunk { first, mask, .. }) = chunk {
+                sums.push((*at, kinds.clone(), first.0, *mask));
+            }
+        }
+    }
+    sums
+}
+
+fn numbers(pair: &Pair) -> Vec<u32> {
+    let number = |payload: &[u8]| u32::from_be_bytes(payload[..4].try_into().expect("four bytes"));
+    pair.hosts[1].received.iter().map(|message| number(message.payload())).collect()
+}
+
+#[test]
+fn a_lossy_thin_stream_is_protected_by_sums_and_all_of_it_arrives_in_order() {
+    for percent in [1, 2, 5] {
+        let mut pair = pair([coding(), coding()], percent, 1);
+        stream(&mut pair, 0..3_000, Message::new);
+        pair.run_for(Duration::from_secs(5));
+        assert_eq!(numbers(&pair), (0..3_000).collect::<Vec<_>>());
+        let (sums, stats) = (sums(&pair).len(), pair.hosts[0].association().stats().sent);
+        assert!(sums > 1_000, "{percent} %: {sums} sums");
+        assert!(stats.retransmitted.total() < 1_500, "{percent} %: {:?}", stats.retransmitted);
+    }
+}
+
+#[test]
+fn without_loss_or_with_a_peer_that_does_not_decode_no_sum_leaves() {
+    let mut other = coding();
+    other.mechanisms.redundancy = Redundancy::Adaptive(Budget::PIGGYBACK);
+    for (server, percent) in [(other, 5), (coding(), 0)] {
+        let mut pair = pair([coding(), server], percent, 1);
+        stream(&mut pair, 0..1_000, Message::new);
+        pair.run_for(Duration::from_secs(5));
+        assert_eq!((sums(&pair), numbers(&pair).len()), (vec![], 1_000));
+    }
+}
+
+#[test]
+fn a_stream_that_pauses_has_its_last_chunks_summed_in_a_packet_of_their_own_one_and_a_half_intervals_later() {
+    let mut pair = pair([coding(), coding()], 5, 1);
+    stream(&mut pair, 0..1_000, Message::new);
+    let last = pair.now - INTERVAL;
+    pair.run_for(Duration::from_secs(5));
+    let sums = sums(&pair);
+    let (at, kinds, ..) = sums.last().expect("sums left");
+    let late = at.saturating_duration_since(last);
+    assert!(!kinds.contains(&0), "{kinds:?}");
+    assert!(late > INTERVAL && late < INTERVAL * 2, "{late:?}");
+}
+
+#[test]
+fn a_sum_names_only_chunks_that_are_outstanding_and_none_that_was_abandoned() {
+    let mut pair = pair([coding(), coding()], 5, 1);
+    // Half of the messages live for less than it takes to repair them by a retransmission.
+    stream(&mut pair, 0..1_000, |payload| {
+        let is_short = payload[3] % 2 == 0;
+        let message = Message::new(payload);
+        if is_short { message.with_lifetime(Duration::from_millis(60)) } else { message }
+    });
+    pair.run_for(Duration::from_secs(5));
+    let stats = pair.hosts[0].association().stats().sent;
+    let mut arrived = numbers(&pair);
+    let all = arrived.len() as u64 + stats.messages_abandoned;
+    arrived.dedup();
+    assert!(arrived.is_sorted() && all >= 1_000, "{} arrived, {stats:?}", arrived.len());
+    assert!(sums(&pair).iter().all(|(.., mask)| mask & 1 == 1 && mask.count_ones() <= 4));
+}
+
+#[test]
+fn unordered_and_fragmented_messages_arrive_once_each() {
+    let mut pair = pair([coding(), coding()], 5, 1);
+    stream(&mut pair, 0..1_000, |payload| Message::new(payload).unordered());
+    pair.run_for(Duration::from_secs(5));
+    let mut arrived = numbers(&pair);
+    arrived.sort_unstable();
+    assert_eq!(arrived, (0..1_000).collect::<Vec<_>>());
+    for number in 1_000..1_030_u32 {
+        let now = pair.now;
+        let payload = [&number.to_be_bytes()[..], &[7; 1_600]].concat();
+        pair.hosts[0].association().send(now, Message::new(payload)).expect("there is room");
+        pair.drain(0);
+        pair.run_for(Duration::from_millis(90));
+    }
+    pair.run_for(Duration::from_secs(5));
+    assert_eq!(numbers(&pair)[1_000..], (1_000..1_030).collect::<Vec<_>>());
+}
+
+#[test]
+fn losses_that_sums_repair_still_count() {
+    let mut pair = pair([coding(), coding()], 5, 1);
+    stream(&mut pair, 0..3_000, Message::new);
+    let sums = sums(&pair);
+    let in_the_last_seconds = sums.iter().filter(|sum| sum.0 + Duration::from_secs(10) > pair.now).count();
+    assert!(in_the_last_seconds > 400, "{in_the_last_seconds} sums for 500 messages");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_packets() {
+    let trace = || {
+        let mut pair = pair([coding(), coding()], 3, 9);
+        stream(&mut pair, 0..500, Message::new);
+        pair.run_for(Duration::from_secs(5));
+        [pair.hosts[0].trace, pair.hosts[1].trace]
+    };
+    assert_eq!(trace(), trace());
+}
