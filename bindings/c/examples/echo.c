@@ -58,7 +58,7 @@ static void serve(const char *address)
     check(festina_identity_self_signed("echo", &identity), "create a key");
     check(festina_config_new(NULL, &config), "settings");
     check(festina_config_set_identity(config, identity), "settings");
-    check(festina_endpoint_bind(address, config, &endpoint), "bind");
+    check(festina_endpoint_server(address, config, &endpoint), "bind");
     check(festina_endpoint_listen(endpoint, 0, &listener), "listen");
     festina_endpoint_local_address(endpoint, local, sizeof local);
     festina_identity_fingerprint(identity, fingerprint, sizeof fingerprint);
@@ -105,7 +105,7 @@ static void send_text(const char *address, const char *fingerprint, const char *
     check(festina_trust_fingerprints(fingerprint, &trust), "fingerprint");
     check(festina_config_new(NULL, &config), "settings");
     check(festina_config_set_server_trust(config, trust), "settings");
-    check(festina_endpoint_bind(address[0] == '[' ? "[::]:0" : "0.0.0.0:0", config, &endpoint), "bind");
+    check(festina_endpoint_client(address[0] == '[' ? "[::]:0" : "0.0.0.0:0", config, &endpoint), "bind");
     festina_config_free(config);
     festina_trust_free(trust);
     check(festina_endpoint_connect(endpoint, address, 0, 5000, &association), "connect");

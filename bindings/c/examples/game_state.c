@@ -41,7 +41,7 @@ static void play(festina_association *association, uint32_t ticks)
     uint32_t tick, player;
 
     position_options.stream = STREAM_POSITIONS;
-    position_options.flags = FESTINA_UNORDERED | FESTINA_REPLACE;
+    position_options.flags = FESTINA_UNORDERED | FESTINA_REPLACING;
     position_options.lifetime_us = 100000;
     for (tick = 0; tick < ticks; tick++) {
         for (player = 0; player < PLAYERS; player++) {
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
         char local[64], fingerprint[65];
         check(festina_identity_self_signed("game", &identity), "create a key");
         check(festina_config_set_identity(config, identity), "settings");
-        check(festina_endpoint_bind(argv[2], config, &endpoint), "bind");
+        check(festina_endpoint_server(argv[2], config, &endpoint), "bind");
         check(festina_endpoint_listen(endpoint, 0, &listener), "listen");
         festina_endpoint_local_address(endpoint, local, sizeof local);
         festina_identity_fingerprint(identity, fingerprint, sizeof fingerprint);
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
         check(festina_trust_fingerprints(argv[3], &trust), "fingerprint");
         check(festina_config_set_server_trust(config, trust), "settings");
         festina_trust_free(trust);
-        check(festina_endpoint_bind(argv[2][0] == '[' ? "[::]:0" : "0.0.0.0:0", config, &endpoint), "bind");
+        check(festina_endpoint_client(argv[2][0] == '[' ? "[::]:0" : "0.0.0.0:0", config, &endpoint), "bind");
         check(festina_endpoint_connect(endpoint, argv[2], 0, 5000, &association), "connect");
         play(association, (uint32_t)strtoul(argv[4], NULL, 10));
     } else {

@@ -182,9 +182,9 @@ festina_status festina_config_set_accept_queue_max(festina_config *config, size_
 festina_status festina_config_set_strays_per_second_max(festina_config *config, uint32_t packets);
 
 /* Settings of encryption. Those of plain SCTP have none: FESTINA_INVALID. Identities, trusts and sessions may be freed afterwards. Contradictions are
- * reported by festina_endpoint_bind. */
+ * reported by festina_endpoint_server. */
 
-/* Certificate that is shown to clients, and to servers that ask for one. Listening needs it. */
+/* Certificate that is shown to clients, and to servers that ask for one. A server needs it. */
 festina_status festina_config_set_identity(festina_config *config, const festina_identity *identity);
 /* Servers that this side connects to. The default is festina_trust_platform_roots. */
 festina_status festina_config_set_server_trust(festina_config *config, const festina_trust *trust);
@@ -212,9 +212,10 @@ typedef struct festina_endpoint festina_endpoint;
 typedef struct festina_listener festina_listener;
 typedef struct festina_association festina_association;
 
-/* Opens a UDP socket at an address such as "0.0.0.0:9899", "[::1]:0" or "[fe80::1%eth0]:0"; port 0 lets the system choose. config may be NULL
- * and may be freed afterwards. */
-festina_status festina_endpoint_bind(const char *address, const festina_config *config, festina_endpoint **endpoint);
+/* Opens a UDP socket at an address such as "0.0.0.0:9899", "[::1]:0" or "[fe80::1%eth0]:0"; port 0 lets the system choose. A client connects, and
+ * ignores the settings of listeners; a server also listens. config may be NULL and may be freed afterwards. */
+festina_status festina_endpoint_client(const char *address, const festina_config *config, festina_endpoint **endpoint);
+festina_status festina_endpoint_server(const char *address, const festina_config *config, festina_endpoint **endpoint);
 /* Shuts down the endpoint and all its associations, and waits until they have ended. The shutdown continues after FESTINA_TIMEOUT. */
 festina_status festina_endpoint_close(const festina_endpoint *endpoint, int timeout_ms);
 /* Frees the handle. Without an earlier festina_endpoint_close, the shutdown continues in the background as long as the program runs. */
@@ -248,8 +249,8 @@ typedef struct festina_connect_options {
     const char *server_name;       /* the server's certificate must have this name; NULL for the host. Not checked with fingerprints */
     const void *token;             /* for the acceptor, which sees it before it accepts; anyone on the path can read and copy it */
     size_t token_length;           /* at most 1024 */
-    const festina_outgoing *early; /* see below */
-    size_t early_count;
+    const festina_outgoing *early_messages; /* see below */
+    size_t early_messages_count;
     uint16_t peer_port;            /* as in festina_endpoint_connect */
     uint16_t reserved[3];          /* zero */
 } festina_connect_options;
@@ -260,7 +261,7 @@ typedef struct festina_connect_options {
  * As festina_endpoint_connect, with options, which may be NULL. Early messages are sent with the first packet if an earlier session with the server
  * can be resumed and its listener takes them, and otherwise as soon as the handshake allows. They must be safe to repeat: anyone on the path can
  * copy the packet. The server receives them with festina_recv_early in the first case, and with festina_recv in the second. Early messages are
- * delivered without order; only stream and ppid are sure to apply. FESTINA_CONFIRM and FESTINA_REPLACE are FESTINA_INVALID.
+ * delivered without order; only stream and ppid are sure to apply. FESTINA_CONFIRM and FESTINA_REPLACING are FESTINA_INVALID.
  */
 festina_status festina_endpoint_connect_with(const festina_endpoint *endpoint, const char *address,
                                              const festina_connect_options *options, int timeout_ms,
@@ -269,10 +270,10 @@ festina_status festina_endpoint_connect_with(const festina_endpoint *endpoint, c
 typedef struct festina_connecting festina_connecting;
 
 /* Starts to set up an association without waiting. Any number of handshakes can run at the same time. */
-festina_status festina_endpoint_start_connect(const festina_endpoint *endpoint, const char *address, uint16_t peer_port, int timeout_ms,
+festina_status festina_endpoint_start_connect(const festina_endpoint *endpoint, const char *address, uint16_t peer_port, int handshake_timeout_ms,
                                               festina_connecting **connecting);
 festina_status festina_endpoint_start_connect_with(const festina_endpoint *endpoint, const char *address,
-                                                   const festina_connect_options *options, int timeout_ms,
+                                                   const festina_connect_options *options, int handshake_timeout_ms,
                                                    festina_connecting **connecting);
 /* Returns the association, once. FESTINA_TIMEOUT while the handshake continues; otherwise as festina_endpoint_connect. */
 festina_status festina_connecting_finish(const festina_connecting *connecting, int timeout_ms, festina_association **association);
@@ -322,7 +323,7 @@ enum festina_flag {
     FESTINA_UNORDERED = 1,     /* delivered regardless of the order of its stream */
     FESTINA_IMMEDIATE_ACK = 2, /* the peer is asked to acknowledge at once */
     FESTINA_CONFIRM = 4,       /* FESTINA_EVENT_DELIVERED reports its arrival */
-    FESTINA_REPLACE = 8,       /* replaces an older message on its stream with the same key */
+    FESTINA_REPLACING = 8,     /* replaces an older message on its stream with the same key */
     /* Sent twice while the path loses packets, at once or half the mean time between messages of its key later; not both */
     FESTINA_DUPLICATE_AT_ONCE = 16,
     FESTINA_DUPLICATE_HALF_INTERVAL = 32
@@ -335,7 +336,7 @@ typedef struct festina_send_options {
     uint32_t ppid;               /* payload protocol identifier, for the peer's program */
     int64_t lifetime_us;         /* abandoned after this time */
     int64_t deadline_us;         /* abandoned at this time, on the clock of festina_now_us */
-    uint64_t key;                /* with FESTINA_REPLACE */
+    uint64_t key;                /* with FESTINA_REPLACING */
     int32_t max_retransmissions; /* abandoned when it would need one more; 0 sends it once */
     int32_t priority;            /* abandoned for one with a lower number if the send buffer is full */
     uint16_t stream;
@@ -445,7 +446,7 @@ enum festina_abandon_reason {
     FESTINA_ABANDON_EXPIRED = 1,                   /* lifetime or deadline */
     FESTINA_ABANDON_RETRANSMISSIONS_EXHAUSTED = 2, /* max_retransmissions */
     FESTINA_ABANDON_EVICTED = 3,                   /* priority */
-    FESTINA_ABANDON_REPLACED = 4,                  /* FESTINA_REPLACE */
+    FESTINA_ABANDON_REPLACED = 4,                  /* FESTINA_REPLACING */
     FESTINA_ABANDON_ENDED = 5,                     /* the association ended first */
     FESTINA_ABANDON_STREAM_REFUSED = 6             /* the peer has no such stream */
 };

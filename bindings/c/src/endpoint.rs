@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use festina::ConnectError;
 use festina::blocking::bindings::ForkGuard;
 use festina::blocking::{self, WaitError};
+use festina_settings::Settings;
 
 use crate::association::Association;
 use crate::boundary::{descriptor, guard_text, read, text};
@@ -27,17 +28,28 @@ pub type Listener = ForkGuard<blocking::Listener>;
 /// A handshake in progress.
 pub type Connecting = ForkGuard<blocking::Connecting>;
 
-/// Opens a UDP socket and starts to serve it.
+/// Opens a UDP socket that can only connect.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_endpoint_bind(
+pub extern "C" fn festina_endpoint_client(
     address: *const c_char,
     config: Option<&Config>,
     endpoint: Option<&mut MaybeUninit<Box<Endpoint>>>,
 ) -> Status {
-    hand_over("endpoint", endpoint, || {
-        let settings = config.map_or_else(|| Config::default().settings(), Config::settings);
-        Ok(ForkGuard::new(settings.open(address_at(address)?)?))
-    })
+    hand_over("endpoint", endpoint, || Ok(ForkGuard::new(settings(config).client(address_at(address)?)?)))
+}
+
+/// Opens a UDP socket that can listen and connect.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_endpoint_server(
+    address: *const c_char,
+    config: Option<&Config>,
+    endpoint: Option<&mut MaybeUninit<Box<Endpoint>>>,
+) -> Status {
+    hand_over("endpoint", endpoint, || Ok(ForkGuard::new(settings(config).server(address_at(address)?)?)))
+}
+
+fn settings(config: Option<&Config>) -> Settings {
+    config.map_or_else(|| Config::default().settings(), Config::settings)
 }
 
 /// Closes an endpoint and all its associations gracefully.
@@ -112,11 +124,11 @@ pub extern "C" fn festina_endpoint_start_connect(
     endpoint: Option<&Endpoint>,
     address: *const c_char,
     peer_port: u16,
-    timeout_ms: c_int,
+    handshake_timeout_ms: c_int,
     connecting: Option<&mut MaybeUninit<Box<Connecting>>>,
 ) -> Status {
     let options = ConnectOptions { peer_port, ..ConnectOptions::DEFAULT };
-    festina_endpoint_start_connect_with(endpoint, address, &raw const options, timeout_ms, connecting)
+    festina_endpoint_start_connect_with(endpoint, address, &raw const options, handshake_timeout_ms, connecting)
 }
 
 /// Starts to set up an association with options.
@@ -125,12 +137,12 @@ pub extern "C" fn festina_endpoint_start_connect_with(
     endpoint: Option<&Endpoint>,
     address: *const c_char,
     options: *const ConnectOptions,
-    timeout_ms: c_int,
+    handshake_timeout_ms: c_int,
     connecting: Option<&mut MaybeUninit<Box<Connecting>>>,
 ) -> Status {
     hand_over("connecting", connecting, || {
         let endpoint = behind("endpoint", endpoint)?;
-        let options = within(read(options, ConnectOptions::DEFAULT)?, timeout_ms)?;
+        let options = within(read(options, ConnectOptions::DEFAULT)?, handshake_timeout_ms)?;
         Ok(ForkGuard::new(endpoint.start_connect(host_at(address)?, options)))
     })
 }

@@ -10,7 +10,7 @@ pub const IMMEDIATE_ACK: u32 = 1 << 1;
 /// Report what becomes of the message.
 pub const CONFIRM: u32 = 1 << 2;
 /// Take the place of an older message with the same key.
-pub const REPLACE: u32 = 1 << 3;
+pub const REPLACING: u32 = 1 << 3;
 /// Send the message twice, at once.
 pub const DUPLICATE_AT_ONCE: u32 = 1 << 4;
 /// Send the message twice, half an interval of its key later.
@@ -30,7 +30,7 @@ pub struct SendOptions {
     pub lifetime_us: i64,
     /// Time at which it is abandoned, on the clock of `festina_now_us`.
     pub deadline_us: i64,
-    /// With `REPLACE`.
+    /// With `REPLACING`.
     pub key: u64,
     /// Maximum number of retransmissions.
     pub max_retransmissions: i32,
@@ -67,9 +67,9 @@ pub struct ConnectOptions {
     /// Their number.
     pub token_length: usize,
     /// Messages to send with the first packet.
-    pub early: *const Outgoing,
+    pub early_messages: *const Outgoing,
     /// Their number.
-    pub early_count: usize,
+    pub early_messages_count: usize,
     /// The peer's SCTP port; 0 for the usual one.
     pub peer_port: u16,
     /// So that nothing is left unsaid.
@@ -83,8 +83,8 @@ impl ConnectOptions {
         server_name: null(),
         token: null(),
         token_length: 0,
-        early: null(),
-        early_count: 0,
+        early_messages: null(),
+        early_messages_count: 0,
         peer_port: 0,
         reserved: [0; 3],
     };

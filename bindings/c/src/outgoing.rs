@@ -5,12 +5,12 @@ use festina::{self as library, DEFAULT_SCTP_PORT, Duplicate, Duration, Instant, 
 
 use crate::boundary::{bytes, outgoing, read, text};
 use crate::options::{
-    CONFIRM, ConnectOptions, DUPLICATE_AT_ONCE, DUPLICATE_HALF_INTERVAL, IMMEDIATE_ACK, Outgoing, REPLACE, SendOptions,
-    UNORDERED,
+    CONFIRM, ConnectOptions, DUPLICATE_AT_ONCE, DUPLICATE_HALF_INTERVAL, IMMEDIATE_ACK, Outgoing, REPLACING,
+    SendOptions, UNORDERED,
 };
 use crate::status::Failure;
 
-const FLAGS: u32 = UNORDERED | IMMEDIATE_ACK | CONFIRM | REPLACE | DUPLICATE_AT_ONCE | DUPLICATE_HALF_INTERVAL;
+const FLAGS: u32 = UNORDERED | IMMEDIATE_ACK | CONFIRM | REPLACING | DUPLICATE_AT_ONCE | DUPLICATE_HALF_INTERVAL;
 
 /// Longest token of a client.
 const TOKEN_BYTES_MAX: usize = 1_024;
@@ -29,10 +29,10 @@ impl ConnectOptions {
             options = options.server_name(name);
         }
         options = options.token(bytes("token", self.token, self.token_length, TOKEN_BYTES_MAX)?);
-        for early in outgoing("early", self.early, self.early_count)? {
+        for early in outgoing("early_messages", self.early_messages, self.early_messages_count)? {
             let message = early.message(EARLY_BYTES_MAX)?;
             if message.has_confirmation() || message.key().is_some() {
-                let problem = "early: FESTINA_CONFIRM and FESTINA_REPLACE are not for early messages";
+                let problem = "early_messages: FESTINA_CONFIRM and FESTINA_REPLACING are not for early messages";
                 return Err(Failure::invalid(problem));
             }
             options = options.early_message(message);
@@ -77,7 +77,7 @@ impl SendOptions {
         if has(IMMEDIATE_ACK) {
             message = message.with_immediate_ack();
         }
-        if has(REPLACE) {
+        if has(REPLACING) {
             message = message.replacing(self.key);
         }
         let number = |name, value: i32| {

@@ -123,10 +123,7 @@ impl From<ListenError> for Failure {
             ListenError::PortInUse(_) => Status::Limit,
             ListenError::EndpointClosed => Status::Closed,
             ListenError::Client => {
-                return Self::invalid(
-                    "an encrypted endpoint needs an identity to listen (festina_config_set_identity); plain SCTP begins with \
-                     festina_config_plain",
-                );
+                return Self::invalid("a client does not listen: festina_endpoint_server opens a server");
             }
             _ => Status::Invalid,
         };

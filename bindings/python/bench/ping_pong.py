@@ -69,7 +69,7 @@ async def ping_datagrams(address: tuple[str, int]) -> list[float]:
 
 
 async def serve_festina(told: Connection) -> None:
-    async with festina.Endpoint.bind("127.0.0.1:0", festina.Config.plain()) as endpoint:
+    async with festina.Endpoint.server("127.0.0.1:0", festina.Config.plain()) as endpoint:
         listener = endpoint.listen()
         told.send(endpoint.local_address)
         async for association in listener:
@@ -78,7 +78,7 @@ async def serve_festina(told: Connection) -> None:
 
 
 async def ping_festina(address: tuple[str, int]) -> list[float]:
-    async with festina.Endpoint.bind("127.0.0.1:0", festina.Config.plain()) as endpoint:
+    async with festina.Endpoint.client("127.0.0.1:0", festina.Config.plain()) as endpoint:
         async with await endpoint.connect(address) as association:
             took = []
             for _ in range(EXCHANGES):

@@ -26,7 +26,7 @@ async def echo(association: festina.Association) -> None:
 
 async def listen(address: str) -> None:
     identity = festina.Identity.self_signed("echo")
-    async with festina.Endpoint.bind(address, festina.Config(identity=identity)) as endpoint:
+    async with festina.Endpoint.server(address, festina.Config(identity=identity)) as endpoint:
         print("listening on {}:{}".format(*endpoint.local_address))
         print(f"fingerprint {identity.fingerprint}", flush=True)
         tasks = set()
@@ -39,7 +39,7 @@ async def listen(address: str) -> None:
 async def send(address: str, fingerprint: str, text: str) -> None:
     local = "[::]:0" if address.startswith("[") else "0.0.0.0:0"
     config = festina.Config(server_trust=festina.Trust.fingerprints(fingerprint))
-    async with festina.Endpoint.bind(local, config) as endpoint:
+    async with festina.Endpoint.client(local, config) as endpoint:
         async with await endpoint.connect(address) as association:
             begun = time.perf_counter()
             await association.send(text.encode())

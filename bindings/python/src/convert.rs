@@ -19,16 +19,16 @@ pub(crate) struct Message {
     data: Py<PyBytes>,
     stream: u16,
     ppid: u32,
-    unordered: bool,
+    is_unordered: bool,
 }
 
 #[pymethods]
 impl Message {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let data = preview(self.data.bind(py))?;
-        let Self { stream, ppid, unordered, .. } = self;
-        let unordered = if *unordered { "True" } else { "False" };
-        Ok(format!("Message(data={data}, stream={stream}, ppid={ppid}, unordered={unordered})"))
+        let Self { stream, ppid, is_unordered, .. } = self;
+        let unordered = if *is_unordered { "True" } else { "False" };
+        Ok(format!("Message(data={data}, stream={stream}, ppid={ppid}, is_unordered={unordered})"))
     }
 }
 
@@ -42,8 +42,8 @@ impl Message {
         Self::holding(py, message.payload(), message.stream(), message.ppid(), message.is_unordered())
     }
 
-    fn holding(py: Python<'_>, payload: &[u8], stream: StreamId, ppid: u32, unordered: bool) -> Self {
-        Self { data: PyBytes::new(py, payload).unbind(), stream: stream.0, ppid, unordered }
+    fn holding(py: Python<'_>, payload: &[u8], stream: StreamId, ppid: u32, is_unordered: bool) -> Self {
+        Self { data: PyBytes::new(py, payload).unbind(), stream: stream.0, ppid, is_unordered }
     }
 }
 
@@ -87,7 +87,7 @@ const NUMBERS: [(usize, &str, u64); 5] = [
     (1, "ppid", u32::MAX as u64),
     (6, "max_retransmissions", u16::MAX as u64),
     (7, "priority", u16::MAX as u64),
-    (8, "replace", u64::MAX),
+    (8, "replacing", u64::MAX),
 ];
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Options {

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use festina::blocking::OpenError;
 use festina::blocking::bindings::{self, ForkGuard};
 use festina::{ConnectOptions, ListenOptions, Profile, Requests, blocking};
 use festina_settings::Settings;
@@ -33,6 +34,20 @@ struct OpenEndpoint {
 }
 
 impl Endpoint {
+    fn opened(
+        py: Python<'_>,
+        hub: &Hub,
+        address: &str,
+        config: Option<&Config>,
+        open: fn(Settings, SocketAddr) -> Result<blocking::Endpoint, OpenError>,
+    ) -> PyResult<Self> {
+        let config = config.map_or_else(Settings::encrypted, Config::settings);
+        let address = address_at(address)?;
+        let endpoint = py.detach(|| open(config, address)).map_err(Failure::from)?;
+        let open = OpenEndpoint { endpoint: Arc::new(endpoint), hub: hub.shared()?.clone() };
+        Ok(Self { open: ForkGuard::new(open) })
+    }
+
     fn open(&self) -> Result<&OpenEndpoint, Failure> {
         Ok(self.open.get()?)
     }
@@ -40,13 +55,14 @@ impl Endpoint {
 
 #[pymethods]
 impl Endpoint {
-    #[new]
-    fn new(py: Python<'_>, hub: &Hub, address: &str, config: Option<&Config>) -> PyResult<Self> {
-        let config = config.map_or_else(Settings::encrypted, Config::settings);
-        let address = address_at(address)?;
-        let endpoint = py.detach(|| config.open(address)).map_err(Failure::from)?;
-        let open = OpenEndpoint { endpoint: Arc::new(endpoint), hub: hub.shared()?.clone() };
-        Ok(Self { open: ForkGuard::new(open) })
+    #[staticmethod]
+    fn client(py: Python<'_>, hub: &Hub, address: &str, config: Option<&Config>) -> PyResult<Self> {
+        Self::opened(py, hub, address, config, Settings::client)
+    }
+
+    #[staticmethod]
+    fn server(py: Python<'_>, hub: &Hub, address: &str, config: Option<&Config>) -> PyResult<Self> {
+        Self::opened(py, hub, address, config, Settings::server)
     }
 
     /// The address of the socket: IP address and port.
@@ -75,11 +91,11 @@ impl Endpoint {
         host: &str,
         port: &Bound<'_, PyAny>,
         profile: Option<&str>,
-        timeout: &Bound<'_, PyAny>,
+        handshake_timeout: &Bound<'_, PyAny>,
         encryption: Encryption,
     ) -> PyResult<Operation> {
         let open = self.open()?;
-        let timeout = seconds("timeout", timeout)?;
+        let timeout = seconds("handshake_timeout", handshake_timeout)?;
         let (server_name, token, early) = encryption;
         let mut options = ConnectOptions::default().peer_port(convert::port(port)?).handshake_timeout(timeout);
         options = options.token(token.to_vec());

@@ -91,8 +91,7 @@ impl From<ListenError> for Failure {
             ListenError::PortInUse(_) => "LimitError",
             ListenError::EndpointClosed => "ClosedError",
             ListenError::Client => {
-                let text = "an encrypted endpoint needs an identity to listen: Config(identity=...); plain SCTP begins with Config.plain";
-                return Self::invalid(&text);
+                return Self::invalid(&"a client does not listen: Endpoint.server opens a server");
             }
             _ => "InvalidError",
         };

@@ -126,7 +126,7 @@ pub(crate) fn reduced<'py, T: PyTypeInfo>(
     Ok((caller, (py.get_type::<T>(),)))
 }
 
-/// Which peers are trusted: `Trust.platform_roots`, `Trust.roots`, `Trust.fingerprints` or `Trust.raw_keys`.
+/// Which peers are trusted: `Trust.platform_roots`, `Trust.roots_from_pem`, `Trust.fingerprints` or `Trust.raw_keys`.
 #[pyclass(frozen, module = "festina")]
 pub(crate) struct Trust {
     pub(crate) trust: security::Trust,
@@ -154,7 +154,7 @@ impl Trust {
     /// As `platform_roots`, with certificate authorities given as PEM.
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
-    fn roots(pem: Pem) -> PyResult<Self> {
+    fn roots_from_pem(pem: Pem) -> PyResult<Self> {
         let trust = security::Trust::roots_from_pem(pem.bytes()).map_err(Failure::from)?;
         Ok(Self { trust, made_by: Method::Roots(pem.bytes().to_vec()) })
     }
@@ -200,7 +200,7 @@ impl Trust {
         let list = |texts: &[String]| texts.iter().map(|text| format!("'{text}'")).collect::<Vec<_>>().join(", ");
         match &self.made_by {
             Method::PlatformRoots => "Trust.platform_roots()".to_owned(),
-            Method::Roots(pem) => format!("Trust.roots(<{} bytes>)", pem.len()),
+            Method::Roots(pem) => format!("Trust.roots_from_pem(<{} bytes>)", pem.len()),
             Method::Fingerprints(fingerprints) => format!("Trust.fingerprints({})", list(fingerprints)),
             Method::RawKeys(fingerprints) => format!("Trust.raw_keys({})", list(fingerprints)),
         }

@@ -63,7 +63,7 @@ async def echo_once(listener: festina.Listener) -> int:
 
 async def test_a_c_client_is_answered() -> None:
     command = program("FESTINA_C_ECHO")
-    async with festina.Endpoint.bind("127.0.0.1:0", SERVER) as endpoint:
+    async with festina.Endpoint.server("127.0.0.1:0", SERVER) as endpoint:
         host, port = endpoint.local_address
         serving = asyncio.ensure_future(echo_once(endpoint.listen()))
         async with running(command, "send", f"{host}:{port}", IDENTITY.fingerprint, "make haste slowly") as client:
@@ -76,7 +76,7 @@ async def test_a_c_server_answers() -> None:
     async with running(program("FESTINA_C_ECHO"), "listen", "127.0.0.1:0") as server:
         assert server.stdout is not None
         address, fingerprint = await said(server), await said(server)
-        async with festina.Endpoint.bind("127.0.0.1:0", knowing(fingerprint)) as endpoint:
+        async with festina.Endpoint.client("127.0.0.1:0", knowing(fingerprint)) as endpoint:
             async with await endpoint.connect(address) as association:
                 for number in range(100):
                     await association.send(number.to_bytes(2, "big"), stream=number, ppid=51)
@@ -87,7 +87,7 @@ async def test_a_c_server_answers() -> None:
 
 async def test_the_command_pings_a_python_peer() -> None:
     command = program("FESTINA_COMMAND")
-    async with festina.Endpoint.bind("127.0.0.1:0", festina.Config.plain()) as endpoint:
+    async with festina.Endpoint.server("127.0.0.1:0", festina.Config.plain()) as endpoint:
         host, port = endpoint.local_address
         serving = asyncio.ensure_future(echo_once(endpoint.listen()))
         arguments = ("ping", f"{host}:{port}", "--count", "5", "--interval", "5ms", "--json", "--plain")
@@ -103,7 +103,7 @@ async def test_the_command_echoes_what_a_python_peer_sends() -> None:
         assert server.stderr is not None
         line = (await server.stderr.readline()).decode()
         address = next(word.strip(",.;") for word in line.split() if word.startswith("127.0.0.1:"))
-        async with festina.Endpoint.bind("127.0.0.1:0", festina.Config.plain()) as endpoint:
+        async with festina.Endpoint.client("127.0.0.1:0", festina.Config.plain()) as endpoint:
             async with await endpoint.connect(address) as association:
                 for number in range(100):
                     await association.send(f"message {number}".encode())
@@ -118,12 +118,12 @@ async def test_the_command_and_a_python_peer_know_each_other(tmp_path: pathlib.P
         while not words or not words[-1].startswith("sha256:"):
             words += (await server.stderr.readline()).decode().split()
         address = next(word.strip(",") for word in words if word.startswith("127.0.0.1:"))
-        async with festina.Endpoint.bind("127.0.0.1:0", knowing(words[-1])) as endpoint:
+        async with festina.Endpoint.client("127.0.0.1:0", knowing(words[-1])) as endpoint:
             async with await endpoint.connect(address) as association:
                 await association.send(b"encrypted")
                 assert (await association.recv()).data == b"encrypted"
                 assert words[-1] == f"sha256:{association.peer_fingerprint}"
-    async with festina.Endpoint.bind("127.0.0.1:0", SERVER) as endpoint:
+    async with festina.Endpoint.server("127.0.0.1:0", SERVER) as endpoint:
         host, port = endpoint.local_address
         serving = asyncio.ensure_future(echo_once(endpoint.listen()))
         arguments = ("ping", f"{host}:{port}", "--count", "5", "--interval", "5ms", "--fingerprint", IDENTITY.fingerprint)

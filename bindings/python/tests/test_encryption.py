@@ -22,8 +22,8 @@ CLIENT = festina.Config(server_trust=TRUST)
 async def bound(
     server: Optional[festina.Config] = SERVER, client: Optional[festina.Config] = CLIENT
 ) -> AsyncIterator[tuple[festina.Endpoint, festina.Endpoint]]:
-    async with festina.Endpoint.bind("127.0.0.1:0", server) as listening:
-        async with festina.Endpoint.bind("127.0.0.1:0", client) as connecting:
+    async with festina.Endpoint.server("127.0.0.1:0", server) as listening:
+        async with festina.Endpoint.client("127.0.0.1:0", client) as connecting:
             yield listening, connecting
 
 
@@ -51,7 +51,7 @@ async def test_both_sides_know_each_other() -> None:
         assert (near.peer_fingerprint, far.peer_fingerprint) == (IDENTITY.fingerprint, me.fingerprint)
         assert len(near.peer_certificates) == 1 and near.peer_certificates[0][0] == 0x30
         assert near.alpn == far.alpn == "game/1" and far.client_token == b""
-        async with festina.Endpoint.bind("127.0.0.1:0", festina.Config(server_trust=TRUST, alpn=["game/1"])) as stranger:
+        async with festina.Endpoint.client("127.0.0.1:0", festina.Config(server_trust=TRUST, alpn=["game/1"])) as stranger:
             with pytest.raises(festina.RefusedError, match="a certificate is required"):
                 await stranger.connect(server.local_address)
 
@@ -60,7 +60,7 @@ async def test_another_key_is_refused() -> None:
     other = festina.Identity.self_signed("server.test").fingerprint
     for trust, why in (
         (festina.Trust.fingerprints(other), "its fingerprint is not a trusted one"),
-        (festina.Trust.roots(festina.Identity.self_signed("server.test").to_pem()), ""),
+        (festina.Trust.roots_from_pem(festina.Identity.self_signed("server.test").to_pem()), ""),
     ):
         async with bound(client=festina.Config(server_trust=trust)) as (server, client):
             listener = server.listen()
@@ -94,7 +94,7 @@ import festina
 
 async def attempt(identity, server_name):
     config = festina.Config(identity=identity)
-    async with festina.Endpoint.bind("127.0.0.1:0", config) as server, festina.Endpoint.bind("127.0.0.1:0") as client:
+    async with festina.Endpoint.server("127.0.0.1:0", config) as server, festina.Endpoint.client("127.0.0.1:0") as client:
         listener = server.listen()
         async with await client.connect(server.local_address, server_name=server_name) as near:
             return near.peer_fingerprint
@@ -173,7 +173,7 @@ async def test_the_token_is_seen_before_the_client_is_accepted() -> None:
         assert listener.request_nowait() is None
 
         def connecting(token: bytes, timeout: float = 50.0) -> asyncio.Future[festina.Association]:
-            attempt = client.connect(server.local_address, token=token, server_name="server.test", timeout=timeout)
+            attempt = client.connect(server.local_address, token=token, server_name="server.test", handshake_timeout=timeout)
             return asyncio.ensure_future(attempt)
 
         good = connecting(bytes(1024))
@@ -215,12 +215,12 @@ async def test_a_resumed_client_sends_with_its_first_packet() -> None:
     async with bound(festina.Config(identity=IDENTITY, early_messages=True)) as (server, client):
         listener = server.listen()
         for _ in range(20):
-            near = await client.connect(server.local_address, early=[b"early"])
+            near = await client.connect(server.local_address, early_messages=[b"early"])
             far = await listener.accept()
             resumed = far.is_resumed
             assert near.is_resumed == resumed
-            message = far.recv_early() if resumed else await far.recv()
-            assert message is not None and message.data == b"early" and far.recv_early() is None
+            message = far.recv_early_nowait() if resumed else await far.recv()
+            assert message is not None and message.data == b"early" and far.recv_early_nowait() is None
             # The session's ticket arrives before the answer.
             await exchange(near, far)
             if resumed:
@@ -228,7 +228,7 @@ async def test_a_resumed_client_sends_with_its_first_packet() -> None:
         else:
             pytest.fail("no session was resumed")
         with pytest.raises(festina.InvalidError, match="empty"):
-            await client.connect(server.local_address, early=[b""])
+            await client.connect(server.local_address, early_messages=[b""])
 
 
 async def test_sessions_outlive_endpoints_until_they_are_forgotten() -> None:
@@ -237,7 +237,7 @@ async def test_sessions_outlive_endpoints_until_they_are_forgotten() -> None:
     async with bound() as (server, _):
         listener = server.listen()
         for _ in range(3):
-            async with festina.Endpoint.bind("127.0.0.1:0", config) as client:
+            async with festina.Endpoint.client("127.0.0.1:0", config) as client:
                 near = await client.connect(server.local_address)
                 # The session's ticket arrives before the answer.
                 await exchange(near, await listener.accept())
@@ -301,7 +301,7 @@ async def test_mistakes_are_reported() -> None:
     for create, text in (
         (lambda: festina.Identity.self_signed("naïve"), "certificate"),
         (lambda: festina.Identity.from_pem(b"no PEM"), "private key"),
-        (lambda: festina.Trust.roots("no PEM"), "certificate"),
+        (lambda: festina.Trust.roots_from_pem("no PEM"), "certificate"),
         (lambda: festina.Trust.fingerprints("abc"), "64 hexadecimal digits"),
         (lambda: festina.Trust.fingerprints(), "64 hexadecimal digits"),
         (lambda: festina.Config.plain(identity=IDENTITY), "plain SCTP"),  # type: ignore[call-arg]
@@ -315,4 +315,4 @@ async def test_mistakes_are_reported() -> None:
         festina.Config(server_trust=wrong)
     contradiction = festina.Config(identity=IDENTITY, client_trust=TRUST, early_messages=True)
     with pytest.raises(festina.InvalidError, match="early messages"):
-        festina.Endpoint.bind("127.0.0.1:0", contradiction)
+        festina.Endpoint.server("127.0.0.1:0", contradiction)

@@ -39,8 +39,8 @@ class Pair(NamedTuple):
 @contextlib.asynccontextmanager
 async def connected(config: Optional[festina.Config] = None) -> AsyncIterator[Pair]:
     config = config or usual()
-    async with festina.Endpoint.bind("127.0.0.1:0", config) as server:
-        async with festina.Endpoint.bind("127.0.0.1:0", config) as client:
+    async with festina.Endpoint.server("127.0.0.1:0", config) as server:
+        async with festina.Endpoint.client("127.0.0.1:0", config) as client:
             listener = server.listen()
             near = await client.connect(server.local_address)
             far = await listener.accept()
@@ -53,10 +53,10 @@ async def test_messages_arrive_with_what_was_said_of_them() -> None:
         assert await pair.near.send(bytearray(b"slowly")) == 1
         assert pair.near.send_nowait(memoryview(b"-slowly-")[1:-1]) == 2
         first, second, third = [await pair.far.recv() for _ in range(3)]
-        assert (first.data, first.stream, first.ppid, first.unordered) == (b"make haste", 7, 51, True)
-        assert (second.data, second.stream, second.ppid, second.unordered) == (b"slowly", 0, 0, False)
+        assert (first.data, first.stream, first.ppid, first.is_unordered) == (b"make haste", 7, 51, True)
+        assert (second.data, second.stream, second.ppid, second.is_unordered) == (b"slowly", 0, 0, False)
         assert third.data == b"slowly"
-        assert repr(first) == "Message(data=b'make has'... (10 bytes), stream=7, ppid=51, unordered=True)"
+        assert repr(first) == "Message(data=b'make has'... (10 bytes), stream=7, ppid=51, is_unordered=True)"
         assert pair.far.recv_nowait() is None
         assert pair.near.remote_address == pair.server.local_address
         assert pair.near.streams == (65_535, 65_535)
@@ -158,9 +158,9 @@ async def test_what_becomes_of_a_message_is_told() -> None:
 async def test_each_option_counts_though_all_others_have_their_default() -> None:
     async with connected() as pair:
         await pair.near.send(b"x", unordered=True)
-        assert (await pair.far.recv()).unordered
+        assert (await pair.far.recv()).is_unordered
         await pair.near.send(b"x", duplicate="half-interval")
-        assert not (await pair.far.recv()).unordered
+        assert not (await pair.far.recv()).is_unordered
 
 
 async def test_a_newer_message_takes_the_place_of_an_older_one() -> None:
@@ -169,8 +169,8 @@ async def test_a_newer_message_takes_the_place_of_an_older_one() -> None:
     async with connected(config) as pair:
         for _ in range(8):
             await pair.near.send(bytes(1_000))
-        old = await pair.near.send_confirmed(b"old", replace=7)
-        await pair.near.send(b"new", replace=7)
+        old = await pair.near.send_confirmed(b"old", replacing=7)
+        await pair.near.send(b"new", replacing=7)
         assert (await old).reason == "replaced"
         stats = pair.near.stats()
         assert (stats.sent.messages_abandoned, stats.sent.messages_abandoned_sent) == (1, 0)
@@ -256,15 +256,15 @@ async def test_numbers_and_profiles() -> None:
 async def test_mistakes_are_told() -> None:
     async with connected() as pair:
         with pytest.raises(festina.InvalidError, match="nonsense"):
-            festina.Endpoint.bind("nonsense")
+            festina.Endpoint.client("nonsense")
         with pytest.raises(festina.BindError):
-            festina.Endpoint.bind(pair.server.local_address)
+            festina.Endpoint.client(pair.server.local_address)
         with pytest.raises(festina.LimitError):
             pair.server.listen()
         with pytest.raises(festina.RefusedError):
             await pair.client.connect(pair.server.local_address, peer_port=6)
         with pytest.raises(festina.UnreachableError):
-            await pair.client.connect("127.0.0.1:1", timeout=0.05)
+            await pair.client.connect("127.0.0.1:1", handshake_timeout=0.05)
         with pytest.raises(festina.InvalidError):
             await pair.client.connect(("127.0.0.1", 70_000))
         for no_address in ("localhost", "localhost:", ":5", "localhost:70000"):
@@ -276,8 +276,8 @@ async def test_mistakes_are_told() -> None:
         for seconds in (-1.0, math.nan, math.inf, 1e300, 10**400):
             with pytest.raises(festina.InvalidError, match="lifetime is .* at least 0 and less than 2"):
                 await pair.near.send(b"x", lifetime=seconds)
-            with pytest.raises(festina.InvalidError, match="timeout is .* at least 0 and less than 2"):
-                await pair.client.connect(pair.server.local_address, timeout=seconds)
+            with pytest.raises(festina.InvalidError, match="handshake_timeout is .* at least 0 and less than 2"):
+                await pair.client.connect(pair.server.local_address, handshake_timeout=seconds)
             with pytest.raises(festina.InvalidError, match="peer_timeout is .* at least 0 and less than 2"):
                 festina.Config(peer_timeout=seconds)
         for deadline in (math.nan, math.inf, 1e300, 10**400):
@@ -292,7 +292,7 @@ async def test_mistakes_are_told() -> None:
             ("ppid", 1 << 32),
             ("priority", -1),
             ("max_retransmissions", 65_536),
-            ("replace", 1 << 64),
+            ("replacing", 1 << 64),
         ):
             with pytest.raises(festina.InvalidError, match=f"{argument} is {value}, but"):
                 await pair.near.send(b"x", **{argument: value})  # type: ignore[arg-type]
@@ -300,8 +300,8 @@ async def test_mistakes_are_told() -> None:
             await pair.near.send(b"x", duplicate="twice")
         with pytest.raises(festina.InvalidError, match="port is 65536"):
             pair.server.listen(65_536)
-        with pytest.raises(festina.InvalidError, match="timeout is -1"):
-            await pair.client.connect(pair.server.local_address, timeout=-1.0)
+        with pytest.raises(festina.InvalidError, match="handshake_timeout is -1"):
+            await pair.client.connect(pair.server.local_address, handshake_timeout=-1.0)
         for name in ("RefusedError", "UnreachableError", "ClosedError", "BindError", "LimitError", "InvalidError"):
             assert issubclass(getattr(festina, name), festina.Error)
 
@@ -313,7 +313,7 @@ async def test_an_endpoint_needs_descriptors(monkeypatch: pytest.MonkeyPatch) ->
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, allowed[1]))
     try:
         with pytest.raises(festina.BindError, match="no descriptor"):
-            festina.Endpoint.bind("127.0.0.1:0", usual())
+            festina.Endpoint.server("127.0.0.1:0", usual())
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
     gc.collect()
@@ -357,7 +357,7 @@ def test_settings() -> None:
     with pytest.raises(TypeError, match="no setting .speed."):
         festina.Config.plain(speed=3)  # type: ignore[call-arg]
     with pytest.raises(RuntimeError):
-        festina.Endpoint.bind("127.0.0.1:0", usual())
+        festina.Endpoint.server("127.0.0.1:0", usual())
 
 
 def test_help_states_the_range_and_the_default_of_each_setting() -> None:
@@ -386,7 +386,7 @@ def test_help_states_the_range_and_the_default_of_each_setting() -> None:
 
 async def test_a_full_server_says_so() -> None:
     async with connected(usual(associations_max=1)) as pair:
-        async with festina.Endpoint.bind("127.0.0.1:0", usual()) as other:
+        async with festina.Endpoint.client("127.0.0.1:0", usual()) as other:
             with pytest.raises(festina.FullError, match="full"):
                 await other.connect(pair.server.local_address)
 
@@ -400,7 +400,7 @@ async def test_host_names_are_looked_up() -> None:
 
 
 async def test_a_closed_endpoint_and_a_closed_listener_end_iterations() -> None:
-    async with festina.Endpoint.bind("127.0.0.1:0", usual()) as server:
+    async with festina.Endpoint.server("127.0.0.1:0", usual()) as server:
         listener = server.listen()
 
         accepted: asyncio.Queue[festina.Association] = asyncio.Queue()
@@ -410,7 +410,7 @@ async def test_a_closed_endpoint_and_a_closed_listener_end_iterations() -> None:
                 accepted.put_nowait(association)
 
         accepting = asyncio.ensure_future(accept_all())
-        async with festina.Endpoint.bind("127.0.0.1:0", usual()) as client:
+        async with festina.Endpoint.client("127.0.0.1:0", usual()) as client:
             for _ in range(2):
                 await client.connect(server.local_address)
                 await accepted.get()
@@ -425,7 +425,7 @@ async def test_a_closed_endpoint_and_a_closed_listener_end_iterations() -> None:
 @pytest.mark.filterwarnings("ignore:unclosed endpoint:ResourceWarning")
 def test_another_event_loop_is_told_that_it_is_wrong() -> None:
     async def bind() -> festina.Listener:
-        return festina.Endpoint.bind("127.0.0.1:0", usual()).listen()
+        return festina.Endpoint.server("127.0.0.1:0", usual()).listen()
 
     listener = asyncio.run(bind())
     with pytest.raises(RuntimeError, match="another event loop"):
@@ -434,9 +434,9 @@ def test_another_event_loop_is_told_that_it_is_wrong() -> None:
 
 @pytest.mark.filterwarnings("ignore:unclosed endpoint:ResourceWarning")
 async def test_what_nobody_holds_ends_in_the_background() -> None:
-    server = festina.Endpoint.bind("127.0.0.1:0", usual())
+    server = festina.Endpoint.server("127.0.0.1:0", usual())
     listener = server.listen()
-    client = festina.Endpoint.bind("127.0.0.1:0", usual())
+    client = festina.Endpoint.client("127.0.0.1:0", usual())
     near = await client.connect(server.local_address)
     far = await listener.accept()
     await near.send(b"still delivered")
@@ -467,8 +467,8 @@ def open_descriptors() -> int:
 @pytest.mark.filterwarnings("ignore:unclosed endpoint:ResourceWarning")
 def test_a_wake_up_that_comes_after_the_end_of_the_loop_leaks_no_descriptor() -> None:
     async def leave_a_wake_up_behind() -> None:
-        server = festina.Endpoint.bind("127.0.0.1:0", usual())
-        client = festina.Endpoint.bind("127.0.0.1:0", usual())
+        server = festina.Endpoint.server("127.0.0.1:0", usual())
+        client = festina.Endpoint.client("127.0.0.1:0", usual())
         listener = server.listen()
         near = await client.connect(server.local_address)
         far = await listener.accept()
@@ -515,12 +515,12 @@ async def main(what):
     config = festina.Config(
         identity=identity, server_trust=festina.Trust.fingerprints(identity.fingerprint), sessions=sessions
     )
-    async with festina.Endpoint.bind("127.0.0.1:0", config) as server, festina.Endpoint.bind("127.0.0.1:0", config) as client:
+    async with festina.Endpoint.server("127.0.0.1:0", config) as server, festina.Endpoint.client("127.0.0.1:0", config) as client:
         listener = server.listen()
         near = await client.connect("%s:%d" % server.local_address)
         far = await listener.accept()
         holding = server.listen(7, hold_requests=True)
-        asking = asyncio.ensure_future(client.connect(server.local_address, peer_port=7, token=b"held", timeout=50.0))
+        asking = asyncio.ensure_future(client.connect(server.local_address, peer_port=7, token=b"held", handshake_timeout=50.0))
         request = await holding.request()
         async with near:
             child = os.fork()
@@ -528,7 +528,7 @@ async def main(what):
                 if what == "use":
                     for attempt in (
                         lambda: near.send_nowait(b"x"), far.recv_nowait, far.abort, near.stats, listener.close,
-                        lambda: server.listen(8, hold_requests=True), holding.request_nowait, far.recv_early,
+                        lambda: server.listen(8, hold_requests=True), holding.request_nowait, far.recv_early_nowait,
                         lambda: far.client_token, lambda: request.token, request.accept, request.refuse,
                         sessions.clear, lambda: sessions.forget("127.0.0.1", 9),
                     ):
@@ -539,7 +539,7 @@ async def main(what):
                             assert "forked" in str(error), error
                     for waits in (
                         far.recv(), client.connect(("127.0.0.1", 9)), listener.accept(), server.close(), holding.request(),
-                        client.connect(("127.0.0.1", 9), server_name="server.test", token=b"t", early=[b"x"]),
+                        client.connect(("127.0.0.1", 9), server_name="server.test", token=b"t", early_messages=[b"x"]),
                     ):
                         try:
                             waits.send(None)

@@ -25,9 +25,9 @@ CONFIG = festina.Config(identity=IDENTITY, server_trust=TRUST)
 async def test_logs_reach_logging_at_the_level_of_its_logger(caplog: pytest.LogCaptureFixture) -> None:
     async def associate() -> list[logging.LogRecord]:
         caplog.clear()
-        async with festina.Endpoint.bind("127.0.0.1:0", CONFIG) as server:
+        async with festina.Endpoint.server("127.0.0.1:0", CONFIG) as server:
             listener = server.listen()
-            async with festina.Endpoint.bind("127.0.0.1:0", CONFIG) as client:
+            async with festina.Endpoint.client("127.0.0.1:0", CONFIG) as client:
                 near = await client.connect(server.local_address)
                 (await listener.accept()).abort("line\nfeed")
                 await near.closed()
@@ -48,9 +48,9 @@ async def test_logs_reach_logging_at_the_level_of_its_logger(caplog: pytest.LogC
 
 async def test_a_waiting_event_loop_wakes_up_for_a_record(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "festina")
-    async with festina.Endpoint.bind("127.0.0.1:0", CONFIG) as server:
+    async with festina.Endpoint.server("127.0.0.1:0", CONFIG) as server:
         _listener = server.listen()
-        async with festina.Endpoint.bind("127.0.0.1:0", CONFIG) as client:
+        async with festina.Endpoint.client("127.0.0.1:0", CONFIG) as client:
             # Binding has delivered older records.
             caplog.clear()
             await client.connect(server.local_address)
@@ -66,7 +66,7 @@ def test_settings_can_be_pickled_copied_and_compared() -> None:
     other = festina.Identity.self_signed("other.test")
     trusts = (
         TRUST, festina.Trust.platform_roots(), festina.Trust.raw_keys(other.fingerprint),
-        festina.Trust.fingerprints(other.fingerprint), festina.Trust.roots(IDENTITY.to_pem()),
+        festina.Trust.fingerprints(other.fingerprint), festina.Trust.roots_from_pem(IDENTITY.to_pem()),
     )
     configs = [
         festina.Config(), festina.Config.plain(), festina.Config(profile="rack"), festina.Config.plain(profile="rack"),
@@ -135,11 +135,11 @@ def test_a_misspelled_setting_is_suggested() -> None:
 
 
 async def test_an_endpoint_that_was_never_closed_is_reported() -> None:
-    endpoint: Optional[festina.Endpoint] = festina.Endpoint.bind("127.0.0.1:0", CONFIG)
+    endpoint: Optional[festina.Endpoint] = festina.Endpoint.server("127.0.0.1:0", CONFIG)
     with pytest.warns(ResourceWarning, match="unclosed endpoint <festina.Endpoint on 127.0.0.1 port"):
         endpoint = None
         gc.collect()
-    async with festina.Endpoint.bind("127.0.0.1:0", CONFIG) as endpoint:
+    async with festina.Endpoint.server("127.0.0.1:0", CONFIG) as endpoint:
         pass
     endpoint = None
     gc.collect()
@@ -158,7 +158,7 @@ async def test_the_example_ends_without_a_traceback_on_ctrl_c() -> None:
         address = (await server.stdout.readline()).decode().removeprefix("listening on ").strip()
         fingerprint = (await server.stdout.readline()).decode().removeprefix("fingerprint ").strip()
         config = festina.Config(server_trust=festina.Trust.fingerprints(fingerprint))
-        async with festina.Endpoint.bind("127.0.0.1:0", config) as endpoint:
+        async with festina.Endpoint.client("127.0.0.1:0", config) as endpoint:
             association = await endpoint.connect(address)
             await association.send(b"there?")
             assert (await association.recv()).data == b"there?"

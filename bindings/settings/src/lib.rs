@@ -8,7 +8,7 @@ use festina::blocking::{Endpoint, OpenError};
 use festina::security::{ClientSecurity, Identity, SecurityError, ServerSecurity, Sessions, Trust};
 use festina::{Admission, BindError, ClientConfig, ConfigError, ServerConfig, Transport};
 
-/// Settings of an endpoint. With an identity, or without encryption, it can listen and connect; otherwise it can only connect.
+/// Settings of an endpoint, of either kind: a client's ignores those of listeners.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Settings of associations.
@@ -55,28 +55,28 @@ impl Settings {
         self.admission.validate()
     }
 
-    /// Opens a UDP socket with these settings.
+    /// Opens a UDP socket that can only connect.
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(self, address: SocketAddr) -> Result<Endpoint, OpenError> {
-        let Self { transport, admission, security } = self;
-        let server = match security {
+    pub fn client(self, address: SocketAddr) -> Result<Endpoint, OpenError> {
+        let config = self.security.map_or_else(ClientConfig::plain, |security| ClientConfig::new(security.client()));
+        let config = config.with_associations_max(self.admission.associations_max());
+        Endpoint::client(address, config.with_transport(self.transport))
+    }
+
+    /// Opens a UDP socket that can listen and connect.
+    ///
+    /// # Errors
+    /// Encryption without an identity, and see [`OpenError`].
+    pub fn server(self, address: SocketAddr) -> Result<Endpoint, OpenError> {
+        let config = match self.security {
             None => ServerConfig::plain(),
-            Some(security) => match security.server() {
-                Some(server) => ServerConfig::new(server),
-                None if security.client_trust.is_some() => {
-                    let problem = "clients are to be checked, but there is no identity";
-                    return Err(OpenError::Bind(BindError::Security(SecurityError::Settings(problem.to_owned()))));
-                }
-                None => {
-                    let config =
-                        ClientConfig::new(security.client()).with_associations_max(admission.associations_max());
-                    return Endpoint::client(address, config.with_transport(transport));
-                }
-            },
+            Some(security) => {
+                ServerConfig::new(security.server().map_err(BindError::Security).map_err(OpenError::Bind)?)
+            }
         };
-        Endpoint::server(address, server.with_transport(transport).with_admission(admission))
+        Endpoint::server(address, config.with_transport(self.transport).with_admission(self.admission))
     }
 }
 
@@ -93,9 +93,9 @@ impl Security {
         if self.key_log_from_env { client.with_key_log_from_env() } else { client }
     }
 
-    /// `None` without an identity.
-    fn server(&self) -> Option<ServerSecurity> {
-        let mut server = ServerSecurity::new(self.identity.clone()?).with_client(self.client());
+    fn server(&self) -> Result<ServerSecurity, SecurityError> {
+        let missing = || SecurityError::Settings("an encrypted server needs an identity".to_owned());
+        let mut server = ServerSecurity::new(self.identity.clone().ok_or_else(missing)?).with_client(self.client());
         server = server.with_alpn(self.alpn.iter().map(String::as_str));
         if let Some(trust) = &self.client_trust {
             server = server.with_client_trust(trust.clone());
@@ -106,6 +106,6 @@ impl Security {
         if self.plain_clients {
             server = server.with_plain_clients();
         }
-        Some(if self.key_log_from_env { server.with_key_log_from_env() } else { server })
+        Ok(if self.key_log_from_env { server.with_key_log_from_env() } else { server })
     }
 }

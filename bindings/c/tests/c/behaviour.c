@@ -90,12 +90,12 @@ static void mistakes_are_told(void)
     EMPTY(festina_get_remote_address(NULL, text, sizeof text));
     EMPTY(festina_get_close_text(NULL, text, sizeof text));
     EMPTY(festina_get_close_sentence(NULL, text, sizeof text));
-    EXPECT(festina_endpoint_bind(NULL, NULL, &endpoint) == FESTINA_INVALID);
-    EXPECT(festina_endpoint_bind("nonsense", NULL, &endpoint) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_client(NULL, NULL, &endpoint) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_client("nonsense", NULL, &endpoint) == FESTINA_INVALID);
     EXPECT(strstr(festina_last_error(), "nonsense") != NULL);
-    EXPECT(festina_endpoint_bind("127.0.0.1:0", NULL, NULL) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_client("127.0.0.1:0", NULL, NULL) == FESTINA_INVALID);
     festina_endpoint_local_address(pair.server, address, sizeof address);
-    EXPECT(festina_endpoint_bind(address, NULL, &endpoint) == FESTINA_SYSTEM);
+    EXPECT(festina_endpoint_client(address, NULL, &endpoint) == FESTINA_SYSTEM);
     EXPECT(festina_endpoint_listen(pair.server, 0, &listener) == FESTINA_LIMIT);
     EXPECT(festina_endpoint_connect(pair.client, address, 6, 10000, &association) == FESTINA_REFUSED);
     EXPECT(festina_endpoint_connect(pair.client, "127.0.0.1:1", 0, 50, &association) == FESTINA_UNREACHABLE);
@@ -168,10 +168,10 @@ static void hosts_have_names_and_full_ones_say_so(void)
 
     config = settings(NULL);
     OK(festina_config_set_associations_max(config, 1));
-    OK(festina_endpoint_bind("127.0.0.1:0", config, &server));
+    OK(festina_endpoint_server("127.0.0.1:0", config, &server));
     OK(festina_config_free(config));
     config = settings(NULL);
-    OK(festina_endpoint_bind("127.0.0.1:0", config, &client));
+    OK(festina_endpoint_client("127.0.0.1:0", config, &client));
     OK(festina_config_free(config));
     OK(festina_endpoint_listen(server, 0, &listener));
     festina_endpoint_local_address(server, address, sizeof address);
@@ -204,7 +204,7 @@ static void what_is_replaced_is_counted_by_whether_it_was_sent(void)
     /* The peer does not read, so its window closes and messages wait. */
     for (i = 0; i < 8; i++)
         OK(festina_send(pair.near, bulk, sizeof bulk, NULL, FESTINA_FOREVER, NULL));
-    options.flags = FESTINA_REPLACE;
+    options.flags = FESTINA_REPLACING;
     for (i = 0; i < 3; i++)
         OK(festina_send(pair.near, "position", 8, &options, FESTINA_FOREVER, NULL));
     OK(festina_get_stats(pair.near, &stats));
@@ -383,7 +383,7 @@ static void the_descriptor_of_an_endpoint_is_readable_only_while_something_is_re
     size_t count;
     int descriptor;
 
-    OK(festina_endpoint_bind("127.0.0.1:0", config, &idle));
+    OK(festina_endpoint_client("127.0.0.1:0", config, &idle));
     festina_config_free(config);
     descriptor = festina_endpoint_fd(idle);
     EXPECT(festina_endpoint_ready(idle, ready, 4, FESTINA_NOW, &count) == FESTINA_TIMEOUT);

@@ -31,10 +31,18 @@ static festina_identity *signed_server(const char *path)
     return identity;
 }
 
-static festina_endpoint *bound(festina_config *config)
+static festina_endpoint *client_of(festina_config *config)
 {
     festina_endpoint *endpoint;
-    OK(festina_endpoint_bind("127.0.0.1:0", config, &endpoint));
+    OK(festina_endpoint_client("127.0.0.1:0", config, &endpoint));
+    OK(festina_config_free(config));
+    return endpoint;
+}
+
+static festina_endpoint *server_of(festina_config *config)
+{
+    festina_endpoint *endpoint;
+    OK(festina_endpoint_server("127.0.0.1:0", config, &endpoint));
     OK(festina_config_free(config));
     return endpoint;
 }
@@ -97,11 +105,11 @@ static void both_sides_know_each_other(void)
     config = settings(NULL);
     OK(festina_config_set_client_trust(config, clients));
     OK(festina_config_set_alpn(config, "game/2 game/1"));
-    server = bound(config);
+    server = server_of(config);
     config = settings(NULL);
     OK(festina_config_set_identity(config, same));
     OK(festina_config_set_alpn(config, "game/1"));
-    client = bound(config);
+    client = client_of(config);
     OK(festina_identity_free(same));
     OK(festina_trust_free(clients));
 
@@ -125,7 +133,7 @@ static void both_sides_know_each_other(void)
     OK(festina_trust_fingerprints(own_fingerprint, &clients));
     config = trusting(clients);
     OK(festina_config_set_alpn(config, "game/1"));
-    client = bound(config);
+    client = client_of(config);
     EXPECT(festina_endpoint_connect(client, address, 0, 20000, &near) == FESTINA_REFUSED && near == NULL);
     EXPECT(strstr(festina_last_error(), "a certificate is required") != NULL);
     festina_listener_free(listener);
@@ -136,7 +144,7 @@ static void both_sides_know_each_other(void)
 static void another_key_is_refused(void)
 {
     festina_trust *trust;
-    festina_endpoint *server = bound(settings(NULL)), *client;
+    festina_endpoint *server = server_of(settings(NULL)), *client;
     festina_listener *listener;
     festina_association *none = NULL;
     char address[64], wrong[80];
@@ -144,7 +152,7 @@ static void another_key_is_refused(void)
     snprintf(wrong, sizeof wrong, "sha256:%s", own_fingerprint);
     wrong[7] = wrong[7] == '0' ? '1' : '0';
     OK(festina_trust_fingerprints(wrong, &trust));
-    client = bound(trusting(trust));
+    client = client_of(trusting(trust));
     listener = listening(server, address);
     EXPECT(festina_endpoint_connect(client, address, 0, 20000, &none) == FESTINA_UNTRUSTED && none == NULL);
     EXPECT(strstr(festina_last_error(), "its certificate is not trusted: its fingerprint is not a trusted one") != NULL);
@@ -156,7 +164,7 @@ static void another_key_is_refused(void)
 static void plain_and_encrypted_endpoints_say_what_the_other_speaks(void)
 {
     festina_config *config;
-    festina_endpoint *plain, *both, *encrypted = bound(settings(NULL));
+    festina_endpoint *plain, *both, *encrypted = server_of(settings(NULL));
     festina_listener *listeners[2];
     festina_association *none = NULL;
     struct pair pair;
@@ -170,7 +178,7 @@ static void plain_and_encrypted_endpoints_say_what_the_other_speaks(void)
     EXPECT(festina_get_peer_fingerprint(pair.near, fingerprint, sizeof fingerprint) == 0);
     taken_apart(pair);
 
-    plain = bound(config);
+    plain = server_of(config);
     listeners[0] = listening(plain, address);
     EXPECT(festina_endpoint_connect(encrypted, address, 0, 20000, &none) == FESTINA_PROTOCOL);
     EXPECT(strstr(festina_last_error(), "SCTP without encryption") != NULL);
@@ -183,11 +191,11 @@ static void plain_and_encrypted_endpoints_say_what_the_other_speaks(void)
     /* A server that accepts both. */
     config = settings(NULL);
     OK(festina_config_set_plain_clients(config, 1));
-    both = bound(config);
+    both = server_of(config);
     festina_listener_free(listeners[1]);
     OK(festina_endpoint_listen(both, 0, &listeners[1]));
     festina_endpoint_local_address(both, address, sizeof address);
-    encrypted = bound(settings(NULL));
+    encrypted = server_of(settings(NULL));
     for (i = 0; i < 2; i++) {
         OK(festina_endpoint_connect(i ? encrypted : plain, address, 0, 20000, &pair.near));
         OK(festina_listener_accept(listeners[1], 20000, &pair.far));
@@ -205,7 +213,7 @@ static void plain_and_encrypted_endpoints_say_what_the_other_speaks(void)
 
 static void the_token_is_seen_before_the_client_is_accepted(void)
 {
-    festina_endpoint *server = bound(settings(NULL)), *client = bound(settings(NULL));
+    festina_endpoint *server = server_of(settings(NULL)), *client = client_of(settings(NULL));
     festina_listener *listener, *open;
     festina_connecting *good, *bad;
     festina_request *request;
@@ -282,7 +290,7 @@ static void the_token_is_seen_before_the_client_is_accepted(void)
     EXPECT(festina_endpoint_connect_with(client, address, &options, 60000, &near) == FESTINA_INVALID);
     EXPECT(strcmp(festina_last_error(), "token is NULL") == 0);
     options.token_length = 0;
-    options.early_count = 1;
+    options.early_messages_count = 1;
     EXPECT(festina_endpoint_connect_with(client, address, &options, 60000, &near) == FESTINA_INVALID);
     EXPECT(strcmp(festina_last_error(), "early is NULL") == 0 && near == NULL);
     OK(festina_endpoint_listen(server, 7, &open));
@@ -311,21 +319,21 @@ static void a_resumed_client_sends_with_its_first_packet(void)
 
     OK(festina_sessions_new(4, &sessions));
     OK(festina_config_set_sessions(of_client, sessions));
-    client = bound(of_client);
+    client = client_of(of_client);
     OK(festina_config_set_early_messages(config, 1));
-    server = bound(config);
+    server = server_of(config);
     listener = listening(server, address);
     on_stream.stream = 3;
     early.data = "early";
     early.length = 5;
     early.options = &on_stream;
-    options.early = &early;
-    options.early_count = 1;
+    options.early_messages = &early;
+    options.early_messages_count = 1;
     for (tries = 0; tries < 2; tries++) {
         near = NULL;
-        on_stream.flags = tries == 0 ? FESTINA_CONFIRM : FESTINA_REPLACE;
+        on_stream.flags = tries == 0 ? FESTINA_CONFIRM : FESTINA_REPLACING;
         EXPECT(festina_endpoint_connect_with(client, address, &options, 60000, &near) == FESTINA_INVALID && near == NULL);
-        EXPECT(strcmp(festina_last_error(), "early: FESTINA_CONFIRM and FESTINA_REPLACE are not for early messages") == 0);
+        EXPECT(strcmp(festina_last_error(), "early: FESTINA_CONFIRM and FESTINA_REPLACING are not for early messages") == 0);
     }
     on_stream.flags = 0;
     for (tries = 0; !resumed; tries++) {
@@ -351,7 +359,7 @@ static void a_resumed_client_sends_with_its_first_packet(void)
         closed(client);
         of_client = settings(NULL);
         OK(festina_config_set_sessions(of_client, sessions));
-        client = bound(of_client);
+        client = client_of(of_client);
         OK(festina_endpoint_connect_with(client, address, NULL, 60000, &near));
         EXPECT(festina_is_resumed(near) == again);
         OK(festina_association_free(near));
@@ -388,14 +396,14 @@ static void raw_public_keys(void)
 
     config = settings(NULL);
     OK(festina_config_set_identity(config, identity));
-    server = bound(config);
+    server = server_of(config);
     OK(festina_endpoint_listen(server, 0, &listener));
     festina_endpoint_local_address(server, address, sizeof address);
     of_client = settings(NULL);
     OK(festina_trust_raw_keys(fingerprint, &trust));
     OK(festina_config_set_server_trust(of_client, trust));
     OK(festina_trust_free(trust));
-    client = bound(of_client);
+    client = client_of(of_client);
     OK(festina_endpoint_connect(client, address, 0, 60000, &near));
     EXPECT(festina_get_peer_fingerprint(near, again, sizeof again) == 64 && strcmp(again, fingerprint) == 0);
     EXPECT(festina_get_peer_pem(near, pem, sizeof pem) < sizeof pem && strstr(pem, "BEGIN PUBLIC KEY") != NULL);
@@ -407,7 +415,7 @@ static void raw_public_keys(void)
     OK(festina_trust_fingerprints(fingerprint, &trust));
     OK(festina_config_set_server_trust(of_client, trust));
     OK(festina_trust_free(trust));
-    client = bound(of_client);
+    client = client_of(of_client);
     EXPECT(festina_endpoint_connect(client, address, 0, 60000, &near) != FESTINA_OK && near == NULL);
     EXPECT(strstr(festina_last_error(), "kind of key") != NULL);
     closed(client);
@@ -431,15 +439,15 @@ static void roots_and_names(const char *root_path, const char *server_path)
     OK(festina_config_new(NULL, &config));
     OK(festina_config_set_identity(config, identity));
     OK(festina_identity_free(identity));
-    server = bound(config);
+    server = server_of(config);
     listener = listening(server, address);
 
     /* The roots of the operating system are the default. */
-    OK(festina_endpoint_bind("127.0.0.1:0", NULL, &clients[0]));
+    OK(festina_endpoint_client("127.0.0.1:0", NULL, &clients[0]));
     OK(festina_trust_platform_roots(&trust));
-    clients[1] = bound(trusting(trust));
+    clients[1] = client_of(trusting(trust));
     OK(festina_trust_roots_from_pem(contents(root_path), &trust));
-    clients[2] = bound(trusting(trust));
+    clients[2] = client_of(trusting(trust));
     for (i = 0; i < 3; i++) {
         options.server_name = "server.test";
         OK(festina_endpoint_connect_with(clients[i], address, &options, 20000, &near));
@@ -525,7 +533,7 @@ static void mistakes_are_reported(void)
     OK(festina_trust_fingerprints(own_fingerprint, &trust));
     OK(festina_config_set_client_trust(config, trust));
     OK(festina_config_set_early_messages(config, 1));
-    EXPECT(festina_endpoint_bind("127.0.0.1:0", config, &endpoint) == FESTINA_INVALID && endpoint == NULL);
+    EXPECT(festina_endpoint_server("127.0.0.1:0", config, &endpoint) == FESTINA_INVALID && endpoint == NULL);
     EXPECT(strstr(festina_last_error(), "early messages") != NULL);
     OK(festina_config_free(config));
 
@@ -536,9 +544,11 @@ static void mistakes_are_reported(void)
     OK(festina_trust_free(trust));
 
     /* By default there is no identity. */
-    OK(festina_endpoint_bind("127.0.0.1:0", NULL, &endpoint));
+    EXPECT(festina_endpoint_server("127.0.0.1:0", NULL, &endpoint) == FESTINA_INVALID && endpoint == NULL);
+    EXPECT(strstr(festina_last_error(), "identity") != NULL);
+    OK(festina_endpoint_client("127.0.0.1:0", NULL, &endpoint));
     EXPECT(festina_endpoint_listen(endpoint, 0, &listener) == FESTINA_INVALID && listener == NULL);
-    EXPECT(strstr(festina_last_error(), "festina_config_set_identity") != NULL);
+    EXPECT(strstr(festina_last_error(), "festina_endpoint_server") != NULL);
     EXPECT(festina_listener_request(NULL, FESTINA_NOW, &request) == FESTINA_INVALID);
     closed(endpoint);
 }

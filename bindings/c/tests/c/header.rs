@@ -146,8 +146,8 @@ macro_rules! layout {
 fn layouts(file: &mut String) {
     layout!(file, SendOptions, "festina_send_options", size, flags, ppid, lifetime_us, deadline_us, key, priority);
     layout!(file, SendOptions, "festina_send_options", max_retransmissions, stream, reserved);
-    layout!(file, ConnectOptions, "festina_connect_options", size, server_name, token, token_length, early);
-    layout!(file, ConnectOptions, "festina_connect_options", early_count, peer_port, reserved);
+    layout!(file, ConnectOptions, "festina_connect_options", size, server_name, token, token_length, early_messages);
+    layout!(file, ConnectOptions, "festina_connect_options", early_messages_count, peer_port, reserved);
     layout!(file, Outgoing, "festina_outgoing", data, length, options);
     layout!(file, Ready, "festina_ready", token, kind, reserved);
     layout!(file, Message, "festina_message", size, data, length, owner, ppid, stream, flags);
@@ -237,7 +237,7 @@ fn constants(file: &mut String) {
         ("UNORDERED", options::UNORDERED),
         ("IMMEDIATE_ACK", options::IMMEDIATE_ACK),
         ("CONFIRM", options::CONFIRM),
-        ("REPLACE", options::REPLACE),
+        ("REPLACING", options::REPLACING),
         ("DUPLICATE_AT_ONCE", options::DUPLICATE_AT_ONCE),
         ("DUPLICATE_HALF_INTERVAL", options::DUPLICATE_HALF_INTERVAL),
     ];

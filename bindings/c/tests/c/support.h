@@ -57,8 +57,8 @@ static inline struct pair connected(const festina_config *config)
     festina_config *usual = config == NULL ? settings(NULL) : NULL;
     char address[64];
 
-    OK(festina_endpoint_bind("127.0.0.1:0", config == NULL ? usual : config, &pair.server));
-    OK(festina_endpoint_bind("127.0.0.1:0", config == NULL ? usual : config, &pair.client));
+    OK(festina_endpoint_server("127.0.0.1:0", config == NULL ? usual : config, &pair.server));
+    OK(festina_endpoint_client("127.0.0.1:0", config == NULL ? usual : config, &pair.client));
     OK(festina_config_free(usual));
     OK(festina_endpoint_listen(pair.server, 0, &pair.listener));
     EXPECT(festina_endpoint_local_address(pair.server, address, sizeof address) == strlen(address));

@@ -1,16 +1,16 @@
 """Small messages between two programs: SCTP (RFC 9260) over UDP, below TLS 1.3, for asyncio. A lost message is repaired in about one round trip.
 
     config = festina.Config(server_trust=festina.Trust.fingerprints(fingerprint))
-    async with festina.Endpoint.bind("0.0.0.0:0", config) as endpoint:
+    async with festina.Endpoint.client("0.0.0.0:0", config) as endpoint:
         async with await endpoint.connect(("127.0.0.1", 9899)) as association:
-            await association.send(b"x=3 y=4", lifetime=0.1, replace=7, unordered=True)
+            await association.send(b"x=3 y=4", lifetime=0.1, replacing=7, unordered=True)
             async for message in association:
                 print(message.stream, message.data)
 
 An endpoint is one UDP socket and carries any number of associations. All objects belong to the event loop in which they were created.
 Times are in seconds. All awaitables can be cancelled safely: no message is lost, and none is sent in part.
 
-Log records reach `logging` through the logger "festina", from the event loop of an endpoint. Its level is read when an endpoint is bound and when
+Log records reach `logging` through the logger "festina", from the event loop of an endpoint. Its level is read when an endpoint is opened and when
 records arrive: associations begin and end at INFO, failed handshakes and reached limits are at WARNING.
 
 Settings compare, and can be pickled, except for an `Identity` and settings with one: they hold a private key, which `to_pem` hands out.

@@ -92,7 +92,7 @@ class Association:
         deadline: Optional[float] = None,
         max_retransmissions: Optional[int] = None,
         priority: Optional[int] = None,
-        replace: Optional[int] = None,
+        replacing: Optional[int] = None,
         duplicate: Optional[str] = None,
     ) -> int:
         """Sends a message of at least one byte and returns its number. Waits only while the send buffer is full. In most cases the message was
@@ -107,7 +107,7 @@ class Association:
             is suspended (Linux).
         max_retransmissions: it is abandoned when it would need one more; 0 sends it once.
         priority: it is abandoned for one with a lower number if the send buffer is full.
-        replace: a key; it replaces an older message on its stream with the same key.
+        replacing: a key; it replaces an older message on its stream with the same key.
         duplicate: sends it twice while the path loses packets: "at-once", or "half-interval", half the mean time between messages of its key
             later.
         """
@@ -120,7 +120,7 @@ class Association:
             deadline,
             max_retransmissions,
             priority,
-            replace,
+            replacing,
             duplicate,
         )
         payload = _bytes(data)
@@ -141,7 +141,7 @@ class Association:
         deadline: Optional[float] = None,
         max_retransmissions: Optional[int] = None,
         priority: Optional[int] = None,
-        replace: Optional[int] = None,
+        replacing: Optional[int] = None,
         duplicate: Optional[str] = None,
     ) -> int:
         """Sends a message as `send` does, but never waits: raises `BufferFullError` if the send buffer is full."""
@@ -154,7 +154,7 @@ class Association:
             deadline,
             max_retransmissions,
             priority,
-            replace,
+            replacing,
             duplicate,
         )
         number = self._native.try_send(_bytes(data), options)
@@ -174,7 +174,7 @@ class Association:
         deadline: Optional[float] = None,
         max_retransmissions: Optional[int] = None,
         priority: Optional[int] = None,
-        replace: Optional[int] = None,
+        replacing: Optional[int] = None,
         duplicate: Optional[str] = None,
     ) -> int:
         """Sends messages in this order with the options of `send`, as many as fit into the send buffer. They share packets and system calls
@@ -188,7 +188,7 @@ class Association:
             deadline,
             max_retransmissions,
             priority,
-            replace,
+            replacing,
             duplicate,
         )
         return self._native.try_send_many([_bytes(data) for data in messages], options)
@@ -205,7 +205,7 @@ class Association:
         deadline: Optional[float] = None,
         max_retransmissions: Optional[int] = None,
         priority: Optional[int] = None,
-        replace: Optional[int] = None,
+        replacing: Optional[int] = None,
         duplicate: Optional[str] = None,
     ) -> Delivery:
         """Sends a message as `send` does. Await the returned `Delivery` for its outcome."""
@@ -218,7 +218,7 @@ class Association:
             deadline,
             max_retransmissions,
             priority,
-            replace,
+            replacing,
             duplicate,
         )
         number, operation = await self._hub.run(self._native.send_confirmed(_bytes(data), options))
@@ -239,7 +239,7 @@ class Association:
         """Returns the next message, or None if there is none yet."""
         return self._native.poll_recv()
 
-    def recv_early(self) -> Optional[_festina.Message]:
+    def recv_early_nowait(self) -> Optional[_festina.Message]:
         """Returns the next early message of the client, or None. Such a message may be a copy sent again by an attacker: act on it only if
         acting twice does no harm. All of them are here when the association is accepted."""
         return self._native.recv_early()
@@ -375,7 +375,7 @@ def _options(
     deadline: Optional[float],
     max_retransmissions: Optional[int],
     priority: Optional[int],
-    replace: Optional[int],
+    replacing: Optional[int],
     duplicate: Optional[str],
 ) -> Optional[_festina.Options]:
     """Converts options for the native module; None if all have their default."""
@@ -392,7 +392,7 @@ def _options(
         left,
         max_retransmissions,
         priority,
-        replace,
+        replacing,
         duplicate,
     )
     return None if options == _DEFAULT else options

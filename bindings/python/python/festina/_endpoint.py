@@ -27,11 +27,17 @@ class Endpoint:
         self._native = native
 
     @classmethod
-    def bind(cls, address: Address, config: Optional[_festina.Config] = None) -> Endpoint:
-        """Opens a socket and starts a thread that receives packets and runs timers. Call it within the event loop that will use the endpoint.
-        Port 0 lets the system choose."""
+    def client(cls, address: Address, config: Optional[_festina.Config] = None) -> Endpoint:
+        """Opens a socket that can only connect, and starts a thread that receives packets and runs timers. Call it within the event loop that will
+        use the endpoint. Port 0 lets the system choose. Settings of listeners have no effect."""
         hub = Hub()
-        return cls(hub, _festina.Endpoint(hub.native, _text(address), config))
+        return cls(hub, _festina.Endpoint.client(hub.native, _text(address), config))
+
+    @classmethod
+    def server(cls, address: Address, config: Optional[_festina.Config] = None) -> Endpoint:
+        """Opens a socket as `client` does that can also listen. With encryption it needs `Config(identity=...)`."""
+        hub = Hub()
+        return cls(hub, _festina.Endpoint.server(hub.native, _text(address), config))
 
     @property
     def local_address(self) -> tuple[str, int]:
@@ -51,28 +57,28 @@ class Endpoint:
         *,
         peer_port: int = _festina.DEFAULT_SCTP_PORT,
         profile: Optional[str] = None,
-        timeout: float = 15.0,
+        handshake_timeout: float = 15.0,
         server_name: Optional[str] = None,
         token: Data = b"",
-        early: Iterable[Data] = (),
+        early_messages: Iterable[Data] = (),
     ) -> Association:
         """Sets up an association.
 
         address: the peer's address, or a host name and port such as "localhost:9899". The addresses of a name are tried one after the other.
         peer_port: the peer's SCTP port.
         profile: the loss-recovery profile, instead of the endpoint's.
-        timeout: time limit in seconds for the look-up and the handshake.
+        handshake_timeout: time limit in seconds for the look-up and the handshake.
 
         Encrypted associations only:
 
         server_name: the name that the server's certificate must have; the host by default. Not checked where fingerprints are trusted.
         token: at most 1,024 bytes, which the acceptor sees before it accepts. Anyone on the path can read and copy them.
-        early: messages that are sent with the first packet if an earlier session with the server can be resumed and its listener takes
+        early_messages: messages that are sent with the first packet if an earlier session with the server can be resumed and its listener takes
             them, and otherwise as soon as the handshake allows. They must be safe to repeat: anyone on the path can copy the packet. The server
-            receives them with `Association.recv_early` in the first case, and with `recv` in the second.
+            receives them with `Association.recv_early_nowait` in the first case, and with `recv` in the second.
         """
-        encryption = (server_name, _bytes(token), [_bytes(data) for data in early])
-        connecting = self._native.connect(_host(address), peer_port, profile, timeout, encryption)
+        encryption = (server_name, _bytes(token), [_bytes(data) for data in early_messages])
+        connecting = self._native.connect(_host(address), peer_port, profile, handshake_timeout, encryption)
         return Association(self._hub, cast(_festina.Association, await self._hub.run(connecting)))
 
     async def close(self) -> None:

@@ -113,7 +113,7 @@ class Trust:
         """Trusts certificates that a certificate authority of the operating system has signed. A server's must also have the name that the client
         asks for."""
     @staticmethod
-    def roots(pem: Union[str, bytes]) -> Trust:
+    def roots_from_pem(pem: Union[str, bytes]) -> Trust:
         """As `platform_roots`, with certificate authorities given as PEM."""
     @staticmethod
     def fingerprints(*fingerprints: str) -> Trust:
@@ -172,8 +172,8 @@ class Message:
     def ppid(self) -> int:
         """Payload protocol identifier."""
     @property
-    def unordered(self) -> bool:
-        """Whether it was delivered in the order of its stream."""
+    def is_unordered(self) -> bool:
+        """Whether it was delivered regardless of the order of its stream."""
 
 def take_logs(level: int) -> list[tuple[int, str]]: ...
 @final
@@ -192,12 +192,15 @@ class Operation:
 
 @final
 class Endpoint:
-    def __new__(cls, hub: Hub, address: str, config: Optional[Config]) -> Endpoint: ...
+    @staticmethod
+    def client(hub: Hub, address: str, config: Optional[Config]) -> Endpoint: ...
+    @staticmethod
+    def server(hub: Hub, address: str, config: Optional[Config]) -> Endpoint: ...
     @property
     def local_address(self) -> tuple[str, int]: ...
     def listen(self, port: int, hold_requests: bool) -> Listener: ...
     def connect(
-        self, address: str, port: int, profile: Optional[str], timeout: float, encryption: Encryption
+        self, address: str, port: int, profile: Optional[str], handshake_timeout: float, encryption: Encryption
     ) -> Operation: ...
     def close(self) -> Operation: ...
 

@@ -1,11 +1,10 @@
 //! The shared state behind the handles of an association: the core, its lock, and the waiters.
 
-mod burst;
+mod departure;
 mod drain;
 mod draining;
 mod outcomes;
 mod reconfigure;
-mod rush;
 mod secure;
 mod sorted;
 mod state;
@@ -30,9 +29,9 @@ use festina_sctp::{AssociationState, ClosedReason, Event, Mechanisms, Message, M
 use festina_secure::Path;
 use festina_units::Instant;
 
-use self::rush::Rush;
+use self::departure::{Until, Way};
 pub(crate) use self::sorted::Source;
-use self::state::{Place, State, Wakes, Way};
+use self::state::{Place, State, Wakes};
 pub(crate) use self::waiter::Waiter;
 use crate::association::delivery::Watch;
 use crate::clock;
@@ -94,9 +93,7 @@ impl Inner {
             if self.may_wait(&mut state, now, bytes, expires) {
                 return result;
             }
-            if Rush::goes_on(now, self.id, state.core.remote()) {
-                way = Way::WithOthers;
-            }
+            way = Way::of_message(now, self.id, state.core.remote());
         }
         let wakes = self.settle(change, way, &mut state, now);
         drop(state);
@@ -108,19 +105,14 @@ impl Inner {
     /// leaves together.
     #[inline]
     fn may_wait(self: &Arc<Self>, state: &mut State, now: Instant, bytes: usize, expires: bool) -> bool {
-        let waits = if state.spared.stalled && now < state.entry.at {
-            true
-        } else {
-            let holds = state.spared.burst.holds(now, bytes);
-            if holds && state.asks_driver() {
-                self.shared.wait_for_driver(self);
-            }
-            holds
-        };
-        if waits && expires {
+        let Some(until) = state.departure.holds(now, bytes, state.entry.at) else { return false };
+        if until == Until::Driver && state.departure.asks_driver() {
+            self.shared.wait_for_driver(self);
+        }
+        if expires {
             self.rearm(state, now);
         }
-        waits
+        true
     }
 
     /// Takes the lock for a change that [`Inner::settle`] follows.
@@ -140,7 +132,7 @@ impl Inner {
     /// packets and timer are left to them, so that simultaneous sends share packets and system calls.
     fn settle(self: &Arc<Self>, change: Change, way: Way, state: &mut State, now: Instant) -> Wakes {
         let has_successor = self.successors.load(Ordering::Relaxed) > 0;
-        if has_successor && !state.core.is_closed() && state.leaves_to_successor() {
+        if has_successor && !state.core.is_closed() && state.departure.leaves_to_successor() {
             return state.take_events(self.id);
         }
         // The end is reported only after its packets have been sent.
@@ -158,9 +150,8 @@ impl Inner {
             self.retire(state, now);
             return wakes;
         }
-        let is_stalled = change != Change::Any && state.spared.silent;
-        let was_stalled = std::mem::replace(&mut state.spared.stalled, is_stalled);
-        if !(was_stalled && is_stalled) || matches!(change, Change::Message { expires: true, .. }) {
+        let keeps_timer = state.departure.keeps_timer(change != Change::Any);
+        if !keeps_timer || matches!(change, Change::Message { expires: true, .. }) {
             self.rearm(state, now);
         }
         wakes
@@ -242,7 +233,7 @@ impl Inner {
 
     /// The driver was asked to flush this association, and the socket has room.
     pub(crate) fn handle_writable(self: &Arc<Self>) {
-        self.change_by(Change::Any, Way::WithDriver, |state, _| state.driver_came());
+        self.change_by(Change::Any, Way::WithDriver, |state, _| state.departure.driver_came());
     }
 
     pub(crate) fn poll_established<I: Deref<Target = Self>>(

@@ -9,7 +9,7 @@ use festina_endpoint::{Channel, Core};
 use festina_sctp::{ClosedReason, Event, Message, MessageId, ProtocolEvent, ReceivedMessage, SendError, StreamId};
 use festina_units::Instant;
 
-use super::burst::Burst;
+use super::departure::{Departure, Way};
 use super::drain::Drain;
 use super::sorted::{Sorted, Source};
 use crate::EVENTS_QUEUED_MAX;
@@ -19,20 +19,6 @@ use crate::endpoint::outbox::Outbox;
 use crate::endpoint::socket::{Blocked, Socket};
 use crate::endpoint::tray::NOWHERE;
 use crate::endpoint::{Entry, Key, Shared};
-
-/// Changes in a row whose packets may be left to those who come after.
-const LEFT_MAX: u32 = 64;
-
-/// How packets leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// At once.
-    Direct,
-    /// With those of other associations of the same peer, to which this thread writes in quick succession.
-    WithOthers,
-    /// At the end of the driver's turn.
-    WithDriver,
-}
 
 /// Where an association is in the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +39,6 @@ pub(super) struct State {
     pub(super) entry: Entry,
     /// The filling of the tray in which the latest packets were put.
     filling: u64,
-    /// The driver knows that this association has something to send.
-    awaits_driver: bool,
     /// The own address from which a plain association sends, if the socket has several.
     pub(super) source: Option<IpAddr>,
     /// What the application may want to know; an association in the midst of its life mostly has nothing to tell.
@@ -70,19 +54,7 @@ pub(super) struct State {
     /// No handle is left, so messages will not be read.
     detached: bool,
     pub(super) place: Place,
-    pub(super) spared: Spared,
-}
-
-/// Work that a change can skip because an earlier one did it.
-#[derive(Default)]
-pub(super) struct Spared {
-    /// Changes whose packets were left to those who came after, since packets were last asked for.
-    left: u32,
-    /// The core had nothing to send when it was last asked.
-    pub(super) silent: bool,
-    /// Since then the only changes were new messages to send, and the timer is set to the time at which packets may be sent.
-    pub(super) stalled: bool,
-    pub(super) burst: Burst,
+    pub(super) departure: Departure,
 }
 
 /// Events that the application has not taken, and the end.
@@ -161,7 +133,6 @@ impl State {
             now: Instant::ZERO,
             entry: Entry::NONE,
             filling: NOWHERE,
-            awaits_driver: false,
             source,
             news: None,
             sorted: None,
@@ -171,7 +142,7 @@ impl State {
             established: false,
             detached: false,
             place: Place::Living,
-            spared: Spared::default(),
+            departure: Departure::default(),
             core,
         }
     }
@@ -226,8 +197,6 @@ impl State {
 
     /// Sends all packets that the core has to send now. [`Blocked`] if the driver has to be asked to go on; told once.
     pub(super) fn transmit(&mut self, now: Instant, shared: &Shared, way: Way) -> Result<(), Blocked> {
-        self.spared.left = 0;
-        self.spared.burst.release();
         let tray = &shared.tray;
         let sent = if way == Way::Direct && !tray.is_blocked() && !tray.holds(self.filling) {
             Outbox::with(|outbox| {
@@ -241,23 +210,11 @@ impl State {
         } else {
             self.fill(now, shared, way)
         };
-        self.spared.silent = sent == Ok(false);
+        self.departure.asked(sent == Ok(false));
         if shared.socket.refusals.is_waiting() {
             shared.wake_driver();
         }
-        if sent.is_ok() || !self.asks_driver() { Ok(()) } else { Err(Blocked) }
-    }
-
-    /// Defers sending to the next lock holder. Returns `false` after [`LEFT_MAX`] deferrals.
-    pub(super) fn leaves_to_successor(&mut self) -> bool {
-        self.spared.stalled = false;
-        self.spared.left += 1;
-        self.spared.left < LEFT_MAX
-    }
-
-    /// Returns whether the driver is to be asked to send, because it does not know yet.
-    pub(super) fn asks_driver(&mut self) -> bool {
-        !std::mem::replace(&mut self.awaits_driver, true)
+        if sent.is_ok() || !self.departure.asks_driver() { Ok(()) } else { Err(Blocked) }
     }
 
     /// The system does not send to the peer at all. That ends a handshake; later it may be the network that is away for a while.
@@ -270,11 +227,6 @@ impl State {
 
     pub(super) fn take_no_way(&mut self) -> Option<(io::ErrorKind, String)> {
         self.news.as_mut()?.no_way.take()
-    }
-
-    /// The driver has come.
-    pub(super) fn driver_came(&mut self) {
-        self.awaits_driver = false;
     }
 
     /// Gives the core a message.

@@ -78,7 +78,7 @@ async fn a_lone_message_leaves_from_within_the_call_and_one_of_a_burst_with_the_
     near.try_send(Message::new("alone")).unwrap();
     assert_eq!(client.stats().packets_sent - before, 1);
     for number in 0..20 {
-        lock(&near.inner().state).spared.burst.make_busy();
+        lock(&near.inner().state).departure.make_busy();
         let message = Message::new("in company");
         let expires = number % 2 == 1;
         near.try_send(if expires { message.with_lifetime(Duration::from_secs(60)) } else { message }).unwrap();
@@ -103,7 +103,7 @@ async fn the_timer_never_comes_after_the_deadline_however_many_messages_wait() {
     for number in 0..2_000_u64 {
         near.try_send(Message::new(vec![7; 1_000])).unwrap();
         assert!(is_armed(), "after message {number}");
-        silent += usize::from(lock(&near.inner().state).spared.stalled);
+        silent += usize::from(lock(&near.inner().state).departure.stalled);
         if number % 100 == 99 {
             let lifetime = Duration::from_micros(60_000_000 / number);
             near.try_send(Message::new("soon or never").with_lifetime(lifetime)).unwrap();
