@@ -292,7 +292,7 @@ static void the_token_is_seen_before_the_client_is_accepted(void)
     options.token_length = 0;
     options.early_messages_count = 1;
     EXPECT(festina_endpoint_connect_with(client, address, &options, 60000, &near) == FESTINA_INVALID);
-    EXPECT(strcmp(festina_last_error(), "early is NULL") == 0 && near == NULL);
+    EXPECT(strcmp(festina_last_error(), "early_messages is NULL") == 0 && near == NULL);
     OK(festina_endpoint_listen(server, 7, &open));
     EXPECT(festina_listener_request(open, FESTINA_NOW, &request) == FESTINA_INVALID);
     EXPECT(festina_listener_request_fd(open) == -1);
@@ -333,7 +333,7 @@ static void a_resumed_client_sends_with_its_first_packet(void)
         near = NULL;
         on_stream.flags = tries == 0 ? FESTINA_CONFIRM : FESTINA_REPLACING;
         EXPECT(festina_endpoint_connect_with(client, address, &options, 60000, &near) == FESTINA_INVALID && near == NULL);
-        EXPECT(strcmp(festina_last_error(), "early: FESTINA_CONFIRM and FESTINA_REPLACING are not for early messages") == 0);
+        EXPECT(strcmp(festina_last_error(), "early_messages: FESTINA_CONFIRM and FESTINA_REPLACING are not for early messages") == 0);
     }
     on_stream.flags = 0;
     for (tries = 0; !resumed; tries++) {
