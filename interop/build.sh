@@ -2,6 +2,7 @@
 # Builds the out-of-process peers into a directory: all of them, or one part (usrsctp, pion).
 # usrsctp needs a C compiler and libusrsctp-dev, pion Go 1.25. A part whose tools are missing makes it fail: a test that skips proves nothing.
 set -eu
+unset CDPATH
 [ $# -eq 1 ] || [ $# -eq 2 ] || { echo "usage: $0 DIRECTORY [usrsctp|pion]" >&2; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)

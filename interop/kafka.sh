@@ -1,6 +1,7 @@
 #!/bin/sh
 # Fetches a Kafka broker from Maven Central into DIRECTORY/jars; the directory is the only argument. Needs Maven and Java 17.
 set -eu
+unset CDPATH
 [ $# -eq 1 ] || { echo "usage: $0 DIRECTORY" >&2; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)

@@ -2,6 +2,7 @@
 # build.sh DIRECTORY: a root file system for the guest, and Debian's User-Mode Linux kernel with its modules.
 # Then: run.sh DIRECTORY LOSS_PERCENT MESSAGES SECONDS_MAX
 set -eu
+unset CDPATH
 here=$(dirname "$(readlink -f "$0")")
 repository=$(readlink -f "$here/../..")
 mkdir -p "$1/root"

@@ -3,6 +3,7 @@
 # Debian's linux-source-6.1 (140 MB; 5 to 10 minutes on two cores). Then build.sh takes it, and run.sh wants `time-travel=inf-cpu` behind its
 # other arguments.
 set -eu
+unset CDPATH
 here=$(dirname "$(readlink -f "$0")")
 for tool in flex bison bc make gcc xz; do
     command -v $tool >/dev/null || { echo "install $tool first (Debian: flex bison bc make gcc libelf-dev xz-utils)" >&2; exit 1; }

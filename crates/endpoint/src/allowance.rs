@@ -2,15 +2,15 @@
 
 use festina_units::{Duration, Instant};
 
-/// A number per second, and a burst of a tenth of it: a token bucket that stores the time at which it was empty.
+/// A number per second, and a burst of a tenth of it: a token bucket that stores the time at which it is full.
 #[derive(Debug)]
 pub struct Allowance {
     /// How long it takes for one more.
     interval: Duration,
     /// The time that it takes to fill up.
     depth: Duration,
-    /// The budget of all time before this is spent.
-    settled_at: Instant,
+    /// When the bucket is full if nothing more is taken. A full one has a time in the past, so no time before the epoch is needed.
+    full_at: Instant,
 }
 
 impl Allowance {
@@ -18,15 +18,15 @@ impl Allowance {
     pub fn new(per_second: u32) -> Self {
         let interval = Duration::from_secs(1) / per_second.max(1);
         let depth = Duration::from_millis(100).max(interval);
-        Self { interval, depth, settled_at: Instant::ZERO }
+        Self { interval, depth, full_at: Instant::ZERO }
     }
 
     /// Takes one, if one is left.
     pub fn take(&mut self, now: Instant) -> bool {
-        let settled_at = self.settled_at.max(now.saturating_sub(self.depth)) + self.interval;
-        let left = settled_at <= now;
+        let full_at = self.full_at.max(now) + self.interval;
+        let left = full_at <= now + self.depth;
         if left {
-            self.settled_at = settled_at;
+            self.full_at = full_at;
         }
         left
     }
@@ -49,6 +49,16 @@ mod tests {
         let later: usize = (2..1_002).map(|ms| taken(&mut allowance, begin + Duration::from_millis(ms), 1_000)).sum();
         assert_eq!(later, 20_000, "in one second");
         assert_eq!(taken(&mut allowance, begin + Duration::from_secs(60), 10_000), 2_000, "it does not save up more");
+    }
+
+    #[test]
+    fn a_new_allowance_is_full_at_any_time() {
+        for begin in [0, 1, 1_000_000, 99_999_999, 3_600_000_000_000].map(Instant::from_nanos) {
+            for (per_second, burst) in [(1, 1), (10, 1), (1_000, 100), (20_000, 2_000)] {
+                let mut allowance = Allowance::new(per_second);
+                assert_eq!(taken(&mut allowance, begin, 10_000), burst, "{per_second} per second at {begin:?}");
+            }
+        }
     }
 
     #[test]

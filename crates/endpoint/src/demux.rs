@@ -110,6 +110,8 @@ pub enum Refusal {
     Taken,
     /// There are too many.
     Full,
+    /// This side begins it, and one of its SCTP ports is 0 (RFC 9260 §3.1).
+    PortZero,
 }
 
 impl<A: Clone> Demux<A> {
@@ -230,6 +232,9 @@ impl<A: Clone> Demux<A> {
     /// Adds an association. `origin` is that of a client's; such an association may share its path with an
     /// older one, whose client has lost its state.
     pub fn insert(&mut self, key: Key, origin: Option<Origin>, association: &A, side: Side) -> Result<(), Refusal> {
+        if side == Side::Own && (key.ports.local == 0 || key.ports.peer == 0) {
+            return Err(Refusal::PortZero);
+        }
         let is_path_taken = origin.is_none() && self.has_path(key.remote, key.ports, key.is_plain());
         if is_path_taken || self.has_name(key.name) {
             return Err(Refusal::Taken);

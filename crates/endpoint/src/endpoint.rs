@@ -1,6 +1,7 @@
 //! An endpoint that owns its associations.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -132,12 +133,34 @@ impl Accepting {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BeginError {
-    /// Its ports are in use with that peer.
+    /// Caller: its ports are in use with that peer.
     Taken,
-    /// There are too many associations.
+    /// Caller: there are too many associations.
     Full,
+    /// Caller: an SCTP port or the peer's UDP port is 0.
+    PortZero,
     /// TLS refuses its settings.
     Handshake(HandshakeError),
+}
+
+impl fmt::Display for BeginError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Taken => "the ports are taken by another association with this peer",
+            Self::Full => "the endpoint already has the maximum number of associations",
+            Self::PortZero => "port 0 names no port",
+            Self::Handshake(error) => return error.fmt(formatter),
+        })
+    }
+}
+
+impl std::error::Error for BeginError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Handshake(error) => error.source(),
+            _ => None,
+        }
+    }
 }
 
 impl Endpoint {
@@ -149,8 +172,11 @@ impl Endpoint {
     }
 
     /// Accepts clients of an SCTP port.
-    pub fn listen(&mut self, port: u16) {
-        self.house.listen(port);
+    ///
+    /// # Errors
+    /// [`BeginError::PortZero`].
+    pub fn listen(&mut self, port: u16) -> Result<(), BeginError> {
+        self.house.listen(port)
     }
 
     /// Has `decide` judge the requests of encrypted clients for ports that are listened on, before TLS reads their hellos. All are admitted
@@ -330,9 +356,13 @@ impl House {
         }
     }
 
-    pub(crate) fn listen(&mut self, port: u16) {
+    pub(crate) fn listen(&mut self, port: u16) -> Result<(), BeginError> {
+        if port == 0 {
+            return Err(BeginError::PortZero);
+        }
         self.listener.listen(port);
         self.ports.entry(port).or_default();
+        Ok(())
     }
 
     fn stop_listening(&mut self) {
@@ -356,9 +386,13 @@ impl House {
     }
 
     fn begin(&mut self, core: Core) -> Result<AssociationId, BeginError> {
+        if core.key().remote.port() == 0 {
+            return Err(BeginError::PortZero);
+        }
         self.insert(core, None, None, Side::Own).map_err(|(refusal, _)| match refusal {
             Refusal::Taken => BeginError::Taken,
             Refusal::Full => BeginError::Full,
+            Refusal::PortZero => BeginError::PortZero,
         })
     }
 

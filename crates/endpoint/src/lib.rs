@@ -29,10 +29,10 @@
 //!     Ok::<_, festina_sctp::ConfigError>(Endpoint::new(Setup { context, protocols, listener: None, secret: [secret; 16], cpu_time }))
 //! };
 //! let (mut client, mut server) = (endpoint(1)?, endpoint(2)?);
-//! server.listen(5_000);
+//! server.listen(5_000)?;
 //! let [near, far] = [([192, 0, 2, 1], 9_899), ([192, 0, 2, 2], 9_899)].map(std::net::SocketAddr::from);
 //! let now = Instant::from_secs(1);
-//! let there = client.connect_plain(now, far, Ports { local: 5_001, peer: 5_000 }, 1).expect("there is room");
+//! let there = client.connect_plain(now, far, Ports { local: 5_001, peer: 5_000 }, 1)?;
 //! client.change(there, |association| association.send(now, Message::new("make haste"))).expect("it lives")?;
 //!
 //! let carry = |from: &mut Endpoint, at, to: &mut Endpoint| {

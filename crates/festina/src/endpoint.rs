@@ -71,8 +71,8 @@ impl Endpoint {
     /// Opens a UDP socket for SCTP over UDP (RFC 6951), to connect. Port 0 lets the system choose one.
     ///
     /// # Errors
-    /// A setting is out of range, the socket cannot be opened, or there is no tokio runtime. (A runtime without I/O or time causes a panic here or in
-    /// `connect`, as everywhere in tokio.)
+    /// A setting is out of range, the socket cannot be opened, or there is no tokio runtime with I/O and time. tokio reports a missing part by a panic,
+    /// which is caught here: a panic hook sees it, and a program that aborts on panics ends.
     pub async fn client(address: SocketAddr, config: ClientConfig) -> Result<Self, BindError> {
         Self::open(address, config.into()).await
     }
@@ -123,7 +123,7 @@ impl Endpoint {
         config: EndpointConfig,
         open: impl FnOnce(&dyn Runtime) -> std::io::Result<Socket>,
     ) -> Result<Self, BindError> {
-        let runtime = config.runtime.clone().or_else(Tokio::current).ok_or(BindError::NoRuntime)?;
+        let runtime = config.runtime.clone().map_or_else(Tokio::current, Ok)?;
         let failed = |source| BindError::Socket { address, source };
         let socket = open(&*runtime).map_err(failed)?;
         // The runtime must poll the socket once before it allows sending.
@@ -247,6 +247,7 @@ impl Endpoint {
             }
             Err(ClosedReason::AbortedByPeer { code: OUT_OF_RESOURCE, .. }) => Err(ConnectError::PeerFull { remote }),
             Err(reason @ ClosedReason::AbortedByPeer { .. }) => Err(ConnectError::Refused { remote, reason }),
+            Err(ClosedReason::Shutdown) if self.shared.is_closing() => Err(ConnectError::EndpointClosed),
             // Max.Init.Retransmits was reached before the time limit.
             Err(ClosedReason::HandshakeTimeout) => Err(ConnectError::Timeout { remote, after: clock::now() - begun }),
             Err(reason) => Err(match association.inner().no_way() {

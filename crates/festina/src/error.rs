@@ -18,8 +18,14 @@ pub enum BindError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// Caller: there is no tokio runtime for the endpoint's driver, and the settings name no other [`runtime`](crate::runtime).
-    #[error("there is no tokio runtime with I/O enabled")]
+    #[error("there is no tokio runtime here")]
     NoRuntime,
+    /// Caller: the tokio runtime was built without I/O.
+    #[error("the tokio runtime has no I/O: build it with enable_io or enable_all")]
+    RuntimeWithoutIo,
+    /// Caller: the tokio runtime was built without timers.
+    #[error("the tokio runtime has no timers: build it with enable_time or enable_all")]
+    RuntimeWithoutTime,
     /// System: the socket could not be opened or set up, for instance because the address is in use or, for a raw socket,
     /// because the privilege is missing.
     #[error("cannot open a socket on {address}: {source}")]
@@ -114,7 +120,7 @@ pub enum ConnectError {
         problem: &'static str,
     },
     /// Caller or network: the name was not found, or none of its addresses can be reached from this endpoint.
-    #[error("cannot look up {name}: {cause}")]
+    #[error("cannot look up {name:?}: {cause}")]
     NameNotFound {
         /// The requested name and port.
         name: String,

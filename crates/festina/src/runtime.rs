@@ -8,6 +8,7 @@ use std::io;
 use std::net::UdpSocket;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
+use std::panic::catch_unwind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -15,8 +16,8 @@ use std::task::{Context, Poll};
 use festina_units::Duration;
 use tokio::io::Interest;
 
-#[cfg(not(unix))]
-use self::tokio_other as watching;
+use crate::error::BindError;
+
 /// A task without a result.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -90,9 +91,28 @@ impl<T: Watched + std::os::windows::io::AsSocket> WatchedSocket for T {}
 pub(crate) struct Tokio(tokio::runtime::Handle);
 
 impl Tokio {
-    /// The one that the caller is inside, if there is one.
-    pub(crate) fn current() -> Option<Arc<dyn Runtime>> {
-        Some(Arc::new(Self(tokio::runtime::Handle::try_current().ok()?)))
+    /// The one that the caller is inside, with I/O and time.
+    pub(crate) fn current() -> Result<Arc<dyn Runtime>, BindError> {
+        let handle = tokio::runtime::Handle::try_current().map_err(|_| BindError::NoRuntime)?;
+        // tokio reports a missing part by a panic alone.
+        let panics = |probe: fn()| catch_unwind(probe).is_err();
+        if panics(|| drop(tokio::time::sleep(Duration::ZERO))) {
+            return Err(BindError::RuntimeWithoutTime);
+        }
+        if panics(watch_any_socket) {
+            return Err(BindError::RuntimeWithoutIo);
+        }
+        Ok(Arc::new(Self(handle)))
+    }
+}
+
+/// Has tokio watch a new socket, whose own errors do not matter.
+fn watch_any_socket() {
+    #[cfg(unix)]
+    drop(tokio::net::UnixDatagram::unbound());
+    #[cfg(not(unix))]
+    if let Ok(socket) = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)) {
+        drop(socket.set_nonblocking(true).and_then(|()| tokio::net::UdpSocket::from_std(socket)));
     }
 }
 

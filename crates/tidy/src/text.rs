@@ -66,6 +66,19 @@ pub fn banned(file: &File) -> Vec<String> {
     complaints
 }
 
+/// Complains about a shell script that changes to a folder of a variable name while CDPATH may name others: `cd` then goes to another folder, or
+/// prints the folder that it went to.
+#[must_use]
+pub fn cd_follows_cdpath(file: &File) -> Option<String> {
+    let name = file.path.rsplit('/').next().unwrap_or_default();
+    if name.contains('.') && !name.ends_with(".sh") {
+        return None;
+    }
+    let line = file.text.lines().position(|line| line.contains("cd \"$"))?;
+    let is_safe = file.text.lines().take(line).any(|line| line == "unset CDPATH");
+    (!is_safe).then(|| format!("{}:{}: `cd` without `unset CDPATH` before it", file.path, line + 1))
+}
+
 /// Where the tests of a file start: at its first line if it is a file of tests.
 fn first_test_line(file: &File) -> usize {
     if file.path.contains("/tests/") || file.path.ends_with("/tests.rs") {
@@ -95,6 +108,19 @@ mod tests {
         assert_eq!(complaints("a/src/b.rs", line), 1);
         assert_eq!(complaints("a/tests/b.rs", line), 0);
         assert_eq!(complaints("a/src/b.rs", &format!("#[cfg(test)]\nmod tests {{ {line} }}\n")), 0);
+    }
+
+    #[test]
+    fn a_script_that_changes_its_folder_unsets_cdpath_first() {
+        let complaint =
+            |path: &str, text: &str| cd_follows_cdpath(&File { path: path.to_owned(), text: text.to_owned() });
+        let change = "cd \"$(dirname \"$0\")\"\n";
+        let expected = "a/build:2: `cd` without `unset CDPATH` before it";
+        assert_eq!(complaint("a/build", &format!("#!/bin/sh\n{change}unset CDPATH\n")).as_deref(), Some(expected));
+        assert!(complaint("a/build.sh", &format!("out=$({change})")).is_some());
+        assert_eq!(complaint("a/build", &format!("set -eu\nunset CDPATH\n{change}")), None);
+        assert_eq!(complaint("a/build.md", change), None);
+        assert_eq!(complaint("a/build", "cd crates\n"), None);
     }
 
     #[test]

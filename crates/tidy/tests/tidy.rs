@@ -164,6 +164,20 @@ fn documents_name_only_items_that_exist() {
 }
 
 #[test]
+fn documents_name_only_public_items_that_are_listed() {
+    let lists = FILES.iter().filter(|file| file.path.starts_with("interface/") && file.path.ends_with(".txt"));
+    let interface = names::Interface::of(lists);
+    // The history names items that are gone.
+    let pages = with_extension(".md").filter(|file| file.path != "CHANGELOG.md");
+    report(pages.flat_map(|page| interface.unlisted(page)));
+}
+
+#[test]
+fn no_shell_script_follows_cdpath() {
+    report(FILES.iter().filter_map(text::cd_follows_cdpath));
+}
+
+#[test]
 fn each_public_report_has_a_verdict_and_a_test_that_exists_or_a_reason() {
     let mut tests: BTreeSet<String> = with_extension(".rs").flat_map(evidence::tests).collect();
     tests.extend(with_extension(".py").flat_map(reports::python_tests));

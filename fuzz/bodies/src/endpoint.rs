@@ -130,7 +130,7 @@ impl World {
             });
             let cpu_time = || Duration::ZERO;
             let mut endpoint = Endpoint::new(Setup { context, protocols, listener, secret: [3; 16], cpu_time });
-            endpoint.listen(PORT);
+            endpoint.listen(PORT).unwrap();
             Side {
                 endpoint,
                 associations: Vec::new(),

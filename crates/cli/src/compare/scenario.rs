@@ -244,8 +244,9 @@ impl Scenario {
         let Self { associations, size, loss, .. } = self;
         let [interval, duration, rtt] = [self.interval, self.duration, self.rtt].map(spaced);
         format!(
-            "{associations} associations, {size} bytes every {interval} for {duration}, round-trip time {rtt}, {loss} \
+            "{associations} association{}, {size} bytes every {interval} for {duration}, round-trip time {rtt}, {loss} \
              loss each way{}",
+            if *associations == 1 { "" } else { "s" },
             self.burst.map_or(String::new(), |burst| format!(" in bursts of {}", spaced(burst)))
         )
     }
@@ -294,6 +295,8 @@ pub(super) mod tests {
             scenario.summary(),
             "64 associations, 100 bytes every 250 ms for 20 s, round-trip time 100 ms, 5% loss each way"
         );
+        let one = Scenario { associations: 1, ..default_scenario() }.summary();
+        assert!(one.starts_with("1 association, 100 bytes"), "{one}");
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn an_endpoint_that_has_ended_takes_no_client_whose_handshake_was_on_its_way() {
         assert_eq!(world.ended(0).len(), 2, "{case}");
         world.assert_forgotten();
         // It may listen again.
-        world.ends[1].listen(PORT);
+        world.ends[1].listen(PORT).unwrap();
         let pair = world.pair(1_000);
         world.talk(pair);
     }
@@ -280,7 +280,7 @@ fn a_client_without_its_state_comes_back_from_the_same_address_and_ports_at_any_
 fn two_sides_that_connect_to_each_other_at_once_have_one_association_whichever_packet_is_lost() {
     for lost in 0..12 {
         let mut world = World::new(false);
-        world.ends[0].listen(1_000);
+        world.ends[0].listen(1_000).unwrap();
         let near = world.connect(1_000);
         let ports = Ports { local: PORT, peer: 1_000 };
         let far = world.ends[1].connect_plain(world.now, address(CLIENT), ports, 77).unwrap();
@@ -393,6 +393,35 @@ fn an_encrypted_endpoint_sends_nothing_to_port_0_and_nothing_to_no_address() {
             }
         }
         assert_eq!(world.ends[1].poll_deadline(world.now), None);
+    }
+}
+
+// klange/toaruos#398, eclipse-californium/californium#1923: port 0 begins an association or listens.
+#[test]
+fn nothing_begins_at_port_0_and_nothing_listens_there() {
+    for is_encrypted in [false, true] {
+        let mut world = World::new(is_encrypted);
+        assert!(matches!(world.ends[1].listen(0), Err(BeginError::PortZero)));
+        for (remote, local, peer) in [(SERVER, 0, PORT), (SERVER, 1_000, 0), ("10.0.0.1:0", 1_000, PORT)] {
+            let result = world.try_connect(remote, Ports { local, peer });
+            let Err(error @ BeginError::PortZero) = result else { panic!("{remote} {local} {peer}: {result:?}") };
+            assert_eq!(error.to_string(), "port 0 names no port");
+        }
+        assert!(world.take(0).is_empty() && world.ends[0].is_empty());
+        world.connect(1_000);
+    }
+}
+
+// quinn-rs/quinn#2436, quinn-rs/quinn#290: clocks that have just begun.
+#[test]
+fn an_endpoint_that_begins_at_any_time_accepts_its_first_client() {
+    for is_encrypted in [false, true] {
+        for begin in [0, 1, 1_000_000, 1_000_000_000].map(Instant::from_nanos) {
+            let mut world = World::new(is_encrypted);
+            world.now = begin;
+            world.pair(1_000);
+            assert_eq!((world.now, world.ends[1].dropped()), (begin, 0), "encrypted: {is_encrypted}");
+        }
     }
 }
 

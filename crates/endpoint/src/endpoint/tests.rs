@@ -194,7 +194,7 @@ fn run(associations: u64, is_encrypted: bool) -> [Outcome; 2] {
         Endpoint::new(Setup { context, protocols, listener, secret: [secret; 16], cpu_time: || Duration::ZERO })
     };
     let mut server = endpoint(1, is_encrypted.then_some(server_tls));
-    server.listen(PORT);
+    server.listen(PORT).unwrap();
     let client = Host::new(endpoint(2, None), path.receiver, SERVER, associations, is_encrypted.then_some(client_tls));
     let server = Host::new(server, path.sender, CLIENT, 0, None);
     let (near, far) = (path.sender, path.receiver);
@@ -230,7 +230,7 @@ fn messages_of_an_association_that_ended_before_they_were_taken_come_with_its_en
         let (protocols, cpu_time) = (Protocols::Plain, || Duration::ZERO);
         Endpoint::new(Setup { context, protocols, listener: None, secret: [secret; 16], cpu_time })
     });
-    server.listen(PORT);
+    server.listen(PORT).unwrap();
     let id = client.connect_plain(now, SERVER.parse().unwrap(), Ports { local: 1, peer: PORT }, 1).unwrap();
     client.change(id, |core| core.send(now, Message::new("the last word")).unwrap());
     client.change(id, |core| core.shutdown(now));

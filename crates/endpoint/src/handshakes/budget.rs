@@ -23,17 +23,22 @@ struct Share {
     /// How much longer it takes to earn CPU time than to spend it.
     factor: u32,
     saved_max: Duration,
-    /// The budget of all time before this is spent.
-    settled_at: Instant,
+    /// When everything is saved up that can be, if nothing more is spent.
+    full_at: Instant,
 }
 
 impl Share {
     fn new(factor: u32, saved_max: Duration) -> Self {
-        Self { factor, saved_max, settled_at: Instant::ZERO }
+        Self { factor, saved_max, full_at: Instant::ZERO }
     }
 
     fn charge(&mut self, now: Instant, cost: Duration) {
-        self.settled_at = self.settled_at.max(now.saturating_sub(self.saved_max)) + cost * self.factor;
+        self.full_at = self.full_at.max(now) + cost * self.factor;
+    }
+
+    /// When CPU time is left.
+    fn left_at(&self) -> Instant {
+        self.full_at.saturating_sub(self.saved_max)
     }
 }
 
@@ -91,7 +96,7 @@ impl Budget {
             Payer::Unproved => &self.unproved,
             Payer::Site(slot) => &self.sites[usize::from(slot)],
         };
-        share.settled_at.max(self.all.settled_at)
+        share.left_at().max(self.all.left_at())
     }
 
     pub(super) fn is_left(&self, now: Instant, payer: Payer) -> bool {
@@ -110,7 +115,11 @@ mod tests {
 
     /// CPU time that handshakes of this cost take in a minute, while there are always more.
     fn taken(payers: &[Payer], cost: Duration) -> Duration {
-        let (mut budget, start) = (Budget::new([7; 16], || Duration::ZERO), Instant::from_secs(3_600));
+        taken_since(Instant::from_secs(3_600), payers, cost)
+    }
+
+    fn taken_since(start: Instant, payers: &[Payer], cost: Duration) -> Duration {
+        let mut budget = Budget::new([7; 16], || Duration::ZERO);
         let mut taken = Duration::ZERO;
         for now in (0..60_000).map(|ms| start + Duration::from_millis(ms)) {
             for payer in payers {
@@ -133,6 +142,15 @@ mod tests {
             assert!(site <= Duration::from_secs(21) + cost, "{site:?}");
             let all = taken(&sites, cost);
             assert!(all <= Duration::from_secs(31) + cost, "{all:?}");
+        }
+    }
+
+    #[test]
+    fn a_new_share_has_its_savings_at_any_time() {
+        for payers in [&[Payer::Unproved], &[Payer::Site(7)]] {
+            let taken = [0, 1, 1_000_000, 3_600_000_000_000]
+                .map(|nanos| taken_since(Instant::from_nanos(nanos), payers, Duration::from_millis(1)));
+            assert_eq!(taken, [taken[3]; 4], "{payers:?}");
         }
     }
 }

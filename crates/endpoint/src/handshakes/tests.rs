@@ -92,7 +92,7 @@ impl World {
         let listener = Listener::new(&context, server, [3; 32], HalfOpenLimits::default()).unwrap();
         let reset_key = festina_secure::reset::ResetKey::new(&provider(), b"a key", address(SERVER)).unwrap();
         let mut house = House::new(context);
-        house.listen(PORT);
+        house.listen(PORT).unwrap();
         let now = Instant::from_secs(3_600);
         let client = client(now, &tls, [7; 16], (PORT, b""));
         let handshakes = Handshakes::new(Some(listener.with_resets(reset_key)), [7; 16], measure);

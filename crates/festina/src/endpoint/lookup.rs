@@ -29,6 +29,12 @@ impl Endpoint {
             Err(AddressError::Syntax(_)) => {}
             Err(error) => return Err(unknown(error.to_string())),
         }
+        let named = host
+            .rsplit_once(':')
+            .filter(|(name, port)| !name.is_empty() && !name.contains(':') && port.parse::<u16>().is_ok());
+        let Some((server_name, _)) = named else {
+            return Err(unknown("expected a host and a UDP port, such as game.example:9899 or [::1]:9899".to_owned()));
+        };
         let end = clock::now().saturating_add(options.handshake_timeout);
         let name = host.to_owned();
         let looked_up = runtime::blocking(&*self.shared.runtime, move || name.to_socket_addrs());
@@ -42,8 +48,7 @@ impl Endpoint {
         if addresses.is_empty() {
             return Err(unknown(format!("it has no address that an endpoint on {} can reach", self.local_addr())));
         }
-        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-        let options = options.server_name_or(name);
+        let options = options.server_name_or(server_name);
         let attempts = addresses.into_iter().map(|remote| {
             let left = end.saturating_duration_since(clock::now());
             Box::pin(self.connect_at(remote, options.clone().handshake_timeout(left))) as Attempt<'_>

@@ -97,7 +97,7 @@ impl SecureSide {
         }
         let server_name = match &options.server_name {
             Some(name) => ServerName::try_from(certified(name))
-                .map_err(|_| unusable(format!("{name} is neither a host name nor an IP address")))?,
+                .map_err(|_| unusable(format!("{name:?} is neither a host name nor an IP address")))?,
             None => ServerName::from(remote.ip().to_canonical()),
         };
         let mut random = [0; 16];

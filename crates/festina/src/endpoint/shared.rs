@@ -171,9 +171,14 @@ impl Shared {
         self.handles.load(Ordering::Acquire) == 0 && self.is_idle()
     }
 
+    /// The endpoint was closed.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
     /// The endpoint was closed, and its work is done.
     pub(super) fn is_closed(&self) -> bool {
-        self.closing.load(Ordering::Acquire) && self.is_idle()
+        self.is_closing() && self.is_idle()
     }
 
     fn is_idle(&self) -> bool {
@@ -206,7 +211,7 @@ impl Shared {
         remote: SocketAddr,
         options: &ConnectOptions,
     ) -> Result<Association, ConnectError> {
-        if self.closing.load(Ordering::Acquire) {
+        if self.is_closing() {
             return Err(ConnectError::EndpointClosed);
         }
         let address =
@@ -214,9 +219,6 @@ impl Shared {
         if self.secure.is_none() && options.needs_encryption() {
             let problem = "a token and early messages need an encrypted endpoint";
             return Err(ConnectError::Security { remote, failure: SecurityFailure::Settings(problem.to_owned()) });
-        }
-        if options.peer_port == 0 || options.local_port == Some(0) {
-            return Err(ConnectError::BadAddress { remote, problem: "SCTP port 0 names no port" });
         }
         loop {
             let id = self.next_id();
@@ -254,7 +256,7 @@ impl Shared {
                     let mechanisms = options.profile.map(Profile::mechanisms);
                     association.inner().start(mechanisms);
                     // `close` may have looked for associations just before this one was added.
-                    if self.closing.load(Ordering::Acquire) {
+                    if self.is_closing() {
                         association.inner().abort(b"");
                         return Err(ConnectError::EndpointClosed);
                     }
@@ -263,6 +265,9 @@ impl Shared {
                 Err(Refusal::Full) => {
                     let associations_max = self.context.config().admission.associations_max;
                     return Err(ConnectError::TooManyAssociations { associations_max });
+                }
+                Err(Refusal::PortZero) => {
+                    return Err(ConnectError::BadAddress { remote, problem: "SCTP port 0 names no port" });
                 }
                 Err(Refusal::Taken) if options.local_port.is_some() => {
                     return Err(ConnectError::PortInUse { remote, port: local });
@@ -350,7 +355,7 @@ impl Shared {
         if let Some(learned) = learned {
             lock(&self.destinations).learn(now, key.remote, learned);
         }
-        if last && (self.handles.load(Ordering::Acquire) == 0 || self.closing.load(Ordering::Acquire)) {
+        if last && (self.handles.load(Ordering::Acquire) == 0 || self.is_closing()) {
             self.wake_driver();
         }
     }

@@ -3,9 +3,10 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
+use festina::security::Fingerprint;
 use festina::{
-    Admission, BindError, ClosedReason, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenError,
-    Message, ServerConfig, Transport,
+    Admission, BindError, ClientConfig, ClosedReason, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint,
+    ListenError, Message, ServerConfig, Transport,
 };
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -120,6 +121,57 @@ fn an_endpoint_without_runtime_says_so() {
         panic!("binding never waits")
     };
     assert!(matches!(result, Err(BindError::NoRuntime)));
+}
+
+// stepfunc/rodbus#74, lemunozm/message-io#116: a runtime without I/O or timers causes a panic.
+#[test]
+fn an_endpoint_in_a_runtime_without_io_or_timers_says_which_is_missing() {
+    let bind = |has_io: bool, has_time: bool| {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        if has_io {
+            builder.enable_io();
+        }
+        if has_time {
+            builder.enable_time();
+        }
+        let binding = Endpoint::server("127.0.0.1:0".parse().unwrap(), ServerConfig::plain());
+        builder.build().unwrap().block_on(binding)
+    };
+    let error = bind(false, true).unwrap_err();
+    assert!(matches!(error, BindError::RuntimeWithoutIo) && error.to_string().contains("no I/O"), "{error}");
+    for has_io in [true, false] {
+        let error = bind(has_io, false).unwrap_err();
+        assert!(matches!(error, BindError::RuntimeWithoutTime) && error.to_string().contains("no timers"), "{error}");
+    }
+    assert!(bind(true, true).is_ok());
+}
+
+#[tokio::test]
+async fn a_connect_that_the_close_of_its_endpoint_ends_says_so() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for is_encrypted in [false, true] {
+        let config = if is_encrypted { ClientConfig::new(Fingerprint([7; 32])) } else { ClientConfig::plain() };
+        let client = Endpoint::client("127.0.0.1:0".parse().unwrap(), config).await.unwrap();
+        let (result, ()) = in_time(async { tokio::join!(client.connect(silent), client.close()) }).await;
+        let error = result.unwrap_err();
+        assert_eq!(error, ConnectError::EndpointClosed, "encrypted: {is_encrypted}");
+    }
+}
+
+#[tokio::test]
+async fn a_host_without_a_port_and_a_name_without_letters_are_quoted_in_the_error() {
+    let client = endpoint().await;
+    for host in ["", "127.0.0.1", "::1", "localhost", ":9899", "localhost:x", "a\0b"] {
+        let error = client.connect(host).await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("cannot look up {host:?}: expected a host and a UDP port")), "{error}");
+    }
+    let encrypted = ClientConfig::new(Fingerprint([7; 32]));
+    let client = Endpoint::client("127.0.0.1:0".parse().unwrap(), encrypted).await.unwrap();
+    for name in ["", "game.example\0"] {
+        let options = ConnectOptions::default().server_name(name);
+        let error = client.connect_with("127.0.0.1:9", options).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("{name:?} is neither a host name nor an IP address")), "{error}");
+    }
 }
 
 #[tokio::test]

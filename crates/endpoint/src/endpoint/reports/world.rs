@@ -66,7 +66,7 @@ impl World {
         let protocols = if is_encrypted { Protocols::Encrypted } else { Protocols::Plain };
         let (client, server) = configs();
         let mut server = endpoint(protocols, admission, 1, is_encrypted.then_some(server));
-        server.listen(PORT);
+        server.listen(PORT).unwrap();
         let ends = [endpoint(protocols, admission, 2, None), server];
         let (events, tls) = ([Vec::new(), Vec::new()], is_encrypted.then_some(client));
         Self { now: Instant::from_secs(3_600), ends, events, tls, begun: 0 }
@@ -77,9 +77,13 @@ impl World {
     }
 
     pub(super) fn connect_to(&mut self, remote: &str, local: u16) -> AssociationId {
+        self.try_connect(remote, Ports { local, peer: PORT }).unwrap()
+    }
+
+    pub(super) fn try_connect(&mut self, remote: &str, ports: Ports) -> Result<AssociationId, BeginError> {
         self.begun += 1;
-        let (remote, ports) = (address(remote), Ports { local, peer: PORT });
-        let id = match &self.tls {
+        let remote = address(remote);
+        match &self.tls {
             None => self.ends[0].connect_plain(self.now, remote, ports, self.begun),
             Some(tls) => {
                 let mut random = [7; 16];
@@ -90,8 +94,7 @@ impl World {
                     Connect { tls, resumption: None, server_name, remote, ports, token: &[], random, known: None };
                 self.ends[0].connect(self.now, request)
             }
-        };
-        id.unwrap()
+        }
     }
 
     /// The next datagrams of a side.

@@ -92,7 +92,7 @@ impl SecureHost {
         let protocols = Protocols::Encrypted;
         let setup = Setup { context: Arc::clone(&context), protocols, listener, secret: [0; 16], cpu_time };
         let mut endpoint = Endpoint::new(setup);
-        endpoint.listen(PORT);
+        endpoint.listen(PORT).expect("it is not port 0");
         endpoint.tell_early();
         Self { node, peer, context, random, endpoint, now: Instant::ZERO, role, packets_sent: 0, buffer: Vec::new() }
     }
