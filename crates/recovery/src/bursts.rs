@@ -30,12 +30,25 @@ impl Bursts {
             (self.losses, self.neighbours) = (self.losses / 2, self.neighbours / 2);
         }
         self.losses += 1;
-        let neighbours = self.last.iter().fold(0, |count, &other| count + u16::from(other.abs_diff(number) == 1));
-        self.neighbours += neighbours;
+        self.neighbours += self.neighbours_of(number);
         if let Some(slot) = self.last.get_mut(self.next) {
             *slot = number;
         }
         self.next = (self.next + 1) % REMEMBERED;
+    }
+
+    /// Takes that back: the packet has arrived. Only one of the last losses is taken back with its neighbours.
+    pub fn was_late(&mut self, number: u64) {
+        self.losses = self.losses.saturating_sub(1);
+        let neighbours = self.neighbours_of(number);
+        if let Some(slot) = self.last.iter_mut().find(|slot| **slot == number) {
+            *slot = 0;
+            self.neighbours = self.neighbours.saturating_sub(neighbours);
+        }
+    }
+
+    fn neighbours_of(&self, number: u64) -> u16 {
+        self.last.iter().fold(0, |count, &other| count + u16::from(other.abs_diff(number) == 1))
     }
 
     /// Returns how many packets behind a lost one the first is that is lost with it in at most a thousandth of all cases;
@@ -94,6 +107,17 @@ mod tests {
             [2, 0, 3, 1].iter().for_each(|nth| bursts.lost(first + nth));
         }
         assert_eq!(bursts.distance(percent(3)), in_bursts(4, 50).distance(percent(3)));
+    }
+
+    #[test]
+    fn packets_that_were_only_late_are_no_burst() {
+        let mut bursts = in_bursts(1, 10);
+        let before = bursts.distance(percent(3));
+        for first in (5_000..).step_by(50).take(100) {
+            (first..first + 4).for_each(|number| bursts.lost(number));
+            (first..first + 4).for_each(|number| bursts.was_late(number));
+        }
+        assert_eq!(bursts.distance(percent(3)), before);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A thin stream sends too few packets for fast retransmit to work, so its losses wait for a timeout. The mechanisms
 //! here shorten that wait. They are independent of the protocol: times, counts and plain sequence numbers come in,
 //! decisions come out, and the caller acts on them. There are no clocks, no random numbers and no allocations except
-//! for the bounded lists of the detector and of the send buffer's meter.
+//! for the bounded lists of the detector, of the send buffer's meter and of presumed losses.
 //!
 //! | module | question that it answers |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | [`rate`] | how many bytes are sent per round trip? |
 //! | [`bursts`] | do losses come in a row, and how far away is a copy safe? |
 //! | [`loss_rate`] | which share of the packets is lost, and is it rising? |
+//! | [`presumed_loss`] | was a packet lost, or overtaken by a copy of its data? |
 //! | [`fast_retransmit`] | do these miss indications prove a loss? |
 //! | [`early_retransmit`] | how few duplicates prove a loss when little is in flight? |
 //! | [`early_fast_retransmit`] | FreeBSD's early timer: when does it expire, for which chunks, and with which effect on cwnd? |
@@ -73,6 +74,7 @@ pub mod f_rto;
 pub mod fast_retransmit;
 pub mod loss_rate;
 pub mod loss_timer;
+pub mod presumed_loss;
 pub mod probe;
 pub mod profile;
 pub mod rack;

@@ -142,6 +142,15 @@ impl LossRate {
         self.recent |= 1;
     }
 
+    /// Takes the latest loss back: a packet that was recorded as lost has arrived.
+    pub fn was_late(&mut self) {
+        if self.recent > 0 {
+            self.recent &= self.recent - 1;
+        } else {
+            self.long_lost = self.long_lost.saturating_sub(1);
+        }
+    }
+
     /// Records that `count` first transmissions arrived.
     pub fn arrived(&mut self, count: u32) {
         let recorded = self.recorded.saturating_add(count);
@@ -315,6 +324,22 @@ mod tests {
             (0..count).for_each(|_| singly.arrived(1));
             at_once.arrived(count);
             prop_assert_eq!(at_once, singly);
+        }
+
+        #[test]
+        fn losses_that_are_taken_back_leave_the_same_counts_as_arrivals(
+            outcomes in prop::collection::vec(any::<bool>(), 1..64),
+            late in 0..64_usize,
+        ) {
+            let mut rate = LossRate::new();
+            outcomes.iter().for_each(|&lost| record(&mut rate, lost));
+            (0..late).for_each(|_| rate.was_late());
+            let lost = u32::try_from(outcomes.iter().filter(|&&lost| lost).count().saturating_sub(late)).expect("few");
+            let all = u32::try_from(outcomes.len()).expect("few");
+            prop_assert_eq!(rate.recent(), LossShare { lost, all });
+            rate.settle();
+            rate.was_late();
+            prop_assert_eq!(rate.long_run().lost, lost.saturating_sub(1));
         }
 
         #[test]

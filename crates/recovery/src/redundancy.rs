@@ -364,6 +364,12 @@ impl CopyScheduler {
         self.bursts.lost(number);
     }
 
+    /// Records that a packet that was reported lost has arrived.
+    pub fn was_late(&mut self, number: u64) {
+        self.loss.was_late();
+        self.bursts.was_late(number);
+    }
+
     /// Returns whether the round-trip time varies as much as it does behind a queue that fills and empties.
     fn swings(&self) -> bool {
         self.rtt_min.get().is_some_and(|rtt_min| self.swing > (rtt_min / 16).max(SWING_MIN))

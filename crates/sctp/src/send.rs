@@ -187,7 +187,7 @@ impl Sender {
     }
 
     /// Applies an acknowledgement, and credits each path with the chunks last sent on it (RFC 9260 §7.2.1). One that is older than the
-    /// latest changes nothing. Returns the paths that it shows to work.
+    /// latest only shows which packets arrived late. Returns the paths that it shows to work.
     ///
     /// Reports [`Event::MessageDelivered`], [`Event::Writable`] and [`Event::Drained`].
     ///
@@ -204,6 +204,10 @@ impl Sender {
         let terms = path.repair.terms(now, &self.flight, &path.limits);
         let mut digest = Digest::default();
         if !self.flight.apply(now, acknowledgement, terms, &mut digest, events)? {
+            let first_tsn = self.flight.ledger.first_tsn();
+            if let Some(sack) = acknowledgement.sack {
+                paths.all().for_each(|path| path.repair.take_late_packets(now, sack, first_tsn));
+            }
             return Ok(ByPath::default());
         }
         self.counters.note_spurious(digest.duplicates.of_resent);

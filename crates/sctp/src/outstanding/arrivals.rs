@@ -4,8 +4,10 @@
 //! reveal it. If a chunk has arrived, the receiver reports a duplicate for each later packet with a copy; if its packet was lost, the first copy
 //! causes no report. A SACK reports the duplicates since the previous one, and answers at most two packets (RFC 9260 §6.2). Further packets that it
 //! acknowledges for the first time were answered by a lost SACK, whose duplicate reports are lost too. So a packet counts as lost if copies of its
-//! chunk were in the packets that this SACK answers and not all of these caused a duplicate report.
+//! chunk were in the packets that this SACK answers and not all of these caused a duplicate report. If copies overtook it, it is reported as a duplicate
+//! later ([`PresumedLosses`](festina_recovery::presumed_loss::PresumedLosses)).
 
+use festina_recovery::presumed_loss::PresumedLoss;
 use festina_units::Instant;
 
 use super::chunk::{Chunk, Transmission};
@@ -22,8 +24,8 @@ pub(crate) struct Arrivals {
     is_immediate: bool,
 }
 
-/// Lost packets, each by the TSN of its last chunk.
-pub(crate) type LostPackets = core::iter::Flatten<core::array::IntoIter<Option<u64>, PACKETS_MAX>>;
+/// Packets that are presumed lost, each by the TSN of its last chunk.
+pub(crate) type LostPackets = core::iter::Flatten<core::array::IntoIter<Option<PresumedLoss>, PACKETS_MAX>>;
 
 /// A packet, by the highest chunk that left in it for the first time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +36,17 @@ struct Packet {
     /// Number of later packets that carried a piggybacked copy; `None` if it was sent again in any other way.
     copies: Option<u8>,
     duplicates: u8,
+}
+
+impl Packet {
+    fn presumed_loss(&self) -> PresumedLoss {
+        PresumedLoss {
+            number: self.tsn,
+            sent: self.sent_at,
+            unreported: self.transmissions.saturating_sub(1).saturating_sub(self.duplicates),
+            is_piggybacked: self.copies.is_some(),
+        }
+    }
 }
 
 impl Arrivals {
@@ -77,7 +90,7 @@ impl Arrivals {
         }
     }
 
-    /// Returns the lost packets, each by the TSN of its last chunk, as far as can be known. `answers_earlier`: the acknowledgement came too soon after
+    /// Returns the packets that are presumed lost, each by the TSN of its last chunk, as far as can be known. `answers_earlier`: the acknowledgement came too soon after
     /// the last transmission of the chunk with the highest TSN to be an answer to that. `carrier`: the first TSN of the packet that carried the only
     /// copy of a chunk, if it was not the next packet.
     pub(crate) fn lost(&self, answers_earlier: bool, carrier: impl Fn(u64) -> Option<u64>) -> LostPackets {
@@ -98,7 +111,7 @@ impl Arrivals {
                 }
                 None => packet.duplicates > 0,
             };
-            *lost = (!has_arrived).then_some(packet.tsn);
+            *lost = (!has_arrived).then(|| packet.presumed_loss());
             if index + 1 == packets.len() {
                 answered[0] = has_arrived.then_some(index);
             } else if has_arrived && !self.is_immediate && answered[1].is_none() {

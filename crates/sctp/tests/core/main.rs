@@ -14,6 +14,7 @@ mod outages;
 mod pair;
 mod promises;
 mod random_walk;
+mod reordering;
 mod rfc9260;
 #[path = "../../../../tests/seeds.rs"]
 mod seeds;

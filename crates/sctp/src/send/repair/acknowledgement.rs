@@ -46,13 +46,17 @@ impl Repair {
     /// A chunk that left later than this may just have been overtaken, or a sum may yet repair it; `None`: on this path nothing is overtaken, or the
     /// rules do not care.
     fn overtaken_after(&self, now: Instant) -> Option<Instant> {
-        let srtt = self.rtt.srtt()?;
-        let reordering = self.reordering.as_ref().filter(|_| self.tolerates_reordering());
-        let tolerance = reordering.and_then(|reordering| reordering.tolerance(now, srtt));
-        let late_after = tolerance.map(|tolerance| tolerance.lost_at(now, srtt) - now);
         // The sum is in the packet whose acknowledgement reports the chunk missing for the last time, or right behind it.
-        let sums_after = Some(self.sums_take()).filter(|takes| !takes.is_zero()).map(|takes| srtt + takes * 3 / 4);
-        Some(now - late_after.max(sums_after)?)
+        let sums_after = Some(self.sums_take()).filter(|takes| !takes.is_zero()).map(|takes| takes * 3 / 4);
+        let sums_after = sums_after.zip(self.rtt.srtt()).map(|(takes, srtt)| srtt + takes);
+        let patience = self.patience(now).filter(|_| self.tolerates_reordering());
+        Some(now - patience.max(sums_after)?)
+    }
+
+    /// Returns the time after which a missing chunk is lost; `None` if packets are not overtaken on this path.
+    fn patience(&self, now: Instant) -> Option<Duration> {
+        let (reordering, srtt) = (self.reordering.as_ref()?, self.rtt.srtt()?);
+        reordering.tolerance(now, srtt).map(|tolerance| tolerance.lost_at(now, srtt) - now)
     }
 
     fn tolerates_reordering(&self) -> bool {
@@ -118,7 +122,8 @@ impl Repair {
 
     /// The duplicates that are reported. Returns whether the chunk that is timed is among them, and the round-trip time that one of them
     /// settles: it reports which transmission an earlier SACK acknowledged.
-    fn take_duplicates(&mut self, sack: &Sack<'_>, first_tsn: u64) -> (bool, Option<Duration>) {
+    fn take_duplicates(&mut self, now: Instant, sack: &Sack<'_>, first_tsn: u64) -> (bool, Option<Duration>) {
+        self.take_late_packets(now, sack, first_tsn);
         let (mut is_timed, mut rtt) = (false, None);
         for tsn in duplicates(sack, first_tsn) {
             if let Some(detectors) = &mut self.detectors {
@@ -128,6 +133,17 @@ impl Repair {
             rtt = self.round_trip.duplicate_reported(tsn).or(rtt);
         }
         (is_timed, rtt)
+    }
+
+    /// The duplicates that an acknowledgement reports, even if a later one overtook it: packets that were presumed lost may be among them.
+    pub(in crate::send) fn take_late_packets(&mut self, now: Instant, sack: &Sack<'_>, first_tsn: u64) {
+        let (Some(redundancy), Some(srtt)) = (&mut self.redundancy, self.rtt.srtt()) else { return };
+        for loss in duplicates(sack, first_tsn).filter_map(|tsn| redundancy.duplicate_reported(tsn)) {
+            // A retransmission may also have been needless for another reason.
+            if loss.is_piggybacked {
+                self.reordering.get_or_insert_default().arrived_late(now, now - loss.sent, srtt, 1);
+            }
+        }
     }
 
     /// An acknowledgement was applied to the ledger, and the growth that it earned to the window (the note of RFC 9260 §7.2.4).
@@ -144,7 +160,7 @@ impl Repair {
         self.take_arrivals(now, digest, limits.id);
         let duplicates = sack
             .filter(|_| digest.duplicates.reported > 0)
-            .map(|sack| self.take_duplicates(sack, flight.ledger.first_tsn()));
+            .map(|sack| self.take_duplicates(now, sack, flight.ledger.first_tsn()));
         if digest.window_opened {
             // It answers, and backing off ends.
             self.series.measured();
@@ -194,21 +210,19 @@ impl Repair {
                 answers_earlier(now, highest.sent_at, rtt.rtt_min())
                     || first_sent_at.is_some_and(|at| answers_first(now, at, highest.sent_at, rtt.possible()))
             });
+        let (srtt, patience) = (rtt.srtt(), self.patience(now));
         let carrier = |tsn| self.redundancy.as_ref().and_then(|redundancy| redundancy.carrier(tsn));
-        let mut lost = credit.arrivals.lost(is_answer_to_earlier, carrier);
-        let recovered = self.redundancy.as_mut().map(|redundancy| redundancy.take_recovered()).unwrap_or_default();
-        let were_lost =
-            lost.clone().chain(recovered.iter().copied().filter(|tsn| !lost.clone().any(|lost| lost == *tsn)));
+        let presumed = credit.arrivals.lost(is_answer_to_earlier, carrier);
+        let mut lost = presumed.clone().map(|loss| loss.number).max();
         if let Some(redundancy) = self.redundancy.as_mut().filter(|_| self.book.is_thin()) {
-            redundancy.acknowledged(now, credit.acked_chunks, were_lost, rtt.srtt());
+            lost = redundancy.acknowledged(now, credit.acked_chunks, presumed, patience, srtt);
             if digest.duplicates.of_probes > 0 {
                 redundancy.probed_needlessly();
             }
         }
-        let is_news = |tsn: &u64| *tsn > self.recovery.cut_tsn;
-        let is_found = lost.next().is_some() && credit.highest_copy.is_some_and(|tsn| is_news(&tsn));
+        let is_news = credit.highest_copy.max(lost).is_some_and(|tsn| tsn > self.recovery.cut_tsn);
         let may_repair_unseen = matches!(self.rules().probe, Probe::RoundTrip { .. }) || self.sends_copies();
-        (is_found || recovered.iter().any(is_news)) && !self.recovery.lasts && may_repair_unseen
+        lost.is_some() && is_news && !self.recovery.lasts && may_repair_unseen
     }
 
     fn take_round_trips(

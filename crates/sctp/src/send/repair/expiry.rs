@@ -141,11 +141,10 @@ impl Repair {
 
     /// The last states before a pause may get a copy: no successor will deliver their contents.
     fn copy_last_states(&mut self, now: Instant, flight: &mut Flight) {
-        if self.states_end_at(flight).is_none_or(|at| at > now) {
-            return;
-        }
+        // Those that get none are done with, too: a state that leaves later, or a stream that is thin later, is not asked about again.
         for tsn in flight.take_last_states(now) {
-            if let (Some(redundancy), Some(chunk)) = (&mut self.redundancy, flight.ledger.get(tsn)) {
+            let redundancy = self.redundancy.as_mut().filter(|_| self.book.is_thin());
+            if let (Some(redundancy), Some(chunk)) = (redundancy, flight.ledger.get(tsn)) {
                 redundancy.plan_last(now, tsn, chunk.sent_at, &self.rtt);
             }
         }

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 
 use festina_recovery::cadence::{Cadence, Surroundings};
 use festina_recovery::loss_rate::KnownLoss;
+use festina_recovery::presumed_loss::{PresumedLoss, PresumedLosses};
 use festina_recovery::profile::LIGHT_COPIES_BYTES_MAX;
 use festina_recovery::rate::RateMeter;
 use festina_recovery::redundancy::{
@@ -57,6 +58,7 @@ struct PlannedFor {
 #[derive(Debug)]
 pub(super) struct RedundancyAccount {
     scheduler: CopyScheduler,
+    presumed_losses: PresumedLosses,
     srtt_min: WindowedMin,
     /// RTT samples whose SACK was not delayed: they show a queue, but no delay of the peer.
     undelayed: RttEstimator,
@@ -124,6 +126,7 @@ impl RedundancyAccount {
         scheduler.assume_loss(loss);
         Self {
             scheduler,
+            presumed_losses: PresumedLosses::default(),
             srtt_min: WindowedMin::new(SRTT_MIN_WINDOW),
             undelayed: RttEstimator::new(Duration::ZERO),
             wire: RateMeter::new(),
@@ -435,20 +438,41 @@ impl RedundancyAccount {
         }
     }
 
-    /// `chunks` chunks were acknowledged for the first time, and the packets of `lost` were lost ([`Arrivals::lost`](crate::outstanding::Credit)).
+    /// `chunks` chunks were acknowledged for the first time, and the packets of `presumed` are presumed lost
+    /// ([`Arrivals::lost`](crate::outstanding::Credit)), beside those that the peer reports to have computed. On a path that reorders, a missing packet
+    /// is lost after `patience`. Returns the highest TSN that counts as lost now.
     pub(super) fn acknowledged(
         &mut self,
         now: Instant,
         chunks: usize,
-        lost: impl Iterator<Item = u64> + Clone,
+        presumed: impl Iterator<Item = PresumedLoss> + Clone,
+        patience: Option<Duration>,
         srtt: Option<Duration>,
-    ) {
-        let arrived = chunks.saturating_sub(lost.clone().count());
+    ) -> Option<u64> {
+        let recovered = self.take_recovered();
+        let presumed = presumed.filter(|loss| !recovered.contains(&loss.number));
+        let arrived = chunks.saturating_sub(presumed.clone().count() + recovered.len());
         self.scheduler.arrived(u32::try_from(arrived).unwrap_or(u32::MAX));
-        for tsn in lost {
+        presumed.for_each(|loss| self.presumed_losses.presume(now, loss, patience));
+        let counted = core::iter::from_fn(|| self.presumed_losses.next_lost(now));
+        let mut highest = None;
+        for tsn in recovered.iter().copied().chain(counted) {
             self.scheduler.lost(now, srtt);
             self.scheduler.lost_packet(tsn);
+            highest = highest.max(Some(tsn));
         }
+        highest
+    }
+
+    /// The peer reports a duplicate. Returns the packet that was presumed lost, if it proves to have arrived.
+    pub(super) fn duplicate_reported(&mut self, tsn: u64) -> Option<PresumedLoss> {
+        let refuted = self.presumed_losses.duplicate_reported(tsn)?;
+        if refuted.counted {
+            self.scheduler.was_late(tsn);
+        } else {
+            self.scheduler.arrived(1);
+        }
+        Some(refuted.loss)
     }
 }
 
