@@ -135,7 +135,7 @@ pub struct SentStats {
     /// Messages abandoned, for any reason. `messages` is the sum of acknowledged and abandoned ones and `path.messages_pending`.
     pub messages_abandoned: u64,
     /// Those of them that were sent at least in part. The peer may have received them: a message whose acknowledgement is on its way when it expires or is
-    /// replaced counts here, and without loss all of these have arrived. The others never left this side.
+    /// replaced counts here, and unless packets are lost or overtake each other all of these have arrived. The others never left this side.
     pub messages_abandoned_sent: u64,
     /// First transmissions of DATA chunks.
     pub chunks: u64,
