@@ -214,7 +214,7 @@ mod tests {
         assert!(entry.z.is_some_and(|z| z.abs() < 1.0));
         assert!(entry.stays_undecided(), "the published run alone varies by more than a quarter");
         assert!(entry.is_within_chance());
-        // One event in a run, of which one of our ten runs has one, too.
+        // One event in the published run, and one in ten runs of ours.
         let single: Repeated = [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0].into_iter().collect();
         let entry = Entry::one_run("number", "", 1.0, Some(&single));
         assert_eq!((entry.word(), entry.is_within_chance()), ("undecided", true), "z {:?}", entry.z);

@@ -90,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::redundancy::{CopyScheduler, Redundancy};
+    use crate::redundancy::{CopyScheduler, Redundancy, StreamShape};
 
     const PATIENCE: Option<Duration> = Some(Duration::from_millis(130));
 
@@ -127,6 +127,7 @@ mod tests {
     /// the number of copies of the last thousand messages.
     fn copies_in_the_end(jitter_ms: u64, lost_one_in: Option<u64>, mut random: impl FnMut() -> u64) -> u64 {
         const MESSAGES: u64 = 3_000;
+        const STREAM: StreamShape = StreamShape { bursts_per_rtt: 10, chunk_bytes: 116 };
         let (mut scheduler, mut losses) = (CopyScheduler::new(Redundancy::ADAPTIVE), PresumedLosses::default());
         // When a duplicate of a message is reported.
         let (mut reports, mut copied, mut is_reordered) = (Vec::<(u64, u64)>::new(), 0, false);
@@ -135,9 +136,9 @@ mod tests {
             while let Some(number) = reports.pop_if(|report| report.0 <= now_ms).map(|report| report.1) {
                 let Some(refuted) = losses.duplicate_reported(number) else { continue };
                 if refuted.counted {
-                    scheduler.was_late(number)
+                    scheduler.was_late(number);
                 } else {
-                    scheduler.arrived(1)
+                    scheduler.arrived(1);
                 }
                 is_reordered = true;
             }
@@ -145,10 +146,10 @@ mod tests {
                 scheduler.lost(at(now_ms), None);
                 scheduler.lost_packet(number);
             }
-            let piggyback = scheduler.piggyback(at(now_ms), None, 10);
+            let piggyback = scheduler.protection(at(now_ms), None, STREAM).copies();
             let copies = (1..=3).take_while(|&transmissions| piggyback.allow(number, transmissions)).count() as u64;
             copied += if number > MESSAGES - 1_000 { copies } else { 0 };
-            let is_lost = (50..=52).contains(&number) || lost_one_in.is_some_and(|one_in| random() % one_in == 0);
+            let is_lost = (50..=52).contains(&number) || lost_one_in.is_some_and(|one_in| random().is_multiple_of(one_in));
             let mut acked: Vec<u64> =
                 (u64::from(is_lost)..=copies).map(|nth| now_ms + 10 * nth + 100 + random() % (jitter_ms + 1)).collect();
             let original = acked.first().copied().filter(|_| !is_lost);

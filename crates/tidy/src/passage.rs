@@ -19,7 +19,7 @@ use crate::measure::{Body, measure};
 use crate::tree::File;
 
 /// The crates that the copy consists of, in the order in which they depend on each other.
-const CRATES: [&str; 4] = ["crates/units/", "crates/recovery/", "crates/code/", "crates/sctp/"];
+const CRATES: [&str; 3] = ["crates/units/", "crates/recovery/", "crates/sctp/"];
 
 /// The types that hold others to call them, and not as parts of their own.
 const COORDINATORS: [&str; 3] = ["Association", "Paths", "Sender"];

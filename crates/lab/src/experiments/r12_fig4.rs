@@ -11,7 +11,7 @@ use crate::summary::Results;
 
 /// "Considerably higher": by a tenth. The bound is ours.
 const CONSIDERABLY: f64 = 1.1;
-/// A sender keeps up while its messages take at most so many times as long at the end of the run as at its beginning. The bound is ours.
+/// A sender keeps up while its messages take at most this many times as long at the end of the run as at its beginning. The bound is ours.
 const KEEPS_UP: f64 = 1.5;
 /// "No effect": less than a tenth. The bound is ours.
 const NO_EFFECT: f64 = 1.1;

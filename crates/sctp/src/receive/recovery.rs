@@ -27,7 +27,7 @@ pub(super) struct Recovery {
     decoder: Decoder,
     /// Whole chunks that were computed and that had not arrived.
     recovered: VecDeque<Bytes>,
-    /// Those that the peer is to be told of: the first TSN and the others, as in the chunk. No bit is set if there are none.
+    /// Computed chunks that the next report names: the first TSN, and a bit for each from it on. No bit is set if there are none.
     reported: (u64, u16),
     symbol: Vec<u8>,
     sources_since_sum: u8,

@@ -7,7 +7,7 @@ use super::loaded::Loaded;
 use super::repair::{Again, Bundling, NewData, Order, Purpose};
 use super::{SendPath, Sender};
 use crate::event::{Event, Events, ProtocolEvent};
-use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState, Transmission};
+use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState};
 use crate::wire::{FragmentHeader, PacketBuilder};
 
 /// The purpose of the next packet, as far as the sender knows.
@@ -218,19 +218,13 @@ impl Sender {
                 break;
             }
             let (id, chunk_bytes) = (message.id, chunk.bytes());
-            loaded.bytes += chunk_bytes;
+            loaded.count_again(chunk_bytes, transmission, again);
             self.flight.ledger.resend(tsn, now, transmission, path.limits.id, immediate_ack);
-            match (transmission, again) {
-                (Transmission::Repair(_), _) => loaded.repair_bytes += chunk_bytes,
-                (_, Again::BesideNewData) => loaded.piggyback_bytes += chunk_bytes,
-                (_, Again::Alone) => {}
-            }
             path.marking.iter_mut().for_each(|marking| marking.resent(tsn));
             let restarts_timer = path.repair.on_resent(now, tsn, transmission, again, self.flight.ledger.next_tsn());
             self.counters.retransmitted.count(cause);
             let event = || ProtocolEvent::Retransmitted { id, tsn: header.tsn.0, cause, path: path.limits.id, at: now };
             events.push_message_event(|| Event::Protocol(event()));
-            loaded.chunks += 1;
             loaded.tsn_highest = tsn;
             loaded.earliest_resent |= tsn == self.flight.ledger.first_tsn() && restarts_timer;
         }

@@ -2,6 +2,9 @@
 
 use festina_units::Duration;
 
+use super::repair::Again;
+use crate::outstanding::Transmission;
+
 /// Summary of the chunks put into a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Loaded {
@@ -29,4 +32,17 @@ pub(super) struct Loaded {
     pub(super) has_withheld: bool,
     /// A chunk found no room.
     pub(super) is_full: bool,
+}
+
+impl Loaded {
+    /// A chunk of `bytes` is sent again in the packet.
+    pub(super) fn count_again(&mut self, bytes: usize, transmission: Transmission, again: Again) {
+        self.chunks += 1;
+        self.bytes += bytes;
+        match (transmission, again) {
+            (Transmission::Repair(_), _) => self.repair_bytes += bytes,
+            (_, Again::BesideNewData) => self.piggyback_bytes += bytes,
+            (_, Again::Alone) => {}
+        }
+    }
 }

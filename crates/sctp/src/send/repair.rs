@@ -62,7 +62,6 @@ use super::loaded::Loaded;
 use crate::config::Config;
 use crate::event::RetransmissionCause;
 use crate::outstanding::{Chunk, ChunkState, Ledger, Transmission};
-use crate::wire::{FragmentHeader, PacketBuilder};
 use bundling::{Redundant, SILENT_TURN_PARTS};
 use order::Owed;
 use overdue::Overdue;
@@ -298,7 +297,7 @@ impl Repair {
             let is_worth_it = |chunk: &Chunk| flight.is_worth_protecting(chunk, now, way);
             self.owed.copy = redundancy.make_due(now, &flight.ledger, limits.allows_new_data(flight), is_worth_it);
             let srtt = self.rtt.srtt().filter(|_| self.book.is_thin());
-            self.owed.sums = redundancy.are_sums_due(now, srtt, |tsn| is_missing(flight, tsn, now, way));
+            self.owed.sums = redundancy.are_sums_due(now, srtt, |tsn| coding::is_missing(flight, tsn, now, way));
         }
         if flight.ledger.earliest_on(limits.id).is_none() {
             self.timers.stop();
@@ -441,60 +440,6 @@ impl Repair {
             return Bundling::None;
         }
         Bundling::Redundant(Redundant { room_bytes, budget, srtt, silent })
-    }
-
-    /// A chunk leaves for the first time, and is protected if the stream is thin.
-    #[inline]
-    pub(super) fn protect(&mut self, now: Instant, tsn: u64, header: &FragmentHeader, chunk: &Chunk) {
-        if let (Some(redundancy), Some(srtt), true) = (&mut self.redundancy, self.rtt.srtt(), self.book.is_thin()) {
-            redundancy.protect(now, srtt, tsn, header, chunk);
-        }
-    }
-
-    /// Writes the sums that are owed into a packet with new data, or alone. Returns their bytes.
-    #[inline]
-    pub(super) fn write_sums(
-        &mut self,
-        now: Instant,
-        with_new_data: bool,
-        flight: &Flight,
-        limits: &PathLimits,
-        packet: &mut PacketBuilder<'_>,
-    ) -> usize {
-        let way = self.way();
-        let (Some(redundancy), Some(srtt), true) = (&mut self.redundancy, self.rtt.srtt(), self.book.is_thin()) else {
-            return 0;
-        };
-        let new_bytes = with_new_data.then(|| flight.buffer.queued_chunk_bytes_max(limits.sizes.framing));
-        redundancy.write_sums(now, srtt, |tsn| is_missing(flight, tsn, now, way), new_bytes, packet)
-    }
-
-    /// A packet with sums alone left.
-    pub(super) fn on_sums_left(&mut self, now: Instant, bytes: usize) {
-        self.owed.paid(Purpose::Sums);
-        if let (Some(redundancy), Some(srtt)) = (&mut self.redundancy, self.rtt.srtt()) {
-            redundancy.sums_left(now, bytes, srtt);
-        }
-    }
-
-    /// The peer has computed an outstanding chunk, which it is about to acknowledge. It says nothing of the round trip.
-    pub(super) fn on_recovered(&mut self, tsn: u64) {
-        if self.round_trip.timed_tsn() == Some(tsn) {
-            self.round_trip.forget();
-        }
-        self.redundancy.iter_mut().for_each(|redundancy| redundancy.recovered(tsn));
-    }
-
-    /// Time from a chunk to the last sum that is expected to repair it.
-    pub(super) fn sums_take(&self) -> Duration {
-        let redundancy = self.redundancy.as_ref().filter(|_| self.is_thin());
-        redundancy.map_or(Duration::ZERO, |redundancy| redundancy.sums_take())
-    }
-
-    /// By how much the acknowledgement of a chunk that a sum repaired may be late.
-    pub(super) fn sums_lateness(&self) -> Duration {
-        let redundancy = self.redundancy.as_ref().filter(|_| self.is_thin());
-        redundancy.map_or(Duration::ZERO, |redundancy| redundancy.sums_lateness())
     }
 
     /// A chunk left for the first time.
@@ -693,11 +638,4 @@ impl Repair {
             timeout_at: self.timers.t3().map_or_else(|| now + self.rto(), |running| running.expires),
         }
     }
-}
-
-/// Returns whether the peer may lack a chunk, and is to have it ahead of a retransmission.
-fn is_missing(flight: &Flight, tsn: u64, now: Instant, way: Duration) -> bool {
-    flight.ledger.get(tsn).is_some_and(|chunk| {
-        matches!(chunk.state, ChunkState::InFlight | ChunkState::Lost(_)) && flight.is_worth_protecting(chunk, now, way)
-    })
 }

@@ -36,7 +36,7 @@ pub(crate) struct Case<'a> {
 pub(crate) enum Standing<'n> {
     /// It is faster than each of them.
     Best,
-    /// None is faster, but these are as fast, or cannot be told apart: the second list.
+    /// None is faster. The first list is as fast; the second does not differ measurably.
     Tie(Vec<&'n str>, Vec<&'n str>),
     /// These are faster.
     Worse(Vec<&'n str>),

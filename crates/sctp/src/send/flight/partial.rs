@@ -26,6 +26,7 @@ use crate::send::scheduler::Unsent;
 use crate::stats::AbandonedStats;
 use crate::wire::{Framing, PacketBuilder, StreamId, Tsn};
 use forward::Forward;
+use succession::StateKey;
 use tracked::{Marks, Tracked};
 
 /// The memory of partial reliability. It exists once a message was not wholly reliable: most associations send reliable messages only.
@@ -183,7 +184,7 @@ impl Flight {
         for slot in victims {
             self.give_up(slot, AbandonReason::Evicted, events);
         }
-        let key = message.key.map(|key| (message.stream, key));
+        let key = message.key.map(|key| StateKey { stream: message.stream, key });
         let marks = Marks { key, priority: message.priority, confirm: message.confirm };
         let replaced_waits = replaced.filter(|&slot| self.buffer.waiting(slot).is_some_and(|unsent| !unsent.has_tsn()));
         let slot = match (replaced_waits, replaced) {

@@ -57,7 +57,7 @@ pub(super) fn write(rig: &mut Rig, messages: impl IntoIterator<Item = Message>) 
     written.collect()
 }
 
-/// Acts on all timers up to `millis` from now. Returns what leaves, and when.
+/// Acts on all timers up to `millis` from now. Returns the TSNs of each packet that leaves, and the time.
 pub(super) fn until(rig: &mut Rig, millis: u64) -> Vec<(u128, Vec<u32>)> {
     let (start, end) = (rig.now, rig.now + ms(millis));
     let mut sent = Vec::new();

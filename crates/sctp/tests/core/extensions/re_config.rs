@@ -1,5 +1,7 @@
 //! Stream reconfiguration as a peer sees it (RFC 6525).
 
+mod busy;
+
 use festina_sctp::{
     Direction, Event, Message, PathId, ReConfigResult, ReconfigureError, SendError, SendErrorKind, StreamId,
     StreamRequest,
@@ -16,7 +18,6 @@ const FIRST: u32 = 1;
 const PERFORMED: u32 = 1;
 const DENIED: u32 = 2;
 const WRONG_STREAM: u32 = 3;
-const BUSY: u32 = 4;
 const BAD_NUMBER: u32 = 5;
 const IN_PROGRESS: u32 = 6;
 
@@ -88,12 +89,6 @@ fn reset(peer: &mut Peer, streams: &[u16]) -> Result<(), ReconfigureError> {
     peer.wait(ms(0));
     peer.give(&[]);
     done
-}
-
-fn add_inbound(peer: &mut Peer, streams: u16) {
-    let now = peer.now;
-    peer.association().add_streams(now, 0, streams).expect("the peer supports it");
-    peer.give(&[]);
 }
 
 fn changes(peer: &Peer) -> Vec<&Event> {
@@ -198,40 +193,6 @@ fn rfc6525_5_2_7_in_progress_is_asked_again_and_is_no_answer() {
     assert!(changes(&peer).is_empty());
     peer.wait_for_packet();
     assert_eq!(parameter(&peer.take_one()), first);
-}
-
-#[test]
-fn rfc6525_5_2_7_a_peer_busy_with_its_own_request_is_asked_again_with_the_next_number() {
-    let mut peer = peer();
-    add_inbound(&mut peer, 2);
-    assert_eq!(parameter(&peer.take_one()), (18, words(&[peer.initial_tsn, 2 << 16])));
-    peer.give(&[re_config(&[response(peer.initial_tsn, BUSY)])]);
-    assert!(changes(&peer).is_empty());
-    assert!(peer.wait_for_packet() >= ms(100), "after a timeout, not at once");
-    let second = peer.initial_tsn.wrapping_add(1);
-    assert_eq!(parameter(&peer.take_one()), (18, words(&[second, 2 << 16])));
-    peer.give(&[re_config(&[response(second, PERFORMED)])]);
-    peer.wait(ms(100_000));
-    peer.nothing_sent();
-    assert!(changes(&peer).is_empty());
-}
-
-#[test]
-fn a_peer_that_is_always_busy_makes_the_request_fail() {
-    let mut peer = peer();
-    add_inbound(&mut peer, 2);
-    let mut asked = 0;
-    while changes(&peer).is_empty() {
-        let (_, value) = parameter(&peer.take_one());
-        asked += 1;
-        peer.give(&[re_config(&[response(u32_at(&value, 0), BUSY)])]);
-        if changes(&peer).is_empty() {
-            peer.wait_for_packet();
-        }
-    }
-    assert_eq!(asked, 1 + settings().retries.association_max);
-    let request = StreamRequest::Add(Direction::Inbound, 2);
-    assert_eq!(changes(&peer), [&Event::StreamRequestFailed { request, result: ReConfigResult::AlreadyInProgress }]);
 }
 
 #[test]

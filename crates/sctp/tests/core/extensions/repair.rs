@@ -204,20 +204,22 @@ fn sums_that_are_wrong_far_away_or_malformed_change_nothing_and_cost_no_answer()
     let right = sum(&[(1, symbol_of_data(1)), (2, symbol_of_data(2))]);
     let mut wrong = right.clone();
     wrong[12] ^= 1;
-    let far: Vec<_> = (0..30).map(|nth: u32| repair(nth << 27, 0xffff, (nth % 8) as u8, &[nth as u8; 20])).collect();
+    let far: Vec<_> =
+        (0..30).map(|nth: u32| repair(nth << 27, 0xffff, (nth % 8) as u8, &[nth.to_be_bytes()[3]; 20])).collect();
     let no_chunk = sum(&[(2, symbol(0xff, &[0, 0], b"x"))]);
     let short = [repair(2, 1, 0, &[1]), repair(2, 0, 0, &[0; 9]), repair(2, 2, 0, &[0; 9])].concat();
     peer.give(&[wrong, no_chunk, short]);
     peer.give(&far);
     // Nothing but sums in a packet of 1,200 bytes, again and again.
     for round in 0..200_u32 {
-        let sums: Vec<_> =
-            (0..40).map(|nth| repair(2 + nth + round, 0x8fff, (nth % 8) as u8, &[round as u8; 18])).collect();
+        let sums: Vec<_> = (0..40)
+            .map(|nth| repair(2 + nth + round, 0x8fff, (nth % 8) as u8, &[round.to_be_bytes()[3]; 18]))
+            .collect();
         peer.give(&sums);
     }
     peer.nothing_sent();
     assert_eq!((peer.received.len(), peer.closed()), (1, None));
-    // What is right still repairs: data pays for its computation.
+    // Right sums still repair: data pays for their computation.
     (3..200).for_each(|tsn| peer.give(&[data(tsn)]));
     peer.take();
     peer.give(&[right]);

@@ -13,11 +13,17 @@ const PAUSE_INTERVALS: u32 = 4;
 /// A key that was not written for this long may give way to another one.
 const KEPT_MIN: Duration = Duration::from_secs(1);
 
+/// Identifies a state that newer messages replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StateKey {
+    pub(super) stream: StreamId,
+    pub(super) key: u64,
+}
+
 /// The states of one key.
 #[derive(Clone, Copy, Debug)]
 struct Succession {
-    stream: StreamId,
-    key: u64,
+    of: StateKey,
     /// When the newest state was written.
     written_at: Instant,
     /// Mean time from one state to the next; zero before it was measured.
@@ -31,10 +37,6 @@ struct Succession {
 pub(super) struct Successions(Vec<Succession>);
 
 impl Succession {
-    fn is(&self, (stream, key): (StreamId, u64)) -> bool {
-        self.stream == stream && self.key == key
-    }
-
     fn note(&mut self, now: Instant) {
         let gap = now.saturating_duration_since(self.written_at);
         (self.written_at, self.is_ended) = (now, false);
@@ -56,12 +58,11 @@ impl Succession {
 
 impl Successions {
     /// A state of this key was written.
-    pub(super) fn note(&mut self, now: Instant, of: (StreamId, u64)) {
-        if let Some(known) = self.0.iter_mut().find(|succession| succession.is(of)) {
+    pub(super) fn note(&mut self, now: Instant, of: StateKey) {
+        if let Some(known) = self.0.iter_mut().find(|succession| succession.of == of) {
             return known.note(now);
         }
-        let (stream, key) = of;
-        let new = Succession { stream, key, written_at: now, interval: Duration::ZERO, is_ended: false };
+        let new = Succession { of, written_at: now, interval: Duration::ZERO, is_ended: false };
         if self.0.len() < KEYS_MAX {
             return self.0.push(new);
         }
@@ -75,8 +76,8 @@ impl Successions {
 
     /// Returns whether the successor of this key's newest state is expected so soon after `at` that a copy that leaves then is worth nothing: it is
     /// less than a quarter of an interval away, or overdue by less than half an interval.
-    pub(super) fn is_next_near(&self, of: (StreamId, u64), at: Instant) -> bool {
-        let known = self.0.iter().find(|succession| succession.is(of));
+    pub(super) fn is_next_near(&self, of: StateKey, at: Instant) -> bool {
+        let known = self.0.iter().find(|succession| succession.of == of);
         known.is_some_and(|succession| {
             let near_from = succession.written_at.saturating_add(succession.interval * 3 / 4);
             at > near_from && succession.ends_at().is_some_and(|ends_at| at < ends_at)
@@ -84,26 +85,26 @@ impl Successions {
     }
 
     /// Returns half the interval of this key, if it was measured.
-    pub(super) fn half_interval(&self, of: (StreamId, u64)) -> Option<Duration> {
-        let known = self.0.iter().find(|succession| succession.is(of));
+    pub(super) fn half_interval(&self, of: StateKey) -> Option<Duration> {
+        let known = self.0.iter().find(|succession| succession.of == of);
         known.map(|succession| succession.interval / 2).filter(|&half| half > Duration::ZERO)
     }
 
     /// Returns when the first of the newest states for which `counts` holds is without its successor for too long.
-    pub(super) fn ends_at(&self, counts: impl Fn((StreamId, u64)) -> bool) -> Option<Instant> {
+    pub(super) fn ends_at(&self, counts: impl Fn(StateKey) -> bool) -> Option<Instant> {
         let running = self.0.iter().filter(|succession| !succession.is_ended);
-        let counting = running.filter(|succession| counts((succession.stream, succession.key)));
+        let counting = running.filter(|succession| counts(succession.of));
         counting.filter_map(Succession::ends_at).min()
     }
 
     /// Returns the keys whose newest state has been without its successor for too long, each once.
-    pub(super) fn take_ended(&mut self, now: Instant) -> impl Iterator<Item = (StreamId, u64)> {
+    pub(super) fn take_ended(&mut self, now: Instant) -> impl Iterator<Item = StateKey> {
         let has_ended = move |succession: &&mut Succession| {
             !succession.is_ended && succession.ends_at().is_some_and(|ends_at| ends_at <= now)
         };
         self.0.iter_mut().filter(has_ended).map(|succession| {
             succession.is_ended = true;
-            (succession.stream, succession.key)
+            succession.of
         })
     }
 }
@@ -112,7 +113,7 @@ impl Successions {
 mod tests {
     use super::*;
 
-    const KEY: (StreamId, u64) = (StreamId(0), 7);
+    const KEY: StateKey = StateKey { stream: StreamId(0), key: 7 };
 
     fn at(millis: u64) -> Instant {
         Instant::from_millis(millis)
@@ -129,7 +130,10 @@ mod tests {
         let successions = written(&[0, 40, 80]);
         let near = |millis| successions.is_next_near(KEY, at(millis));
         assert_eq!([90, 110, 111, 139, 140, 200].map(near), [false, false, true, true, false, false]);
-        assert!(!successions.is_next_near((StreamId(1), 7), at(120)), "keys of different streams are independent");
+        assert!(
+            !successions.is_next_near(StateKey { stream: StreamId(1), ..KEY }, at(120)),
+            "keys of different streams are independent"
+        );
         assert!(!written(&[0]).is_next_near(KEY, at(40)), "one state predicts nothing");
     }
 
@@ -157,7 +161,7 @@ mod tests {
     #[test]
     fn a_bounded_number_of_keys_is_measured_and_idle_ones_give_way() {
         let mut successions = Successions::default();
-        let of = |key: u64| (StreamId(0), key);
+        let of = |key| StateKey { key, ..KEY };
         for tick in 0..3 {
             (0..100).for_each(|key| successions.note(at(tick * 40), of(key)));
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use festina_units::{Duration, Instant};
 
-use super::succession::Successions;
+use super::succession::{StateKey, Successions};
 use crate::message::MessageId;
 use crate::outstanding::MessageSlot;
 use crate::wire::StreamId;
@@ -16,7 +16,7 @@ pub(super) struct Tracked {
     lifetimes: BTreeSet<(Instant, MessageId, u32)>,
     priorities: BTreeMap<(u16, MessageId), MessageSlot>,
     /// The newest message of each key.
-    keys: BTreeMap<(StreamId, u64), MessageSlot>,
+    keys: BTreeMap<StateKey, MessageSlot>,
     successions: Successions,
 }
 
@@ -26,7 +26,7 @@ struct Entry {
     id: MessageId,
     expires_at: Instant,
     priority: Option<u16>,
-    key: Option<(StreamId, u64)>,
+    key: Option<StateKey>,
     /// A newer message has its key, and it could not be abandoned.
     is_replaced: bool,
     confirm: bool,
@@ -35,7 +35,7 @@ struct Entry {
 /// Partial-reliability options of a message other than its lifetime.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marks {
-    pub(super) key: Option<(StreamId, u64)>,
+    pub(super) key: Option<StateKey>,
     /// It may be evicted for one with a lower number.
     pub(super) priority: Option<u16>,
     /// Report its delivery, regardless of the other settings.
@@ -105,7 +105,7 @@ impl Tracked {
 
     /// The newest message with this key.
     pub(super) fn by_key(&self, stream: StreamId, key: u64) -> Option<MessageSlot> {
-        self.keys.get(&(stream, key)).copied()
+        self.keys.get(&StateKey { stream, key }).copied()
     }
 
     /// Returns whether a newer message has replaced this one, or will have at about `at`.
