@@ -324,7 +324,7 @@ enum festina_flag {
     FESTINA_IMMEDIATE_ACK = 2, /* the peer is asked to acknowledge at once */
     FESTINA_CONFIRM = 4,       /* FESTINA_EVENT_DELIVERED reports its arrival */
     FESTINA_REPLACING = 8,     /* replaces an older message on its stream with the same key */
-    /* Sent twice while the path loses packets, at once or half the mean time between messages of its key later; not both */
+    /* Sent twice, at once or half the mean time between messages of its key later; not both */
     FESTINA_DUPLICATE_AT_ONCE = 16,
     FESTINA_DUPLICATE_HALF_INTERVAL = 32
 };

@@ -397,7 +397,9 @@ impl CopyScheduler {
         if !message.is_single_chunk {
             return CopyDecision::Not(WhyNot::Large);
         }
-        if matches!(self.redundancy, Redundancy::Adaptive(_)) && self.loss.likely().is_negligible() {
+        // The losses of a stream whose messages replace each other are not seen, so a wish does not depend on them.
+        let is_by_loss = duplicate.is_none() && matches!(self.redundancy, Redundancy::Adaptive(_));
+        if is_by_loss && self.loss.likely().is_negligible() {
             return CopyDecision::Not(WhyNot::Lossless);
         }
         if is_congested || message.now < self.crowded_until {

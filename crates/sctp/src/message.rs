@@ -166,8 +166,8 @@ impl Message {
     }
 
     /// Sends the message twice if it fits into one packet, whose other messages are repeated with it. The second packet counts as a copy of the
-    /// association's redundancy: with the default it leaves only while packets are lost, and never on a stream that is not thin, at signs of congestion,
-    /// or if a newer message with the key was sent before. `None`, the default, sends no duplicate.
+    /// association's redundancy, though it does not wait for losses: it is not sent with `Redundancy::Off`, on a stream that is not thin, at signs of
+    /// congestion, or if a newer message with the key was sent before. `None`, the default, sends no duplicate.
     #[must_use]
     pub fn with_duplicate(mut self, duplicate: impl Into<Option<Duplicate>>) -> Self {
         self.duplicate = duplicate.into();

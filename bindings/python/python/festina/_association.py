@@ -108,8 +108,7 @@ class Association:
         max_retransmissions: it is abandoned when it would need one more; 0 sends it once.
         priority: it is abandoned for one with a lower number if the send buffer is full.
         replacing: a key; it replaces an older message on its stream with the same key.
-        duplicate: sends it twice while the path loses packets: "at-once", or "half-interval", half the mean time between messages of its key
-            later.
+        duplicate: sends it twice: "at-once", or "half-interval", half the mean time between messages of its key later.
         """
         options = _options(
             stream,
