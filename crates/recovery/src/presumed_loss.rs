@@ -20,7 +20,7 @@ use festina_units::{Duration, Instant};
 /// Presumed losses that are remembered; of more, the latest. A thin stream has fewer packets in two round trips.
 const REMEMBERED: usize = 64;
 
-/// A packet of which only a copy is known to have arrived.
+/// A packet whose data arrived in a copy, as far as is known.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PresumedLoss {
     /// A number that rises by one from packet to packet.

@@ -19,7 +19,7 @@ use crate::measure::{Body, measure};
 use crate::tree::File;
 
 /// The crates that the copy consists of, in the order in which they depend on each other.
-const CRATES: [&str; 3] = ["crates/units/", "crates/recovery/", "crates/sctp/"];
+const CRATES: [&str; 4] = ["crates/units/", "crates/code/", "crates/recovery/", "crates/sctp/"];
 
 /// The types that hold others to call them, and not as parts of their own.
 const COORDINATORS: [&str; 3] = ["Association", "Paths", "Sender"];
@@ -29,6 +29,9 @@ const DEPTH_MAX: usize = 8;
 
 /// The crate that the reports go to. Its own functions report nothing.
 const REPORTER: &str = "crates/units/";
+
+/// Arithmetic that uses no other crate, so that its functions cannot report anything.
+const SILENT: &str = "crates/code/";
 
 /// One message and its acknowledgement.
 const WALK: &str = include_str!("passage/walk.rs");
@@ -165,6 +168,8 @@ pub fn passages(files: &[File], folder: &Path) -> Result<BTreeMap<String, Passag
             continue;
         } else if path.starts_with(REPORTER) {
             format!("{text}{}", if path.ends_with("/lib.rs") { RECORDER } else { "" })
+        } else if path.starts_with(SILENT) {
+            text.clone()
         } else {
             instrument(text).map_err(|error| format!("{path}: {error}"))?
         };
@@ -204,7 +209,8 @@ pub fn passages(files: &[File], folder: &Path) -> Result<BTreeMap<String, Passag
 }
 
 fn is_recorded(path: &str) -> bool {
-    let core = CRATES.iter().any(|folder| path.starts_with(folder)) && !path.starts_with(REPORTER);
+    let core = CRATES.iter().any(|folder| path.starts_with(folder))
+        && ![REPORTER, SILENT].iter().any(|folder| path.starts_with(folder));
     core && path.contains("/src/") && path.ends_with(".rs") && !path.contains("/tests")
 }
 

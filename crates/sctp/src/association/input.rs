@@ -105,7 +105,9 @@ impl Association {
             },
         };
         // A chunk that arrives may be the last that a sum was waiting for.
-        self.handle_recovered(&mut arrival);
+        if self.peer.agreed.contains(Extensions::REPAIR) {
+            self.handle_recovered(&mut arrival);
+        }
         self.conclude(&arrival);
         result
     }

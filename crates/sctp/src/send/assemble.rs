@@ -218,7 +218,7 @@ impl Sender {
                 break;
             }
             let (id, chunk_bytes) = (message.id, chunk.bytes());
-            loaded.count_again(chunk_bytes, transmission, again);
+            loaded.count_again(chunk_bytes, transmission, again == Again::BesideNewData);
             self.flight.ledger.resend(tsn, now, transmission, path.limits.id, immediate_ack);
             path.marking.iter_mut().for_each(|marking| marking.resent(tsn));
             let restarts_timer = path.repair.on_resent(now, tsn, transmission, again, self.flight.ledger.next_tsn());
@@ -261,9 +261,9 @@ impl Sender {
             loaded.has_fragment |= chunk.is_fragment();
             loaded.duplicate_after = loaded.duplicate_after.or_else(|| self.flight.duplicate_after(chunk.message));
             let asked = chunk.immediate_ack;
-            path.repair.protect(now, tsn, &header, &chunk);
             self.flight.ledger.push(chunk);
             path.repair.on_first_sent(now, tsn, asked);
+            path.repair.protect(now, tsn, &header, &self.flight.ledger);
             self.flight.window.sent_new(tsn);
             self.counters.chunks += 1;
             loaded.chunks += 1;

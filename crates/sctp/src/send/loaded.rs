@@ -2,7 +2,6 @@
 
 use festina_units::Duration;
 
-use super::repair::Again;
 use crate::outstanding::Transmission;
 
 /// Summary of the chunks put into a packet.
@@ -36,13 +35,13 @@ pub(super) struct Loaded {
 
 impl Loaded {
     /// A chunk of `bytes` is sent again in the packet.
-    pub(super) fn count_again(&mut self, bytes: usize, transmission: Transmission, again: Again) {
+    pub(super) fn count_again(&mut self, bytes: usize, transmission: Transmission, with_new_data: bool) {
         self.chunks += 1;
         self.bytes += bytes;
-        match (transmission, again) {
-            (Transmission::Repair(_), _) => self.repair_bytes += bytes,
-            (_, Again::BesideNewData) => self.piggyback_bytes += bytes,
-            (_, Again::Alone) => {}
+        match transmission {
+            Transmission::Repair(_) => self.repair_bytes += bytes,
+            _ if with_new_data => self.piggyback_bytes += bytes,
+            _ => {}
         }
     }
 }

@@ -17,13 +17,15 @@
 //! | [`known`] | assumptions about the path before it is measured |
 //! | [`marks`] | ECN marks |
 //! | [`redundancy`], [`bundling`] | spaced and piggybacked copies; which chunks a packet carries besides lost and new ones |
-//! | [`coding`] | sums of chunks, from which the peer computes lost ones |
+//! | [`coding`], [`sums`] | sums of chunks, from which the peer computes lost ones |
+//! | [`detectors`] | the detectors that only some rules use |
 //! | [`order`], [`verdict`] | the results |
 
 mod acknowledgement;
 mod bundling;
 mod coding;
 mod departures;
+mod detectors;
 mod expiry;
 mod known;
 mod marks;
@@ -33,6 +35,7 @@ mod rack;
 mod redundancy;
 mod round_trip;
 mod rules;
+mod sums;
 mod tail;
 mod undo;
 mod verdict;
@@ -43,7 +46,7 @@ use festina_recovery::Mechanisms;
 use festina_recovery::backoff::ExpirySeries;
 use festina_recovery::f_rto::Timeout;
 use festina_recovery::probe::Probe;
-use festina_recovery::profile::{ImmediateSack, LossDetection, Rules, SpuriousResponse};
+use festina_recovery::profile::{ImmediateSack, Rules, SpuriousResponse};
 use festina_recovery::reordering::ReorderingEstimator;
 use festina_recovery::rtt::RttEstimator;
 use festina_recovery::tail_probe::{self, ProbeContent, TlpTerms};
@@ -63,13 +66,11 @@ use crate::config::Config;
 use crate::event::RetransmissionCause;
 use crate::outstanding::{Chunk, ChunkState, Ledger, Transmission};
 use bundling::{Redundant, SILENT_TURN_PARTS};
+use detectors::Detectors;
 use order::Owed;
-use overdue::Overdue;
-use rack::LossByTime;
 use redundancy::RedundancyAccount;
 use round_trip::RoundTrip;
 use rules::{Outstanding, RuleBook};
-use tail::Tail;
 use undo::SpuriousDetector;
 
 /// The state of repair on one path.
@@ -102,40 +103,6 @@ struct FastRecovery {
     cut_for_mark: bool,
     /// The highest TSN that had been sent when cwnd was last cut.
     cut_tsn: u64,
-}
-
-/// The optional loss detectors with their state. On the heap, since most idle associations use none of them.
-#[derive(Debug, Default)]
-struct Detectors {
-    by_time: LossByTime,
-    tail: Tail,
-    overdue: Overdue,
-    spurious: SpuriousDetector,
-}
-
-impl Detectors {
-    fn are_needed(rules: &Rules) -> bool {
-        rules.loss_detection == LossDetection::Rack
-            || rules.early_fast_retransmit.is_some()
-            || matches!(rules.probe, Probe::TailLoss(_))
-            || rules.spurious != SpuriousResponse::NONE
-    }
-
-    /// Stops the timers of detectors that the current rules do not use. A thin stream may have other rules than a thick one.
-    fn stop_disabled(&mut self, rules: &Rules) {
-        if rules.loss_detection != LossDetection::Rack {
-            self.by_time.stop();
-        }
-        if rules.early_fast_retransmit.is_none() {
-            self.overdue.stop();
-        }
-        if !matches!(rules.probe, Probe::TailLoss(_)) {
-            self.tail.stop();
-        }
-        if !rules.spurious.f_rto {
-            self.spurious.believe_timeout();
-        }
-    }
 }
 
 impl Repair {
@@ -292,12 +259,15 @@ impl Repair {
         if self.owed.tail_probe && flight.ledger.is_all_abandoned() {
             self.owed.tail_probe = false;
         }
-        let way = self.way();
         if let Some(redundancy) = &mut self.redundancy {
-            let is_worth_it = |chunk: &Chunk| flight.is_worth_protecting(chunk, now, way);
+            let (rtt, is_thin) = (&self.rtt, self.book.is_thin());
+            let way = || rtt.srtt().unwrap_or_default() / 2;
+            let is_worth_it = |chunk: &Chunk| flight.is_worth_protecting(chunk, now, way());
             self.owed.copy = redundancy.make_due(now, &flight.ledger, limits.allows_new_data(flight), is_worth_it);
-            let srtt = self.rtt.srtt().filter(|_| self.book.is_thin());
-            self.owed.sums = redundancy.are_sums_due(now, srtt, |tsn| coding::is_missing(flight, tsn, now, way));
+            self.owed.sums = redundancy.codes && {
+                let srtt = rtt.srtt().filter(|_| is_thin);
+                redundancy.are_sums_due(now, srtt, |tsn| sums::is_missing(flight, tsn, now, way()))
+            };
         }
         if flight.ledger.earliest_on(limits.id).is_none() {
             self.timers.stop();

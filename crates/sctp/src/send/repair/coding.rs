@@ -4,9 +4,7 @@ use festina_code::{Encoder, WINDOW_MAX};
 use festina_recovery::redundancy::{Code, RATE_PARTS};
 use festina_units::{Duration, Instant, OptionalInstant};
 
-use super::{PathLimits, Purpose, Repair};
-use crate::outstanding::{Chunk, ChunkState};
-use crate::send::flight::Flight;
+use crate::outstanding::Chunk;
 use crate::wire::{ChunkOut, FragmentHeader, PacketBuilder, Tsn};
 
 /// Sums that may be owed at once.
@@ -135,66 +133,3 @@ impl Coding {
 
 /// Bytes of a REPAIR chunk before its sum, and of its longest padding.
 const REPAIR_HEADER_BYTES: usize = 13;
-
-impl Repair {
-    /// A chunk leaves for the first time, and is protected if the stream is thin.
-    #[inline]
-    pub(in crate::send) fn protect(&mut self, now: Instant, tsn: u64, header: &FragmentHeader, chunk: &Chunk) {
-        if let (Some(redundancy), Some(srtt), true) = (&mut self.redundancy, self.rtt.srtt(), self.book.is_thin()) {
-            redundancy.protect(now, srtt, tsn, header, chunk);
-        }
-    }
-
-    /// Writes the sums that are owed into a packet with new data, or alone. Returns their bytes.
-    #[inline]
-    pub(in crate::send) fn write_sums(
-        &mut self,
-        now: Instant,
-        with_new_data: bool,
-        flight: &Flight,
-        limits: &PathLimits,
-        packet: &mut PacketBuilder<'_>,
-    ) -> usize {
-        let way = self.way();
-        let (Some(redundancy), Some(srtt), true) = (&mut self.redundancy, self.rtt.srtt(), self.book.is_thin()) else {
-            return 0;
-        };
-        let new_bytes = with_new_data.then(|| flight.buffer.queued_chunk_bytes_max(limits.sizes.framing));
-        redundancy.write_sums(now, srtt, |tsn| is_missing(flight, tsn, now, way), new_bytes, packet)
-    }
-
-    /// A packet with sums alone left.
-    pub(in crate::send) fn on_sums_left(&mut self, now: Instant, bytes: usize) {
-        self.owed.paid(Purpose::Sums);
-        if let (Some(redundancy), Some(srtt)) = (&mut self.redundancy, self.rtt.srtt()) {
-            redundancy.sums_left(now, bytes, srtt);
-        }
-    }
-
-    /// The peer has computed an outstanding chunk, which it is about to acknowledge. It says nothing of the round trip.
-    pub(in crate::send) fn on_recovered(&mut self, tsn: u64) {
-        if self.round_trip.timed_tsn() == Some(tsn) {
-            self.round_trip.forget();
-        }
-        self.redundancy.iter_mut().for_each(|redundancy| redundancy.recovered(tsn));
-    }
-
-    /// Time from a chunk to the last sum that is expected to repair it.
-    pub(in crate::send) fn sums_take(&self) -> Duration {
-        let redundancy = self.redundancy.as_ref().filter(|_| self.is_thin());
-        redundancy.map_or(Duration::ZERO, |redundancy| redundancy.sums_take())
-    }
-
-    /// By how much the acknowledgement of a chunk that a sum repaired may be late.
-    pub(in crate::send) fn sums_lateness(&self) -> Duration {
-        let redundancy = self.redundancy.as_ref().filter(|_| self.is_thin());
-        redundancy.map_or(Duration::ZERO, |redundancy| redundancy.sums_lateness())
-    }
-}
-
-/// Returns whether the peer may lack a chunk, and is to have it ahead of a retransmission.
-pub(super) fn is_missing(flight: &Flight, tsn: u64, now: Instant, way: Duration) -> bool {
-    flight.ledger.get(tsn).is_some_and(|chunk| {
-        matches!(chunk.state, ChunkState::InFlight | ChunkState::Lost(_)) && flight.is_worth_protecting(chunk, now, way)
-    })
-}

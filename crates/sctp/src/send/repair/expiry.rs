@@ -100,11 +100,15 @@ impl Repair {
     pub(in crate::send) fn deadline(&self, flight: &Flight, limits: &PathLimits) -> Option<Instant> {
         let redundancy = self.redundancy.as_ref();
         let copy = redundancy.and_then(|redundancy| redundancy.next_at()).filter(|_| !self.owed.copy);
-        let sums = redundancy.and_then(|redundancy| redundancy.sums_at()).filter(|_| !self.owed.sums);
+        let coded = redundancy.filter(|redundancy| redundancy.codes && !self.owed.sums);
+        let sums = coded.and_then(|redundancy| redundancy.sums_at());
         let judgement = self.detectors.as_ref().and_then(|detectors| detectors.by_time.at());
+        // When a state in flight lacks its successor for too long, if it may get a copy then.
+        let states = flight.partial.as_ref().filter(|_| self.redundancy.is_some() && self.is_thin());
+        let state = states.and_then(|_| flight.states_end_at());
         let overdue = self.overdue_at(flight, limits).map(|(at, _)| at);
         let loss = self.next_expiry(flight, limits).map(TimerDecision::at);
-        Instant::earliest([loss, copy, sums, judgement, overdue, self.states_end_at(flight)])
+        Instant::earliest([loss, copy, sums, judgement, overdue, state])
     }
 
     /// Handles the expired timers.
@@ -134,15 +138,11 @@ impl Repair {
         (verdict, expiry)
     }
 
-    /// Returns when a state in flight lacks its successor for too long, if it may get a copy then.
-    fn states_end_at(&self, flight: &Flight) -> Option<Instant> {
-        self.redundancy.as_ref().filter(|_| self.is_thin()).and_then(|_| flight.states_end_at())
-    }
-
     /// The last states before a pause may get a copy: no successor will deliver their contents.
     fn copy_last_states(&mut self, now: Instant, flight: &mut Flight) {
         // Those that get none are done with, too: a state that leaves later, or a stream that is thin later, is not asked about again.
-        for tsn in flight.take_last_states(now) {
+        let last = if flight.partial.is_some() { flight.take_last_states(now) } else { Vec::new() };
+        for tsn in last {
             let redundancy = self.redundancy.as_mut().filter(|_| self.book.is_thin());
             if let (Some(redundancy), Some(chunk)) = (redundancy, flight.ledger.get(tsn)) {
                 redundancy.plan_last(now, tsn, chunk.sent_at, &self.rtt);

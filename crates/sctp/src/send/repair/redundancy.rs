@@ -76,6 +76,8 @@ pub(super) struct RedundancyAccount {
     chunk_bytes: usize,
     /// If a code protects the stream.
     coding: Option<Box<Coding>>,
+    /// A code may take the place of copies.
+    pub(super) codes: bool,
 }
 
 /// Piggybacked copies that a packet may carry.
@@ -136,6 +138,7 @@ impl RedundancyAccount {
             cadence: Cadence::default(),
             piggyback_bytes: PIGGYBACK_BYTES_SAVED_MAX,
             chunk_bytes: 0,
+            codes: setting.codes(),
             coding: None,
         }
     }
@@ -148,6 +151,8 @@ impl RedundancyAccount {
     /// Changes the option; the path state and the planned copies stay.
     pub(super) fn set(&mut self, setting: Redundancy) {
         self.scheduler.set_redundancy(setting);
+        self.codes = setting.codes();
+        self.coding.take_if(|_| !setting.codes());
     }
 
     /// A round trip was measured that no delayed SACK made longer.
@@ -177,10 +182,16 @@ impl RedundancyAccount {
             let saved = (self.piggyback_bytes + earned).min(PIGGYBACK_BYTES_SAVED_MAX);
             self.piggyback_bytes = saved.saturating_sub(loaded.piggyback_bytes + loaded.sum_bytes);
             self.chunk_bytes = loaded.new_bytes;
-            let gap = self.cadence.gap_mean().unwrap_or_default();
-            if let Some((code, coding)) = self.coding(now, srtt) {
-                coding.packet_left(now, code, gap);
+            if self.codes {
+                self.coded_packet_left(now, srtt);
             }
+        }
+    }
+
+    fn coded_packet_left(&mut self, now: Instant, srtt: Duration) {
+        let gap = self.cadence.gap_mean().unwrap_or_default();
+        if let Some((code, coding)) = self.coding(now, srtt) {
+            coding.packet_left(now, code, gap);
         }
     }
 
@@ -439,7 +450,7 @@ impl RedundancyAccount {
     }
 
     /// `chunks` chunks were acknowledged for the first time, and the packets of `presumed` are presumed lost
-    /// ([`Arrivals::lost`](crate::outstanding::Credit)), beside those that the peer reports to have computed. On a path that reorders, a missing packet
+    /// ([`Arrivals::lost`](crate::outstanding::Credit)). Chunks that the peer has computed are lost, too. On a path that reorders, a missing packet
     /// is lost after `patience`. Returns the highest TSN that counts as lost now.
     pub(super) fn acknowledged(
         &mut self,
