@@ -149,7 +149,8 @@ mod tests {
             let piggyback = scheduler.protection(at(now_ms), None, STREAM).copies();
             let copies = (1..=3).take_while(|&transmissions| piggyback.allow(number, transmissions)).count() as u64;
             copied += if number > MESSAGES - 1_000 { copies } else { 0 };
-            let is_lost = (50..=52).contains(&number) || lost_one_in.is_some_and(|one_in| random().is_multiple_of(one_in));
+            let is_lost =
+                (50..=52).contains(&number) || lost_one_in.is_some_and(|one_in| random().is_multiple_of(one_in));
             let mut acked: Vec<u64> =
                 (u64::from(is_lost)..=copies).map(|nth| now_ms + 10 * nth + 100 + random() % (jitter_ms + 1)).collect();
             let original = acked.first().copied().filter(|_| !is_lost);
