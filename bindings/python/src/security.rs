@@ -189,7 +189,7 @@ impl Trust {
         let texts = |texts: &[String]| texts.iter().map(|text| PyString::new(py, text).into_any()).collect();
         let (method, arguments) = match &self.made_by {
             Method::PlatformRoots => ("platform_roots", Vec::new()),
-            Method::Roots(pem) => ("roots", vec![PyBytes::new(py, pem).into_any()]),
+            Method::Roots(pem) => ("roots_from_pem", vec![PyBytes::new(py, pem).into_any()]),
             Method::Fingerprints(fingerprints) => ("fingerprints", texts(fingerprints)),
             Method::RawKeys(fingerprints) => ("raw_keys", texts(fingerprints)),
         };
