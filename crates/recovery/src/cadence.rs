@@ -10,9 +10,9 @@
 //!   packet.
 //! - If the application at the other end answers each message, the answer carries the SACK.
 //!
-//! If neither is expected, the packet sets the bit. So does each packet while losses are not negligible, unless
-//! copies or a code in the next packets repair them: on a dense stream the next packets deliver lost chunks long before a SACK could report the loss, so the
-//! sender has no need to detect it quickly.
+//! If neither is expected, the packet sets the bit. So does each packet while losses are not negligible, unless copies or
+//! a code in the next packets repair them: on a dense stream the next packets deliver lost chunks long before a SACK
+//! could report the loss, so the sender has no need to detect it quickly.
 //!
 //! The prediction uses the longest of the last gaps between the sender's own packets, and whether its packets were
 //! answered. If it is wrong, as it is when a stream ends, the resulting probe may be spurious. After a spurious probe

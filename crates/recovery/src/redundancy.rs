@@ -489,8 +489,9 @@ impl CopyScheduler {
             Redundancy::Adaptive(budget) => {
                 let loss = self.loss.likely();
                 let burst_distance = self.bursts.distance(loss);
-                // At most every second packet with new data is followed by another.
-                let spares_packets = !self.is_congested(now, srtt)
+                // At most every second packet with new data is followed by another. Only the code asks.
+                let spares_packets = budget.code
+                    && !self.is_congested(now, srtt)
                     && now >= self.crowded_until
                     && !self.loss.long_run().exceeds_tcp(bursts_per_rtt.saturating_mul(3 * COPY_COST / 2));
                 let around = Circumstances { loss, burst_distance, bursts_per_rtt, chunk_bytes, spares_packets };

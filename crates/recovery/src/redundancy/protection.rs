@@ -83,16 +83,15 @@ impl Protection {
     #[must_use]
     pub fn adaptive(budget: Budget, around: &Circumstances) -> Self {
         let &Circumstances { loss, burst_distance, bursts_per_rtt, .. } = around;
-        if loss.is_negligible() {
-            return Self::Copies(Piggyback::against(loss, bursts_per_rtt, budget.piggybacked_max));
-        }
-        if let Some(distance) = burst_distance {
+        if let Some(distance) = burst_distance.filter(|_| !loss.is_negligible()) {
             return Self::Copies(Piggyback::beyond_bursts(distance, bursts_per_rtt, budget.piggybacked_max));
         }
         let copies = Piggyback::against(loss, bursts_per_rtt, budget.piggybacked_max);
+        if !budget.code || loss.is_negligible() || bursts_per_rtt < BURSTS_PER_RTT_MIN {
+            return Self::Copies(copies);
+        }
         let copied_bytes = copies.sixteenths_each() * around.chunk_bytes;
-        let code = Code::against(around).filter(|_| budget.code && bursts_per_rtt >= BURSTS_PER_RTT_MIN);
-        match code.filter(|code| code.part_bytes(around.chunk_bytes) < copied_bytes) {
+        match Code::against(around).filter(|code| code.part_bytes(around.chunk_bytes) < copied_bytes) {
             Some(code) => Self::Code(code),
             None => Self::Copies(copies),
         }

@@ -54,7 +54,8 @@ impl Extensions {
     /// Festina's own: abandoned chunks that may lie apart are passed over together (E-FORWARD-TSN).
     pub const ENHANCED_FORWARD_TSN: Self = Self(256);
 
-    /// Festina's own: lost chunks are computed from weighted sums (REPAIR). Announced if redundancy may use them ([`Budget::code`](festina_recovery::redundancy::Budget::code)).
+    /// Festina's own: lost chunks are computed from weighted sums (REPAIR). Announced if redundancy may use them
+    /// ([`Budget::code`](festina_recovery::redundancy::Budget::code)).
     pub const REPAIR: Self = Self(512);
 
     /// A checksum of zero is taken, since packets travel within DTLS (RFC 9653). No chunk announces it but a parameter of its own.

@@ -90,8 +90,8 @@ impl Arrivals {
         }
     }
 
-    /// Returns the packets that are presumed lost, each by the TSN of its last chunk, as far as can be known. `answers_earlier`: the acknowledgement came too soon after
-    /// the last transmission of the chunk with the highest TSN to be an answer to that. `carrier`: the first TSN of the packet that carried the only
+    /// Returns the packets that are presumed lost, each by the TSN of its last chunk, as far as can be known. `answers_earlier`: the acknowledgement
+    /// came too soon after the last transmission of the chunk with the highest TSN to be an answer to that. `carrier`: the first TSN of the packet that carried the only
     /// copy of a chunk, if it was not the next packet.
     pub(crate) fn lost(&self, answers_earlier: bool, carrier: impl Fn(u64) -> Option<u64>) -> LostPackets {
         let packets = self.packets.get(..self.count).unwrap_or_default();
