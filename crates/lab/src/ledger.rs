@@ -207,7 +207,9 @@ impl Statement {
             }
         };
         let (verdict, seen) = match (verdict, measured::verdict(self)) {
-            ("holds", "broken") => ("undecided", format!("simulated: holds, over real sockets: broken; {seen}")),
+            (simulated @ ("holds" | "broken"), real) if !["", simulated].contains(&real) => {
+                ("undecided", format!("simulated: {simulated}, over real sockets: {real}; {seen}"))
+            }
             _ => (verdict, seen),
         };
         Finding { verdict, seen, cause: self.told_cause(verdict).to_owned() }
@@ -254,6 +256,7 @@ fn by_checks(checks: &[&Check]) -> (&'static str, String) {
         (together(&words), seen.join("; "))
     };
     let found: Vec<(&str, String)> = readings.iter().map(|reading| of(reading)).collect();
+    let lacking = found.iter().filter(|(word, _)| *word == "not tested").count();
     let told = || readings.iter().zip(&found).filter(|(_, (word, _))| *word != "not tested");
     let verdicts: Vec<&str> = told().map(|(_, (word, _))| *word).collect();
     let seen = |(reading, (word, seen)): (&&str, &(&str, String))| match readings.len() {
@@ -263,11 +266,13 @@ fn by_checks(checks: &[&Check]) -> (&'static str, String) {
     match verdicts.as_slice() {
         [] => (together(&[]), found.into_iter().map(|(_, seen)| seen).collect::<Vec<_>>().join("; ")),
         [first, others @ ..] => {
-            let verdict = if others.iter().all(|other| other == first) { *first } else { "undecided" };
+            let agree = lacking == 0 && others.iter().all(|other| other == first);
+            let verdict = if agree { *first } else { "undecided" };
             let differ = ["holds", "broken"].iter().all(|word| verdicts.contains(word));
             let why = if differ { "no number of runs would decide, it depends on the reading; " } else { "" };
             let seen = told().map(|(reading, found)| seen((reading, found))).collect::<Vec<_>>().join("; ");
-            (verdict, why.to_owned() + &seen)
+            let lacking = if lacking > 0 { format!("; without data for {lacking} readings") } else { String::new() };
+            (verdict, why.to_owned() + &seen + &lacking)
         }
     }
 }
@@ -435,7 +440,8 @@ mod tests {
              lost = both: broken, 5 ms"
         );
         let skipped = Check::skipped("It is so.", "no data").under("lost = both");
-        assert_eq!(by_checks(&[&text, &skipped]).0, "holds");
+        let lacking = ("undecided", "by the text: holds, 5 ms; without data for 1 readings".to_owned());
+        assert_eq!(by_checks(&[&text, &skipped]), lacking);
         assert_eq!(by_checks(&[]).0, "not tested");
     }
 

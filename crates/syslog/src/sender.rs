@@ -182,6 +182,8 @@ pub struct Standing {
     pub is_here: bool,
     /// Whether it was away long enough for others to take its place.
     pub is_gone: bool,
+    /// Whether others take its place: it is gone, or has been back for too short a while to be trusted.
+    pub is_replaced: bool,
     /// Lines in memory that it may have and has not acknowledged.
     pub unanswered: u64,
     /// Lines that it acknowledged first.
@@ -526,6 +528,7 @@ impl<D: Disk> Sender<D> {
             name: receiver.name.clone(),
             is_here: receiver.welcomed,
             is_gone: self.routes.is_gone(index),
+            is_replaced: !self.routes.is_trusted(index),
             unanswered: self.unanswered(index),
             delivered: receiver.delivered,
         });

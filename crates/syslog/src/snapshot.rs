@@ -85,7 +85,7 @@ pub struct CollectorStanding {
     pub address: String,
     /// Whether it answers.
     pub connected: bool,
-    /// Whether it was away long enough for others to take its place.
+    /// Whether it was away long enough for others to take its place, and is not back yet for as long a while.
     pub gone: bool,
     /// Lines that it has on disk. A line that two collectors have counts for the one that acknowledged first.
     pub delivered: u64,

@@ -4,6 +4,7 @@
 
 mod cells;
 mod checks;
+mod fair_share;
 mod figures;
 pub mod mice;
 
@@ -43,6 +44,9 @@ pub const SENDER_MS: &str = "mean time in the send buffer (ms)";
 pub const SENDER_P90_MS: &str = "p90 of the time in the send buffer (ms)";
 const NETWORK_MS: &str = "mean time in the network (ms)";
 const RECEIVER_MS: &str = "mean time in the receiver (ms)";
+/// Queues without ECN: the fitted one, and the one from which DRED marks (§3.2).
+const QUEUES: [(&str, &str); 2] =
+    [("25%", "without ECN a quarter of the bandwidth-delay product may wait"), ("100%", "without ECN one may wait")];
 /// Of all payload while all cross traffic is there.
 pub const MICE_SHARE: &str = "share of the mice (%)";
 /// Of the packets later than 200 ms, the share that a loss delayed: retransmitted, or kept back behind one that was.

@@ -409,7 +409,7 @@ impl Engine {
             .map(|((standing, channel), fresh)| CollectorStanding {
                 address: standing.name,
                 connected: standing.is_here,
-                gone: standing.is_gone,
+                gone: standing.is_replaced,
                 delivered: standing.delivered + fresh.delivered,
                 unanswered: standing.unanswered,
                 rtt_us: channel.rtt_us().unwrap_or_default(),

@@ -84,10 +84,8 @@ impl Routes {
     /// The collector for new lines of a group of sources. It may be away for a moment: then they wait.
     pub(super) fn target(&self, slot: u8) -> Option<usize> {
         let ranked = &self.ranks[usize::from(slot % SLOTS)];
-        let trusted =
-            |presence| matches!(presence, Presence::Awaited { .. } | Presence::Here { gone_since_us: None, .. });
-        let first = |fits: &dyn Fn(Presence) -> bool| ranked.iter().copied().find(|&one| fits(self.presences[one]));
-        first(&trusted).or_else(|| first(&|presence| matches!(presence, Presence::Here { .. })))
+        let first = |fits: &dyn Fn(usize) -> bool| ranked.iter().copied().find(|&one| fits(one));
+        first(&|one| self.is_trusted(one)).or_else(|| first(&|one| self.is_here(one)))
     }
 
     /// The collector for lines of a group of sources that cannot wait: one that is there, if any is.
@@ -108,6 +106,11 @@ impl Routes {
 
     pub(super) fn is_gone(&self, collector: usize) -> bool {
         matches!(self.presences[collector], Presence::Gone { .. })
+    }
+
+    /// Whether new lines go to it: it is there, or away for no more than a moment.
+    pub(super) fn is_trusted(&self, collector: usize) -> bool {
+        matches!(self.presences[collector], Presence::Awaited { .. } | Presence::Here { gone_since_us: None, .. })
     }
 
     /// The collector has welcomed this relay.

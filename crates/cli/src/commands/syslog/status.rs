@@ -91,7 +91,8 @@ fn put_collectors(text: &mut String, collectors: &[CollectorStanding]) {
         writeln!(text, "{:<30} {:>10} {:>12} {:>12} {:>14}", "collector", "", "delivered", "unanswered", "round trip");
     for CollectorStanding { address, connected, gone, delivered, unanswered, rtt_us } in collectors {
         let state = match (connected, gone) {
-            (true, _) => "connected",
+            (true, false) => "connected",
+            (true, true) => "returning",
             (false, false) => "away",
             (false, true) => "gone",
         };
