@@ -51,6 +51,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod crc32c;
 mod decoder;
 mod encoder;
 mod equations;

@@ -1,6 +1,6 @@
 //! A source symbol as it is summed: checksum, bytes, mark.
 
-use crate::SYMBOL_BYTES_MAX;
+use crate::{SYMBOL_BYTES_MAX, crc32c};
 
 const CHECK_BYTES: usize = 4;
 /// The byte behind the symbol's own: all after it are padding, which is zero.
@@ -49,8 +49,8 @@ impl Symbol {
     pub(crate) fn sealed(&mut self) -> &[u8] {
         if !self.is_sealed {
             self.write_check(&low_half(self.id).to_be_bytes());
-            let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &self.bytes);
-            self.write_check(&low_half(crc).wrapping_mul(NON_LINEARITY).to_be_bytes());
+            let crc = crc32c::checksum(&self.bytes);
+            self.write_check(&crc.wrapping_mul(NON_LINEARITY).to_be_bytes());
             self.is_sealed = true;
         }
         &self.bytes

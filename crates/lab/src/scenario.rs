@@ -13,6 +13,7 @@
 //! - [`Retransmissions`]: retransmissions counted and timed by ordinal, cause and need
 
 pub(crate) mod bottleneck;
+mod captured;
 mod congested;
 pub(crate) mod contended;
 pub(crate) mod fairness;
@@ -28,9 +29,8 @@ mod petlund;
 mod retransmissions;
 mod sender;
 pub(crate) mod server;
-mod stack;
-mod thin_stream;
 
+pub use captured::Captured;
 pub use congested::{Congested, CongestedRun, WebTraffic};
 pub use fairness::{Competition, Competitor, Outcome, Share};
 pub(crate) use flaw::CaptureFlaw;
@@ -43,5 +43,6 @@ pub use retransmissions::{
     CAUSES, Ordinal, Retransmissions, WAITS, cause_name, note_waits, record_retransmissions, tally_retransmissions,
 };
 pub(crate) use sender::Sender;
-pub use stack::{Stack, StreamRecord, Traffic};
-pub use thin_stream::{StreamRun, ThinStream};
+
+pub use festina_models::stack::{Stack, StreamRecord, Traffic};
+pub use festina_models::thin_stream::{StreamRun, ThinStream};

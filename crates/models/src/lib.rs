@@ -9,6 +9,8 @@
 //! | [`tcp_host`] | that model as a host; web clients and mice open a connection for each transfer |
 //! | [`udp_host`] | datagrams: cross traffic |
 //! | [`host`] | one type for every kind of host |
+//! | [`stack`] | a transport with the settings of both ends, as hosts |
+//! | [`thin_stream`] | one stream of small messages over one path, and the truth about it |
 //! | [`record`] | the ground truth about each message and each retransmission |
 //! | [`statistics`] | the distribution of delays |
 //!
@@ -60,8 +62,10 @@ pub mod host;
 pub mod packet;
 pub mod record;
 pub mod sctp_host;
+pub mod stack;
 pub mod statistics;
 pub mod tcp;
 pub mod tcp_host;
+pub mod thin_stream;
 pub mod udp_host;
 pub mod workload;

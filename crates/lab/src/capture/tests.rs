@@ -12,7 +12,7 @@ use festina_trace::{PacketReader, read_flows};
 use festina_units::{ByteCount, Duration, EcnCodepoint, Probability};
 
 use super::*;
-use crate::scenario::{Stack, ThinStream};
+use crate::scenario::{Captured, Stack, ThinStream};
 
 /// A folder that goes away with the test.
 struct Folder(PathBuf);

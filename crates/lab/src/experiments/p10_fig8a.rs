@@ -12,7 +12,9 @@ use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::{Group, Ordinal, Retransmissions, ThinStream, WAITS, note_waits, tally_retransmissions};
+use crate::scenario::{
+    Captured, Group, Ordinal, Retransmissions, ThinStream, WAITS, note_waits, tally_retransmissions,
+};
 use crate::summary::{PointSummary, Results};
 
 /// What the paper shows of its grid.

@@ -8,7 +8,7 @@ use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::{Sender, fate};
+use crate::scenario::{Captured, Sender, fate};
 use crate::summary::Results;
 use scene::{Loss, Scene};
 

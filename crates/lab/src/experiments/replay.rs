@@ -12,7 +12,7 @@ use crate::count::as_f64;
 use crate::experiment::{Check, Description, Experiment};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::{Stack, ThinStream};
+use crate::scenario::{Captured, Stack, ThinStream};
 use crate::summary::{PointSummary, Results};
 
 const DELIVERY: &str = "delivery";

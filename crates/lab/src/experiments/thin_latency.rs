@@ -15,7 +15,7 @@ use crate::scenario::fate::{
     self, BYTES_EACH, BYTES_RETURNED, BYTES_SENT, COPIES, DELIVERED, DELIVERY, MESSAGES, PACKETS_EACH,
     PACKETS_RETURNED, PACKETS_SENT, SPURIOUS, SPURIOUS_UNAVOIDABLE, delays_row, ms, total,
 };
-use crate::scenario::{Sender, ThinStream};
+use crate::scenario::{Captured, Sender, ThinStream};
 use crate::summary::{PointSummary, Results};
 
 /// The delivery delay of a thin stream under independent loss.

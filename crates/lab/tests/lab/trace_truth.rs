@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use festina_lab::scenario::{Stack, StreamRecord, ThinStream};
+use festina_lab::scenario::{Captured, Stack, StreamRecord, ThinStream};
 use festina_models::record::RetransmissionRecord;
 use festina_models::tcp::{DelayedAck, TcpConfig};
 use festina_netsim::{Jitter, JitterShape, LossModel, Reordering};

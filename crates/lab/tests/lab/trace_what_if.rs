@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use festina_lab::scenario::{Stack, ThinStream};
+use festina_lab::scenario::{Captured, Stack, ThinStream};
 use festina_lab::traces::{FESTINA, ThinFlow, ThinFlows, WhatIf};
 use festina_models::statistics::DelayStatistics;
 use festina_models::tcp::TcpConfig;

@@ -1,11 +1,8 @@
 //! The CRC32c that guards every packet (RFC 9260 §6.8, appendix A).
 
-use crc_fast::{CrcAlgorithm, Digest};
+use festina_code::crc32c;
 
 use super::COMMON_HEADER_BYTES;
-
-/// The Castagnoli polynomial, as in iSCSI.
-const CRC32C: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;
 
 /// Bytes behind the common header of a packet that counts as small.
 const SMALL_CHUNKS_MAX: usize = 116;
@@ -25,10 +22,7 @@ pub fn packet_checksum(header: &[u8; COMMON_HEADER_BYTES], chunks: &[u8]) -> u32
     }
     let mut zeroed = *header;
     zeroed[CHECKSUM_RANGE].fill(0);
-    let mut digest = Digest::new(CRC32C);
-    digest.update(&zeroed);
-    digest.update(chunks);
-    low_half(digest.finalize())
+    crc32c::checksum_of_two(&zeroed, chunks)
 }
 
 /// A packet that holds a SACK or a small message is copied, so that it lies in one piece: that takes less time than two pieces do.
@@ -47,12 +41,7 @@ fn small_packet_checksum(header: &[u8; COMMON_HEADER_BYTES], chunks: &[u8]) -> u
 /// The checksum of a packet whose checksum field is still zero.
 #[inline]
 pub(super) fn checksum_of_zeroed(packet: &[u8]) -> u32 {
-    low_half(crc_fast::checksum(CRC32C, packet))
-}
-
-/// A register of 32 bits comes in the low half of 64.
-fn low_half(register: u64) -> u32 {
-    u32::try_from(register & u64::from(u32::MAX)).unwrap_or_default()
+    crc32c::checksum(packet)
 }
 
 #[cfg(test)]

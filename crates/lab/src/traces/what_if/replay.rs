@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::flow::{Shown, ThinFlow, ThinFlows};
 use super::path::{LOSS_MAX, PathEstimate};
-use crate::scenario::{Stack, StreamRun, ThinStream};
+use crate::scenario::{Captured, Stack, StreamRun, ThinStream};
 
 /// RFC 9260's usual delay of a SACK, that of `festina compare` too.
 const SACK_DELAY: Duration = Duration::from_millis(200);

@@ -1,13 +1,12 @@
 //! One stream of small messages over one path.
 
-use festina_models::host::Host;
-use festina_models::packet::Packet;
-use festina_models::workload::{Periodic, Workload};
-use festina_netsim::{Duplex, LinkConfig, LossModel, NoTap, NodeId, Simulation, Tap, Topology};
+use crate::host::Host;
+use crate::packet::Packet;
+use crate::workload::{Periodic, Workload};
+use festina_netsim::{Duplex, LinkConfig, LossModel, NoTap, NodeId, Path, Simulation, Tap, Topology};
 use festina_units::{ByteCount, Duration, Instant, Probability};
 
-use super::{Stack, StreamRecord, Traffic};
-use crate::capture::Capture;
+use crate::stack::{Stack, StreamRecord, Traffic};
 
 /// Writing begins long after the handshake, so that a lost INIT or SYN delays no message.
 const STARTS_AT: Instant = Instant::from_secs(20);
@@ -78,34 +77,22 @@ impl ThinStream {
 
     /// Runs the stream as [`run`](Self::run) does; `None` if there was no connection, or if it was aborted.
     pub fn try_run(&self, seed: u64) -> Option<StreamRun> {
-        self.run_with(seed, |_| NoTap).map(|(run, _)| run)
+        self.run_with(seed, |_| NoTap).map(|(run, NoTap)| run)
     }
 
-    /// Runs the stream as [`run`](Self::run) does, and gives its packets.
-    ///
-    /// # Panics
-    /// As [`run`](Self::run).
-    pub fn capture(&self, seed: u64) -> Capture {
-        self.run_with(seed, Capture::of).expect("the connection came about").1
+    /// The two ends of the path, writer and reader.
+    pub fn ends(&self) -> [NodeId; 2] {
+        let path = self.path();
+        [path.sender, path.receiver]
     }
 
-    /// Runs the stream as [`run`](Self::run) does. Returns the result, its packets, and its two ends: writer and reader.
-    ///
-    /// # Panics
-    /// As [`run`](Self::run).
-    pub fn run_and_capture(&self, seed: u64) -> (StreamRun, Capture, [NodeId; 2]) {
-        self.try_run_and_capture(seed).expect("the connection came about")
+    fn path(&self) -> Path {
+        Topology::path(&[Duplex { forward: self.forward.clone(), backward: self.backward.clone() }])
     }
 
-    /// Runs the stream as [`run_and_capture`](Self::run_and_capture) does; `None` as with [`try_run`](Self::try_run).
-    pub fn try_run_and_capture(&self, seed: u64) -> Option<(StreamRun, Capture, [NodeId; 2])> {
-        let path = Topology::path(&[Duplex { forward: self.forward.clone(), backward: self.backward.clone() }]);
-        let (run, capture) = self.run_with(seed, Capture::of)?;
-        Some((run, capture, [path.sender, path.receiver]))
-    }
-
-    fn run_with<T: Tap<Packet>>(&self, seed: u64, tap: impl FnOnce(&Topology) -> T) -> Option<(StreamRun, T)> {
-        let path = Topology::path(&[Duplex { forward: self.forward.clone(), backward: self.backward.clone() }]);
+    /// Runs the stream as [`try_run`](Self::try_run) does, with a tap on its links.
+    pub fn run_with<T: Tap<Packet>>(&self, seed: u64, tap: impl FnOnce(&Topology) -> T) -> Option<(StreamRun, T)> {
+        let path = self.path();
         let stops_at = STARTS_AT + self.duration;
         let traffic =
             Traffic { workload: self.workload.clone(), connects_at: Instant::ZERO, starts_at: STARTS_AT, stops_at };
@@ -137,7 +124,7 @@ impl ThinStream {
 
 #[cfg(test)]
 mod tests {
-    use festina_models::tcp::TcpConfig;
+    use crate::tcp::TcpConfig;
     use festina_recovery::Profile;
 
     use super::*;

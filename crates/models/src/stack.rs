@@ -1,11 +1,11 @@
 //! The transport under test: SCTP or TCP, with its settings at both ends.
 
-use festina_models::host::Host;
-use festina_models::record::Truth;
-use festina_models::sctp_host::{self, AssociationRecord, SctpHost, SctpSender};
-use festina_models::tcp::TcpConfig;
-use festina_models::tcp_host::{self, TcpHost, TcpRecord, TcpSender};
-use festina_models::workload::Workload;
+use crate::host::Host;
+use crate::record::Truth;
+use crate::sctp_host::{self, AssociationRecord, SctpHost, SctpSender};
+use crate::tcp::TcpConfig;
+use crate::tcp_host::{self, TcpHost, TcpRecord, TcpSender};
+use crate::workload::Workload;
 use festina_netsim::NodeId;
 use festina_recovery::{Mechanisms, Profile};
 use festina_sctp::{Config, CongestionControl};

@@ -1,0 +1,97 @@
+// Opens the built page in Chromium, from its file, and uses it: `node site/playground/browser.mjs PAGE [FOLDER]`. Screenshots go into the folder.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const [page, folder] = process.argv.slice(2);
+const profile = mkdtempSync(join(tmpdir(), "festina-playground-"));
+const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", `--user-data-dir=${profile}`];
+const browser = spawn(process.env.CHROMIUM ?? "chromium", [...options, "about:blank"], { stdio: "ignore" });
+
+async function until(what, is, patience = 60_000) {
+  for (const end = Date.now() + patience; ; await sleep(20)) {
+    const value = await is();
+    if (value) return value;
+    assert.ok(Date.now() < end, what);
+  }
+}
+
+function read(name) {
+  try {
+    return readFileSync(join(profile, name), "utf8");
+  } catch {
+    return "";
+  }
+}
+
+try {
+  const port = await until("Chromium starts", () => read("DevToolsActivePort").split("\n")[0]);
+  const tabs = await (await fetch(`http://127.0.0.1:${port}/json`)).json();
+  const socket = new WebSocket(tabs.find((tab) => tab.type === "page").webSocketDebuggerUrl);
+  await new Promise((open) => socket.addEventListener("open", open));
+  const waiting = new Map();
+  const said = [];
+  socket.addEventListener("message", ({ data }) => {
+    const { id, result, error, method, params } = JSON.parse(data);
+    if (id) waiting.get(id)(error ? Promise.reject(new Error(error.message)) : result);
+    if (method === "Runtime.exceptionThrown") said.push(params.exceptionDetails.text);
+    if (method === "Log.entryAdded" && params.entry.level === "error") said.push(params.entry.text);
+  });
+  let last = 0;
+  const call = (method, params = {}) =>
+    new Promise((answer) => {
+      last += 1;
+      waiting.set(last, answer);
+      socket.send(JSON.stringify({ id: last, method, params }));
+    });
+  const evaluate = async (expression) => (await call("Runtime.evaluate", { expression, returnByValue: true })).result.value;
+  const size = (width) => call("Emulation.setDeviceMetricsOverride", { width, height: 900, deviceScaleFactor: 1, mobile: width < 600 });
+  const complete = () => until("20,000 messages are simulated", () => evaluate("document.body.dataset.messages === '20000'"));
+
+  await Promise.all(["Page", "Runtime", "Log"].map((domain) => call(`${domain}.enable`)));
+  await size(1280);
+  const began = performance.now();
+  await call("Page.navigate", { url: `file://${resolve(page)}` });
+  await until("a figure is there", () => evaluate("document.querySelectorAll('#distribution path').length === 4"));
+  const first = performance.now() - began;
+  await complete();
+  const all = performance.now() - began;
+
+  // With the keyboard alone: one stop to the right is 250 to 500 ms, and the address says so.
+  await evaluate("document.getElementById('interval').focus()");
+  for (const type of ["keyDown", "keyUp"]) {
+    await call("Input.dispatchKeyEvent", { type, key: "ArrowRight", code: "ArrowRight", windowsVirtualKeyCode: 39 });
+  }
+  await until("the address has the setting", () => evaluate("location.hash.includes('interval=500')"));
+  await call("Page.reload");
+  await until("the setting is kept", () => evaluate("document.getElementById('interval-is').textContent === '500 ms'"));
+  await complete();
+
+  // What a screen reader is told.
+  const { nodes } = await call("Accessibility.getFullAXTree");
+  const named = (role) => nodes.filter((node) => node.role?.value === role).map((node) => node.name?.value ?? "");
+  assert.equal(named("slider").length, 4);
+  assert.ok(named("slider").every((name) => name.length > 3), "each slider has a name");
+  const figures = [...named("image"), ...named("img")];
+  assert.ok(figures.filter((name) => name.includes("Festina")).length >= 2, `figures say what they show: ${figures}`);
+
+  for (const width of [360, 768, 1280]) {
+    await size(width);
+    await sleep(300);
+    const wide = await evaluate("document.documentElement.scrollWidth");
+    assert.ok(wide <= width, `at ${width} pixels the page is ${wide} wide`);
+    const { data } = await call("Page.captureScreenshot", { captureBeyondViewport: true, clip: { x: 0, y: 0, width, height: await evaluate("document.body.scrollHeight"), scale: 1 } });
+    if (folder) writeFileSync(join(folder, `playground-${width}.png`), Buffer.from(data, "base64"));
+  }
+  assert.deepEqual(said, []);
+  console.log(`first figure after ${first.toFixed(0)} ms, complete after ${all.toFixed(0)} ms`);
+  socket.close();
+} finally {
+  const gone = new Promise((ended) => browser.once("exit", ended));
+  browser.kill();
+  await gone;
+  rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+}
