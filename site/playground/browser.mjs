@@ -1,15 +1,16 @@
 // Opens the built page in Chromium, from its file, and uses it: `node site/playground/browser.mjs PAGE [FOLDER]`. Screenshots go into the folder.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const [page, folder] = process.argv.slice(2);
 const profile = mkdtempSync(join(tmpdir(), "festina-playground-"));
-const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", `--user-data-dir=${profile}`];
-const browser = spawn(process.env.CHROMIUM ?? "chromium", [...options, "about:blank"], { stdio: "ignore" });
+const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", `--user-data-dir=${profile}`];
+const browser = spawn(process.env.CHROMIUM ?? "chromium", [...options, "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+const [, , , commands, answers] = browser.stdio;
 
 async function until(what, is, patience = 60_000) {
   for (const end = Date.now() + patience; ; await sleep(20)) {
@@ -19,34 +20,29 @@ async function until(what, is, patience = 60_000) {
   }
 }
 
-function read(name) {
-  try {
-    return readFileSync(join(profile, name), "utf8");
-  } catch {
-    return "";
-  }
-}
-
 try {
-  const port = await until("Chromium starts", () => read("DevToolsActivePort").split("\n")[0]);
-  const tabs = await (await fetch(`http://127.0.0.1:${port}/json`)).json();
-  const socket = new WebSocket(tabs.find((tab) => tab.type === "page").webSocketDebuggerUrl);
-  await new Promise((open) => socket.addEventListener("open", open));
   const waiting = new Map();
   const said = [];
-  socket.addEventListener("message", ({ data }) => {
-    const { id, result, error, method, params } = JSON.parse(data);
-    if (id) waiting.get(id)(error ? Promise.reject(new Error(error.message)) : result);
-    if (method === "Runtime.exceptionThrown") said.push(params.exceptionDetails.text);
-    if (method === "Log.entryAdded" && params.entry.level === "error") said.push(params.entry.text);
+  let text = "";
+  answers.setEncoding("utf8").on("data", (part) => {
+    const messages = (text + part).split("\0");
+    text = messages.pop();
+    for (const { id, result, error, method, params } of messages.map((message) => JSON.parse(message))) {
+      if (id) waiting.get(id)(error ? Promise.reject(new Error(error.message)) : result);
+      if (method === "Runtime.exceptionThrown") said.push(params.exceptionDetails.text);
+      if (method === "Log.entryAdded" && params.entry.level === "error") said.push(params.entry.text);
+    }
   });
+  let sessionId;
   let last = 0;
   const call = (method, params = {}) =>
     new Promise((answer) => {
       last += 1;
       waiting.set(last, answer);
-      socket.send(JSON.stringify({ id: last, method, params }));
+      commands.write(`${JSON.stringify({ id: last, method, params, sessionId })}\0`);
     });
+  const { targetId } = await call("Target.createTarget", { url: "about:blank" });
+  ({ sessionId } = await call("Target.attachToTarget", { targetId, flatten: true }));
   const evaluate = async (expression) => (await call("Runtime.evaluate", { expression, returnByValue: true })).result.value;
   const size = (width) => call("Emulation.setDeviceMetricsOverride", { width, height: 900, deviceScaleFactor: 1, mobile: width < 600 });
   const complete = () => until("20,000 messages are simulated", () => evaluate("document.body.dataset.messages === '20000'"));
@@ -74,7 +70,7 @@ try {
   const { nodes } = await call("Accessibility.getFullAXTree");
   const named = (role) => nodes.filter((node) => node.role?.value === role).map((node) => node.name?.value ?? "");
   assert.equal(named("slider").length, 4);
-  assert.ok(named("slider").every((name) => name.length > 3), "each slider has a name");
+  assert.ok(named("slider").every((name) => name.length > 3), `each slider has a name: ${named("slider")}`);
   const figures = [...named("image"), ...named("img")];
   assert.ok(figures.filter((name) => name.includes("Festina")).length >= 2, `figures say what they show: ${figures}`);
 
@@ -88,7 +84,6 @@ try {
   }
   assert.deepEqual(said, []);
   console.log(`first figure after ${first.toFixed(0)} ms, complete after ${all.toFixed(0)} ms`);
-  socket.close();
 } finally {
   const gone = new Promise((ended) => browser.once("exit", ended));
   browser.kill();

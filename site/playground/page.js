@@ -41,6 +41,7 @@ function element(name, attributes = {}, text = "") {
   return made;
 }
 
+const stroke = (sender) => ({ stroke: color(sender), "stroke-width": sender === senders.length - 1 ? 3 : 2, "stroke-dasharray": DASHES[sender] });
 const color = (sender) => `var(--c${sender})`;
 const digits = (number) => (number >= 100 ? number.toFixed(0) : number.toFixed(number >= 10 ? 1 : 2));
 const time = (ms) => (ms < 0 ? "–" : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`);
@@ -135,12 +136,11 @@ function showDistribution() {
   svg.append(element("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, "time from write to delivery"));
   senders.forEach((_, sender) => {
     let path = `M${x(lowest)} ${y(1)}`;
-    let share = 1;
     for (const [ms, later] of steps(sender)) {
       path += `H${x(ms).toFixed(1)}V${y(later).toFixed(1)}`;
-      share = later;
+      if (later < least) break;
     }
-    svg.append(element("path", { d: path, fill: "none", stroke: color(sender), "stroke-width": sender === senders.length - 1 ? 3 : 2, "stroke-dasharray": DASHES[sender], "data-share": share }));
+    svg.append(element("path", { d: path, fill: "none", ...stroke(sender) }));
   });
   by("distribution").replaceChildren(svg);
 }
@@ -150,8 +150,8 @@ function showTable() {
     const [, undelivered, , p99, p999, longest, packets, bytes] = results.distributions[sender];
     const row = document.createElement("tr");
     const head = document.createElement("td");
-    const mark = document.createElement("i");
-    mark.style.background = color(sender);
+    const mark = element("svg", { viewBox: "0 0 26 10", "aria-hidden": "true" });
+    mark.append(element("line", { x1: 0, x2: 26, y1: 5, y2: 5, ...stroke(sender) }));
     head.append(mark, name);
     row.append(head);
     for (const text of [time(p99), time(p999), time(longest), digits(bytes), digits(packets), String(undelivered)]) {

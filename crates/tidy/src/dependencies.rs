@@ -17,6 +17,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("festina-trace", &["festina-sctp", "festina-secure", "festina-units"]),
     ("festina-emulate", &["festina-netsim", "festina-units"]),
     ("festina-models", &["festina-netsim", "festina-recovery", "festina-sctp", "festina-units"]),
+    ("festina-playground", &["festina-models", "festina-netsim", "festina-recovery", "festina-sctp", "festina-units"]),
     (
         "festina-lab",
         &[
