@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use festina_lab::scenario::{Stack, ThinStream};
+use festina_lab::scenario::{Captured, Stack, ThinStream};
 use festina_models::tcp::TcpConfig;
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};

@@ -1,7 +1,7 @@
 //! Slow start as captures show it, against transfers of the TCP model whose windows are known.
 
 use festina_lab::capture::Capture;
-use festina_lab::scenario::{Stack, ThinStream};
+use festina_lab::scenario::{Captured, Stack, ThinStream};
 use festina_models::tcp::TcpConfig;
 use festina_models::workload::{Replay, Workload};
 use festina_trace::analysis::{SlowStart, SlowStartExit};
