@@ -217,6 +217,9 @@ struct Session<'s> {
     names: Vec<String>,
     claims: Claims,
     threads: rayon::ThreadPool,
+    /// Whether files are on the disk before others take them for finished. Without, [`run`] notices damaged files when it reads them, and spares the
+    /// milliseconds.
+    is_synced: bool,
 }
 
 impl<'s> Session<'s> {
@@ -231,7 +234,7 @@ impl<'s> Session<'s> {
         let threads = rayon::ThreadPoolBuilder::new().num_threads(options.jobs.unwrap_or(0)).build();
         let threads = threads.map_err(RunError::Threads)?;
         let (names, claims) = (archive.names(), Claims::new(&options.store, options.beat, losses_max));
-        Ok(Self { plan, options, archive, names, claims, threads })
+        Ok(Self { plan, options, archive, names, claims, threads, is_synced: losses_max.is_some() })
     }
 
     fn failed(&self, source: io::Error) -> RunError {
@@ -270,7 +273,7 @@ impl<'s> Session<'s> {
         let (point, seed) = self.archive.inputs(run);
         let samples =
             measure(point, seed).map_err(|source| RunError::Measurement { point: self.plan.label(point), source })?;
-        self.archive.save(run, &samples, self.claims.id()).map_err(|source| self.failed(source))
+        self.archive.save(run, &samples, self.claims.id(), self.is_synced).map_err(|source| self.failed(source))
     }
 }
 
