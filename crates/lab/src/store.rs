@@ -122,14 +122,14 @@ impl Store {
         kept
     }
 
-    /// Removes the file of a run if it cannot be loaded.
+    /// Removes the file of a run if its content is damaged. A file server that fails to return the content is an error.
     pub(crate) fn discard_damaged(&self, identity: &Identity) -> io::Result<()> {
-        if self.load(identity).is_some() {
-            return Ok(());
-        }
-        match fs::remove_file(self.folder.join(identity.file_name())) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        let path = self.folder.join(identity.file_name());
+        match fs::read_to_string(&path) {
+            Ok(text) if decode(identity, &text).is_some() => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => Err(error),
+            _ => fs::remove_file(&path),
         }
     }
 

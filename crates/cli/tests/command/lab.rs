@@ -121,7 +121,7 @@ fn a_plan_of_ones_own_gives_the_same_json_for_any_number_of_threads() {
     assert!(one.stderr.contains("The report is one/mine/report.html"), "{}", one.stderr);
 
     let four = lab_in(&folder, &["run", "mine.toml", "--json", "--jobs", "4", "--out", "four"]);
-    assert_eq!((four.code, four.stdout), (one.code, one.stdout.clone()));
+    assert_eq!((four.code, four.stdout), (one.code, one.stdout));
 }
 
 #[test]
