@@ -17,6 +17,9 @@ use crate::{output, signal};
 /// Time between two lines without a terminal.
 const INTERVAL: Duration = Duration::from_secs(10);
 
+/// Time to give up claims.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
+
 /// Shows the progress of a run until it is dropped.
 pub(super) struct Shown {
     bar: ProgressBar,
@@ -45,7 +48,8 @@ impl Shown {
                     None => "no run is".to_owned(),
                 };
                 let store = store.display();
-                runner::leave();
+                // A file server that does not answer must not keep the process.
+                let _ = tokio::time::timeout(LEAVE_MAX, tokio::task::spawn_blocking(runner::leave)).await;
                 output::notice(&format!(
                     "interrupted: {runs} finished and kept in {store}; the same command continues after them"
                 ));
