@@ -551,6 +551,9 @@ local CHUNK_NAMES = {
     [0xbc] = "session ticket", [0xbd] = "session ticket received", [0xbe] = "challenge of an address",
     [0xbf] = "answer to a challenge",
 }
+-- Sums of chunks, which stand anywhere in a packet.
+local REPAIR = 0xb6
+CHUNK_NAMES[REPAIR] = "weighted sum of chunks, or report of computed ones"
 
 -- As split_frames, into {type, offset, length, length with padding}, both as far as they were captured.
 local function split_chunks(payload, whole_bytes)
@@ -785,6 +788,10 @@ local fields = {
     server_port = ProtoField.uint16("festina.server_port", "SCTP port of the server"),
     chunk = ProtoField.uint8("festina.chunk", "Chunk", base.HEX, CHUNK_NAMES),
     chunk_value = ProtoField.bytes("festina.chunk.value", "Value"),
+    repair_row = ProtoField.uint8("festina.repair.row", "Row of weights", base.DEC, nil, 7),
+    repair_first = ProtoField.uint32("festina.repair.first", "TSN of the first chunk"),
+    repair_mask = ProtoField.uint16("festina.repair.mask", "Mask: bit n stands for the n-th TSN from there", base.HEX),
+    repair_sum = ProtoField.bytes("festina.repair.sum", "Sum"),
 }
 festina.fields = {}
 for _, field in pairs(fields) do table.insert(festina.fields, field) end
@@ -989,17 +996,28 @@ local function show_frames(payload, frames, tree, tvb)
     end
 end
 
--- Shows this format's own chunks, and hands the others to Wireshark.
+local function show_repair(item, tvb, at, length)
+    item:add(fields.repair_row, tvb(at, 1))
+    if length >= 8 then item:add(fields.repair_first, tvb(at + 3, 4)) end
+    if length >= 10 then item:add(fields.repair_mask, tvb(at + 7, 2)) end
+    if length > 10 then item:add(fields.repair_sum, tvb(at + 9, length - 10)) end
+end
+
+-- Shows this format's own chunks, and hands the others to Wireshark, with the own ones behind the first of them.
 local function show_payload(entry, header, payload, chunks, pinfo, tree, tvb, root)
     local rest
     for index, chunk in ipairs(chunks) do
         local kind, at, length, padded_bytes = chunk[1], chunk[2], chunk[3], chunk[4]
         if not CHUNK_NAMES[kind] then
             rest = rest or at
-        elseif index <= ITEMS_SHOWN_MAX and not rest then
+        elseif index <= ITEMS_SHOWN_MAX and (kind == REPAIR or not rest) then
             local item = tree:add(fields.chunk, tvb(at - 1, 1))
             item:set_len(padded_bytes)
-            if length > 4 then item:add(fields.chunk_value, tvb(at + 3, length - 4)) end
+            if kind == REPAIR and length >= 2 then
+                show_repair(item, tvb, at, length)
+            elseif length > 4 then
+                item:add(fields.chunk_value, tvb(at + 3, length - 4))
+            end
         end
     end
     local last = chunks[#chunks]

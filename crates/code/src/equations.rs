@@ -10,7 +10,7 @@ pub(crate) const EQUATIONS_MAX: usize = 8;
 const UNKNOWNS_MAX: usize = 32;
 
 /// Takes about as long as adding an equation, apart from its sum.
-const ADDING_BYTES: usize = 256;
+const ADDING_BYTES: usize = 512;
 
 /// A weighted sum of lost symbols, and its value.
 #[derive(Debug)]

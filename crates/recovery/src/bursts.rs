@@ -8,6 +8,8 @@ const REMEMBERED: usize = 8;
 /// Losses, and losses next to another, before they count as bursts; and losses after which the counts are halved.
 const LOSSES_MIN: u16 = 12;
 const NEIGHBOURS_MIN: u16 = 4;
+/// Losses next to another before bursts are likely.
+const LIKELY_NEIGHBOURS_MIN: u16 = 3;
 const LOSSES_MAX: u16 = 256;
 
 /// Maximum distance of a copy from its original, in packets.
@@ -49,6 +51,16 @@ impl Bursts {
 
     fn neighbours_of(&self, number: u64) -> u16 {
         self.last.iter().fold(0, |count, &other| count + u16::from(other.abs_diff(number) == 1))
+    }
+
+    /// Returns whether more losses are next to another than chance explains: fewer than [`distance`](Self::distance) needs
+    /// to choose one.
+    #[must_use]
+    pub fn are_likely(&self, loss: LossShare) -> bool {
+        let (losses, neighbours) = (u64::from(self.losses), u64::from(self.neighbours));
+        let (lost, all) = (u64::from(loss.lost), u64::from(loss.all.max(1)));
+        // `p` of independent losses, and an eighth more.
+        self.neighbours >= LIKELY_NEIGHBOURS_MIN && neighbours * all * 8 > losses * (all + 8 * lost)
     }
 
     /// Returns how many packets behind a lost one the first is that is lost with it in at most a thousandth of all cases;
@@ -118,6 +130,20 @@ mod tests {
             (first..first + 4).for_each(|number| bursts.was_late(number));
         }
         assert_eq!(bursts.distance(percent(3)), before);
+    }
+
+    #[test]
+    fn bursts_are_likely_before_they_are_certain_and_not_by_chance() {
+        let mut bursts = Bursts::default();
+        for first in [100, 200, 300] {
+            assert!(!bursts.are_likely(percent(1)), "{first}");
+            (0..2).for_each(|nth| bursts.lost(first + nth));
+        }
+        assert!(bursts.are_likely(percent(1)) && bursts.distance(percent(1)).is_none());
+        // One in twenty packets, of which one in twenty is followed by another.
+        let mut chance = Bursts::default();
+        (0..8_000).filter(|number| number % 20 == 0 || number % 400 == 1).for_each(|number| chance.lost(100 + number));
+        assert!(!chance.are_likely(percent(5)));
     }
 
     #[test]

@@ -47,6 +47,13 @@ impl LossShare {
         let rate = u128::from(packets_per_thousand_rtts);
         rate * rate * 2 * u128::from(self.lost) > 3_000_000 * u128::from(self.all)
     }
+
+    /// Returns the highest rate that does not exceed it.
+    #[must_use]
+    pub fn tcp_packets_per_thousand_rtts(self) -> u32 {
+        let squared = (1_500_000 * u64::from(self.all)).checked_div(self.lost.into());
+        squared.and_then(|squared| u32::try_from(squared.isqrt()).ok()).unwrap_or(u32::MAX)
+    }
 }
 
 impl LossShare {

@@ -103,8 +103,10 @@ impl Budget {
 }
 
 impl Redundancy {
-    /// Piggybacked copies as the measured loss requires: the default of the `festina` profile.
-    pub const ADAPTIVE: Self = Self::Adaptive(Budget::PIGGYBACK);
+    /// Piggybacked copies or the code, as the measured loss requires: the default of the `festina` profile.
+    pub const ADAPTIVE: Self = Self::Adaptive(Budget::CODE);
+    /// Piggybacked copies as the measured loss requires.
+    pub const ADAPTIVE_COPIES: Self = Self::Adaptive(Budget::PIGGYBACK);
     /// Piggybacked and spaced copies as the measured loss requires.
     pub const ADAPTIVE_SPACED: Self = Self::Adaptive(Budget::SPACED);
     /// Piggybacked copies in every packet that has room.
@@ -113,14 +115,16 @@ impl Redundancy {
     pub const SPACED: Self = Self::Always(Budget::SPACED);
 
     /// All named variants.
-    pub const NAMED: [Self; 5] = [Self::Off, Self::ADAPTIVE, Self::ADAPTIVE_SPACED, Self::BUNDLED, Self::SPACED];
+    pub const NAMED: [Self; 6] =
+        [Self::Off, Self::ADAPTIVE, Self::ADAPTIVE_COPIES, Self::ADAPTIVE_SPACED, Self::BUNDLED, Self::SPACED];
 
     /// Returns the name as used on a command line; budgets without a name have that of their kind.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
-            Self::Adaptive(Budget { copies: None, .. }) => "adaptive",
+            Self::Adaptive(Budget { copies: None, code: true, .. }) => "adaptive",
+            Self::Adaptive(Budget { copies: None, .. }) => "adaptive-copies",
             Self::Adaptive(_) => "adaptive-spaced",
             Self::Always(Budget { copies: None, .. }) => "bundled",
             Self::Always(_) => "spaced",
@@ -286,6 +290,8 @@ pub struct CopyScheduler {
     saved_resends: u32,
     departures: [Option<Instant>; MESSAGES_MAX],
     next: usize,
+    /// A code protects the last new chunk.
+    is_coded: bool,
 }
 
 impl CopyScheduler {
@@ -306,6 +312,7 @@ impl CopyScheduler {
             saved_resends: 0,
             departures: [None; MESSAGES_MAX],
             next: 0,
+            is_coded: false,
         }
     }
 
@@ -489,15 +496,34 @@ impl CopyScheduler {
             Redundancy::Adaptive(budget) => {
                 let loss = self.loss.likely();
                 let burst_distance = self.bursts.distance(loss);
-                // At most every second packet with new data is followed by another. Only the code asks.
-                let spares_packets = budget.code
-                    && !self.is_congested(now, srtt)
-                    && now >= self.crowded_until
-                    && !self.loss.long_run().exceeds_tcp(bursts_per_rtt.saturating_mul(3 * COPY_COST / 2));
-                let around = Circumstances { loss, burst_distance, bursts_per_rtt, chunk_bytes, spares_packets };
+                // Only the code asks.
+                let spares = budget.code && !self.is_congested(now, srtt) && now >= self.crowded_until;
+                let spare_packets = if spares { self.spare_packets(bursts_per_rtt) } else { 0 };
+                let around = Circumstances {
+                    loss,
+                    burst_distance,
+                    is_independent: !budget.code || !self.bursts.are_likely(loss),
+                    bursts_per_rtt,
+                    chunk_bytes,
+                    spare_packets,
+                    is_coded: self.is_coded,
+                };
                 Protection::adaptive(budget, &around)
             }
         }
+    }
+
+    /// Records how a new chunk is protected.
+    pub fn protected(&mut self, protection: &Protection) {
+        self.is_coded = protection.code().is_some();
+    }
+
+    /// Returns how many packets more than those with new data a TCP flow would send, in parts of [`RATE_PARTS`] of these.
+    fn spare_packets(&self, bursts_per_rtt: u32) -> u32 {
+        let sent = bursts_per_rtt.saturating_mul(COPY_COST);
+        let of_tcp = self.loss.long_run().tcp_packets_per_thousand_rtts();
+        let spare = u64::from(of_tcp.saturating_sub(sent)) * u64::from(RATE_PARTS) / u64::from(sent.max(1));
+        u32::try_from(spare).unwrap_or(u32::MAX)
     }
 
     /// Returns whether recent losses are negligible for a thin stream.

@@ -1,23 +1,26 @@
 //! The means by which a thin stream repairs losses ahead of a retransmission: copies or a code, and how much of them.
 //!
 //! Let `p` be the loss rate and `e` the share of messages that may wait longer ([`TAIL_PPM`]): with less than one in a thousand the 99.9th
-//! percentile of the delay is that of the means. All of it is for losses that are independent, and for four messages in a repair symbol.
+//! percentile of the delay is that of the means. All of it is for losses that are independent, and for four or eight messages in a repair symbol.
 //!
 //! | condition | means |
 //! |---|---|
 //! | losses in a row | one copy behind the burst ([`Bursts::distance`](crate::bursts::Bursts::distance)), none if that is a round trip away |
-//! | the peer does not decode, or messages are more than half a round trip apart | copies in the next packets ([`Piggyback::against`]) |
-//! | `2p² <= e` | a repair symbol in a packet of its own behind every second packet, or one in each packet |
+//! | the peer does not decode, messages are more than half a round trip apart or large, or bursts are likely | copies in the next packets ([`Piggyback::against`]) |
+//! | a TCP flow would send that many packets | repair symbols in packets of their own, one for 1 to 2 messages: less than `e` wait beyond the next packet |
 //! | `p² <= e` | in each packet 1 to 2 repair symbols: less than `e` wait for the second next packet |
 //! | `2p³ < e` | the same, less than `e` wait for the third |
 //! | else | copies |
 //!
 //! Of these the one that costs the fewest bytes is taken. A packet of its own costs its headers, but no acknowledgement. It is one packet more,
-//! so it is left out where the path shows congestion, or where the stream would send more packets than a TCP flow.
+//! so it is left out where the path shows congestion. A code takes the place of copies where it saves a sixteenth of their bytes, and keeps it as
+//! long as it saves any, and up to `2p³ = 2e`: a stream's loss is known only roughly.
 //!
 //! A message that is lost arrives with the next repair symbol, if no second one is missing in its window. With one symbol for each message this fails
 //! if the message before it or the next packet is lost as well: `2p²`. With two, only the next packet matters, `p²`, and the second next packet
-//! brings enough for both: `2p³` are later. With a fraction `f` of packets that hold two, `(2 - f)p²` and `(1 - f)p² + 2p³`.
+//! brings enough for both: `2p³` are later. With a fraction `f` of packets that hold two, `(2 - f)p²` and `(1 - f)p² + 2p³`. With packets of their own
+//! and a fraction `u` of messages that none follows directly, `3up²` wait beyond the next packet, messages behind a lost one included, and beyond a
+//! third `(9u - 2)p²`, since two of them then follow each other; `4p³` more if all in a row are lost.
 
 use super::{Budget, Piggyback};
 use crate::loss_rate::LossShare;
@@ -31,8 +34,13 @@ const MILLION: u64 = 1_000_000;
 pub const RATE_PARTS: u32 = 16;
 const PARTS: u64 = RATE_PARTS as u64;
 
-/// Messages in a repair symbol: the losses of one round are repaired in few packets, and a larger window has more losses at once.
+/// Messages in a repair symbol: the losses of one round are repaired in few packets, and a larger window has more losses at once. Where the third
+/// packet may be needed, a message that left the window would wait for a retransmission, with all that follow it in a round trip.
 const WINDOW: usize = 4;
+const FAR_WINDOW: usize = 8;
+
+/// Bytes of new chunks in a packet that has room for a repair symbol or copy besides.
+const CHUNK_BYTES_MAX: u32 = 600;
 
 /// Bytes of a packet without its chunks: headers of IPv4, UDP and SCTP.
 const PACKET_BYTES: u32 = 40;
@@ -47,12 +55,17 @@ pub struct Circumstances {
     pub loss: LossShare,
     /// Number of packets from a chunk to a copy that rarely shares its burst, if losses come in bursts.
     pub burst_distance: Option<u8>,
+    /// Whether losses hardly ever follow each other ([`Bursts::are_likely`](crate::bursts::Bursts::are_likely)).
+    pub is_independent: bool,
     /// Packets with new data per round trip, at least one.
     pub bursts_per_rtt: u32,
     /// Bytes of new chunks in a packet.
     pub chunk_bytes: u32,
-    /// Whether packets of their own may be sent: the path shows no congestion, and the stream stays below a TCP flow.
-    pub spares_packets: bool,
+    /// Packets of their own that may be sent for each packet with new data, in parts of [`RATE_PARTS`]: none if the path shows congestion, and no
+    /// more than leave the stream below a TCP flow.
+    pub spare_packets: u32,
+    /// Whether a code protects the stream now.
+    pub is_coded: bool,
 }
 
 /// Protection of the chunks of a thin stream.
@@ -87,11 +100,15 @@ impl Protection {
             return Self::Copies(Piggyback::beyond_bursts(distance, bursts_per_rtt, budget.piggybacked_max));
         }
         let copies = Piggyback::against(loss, bursts_per_rtt, budget.piggybacked_max);
-        if !budget.code || loss.is_negligible() || bursts_per_rtt < BURSTS_PER_RTT_MIN {
+        let is_unfit =
+            loss.is_negligible() || bursts_per_rtt < BURSTS_PER_RTT_MIN || around.chunk_bytes > CHUNK_BYTES_MAX;
+        if !budget.code || !around.is_independent || is_unfit {
             return Self::Copies(copies);
         }
         let copied_bytes = copies.sixteenths_each() * around.chunk_bytes;
-        match Code::against(around).filter(|code| code.part_bytes(around.chunk_bytes) < copied_bytes) {
+        // Each change leaves a few messages to both means or to none.
+        let bytes_max = if around.is_coded { copied_bytes } else { copied_bytes - copied_bytes / 16 };
+        match Code::against(around).filter(|code| code.part_bytes(around.chunk_bytes) < bytes_max) {
             Some(code) => Self::Code(code),
             None => Self::Copies(copies),
         }
@@ -141,17 +158,24 @@ impl Code {
             let rate = u32::try_from(PARTS + more.min(PARTS)).unwrap_or(RATE_PARTS);
             Self { rate, own_packets: false, reach }
         };
-        if 2 * twice <= TAIL_PPM {
-            let own = Self { rate: RATE_PARTS / 2, own_packets: true, reach: 1 };
-            let in_data = riding(0, 1);
-            let is_cheaper = own.part_bytes(around.chunk_bytes) < in_data.part_bytes(around.chunk_bytes);
-            Some(if is_cheaper && around.spares_packets { own } else { in_data })
-        } else if twice <= TAIL_PPM {
+        let in_data = if twice <= TAIL_PPM {
             Some(riding((2 * PARTS).saturating_sub(PARTS * TAIL_PPM / twice), 1))
         } else {
-            let left = TAIL_PPM.checked_sub(2 * thrice)?;
-            Some(riding(PARTS.saturating_sub(PARTS * left / twice), 2))
-        }
+            let late = 2 * thrice;
+            let left = TAIL_PPM.checked_sub(late).or((around.is_coded && late <= 2 * TAIL_PPM).then_some(0));
+            left.map(|left| riding(PARTS.saturating_sub(PARTS * left / twice), 2))
+        };
+        let own = Self::own(twice, thrice).filter(|own| own.rate <= around.spare_packets);
+        own.into_iter().chain(in_data).min_by_key(|code| code.part_bytes(around.chunk_bytes))
+    }
+
+    /// Returns the cheapest schedule of packets of their own that meets the target.
+    fn own(twice: u64, thrice: u64) -> Option<Self> {
+        let left = PARTS * TAIL_PPM.checked_sub(4 * thrice)? / twice;
+        // Of `n` parts of the messages that no repair symbol follows directly, `3n`, beyond a third `9n - 2`.
+        let without = if left > PARTS { (left + 2 * PARTS) / 9 } else { left / 3 };
+        let without = u32::try_from(without.min(PARTS / 2)).unwrap_or_default();
+        Some(Self { rate: RATE_PARTS - without, own_packets: true, reach: 1 })
     }
 
     /// Returns the bytes that it costs for each packet with `chunk_bytes` of new data, in parts of [`RATE_PARTS`].
@@ -162,7 +186,7 @@ impl Code {
     /// Returns the number of messages in a repair symbol.
     #[must_use]
     pub fn window(self) -> usize {
-        WINDOW
+        if self.reach > 1 { FAR_WINDOW } else { WINDOW }
     }
 }
 
@@ -177,9 +201,11 @@ mod tests {
         Circumstances {
             loss: LossShare { lost, all: 1_000 },
             burst_distance: None,
+            is_independent: true,
             bursts_per_rtt,
             chunk_bytes: 116,
-            spares_packets: false,
+            spare_packets: 0,
+            is_coded: false,
         }
     }
 
@@ -198,7 +224,7 @@ mod tests {
             riding(16, 1),
             riding(20, 1),
             riding(25, 1),
-            riding(31, 1),
+            None,
             riding(21, 2),
             riding(23, 2),
             riding(30, 2),
@@ -210,13 +236,24 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_of_its_own_for_two_messages_costs_less_unless_they_are_small_or_packets_cost_others() {
-        let spared = Circumstances { spares_packets: true, ..around(10, 5) };
-        assert_eq!(code(&spared), Some((8, true, 1)));
-        assert_eq!(code(&Circumstances { chunk_bytes: 36, ..spared }), Some((16, false, 1)));
+    fn packets_of_their_own_cost_less_unless_messages_are_small_or_packets_cost_others() {
+        let spared = |lost| Circumstances { spare_packets: 16, ..around(lost, 5) };
+        let rates = [5, 10, 15, 20, 25, 30, 50].map(|lost| code(&spared(lost)).expect("a code").0);
+        assert_eq!(rates, [8, 8, 8, 10, 11, 13, 16]);
+        assert_eq!(code(&spared(10)), Some((8, true, 1)));
+        assert_eq!(code(&Circumstances { chunk_bytes: 36, ..spared(10) }), Some((16, false, 1)));
         assert_eq!(code(&around(10, 5)), Some((16, false, 1)));
         assert_eq!(code(&around(10, 3)), None, "a copy for each costs as much as a sum in each packet");
-        assert_eq!(code(&Circumstances { loss: LossShare { lost: 50, all: 1_000 }, ..spared }), Some((30, false, 2)));
+        let fewer = Circumstances { spare_packets: 9, ..spared(20) };
+        assert_eq!(code(&fewer), Some((20, false, 1)));
+    }
+
+    #[test]
+    fn a_code_stays_where_it_would_not_begin() {
+        for (lost, stays) in [(25, Some((31, false, 1))), (75, Some((32, false, 2))), (90, None)] {
+            let kept = Circumstances { is_coded: true, ..around(lost, 10) };
+            assert_eq!((code(&around(lost, 10)), code(&kept)), (None, stays), "{lost} of a thousand");
+        }
     }
 
     #[test]
@@ -225,10 +262,14 @@ mod tests {
         let in_bursts = Circumstances { burst_distance: Some(4), ..five_percent };
         let behind = Piggyback::beyond_bursts(4, 10, 3);
         assert_eq!(Protection::adaptive(Budget::CODE, &in_bursts), Protection::Copies(behind));
-        for (budget, bursts_per_rtt) in [(Budget::CODE, 1), (Budget::PIGGYBACK, 10)] {
-            let copies = Piggyback::against(five_percent.loss, bursts_per_rtt, 3);
-            let protection = Protection::adaptive(budget, &Circumstances { bursts_per_rtt, ..five_percent });
-            assert_eq!(protection, Protection::Copies(copies));
+        for (budget, around) in [
+            (Budget::CODE, around(50, 1)),
+            (Budget::CODE, Circumstances { is_independent: false, ..five_percent }),
+            (Budget::CODE, Circumstances { chunk_bytes: 1_016, ..five_percent }),
+            (Budget::PIGGYBACK, five_percent),
+        ] {
+            let copies = Piggyback::against(around.loss, around.bursts_per_rtt, 3);
+            assert_eq!(Protection::adaptive(budget, &around), Protection::Copies(copies));
         }
         assert_eq!(Protection::adaptive(Budget::CODE, &around(0, 10)), Protection::NONE);
     }
@@ -253,13 +294,14 @@ mod tests {
             lost in 0..400_u32,
             bursts_per_rtt in 1..64_u32,
             chunk_bytes in 20..1_220_u32,
-            spares_packets in any::<bool>(),
+            spare_packets in 0..32_u32,
+            is_coded in any::<bool>(),
         ) {
-            let around = Circumstances { chunk_bytes, spares_packets, ..around(lost, bursts_per_rtt) };
+            let around = Circumstances { chunk_bytes, spare_packets, is_coded, ..around(lost, bursts_per_rtt) };
             if let Protection::Code(code) = Protection::adaptive(Budget::CODE, &around) {
                 let copies = Piggyback::against(around.loss, bursts_per_rtt, Budget::CODE.piggybacked_max);
                 prop_assert!(code.part_bytes(chunk_bytes) < copies.sixteenths_each() * chunk_bytes);
-                prop_assert!(!code.own_packets || spares_packets);
+                prop_assert!(!code.own_packets || code.rate <= spare_packets.min(RATE_PARTS));
                 prop_assert!(code.rate >= RATE_PARTS / 2 && code.rate <= 2 * RATE_PARTS);
             }
         }

@@ -141,7 +141,9 @@ pub(crate) fn mechanisms(random: &mut RandomStream) -> Mechanisms {
         mechanisms.thin_detection = Profile::Festina.mechanisms().thin_detection;
         mechanisms.normal = pick(random, Profile::all()).mechanisms().normal;
     }
-    mechanisms.redundancy = pick(random, &Redundancy::NAMED);
+    // A code needs two ends that know it.
+    let is_default = random.below(2) == 0;
+    mechanisms.redundancy = if is_default { Redundancy::ADAPTIVE } else { pick(random, &Redundancy::NAMED) };
     mechanisms
 }
 

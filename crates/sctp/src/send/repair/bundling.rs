@@ -87,7 +87,10 @@ impl Redundant {
         }
         let in_turn = self.silent && age >= self.srtt / SILENT_TURN_PARTS;
         let allows = |budget: PiggybackBudget| {
-            age >= budget.apart && budget.piggyback.allow(tsn, chunk.transmissions) && bytes <= budget.bytes
+            tsn >= budget.from
+                && age >= budget.apart
+                && budget.piggyback.allow(tsn, chunk.transmissions)
+                && bytes <= budget.bytes
         };
         let joins = in_turn || self.budget.is_some_and(allows) && is_worth_it();
         if joins {

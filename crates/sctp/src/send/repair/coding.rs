@@ -13,13 +13,15 @@ const OWED_MAX: u32 = 4 * RATE_PARTS;
 /// Reports of recovered chunks that may wait for their acknowledgement.
 const RECOVERED_MAX: usize = 16;
 
-/// The encoder of a path, as long as its stream is protected by a code.
+/// The encoder of a path, from the first chunk that a code protects until no protection is needed.
 #[derive(Debug, Default)]
 pub(super) struct Coding {
     encoder: Encoder,
     /// The chunk that is taken, or the sum that is written.
     buffer: Vec<u8>,
     last_tsn: u64,
+    /// The last chunk that sums protected and no copies.
+    last_coded: u64,
     /// Sums that are owed for the packets that left, in parts of [`RATE_PARTS`].
     owed: u32,
     /// When they leave in a packet of their own.
@@ -28,6 +30,8 @@ pub(super) struct Coding {
     gap: Duration,
     /// Packets to the last sum that is expected to repair a chunk.
     reach: u8,
+    /// The same while copies protect the stream.
+    last_reach: u8,
     /// Chunks that the peer has computed and not acknowledged yet.
     recovered: Vec<u64>,
 }
@@ -47,7 +51,21 @@ impl Coding {
         self.owed = (self.owed + code.rate).min(OWED_MAX);
         let is_due = code.own_packets && self.owed >= RATE_PARTS;
         self.due_at = if is_due { now } else { now + gap * 3 / 2 }.into();
-        (self.gap, self.reach) = (gap, code.reach);
+        (self.gap, self.reach, self.last_reach) = (gap, code.reach, code.reach);
+        self.last_coded = self.last_tsn;
+    }
+
+    /// A packet with new chunks left that copies protect. If a code takes their place, a sum of these chunks rides in the next one.
+    pub(super) fn copied_packet_left(&mut self) {
+        self.owed = RATE_PARTS;
+        self.reach = 0;
+        self.gap = Duration::ZERO;
+        self.forgo();
+    }
+
+    /// The first chunk that copies may repair: sums had their chance to repair those before it.
+    pub(super) fn copied_from(&self) -> u64 {
+        self.last_coded.saturating_sub(u64::from(self.last_reach))
     }
 
     /// Time from a chunk to the last sum that is expected to repair it.
@@ -90,7 +108,7 @@ impl Coding {
         }
         let room_bytes = room_bytes.min(packet.remaining());
         let sums = (self.owed / RATE_PARTS).max(alone.into());
-        self.owed = if alone { 0 } else { self.owed % RATE_PARTS };
+        self.owed = if alone && self.owed < RATE_PARTS { 0 } else { self.owed % RATE_PARTS };
         self.forgo();
         let mut written = 0;
         for nth in 0..sums {

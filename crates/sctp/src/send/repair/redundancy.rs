@@ -74,7 +74,7 @@ pub(super) struct RedundancyAccount {
     piggyback_bytes: usize,
     /// Bytes of new chunks in the last packet that had any.
     chunk_bytes: usize,
-    /// If a code protects the stream.
+    /// If a code protects or has protected the stream, and it still needs protection.
     coding: Option<Box<Coding>>,
     /// A code may take the place of copies.
     pub(super) codes: bool,
@@ -85,6 +85,8 @@ pub(super) struct RedundancyAccount {
 pub(in crate::send) struct PiggybackBudget {
     pub(super) piggyback: Piggyback,
     pub(super) bytes: usize,
+    /// The first chunk that may be copied.
+    pub(super) from: u64,
     /// Time from the transmission of a chunk to its copy.
     pub(super) apart: Duration,
 }
@@ -190,8 +192,9 @@ impl RedundancyAccount {
 
     fn coded_packet_left(&mut self, now: Instant, srtt: Duration) {
         let gap = self.cadence.gap_mean().unwrap_or_default();
-        if let Some((code, coding)) = self.coding(now, srtt) {
-            coding.packet_left(now, code, gap);
+        match self.coding(now, srtt) {
+            Some((code, coding)) => coding.packet_left(now, code, gap),
+            None => self.coding.iter_mut().for_each(|coding| coding.copied_packet_left()),
         }
     }
 
@@ -207,11 +210,13 @@ impl RedundancyAccount {
 
     /// A chunk of a thin stream leaves for the first time.
     pub(super) fn protect(&mut self, now: Instant, srtt: Duration, tsn: u64, header: &FragmentHeader, chunk: &Chunk) {
-        if self.protection(now, srtt).code().is_some() {
-            self.coding.get_or_insert_default().protect(tsn, header, chunk);
-        } else {
-            self.coding = None;
+        let protection = self.protection(now, srtt);
+        self.scheduler.protected(&protection);
+        if protection.code().is_some() && self.coding.is_none() {
+            self.coding = Some(Box::default());
         }
+        self.coding.take_if(|_| protection.distance().is_none());
+        self.coding.iter_mut().for_each(|coding| coding.protect(tsn, header, chunk));
     }
 
     /// Writes the sums of a thin stream that are owed into a packet with `new_bytes` of new data, or into one for sums alone if that is `None`.
@@ -296,7 +301,8 @@ impl RedundancyAccount {
         // Between the packet in question and the one before it.
         let apart = self.cadence.gap_mean().unwrap_or_default() * (2 * u32::from(piggyback.distance()) - 1) / 2;
         let apart = if piggyback.distance() > 1 { apart } else { (srtt / COPY_SPACING_PARTS).max(COPY_SPACING_MIN) };
-        (!piggyback.is_none() && bytes > 0).then_some(PiggybackBudget { piggyback, bytes, apart })
+        let from = self.coding.as_ref().map_or(0, |coding| coding.copied_from());
+        (!piggyback.is_none() && bytes > 0).then_some(PiggybackBudget { piggyback, bytes, from, apart })
     }
 
     /// Bytes of copies or sums that may leave with `new_bytes` of new data now.

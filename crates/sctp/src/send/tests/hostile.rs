@@ -71,6 +71,7 @@ impl Liar {
         let mechanisms = mechanisms(&mut dice);
         let congestion = *dice.pick(CongestionControl::all());
         let mut rig = Rig::with(&Config { congestion, ..config(mechanisms) });
+        rig.path.set_peer_decodes(dice.percent(50));
         if dice.percent(80) {
             rig = rig.measured(ms(1 + dice.roll(300)));
         }

@@ -1,5 +1,6 @@
 //! REPAIR, Festina's own: negotiation, chunks that are computed, and sums that leave.
 
+mod cost;
 mod sums;
 
 use festina_code::Encoder;

@@ -2,7 +2,7 @@
 
 use festina_netsim::{LinkConfig, LossModel};
 use festina_recovery::Profile;
-use festina_recovery::redundancy::{Budget, Redundancy};
+use festina_recovery::redundancy::Redundancy;
 use festina_sctp::wire::{Chunk, Packet, RepairChunk};
 use festina_sctp::{Config, Message};
 use festina_units::{Duration, Instant, Probability};
@@ -12,8 +12,12 @@ use crate::pair::Pair;
 const INTERVAL: Duration = Duration::from_millis(20);
 
 fn coding() -> Config {
-    let mut config = Config::published(Profile::Festina);
-    config.mechanisms.redundancy = Redundancy::Adaptive(Budget::CODE);
+    Config::published(Profile::Festina)
+}
+
+fn copying() -> Config {
+    let mut config = coding();
+    config.mechanisms.redundancy = Redundancy::ADAPTIVE_COPIES;
     config
 }
 
@@ -77,9 +81,7 @@ fn a_lossy_thin_stream_is_protected_by_sums_and_all_of_it_arrives_in_order() {
 
 #[test]
 fn without_loss_or_with_a_peer_that_does_not_decode_no_sum_leaves() {
-    let mut other = coding();
-    other.mechanisms.redundancy = Redundancy::Adaptive(Budget::PIGGYBACK);
-    for (server, percent) in [(other, 5), (coding(), 0)] {
+    for (server, percent) in [(copying(), 5), (coding(), 0)] {
         let mut pair = pair([coding(), server], percent, 1);
         stream(&mut pair, 0..1_000, Message::new);
         pair.run_for(Duration::from_secs(5));
@@ -115,7 +117,7 @@ fn a_sum_names_only_chunks_that_are_outstanding_and_none_that_was_abandoned() {
     let all = arrived.len() as u64 + stats.messages_abandoned;
     arrived.dedup();
     assert!(arrived.is_sorted() && all >= 1_000, "{} arrived, {stats:?}", arrived.len());
-    assert!(sums(&pair).iter().all(|(.., mask)| mask & 1 == 1 && mask.count_ones() <= 4));
+    assert!(sums(&pair).iter().all(|(.., mask)| mask & 1 == 1 && mask.count_ones() <= 8));
 }
 
 #[test]
@@ -144,6 +146,34 @@ fn losses_that_sums_repair_still_count() {
     let sums = sums(&pair);
     let in_the_last_seconds = sums.iter().filter(|sum| sum.0 + Duration::from_secs(10) > pair.now).count();
     assert!(in_the_last_seconds > 400, "{in_the_last_seconds} sums for 500 messages");
+}
+
+/// At a loss of 5 % the measured one exceeds now and then what the code is for. Chunks on the way then belong to neither means.
+#[test]
+fn few_messages_wait_longer_than_with_copies_though_code_and_copies_take_turns() {
+    let (interval, count) = (Duration::from_millis(5), 20_000_u32);
+    let late = [coding(), copying()].map(|config| {
+        let mut pair = pair([config.clone(), config], 5, 1);
+        let (mut arrived, mut late, begin) = (0, 0, pair.now);
+        for number in 0..count {
+            let now = pair.now;
+            pair.hosts[0].association().send(now, Message::new(vec![7; 100])).expect("there is room");
+            pair.drain(0);
+            let limit = begin + interval * (number + 1);
+            while pair.step(limit) {
+                for _ in arrived..pair.hosts[1].received.len() {
+                    let sent = begin + interval * u32::try_from(arrived).expect("few");
+                    // The way, and three packets.
+                    late += u32::from(pair.now - sent > Duration::from_millis(66));
+                    arrived += 1;
+                }
+            }
+        }
+        assert!(arrived > 19_900, "{arrived}");
+        late
+    });
+    let [coded, copied] = late;
+    assert!(coded <= 10.max(copied), "{coded} with the code, {copied} with copies");
 }
 
 #[test]
