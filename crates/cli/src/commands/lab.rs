@@ -9,6 +9,7 @@ mod progress;
 mod view;
 
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -58,7 +59,7 @@ const STORE: &str = "runs";
 pub(crate) enum LabCommand {
     /// List the experiments, and how long each takes
     List(listing::ListArgs),
-    /// Describe an experiment and the parameters of its plans
+    /// Describe an experiment, or a plan: its parameters and checks
     Show(listing::ShowArgs),
     /// Write a commented plan of a scenario of your own: links, flows, figures
     New(new::NewArgs),
@@ -437,13 +438,21 @@ impl Job {
     }
 }
 
+/// The most bytes of a plan.
+const PLAN_BYTES_MAX: u64 = 1 << 20;
+
 /// The experiment and the plan that `text` names, and a name for the folder of the report.
 fn plan(text: &str, scale: Scale, ground: Ground) -> Result<(&'static dyn Experiment, Plan, String), UsageError> {
     let path = Path::new(text);
     if path.extension().is_some_and(|extension| extension == "toml") {
         let refused = |error: festina_lab::plan::PlanError| UsageError::new(error.to_string());
-        let content = std::fs::read_to_string(path)
-            .map_err(|error| UsageError::new(format!("cannot read the plan {text}: {error}")))?;
+        let unreadable = |error| UsageError::new(format!("cannot read the plan {text}: {error}"));
+        let mut content = String::new();
+        let file = std::fs::File::open(path).map_err(unreadable)?;
+        file.take(PLAN_BYTES_MAX + 1).read_to_string(&mut content).map_err(unreadable)?;
+        if content.len() as u64 > PLAN_BYTES_MAX {
+            return Err(UsageError::new(format!("the plan {text} has more than {PLAN_BYTES_MAX} bytes")));
+        }
         let file = PlanFile::parse(text, &content).map_err(refused)?;
         let experiment = file.experiment(ground.experiments()).map_err(refused)?;
         let plan = file.plan(experiment, scale).map_err(refused)?;

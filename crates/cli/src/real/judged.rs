@@ -22,7 +22,7 @@ pub(super) fn checks_of(
     let outcome = runner::run_with(experiment, &plan, &options, &measure, &|_| {}).expect("nothing fails");
     std::fs::remove_dir_all(store).expect("it is ours");
     match outcome {
-        Outcome::Complete(results) => experiment.checks(&results),
+        Outcome::Complete(results) => experiment.all_checks(&results),
         Outcome::Partial { .. } => panic!("it is whole"),
     }
 }

@@ -78,7 +78,7 @@ fn checks(seed: u64, name: &str, model: &str, settings: &str, fault: &str) -> Ve
     let options =
         RunOptions { jobs: Some(1), shard: Shard::WHOLE, store: store.to_owned(), code_version: "test".to_owned() };
     match runner::run(experiment, &plan, &options, &|_| {}).expect("the store can be used") {
-        Outcome::Complete(results) => experiment.checks(&results),
+        Outcome::Complete(results) => experiment.all_checks(&results),
         Outcome::Partial { missing, .. } => panic!("{name}: {missing} runs are missing"),
     }
 }
