@@ -3,8 +3,10 @@
 //! - [`Estimate`] is a mean with its 95% interval, also of paired differences and ratios
 //! - [`Bound`] is the bound of a statement; [`Bound::judge`] applies it
 //! - [`Evidence`] collects the cells of one statement into a [`Check`]
+//! - [`declared`] judges the checks of plans
 //! - [`table`] judges counts and means of a published table
 
+pub mod declared;
 pub mod table;
 
 use crate::count::as_f64;

@@ -6,9 +6,10 @@ use festina_units::ByteCount;
 
 use crate::assumption::Assumption;
 use crate::capture::Capture;
+use crate::evidence::declared;
 use crate::figure::{DelayDistribution, Figure};
 use crate::memory;
-use crate::plan::{Parameter, Plan, Point, Table};
+use crate::plan::{Parameter, Plan, Point, Table, definition};
 use crate::samples::Samples;
 use crate::scoreboard::Entry;
 use crate::summary::Results;
@@ -44,7 +45,9 @@ pub trait Experiment: Sync {
     }
 
     /// Parameters that a plan can set.
-    fn parameters(&self) -> Vec<Parameter>;
+    fn parameters(&self) -> Vec<Parameter> {
+        definition::of(self.description().plan).parameters.clone()
+    }
 
     /// The tables that a plan can have, any number of each kind; none, unless the experiment says otherwise.
     fn tables(&self) -> Vec<Table> {
@@ -64,7 +67,7 @@ pub trait Experiment: Sync {
 
     /// Where the values of the plan come from: stated in the publication, chosen, or fitted to a result.
     fn assumptions(&self) -> Vec<Assumption> {
-        Vec::new()
+        definition::of(self.description().plan).assumptions.clone()
     }
 
     /// Runs a point once. The same point and seed give the same samples, on whichever machine or thread.
@@ -98,8 +101,17 @@ pub trait Experiment: Sync {
         self.comparisons(results).into_iter().map(Entry::from).collect()
     }
 
-    /// Whether the results have the shape that they must have.
-    fn checks(&self, results: &Results) -> Vec<Check>;
+    /// Checks that no plan can declare; none by default.
+    fn checks(&self, _results: &Results) -> Vec<Check> {
+        Vec::new()
+    }
+
+    /// Whether the results have the shape that they must have, by the checks of the plan and of the experiment.
+    fn all_checks(&self, results: &Results) -> Vec<Check> {
+        let mut checks = declared::checks(results);
+        checks.extend(self.checks(results));
+        checks
+    }
 
     /// Names of numbers whose means a terminal's table shows next to the delays of a point; none by default.
     fn beside_delays(&self) -> &'static [&'static str] {

@@ -2,14 +2,10 @@
 //!
 //! A statement without an experiment stays in the list, as not tested.
 
-mod g02;
 mod measured;
-mod p06;
-mod p10;
 pub mod page;
-mod r12;
-mod r15;
 pub mod row;
+mod statements;
 
 use std::fmt::Write as _;
 
@@ -134,8 +130,7 @@ impl Sum {
 
 /// Every statement, in the order of the papers.
 pub fn statements() -> impl Iterator<Item = &'static Statement> {
-    let recent = r12::STATEMENTS.iter().chain(r15::STATEMENTS).chain(g02::STATEMENTS);
-    p06::STATEMENTS.iter().chain(p10::STATEMENTS).chain(recent)
+    statements::ALL.iter()
 }
 
 /// The experiments that test statements, in the order of the ledger.
@@ -179,16 +174,6 @@ pub struct Finding {
 }
 
 impl Statement {
-    /// Says why it is broken.
-    const fn because(self, cause: &'static str) -> Self {
-        Self { cause, ..self }
-    }
-
-    /// Makes it a main claim of its paper, with the published figure and the words in front of ours in the evidence.
-    const fn headline(self, published: &'static str, label: &'static str, unit: &'static str) -> Self {
-        Self { headline: Some(Headline { published, label, unit }), ..self }
-    }
-
     /// Its result, from the experiments that were run.
     pub fn finding(&self, outcomes: &[Outcome]) -> Finding {
         let outcome = |name| outcomes.iter().find(|outcome| outcome.experiment == name);

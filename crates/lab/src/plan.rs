@@ -30,19 +30,27 @@
 //! size = ["100B", "200B"]
 //! ```
 //!
+//! A plan can have checks of its own: see `plan/check.rs`.
+//!
 //! Omitted settings come from the experiment's own plan; a plan with tables uses only these. An invalid plan is refused with the place and the
 //! expected value.
 
+mod check;
+pub mod definition;
 mod error;
+mod expression;
 mod link_trace;
 mod more;
 mod parameter;
 mod point;
 mod raw;
 mod recording;
+mod shared;
 mod tables;
 
+pub use check::{DeclaredCell, DeclaredCheck};
 pub use error::PlanError;
+pub use expression::{Expression, Measured, Operation, Statistic, constant};
 pub use link_trace::LinkTrace;
 pub use more::More;
 pub use parameter::{Kind, Parameter, Value};
@@ -101,6 +109,8 @@ pub struct Plan {
     one_at_a_time: Vec<Vec<&'static str>>,
     /// Keys of tables that no plan sets.
     defaults: BTreeSet<&'static str>,
+    parameters: Vec<Parameter>,
+    checks: Vec<DeclaredCheck>,
 }
 
 impl Plan {
@@ -167,6 +177,16 @@ impl Plan {
     /// The names of the parameters that are swept.
     pub fn swept(&self) -> impl Iterator<Item = &'static str> {
         self.sweep.iter().filter(|(_, values)| values.len() > 1).map(|(name, _)| *name)
+    }
+
+    /// What each parameter means and can be.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// The checks that the plan and the experiment's own plan declare.
+    pub fn checks(&self) -> &[DeclaredCheck] {
+        &self.checks
     }
 
     /// Groups of parameters: those that depart from the first values of their lists are all of one group. Most groups have one
@@ -294,12 +314,39 @@ impl PlanFile {
         let more = more.filter(|_| scale == Scale::Full);
         self.check_size(&sweep, more.as_ref().map_or(numbers.repetitions, |more| more.repetitions))?;
         let alone = if self.raw.one_at_a_time.is_some() { self } else { &own }.one_at_a_time(&parameters)?;
-        let title =
-            self.raw.title.clone().or(own.raw.title).unwrap_or_else(|| experiment.description().title.to_owned());
+        let title = self
+            .raw
+            .title
+            .clone()
+            .or_else(|| own.raw.title.clone())
+            .unwrap_or_else(|| experiment.description().title.to_owned());
+        let checks = self.checks(&own, &parameters, &sweep)?;
         let (seed, repetitions) = (numbers.seed, numbers.repetitions);
-        let plan = Plan { title, scale, seed, repetitions, more, sweep, one_at_a_time: alone, defaults };
+        let one_at_a_time = alone;
+        let plan = Plan { title, scale, seed, repetitions, more, sweep, one_at_a_time, defaults, parameters, checks };
         self.check_sense(experiment, &plan)?;
         Ok(plan)
+    }
+
+    /// The checks of the experiment's own plan, unless this one has tables of its own, and those of this file.
+    fn checks(
+        &self,
+        own: &Self,
+        parameters: &[Parameter],
+        sweep: &[(&'static str, Vec<Value>)],
+    ) -> Result<Vec<DeclaredCheck>, PlanError> {
+        let is_own = self.source.text == own.source.text;
+        if let Some(definition) = self.raw.definition.as_ref().filter(|_| !is_own) {
+            let problem = "only the plan of an experiment has a [definition]; [parameters] sets values";
+            return Err(self.source.error(&definition.span(), problem));
+        }
+        let of = |file: &Self| {
+            let scope = check::Scope { source: &file.source, parameters, sweep };
+            check::checks(&scope, &file.raw)
+        };
+        let mut checks = if is_own || self.raw.has_tables() { Vec::new() } else { of(own)? };
+        checks.extend(of(self)?);
+        Ok(checks)
     }
 
     /// Reports an objection of the experiment at the place where the parameter is set.

@@ -81,7 +81,7 @@ impl<'e> Report<'e> {
         Ok(Self {
             experiment,
             scoreboard: experiment.scoreboard(&results),
-            checks: experiment.checks(&results),
+            checks: experiment.all_checks(&results),
             results,
             figures,
             command: None,

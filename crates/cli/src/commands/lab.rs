@@ -57,7 +57,7 @@ const STORE: &str = "runs";
 pub(crate) enum LabCommand {
     /// List the experiments, and how long each takes
     List(listing::ListArgs),
-    /// Describe an experiment and the parameters of its plans
+    /// Describe an experiment, or a plan: its parameters and checks
     Show(listing::ShowArgs),
     /// Write a commented plan of a scenario of your own: links, flows, figures
     New(new::NewArgs),

@@ -21,7 +21,7 @@ pub(super) fn checks_of(
     let measure = |point: &Point, seed: u64| Ok::<_, MeasureError>(measure(point, seed));
     let results = runner::run_with(experiment, &plan, &options, &measure, &|_| {}).expect("nothing fails");
     std::fs::remove_dir_all(store).expect("it is ours");
-    experiment.checks(&results)
+    experiment.all_checks(&results)
 }
 
 /// The verdicts in words.

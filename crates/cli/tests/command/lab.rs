@@ -342,6 +342,43 @@ fn a_new_plan_can_be_run_as_it_is_and_is_never_overwritten() {
 }
 
 #[test]
+fn a_plan_of_ones_own_is_explained_and_its_checks_are_judged() {
+    let folder = folder("lab-own-checks");
+    let plan = "experiment = \"thin-latency\"\nrepetitions = 5\nparameters.sender = [\"festina\", \"rfc9260\"]\n\
+                [[check]]\nsays = \"The tail is shorter.\"\ntest = \"ratio('delivery'.p99, 'delivery'.p99{sender=rfc9260}) < 0.5\"\n\
+                [[check]]\nsays = \"Nothing is late.\"\neach = { sender = \"all\" }\ntest = \"'delivery'.max < 1\"\n\
+                [[check]]\nsays = \"Nothing is misspelt.\"\ntest = \"'dely'.max < 1\"\n";
+    write(&folder, "late.toml", plan);
+    let shown = lab_in(&folder, &["show", "late.toml"]);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let text = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for expected in
+        ["experiment thin-latency:", "sender = festina, rfc9260:", "250ms\", 1ms to 10s", "Nothing is late. [2 cells]"]
+    {
+        assert!(text.contains(expected), "{expected} is missing in\n{text}");
+    }
+    let ran = lab_in(&folder, &["run", "late.toml", "--quick"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let summary = read(folder.join("lab/late-quick/summary.json"));
+    for expected in ["no series of delays is called 'dely'; measured: delivery", "sender festina: "] {
+        assert!(summary.contains(expected), "{expected} is missing in\n{summary}");
+    }
+    let verdict = |says: &str| {
+        let (_, rest) = summary.split_once(&format!("\"{says}\"")).expect(says);
+        rest.split('"').nth(3).map(str::to_owned)
+    };
+    let verdicts = ["The tail is shorter.", "Nothing is late.", "Nothing is misspelt."].map(verdict);
+    assert_eq!(verdicts, ["holds", "broken", "not tested"].map(|word| Some(word.to_owned())));
+
+    write(&folder, "late.toml", &plan.replace("< 0.5", "<< 0.5"));
+    let refused = lab_in(&folder, &["show", "late.toml"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("late.toml:6:8: test: \"< 0.5\" at character"), "{}", refused.stderr);
+    let own = lab_in(&folder, &["show", "r12-fig3", "--plan"]);
+    assert!(own.stdout.contains("[quick]") && !own.stdout.contains("[definition]"), "{}", own.stdout);
+}
+
+#[test]
 fn a_bad_trace_is_refused_with_its_line_by_plans_and_by_the_emulator() {
     let folder = folder("lab-trace");
     write(&folder, "bad.trace", "1\n2\nthree\n");

@@ -8,12 +8,12 @@ mod transfer;
 use festina_models::sctp_host::CompanionDelivery;
 use festina_netsim::Reordering;
 use festina_sctp::StreamScheduler;
-use festina_units::{Bandwidth, ByteCount, Duration, Probability};
+use festina_units::Duration;
 
 use crate::count::as_f64;
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::summary::Results;
 use flow::{Flow, PACKET_BYTES};
@@ -69,56 +69,7 @@ pub struct Bulk;
 
 impl Experiment for Bulk {
     fn description(&self) -> Description {
-        Description {
-            name: "bulk",
-            title: "A bulk association: goodput, share beside others, and the delay of thin streams",
-            reference: "Festina's own",
-            about: "An association (or, for comparison, a TCP connection) that always has something to send crosses a bottleneck, alone or \
-         beside one rival: TCP New Reno (RFC 5681, with SACK as RFC 6675 has it), TCP as Linux 6.1 has it with CUBIC, or one of its own \
-         kind. What does it get of the link, how soon, and is that its share? And how long do small messages take that share its \
-         association, or the bottleneck alone?\n\n\
-         All of this is chosen. Packets have 1,500 bytes with their IP headers, of SCTP and TCP alike, and each carries one message of \
-         the bulk (1,452 bytes). The BDP is rate times round-trip time in such packets; a queue drops what finds no room. Loss and \
-         reordering befall packets towards the receivers only. Receivers delay SACKs by 200 ms at most, each second packet is \
-         acknowledged at once. Send buffers hold twice what the path and its queue hold (at least 64 KiB; the core counts 128 bytes \
-         more for each message), and receive buffers as much (at least the defaults: 1 MiB of SCTP, 4 MiB of TCP), so that no buffer limits the flow. \
-         The application writes whenever an eighth of the send buffer is free (TCP: a third).\n\n\
-         The goodput is payload over the time after the warm-up. It is given as a share of the link's rate; headers take 3% of that rate. \
-         The fair share is half of both flows' goodput. A share of the link is reached at the beginning of the first five seconds whose \
-         mean is above it, if they end within the run. A run ends early when the link could have carried `volume`. \
-         With a rival each flow begins at random within two \
-         seconds, and each packet reaches the bottleneck later by up to the time that one takes there, without overtaking. Without a rival, loss and reordering \
-         nothing is random, and there is one run.\n\n\
-         The thin streams write 100 bytes every 100 ms. One shares the association of the bulk, ordered on a stream of its own; it has the first turn \
-         when the send buffer has room again. The other has an association of its own with the same recovery (beside TCP: `festina`). The \
-         delay counts from when the application has the message, so waiting for room in the send buffer counts. By default messages leave in the \
-         order in which they were written: a thin message waits behind all earlier messages of the bulk flow. With the scheduler \
-         round-robin its stream takes turns with that of the bulk flow. Messages that were due in the warm-up do not count.",
-            plan: include_str!("../../../../experiments/bulk.toml"),
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let rates = Bandwidth::from_bits_per_second(100_000)..=Bandwidth::from_bits_per_second(10_000_000_000);
-        let shares = || Kind::Probability(Probability::ZERO..=Probability::from_percent(50));
-        let volumes = ByteCount::from_bytes(1_000_000)..=ByteCount::from_bytes(1 << 40);
-        vec![
-            parameter("rate", "how fast the bottleneck is, each way", Kind::Bandwidth(rates)),
-            parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(2_000))),
-            parameter("queue", "how much may wait in front of the bottleneck", Kind::Choice(QUEUES)),
-            parameter("loss", "how probably a packet towards the receivers is lost", shares()),
-            parameter("reordered", "how probably such a packet is held back", shares()),
-            parameter("held_back", "for how long", Kind::Duration(Duration::ZERO..=ms(1_000))),
-            parameter("rival", "what shares the bottleneck", Kind::Choice(RIVALS)),
-            parameter("scheduler", "which stream of an association sends next", Kind::Choice(SCHEDULERS)),
-            parameter("sender", "a profile of SCTP, or a kind of TCP", Kind::Choice(flow::names())),
-            parameter("duration", "how long is written", Kind::Duration(ms(10_000)..=ms(3_600_000))),
-            parameter("warm_up", "how much of that does not count", Kind::Duration(Duration::ZERO..=ms(3_600_000))),
-            parameter("volume", "what the link can have carried when a run ends early", Kind::Bytes(volumes)),
-        ]
+        definition::of(include_str!("../../../../experiments/bulk.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

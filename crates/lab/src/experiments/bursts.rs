@@ -7,7 +7,7 @@ use festina_units::{Duration, Instant, Probability};
 
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::Sender;
 use crate::scenario::fate::{self, DELIVERY};
@@ -25,31 +25,7 @@ pub struct Bursts;
 
 impl Experiment for Bursts {
     fn description(&self) -> Description {
-        Description {
-            name: "bursts",
-            title: "Delivery delay when losses come in bursts, by recovery profile",
-            reference: "Festina's own; the channel of Gilbert and Elliott",
-            about: "A thin stream as in thin-latency, over a path that loses everything while it is bad and nothing while it is good. \
-         Good and bad periods are exponentially distributed in time; each way has periods of its own. They are drawn \
-         beforehand, so that every sender meets the same.\n\n\
-         The periods themselves set a floor: a message cannot arrive earlier than one way's delay after the first moment, from \
-         when it was written on, at which the way to the receiver is good. The series floor has that delay for every \
-         message; no sender can have a distribution below it, and one without any redundancy hardly one that touches it, since it \
-         learns of a loss at the earliest one round trip later.",
-            plan: include_str!("../../../../experiments/bursts.toml"),
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let shares = Probability::from_ppb(1)..=Probability::from_percent(50);
-        let mut parameters = Sender::parameters();
-        parameters.extend([
-            parameter("bad", "for which share of the time each way is bad", Kind::Probability(shares)),
-            parameter("bad_mean", "the mean length of a bad period, in messages' intervals", Kind::Count(1..=1_000)),
-        ]);
-        parameters
+        definition::of(include_str!("../../../../experiments/bursts.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

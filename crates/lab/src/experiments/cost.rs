@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::count::as_f64;
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::fate::{BYTES_EACH, DELIVERED, DELIVERY, MESSAGES, PACKETS_EACH, delays_row, ms, total};
 use crate::scenario::{Sender, Stack};
@@ -31,7 +31,6 @@ const INDEPENDENT: &str = "independent";
 const BURSTS: &str = "bursts";
 const PAIRS: &str = "pairs";
 const CHANGE: &str = "change";
-const PATTERNS: [&str; 4] = [INDEPENDENT, BURSTS, PAIRS, CHANGE];
 
 /// For how long messages are written after losses have begun.
 const CHANGED_FOR: Duration = Duration::from_secs(10);
@@ -41,69 +40,19 @@ const WINDOWS_MS: [Range<u64>; 5] = [0..500, 500..1_000, 1_000..2_000, 2_000..5_
 /// What a thin stream costs.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    name: &'static str,
-    title: &'static str,
     plan: &'static str,
 }
 
 impl Cost {
     /// `cost`: every sender.
-    pub const COST: Self = Self {
-        name: "cost",
-        title: "What a thin stream costs both ends, and the delay that it buys",
-        plan: include_str!("../../../../experiments/cost.toml"),
-    };
+    pub const COST: Self = Self { plan: include_str!("../../../../experiments/cost.toml") };
     /// `repair`: ways to repair losses, by interval, loss, burst and round-trip time.
-    pub const REPAIR: Self = Self {
-        name: "repair",
-        title: "What each way to repair losses costs, and the delay that it buys",
-        plan: include_str!("../../../../experiments/repair.toml"),
-    };
+    pub const REPAIR: Self = Self { plan: include_str!("../../../../experiments/repair.toml") };
 }
 
 impl Experiment for Cost {
     fn description(&self) -> Description {
-        Description {
-            name: self.name,
-            title: self.title,
-            reference: "Festina's own",
-            about: "A thin stream as in thin-latency: ordered messages of one size at one interval, packets lost each way, a \
-         receiver that delays SACKs unless it is asked not to, and decodes sums if the sender makes them. Counted are all packets of both ends: data, copies, probes, SACKs, \
-         heartbeats. Their bytes include the headers of SCTP (12 bytes), UDP (8) and IPv4 (20). The delay of a message runs from the \
-         moment at which the application wants to write it to the moment at which the receiving application has it.\n\n\
-         The first messages, for warm_up, meet the same network and count for nothing; the handshake is over before them. What both \
-         ends send from then on to the last write is divided by the messages of that time.\n\n\
-         Four patterns of loss. Independent: each packet is lost with the same probability. Bursts: a Gilbert-Elliott channel in \
-         time, which loses everything for burst on average and nothing between, with the same loss on average. Pairs: the same with \
-         bursts of two intervals. Change: nothing is \
-         lost during the warm-up; then each packet is, independently, and messages are written for ten seconds more. That is done \
-         trials times in each run, and the delays are gathered by how long after the change the message was due.\n\n\
-         A figure of costs and delays has a point for each sender. A sender is on the front if no other is cheaper in bytes and has no \
-         longer p99.",
-            plan: self.plan,
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let loss = Kind::Probability(Probability::ZERO..=Probability::from_percent(50));
-        let mut parameters = Sender::parameters();
-        parameters.retain(|parameter| parameter.name != "duration");
-        parameters.extend([
-            parameter("loss", "how probably a packet is lost, each way; in bursts on average", loss),
-            parameter("pattern", "how losses come", Kind::Choice(&PATTERNS)),
-            parameter("burst", "how long a burst lasts on average", Kind::Duration(ms(1)..=ms(10_000))),
-            parameter("messages", "how many messages a run counts", Kind::Count(10..=10_000_000)),
-            parameter(
-                "warm_up",
-                "how long messages are written before they count",
-                Kind::Duration(ms(0)..=ms(3_600_000)),
-            ),
-            parameter("trials", "how often a run repeats the change", Kind::Count(1..=100_000)),
-        ]);
-        parameters
+        definition::of(self.plan).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -6,12 +6,12 @@ mod crowd;
 use festina_models::tcp::TcpConfig;
 use festina_models::workload::{Greedy, Periodic, Workload};
 use festina_recovery::Profile;
-use festina_units::{Bandwidth, ByteCount, Duration};
+use festina_units::{ByteCount, Duration};
 
 use crate::count::as_f64;
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::{Competition, Competitor, Share, Stack};
 use crate::summary::Results;
@@ -37,44 +37,7 @@ pub struct FairnessCrowd;
 
 impl Experiment for FairnessCrowd {
     fn description(&self) -> Description {
-        Description {
-            name: "fairness-crowd",
-            title: "What a crowd of thin streams leaves to standard flows",
-            reference: "Festina's own; the question is left open by Petlund et al. 2010, section 7.4",
-            about: "Greedy flows that follow the standards (half of them SCTP by RFC 9260, half TCP by RFC 5681 and 6675) share a bottleneck with a \
-         crowd of thin streams, each a message of 100 bytes every 250 ms. The crowd recovers from loss by one profile \
-         or another, like the kernels of that paper (lksctp, all-mods), or is TCP with Limited Transmit. The throughput of the standard flows next to it, Jain's index, lost packets and the time in the queue are compared \
-         with those next to as many thin streams of the standard. A thin stream that retransmits early or spuriously takes capacity from \
-         others, and a crowd of a thousand takes it a thousand times.\n\n\
-         The bottleneck has 10 Mbit/s and a round-trip time of 100 ms, as in the paper's other experiments; 100 packets may wait, and \
-         what does not fit is dropped. A thousand thin streams fill half of it. Receivers delay SACKs by 200 ms. Each packet reaches the \
-         bottleneck up to 4 ms later at random, without overtaking. The first 20 seconds are not measured.",
-            plan: include_str!("../../../../experiments/fairness-crowd.toml"),
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let rates = Bandwidth::from_bits_per_second(10_000)..=Bandwidth::from_bits_per_second(10_000_000_000);
-        let sizes = ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_000);
-        vec![
-            parameter("crowd", "how the thin streams recover from loss", Kind::Choice(Crowd::NAMES)),
-            parameter("streams", "how many thin streams there are", Kind::Count(1..=10_000)),
-            parameter(
-                "iat",
-                "the time from one message of a thin stream to the next",
-                Kind::Duration(ms(1)..=ms(60_000)),
-            ),
-            parameter("size", "the size of a message", Kind::Bytes(sizes)),
-            parameter("pairs", "how many greedy flows there are of SCTP, and as many of TCP", Kind::Count(1..=100)),
-            parameter("bottleneck", "how fast the bottleneck is", Kind::Bandwidth(rates)),
-            parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(10_000))),
-            parameter("queue", "how many packets may wait in front of the bottleneck", Kind::Count(1..=100_000)),
-            parameter("sack_delay", "how long receivers delay a SACK", Kind::Duration(ms(0)..=ms(500))),
-            parameter("duration", "for how long is measured", Kind::Duration(ms(1_000)..=ms(86_400_000))),
-        ]
+        definition::of(include_str!("../../../../experiments/fairness-crowd.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

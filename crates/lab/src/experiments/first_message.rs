@@ -5,26 +5,16 @@ mod credentials;
 mod opening;
 mod secure;
 
-use std::sync::LazyLock;
-
-use festina_units::{ByteCount, Duration, Probability};
+use festina_units::{ByteCount, Probability};
 
 use crate::capture::Capture;
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
-use crate::scenario::Sender;
 use crate::scenario::fate::DELIVERY;
 use crate::summary::{PointSummary, Results};
-use opening::{Openings, SECURE, SECURE_EARLY};
-
-/// Whether an earlier association has measured the path: nothing is known, or its knowledge is handed on.
-const DESTINATIONS: [&str; 2] = ["new", "known"];
-
-/// The senders of other experiments, and the encrypted ones.
-static SENDERS: LazyLock<Vec<&'static str>> =
-    LazyLock::new(|| Sender::names().iter().copied().chain([SECURE, SECURE_EARLY]).collect());
+use opening::Openings;
 
 /// The delay from `connect` to the delivery of the first message.
 #[derive(Clone, Copy, Debug)]
@@ -32,49 +22,7 @@ pub struct FirstMessage;
 
 impl Experiment for FirstMessage {
     fn description(&self) -> Description {
-        Description {
-            name: "first-message",
-            title: "From connect to the delivery of the first message",
-            reference: "Festina's own",
-            about: "Associations begin one after the other, and each has a message to send from the start. Each packet is lost with the same \
-         probability, whichever way it goes. The delay runs from connect to the moment at which the receiving application has the whole \
-         message. INIT, INIT ACK and COOKIE ECHO with the first DATA need one and a half round-trip times. A message of more than a packet \
-         needs two and a half, because until COOKIE ACK arrives, only the packet with COOKIE ECHO may be sent (RFC 9260 §5.1 C). \
-         Nothing shares the path.\n\n\
-         A destination is known if another association of the same host has sent a message every 250 ms for twenty seconds over the same \
-         path, with the same losses, and passes on its path state. That association ends half a second before the first that counts.\n\n\
-         festina-secure is festina encrypted as applications get it: the handshake of TLS 1.3 carries both INITs, and everything is sent over UDP, \
-         whose header counts. festina-secure-0rtt resumes a session and sends the message with its first packet, if it fits. The session comes \
-         from an association over another path, which takes no time and is not counted; the certificate has an Ed25519 key. Cryptography is \
-         real and its keys are random, but no length and no time depends on them.\n\n\
-         Packets and bytes are those of both ends, IP headers included, acknowledgements and all that follows the delivery included; \
-         the associations are not ended.\n\n\
-         The parameters rtt and loss are swept one at a time around the first value of each.",
-            plan: include_str!("../../../../experiments/first-message.toml"),
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let sizes = ByteCount::from_bytes(1)..=ByteCount::from_bytes(64_000);
-        vec![
-            parameter(
-                "sender",
-                "the recovery profile, for festina also its redundancy; or festina encrypted, new or resumed with an early message",
-                Kind::Choice(&SENDERS),
-            ),
-            parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(2_000))),
-            parameter(
-                "loss",
-                "how probably a packet is lost, each way",
-                Kind::Probability(Probability::ZERO..=Probability::from_percent(30)),
-            ),
-            parameter("size", "the size of the message", Kind::Bytes(sizes)),
-            parameter("destination", "whether an earlier association knows the path", Kind::Choice(&DESTINATIONS)),
-            parameter("associations", "how many associations begin", Kind::Count(1..=20_000)),
-        ]
+        definition::of(include_str!("../../../../experiments/first-message.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -10,14 +10,12 @@ pub mod mice;
 
 use festina_models::tcp::{MinBuf, SendBufferLimit};
 use festina_sctp::SendBufferPolicy;
-use festina_units::{Bandwidth, ByteCount, Duration, Probability};
+use festina_units::Duration;
 
-use self::cells::KINDS;
-use crate::assumption::{Assumption, chosen, fitted, stated};
 use crate::count::as_f64;
 use crate::experiment::{Check, Description, Experiment, Objection};
 use crate::figure::Figure;
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::{CrossTraffic, Media, MediaProfile, MediaRun, Split};
 use crate::scoreboard::Entry;
@@ -55,9 +53,6 @@ const LATE_BY_LOSS: &str = "late packets delayed by a loss (%)";
 const DROPPED: &str = "dropped at the bottleneck (%)";
 /// The correlation of a second's mean latency with its throughput, while there is cross traffic.
 const CORRELATION: &str = "correlation of latency and throughput";
-/// Mice by the share that they take.
-/// The streams over Festina.
-const FESTINAS: [&str; 3] = ["festina", "festina-m13", "festina-target"];
 /// How long data may wait in the buffers with a target.
 const TARGET: Duration = Duration::from_millis(50);
 /// The parts of the profile in which all cross traffic is there: 42 to 60 of 80.
@@ -85,223 +80,44 @@ enum Part {
 #[derive(Clone, Copy, Debug)]
 pub struct G02 {
     part: Part,
-}
-
-/// A table's or figure's name, title, reference, question and plan.
-struct Words {
-    name: &'static str,
-    title: &'static str,
-    reference: &'static str,
-    question: &'static str,
     plan: &'static str,
 }
 
-macro_rules! words {
-    ($name:literal, $title:literal, $reference:literal, $question:literal) => {
-        Words {
-            name: $name,
-            title: $title,
-            reference: concat!("Goel et al. 2002, ", $reference),
-            question: $question,
-            plan: include_str!(concat!("../../../../experiments/", $name, ".toml")),
-        }
+/// A table or figure with its plan.
+macro_rules! part {
+    ($part:ident, $name:literal) => {
+        G02 { part: Part::$part, plan: include_str!(concat!("../../../../experiments/", $name, ".toml")) }
     };
 }
 
-const WORDS: [Words; 11] = [
-    words!(
-        "g02-table1",
-        "Packets within 200 and 500 ms",
-        "Table 1 (§4.1)",
-        "How many packets of a stream arrive in time when its send buffer follows cwnd?"
-    ),
-    words!(
-        "g02-table2",
-        "Mean latency from socket to socket",
-        "Table 2 (§4.1)",
-        "How late are the packets of a stream whose send buffer follows cwnd?"
-    ),
-    words!(
-        "g02-table3",
-        "Throughput over that of standard TCP",
-        "Table 3 (§4.2)",
-        "How much throughput does a send buffer that follows cwnd cost?"
-    ),
-    words!(
-        "g02-fig3",
-        "Latency over time: TCP and MIN_BUF(1,0)",
-        "Fig. 3 (§4.1)",
-        "How does the latency of both follow the load?"
-    ),
-    words!(
-        "g02-fig4",
-        "Latency over time: three MIN_BUF streams",
-        "Fig. 4 (§4.1)",
-        "How do A and B change the latency under load?"
-    ),
-    words!(
-        "g02-fig5",
-        "Distribution of the latency",
-        "Fig. 5 (§4.1)",
-        "How is the latency of the four streams distributed?"
-    ),
-    words!(
-        "g02-fig6",
-        "Latency in sender, network and receiver",
-        "Fig. 6 (§4.3)",
-        "Where does the latency of MIN_BUF(1,0) come from?"
-    ),
-    words!(
-        "g02-fig7",
-        "Throughput of the cross traffic with ECN",
-        "Fig. 7 (§4.4)",
-        "What do mice get of the bottleneck with ECN?"
-    ),
-    words!(
-        "g02-fig8",
-        "Latency over time with ECN: TCP and MIN_BUF(1,0)",
-        "Fig. 8 (§4.4)",
-        "How does the latency follow the load with ECN?"
-    ),
-    words!(
-        "g02-fig9",
-        "Latency over time with ECN: three MIN_BUF streams",
-        "Fig. 9 (§4.4)",
-        "Does ECN lower the peaks of the latency?"
-    ),
-    words!(
-        "g02-fig10",
-        "Distribution of the latency with ECN",
-        "Fig. 10 (§4.4)",
-        "How is the latency distributed with ECN?"
-    ),
-];
-
 impl G02 {
-    const fn of(part: Part) -> Self {
-        Self { part }
-    }
-
     /// Table 1.
-    pub const TABLE1: Self = Self::of(Part::Table1);
+    pub const TABLE1: Self = part!(Table1, "g02-table1");
     /// Table 2.
-    pub const TABLE2: Self = Self::of(Part::Table2);
+    pub const TABLE2: Self = part!(Table2, "g02-table2");
     /// Table 3.
-    pub const TABLE3: Self = Self::of(Part::Table3);
+    pub const TABLE3: Self = part!(Table3, "g02-table3");
     /// Fig. 3.
-    pub const FIG3: Self = Self::of(Part::Fig3);
+    pub const FIG3: Self = part!(Fig3, "g02-fig3");
     /// Fig. 4.
-    pub const FIG4: Self = Self::of(Part::Fig4);
+    pub const FIG4: Self = part!(Fig4, "g02-fig4");
     /// Fig. 5.
-    pub const FIG5: Self = Self::of(Part::Fig5);
+    pub const FIG5: Self = part!(Fig5, "g02-fig5");
     /// Fig. 6.
-    pub const FIG6: Self = Self::of(Part::Fig6);
+    pub const FIG6: Self = part!(Fig6, "g02-fig6");
     /// Fig. 7.
-    pub const FIG7: Self = Self::of(Part::Fig7);
+    pub const FIG7: Self = part!(Fig7, "g02-fig7");
     /// Fig. 8.
-    pub const FIG8: Self = Self::of(Part::Fig8);
+    pub const FIG8: Self = part!(Fig8, "g02-fig8");
     /// Fig. 9.
-    pub const FIG9: Self = Self::of(Part::Fig9);
+    pub const FIG9: Self = part!(Fig9, "g02-fig9");
     /// Fig. 10.
-    pub const FIG10: Self = Self::of(Part::Fig10);
-
-    fn words(self) -> &'static Words {
-        &WORDS[self.part as usize]
-    }
+    pub const FIG10: Self = part!(Fig10, "g02-fig10");
 }
 
 impl Experiment for G02 {
     fn description(&self) -> Description {
-        Description {
-            name: self.words().name,
-            title: self.words().title,
-            reference: self.words().reference,
-            about: "A server writes packets to a client as fast as its send buffer takes them, through a bottleneck that 15 elephants, mice of \
-         20 KB and constant bit rate come to share and leave again within 80 s. There are as many mice as take about 30% of the bottleneck, \
-         and with ECN about 50%, as the paper tuned them; a table has their number for each rate and round-trip time (mice_by). The paper had 80 for 30 \
-         Mbit/s and 100 ms, which take 62% here. Measured is the time from the write to the moment at \
-         which the client can read. Standard TCP's send buffer has a fixed size; MIN_BUF(A,B)'s holds A windows and B packets; the \
-         one called target chooses A and B for 50 ms in the buffer and is not the paper's. festina is an association of the profile \
-         festina with a buffer of fixed size, festina-m13 and festina-target have Config::send_buffer.\n\n\
-         The paper sets the bottleneck's rate by the length of a queue that it does not tell. Here the bottleneck has the rate, \
-         and the queue is a share of the bandwidth-delay product that was fitted to the mean latency of MIN_BUF(1,0). Receivers \
-         DRED marks from one product on, so what ECN changes is compared with that queue as well. Receivers \
-         R1 and R2 of the paper, which share all of the path, are one here for each kind of traffic, so that each is counted.\n\n\
-         The paper explains the throughput that MIN_BUF(1,0) loses by wake-ups that come late. How late is not told: here the server \
-         writes 1 ms after there is room (see wake_up). At 0 all MIN_BUF streams send the same packets at the same times.",
-            plan: self.words().plan,
-            question: self.words().question,
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let rates = Bandwidth::from_bits_per_second(1_000_000)..=Bandwidth::from_bits_per_second(1_000_000_000);
-        let share = |percent| Probability::from_percent(1)..=Probability::from_percent(percent);
-        let bytes = |from, to| Kind::Bytes(ByteCount::from_bytes(from)..=ByteCount::from_bytes(to));
-        vec![
-            parameter("stream", "how the media stream's send buffer is limited", Kind::Choice(&KINDS)),
-            parameter("marking", "what routers do: off, or ECN with DRED", Kind::Choice(&["off", "dred"])),
-            parameter("rate", "how fast the bottleneck is", Kind::Bandwidth(rates)),
-            parameter("rtt", "the round-trip time when nothing waits", Kind::Duration(ms(1)..=ms(1_000))),
-            parameter(
-                "queue",
-                "what may wait without marks, as a share of the bandwidth-delay product",
-                Kind::Probability(share(100)),
-            ),
-            parameter(
-                "wake_up",
-                "how long the server needs to write after it was woken",
-                Kind::Duration(ms(0)..=ms(1_000)),
-            ),
-            parameter("duration", "how long the profile lasts", Kind::Duration(ms(1_000)..=ms(3_600_000))),
-            parameter("send_buffer", "the send buffer of standard TCP", bytes(10_000, 10_000_000)),
-            parameter("elephants", "how many there are", Kind::Count(0..=1_000)),
-            parameter(
-                "mice_by",
-                "share: as many mice as take 30% of the bottleneck without marks and 50% with; count: the number in mice",
-                Kind::Choice(&[mice::BY_SHARE, "count"]),
-            ),
-            parameter("mice", "how many there are, if mice_by is count", Kind::Count(0..=1_000)),
-            parameter("mouse", "what each of them transfers", bytes(100, 10_000_000)),
-            parameter("constant", "the share of the rate that constant bit rate takes", Kind::Probability(share(90))),
-            parameter("spread", "within which time flows of a kind begin", Kind::Duration(ms(1)..=ms(10_000))),
-        ]
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        vec![
-            chosen("stream", "not in the paper: a limit in time").of(&["target"]),
-            chosen("stream", "not in the paper: an association, whose server writes at once when there is room")
-                .of(&FESTINAS),
-            stated("stream", "§2.2: the streams that the paper compares"),
-            stated("marking", "§3.2: tail drop, or ECN with DRED"),
-            stated("rate", "§3.2: 12 and 30 Mbit/s"),
-            stated("rtt", "§3.2: 25, 50 and 100 ms"),
-            fitted("queue", "the mean latency of MIN_BUF(1,0), Table 2; the paper does not tell its queues")
-                .of(&["25%"]),
-            chosen("queue", "DRED marks from one bandwidth-delay product on; it shows how much this matters"),
-            chosen(
-                "wake_up",
-                "§4.2 blames late wake-ups for lost throughput and does not tell how late; a tenth of Linux 2.4's tick",
-            ),
-            stated("duration", "§4.1: about 80 s"),
-            chosen(
-                "send_buffer",
-                "§2 has 64 KB as the least of current kernels; which one the experiments had is not told; here 45 whole packets",
-            ),
-            stated("elephants", "§4.1: 15"),
-            stated("mice_by", "§4.1: as many as take about 30% of the bandwidth; §4.4: tuned to 50% with ECN")
-                .of(&[mice::BY_SHARE]),
-            chosen("mice_by", "for §4.4: how many it takes with and without ECN").of(&["count"]),
-            chosen("mice", "around the 80 of §4.1, which take 62% here"),
-            stated("mouse", "§4.1: 20 KB"),
-            stated("constant", "§4.1: 10%"),
-            chosen("spread", "flows do not begin at the same instant; it makes repetitions differ"),
-            chosen("the congestion control is New Reno with SACK and FACK", "Linux 2.4 had it; §3: SACK")
-                .beside_the_plan(),
-        ]
+        definition::of(self.plan).description
     }
 
     fn runs_as(&self) -> &'static str {
@@ -330,7 +146,11 @@ impl Experiment for G02 {
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
-        checks::checks(self.part, results)
+        match self.part {
+            Part::Table2 => vec![checks::steadier(results)],
+            Part::Fig7 => fair_share::checks(results),
+            _ => Vec::new(),
+        }
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {

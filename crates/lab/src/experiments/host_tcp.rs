@@ -6,7 +6,7 @@ mod simulated;
 use std::time::Duration;
 
 use crate::experiment::{Check, Comparison, Description, Experiment};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::summary::{PointSummary, Results};
 use recorded::{Greedy, RECORDED, Script, jain};
@@ -29,51 +29,13 @@ const RESENT_TOLERANCE: f64 = 0.1;
 const HYSTART: &str = "the kernel's CUBIC leaves slow start when the round-trip time rises (HyStart), before the queue is \
                        full; the model's leaves it when packets are lost, which are then as many as fit into the queue";
 
-/// All scenarios: greedy flows by controller and number, and scripted losses by name.
-const SCENARIOS: &[&str] = &[
-    "reno-1",
-    "reno-4",
-    "cubic-1",
-    "cubic-4",
-    "timeouts",
-    "lone-segment",
-    "lost-probe",
-    "lost-tail",
-    "lost-flight",
-    "one-in-ten",
-    "two-in-ten",
-    "two-behind",
-];
-
 /// The TCP model against a kernel's TCP.
 #[derive(Clone, Copy, Debug)]
 pub struct HostTcp;
 
 impl Experiment for HostTcp {
     fn description(&self) -> Description {
-        Description {
-            name: "host-tcp",
-            title: "The TCP model against the TCP of a Linux kernel",
-            reference: "validation/host-tcp.toml: Linux 6.18, measured behind the emulator",
-            about: "The kernel's TCP ran in two network namespaces that `festina emulate tun` joins, which runs the simulator's own \
-         links on a real clock, here with a delay of 40 ms each way. The results, and the command that records them again, are in \
-         validation/host-tcp.toml. Here the TCP model does the same in the simulator.\n\n\
-         reno-1 to cubic-4: one or four greedy flows through a bottleneck of 10 Mbit/s with room for 100 packets. Goodput is \
-         counted at the receivers from when the last flow has begun; fairness is Jain's index.\n\n\
-         The others: one connection writes eight messages of 100 bytes, one each 200 ms, so that the round-trip time is known. Some \
-         packets of its next writes are lost. timeouts: one message whose first four transmissions are lost, \
-         without tail loss probes; lone-segment: one message, lost once; lost-probe: three times; lost-tail: the last of ten \
-         segments; lost-flight: all of four segments; one-in-ten and two-in-ten: the 4th, and the 4th and the 6th, of ten \
-         segments; two-behind: the 2nd of four. Compared is how long after its first transmission each segment was sent \
-         again, in the order of the retransmissions. The kernel's timers of more than 256 ms expire up to 32 ms late (its \
-         timer wheel at 250 Hz), so its runs span some time; ours is compared with their median.",
-            plan: include_str!("../../../../experiments/host-tcp.toml"),
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        vec![Parameter { name: "scenario", about: "the flows and their losses", kind: Kind::Choice(SCENARIOS) }]
+        definition::of(include_str!("../../../../experiments/host-tcp.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -13,7 +13,7 @@ use festina_units::{ByteCount, Duration, Probability};
 use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Description, Experiment};
 use crate::figure::{Color, DelayDistribution, Figure, Marker, PlotPoint, PointSeries};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::{Stack, StreamRecord, ThinStream};
 use crate::summary::{PointSummary, Results};
@@ -37,15 +37,6 @@ const STACKS: [(&str, &str); 7] = [
     ("lksctp-6.1-rto-min-200ms", "sctp-rto-min-200ms"),
     ("rfc9260", "sctp"),
 ];
-const STACK_NAMES: [&str; STACKS.len()] = {
-    let mut names = [""; STACKS.len()];
-    let mut index = 0;
-    while index < names.len() {
-        names[index] = STACKS[index].0;
-        index += 1;
-    }
-    names
-};
 
 const LOSSES: [&str; 3] = ["1%", "5%", "bursts"];
 /// The stacks in the figures, in the colours that curves have in this order.
@@ -80,38 +71,7 @@ pub struct LinuxThin;
 
 impl Experiment for LinuxThin {
     fn description(&self) -> Description {
-        Description {
-            name: "linux-thin",
-            title: "Delivery delay of thin streams over Linux's TCP and SCTP, simulated and real",
-            reference: "Measured over Linux 6.1.192 and netem in virtual time, validation/linux-thin.toml",
-            about: "100 bytes every 250 ms over a path of 50 ms each way that loses packets in both directions: independently, 1% or \
-         5%, or in bursts of two packets on average that take 5% of all. The simulator's stacks stand beside the real \
-         ones, which ran the same on a kernel in virtual time: TCP as it is by default (CUBIC, SACK, timestamps, \
-         RACK-TLP), with linear timeouts for thin streams, and with a minimum RTO of 50 ms beside that; SCTP as lksctp has \
-         it by default, without SACK delay, and with a minimum RTO of 200 ms.\n\n\
-         The comparison is by the shares of messages that took longer than certain delays, and by quantiles. Delays lie in \
-         narrow clusters (50 ms, 150 ms, 400 ms and 650 ms for TCP), so a quantile that falls between two clusters jumps from \
-         one to the other by chance; the shares do not.\n\n\
-         The stack lksctp-6.1 is the SCTP core with three departures from RFC 9260 that lksctp has: a fast retransmission does \
-         not restart a running T3-rtx, more than one packet may be in flight after a timeout, and SRTT and RTTVAR are \
-         counted in ticks of 4 ms. rfc9260 stands beside the same recorded numbers without them.\n\n\
-         The bursts are netem's gemodel with 2.63% and 50%: its channel changes with packets, not with time, so a sender \
-         that backs off stays in the bad state. A few connections wait for minutes then, and decide what the tail is: \
-         the recorded repetitions differ by a factor of two among themselves.",
-            plan: include_str!("../../../../experiments/linux-thin.toml"),
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let seconds = Duration::from_secs;
-        vec![
-            parameter("stack", "the simulator's stack", Kind::Choice(&STACK_NAMES)),
-            parameter("loss", "how packets are lost, each way", Kind::Choice(&LOSSES)),
-            parameter("connections", "how many connections, each over a path of its own", Kind::Count(1..=1_000)),
-            parameter("duration", "for how long each writes", Kind::Duration(seconds(60)..=seconds(86_400))),
-        ]
+        definition::of(include_str!("../../../../experiments/linux-thin.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -11,7 +11,7 @@ use festina_units::{ByteCount, Duration, Instant, Probability};
 use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Description, Experiment};
 use crate::figure::Figure;
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::summary::{PointSummary, Results};
 
@@ -38,37 +38,7 @@ pub struct Mathis;
 
 impl Experiment for Mathis {
     fn description(&self) -> Description {
-        Description {
-            name: "mathis",
-            title: "Throughput of one greedy TCP flow at random loss",
-            reference: "Mathis, Semke, Mahdavi and Ott 1997, the macroscopic behavior of TCP's congestion avoidance",
-            about: "One flow sends as much as congestion control lets it over a path that loses segments independently of each other \
-         with probability p, loses no acknowledgement and delays by nothing but the propagation. If every loss is repaired \
-         within a round trip and halves the window once, the mean window is √(3/(2p)) segments where every segment is \
-         acknowledged and √(3/(4p)) where every second one is, and the throughput is that many segments in each round trip.\n\n\
-         The first minute is not counted: slow start ends far beyond the mean window.\n\n\
-         The law takes losses for rare and evenly spaced and knows no timeouts. It holds up to 0.3% here. At 1% the window is a \
-         dozen segments, at 3% a handful: fewer than three duplicates follow many losses, and each timeout costs several \
-         round trips. There the throughput falls below the law, and the comparison shows by how much. New Reno repairs one loss in a round trip and stays \
-         below SACK when a window loses several.",
-            plan: include_str!("../../../../experiments/mathis.toml"),
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let losses = Probability::from_ppb(10_000)..=Probability::from_percent(20);
-        let sizes = ByteCount::from_bytes(100)..=ByteCount::from_bytes(9_000);
-        let seconds = Duration::from_secs;
-        vec![
-            parameter("recovery", "how losses are repaired", Kind::Choice(&["new-reno", "sack"])),
-            parameter("acks", "when the receiver acknowledges", Kind::Choice(&["every segment", "delayed"])),
-            parameter("loss", "how many segments are lost", Kind::Probability(losses)),
-            parameter("rtt", "the round-trip time", Kind::Duration(Duration::from_millis(10)..=seconds(1))),
-            parameter("mss", "the payload of a full segment", Kind::Bytes(sizes)),
-            parameter("duration", "for how long the flow is measured", Kind::Duration(seconds(10)..=seconds(86_400))),
-        ]
+        definition::of(include_str!("../../../../experiments/mathis.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use festina_netsim::{Admission, Link, LinkConfig, LinkPacket, QueueLimit, RandomStream};
-use festina_units::{Bandwidth, ByteCount, Instant, Probability};
+use festina_units::{ByteCount, Instant};
 
 use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Description, Experiment};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::{Sample, Samples};
 use crate::summary::{PointSummary, Results};
 
@@ -26,33 +26,7 @@ pub struct Md1;
 
 impl Experiment for Md1 {
     fn description(&self) -> Description {
-        Description {
-            name: "md1",
-            title: "Waiting time in front of a busy link",
-            reference: "Pollaczek and Khinchine, closed form of the M/D/1 queue",
-            about: "Packets of equal size arrive at a link at random instants (exponential gaps) and wait until those before them \
-         have been transmitted. The queue has room for all. If S is the time that one packet takes to transmit and the \
-         link is busy for a share ρ of the time, the mean waiting time is S·ρ / (2·(1 − ρ)), and a share of 1 − ρ does \
-         not wait at all.\n\n\
-         This proves two things: that the simulated link and its random numbers are sound, and that the lab's way from \
-         a plan to a report is. The queue starts empty; nothing is cut off at the start, which lowers the means a little \
-         at high loads.",
-            plan: include_str!("../../../../experiments/md1.toml"),
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let rates = Bandwidth::from_bits_per_second(1_000)..=Bandwidth::from_bits_per_second(100_000_000_000);
-        let sizes = ByteCount::from_bytes(1)..=ByteCount::from_bytes(65_535);
-        let loads = Probability::from_percent(1)..=Probability::from_percent(99);
-        vec![
-            parameter("rate", "how fast the link is", Kind::Bandwidth(rates)),
-            parameter("packet", "the size of each packet", Kind::Bytes(sizes)),
-            parameter("load", "for which share of the time the link is busy", Kind::Probability(loads)),
-            parameter("packets", "how many packets arrive", Kind::Count(100..=10_000_000)),
-        ]
+        definition::of(include_str!("../../../../experiments/md1.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

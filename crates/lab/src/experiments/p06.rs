@@ -10,11 +10,10 @@ use festina_recovery::{Mechanisms, Profile};
 use festina_sctp::RetransmissionCause;
 use festina_units::{ByteCount, Probability};
 
-use crate::assumption::{Assumption, chosen, fitted, stated};
 use crate::count::as_f64;
 use crate::evidence::table::ChiSquare;
 use crate::evidence::{Bound, Estimate};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::Point;
 use crate::samples::Samples;
 use crate::scenario::{
     CAUSES, Ordinal, Readings, Retransmissions, Stack, StreamRecord, ThinStream, Version, cause_name, note_waits,
@@ -46,60 +45,6 @@ pub(super) fn lksctp(point: &Point) -> Mechanisms {
         rules.rtt_clock = RttClock::Nanoseconds;
     }
     Mechanisms { normal: rules, thin: rules, ..Profile::Lksctp2006.mechanisms() }
-}
-
-/// What a plan can set about the stream, its path and the reading of the text.
-pub(super) fn parameters() -> Vec<Parameter> {
-    let parameter = |name, about, kind| Parameter { name, about, kind };
-    let ms = Duration::from_millis;
-    let loss = Probability::ZERO..=Probability::from_percent(50);
-    let mut parameters = vec![
-        parameter("rtt", "the round-trip time that the emulator adds", Kind::Duration(ms(0)..=ms(10_000))),
-        parameter(
-            "host_delay",
-            "how long hosts and wires delay a packet besides, each way",
-            Kind::Duration(ms(0)..=ms(100)),
-        ),
-        parameter("loss", "how probably a packet is lost", Kind::Probability(loss)),
-        parameter("lost", "which packets are lost", Kind::Choice(&["data-and-sacks", "data"])),
-        parameter("jitter", "how much longer than others a packet may take", Kind::Duration(ms(0)..=ms(1_000))),
-        parameter("interval", "how often the application writes", Kind::Duration(ms(1)..=ms(60_000))),
-        parameter("duration", "for how long it writes", Kind::Duration(ms(1_000)..=ms(86_400_000))),
-        parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(ms(0)..=ms(500))),
-        parameter(
-            "after_timeout",
-            "the packets that may be sent after a timeout before something is acknowledged: small packets, or the retransmission only",
-            Kind::Choice(&["small-packets", "one-packet"]),
-        ),
-        parameter("clock", "by what round-trip times are averaged", Kind::Choice(&["4ms-ticks", "exact"])),
-    ];
-    parameters.extend(Readings::parameters());
-    parameters
-}
-
-/// Where the values of both plans come from.
-pub(super) fn assumptions() -> Vec<Assumption> {
-    const SENSITIVITY: &str = "shows how much it matters";
-    let mut assumptions = vec![
-        stated("rtt", "§3, Tables 2 and 3"),
-        fitted("host_delay", "the shortest delays at a round-trip time of 0, Table 2").of(&["200us"]),
-        chosen("host_delay", SENSITIVITY),
-        fitted("loss", "the shares of the classes at a round-trip time of 0, Table 2").of(&["5%"]),
-        chosen("loss", SENSITIVITY),
-        fitted("lost", "the unsolicited bundling at a round-trip time of 0, Table 2").of(&["data-and-sacks"]),
-        chosen("lost", SENSITIVITY),
-        chosen("jitter", "the paper's emulator is not known"),
-        stated("interval", "§3: four writes a second").of(&["250ms"]),
-        chosen("interval", SENSITIVITY),
-        fitted("duration", "the number of timeouts, Table 2"),
-        stated("sack_delay", "§3.2: fixed to 200 ms in lksctp"),
-        fitted("after_timeout", "the shares of the classes at a round-trip time of 0, Table 2").of(&["small-packets"]),
-        chosen("after_timeout", "RFC 2960 §7.2.3"),
-        chosen("clock", "the tick of Linux at 250 Hz; it makes no difference to Table 2").of(&["4ms-ticks"]),
-        chosen("clock", SENSITIVITY),
-    ];
-    assumptions.extend(Readings::ASSUMPTIONS);
-    assumptions
 }
 
 /// Runs the stream of §3 at a point.

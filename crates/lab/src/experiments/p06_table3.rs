@@ -8,26 +8,16 @@ use festina_recovery::{Mechanisms, Profile};
 use festina_sctp::RetransmissionCause::{Fast, Timeout};
 
 use super::p06::{self, Published, Quantity};
-use crate::assumption::{Assumption, chosen, fitted, stated};
-use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Description, Experiment};
+use crate::experiment::{Description, Experiment};
 use crate::figure::{Bar, BarChart, Figure, Unit};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
-use crate::scenario::{Fault, Ordinal, Readings, Retransmissions, Stack, TimerFix, cause_name};
+use crate::scenario::{Fault, Readings, Stack, TimerFix, cause_name};
 use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Repeated, Results};
 
 /// The table's steps; each has all that the one before it has.
 const STEPS: &[&str] = &["orig", "reduced-rto-and-fr", "mod-timer-restart", "no-sack-delay"];
-/// "Fast retransmits have drastically increased": fourfold. The bound is ours.
-const DRASTICALLY: f64 = 4.0;
-/// "A large reduction": by a fifth. The bound is ours.
-const LARGE: f64 = 0.8;
-/// "A few extra": up to a half; Table 3 has 29%. The bound is ours.
-const A_FEW: f64 = 1.5;
-/// "A huge impact": by a third; Table 3 has 43%. The bound is ours.
-const HUGE: f64 = 2.0 / 3.0;
 
 /// First retransmissions with more and more enhancements.
 #[derive(Clone, Copy, Debug)]
@@ -35,41 +25,7 @@ pub struct P06Table3;
 
 impl Experiment for P06Table3 {
     fn description(&self) -> Description {
-        Description {
-            name: "p06-table3",
-            title: "First retransmissions with each step of the enhancements",
-            reference: "Pedersen, Griwodz and Halvorsen 2006, Table 3 (section 4.5)",
-            about: "The stream of p06-table2 at a round-trip time of 200 ms, with unmodified lksctp and with three steps of enhancements while \
-         fewer than four packets are in flight: RTO.Min 200 ms and fast retransmission on the first report; the modified \
-         restart of the timer; a receiver that does not delay SACKs. The table counts timeouts and fast retransmissions only. \
-         Loss and duration, which the paper does not tell, are those of p06-table2, and so is the way in which the text is \
-         read.\n\n\
-         Our choices where section 4.5 is open: exponential backoff is removed from the first step on (section 4.2.2 \
-         is part of the modified timer; no first retransmission in the table took two RTOs; see the parameter backoff), and \
-         nothing more is bundled than in unmodified lksctp, as section 4.4 is not among the labels.\n\n\
-         Section 4.2.1 subtracts from the restarted timer the time since the old timer was started, so that no more than one RTO \
-         passes before the oldest chunk is sent again. Taken word for word at each SACK, the timer expires before an RTO \
-         is over, while in the table no timeout took less. So the age of the oldest chunk is subtracted, which the shortest timeout of the table \
-         decides; the other reading is swept (timer_fix).",
-            plan: include_str!("../../../../experiments/p06-table3.toml"),
-            question: "What does each enhancement of Pedersen et al. do to the first retransmission?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let step = Parameter { name: "step", about: "the enhancements, the table's labels", kind: Kind::Choice(STEPS) };
-        let kind = Kind::Choice(&["removed", "kept"]);
-        let backoff = Parameter { name: "backoff", about: "exponential backoff from the first step on", kind };
-        [vec![step], p06::parameters(), vec![backoff]].concat()
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        let mut assumptions = p06::assumptions();
-        assumptions.push(stated("step", "§4.5, Table 3"));
-        let why = "no first timeout of the first step took two RTOs, Table 3; section 4.2.2 counts it among the timer's changes";
-        assumptions.push(fitted("backoff", why).of(&["removed"]));
-        assumptions.push(chosen("backoff", "the other reading of section 4.5"));
-        assumptions
+        definition::of(include_str!("../../../../experiments/p06-table3.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
@@ -92,26 +48,6 @@ impl Experiment for P06Table3 {
             lines.iter().flat_map(move |line| line.compare(STEPS[step], ours, fitted, why)).chain([shares, all])
         })
         .collect()
-    }
-
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        let steps: Vec<Option<&PointSummary>> = (0..STEPS.len()).map(|step| at(results, step)).collect();
-        let steps = steps.as_slice();
-        vec![
-            falls(steps, "Each step lowers the mean delay of timeouts and fast retransmissions together.", both_mean)
-                .id("each-step-both"),
-            falls(steps, "Each step lowers the mean delay of timeouts.", |step| Quantity::Mean.each(step, Timeout))
-                .id("each-step-timeouts"),
-            fast_explodes(steps),
-            fewer_timeouts(steps),
-            large_reduction(steps),
-            restart_adds(steps),
-            timeouts_remain(steps),
-            several_spurious(steps),
-            huge_impact(steps),
-            a_second_earlier(steps),
-            maxima_fall(steps),
-        ]
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
@@ -211,147 +147,8 @@ fn mechanisms(point: &Point, step: usize) -> Mechanisms {
     mechanisms
 }
 
-/// A number of a step in each repetition.
-type Number = fn(&PointSummary) -> Option<Repeated>;
-
-/// Both numbers of two steps, the later over the earlier.
-fn ratio(steps: &[Option<&PointSummary>], [later, earlier]: [usize; 2], number: Number) -> Option<Estimate> {
-    let [later, earlier] = [later, earlier].map(|step| steps.get(step).copied().flatten().and_then(number));
-    Estimate::ratio(&later?, &earlier?)
-}
-
-fn falls(steps: &[Option<&PointSummary>], statement: &str, number: Number) -> Check {
-    let mut evidence = Evidence::new();
-    for step in 1..STEPS.len() {
-        let what = format!("{} over {}:", STEPS[step], STEPS[step - 1]);
-        evidence.cell(what, ratio(steps, [step, step - 1], number), Bound::LessThan(1.0));
-    }
-    evidence.check(statement)
-}
-
-/// The mean delay of both classes of the table.
-fn both_mean(step: &PointSummary) -> Option<Repeated> {
-    let [timeouts, fast] = [Timeout, Fast].map(|cause| Quantity::Number.each(step, cause));
-    let sum = |cause| {
-        let number = Quantity::Number.each(step, cause)?;
-        let mean = Quantity::Mean.each(step, cause);
-        // A class without retransmissions has no mean and adds nothing.
-        Some(number.with_each(|repetition, number| {
-            number * mean.as_ref().and_then(|mean| mean.at(repetition)).unwrap_or_default()
-        }))
-    };
-    let all_ms = sum(Timeout)?.zip_with(&sum(Fast)?, |one, other| one + other);
-    Some(all_ms.zip_with(&timeouts?.zip_with(&fast?, |one, other| one + other), |ms, number| ms / number))
-}
-
 /// Timeouts and fast retransmissions together.
 fn numbers(step: &PointSummary) -> Option<Repeated> {
     let [timeouts, fast] = [Timeout, Fast].map(|cause| Quantity::Number.each(step, cause));
     Some(timeouts?.zip_with(&fast?, |one, other| one + other))
-}
-
-fn fast_explodes(steps: &[Option<&PointSummary>]) -> Check {
-    let mut evidence = Evidence::new();
-    let more = ratio(steps, [1, 0], |step| Quantity::Number.each(step, Fast));
-    evidence.cell("fast retransmissions, times as many:", more, Bound::MoreThan(DRASTICALLY));
-    evidence
-        .check("The first step drastically increases the number of fast retransmissions: fourfold at least.")
-        .id("fast-explodes")
-}
-
-fn fewer_timeouts(steps: &[Option<&PointSummary>]) -> Check {
-    let mut evidence = Evidence::new();
-    let fewer = ratio(steps, [1, 0], |step| Quantity::Number.each(step, Timeout));
-    evidence.cell("timeouts, times as many:", fewer, Bound::LessThan(1.0));
-    evidence.check("The first step reduces the number of timeouts.").id("fewer-timeouts")
-}
-
-/// "A large reduction in the average retransmission latency - for any number of retransmissions" (§4.5).
-fn large_reduction(steps: &[Option<&PointSummary>]) -> Check {
-    let mut evidence = Evidence::new();
-    for ordinal in [Ordinal::First, Ordinal::Second, Ordinal::Third] {
-        let mean =
-            |step: usize| Some(Retransmissions::of(steps.get(step).copied().flatten()?).delays(ordinal)?.mean_s());
-        let ratio = mean(1).zip(mean(0)).and_then(|(after, before)| Estimate::ratio(after, before));
-        evidence.cell(format!("{} retransmission, ratio:", ordinal.name()), ratio, Bound::LessThan(LARGE));
-    }
-    evidence
-        .check("The first step reduces the mean delay much, for any number of retransmissions: by a fifth at least.")
-        .id("large-reduction")
-}
-
-fn restart_adds(steps: &[Option<&PointSummary>]) -> Check {
-    let mut evidence = Evidence::new();
-    evidence.cell("times as many:", ratio(steps, [2, 1], numbers), Bound::Within(1.0, A_FEW));
-    evidence.check("The modified timer restart adds a few retransmissions: up to a half.").id("restart-adds")
-}
-
-/// In the table one of 634 is fast.
-fn timeouts_remain(steps: &[Option<&PointSummary>]) -> Check {
-    let last = steps.last().copied().flatten();
-    let [timeouts, fast] = [Timeout, Fast].map(|cause| last.and_then(|step| Quantity::Number.each(step, cause)));
-    let mut evidence = Evidence::new();
-    let ratio = fast.zip(timeouts).and_then(|(fast, timeouts)| Estimate::ratio(&fast, &timeouts));
-    evidence.cell("fast over timeouts:", ratio, Bound::LessThan(0.05));
-    evidence
-        .check("Without SACK delay nearly all are timeouts: fewer than one in twenty is fast.")
-        .id("timeouts-remain")
-}
-
-/// "It will also trigger several spurious retransmission" (§4.5): more than the step before.
-fn several_spurious(steps: &[Option<&PointSummary>]) -> Check {
-    let spurious =
-        |step: usize| {
-            let step = steps.get(step).copied().flatten()?;
-            let causes = [Timeout, Fast];
-            let share = Retransmissions::of(step).spurious_in_each(Ordinal::First, &causes)?;
-            Some(share.zip_with(&Retransmissions::of(step).counts_in_each(Ordinal::First, &causes)?, |share, all| {
-                share * all
-            }))
-        };
-    let last = STEPS.len() - 1;
-    let more = spurious(last).zip(spurious(last - 1));
-    let mut evidence = Evidence::new();
-    let more = more.and_then(|(after, before)| Estimate::difference(&after, 1.0, &before));
-    evidence.cell(format!("more in a run than with {}:", STEPS[last - 1]), more, Bound::MoreThan(0.0));
-    evidence
-        .check("Without SACK delay more timeouts and fast retransmissions are spurious than in the step before.")
-        .id("several-spurious")
-}
-
-/// "A huge impact, together with the new minRTO, on the latency" (§4.5).
-fn huge_impact(steps: &[Option<&PointSummary>]) -> Check {
-    let last = STEPS.len() - 1;
-    let mut evidence = Evidence::new();
-    let what = format!("{} over {}:", STEPS[last], STEPS[last - 1]);
-    evidence.cell(what, ratio(steps, [last, last - 1], both_mean), Bound::LessThan(HUGE));
-    evidence
-        .check(
-            "Removing the SACK delay reduces the mean delay of timeouts and fast retransmissions by a third at least.",
-        )
-        .id("huge-impact")
-}
-
-/// "Retransmit packets 1000 ms earlier than with the original minRTO" (§5): within a quarter.
-fn a_second_earlier(steps: &[Option<&PointSummary>]) -> Check {
-    let mean = |step: usize| Quantity::Mean.each(steps.get(step).copied().flatten()?, Timeout);
-    let mut evidence = Evidence::new();
-    let earlier = mean(0).zip(mean(STEPS.len() - 1));
-    let earlier = earlier.and_then(|(before, after)| Estimate::difference(&before, 1.0, &after));
-    evidence.cell("ms:", earlier, Bound::about(1_000.0, 0.25));
-    evidence
-        .check("Without SACK delay and with the lower RTO.Min timeouts come about 1000 ms earlier.")
-        .id("second-earlier")
-}
-
-/// "The large maximum peaks are also greatly reduced" (§4.5).
-fn maxima_fall(steps: &[Option<&PointSummary>]) -> Check {
-    let mut evidence = Evidence::new();
-    for (step, name) in STEPS.iter().enumerate().skip(1) {
-        let longest = |step: &PointSummary| Some(Retransmissions::of(step).delays(Ordinal::First)?.max_s().clone());
-        evidence.cell(format!("{} over {}:", name, STEPS[0]), ratio(steps, [step, 0], longest), Bound::LessThan(LARGE));
-    }
-    evidence
-        .check("Every step greatly reduces the longest first retransmission against the original: by a fifth at least.")
-        .id("maxima-fall")
 }

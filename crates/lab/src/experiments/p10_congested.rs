@@ -1,15 +1,11 @@
 //! Common parts of Fig. 8(b), 9 and 10 of Petlund et al. 2010: the congested network, its parameters, and the results of a run.
 
-use std::ops::RangeInclusive;
-
 use festina_models::workload::{Periodic, Web, Workload};
-use festina_units::{Bandwidth, Duration};
 
-use super::p10_fig8::{DELIVERY, group_and_delay, stream_assumptions, stream_parameters, tcp_as_read};
-use crate::assumption::{Assumption, chosen, stated};
+use super::p10_fig8::{DELIVERY, group_and_delay, tcp_as_read};
 use crate::count::as_f64;
 use crate::evidence::Estimate;
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::Point;
 use crate::samples::Samples;
 use crate::scenario::{Congested, CongestedRun, Readings, WebTraffic, tally_retransmissions};
 use crate::scoreboard::Entry;
@@ -20,72 +16,6 @@ const LOSS: &str = "loss at the bottleneck (%)";
 /// Loss of what the streams sent for the first time.
 const STREAM_LOSS: &str = "loss of first transmissions (%)";
 const USE: &str = "use of the bottleneck (%)";
-
-/// What a plan can set.
-pub(super) fn parameters() -> Vec<Parameter> {
-    let parameter = |name, about, kind| Parameter { name, about, kind };
-    let ms = Duration::from_millis;
-    let rates: RangeInclusive<Bandwidth> =
-        Bandwidth::from_bits_per_second(100_000)..=Bandwidth::from_bits_per_second(1_000_000_000);
-    let mut parameters = stream_parameters();
-    parameters.extend([
-        parameter("bundling", "what all modifications bundle: as P10 or as P06 has it", Kind::Choice(&["p10", "p06"])),
-        parameter("streams", "how many such streams there are at a time", Kind::Count(1..=200)),
-        parameter("bottleneck", "how fast the bottleneck is", Kind::Bandwidth(rates)),
-        parameter("queue", "how many packets may wait in front of it", Kind::Count(1..=100_000)),
-        parameter("clients", "how many web clients there are", Kind::Count(1..=1_000)),
-        parameter(
-            "web_interval",
-            "the mean time from one request of a client to the next",
-            Kind::Duration(ms(10)..=ms(60_000)),
-        ),
-        parameter(
-            "web_rtt",
-            "the longest round-trip time of a client; the others lie below",
-            Kind::Duration(ms(0)..=ms(2_000)),
-        ),
-        parameter("web_tcp", "the congestion controller of the web traffic", Kind::Choice(&["cubic", "new-reno"])),
-        parameter("web_ways", "which ways web traffic crosses the bottleneck", Kind::Choice(&["data", "both"])),
-    ]);
-    parameters
-}
-
-/// Where the values come from.
-pub(super) fn assumptions() -> Vec<Assumption> {
-    let mut assumptions = stream_assumptions();
-    assumptions.extend([
-        chosen("duration", "the paper's 2 hours (§6) over several streams at a time instead of one"),
-        chosen("bundling", "§6.2 does not say whether the bundling of P06 §4.4 was among all modifications"),
-        chosen("streams", "more samples in the same time, for a few hundredths of the bottleneck"),
-        stated("bottleneck", "§6.2: 10 Mbit/s"),
-        stated("queue", "§6.2: 100 packets"),
-        stated("clients", "§6.2: 81"),
-        stated("web_interval", "§6.2: 655 ms"),
-        chosen("web_rtt", "§6.2: each client has a delay of its own; which is not told"),
-        chosen("web_tcp", "CUBIC is the nearest to Linux 2.6.16's BIC").of(&["cubic"]),
-        chosen("web_tcp", "shows how much it matters"),
-        chosen("web_ways", "§6.2: a web server sends to its clients").of(&["data"]),
-        chosen("web_ways", "as much traffic the other way, so that SACKs get lost, too; it shows how much it matters"),
-    ]);
-    assumptions
-}
-
-/// What the experiments say about the network: a macro, since `concat!` takes literals only.
-macro_rules! p10_network {
-    () => {
-        "The streams cross a bottleneck of 10 Mbit/s with a queue of 100 packets, together with the traffic of a web server to \
-         81 clients: sizes from a Pareto distribution from 1,000 bytes on with a mean of 9,200 and a cut at 64 MB, requests \
-         after exponentially distributed gaps with a mean of 655 ms, a TCP connection for each response. That is stated. \
-         Chosen are the round-trip times of the clients (evenly from 5 to 400 ms; the paper gave each a delay of its own), the \
-         web's TCP (CUBIC, the nearest to the BIC of Linux 2.6.16), and that the responses all cross the bottleneck one way \
-         (p10-fig9 has web traffic both ways, too). Several streams run side by side, which gives more \
-         samples in the same time: 50 take 2.5% of the bottleneck at four messages a second, and the 30 of p10-fig10 take 7.5% at \
-         twenty.\n\n\
-         The sizes have such a heavy tail that the loss grows with the length of a test. The small packets of the streams, \
-         which come one at a time, lose less than the bursts of the web traffic that fill the queue."
-    };
-}
-pub(super) use p10_network;
 
 /// Runs a point once.
 pub(super) fn run(point: &Point, seed: u64) -> Samples {

@@ -8,12 +8,11 @@ use festina_models::workload::{Application, Workload};
 use festina_netsim::{Duplex, GilbertElliott, LinkConfig, LossModel, RandomStream};
 use festina_units::{Duration, Instant, Probability};
 
-use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Curve, Figure, PlotPoint, PointSeries, Unit};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::CaptureFlaw;
 use crate::scenario::server::{Carrier, Packets, ServedFlow, Server};
@@ -53,55 +52,7 @@ pub struct P10Fig1;
 
 impl Experiment for P10Fig1 {
     fn description(&self) -> Description {
-        Description {
-            name: "p10-fig1",
-            title: "Delays and losses of each stream of a game server",
-            reference: "Petlund et al. 2010, Fig. 1 (section 3.1)",
-            about: "The paper's figure shows, for each connection of an hour at a server of the game Anarchy Online, the longest, the 99% and the mean delay, \
-         and the loss. Its capture is not public. Here a server sends the traffic of the game, drawn from the generator that was fitted to the paper's \
-         Table 1, to players over paths of their own. Captures at the server and at the players become files, and the analysis of `festina trace thin` reads \
-         them. The simulator knows the true values: each delay from a message's first departure to its delivery in order, the losses of \
-         the paths, and the number of transmissions of the message that took longest. Messages that left in one segment count as one, \
-         since a capture cannot tell them apart. \
-         New Reno, without SACK and timestamps, answers a retransmission alike whether the data was lost or its acknowledgement, so that the losses of such a \
-         stream have an upper bound only.\n\n\
-         The text of the paper tells neither the losses of the paths nor their round-trip times nor the server's TCP. Losses are drawn for each \
-         player from an exponential distribution around the plan's mean, at most 30%, the same there and back: singly, or in bursts in which \
-         nothing gets through. Round-trip times are spread evenly from half to one and a half of the plan's.",
-            plan: include_str!("../../../../experiments/p10-fig1.toml"),
-            question: "Does the analysis of a capture find each stream's delays and losses, and do most streams of a game see delays that players notice?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let (ms, s) = (Duration::from_millis, Duration::from_secs);
-        let shares = Probability::from_ppb(10_000)..=Probability::from_percent(20);
-        vec![
-            parameter("stack", "the server's TCP and that of the players", Kind::Choice(&["new-reno", "linux"])),
-            parameter("players", "how many connections there are", Kind::Count(2..=150)),
-            parameter("duration", "for how long the game lasts", Kind::Duration(s(60)..=s(7_200))),
-            parameter("rtt", "the mean round-trip time", Kind::Duration(ms(1)..=ms(2_000))),
-            parameter("loss", "the mean share of packets that paths lose, each way", Kind::Probability(shares)),
-            parameter("burst", "how long a burst of losses lasts, 0 for none", Kind::Duration(ms(0)..=s(60))),
-            parameter("fault", "a deliberate fault, to see whether the checks notice it", Kind::Choice(FAULTS)),
-        ]
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        vec![
-            chosen("stack", "not stated; the paper compares with New Reno, and servers run Linux"),
-            chosen("players", "not stated; an hour of this many fits into memory"),
-            stated("duration", "§3.1: one hour").of(&["1h"]),
-            chosen("duration", "part of the hour"),
-            stated("rtt", "P06 §2: somewhat above 250 ms on average"),
-            stated("loss", "P06 §2: slightly below 1%").of(&[STATED_LOSS]),
-            chosen("loss", "a path that loses little"),
-            chosen("burst", "not told; only bursts make six retransmissions of one message"),
-            chosen("fault", "a wrong capture on purpose, for tests of the checks"),
-            chosen("losses are exponentially distributed, round trips evenly", "not told").beside_the_plan(),
-            chosen("the traffic is drawn from the statistics of Table 1", "the trace is not public").beside_the_plan(),
-        ]
+        definition::of(include_str!("../../../../experiments/p10-fig1.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
@@ -199,7 +150,6 @@ impl Experiment for P10Fig1 {
 
 /// The server's capture lacks the returning packets.
 const ONE_WAY: &str = "one-way";
-const FAULTS: &[&str] = &["none", "missing-packets", "drift", ONE_WAY];
 
 fn of_server(packets: Packets) -> Packets {
     packets.into_iter().filter(|(_, packet)| packet.get(12..16) == Some(&[10, 0, 0, 1])).collect()

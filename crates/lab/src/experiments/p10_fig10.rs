@@ -1,19 +1,16 @@
 //! `p10-fig10`: the second retransmission beside web traffic, by the interval between messages (P10 §6.2, Fig. 10).
 
-use super::p10_congested::{assumptions, loss_entry, p10_network, parameters, run};
+use super::p10_congested::{loss_entry, run};
 use super::p10_fig8::{Case, Measure};
-use crate::assumption::Assumption;
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
-use crate::plan::{Parameter, Point, Value};
+use crate::plan::{Point, Value, definition};
 use crate::samples::Samples;
 use crate::scenario::{Group, Ordinal};
 use crate::scoreboard::Entry;
 use crate::summary::{Repeated, Results};
 
-/// Ratio from which a 99th percentile counts as far above another. The bound is ours.
-const FAR: f64 = 1.5;
 /// "Stable": within so large a share of its mean over the intervals. The bound is ours.
 const STABLE: f64 = 0.25;
 /// "Very much the same": within a tenth. The bound is ours.
@@ -28,26 +25,7 @@ pub struct P10Fig10;
 
 impl Experiment for P10Fig10 {
     fn description(&self) -> Description {
-        Description {
-            name: "p10-fig10",
-            title: "Delay of the second retransmission beside web traffic by packet rate",
-            reference: "Petlund et al. 2010, Fig. 10 (section 6.2)",
-            about: concat!(
-                "As p10-fig8b, for 4 to 20 messages a second, that is for intervals from 250 down to 50 ms. Shown are mean and 99th \
-             percentile of the time from the first transmission of a chunk to its second retransmission.\n\n",
-                p10_network!(),
-            ),
-            plan: include_str!("../../../../experiments/p10-fig10.toml"),
-            question: "How late is the second retransmission beside web traffic, by how often the application writes?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        parameters()
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        assumptions()
+        definition::of(include_str!("../../../../experiments/p10-fig10.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
@@ -65,14 +43,7 @@ impl Experiment for P10Fig10 {
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
-        let curves = Curves::new(results, "100ms");
-        vec![
-            curves.below_check(),
-            curves.far_check(),
-            curves.closing_check(),
-            curves.stable_check(),
-            rtt_check(results),
-        ]
+        vec![Curves::new(results, "100ms").stable_check(), rtt_check(results)]
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
@@ -117,59 +88,6 @@ impl<'r> Curves<'r> {
     /// How many times as high one is as the other at each interval.
     fn ratios(&self, over: (Group, Measure), under: (Group, Measure)) -> Vec<(f64, Option<Estimate>)> {
         self.cases.iter().map(|(interval, case)| (*interval, case.ratio(Ordinal::Second, over, under))).collect()
-    }
-
-    fn ratio_check(&self, statement: &str, over: (Group, Measure), under: (Group, Measure), bound: Bound) -> Check {
-        let mut evidence = Evidence::new();
-        for (interval_ms, ratio) in self.ratios(over, under) {
-            evidence.cell(format!("ratio at {interval_ms:.0} ms:"), ratio, bound);
-        }
-        evidence.check(statement)
-    }
-
-    /// "The 99th percentile for all modifications ... remains below the average value for standard SCTP."
-    fn below_check(&self) -> Check {
-        self.ratio_check(
-            "From 4 to 20 messages a second the 99% of all modifications is below the mean of lksctp.",
-            (Group::AllMods, Measure::P99),
-            (Group::Lksctp, Measure::Mean),
-            Bound::LessThan(1.0),
-        )
-        .id("below-mean")
-    }
-
-    /// "The 99th percentiles are far above the other values."
-    fn far_check(&self) -> Check {
-        self.ratio_check(
-            "The 99% of lksctp is far above that of all modifications: one and a half times.",
-            (Group::Lksctp, Measure::P99),
-            (Group::AllMods, Measure::P99),
-            Bound::MoreThan(FAR),
-        )
-        .id("far-above")
-    }
-
-    /// "The distance to the 99th percentiles for the minimum RTO modification decreases as the interarrival time increases."
-    fn closing_check(&self) -> Check {
-        let (plain, min_rto) =
-            (self.repeated(Group::Lksctp, Measure::P99), self.repeated(Group::ModMinRto, Measure::P99));
-        let distances: Vec<(f64, Option<Repeated>)> = plain
-            .into_iter()
-            .zip(min_rto)
-            .map(|((interval, plain), (_, min_rto))| {
-                (interval, plain.zip(min_rto).map(|(plain, other)| plain.zip_with(&other, |one, other| one - other)))
-            })
-            .collect();
-        let mut evidence = Evidence::new();
-        for pair in distances.windows(2) {
-            let [(from, before), (to, after)] = [&pair[0], &pair[1]];
-            let change = before.as_ref().zip(after.as_ref());
-            let change = change.and_then(|(before, after)| Estimate::difference(after, 1.0, before));
-            evidence.cell(format!("ms from {from:.0} to {to:.0} ms:"), change, Bound::LessThan(0.0));
-        }
-        evidence.check(
-            "The distance from the 99% of lksctp to that of the lowered RTO.Min decreases from each interval to the next.",
-        ).id("distance-falls")
     }
 
     /// "The 99th percentile for all modifications is stable."

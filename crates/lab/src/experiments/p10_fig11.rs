@@ -1,13 +1,12 @@
 //! `p10-fig11`: variation of a greedy stream's throughput next to a stream of modified SCTP (P10 §6.3, Fig. 11).
 
-use festina_units::{Duration, duration};
+use festina_units::duration;
 
-use super::p10_fig12::{assumptions, beside_greedy, condition, pairs, parameters};
-use crate::assumption::{Assumption, stated};
+use super::p10_fig12::{beside_greedy, condition, pairs};
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::summary::{PointSummary, Results};
 
@@ -23,35 +22,7 @@ pub struct P10Fig11;
 
 impl Experiment for P10Fig11 {
     fn description(&self) -> Description {
-        Description {
-            name: "p10-fig11",
-            title: "Fairness of modified SCTP: the greedy stream's throughput from moment to moment",
-            reference: "Petlund et al. 2010, Fig. 11 (section 6.3)",
-            about: "The streams and the bottleneck are those of p10-fig12. Here the throughput of the greedy stream behind the \
-         bottleneck is taken in intervals of 100 ms, the round-trip time, as in the paper's figure, and of 2 s, as in its \
-         text; headers and retransmissions count. The distribution beside the modified stream is compared with that beside \
-         the unmodified one.\n\n\
-         The paper shows one example and does not say at which rate; we take 500 kbit/s, where both streams are after half \
-         of the bottleneck, and also 100 kbit/s and 1 Mbit/s. Each curve joins the quantiles in steps of 5%, each the mean \
-         over all runs, so the steps of whole packets are smoothed: in 100 ms one packet more or less is 84 kbit/s. The distance of two \
-         distributions is the mean distance of their quantiles, the area between the curves.",
-            plan: include_str!("../../../../experiments/p10-fig11.toml"),
-            question: "Does the throughput of a greedy stream vary otherwise beside modified SCTP than beside lksctp?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let lengths = Duration::from_millis(10)..=Duration::from_secs(60);
-        let about = "how long the intervals are";
-        let mut all = parameters();
-        all.push(Parameter { name: "interval", about, kind: Kind::Duration(lengths) });
-        all
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        let mut all = assumptions();
-        all.push(stated("interval", "Fig. 11: 100 ms; §6.3: 2 s"));
-        all
+        definition::of(include_str!("../../../../experiments/p10-fig11.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

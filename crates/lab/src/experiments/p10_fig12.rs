@@ -1,14 +1,13 @@
 //! `p10-fig12`: throughput of a greedy stream next to a stream of modified SCTP (P10 §6.3, Fig. 12).
 
 use festina_models::workload::{Cbr, Greedy, Workload};
-use festina_units::{Bandwidth, ByteCount, Duration};
+use festina_units::{ByteCount, Duration};
 
-use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
-use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Description, Experiment};
+use crate::evidence::{Bound, Estimate};
+use crate::experiment::{Description, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
-use crate::plan::{Kind, Parameter, Point, Value};
+use crate::plan::{Point, Value, definition};
 use crate::samples::Samples;
 use crate::scenario::{Competition, Competitor, Fault, Group, Readings};
 use crate::scoreboard::Entry;
@@ -23,10 +22,6 @@ const PACKETS: &str = "packets for each message of the tested stream";
 pub(super) const TESTED_STREAMS: [&str; 2] = ["lksctp", "all-mods"];
 /// From this rate on the paper's modifications are off.
 const THICK_FROM_KBIT_S: f64 = 400.0;
-/// A difference of more than this share would be noticed in the paper's figure. The bound is ours.
-const NOTICEABLE: f64 = 0.02;
-/// "Nearly identical". The bound is ours.
-const NEARLY: f64 = 0.03;
 
 /// Throughput of a stream of lksctp or modified SCTP and of the greedy stream beside it.
 #[derive(Clone, Copy, Debug)]
@@ -34,33 +29,7 @@ pub struct P10Fig12;
 
 impl Experiment for P10Fig12 {
     fn description(&self) -> Description {
-        Description {
-            name: "p10-fig12",
-            title: "Fairness of modified SCTP: throughput beside a greedy stream",
-            reference: "Petlund et al. 2010, Fig. 12 (section 6.3)",
-            about: "A stream of unmodified or modified lksctp tries to send at a given rate while a greedy stream of unmodified lksctp \
-         shares the bottleneck of 1 Mbit/s, 50 ms long each way. The goodput of both is compared: what the modified \
-         stream gains or loses against the unmodified one, and what the greedy stream is left beside either.\n\n\
-         The paper names the rates 400, 500 and 1000 kbit/s; its figure begins at thin rates. It does not state how large \
-         the messages are, nor how many packets may wait in front of the bottleneck. We write messages of 1,000 bytes, one \
-         to a packet (the paper's modifications are off from 400 kbit/s on, which small messages would be far earlier), and \
-         let 20 packets wait, nearly twice what the path holds. Both are swept one at a time, as are the two readings of the fix of \
-         the timer's restart; the checks judge the first of each and tell of the others. Receivers delay SACKs by 200 ms \
-         as lksctp does. Each packet reaches the bottleneck up to 4 ms later at random, without overtaking: without such \
-         irregularity, which real hosts have, a drop-tail queue picks its victims by a clockwork.\n\n\
-         The paper explains the slightly lower throughput of the modified stream by the time that its new code takes. Our \
-         simulated hosts take no time to compute, so this effect is missing here.",
-            plan: include_str!("../../../../experiments/p10-fig12.toml"),
-            question: "Does a stream of modified SCTP take more than its share from a greedy stream?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        parameters()
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        assumptions()
+        definition::of(include_str!("../../../../experiments/p10-fig12.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
@@ -89,89 +58,12 @@ impl Experiment for P10Fig12 {
         entries
     }
 
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        let tested = differences(results, TESTED);
-        let check =
-            |statement: &str, differences: &[Difference], concerns: &dyn Fn(&Difference) -> bool, margin: f64| {
-                let mut evidence = Evidence::new();
-                for Difference { condition, ratio, .. } in differences.iter().filter(|it| it.is_base && concerns(it)) {
-                    evidence.cell(format!("ratio at {condition}:"), *ratio, Bound::about(1.0, margin));
-                }
-                evidence.check(statement)
-            };
-        vec![
-            check(
-                "Below 400 kbit/s the modified stream has the same throughput as the unmodified one within 2%.",
-                &tested,
-                &|it| it.kbit_s < THICK_FROM_KBIT_S,
-                NOTICEABLE,
-            )
-            .id("thin-alike"),
-            check(
-                "From 400 kbit/s on both streams have the same throughput within 3%.",
-                &tested,
-                &|it| it.kbit_s >= THICK_FROM_KBIT_S,
-                NEARLY,
-            )
-            .id("thick-alike"),
-            check(
-                "The greedy stream has the same throughput beside either within 3%.",
-                &differences(results, GREEDY),
-                &|_| true,
-                NEARLY,
-            )
-            .id("greedy-alike"),
-        ]
-    }
-
     fn figures(&self, results: &Results) -> Vec<Figure> {
         vec![
             figure(results, TESTED, "Throughput of the stream that tries to send at a rate", ""),
             figure(results, GREEDY, "Throughput of the greedy stream beside it", "beside "),
         ]
     }
-}
-
-/// The parameters of Fig. 12 and 11.
-pub(super) fn parameters() -> Vec<Parameter> {
-    let parameter = |name, about, kind| Parameter { name, about, kind };
-    let ms = Duration::from_millis;
-    let rates = Bandwidth::from_bits_per_second(1_000)..=Bandwidth::from_bits_per_second(1_000_000_000);
-    let sizes = ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_200);
-    let mut parameters = vec![
-        parameter("tested", "the stream beside the greedy one", Kind::Choice(&TESTED_STREAMS)),
-        parameter("rate", "the rate at which the tested stream writes", Kind::Bandwidth(rates.clone())),
-        parameter("bottleneck", "how fast the bottleneck is", Kind::Bandwidth(rates)),
-        parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(10_000))),
-        parameter("queue", "how many packets may wait in front of the bottleneck", Kind::Count(1..=100_000)),
-        parameter("size", "the size of the messages of the tested stream", Kind::Bytes(sizes)),
-        parameter("sack_delay", "how long receivers delay a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
-        parameter("duration", "for how long the throughput is measured", Kind::Duration(ms(1_000)..=ms(86_400_000))),
-    ];
-    parameters.extend(Readings::parameters());
-    parameters
-}
-
-/// Where their values come from.
-pub(super) fn assumptions() -> Vec<Assumption> {
-    let mut assumptions = vec![
-        stated("tested", "§6.3"),
-        stated("rate", "§6.3: 400, 500 and 1000 kbit/s").of(&["400kbit/s", "500kbit/s", "1Mbit/s"]),
-        chosen("rate", "§6.3 speaks of \"thin-stream\" rates and does not tell them"),
-        stated("bottleneck", "§6.3: 1 Mbit/s"),
-        stated("rtt", "§6.3: 50 ms each way"),
-        chosen("queue", "not told; 20 packets are nearly twice what the path holds"),
-        chosen("size", "not told; with 1,000 bytes the modifications are off from 400 kbit/s on, as §6.3 has it"),
-        chosen("sack_delay", "lksctp's 200 ms (§4)"),
-        chosen("duration", "not told"),
-        chosen(
-            "packets reach the bottleneck up to 4 ms later at random",
-            "else a drop-tail queue picks its victims by a clockwork",
-        )
-        .beside_the_plan(),
-    ];
-    assumptions.extend(Readings::ASSUMPTIONS);
-    assumptions
 }
 
 /// The tested stream, then the greedy one; throughput in intervals of `interval`.

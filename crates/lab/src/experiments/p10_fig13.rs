@@ -11,11 +11,10 @@ use festina_netsim::{GilbertElliott, Jitter, JitterShape, LinkConfig, LossModel}
 use festina_sctp::RetransmissionCause;
 use festina_units::Probability;
 
-use crate::assumption::{Assumption, chosen, fitted, stated};
 use crate::count::as_f64;
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Curve, DelayDistribution, Figure, Mark, Unit};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::{GameReplay, MachineRun, Readings};
 use crate::scoreboard::Entry;
@@ -47,84 +46,7 @@ pub struct P10Fig13;
 
 impl Experiment for P10Fig13 {
     fn description(&self) -> Description {
-        Description {
-            name: "p10-fig13",
-            title: "Game traffic from Oslo to Massachusetts: arrival times by set-up",
-            reference: "Petlund et al. 2010, Fig. 13 and Table 2 (section 6.4)",
-            about: "Machines send the traffic of the game Anarchy Online to one receiver, all at the same time and over the same path, so \
-         that they meet the same conditions, as in the paper: lksctp with all modifications, lksctp, and SCTP of FreeBSD without and with early fast retransmit (here the \
-         rules of RFC 9260, but a timeout takes nothing along that was sent within the last one). Four more \
-         machines take the modifications apart. The receiver is an unmodified lksctp, which delays SACKs by 200 ms. Measured is the \
-         time from a message's first packet to its arrival, whether or not it then has to wait for an earlier message, as \
-         the paper measures with captures at both ends; from write to delivery it is tallied beside it.\n\n\
-         The paper's trace is not public. Each player's traffic comes from the generator that was fitted to the trace's statistics \
-         in the paper's Table 1. Its gaps are independent of each other, or each sixteen of them in rising order, so that short ones form bursts \
-         that a long one ends, as in a real game (gaps); the fix of the timer's restart acts at the end of bursts. The \
-         trace has about 170 connections. The same number runs here, in 24 parts of half an hour. (By Table 1's rate these are 11.6 million packets in 12 hours; \
-         Table 2 speaks of 2.65 million.)\n\n\
-         Of the path the paper tells the smallest round-trip time, 121 ms, and loss rates below 0.1% in patterns that \
-         vary. Here each way takes 60.5 ms with a standard deviation of 2 ms, without overtaking, and loses 0.075% of the packets, \
-         in bursts, each way independently: half of the packets sent during a burst, which lasts 400 ms on average. \
-         The length of the bursts was chosen by its order of magnitude: about two thousand losses a machine had to suffice for \
-         one that a timer repaired after three seconds (the published maximum of lksctp), that is at its second expiry. \
-         Bursts of a tenth of the length would not show that in years, and bursts of ten times the length a hundred times.\n\n\
-         The published averages of 302 to 304 ms cannot be one-way delays of this path: the clocks of the captures were not in \
-         step (the paper calls the times relative), or packets queued for 240 ms on average while hardly any was lost. We \
-         take the first to be the case, with the same offset for all, and compare the maxima less the averages as well.\n\n\
-         The fix of the timer's restart has two readings (see timer_fix). As section 5.2 words it, the new timer is shorter by the time \
-         since the old one was started; with delayed SACKs it then often expires before the SACK of a later message can come. If it is \
-         shorter by the age of the oldest chunk instead, none is retransmitted before an RTO is over. One machine has the other reading \
-         than the plan's, and spurious retransmissions are judged under both.\n\n\
-         At a loss of 0.075% no way of recovery can move the average by the 2 ms that Table 2 has between set-ups, so its averages are no \
-         evidence.",
-            plan: include_str!("../../../../experiments/p10-fig13.toml"),
-            question: "How much earlier does game traffic arrive with modified lksctp over a long path with little, bursty loss?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let share = |from_ppm: u32| Probability::from_ppb(from_ppm * 1_000)..=Probability::ONE;
-        let mut parameters = vec![
-            parameter("players", "how many connections each machine has", Kind::Count(1..=10_000)),
-            parameter("duration", "for how long the traffic lasts", Kind::Duration(ms(1_000)..=ms(86_400_000))),
-            parameter("rtt", "the shortest round-trip time", Kind::Duration(ms(1)..=ms(10_000))),
-            parameter(
-                "gaps",
-                "whether gaps between messages are independent, or short ones follow each other",
-                Kind::Choice(&[INDEPENDENT, BURSTS]),
-            ),
-            parameter("jitter", "the standard deviation of each way's delay", Kind::Duration(ms(0)..=ms(10_000))),
-            parameter("loss", "the share of packets that the path loses, each way", Kind::Probability(share(1))),
-            parameter("burst", "how long a burst of losses lasts on average", Kind::Duration(ms(1)..=ms(600_000))),
-            parameter(
-                "loss_in_burst",
-                "the share of packets lost while a burst lasts",
-                Kind::Probability(share(10_000)),
-            ),
-            parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(ms(0)..=ms(500))),
-        ];
-        parameters.extend(Readings::parameters());
-        parameters
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        let mut assumptions = vec![
-            stated("players", "§6: approximately 170").of(&["170"]),
-            chosen("players", "fewer, to save time"),
-            chosen("duration", "24 parts of half an hour make the 12 hours of §6.4"),
-            stated("rtt", "§6.4: at least 121 ms"),
-            chosen("gaps", "the order of the trace's gaps is not told; its statistics are the same with both"),
-            chosen("jitter", "not told"),
-            fitted("loss", "the mean loss rate of Table 2"),
-            fitted("burst", "the order of magnitude of lksctp's maximum, Table 2"),
-            chosen("loss_in_burst", "not told"),
-            stated("sack_delay", "§6.4: an unmodified lksctp receives; §4: 200 ms"),
-            chosen("the traffic is drawn from the statistics of Table 1", "the trace is not public").beside_the_plan(),
-        ];
-        assumptions.extend(Readings::ASSUMPTIONS);
-        assumptions
+        definition::of(include_str!("../../../../experiments/p10-fig13.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -6,14 +6,13 @@ use festina_models::tcp::TcpConfig;
 use festina_models::workload::{Application, Workload, Write};
 use festina_netsim::{Duplex, LinkConfig};
 use festina_trace::{Analyser, Finding, StreamReport, analyse};
-use festina_units::{Duration, Instant};
+use festina_units::Instant;
 
-use crate::assumption::{Assumption, chosen, fitted, stated};
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Color, Figure, Marker, PlotPoint, PointSeries, Unit};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::CaptureFlaw;
 use crate::scenario::server::{Carrier, ServedFlow, Server, capture_file};
@@ -42,48 +41,7 @@ pub struct P10Table1;
 
 impl Experiment for P10Table1 {
     fn description(&self) -> Description {
-        Description {
-            name: "p10-table1",
-            title: "Sizes, gaps and rates of nine applications, as written and as reported",
-            reference: "Petlund et al. 2010, Table 1 (section 3.1)",
-            about: "The paper's table comes from packet traces that are not public. Here each application is drawn from the generator that was fitted to its row, \
-         and sends over a path that loses nothing; the server's packets become a capture file, and the analysis of `festina trace thin` reads it. So \
-         there are three rows for each application: the paper's, what the generator wrote, and what the analysis reports.\n\n\
-         The second and the third must agree: exactly for means, minima, maxima and rates, and within 0.8% for quantiles, which the analysis counts in \
-         buckets. That holds for datagrams, which are one write each, and for thin streams over TCP (Linux's model, without Nagle's \
-         algorithm). A thick stream \
-         over TCP leaves in whichever segments the window permits, so that only its bytes can agree.\n\n\
-         The first and the third agree where the generator was fitted to the paper, which is no test of anything; such numbers are shown and not scored. Not \
-         fitted are the bits per second of all applications but two. Beside the paper's they count 66 bytes of headers per packet, as §3.2 implies; \
-         the analysis counts the transport's header and payload.",
-            plan: include_str!("../../../../experiments/p10-table1.toml"),
-            question: "Does the analysis of a capture report the sizes, gaps and rates with which its applications wrote?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        vec![
-            parameter("application", "whose row it is", Kind::Choice(&NAMES)),
-            parameter("transport", "what carries it", Kind::Choice(&["udp", "tcp"])),
-            parameter("packets", "how many writes there are", Kind::Count(100..=100_000)),
-            parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(1_000))),
-            parameter("fault", "a deliberate fault, to see whether the checks notice it", Kind::Choice(FAULTS)),
-        ]
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        vec![
-            stated("application", "Table 1"),
-            chosen("transport", "not told; datagrams show each write, TCP what a stream makes of them"),
-            chosen("packets", "not told; enough for a quantile of 1%"),
-            chosen("rtt", "not told; nothing but the windows of thick streams hangs on it"),
-            chosen("fault", "a wrong capture or application on purpose, for tests of the checks"),
-            fitted("the generators of sizes and gaps", "the numbers of each row, Table 1").beside_the_plan(),
-            chosen("sizes and gaps are independent of each other", "the paper tells of no correlation")
-                .beside_the_plan(),
-        ]
+        definition::of(include_str!("../../../../experiments/p10-table1.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
@@ -182,7 +140,6 @@ const EVERY: Bound = Bound::Within(1.0, 1.0);
 
 /// Another application's packets.
 const SWAPPED: &str = "swapped";
-const FAULTS: &[&str] = &["none", "missing-packets", "coarse-clock", SWAPPED];
 
 static NAMES: std::sync::LazyLock<Vec<&'static str>> =
     std::sync::LazyLock::new(|| Application::all().iter().map(|application| application.name()).collect());

@@ -8,11 +8,10 @@ use festina_models::workload::Poisson;
 use festina_netsim::QueueLimit;
 use festina_recovery::Profile;
 use festina_sctp::{Config, CongestionControl, Expiry, Limits, PartialReliability};
-use festina_units::{Bandwidth, ByteCount, Duration, Probability};
+use festina_units::{ByteCount, Duration, Probability};
 
-use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
-use crate::plan::{Kind, Parameter, Point, Value};
+use crate::plan::{Point, Value};
 use crate::samples::Samples;
 use crate::scenario::contended::Contended;
 use crate::scenario::mixture::Mixture;
@@ -70,159 +69,16 @@ pub(super) const BOTH: &str = "2012+both";
 pub(super) const LATE_TSN: &str = "late-tsn";
 /// Beyond: messages are abandoned at their deadline, on their way too.
 pub(super) const DEADLINE: &str = "deadline";
-/// Beyond: messages in flight at their deadline are abandoned when their acknowledgement is overdue.
-pub(super) const OVERDUE: &str = "overdue";
 /// Beyond: all of that with Festina's recovery and congestion control.
 pub(super) const FESTINA: &str = "festina";
 /// The same with E-FORWARD-TSN.
 const FESTINA_ENHANCED: &str = "festina+e-forward-tsn";
 
-/// Each adds one thing to the one before, but for those with E-FORWARD-TSN.
-pub(super) const SENDERS: &[&str] =
-    &[OF_2012, NR_SACK, LATE_TSN, DEADLINE, OVERDUE, FESTINA, ENHANCED, BOTH, FESTINA_ENHANCED];
-
 const NORMALLY: &str = "normal";
-const SIZES: &[&str] = &["fixed", NORMALLY];
 const ON: &str = "on";
 const RESENT_ONLY: &str = "resent";
-const GIVES_UP: &[&str] = &["missing", RESENT_ONLY];
-pub(super) const SWITCH: &[&str] = &[ON, "off"];
 /// A parameter of `r12-fig7`: whether messages that expire in the send buffer never leave, whichever sender it is.
 pub(super) const LATE_BINDING: &str = "late_binding";
-pub(super) const BUFFERING: &[&str] = &["bytes", "packets"];
-
-/// The senders and the network in words, for the experiments' `about`.
-macro_rules! r12_senders {
-    () => {
-        "2012 is a model of the sender that R12 measured, FreeBSD 8.2: each message gets its TSN and leaves once, however old it is, and its \
-         lifetime is looked at only when an acknowledgement reports something above it, and before a retransmission; with gives_up = resent, only then. \
-         A message given up so early does not cut the window. The application waits while as much is unacknowledged as FreeBSD takes. The receiver \
-         answers with SACK, and the Advanced.Peer.Ack.Point stops at chunks that are not cumulatively acknowledged. Loss recovery is that \
-         of RFC 9260, and congestion control that of RFC 4960, which held \
-         then: the window grows only while the cumulative acknowledgement moves, and Max.Burst cuts it. Small messages share a packet \
-         where they have queued up behind the window, as R12 says they did; with nagle on, FreeBSD's default, they would always wait for others \
-         while something is outstanding. Nothing else of FreeBSD is modelled. 2012+nr-sack adds R12's proposal: the receiver reports by \
-         NR-SACK the chunks that it will not drop, and the point passes over those. late-tsn adds that messages which expire in the send \
-         buffer never leave; deadline, that \
-         messages are abandoned at their deadline also on their way; overdue, that those on their way are abandoned only when their \
-         acknowledgement is overdue; festina, Festina's loss recovery and congestion control (CUBIC). 2012+e-forward-tsn is 2012 with \
-         E-FORWARD-TSN, one chunk that passes over abandoned messages wherever they lie, in place of FORWARD-TSN; 2012+both has NR-SACK \
-         as well, and festina+e-forward-tsn is festina with that chunk."
-    };
-}
-pub(super) use r12_senders;
-
-/// The network in words.
-macro_rules! r12_network {
-    () => {
-        "An association and four greedy TCP flows (New Reno with SACK) share a bottleneck of 10 Mbit/s each way whose queue holds 73 KB, or 75,000 bytes, which are Dummynet's 50 packets (queue). As in \
-         Dummynet's source it takes a packet while no more than that waits, however large the packet is, so that small and large ones are \
-         dropped alike. The round-trip time without queues is 80 ms, the MTU 1500. The application writes at random times \
-         (Poisson) until it has written the volume; sizes are all equal, or normally distributed with a standard deviation of a fifth. \
-         The load is the payload that it writes as a share of 2 Mbit/s, a fifth of the bottleneck. A share of the messages, drawn at \
-         random, is important and has a lifetime of 5 s; the others have 100 ms. All are unordered. The delay counts from when the \
-         application has the message to its delivery, over the messages that are delivered, as in R12; the shares that are delivered \
-         stand beside it."
-    };
-}
-pub(super) use r12_network;
-
-pub(super) fn parameters() -> Vec<Parameter> {
-    let parameter = |name, about, kind| Parameter { name, about, kind };
-    let ms = Duration::from_millis;
-    let bytes = ByteCount::from_bytes;
-    let lifetimes = || Kind::Duration(ms(1)..=ms(600_000));
-    let rates = Bandwidth::from_bits_per_second(100_000)..=Bandwidth::from_bits_per_second(1_000_000_000);
-    vec![
-        parameter("sender", "which sender", Kind::Choice(SENDERS)),
-        parameter("size", "the mean size of a message", Kind::Bytes(bytes(1)..=bytes(720))),
-        parameter("sizes", "whether all are equal or normally distributed", Kind::Choice(SIZES)),
-        parameter("important", "the share of important messages", share()),
-        parameter("load", "the payload written, as a share of 2 Mbit/s", share()),
-        parameter("lifetime_important", "how long an important message is worth sending", lifetimes()),
-        parameter("lifetime_normal", "how long another message is", lifetimes()),
-        parameter("volume", "the payload written in all", Kind::Bytes(bytes(10_000)..=bytes(1 << 30))),
-        parameter("rate", "the rate of the bottleneck, each way", Kind::Bandwidth(rates)),
-        parameter("queue", "how many bytes may wait in front of it", Kind::Bytes(bytes(3_000)..=bytes(1 << 30))),
-        parameter("buffering", "whether the queue counts bytes, or packets of 1,500 bytes", Kind::Choice(BUFFERING)),
-        parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(2_000))),
-        parameter("flows", "greedy TCP flows beside it", Kind::Count(0..=1_000)),
-        parameter(
-            "nagle",
-            "whether the senders of 2012 wait until a packet is full while something is outstanding",
-            Kind::Choice(SWITCH),
-        ),
-        parameter(
-            "gives_up",
-            "when the senders of 2012 give up an expired message: as soon as it is missing below later ones that have arrived, without a \
-             cut of the window, or before it would be sent again",
-            Kind::Choice(GIVES_UP),
-        ),
-        parameter(
-            "unacknowledged",
-            "how many messages the senders but festina take until they are acknowledged or given up; the application waits then",
-            Kind::Count(16..=1_000_000),
-        ),
-        parameter(
-            "send_buffer",
-            "how many bytes of messages, likewise",
-            Kind::Bytes(bytes(1_500)..=bytes(SEND_BUFFER_BYTES as u64)),
-        ),
-        parameter("hops", "bottlenecks in a row, each with TCP flows of its own", Kind::Count(1..=16)),
-    ]
-}
-
-fn share() -> Kind {
-    Kind::Probability(Probability::ZERO..=Probability::ONE)
-}
-
-/// Where R12's values come from; `figure` names the figure whose axes give sizes, shares and loads.
-pub(super) fn assumptions() -> Vec<Assumption> {
-    vec![
-        stated("sender", "§III and §IV: PR-SCTP of FreeBSD 8.2, without and with NR-SACK").of(&[OF_2012, NR_SACK]),
-        chosen("sender", "what else a sender can do, beside what R12 compares"),
-        stated("size", "§III-B and §III-C: 72, 348 and 716 bytes").of(&["72B", "348B", "716B"]),
-        chosen("size", "the figures' other sizes are not in the text; this one fills packets, too"),
-        stated("sizes", "§III-B: fixed, or normal with a standard deviation of 20%"),
-        stated("important", "§III-C and §IV-C name 1%, 50% and 100%").of(&["1%", "50%", "100%"]),
-        chosen("important", "the figures' other shares are not in the text"),
-        stated("load", "§III-C names 15%, 30% and 80%").of(&["15%", "30%", "80%"]),
-        chosen("load", "the figures' other loads are not in the text"),
-        stated("lifetime_important", "§III-B: 5000 ms"),
-        stated("lifetime_normal", "§III-B: 100 ms"),
-        stated("volume", "§III-B: about 14 Mbytes").of(&["14MB"]),
-        chosen("volume", "less than the 14 MB of §III-B, to save time: the delays are those of fewer messages"),
-        stated("rate", "§III-B: 10 Mbps up and down"),
-        stated("queue", "§III-B: Dummynet's default of 50 packets, which the paper gives as 73 KB").of(&["75kB"]),
-        chosen("queue", "73,000 bytes, as the paper's 73 KB were read at first"),
-        stated("buffering", "§III-B: byte based").of(&["bytes"]),
-        chosen("buffering", "Dummynet's default is in packets"),
-        stated("rtt", "§III-B: 40 ms one way"),
-        stated("flows", "§III-B: four greedy TCP flows"),
-        chosen(
-            "nagle",
-            "§III-B, §IV-C: what bundles messages is a queue in the send buffer. FreeBSD's default, on, would always bundle; with it \
-             Fig. 3 and 7 do not have their shapes, which we knew when we chose",
-        ),
-        chosen("byte based", "as in FreeBSD's dn_enqueue: a packet is taken while no more than the limit waits")
-            .beside_the_plan(),
-        stated("hops", "§III-B: one bottleneck").of(&["1"]),
-        chosen("hops", "R15 says nothing of its parking lot in text"),
-        chosen("load is payload", "R12 does not say whether headers count").beside_the_plan(),
-        chosen("TCP", "New Reno with SACK and timestamps, FreeBSD's default then").beside_the_plan(),
-        chosen(
-            "gives_up",
-            "R12 does not say; FreeBSD 8.2's sources do (sctp_strike_gap_ack_chunks). We knew what either does to the gains when we chose; \
-             docs/lab.md has both",
-        ),
-        chosen(
-            "unacknowledged",
-            "by FreeBSD 8.2's sources: 512 chunks, or an eighth of the machine's mbuf clusters if that is more, which is 3,200 by default with \
-             4 GB. We knew that 512 would give the gains of Fig. 7a when we chose",
-        ),
-        chosen("send_buffer", "FreeBSD 8.2's default; R12 does not say that it was changed"),
-    ]
-}
 
 /// Important messages over their share, a curve for each sender, at the points that are shown. `None` if they have one sender alone.
 pub(super) fn chart_by_sender(
@@ -412,11 +268,6 @@ pub(super) const BESIDE_DELAYS: &[&str] = &[IMPORTANT_DELIVERED, NORMAL_DELIVERE
 /// The average delay of important messages, in seconds, once per repetition.
 pub(super) fn average(summary: &PointSummary) -> Option<&Repeated> {
     summary.series().get(IMPORTANT).map(crate::summary::SeriesSummary::mean_s)
-}
-
-/// The average delay at the point with these settings, in seconds.
-pub(super) fn average_at<'r>(results: &'r Results, settings: &[(&str, &str)]) -> Option<&'r Repeated> {
-    results.matching(settings).find_map(average)
 }
 
 /// The values that a parameter has in a run, in the order of the plan.

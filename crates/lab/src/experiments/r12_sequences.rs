@@ -2,14 +2,12 @@
 
 mod scene;
 
-use crate::assumption::{Assumption, chosen, stated};
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::summary::Results;
-use festina_units::Duration;
 use scene::{Case, Scene};
 
 /// Round trips from the repair of the loss to when the sender knows that everything is settled.
@@ -27,54 +25,7 @@ pub struct R12Sequences;
 
 impl Experiment for R12Sequences {
     fn description(&self) -> Description {
-        Description {
-            name: "r12-sequences",
-            title: "Past lost messages with and without NR-SACK, packet by packet",
-            reference: "Rajiullah and Brunstrom 2012, Fig. 5 and 6 (section IV-B)",
-            about: "Two associations exchange packets over a path of constant delay that loses exactly those packets that R12's figures lose. \
-         fig5: of messages 1 to 5, each in a packet of its own, 2 and 4 are lost, and both have expired when that is noticed, by the \
-         retransmission timer. fig6: messages 12 to 17 share a packet that is lost; 13, 15 and 17 are reliable, the others have expired \
-         when three later messages have reported the loss. All are unordered; the sender looks at lifetimes before retransmissions, as in \
-         2012.\n\n\
-         Each figure has the time across and the messages upwards: all packets sent, the losses, and the number up to which the sender \
-         knew all messages to be settled. A FORWARD-TSN stands at the message up to which it moves the receiver, an E-FORWARD-TSN \
-         (docs/enhanced-forward-tsn.md) at each message that it passes over. Round trips count from the first packet of the repair to the \
-         SACK that settles \
-         everything. Nothing is random.",
-            plan: include_str!("../../../../experiments/r12-sequences.toml"),
-            question: "How many round trips does the sender take to move its peer past lost messages?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let ms = Duration::from_millis;
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        vec![
-            parameter("case", "which figure's losses", Kind::Choice(Case::NAMES)),
-            parameter(
-                "nr_sack",
-                "whether the receiver sends NR-SACK and the sender goes by it",
-                Kind::Choice(&[OFF, ON]),
-            ),
-            parameter(
-                "enhanced",
-                "whether both sides agree on E-FORWARD-TSN, which passes over abandoned messages wherever they lie",
-                Kind::Choice(&[OFF, ON]),
-            ),
-            parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(1_000))),
-        ]
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        vec![
-            stated("case", "§IV-B, Fig. 5 and 6").of(&["fig5", "fig6"]),
-            chosen("case", "§III-A describes both scenarios and not how many messages are lost"),
-            stated("nr_sack", "§IV-B: both sides of the figures"),
-            stated("enhanced", "§IV-B: the figures have FORWARD-TSN").of(&[OFF]),
-            chosen("enhanced", "§IV mentions an extended chunk and does not specify it; this is ours").of(&[ON]),
-            stated("rtt", "§III-B: 40 ms one way"),
-            chosen("spacing", "packets leave 0.1 ms apart, about what one takes at 10 Mbit/s").beside_the_plan(),
-        ]
+        definition::of(include_str!("../../../../experiments/r12-sequences.toml")).description
     }
 
     fn run(&self, point: &Point, _seed: u64) -> Samples {

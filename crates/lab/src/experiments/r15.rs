@@ -8,16 +8,13 @@ pub(super) use cases::{ALMOST_ALL, Case, Cases, as_share};
 pub(super) use chart::chart;
 pub(super) use family::Family;
 
-use std::sync::LazyLock;
-
 use festina_models::record::Truth;
 use festina_models::tcp::{DelayedAck, LossRecovery, RtoConfig, RtoFloor, Switches, TailProbe, TcpConfig};
 use festina_models::workload::{Replay, Workload};
 use festina_units::{ByteCount, Duration};
 
-use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
-use crate::plan::{Parameter, Point};
+use crate::plan::Point;
 use crate::samples::Samples;
 use crate::scenario::{Fault, Sender, Stack};
 
@@ -30,12 +27,6 @@ pub(super) const PACKETS: &str = "data packets";
 const TCP_PACKET_BYTES: u32 = 1_460;
 /// The same over SCTP: one message. Two messages of this size never share a packet.
 const SCTP_PACKET_BYTES: u32 = 1_200;
-
-/// Every sender: TCP with each mechanism, and SCTP with each profile.
-static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let tcp = TCP.iter().map(|&(name, _)| name);
-    tcp.chain(Sender::names().iter().copied()).collect()
-});
 
 type Setting = fn(&mut TcpConfig);
 
@@ -69,28 +60,6 @@ fn tcp() -> TcpConfig {
         switches: Switches { fack: true, early_retransmit: true, ..Switches::default() },
         ..TcpConfig::sack()
     }
-}
-
-/// The names that a plan can choose from.
-pub(super) fn sender_names() -> &'static [&'static str] {
-    &NAMES
-}
-
-/// Sources of the values of these parameters. R15 names the senders that it compares, and states no other parameter in its text.
-pub(super) fn assumptions(parameters: &[Parameter]) -> Vec<Assumption> {
-    let others = parameters.iter().map(|parameter| parameter.name).filter(|name| !["sender", "fault"].contains(name));
-    let ours = others.map(|name| chosen(name, "R15 tells no parameters of this experiment in text"));
-    let [named, beside, fault] = [
-        stated("sender", "§5: standard TCP, RTOR, TLP and TLPR").of(&[
-            "tcp-standard",
-            "tcp-rtor",
-            "tcp-tlp",
-            "tcp-tlpr",
-        ]),
-        chosen("sender", "SCTP, RACK-TLP and Festina beside what R15 compares"),
-        chosen("fault", "a wrong sender on purpose, for tests of the checks"),
-    ];
-    [named, beside].into_iter().chain(ours).chain([fault]).collect()
 }
 
 /// The sender that a point chooses, over a receiver that delays acknowledgements by `delayed_ack` at most.

@@ -6,14 +6,13 @@ mod kinds;
 use festina_models::tcp::TcpConfig;
 use festina_netsim::{Duplex, LinkConfig, LossModel, QueueLimit, RandomStream};
 use festina_trace::{Analyser, Finding, analyse};
-use festina_units::{Duration, Instant, Probability};
+use festina_units::{Duration, Instant};
 
-use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
-use crate::plan::{Kind as Of, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::CaptureFlaw;
 use crate::scenario::server::{Carrier, Packets, ServedFlow, Server, capture_file, client_at};
@@ -43,49 +42,7 @@ pub struct R15Classes;
 
 impl Experiment for R15Classes {
     fn description(&self) -> Description {
-        Description {
-            name: "r15-classes",
-            title: "Clusters of flows of known kinds",
-            reference: "Bondarenko, Rajiullah et al., hierarchical clustering of Internet traffic (Paper I of the thesis)",
-            about: "The paper clusters flows of a backbone and finds six classes; its text, its captures, its features and its measure of similarity are not public. \
-         So this asks something else: given flows of six kinds after the classes that the thesis names, does the clustering of `festina trace classify` find \
-         as many clusters, put flows of a kind together, and give them the name of their kind? Flows run over the model of Linux's TCP from one server, \
-         each over a path of its own; the capture at the server is what the clustering sees.\n\n\
-         The kinds are in this order: bulk over a fast path, game-like (interactive), short web, video in pieces (DASH), persistent web, and bulk over a slow path. The \
-         thesis names five of the six and speaks of different families of bulk flows; that the sixth is one of these is our guess. A plan with fewer \
-         kinds takes the first of them. All sizes, times and rates are drawn from ranges that are our choice.\n\n\
-         The number of clusters is the one with the highest mean silhouette, or one if none reaches 0.25. The adjusted Rand index of a division is 1 if it is that of \
-         the kinds, and 0 on average if it knows nothing of them. Flows of fewer than three packets are not clustered.",
-            plan: include_str!("../../../../experiments/r15-classes.toml"),
-            question: "Does the clustering of a capture's flows find their kinds?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let losses = Probability::from_ppb(0)..=Probability::from_percent(20);
-        vec![
-            parameter("kinds", "how many kinds of flows there are", Of::Count(1..=Kind::ALL.len() as u64)),
-            parameter("flows", "how many flows there are of each kind", Of::Count(3..=50)),
-            parameter("rtt", "the mean round-trip time", Of::Duration(ms(1)..=ms(1_000))),
-            parameter("loss", "the share of packets that paths lose, each way", Of::Probability(losses)),
-            parameter("fault", "a deliberate fault, to see whether the checks notice it", Of::Choice(FAULTS)),
-        ]
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        vec![
-            stated("kinds", "§1: six classes").of(&["6"]),
-            chosen("kinds", "whether fewer kinds make fewer clusters"),
-            chosen("flows", "not told; the same number of each kind, although short web flows are the majority"),
-            chosen("rtt", "not told"),
-            chosen("loss", "not told"),
-            chosen("fault", "a wrong capture or generator on purpose, for tests of the checks"),
-            stated("the kinds but the sixth", "§6, Paper I").beside_the_plan(),
-            chosen("the sixth kind, and what each kind writes", "not told").beside_the_plan(),
-            chosen("features, Ward's method and the silhouette", "not told").beside_the_plan(),
-        ]
+        definition::of(include_str!("../../../../experiments/r15-classes.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
@@ -139,7 +96,6 @@ impl Experiment for R15Classes {
 const BLURRED: &str = "blurred";
 /// All flows are of one kind, regardless of their names.
 const ALIKE: &str = "alike";
-const FAULTS: &[&str] = &["none", "no-times", BLURRED, ALIKE];
 
 /// The server and the kind of each of its flows.
 fn server(point: &Point, seed: u64) -> (Server, Vec<Kind>) {

@@ -2,17 +2,13 @@
 
 mod crowd;
 
-use festina_units::{Bandwidth, Duration};
-
 use super::r15::{self, Cases, Cost, Family};
-use crate::assumption::Assumption;
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
-use crate::scenario::Fault;
 use crate::scenario::fate::total;
 use crate::summary::{Repeated, Results};
 use crowd::{Background, Crowd};
@@ -41,43 +37,7 @@ pub struct R15Congestion;
 
 impl Experiment for R15Congestion {
     fn description(&self) -> Description {
-        Description {
-            name: "r15-congestion",
-            title: "Short flows through a congested bottleneck, by mechanism",
-            reference: "Rajiullah et al. 2015, realistic tail loss (Paper III of the thesis, §3.2)",
-            about: "Short flows of one to ten full packets (uniformly) begin at random times (exponential gaps), each over a fresh connection \
-         whose handshake is over, and share a drop-tail bottleneck with background traffic of TCP (SACK, CUBIC) in the same \
-         direction. The background is web: 81 clients as Petlund et al. 2010 §6.2 have them, whose responses offer 9.1 Mbit/s in \
-         all; or greedy: 12 transfers without an end. Round-trip times of the background without queues lie between zero and \
-         400 ms.\n\n\
-         R15's parameters are not published in text; all these are our choice, with P10's bottleneck of 10 Mbit/s and 100 packets. \
-         The same flows begin at the same times under each sender, but which packets are dropped depends on all earlier packets, so \
-         senders are compared by their means. A flow met a tail loss if the first copy of its last packet did not \
-         arrive. The senders are those of r15-tail-loss. The cost is the share of data packets that were sent unnecessarily.",
-            plan: include_str!("../../../../experiments/r15-congestion.toml"),
-            question: "How fast do short flows through a congested bottleneck complete with each mechanism?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let rates = Bandwidth::from_bits_per_second(100_000)..=Bandwidth::from_bits_per_second(1_000_000_000);
-        vec![
-            parameter("sender", "TCP with a mechanism, or a profile of SCTP", Kind::Choice(r15::sender_names())),
-            parameter("background", "what else crosses the bottleneck", Kind::Choice(Background::NAMES)),
-            parameter("rtt", "the round-trip time of the flows without queues", Kind::Duration(ms(1)..=ms(2_000))),
-            parameter("rate", "the rate of the bottleneck, each way", Kind::Bandwidth(rates)),
-            parameter("queue", "how many packets may wait in front of it", Kind::Count(1..=100_000)),
-            parameter("interval", "the mean time from one flow to the next", Kind::Duration(ms(1)..=ms(60_000))),
-            parameter("duration", "for how long flows begin", Kind::Duration(ms(1_000)..=ms(3_600_000))),
-            parameter("delayed_ack", "how long the receiver delays", Kind::Duration(Duration::ZERO..=ms(500))),
-            Fault::parameter(),
-        ]
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        r15::assumptions(&self.parameters())
+        definition::of(include_str!("../../../../experiments/r15-congestion.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

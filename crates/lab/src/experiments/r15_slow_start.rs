@@ -5,12 +5,11 @@ mod transfers;
 use festina_models::tcp::{DelayedAck, TcpConfig};
 use festina_units::{Bandwidth, Duration};
 
-use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Axis, Curve, Figure, PlotPoint, PointSeries, Unit};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::summary::{PointSummary, Repeated, Results};
 use transfers::{Fate, fates};
@@ -37,49 +36,7 @@ pub struct R15SlowStart;
 
 impl Experiment for R15SlowStart {
     fn description(&self) -> Description {
-        Description {
-            name: "r15-slow-start",
-            title: "Rounds of transfers in slow start: closed form, simulator, capture",
-            reference: "Rajiullah et al., the scaling of slow start (Paper II of the thesis); closed form of RFC 5681, section 3.1",
-            about: "The paper counts which flows of a backbone are limited by slow start; its text, its model and its captures are not public. Here a server sends transfers \
-         of all sizes, evenly spread over the logarithm from 1 kB to 16 MB, each over a connection and a path of its own, and the capture at the server is read as \
-         `festina trace slow-start` does.\n\n\
-         On a fast path without loss three counts of rounds are compared: the closed form's, ⌈log2(S/(W·MSS) + 1)⌉ for S bytes and an initial window of W segments; \
-         the simulator's, from the delivery of the last byte; and the capture's. Where only every second segment is acknowledged and each acknowledgement \
-         adds one segment (rfc5681-delayed), windows grow more slowly than the closed form says; the capture must show it.\n\n\
-         On slower paths, with a queue of one product of rate and round-trip time, a transfer ends within slow start if its last round fits into twice this product; \
-         larger ones overrun the queue and lose something. What a faster path gains is the ratio of mean times.",
-            plan: include_str!("../../../../experiments/r15-slow-start.toml"),
-            question: "Do transfers take the rounds that the closed form gives, does a capture show them, and what does a faster path gain?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let rates = Bandwidth::from_bits_per_second(100_000)..=Bandwidth::from_bits_per_second(100_000_000_000);
-        vec![
-            parameter("stack", "whose TCP it is, and when the receiver acknowledges", Kind::Choice(STACKS)),
-            parameter("initial_window", "the initial window, in segments", Kind::Count(1..=100)),
-            parameter("rate", "the rate of each path", Kind::Bandwidth(rates)),
-            parameter("transfers", "how many transfers there are", Kind::Count(5..=100)),
-            parameter("rtt", "the round-trip time", Kind::Duration(ms(10)..=ms(1_000))),
-            parameter("fault", "a deliberate fault, to see whether the checks notice it", Kind::Choice(FAULTS)),
-        ]
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        vec![
-            chosen("stack", "not told; Linux's TCP, and RFC 5681 with and without delayed acknowledgements"),
-            chosen("initial_window", "RFC 6928, and RFC 3390 as it was in the years of the captures"),
-            chosen("rate", "not told; two decades, and one without limit for the closed form"),
-            chosen("transfers", "not told"),
-            chosen("rtt", "not told"),
-            chosen("fault", "a wrong sender, path or capture on purpose, for tests of the checks"),
-            chosen("sizes from 1 kB to 16 MB, each decade alike", "not told").beside_the_plan(),
-            chosen("queues of one product of rate and round-trip time", "not told").beside_the_plan(),
-            stated("a window doubles in each round", "§1 and §3.3").beside_the_plan(),
-        ]
+        definition::of(include_str!("../../../../experiments/r15-slow-start.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
@@ -130,11 +87,9 @@ impl Experiment for R15SlowStart {
 const EVERY: Bound = Bound::Within(1.0, 1.0);
 
 const DELAYED: &str = "rfc5681-delayed";
-const STACKS: &[&str] = &["linux", "rfc5681", DELAYED];
 /// The sender begins with another window than the plan says; the path loses one of a hundred packets; the capture lacks packets.
 const OTHER_WINDOW: &str = "other-window";
 const LOSSY: &str = "lossy";
-const FAULTS: &[&str] = &["none", OTHER_WINDOW, LOSSY, "missing-packets"];
 
 fn is_fast(point: &Point) -> bool {
     point.bandwidth("rate") >= FAST

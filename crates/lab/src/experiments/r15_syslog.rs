@@ -10,12 +10,11 @@ use festina_models::workload::Poisson;
 use festina_netsim::QueueLimit;
 use festina_recovery::Profile;
 use festina_sctp::Config;
-use festina_units::{Bandwidth, ByteCount, Duration, Probability};
+use festina_units::{ByteCount, Duration, Probability};
 
 use super::r12;
-use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::Point;
 use crate::samples::Samples;
 use crate::scenario::Fault;
 use crate::scenario::contended::{Contended, tcp_of_2012};
@@ -62,13 +61,8 @@ const ENHANCED: &str = "pr-sctp+e-forward-tsn";
 const BOTH: &str = "pr-sctp+both";
 const FESTINA_ENHANCED: &str = "festina+e-forward-tsn";
 
-pub(super) const SENDERS: &[&str] =
-    &[UDP, TCP, TCP_THIN, SCTP, PR_SCTP, NR_SACK, FESTINA, ENHANCED, BOTH, FESTINA_ENHANCED];
-
 const ON: &str = "on";
-const SWITCH: &[&str] = &[ON, "off"];
 const NORMALLY: &str = "normal";
-const SIZES: &[&str] = &["fixed", NORMALLY];
 
 /// UDP and TCP are called PR-SCTP and NR-SACK, and the other way round.
 const SWAPPED: &str = "swapped";
@@ -78,114 +72,9 @@ const CLASSES_SWAPPED: &str = "classes-swapped";
 const LOSSLESS: &str = "lossless";
 /// SCTP never takes a chunk for lost by reports.
 const NO_FAST_RETRANSMIT: &str = "no-fast-retransmit";
-const FAULTS: &[&str] = &["none", SWAPPED, CLASSES_SWAPPED, LOSSLESS, NO_FAST_RETRANSMIT];
 
 /// A load of one is this share of the bottleneck, as in R12: what each of five flows gets.
 const FAIR_SHARE: f64 = 0.2;
-
-/// The senders in words, for the experiments' `about`.
-macro_rules! syslog_senders {
-    () => {
-        "udp has a datagram for each line. tcp is New Reno with SACK and timestamps; Nagle's rule, FreeBSD's default when R15 measured, is off in the plan (nagle); tcp-thin is \
-         Linux 6.1 (CUBIC, RACK, tail loss probes) without Nagle's rule and with linear timeouts of thin streams. sctp is the sender that R12's \
-         experiments model, FreeBSD 8.2, with all lines reliable: the papers measured that one, and comparing PR-SCTP with lksctp would compare two \
-         kernels. pr-sctp is the same with normal lines that have a lifetime, while important ones are reliable; pr-sctp+nr-sack adds what R12 \
-         proposes. festina is Festina as it comes, with the same lifetimes. pr-sctp+e-forward-tsn has E-FORWARD-TSN in place of FORWARD-TSN, \
-         pr-sctp+both has NR-SACK as well, and festina+e-forward-tsn is festina with that chunk. All of SCTP is unordered. Every sender gets the same lines at the same \
-         times. A delay counts from when the application has the line to its delivery, over the lines that are delivered; a sender that \
-         gives up late lines has lower delays for that alone, so the share of lost lines is shown with them."
-    };
-}
-pub(super) use syslog_senders;
-
-pub(super) fn parameters() -> Vec<Parameter> {
-    let parameter = |name, about, kind| Parameter { name, about, kind };
-    let ms = Duration::from_millis;
-    let bytes = ByteCount::from_bytes;
-    let share = || Kind::Probability(Probability::ZERO..=Probability::ONE);
-    let rates = Bandwidth::from_bits_per_second(100_000)..=Bandwidth::from_bits_per_second(1_000_000_000);
-    vec![
-        parameter("sender", "what carries the lines", Kind::Choice(SENDERS)),
-        parameter("size", "the mean length of a line", Kind::Bytes(bytes(1)..=bytes(720))),
-        parameter("sizes", "whether all are equal or normally distributed", Kind::Choice(SIZES)),
-        parameter("important", "the share of important lines", share()),
-        parameter("load", "the lines' bytes outside bursts, as a share of a fifth of the rate", share()),
-        parameter("lifetime", "how long a normal line is worth sending", Kind::Duration(ms(1)..=ms(600_000))),
-        parameter("duration", "for how long lines are written", Kind::Duration(ms(1_000)..=ms(3_600_000))),
-        parameter("burst_every", "how long it is calm on average", Kind::Duration(ms(100)..=ms(3_600_000))),
-        parameter("burst", "how long a burst lasts", Kind::Duration(ms(1)..=ms(600_000))),
-        parameter(
-            "burst_factor",
-            "how many times as many lines come in a burst; 1: there are none",
-            Kind::Count(1..=100),
-        ),
-        parameter("burst_important", "the share of important lines in bursts", share()),
-        parameter("rate", "the rate of each bottleneck, each way", Kind::Bandwidth(rates)),
-        parameter("queue", "how many bytes may wait in front of it", Kind::Bytes(bytes(3_000)..=bytes(1 << 30))),
-        parameter(
-            "buffering",
-            "whether the queue counts bytes, or packets of 1,500 bytes",
-            Kind::Choice(r12::BUFFERING),
-        ),
-        parameter("loss", "how probably the bottleneck loses a packet by chance, each way", share()),
-        parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(2_000))),
-        parameter("flows", "greedy TCP flows over each bottleneck", Kind::Count(0..=1_000)),
-        parameter("hops", "bottlenecks in a row", Kind::Count(1..=16)),
-        parameter(
-            "nagle",
-            "whether tcp and the senders of 2012 wait until a packet is full while something is outstanding",
-            Kind::Choice(SWITCH),
-        ),
-        parameter("fault", "a deliberate fault, to see whether the checks notice it", Kind::Choice(FAULTS)),
-    ]
-}
-
-/// Where values come from that all of the experiments have; what an experiment says of its own values comes before.
-pub(super) fn assumptions(own: &[Assumption]) -> Vec<Assumption> {
-    let mut assumptions = own.to_vec();
-    assumptions.extend([
-        stated("sender", "§5 and §6, Papers IV to VII: UDP, TCP, SCTP, PR-SCTP without and with NR-SACK")
-            .of(&[UDP, TCP, SCTP, PR_SCTP, NR_SACK]),
-        chosen(
-            "sender",
-            "what TCP can do for thin streams today, Festina, and E-FORWARD-TSN, beside what the papers compare",
-        ),
-        chosen("sizes", "equal unless a paper says otherwise"),
-        chosen("load", "the papers' loads are not in the text; R12 names 15%, 30% and 80%"),
-        chosen("lifetime", "100 ms is what R12 §III-B gives normal messages; R15 does not tell its own"),
-        chosen("duration", "long enough for thousands of lines a run"),
-        chosen("burst_every", "R15 says nothing of how often bursts come"),
-        chosen("burst", "R15 says nothing of how long bursts last"),
-        chosen("burst_factor", "R15 says nothing of how high bursts are; 1 has none"),
-        chosen("burst_important", "without effect where there are no bursts"),
-        chosen("rate", "R15 does not tell its own; R12 §III-B has 10 Mbps"),
-        chosen("queue", "R15 does not tell its own; R12 §III-B has 73 KB"),
-        chosen(
-            "buffering",
-            "R12 §III-B counts bytes, which the last packet may exceed in Dummynet; its default is in packets",
-        ),
-        chosen("loss", "R15 does not tell its rates of loss, nor whether both ways lose"),
-        chosen("rtt", "R15 does not tell its own; R12 §III-B has 80 ms"),
-        chosen("flows", "R15 does not tell how many compete; R12 §III-B has four"),
-        chosen("hops", "R15 says nothing of its parking lot in text"),
-        chosen(
-            "nagle",
-            "as R12 is read: what bundles messages is a queue in the send buffer; the systems' default is on",
-        ),
-        chosen("fault", "wrong on purpose, for tests of the checks").of(&FAULTS_ON_PURPOSE),
-        chosen("fault", "nothing is wrong on purpose"),
-        chosen(
-            "important lines are reliable",
-            "§5: \"reliable delivery of high priority log messages\"; how is not said",
-        )
-        .beside_the_plan(),
-        chosen("unordered", "R12 §III-B, since log lines do not depend on each other").beside_the_plan(),
-        chosen("framing", "lines of TCP carry no length of their own").beside_the_plan(),
-    ]);
-    assumptions
-}
-
-const FAULTS_ON_PURPOSE: [&str; 4] = [SWAPPED, CLASSES_SWAPPED, LOSSLESS, NO_FAST_RETRANSMIT];
 
 /// What carries the lines of a point.
 fn carrier(point: &Point) -> Carrier {

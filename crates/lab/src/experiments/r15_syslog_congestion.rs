@@ -1,11 +1,10 @@
 //! `r15-syslog-congestion`: log lines beside TCP flows, through one bottleneck and through several in a row (R15, Papers VI and VII).
 
-use super::r15_syslog::{self, NR_SACK, PR_SCTP, SCTP, Scope, TCP, bars, syslog_senders};
-use crate::assumption::{Assumption, chosen, stated};
+use super::r15_syslog::{self, NR_SACK, PR_SCTP, SCTP, Scope, TCP, bars};
 use crate::evidence::Bound;
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
-use crate::plan::{Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::summary::Results;
 
@@ -21,32 +20,7 @@ pub struct R15SyslogCongestion;
 
 impl Experiment for R15SyslogCongestion {
     fn description(&self) -> Description {
-        Description {
-            name: "r15-syslog-congestion",
-            title: "Log lines beside TCP through one bottleneck and through several, by class and sender",
-            reference: "Rajiullah et al. 2015, competing traffic (Paper VI §3.3 and §4, Paper VII §4.2)",
-            about: concat!(
-                "Log lines of equal length at random times (Poisson), a share of them important, cross one bottleneck (a dumbbell) or three in a row (a \
-             parking lot) of 10 Mbit/s each, whose queues hold 73 KB, beside four greedy TCP flows (New Reno with SACK) over each; the \
-             round-trip time without queues is 80 ms. The load is the lines' bytes as a share of 2 Mbit/s. The papers' own numbers are not in the \
-             text: the network is that of R12, and the rest is our choice.\n\n",
-                syslog_senders!()
-            ),
-            plan: include_str!("../../../../experiments/r15-syslog-congestion.toml"),
-            question: "How late are log lines beside TCP flows, through one bottleneck and through several?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        r15_syslog::parameters()
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        r15_syslog::assumptions(&[
-            chosen("size", "90 bytes as short lines, 250 as Paper IV has them; Paper VI's are not in the text"),
-            chosen("important", "the papers' shares are not in the text; R12 names 1%, 50% and 100%, Paper V 7.6%"),
-            stated("hops", "§5: Paper VII §4.2.2 has a dumbbell").of(&["1"]),
-        ])
+        definition::of(include_str!("../../../../experiments/r15-syslog-congestion.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -3,13 +3,12 @@
 use super::r12;
 use super::r15_syslog::{
     self, FESTINA, IMPORTANT, IMPORTANT_LOST, NORMAL, NORMAL_LOST, OverLoss, PR_SCTP, SCTP, Scope, TCP, TCP_THIN, UDP,
-    over_loss, syslog_senders,
+    over_loss,
 };
-use crate::assumption::{Assumption, chosen, stated};
 use crate::evidence::Bound;
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
-use crate::plan::{Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::summary::{PointSummary, Results};
 
@@ -22,35 +21,7 @@ pub struct R15SyslogLoss;
 
 impl Experiment for R15SyslogLoss {
     fn description(&self) -> Description {
-        Description {
-            name: "r15-syslog-loss",
-            title: "Log lines over a path that loses packets by chance, by class and sender",
-            reference: "Rajiullah et al. 2015, artificial loss (Paper IV of the thesis, §4)",
-            about: concat!(
-                "A machine sends log lines of 250 bytes at random times (Poisson) over a link of 10 Mbit/s with a round-trip time of 80 ms that \
-             nothing else crosses, and that loses packets by chance, independently and each way. A tenth of the lines is important. At 20% load \
-             there are 200 lines a second, at 2% there are 20. Paper IV's own numbers are not in the text: all but the length is our choice.\n\n",
-                syslog_senders!()
-            ),
-            plan: include_str!("../../../../experiments/r15-syslog-loss.toml"),
-            question: "How late are log lines, and how many are lost, if the network loses packets by chance?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        r15_syslog::parameters()
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        r15_syslog::assumptions(&[
-            stated("size", "§6, Paper V: \"in our previous work, we assumed a message size of 250 bytes\"")
-                .of(&["250B"]),
-            chosen("size", "Paper IV has 250 bytes"),
-            stated("sizes", "§6, Paper IV: a fixed message size").of(&["fixed"]),
-            chosen("important", "Paper IV's share is not in the text; Paper V found 7.6%"),
-            stated("flows", "§6, Paper IV: without any competing traffic").of(&["0"]),
-            stated("hops", "§6, Paper IV: an artificial loss scenario").of(&["1"]),
-        ])
+        definition::of(include_str!("../../../../experiments/r15-syslog-loss.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

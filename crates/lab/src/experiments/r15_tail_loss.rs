@@ -5,13 +5,11 @@ mod flow;
 use festina_units::Duration;
 
 use super::r15::{self, Cases, Cost, Family};
-use crate::assumption::Assumption;
 use crate::evidence::{Bound, Estimate, Evidence, Judgement};
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
-use crate::scenario::Fault;
 use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Results};
 use flow::ShortFlow;
@@ -27,51 +25,7 @@ pub struct R15TailLoss;
 
 impl Experiment for R15TailLoss {
     fn description(&self) -> Description {
-        Description {
-            name: "r15-tail-loss",
-            title: "Recovery of lost tails of short flows, by mechanism",
-            reference: "Rajiullah et al. 2015, controlled tail loss (Paper III of the thesis, §3.1)",
-            about: "An application writes a number of full packets at once over a fresh connection whose handshake is over; nothing follows. \
-         The first copies of the last one to four packets are lost, nothing else. The completion runs from the write to the \
-         delivery of all; the recovery is that less the completion of the same flow without losses. The links have no rate, so \
-         packets of a window leave together.\n\n\
-         R15 publishes neither parameters nor numbers of this experiment in text; round-trip times, lengths and delays of \
-         acknowledgements are our choice. Senders are TCP with SACK, FACK, early retransmit and an initial window of ten packets, \
-         alike but for the named mechanism, with Linux's RTO: SRTT and at least 200 ms more. tcp-rtor is RFC 7765; tcp-tlp \
-         the probe with R15's formula (2 SRTT, with one packet outstanding at least 1.5 SRTT + 200 ms, at most the time until the \
-         timeout); tcp-tlpr the same with the age of the earliest outstanding packet subtracted from the probe timer; in \
-         tcp-tlpr-rtor it is subtracted from both timers; tcp-rack is RACK-TLP (RFC 8985) as Linux 6.1 has it. The SCTP senders are \
-         the core's profiles; their minimum RTO is the standard's 1 s, their initial window 4,380 bytes.\n\n\
-         R15's text says that TLPR combines the logic of RTO restart with the timer of the probe, but not whether the timeout behind \
-         the probe is restarted, too; both forms are here. A probe repairs the last packet only; for those before it R15 counts on \
-         FACK or early retransmit, which SCTP's profiles tlp and tlpr lack: where several packets are lost, they end in a timeout \
-         that the probe has put off. R15's last statement is judged in every case, over both protocols, by the same rule: TLPR has to be \
-         faster than the standard, RTOR and TLP. It is not the best over TCP where a single packet is lost at a long round-trip time, as \
-         the formula adds the delay of an acknowledgement and the restarted RTO comes first; it ties with TLP where the restart \
-         changes nothing; and over SCTP it is worse where several packets are lost.\n\n\
-         RTO restart saves the age of the earliest packet outstanding: a round trip if that left together with what \
-         is being acknowledged, less if a later acknowledgement of a delaying receiver made it leave.\n\n\
-         rtt, length and delayed_ack are swept one at a time around the first value of each.",
-            plan: include_str!("../../../../experiments/r15-tail-loss.toml"),
-            question: "How fast does each mechanism repair a lost tail of a short flow?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        vec![
-            parameter("sender", "TCP with a mechanism, or a profile of SCTP", Kind::Choice(r15::sender_names())),
-            parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(2_000))),
-            parameter("length", "how many packets the flow has", Kind::Count(1..=1_000)),
-            parameter("delayed_ack", "how long the receiver delays", Kind::Duration(Duration::ZERO..=ms(500))),
-            parameter("lost", "how many packets at the end are lost", Kind::Count(1..=4)),
-            Fault::parameter(),
-        ]
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        r15::assumptions(&self.parameters())
+        definition::of(include_str!("../../../../experiments/r15-tail-loss.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -5,16 +5,14 @@ mod page;
 use std::sync::Arc;
 
 use festina_netsim::{GilbertElliott, LinkConfig, LossModel, QueueLimit, RandomStream};
-use festina_units::{Bandwidth, Duration, Instant, Probability};
+use festina_units::{Duration, Instant, Probability};
 
 use super::r15::{self, Cases, Cost, Family};
-use crate::assumption::Assumption;
 use crate::count::as_f64;
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
-use crate::scenario::Fault;
 use crate::scenario::fate::total;
 use crate::summary::{PointSummary, Results};
 use page::Page;
@@ -36,46 +34,7 @@ pub struct R15Web;
 
 impl Experiment for R15Web {
     fn description(&self) -> Description {
-        Description {
-            name: "r15-web",
-            title: "Page load time under correlated loss, by mechanism",
-            reference: "Rajiullah et al. 2015, web pages with correlated artificial loss (Paper III of the thesis, §3.3)",
-            about: "A client loads a page of several objects over several persistent connections, opened beforehand. The first \
-         object comes alone; when it has arrived, the client asks for the others, on each connection for one after the other. A \
-         request takes half a round-trip time and is never lost. The page load time runs from the first request to the \
-         delivery of the last object.\n\n\
-         Losses are correlated: while the path is bad, all its packets are lost, either way; each way is bad for exponentially \
-         distributed periods of its own, the same for all connections of a page and for every sender. Each connection has its share \
-         of the rate to itself, so that connections do not disturb each other otherwise.\n\n\
-         R15 used real pages, and its text states neither which nor the parameters of the loss. Sizes here are those of the \
-         web traffic of Petlund et al. 2010 §6.2 (Pareto from 1,000 bytes on, median 1,927), cut off at 100 kB; 25 objects, 6 \
-         connections (what browsers open to one server) and all else are our choice. The senders are those of r15-tail-loss.",
-            plan: include_str!("../../../../experiments/r15-web.toml"),
-            question: "How fast do web pages load under correlated loss with each mechanism?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let shares = Probability::from_ppb(1)..=Probability::from_percent(50);
-        let rates = Bandwidth::from_bits_per_second(10_000)..=Bandwidth::from_bits_per_second(1_000_000_000);
-        vec![
-            parameter("sender", "TCP with a mechanism, or a profile of SCTP", Kind::Choice(r15::sender_names())),
-            parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(2_000))),
-            parameter("bad", "for which share of the time each way is bad", Kind::Probability(shares)),
-            parameter("bad_mean", "the mean length of a bad period", Kind::Duration(ms(1)..=ms(10_000))),
-            parameter("rate", "the rate of each connection", Kind::Bandwidth(rates)),
-            parameter("objects", "how many objects a page has", Kind::Count(1..=1_000)),
-            parameter("connections", "over how many connections", Kind::Count(1..=100)),
-            parameter("pages", "how many pages are loaded", Kind::Count(1..=100_000)),
-            parameter("delayed_ack", "how long the receiver delays", Kind::Duration(Duration::ZERO..=ms(500))),
-            Fault::parameter(),
-        ]
-    }
-
-    fn assumptions(&self) -> Vec<Assumption> {
-        r15::assumptions(&self.parameters())
+        definition::of(include_str!("../../../../experiments/r15-web.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

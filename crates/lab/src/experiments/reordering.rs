@@ -1,10 +1,9 @@
 //! `reordering`: what recovery costs where nothing is lost but order and regularity, and what tolerance of it costs.
 
 use festina_netsim::{Jitter, JitterShape, LossModel, Reordering as Overtaking};
-use festina_units::{Duration, Probability};
 
 use crate::experiment::{Check, Description, Experiment};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::Sender;
 use crate::scenario::fate::{self, avoidable_share};
@@ -20,33 +19,7 @@ pub struct Reordering;
 
 impl Experiment for Reordering {
     fn description(&self) -> Description {
-        Description {
-            name: "reordering",
-            title: "Spurious retransmissions and delay under reordering and jitter, by recovery profile",
-            reference: "Festina's own",
-            about: "A thin stream as in thin-latency. A share of the packets, each way, is held back while those behind pass it; or \
-         every packet's time of travel varies with a normal distribution, so that packets may overtake each other. A sender that \
-         retransmits on the first hint takes overtaken packets for lost: how many retransmissions are spurious, and how much later is a \
-         sender that waits longer?\n\n\
-         The standard deviation of jitter is that of a round trip; each way has it divided by the square root of two. The \
-         parameters reordered and jitter are swept one at a time.",
-            plan: include_str!("../../../../experiments/reordering.toml"),
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let shares = || Kind::Probability(Probability::ZERO..=Probability::from_percent(50));
-        let mut parameters = Sender::parameters();
-        parameters.extend([
-            parameter("reordered", "how probably a packet is held back", shares()),
-            parameter("held_back", "for how long", Kind::Duration(Duration::ZERO..=ms(10_000))),
-            parameter("jitter", "the standard deviation of a round trip", Kind::Duration(Duration::ZERO..=ms(1_000))),
-            parameter("loss", "how probably a packet is lost, each way", shares()),
-        ]);
-        parameters
+        definition::of(include_str!("../../../../experiments/reordering.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -10,7 +10,7 @@ use festina_units::{Duration, Probability};
 use crate::capture::Capture;
 use crate::count::as_f64;
 use crate::experiment::{Check, Description, Experiment};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::{Captured, Stack, ThinStream};
 use crate::summary::{PointSummary, Results};
@@ -20,7 +20,6 @@ const MESSAGES: &str = "messages";
 const DELIVERED: &str = "delivered";
 const PACKETS_SENT: &str = "packets sent";
 
-const SENDERS: &[&str] = &["rfc9260", "lksctp-2006", "petlund-2010", "festina", TCP];
 const TCP: &str = "tcp-new-reno";
 
 /// A replay of the writes of a capture's applications.
@@ -29,40 +28,7 @@ pub struct Replay;
 
 impl Experiment for Replay {
     fn description(&self) -> Description {
-        Description {
-            name: "replay",
-            title: "Delivery delay of a capture's traffic, by sender",
-            reference: "Festina's own; traffic after Petlund et al. 2010, Table 1, unless a capture is given",
-            about: "Each flow of the capture (TCP, UDP or SCTP) is taken as an application that writes what the flow carried for the \
-         first time, at the times at which the capture saw it; what the flow's own transport sent again is left out. \
-         Each such application gets an association or connection of its own on a path of its own, which loses every packet with \
-         the same probability, either way. The delay runs from the application's write to the receiving application.\n\n\
-         Without a capture the applications are game servers as in Petlund et al. 2010, Table 1 (Anarchy Online): \
-         messages of 98 bytes on average, a median of 449 ms apart.\n\n\
-         A write in a capture is no earlier than the packet that carried it: if the original sender had to wait, with a full \
-         window or Nagle's algorithm, the replay waits too.",
-            plan: include_str!("../../../../experiments/replay.toml"),
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let losses = Probability::ZERO..=Probability::from_percent(50);
-        vec![
-            parameter("capture", "the capture whose flows are replayed", Kind::Recording),
-            parameter("sender", "SCTP with a recovery profile, or TCP", Kind::Choice(SENDERS)),
-            parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(10_000))),
-            parameter("loss", "how probably a packet is lost, each way", Kind::Probability(losses)),
-            parameter("sack_delay", "how long an SCTP receiver delays a SACK", Kind::Duration(ms(0)..=ms(500))),
-            parameter("flows", "how many flows are replayed, those first that sent first", Kind::Count(1..=10_000)),
-            parameter(
-                "duration",
-                "how much of each flow, from its first message",
-                Kind::Duration(ms(1_000)..=ms(86_400_000)),
-            ),
-        ]
+        definition::of(include_str!("../../../../experiments/replay.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::count::as_f64;
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::fate::{BYTES_EACH, DELIVERED, MESSAGES, PACKETS_EACH, delays_row, ms, total};
 use crate::scenario::{Sender, Stack};
@@ -46,36 +46,7 @@ pub struct RequestReply;
 
 impl Experiment for RequestReply {
     fn description(&self) -> Description {
-        Description {
-            name: "request-reply",
-            title: "What both ends send when both write, and the delays",
-            reference: "Festina's own",
-            about: "Two applications write to each other over one association; both ends have the same profile, and delay SACKs by sack_delay \
-         unless the other end asks for them at once. Each packet is lost with the same probability, whichever way it goes.\n\n\
-         In ping-pong one end asks, the other answers, at once or after 1 or 5 ms of thinking, and the answer calls for the next request. \
-         At once means in the same instant: the answer is there before a SACK has left. Both ways means that each end writes at 30 or 10 \
-         Hz, regardless of received messages; each run draws the ends' phases at random.\n\n\
-         Counted are all packets of both ends from the end of the warm-up to the last write: data, copies, probes, SACKs, heartbeats. Their \
-         bytes include the headers of SCTP (12 bytes), UDP (8) and IPv4 (20). They are divided by the messages of both ends that were \
-         written in that time, and by the exchanges: requests and their answers. The delay of a message runs from its writing to its \
-         delivery, that of an exchange from the writing of the request to the delivery of the answer.",
-            plan: include_str!("../../../../experiments/request-reply.toml"),
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let loss = Kind::Probability(Probability::ZERO..=Probability::from_percent(50));
-        let warm_up = Kind::Duration(Duration::ZERO..=Duration::from_secs(3_600));
-        let mut parameters = Sender::parameters();
-        parameters.retain(|parameter| parameter.name != "iat");
-        parameters.extend([
-            parameter("traffic", "who writes when", Kind::Choice(&TRAFFIC_NAMES)),
-            parameter("loss", "how probably a packet is lost, each way", loss),
-            parameter("warm_up", "how long messages are written before they count", warm_up),
-        ]);
-        parameters
+        definition::of(include_str!("../../../../experiments/request-reply.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

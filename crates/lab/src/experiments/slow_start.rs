@@ -1,12 +1,12 @@
 //! `slow-start`: how many rounds a transfer takes while cwnd doubles.
 
 use festina_models::tcp::{DelayedAck, Growth, SendBufferLimit, TcpConfig};
-use festina_units::{ByteCount, Duration};
+use festina_units::Duration;
 
 use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Description, Experiment};
 use crate::figure::Figure;
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::{Stack, ThinStream};
 use crate::summary::{PointSummary, Results};
@@ -23,34 +23,7 @@ pub struct SlowStart;
 
 impl Experiment for SlowStart {
     fn description(&self) -> Description {
-        Description {
-            name: "slow-start",
-            title: "Rounds that a transfer takes in slow start",
-            reference: "Closed form of RFC 5681, section 3.1",
-            about: "One write of a given size over an established connection and a path without loss or limit of rate, so that \
-         time passes in rounds of one round-trip time. If each acknowledged segment adds one to cwnd, the window doubles \
-         every round, and a transfer of S bytes with an initial window of W segments takes ⌈log2(S/(W·MSS) + 1)⌉ rounds. \
-         The experiment measures when the last byte arrives: half a round-trip time after the last round began.\n\n\
-         If only every second segment is acknowledged, as RFC 1122 allows, the window grows by about half each round. Then \
-         the transfer takes at least as many rounds as the closed form says, and at most as many as a growth by a \
-         half takes, and two more, since a round may end with a segment whose acknowledgement is delayed.",
-            plan: include_str!("../../../../experiments/slow-start.toml"),
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let sizes = ByteCount::from_bytes(1)..=ByteCount::from_bytes(BUFFER_BYTES);
-        let payloads = ByteCount::from_bytes(100)..=ByteCount::from_bytes(9_000);
-        let rtts = Duration::from_millis(1)..=Duration::from_secs(1);
-        vec![
-            parameter("acks", "when the receiver acknowledges", Kind::Choice(&["every segment", "delayed"])),
-            parameter("initial_window", "the initial window, in segments", Kind::Count(1..=1_000)),
-            parameter("size", "how much is written", Kind::Bytes(sizes)),
-            parameter("rtt", "the round-trip time", Kind::Duration(rtts)),
-            parameter("mss", "the payload of a full segment", Kind::Bytes(payloads)),
-        ]
+        definition::of(include_str!("../../../../experiments/slow-start.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

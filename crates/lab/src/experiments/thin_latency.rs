@@ -2,14 +2,14 @@
 
 mod checks;
 
-use festina_units::{Duration, Probability};
+use festina_units::Duration;
 use serde_json::{Value, json};
 
 use super::cost::figures::price_figure;
 use crate::capture::Capture;
 use crate::experiment::{Check, Comparison, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure, Threshold};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::fate::{
     self, BYTES_EACH, BYTES_RETURNED, BYTES_SENT, COPIES, DELIVERED, DELIVERY, MESSAGES, PACKETS_EACH,
@@ -24,32 +24,7 @@ pub struct ThinLatency;
 
 impl Experiment for ThinLatency {
     fn description(&self) -> Description {
-        Description {
-            name: "thin-latency",
-            title: "Delivery delay of a thin stream, by recovery profile",
-            reference: "Festina's own; measured peers: real stacks in this scenario (see the comparisons)",
-            about: "An application writes one small message every interval over one association. Each packet is lost with the same probability, in \
-         both directions and independently of others. The receiver delays SACKs by \
-         200 ms unless the sender's I bit asks it not to (RFC 7053), and decodes sums if the sender makes them. The delay of a message runs from the moment at which \
-         the application writes it to the moment at which the receiving application has it, so a message behind a lost \
-         one waits for it. The floor is half the round-trip time.\n\n\
-         A retransmission is spurious if an earlier copy of its chunk arrived. It is unavoidable if the receiver \
-         acknowledged that copy in time and every packet that would have told the sender was lost: no sender can know. Copies \
-         that ride in a packet that leaves anyway, or that a sender sends on purpose (redundancy), are not retransmissions \
-         in this sense; they are counted as copies, and the bytes that they cost are in bytes sent. What both ends send, \
-         handshake and heartbeats included, is given per message: packets, and bytes with the headers of SCTP, UDP and IP. The \
-         experiment cost goes into that.\n\n\
-         The parameters rtt, iat and loss are swept one at a time around the first value of each.",
-            plan: include_str!("../../../../experiments/thin-latency.toml"),
-            question: "",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let loss = Kind::Probability(Probability::ZERO..=Probability::from_percent(50));
-        let mut parameters = Sender::parameters();
-        parameters.push(Parameter { name: "loss", about: "how probably a packet is lost, each way", kind: loss });
-        parameters
+        definition::of(include_str!("../../../../experiments/thin-latency.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

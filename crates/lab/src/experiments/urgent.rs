@@ -7,13 +7,13 @@ use festina_models::workload::{Periodic, Replay, Workload};
 use festina_netsim::{Duplex, LinkConfig, Path, QueueLimit, Simulation, Topology};
 use festina_recovery::Profile;
 use festina_sctp::{Config, StreamScheduler};
-use festina_units::{Bandwidth, ByteCount, Duration, Instant};
+use festina_units::{ByteCount, Duration, Instant};
 
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{DelayDistribution, Figure, Threshold};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::summary::{PointSummary, Results};
 
@@ -38,7 +38,6 @@ const DEFAULT: &str = "festina";
 
 const INTERLEAVED: &str = "interleaved";
 const WHOLE: &str = "whole";
-const FRAMINGS: &[&str] = &[INTERLEAVED, WHOLE];
 
 /// MTU 1500 less the IPv4 header.
 const PACKET_BYTES_MAX: usize = 1_480;
@@ -55,36 +54,7 @@ pub struct Urgent;
 
 impl Experiment for Urgent {
     fn description(&self) -> Description {
-        Description {
-            name: "urgent",
-            title: "Urgent messages beside one large message on the same association",
-            reference: "Festina's own; message interleaving is RFC 8260",
-            about: "An application writes one large message and, until the link could have carried that, a small urgent one at each interval, on a \
-         stream of its own whose priority is higher. How long do the urgent ones wait in the sender, and how long do they travel? \
-         interleaved: both sides agree on I-DATA (RFC 8260), and urgent messages leave between fragments of the large one. whole: \
-         they do not, and once the first fragment of a message was sent, the whole message is sent before anything else.\n\n\
-         All of this is chosen. The bottleneck drops packets when its queue is full. Buffers hold the large message. Nothing is random.",
-            plan: include_str!("../../../../experiments/urgent.toml"),
-            question: "How long do small urgent messages wait for a large one on the same association?",
-        }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let bytes = ByteCount::from_bytes;
-        let rates = Bandwidth::from_bits_per_second(100_000)..=Bandwidth::from_bits_per_second(1_000_000_000);
-        let profiles = &[DEFAULT, "rfc9260"];
-        vec![
-            parameter("sender", "the recovery profile with its congestion control", Kind::Choice(profiles)),
-            parameter("framing", "whether messages may be interleaved", Kind::Choice(FRAMINGS)),
-            parameter("bulk", "the large message", Kind::Bytes(bytes(100_000)..=bytes(100_000_000))),
-            parameter("size", "an urgent message", Kind::Bytes(bytes(1)..=bytes(1_400))),
-            parameter("interval", "the time from one urgent message to the next", Kind::Duration(ms(1)..=ms(10_000))),
-            parameter("rate", "the rate of the bottleneck, each way", Kind::Bandwidth(rates)),
-            parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(2_000))),
-            parameter("queue", "how many packets may wait in front of the bottleneck", Kind::Count(2..=100_000)),
-        ]
+        definition::of(include_str!("../../../../experiments/urgent.toml")).description
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -136,6 +136,24 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// The least and the largest value, as `1ms to 10s`; `None` of words and files.
+    pub fn range(&self) -> Option<String> {
+        let text = |low: String, high: String| Some(format!("{low} to {high}"));
+        match self {
+            Self::Duration(range) => {
+                let [low, high] = [range.start(), range.end()].map(|value| duration::display(*value).to_string());
+                text(low, high)
+            }
+            Self::Bandwidth(range) => text(range.start().to_string(), range.end().to_string()),
+            Self::Bytes(range) => text(range.start().to_string(), range.end().to_string()),
+            Self::Probability(range) => text(range.start().to_string(), range.end().to_string()),
+            Self::Count(range) => text(range.start().to_string(), range.end().to_string()),
+            Self::Choice(_) | Self::Recording | Self::Trace | Self::Name => None,
+        }
+    }
+}
+
 impl fmt::Display for Kind {
     /// Writes the expected value as a noun with its article.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

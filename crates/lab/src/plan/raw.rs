@@ -34,6 +34,46 @@ pub(super) struct RawPlan {
     pub(super) more: Option<RawMore>,
     #[serde(default)]
     pub(super) quick: RawQuick,
+    /// What only the own plan of an experiment has.
+    pub(super) definition: Option<Spanned<Setting>>,
+    #[serde(default)]
+    pub(super) check: Vec<RawCheck>,
+    #[serde(default)]
+    pub(super) shared_checks: Vec<RawSharedChecks>,
+}
+
+/// The checks of a file that several experiments share, all of them for each reading.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSharedChecks {
+    pub(super) file: Spanned<String>,
+    #[serde(default)]
+    pub(super) under: String,
+    #[serde(default, rename = "for")]
+    pub(super) each_check: Settings,
+}
+
+/// A check as it stands in the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawCheck {
+    pub(super) says: Spanned<String>,
+    pub(super) test: Spanned<Setting>,
+    #[serde(default)]
+    pub(super) id: String,
+    #[serde(default)]
+    pub(super) under: String,
+    pub(super) cell: Option<Spanned<Setting>>,
+    #[serde(default)]
+    pub(super) delays_min: u64,
+    #[serde(default)]
+    pub(super) at: Settings,
+    #[serde(default)]
+    pub(super) each: Settings,
+    #[serde(default)]
+    pub(super) except: Settings,
+    #[serde(default, rename = "for")]
+    pub(super) each_check: Settings,
 }
 
 /// Which points are run more often.

@@ -329,3 +329,81 @@ fn what_is_run_more_often_is_checked() {
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
+
+/// The checks of a plan of [`Every`] that ends with `text`.
+fn checks(text: &str) -> Result<Vec<DeclaredCheck>, PlanError> {
+    let plan = format!("experiment = \"every\"\nparameters.rtt = [\"100ms\", \"50ms\", \"2s\"]\n{text}");
+    read(&plan, Scale::Full).map(|plan| plan.checks().to_vec())
+}
+
+#[test]
+fn a_check_has_a_cell_for_each_combination_of_its_values() {
+    let names = |each: &str| -> Vec<String> {
+        let text = format!("[[check]]\nsays = \"s\"\neach = {{ {each} }}\ntest = \"'a' < 1\"\n");
+        checks(&text).expect(each)[0].cells.iter().map(|cell| cell.name.clone()).collect()
+    };
+    assert_eq!(names("rtt = \"all\""), ["rtt 100ms:", "rtt 50ms:", "rtt 2s:"]);
+    assert_eq!(names("rtt = \"rising\""), ["rtt 50ms:", "rtt 100ms:", "rtt 2s:"]);
+    assert_eq!(names("rtt = \"steps\""), ["rtt 50ms, next 100ms:", "rtt 100ms, next 2s:"]);
+    assert_eq!(names("rtt = \"all but 2000ms, 50ms\""), ["rtt 100ms:"]);
+    assert_eq!(names("rtt = \"from 100ms\""), ["rtt 100ms:", "rtt 2s:"]);
+    assert_eq!(names("rtt = \"below 100ms\""), ["rtt 50ms:"]);
+    assert_eq!([names("rtt = \"first\""), names("rtt = \"largest\"")], [["rtt 100ms:"], ["rtt 2s:"]]);
+    let pairs = "profile = \"all\", \"what, least\" = [[\"x\", 1], [\"y\", 2]]";
+    assert_eq!(names(pairs).len(), 4);
+    assert_eq!(names(pairs)[1], "profile new, what y, least 2:");
+    let text = "[[check]]\nfor = { rtt = [\"50ms\", \"1s\"] }\nid = \"at-$rtt\"\nsays = \"At $rtt.\"\nat = { loss = \"5%\" }\n\
+                each = { profile = \"all\" }\nexcept = { profile = \"old\" }\ncell = [\"$profile\", \"b\"]\n\
+                test = [\"'x'.p99{packets=7} < 1\", \"'x' > 2\"]\n";
+    let checks = checks(text).expect("sound");
+    assert_eq!([checks[0].id.as_str(), checks[1].says.as_str()], ["at-50ms", "At 1s."]);
+    let cells: Vec<&str> = checks[1].cells.iter().map(|cell| cell.name.as_str()).collect();
+    assert_eq!(cells, ["new", "b"], "the other profile is excepted");
+    let setting = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let measured = checks[1].cells[0].number.measured()[0];
+    let expected = [("rtt", "1s"), ("profile", "new"), ("loss", "5%"), ("packets", "7")];
+    assert_eq!(measured.settings, expected.map(|(name, value)| setting(name, value)));
+}
+
+#[test]
+fn a_check_that_makes_no_sense_is_told_with_its_place_and_what_was_expected() {
+    let cases = [
+        ("test = \"'a' << 1\"", "my.toml:5:8: test: \"< 1\" at character 6 of the test; expected a number"),
+        ("test = \"'a'{rtd=1s} < 1\"", "my.toml:5:8: test: unknown parameter \"rtd\"; expected one of rtt, rate"),
+        ("test = \"'a'{loss=60%} < 1\"", "my.toml:5:8: test: loss: 60% makes no sense here; expected 0% to 50%"),
+        ("test = \"'$x' < 1\"", "my.toml:5:8: test: unknown variable in \"$x' < 1\"; known here: none"),
+        ("test = 3", "my.toml:4:8: test: "),
+        ("test = [true]", "my.toml:5:8: test and cell must be texts in quotes, or lists of as many texts"),
+        ("test = \"'a' < 1\"\nat = { lss = \"1%\" }", "my.toml:6:14: unknown parameter \"lss\"; expected one of rtt"),
+        (
+            "test = \"'a' < 1\"\neach = { lss = \"all\" }",
+            "my.toml:6:16: lss is no parameter, so it needs a list of texts",
+        ),
+        ("test = \"'a' < 1\"\neach = { rtt = \"some\" }", "my.toml:6:16: \"some\" is unknown; expected \"all\", "),
+        ("test = \"'a' < 1\"\neach = { \"a, b\" = [\"x\"] }", "my.toml:6:20: 1 values for 2 names"),
+        ("test = \"'a' < 1\"\nech = 1", "my.toml:6:1: unknown key `ech`, expected one of `says`"),
+    ];
+    for (text, expected) in cases {
+        let complaint = checks(&format!("[[check]]\nsays = \"s\"\n{text}\n")).expect_err(text).to_string();
+        let expected = if text == "test = 3" { "my.toml:5:8: test: \"" } else { expected };
+        assert!(complaint.starts_with(expected), "{text}\n  said     {complaint}\n  expected {expected}");
+    }
+    let complaint = checks("[definition]\nreference = \"x\"\n").expect_err("only an experiment has one").to_string();
+    assert!(complaint.starts_with("my.toml:3:1: only the plan of an experiment has a [definition]"), "{complaint}");
+}
+
+#[test]
+fn checks_without_end_are_refused() {
+    let many: Vec<String> = (0..300).map(|number| format!("\"{number}\"")).collect();
+    let many = many.join(", ");
+    let text = format!("[[check]]\nsays = \"s\"\neach = {{ a = [{many}], b = [{many}] }}\ntest = \"'a' < 1\"\n");
+    let complaint = checks(&text).expect_err("90,000 cells").to_string();
+    assert!(complaint.contains("the check has more than 20000 cells"), "{complaint}");
+    let text = format!("[[check]]\nsays = \"s\"\nfor = {{ a = [{many}] }}\ntest = \"'a' < 1\"\n");
+    let complaint = checks(&text).expect_err("300 checks").to_string();
+    assert!(complaint.contains("the plan has more than 200 checks"), "{complaint}");
+    let long = "x".repeat(1_000);
+    let text = format!("[[check]]\nsays = \"$a$a$a\"\nfor = {{ a = [\"{long}\"] }}\ntest = \"'a' < 1\"\n");
+    let complaint = checks(&text).expect_err("3,000 characters").to_string();
+    assert!(complaint.contains("a text has more than 2000 characters"), "{complaint}");
+}

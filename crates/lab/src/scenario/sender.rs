@@ -1,24 +1,13 @@
 //! The senders that can be compared: each recovery profile by its name, and `festina` with other redundancy than its own.
 
-use std::sync::LazyLock;
-
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
-use festina_units::{ByteCount, Duration};
 
 use super::{Stack, ThinStream};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::Point;
 
 /// Stands between a profile and the redundancy that takes the place of its own.
 const WITH: char = '+';
-
-/// The name of each sender.
-static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let profiles = Profile::all().iter().map(|profile| profile.name());
-    let others = Redundancy::NAMED.iter().filter(|redundancy| **redundancy != Redundancy::ADAPTIVE);
-    let festinas = others.map(|redundancy| &*format!("festina{WITH}{redundancy}").leak());
-    profiles.chain(festinas).collect()
-});
 
 /// A sender under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +17,6 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// The names that a plan can choose from.
-    pub(crate) fn names() -> &'static [&'static str] {
-        &NAMES
-    }
-
     /// The sender that a point chooses.
     pub(crate) fn of(point: &Point) -> Self {
         Self::named(point.choice("sender"))
@@ -44,21 +28,6 @@ impl Sender {
         let profile: Profile = profile.parse().expect("a plan can choose only from the profiles' names");
         let redundancy = redundancy.map(|name| name.parse().expect("each name ends with a known redundancy"));
         Self { profile, redundancy: redundancy.unwrap_or(profile.mechanisms().redundancy) }
-    }
-
-    /// Parameters of a periodic stream of small messages, independent of the network.
-    pub(crate) fn parameters() -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        let sizes = ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_000);
-        vec![
-            parameter("sender", "the recovery profile, for festina also its redundancy", Kind::Choice(&NAMES)),
-            parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(10_000))),
-            parameter("iat", "the time from one message to the next", Kind::Duration(ms(1)..=ms(60_000))),
-            parameter("duration", "for how long messages are written", Kind::Duration(ms(1_000)..=ms(86_400_000))),
-            parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
-            parameter("size", "the size of a message", Kind::Bytes(sizes)),
-        ]
     }
 
     /// The stream that a point describes with these parameters, over a path that loses nothing.
@@ -79,5 +48,25 @@ impl Sender {
 
     pub(crate) fn mechanisms(self) -> Mechanisms {
         Mechanisms { redundancy: self.redundancy, ..self.profile.mechanisms() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Experiment as _;
+    use crate::experiments::{Reordering, ThinLatency};
+    use crate::plan::Kind;
+
+    #[test]
+    fn plans_can_choose_from_all_profiles_and_redundancies() {
+        let profiles = Profile::all().iter().map(|profile| profile.name().to_owned());
+        let others = Redundancy::NAMED.iter().filter(|redundancy| **redundancy != Redundancy::ADAPTIVE);
+        let known: Vec<String> =
+            profiles.chain(others.map(|redundancy| format!("festina{WITH}{redundancy}"))).collect();
+        for parameters in [ThinLatency.parameters(), Reordering.parameters()] {
+            let Kind::Choice(names) = parameters[0].kind else { panic!("the sender is chosen") };
+            assert_eq!(names, known);
+        }
     }
 }

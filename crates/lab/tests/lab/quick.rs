@@ -167,7 +167,7 @@ fn the_broken_checks_at_quick_scale_are_those_that_are_known_to_be_and_the_ledge
         experiment: experiment.name(),
         extent: "quick".to_owned(),
         probe: String::new(),
-        checks: experiment.checks(results),
+        checks: experiment.all_checks(results),
         scoreboard: experiment.scoreboard(results),
     });
     let complaints = ledger::complaints(&outcomes.collect::<Vec<_>>());

@@ -77,7 +77,7 @@ fn checks(seed: u64, name: &str, model: &str, settings: &str, fault: &str) -> Ve
     let store = Scratch::new(&format!("wrong-{seed}-{name}-{model}"));
     let options = RunOptions { jobs: Some(1), beat: BEAT, store: store.to_owned(), code_version: "test".to_owned() };
     let results = runner::run(experiment, &plan, &options, &|_| {}).expect("the store can be used");
-    experiment.checks(&results)
+    experiment.all_checks(&results)
 }
 
 /// The wrong models of an experiment: a name, the fault, and further settings.

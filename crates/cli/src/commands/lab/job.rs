@@ -154,8 +154,13 @@ impl PlanText {
         if Path::new(typed).extension().is_none_or(|extension| extension != "toml") {
             return Ok(None);
         }
-        let text = std::fs::read_to_string(typed)
-            .map_err(|error| UsageError::new(format!("cannot read the plan {typed}: {error}")))?;
+        let unreadable = |error| UsageError::new(format!("cannot read the plan {typed}: {error}"));
+        let mut text = String::new();
+        let file = std::fs::File::open(typed).map_err(unreadable)?;
+        file.take(PLAN_BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > PLAN_BYTES_MAX {
+            return Err(UsageError::new(format!("the plan {typed} has more than {PLAN_BYTES_MAX} bytes")));
+        }
         Ok(Some(Self { path: typed.to_owned(), text }))
     }
 

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use festina_lab::experiment::Experiment as _;
 use festina_lab::experiments::Scenario;
+use festina_lab::plan::definition;
 
 use crate::output;
 use crate::usage::UsageError;
@@ -36,6 +37,8 @@ pub(crate) fn run(arguments: &NewArgs) -> Result<()> {
         }
         created => created.with_context(|| format!("cannot write {shown}"))?,
     };
-    created.write_all(Scenario.description().plan.as_bytes()).with_context(|| format!("cannot write {shown}"))?;
+    created
+        .write_all(definition::values(Scenario.description().plan).as_bytes())
+        .with_context(|| format!("cannot write {shown}"))?;
     output::print(&format!("{shown} is a plan. Change it, then: festina lab run {shown} --quick"))
 }

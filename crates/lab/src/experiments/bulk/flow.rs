@@ -21,10 +21,6 @@ pub(in crate::experiments) const MESSAGE_BYTES: u32 = PACKET_BYTES - IPV4_BYTES 
 pub(super) const NEW_RENO: &str = "tcp-new-reno";
 pub(super) const CUBIC: &str = "tcp-cubic";
 
-/// All names of SCTP, then kinds of TCP.
-static NAMES: LazyLock<Vec<&'static str>> =
-    LazyLock::new(|| sctp_names().into_iter().chain([CUBIC, NEW_RENO]).collect());
-
 /// Profiles with the congestion control that comes with them, then with each other one (`festina+rfc9260`).
 pub(in crate::experiments) fn sctp_names() -> Vec<&'static str> {
     static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -58,11 +54,6 @@ pub(in crate::experiments) fn sctp_config(name: &str, buffer_bytes: usize) -> Co
 
 /// Stands between a profile and a congestion control.
 const SEPARATOR: char = '+';
-
-/// The names that a plan can choose from.
-pub(super) fn names() -> &'static [&'static str] {
-    &NAMES
-}
 
 /// A greedy flow, and how both its ends are set.
 #[derive(Clone, Debug)]

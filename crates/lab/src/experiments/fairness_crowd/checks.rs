@@ -1,8 +1,6 @@
 //! What standard flows may lose to a crowd.
 
-use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::Check;
-use crate::experiments::r12;
 use crate::plan::{Point, Value};
 use crate::summary::{PointSummary, Repeated, Results};
 
@@ -11,8 +9,6 @@ use super::{JAIN, STANDARD};
 
 /// How much of their throughput standard flows may lose against as many thin streams of the standard.
 const LOSS_MAX: f64 = 0.03;
-/// A crowd that is a large part of the load.
-const LARGE_FROM: u64 = 300;
 /// By how much Jain's index may fall.
 const INDEX_LOSS_MAX: f64 = 0.03;
 
@@ -23,7 +19,6 @@ pub(super) fn checks(results: &Results) -> Vec<Check> {
         .filter(|crowd| crowd.starts_with("festina"))
         .map(|crowd| throughput_check(results, crowd))
         .collect();
-    checks.extend(petlund_checks(results));
     checks.push(index_check(results));
     checks
 }
@@ -45,41 +40,6 @@ fn throughput_check(results: &Results, crowd: &str) -> Check {
         worst.streams
     );
     Check::new(statement, holds, seen)
-}
-
-/// The throughput of standard flows beside one crowd over that beside another, at each size that is a large part of the load.
-fn beside(results: &Results, [crowd, other]: [&str; 2], bound: Bound) -> Evidence {
-    let at = |crowd: &str, streams: &str| {
-        let settings = [("crowd", crowd), ("streams", streams)];
-        results.matching(&settings).next()?.values().get(STANDARD)
-    };
-    let mut evidence = Evidence::new();
-    for streams in r12::values(results, "streams") {
-        if streams.parse().is_ok_and(|streams: u64| streams >= LARGE_FROM) {
-            let pair = at(crowd, &streams).zip(at(other, &streams));
-            let ratio = pair.and_then(|(one, other)| Estimate::ratio(one, other));
-            evidence.cell(format!("throughput beside {crowd} over {other}, {streams} streams:"), ratio, bound);
-        }
-    }
-    evidence
-}
-
-/// "Our modified SCTP would behave more aggressively than unmodified SCTP because of the removed exponential backoff", when this number of streams competes
-/// that their windows are small. "It would, however, still be less aggressive than a TCP variation that keeps the congestion window open, such as
-/// Limited Transmit and Early Retransmit" (P10 §7.4).
-fn petlund_checks(results: &Results) -> [Check; 3] {
-    let less = |other| beside(results, ["all-mods", other], Bound::MoreThan(1.0));
-    [
-        beside(results, ["all-mods", "lksctp"], Bound::LessThan(1.0))
-            .check("Standard flows have less throughput beside a large crowd with all modifications than beside one of lksctp.")
-            .id("many-thin-streams"),
-        less("tcp-limited-transmit")
-            .check("Standard flows have more throughput beside a large crowd with all modifications than beside one of TCP with Limited Transmit.")
-            .id("less-than-limited-transmit"),
-        less("early-retransmit")
-            .check("Standard flows have more throughput beside a large crowd with all modifications than beside one with Early Retransmit.")
-            .id("less-than-early-retransmit"),
-    ]
 }
 
 fn index_check(results: &Results) -> Check {

@@ -60,11 +60,6 @@ impl<'a> Cell<'a> {
         Self::with(results, &[("marking", marking)])
     }
 
-    /// The cells of a run without marks and with a queue of this share of the bandwidth-delay product.
-    pub(super) fn with_queue(results: &'a Results, queue: &str) -> Vec<Self> {
-        Self::with(results, &[("marking", "off"), ("queue", queue)])
-    }
-
     fn with(results: &'a Results, wanted: &[(&str, &str)]) -> Vec<Self> {
         let mut cells: Vec<Self> = Vec::new();
         for rate in ["30Mbit/s", "12Mbit/s"] {

@@ -7,22 +7,13 @@ use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Repeated, SeriesSummary};
 
 use super::setups::Setup;
-use super::{EARLY_COLLAPSED, EARLY_OPEN};
 
 /// How far quantiles may lie apart where the paper calls the set-ups equal: the width of a line in its figure. The bound is ours.
 const ALIKE_MS: f64 = 5.0;
-/// "Similar average latencies": those of Table 2 lie so far apart.
-const AVERAGES_MS: f64 = 2.0;
-/// "Immensely": at least this many times as often. The bound is ours.
-const IMMENSELY: f64 = 10.0;
 const CLOCKS: &str = "the paper's clocks were not in step: its average holds an unknown offset";
 const LOSS_IS_GIVEN: &str = "the loss of the path was set to the mean of the four rows";
 const LENGTH_OF_THE_TAIL: &str = "a maximum is a single packet's fate. The length of the bursts, 400 ms, was chosen so that lksctp's \
      maximum comes out in order of magnitude";
-/// The shortest round-trip time of the path in milliseconds (§6.4).
-const RTT_MS: f64 = 121.0;
-/// "Several": more than two.
-const SEVERAL: f64 = 2.0;
 
 /// Table 2 beside ours.
 pub(super) fn scoreboard(point: &PointSummary) -> Vec<Entry> {
@@ -54,23 +45,7 @@ fn to_ms(seconds: f64) -> f64 {
 }
 
 pub(super) fn checks(point: &PointSummary) -> Vec<Check> {
-    vec![
-        alike_check(point),
-        averages_check(point),
-        maximum_check(point),
-        order_of_maxima_check(point),
-        plain_alike_check(point),
-        tail_check(point),
-        several_round_trips_check(point),
-        loss_check(point),
-        maxima_by_chance_check(point),
-        collapsed_check(point),
-        spurious_check(point, Setup::Modified),
-        spurious_check(point, Setup::OtherFix).under("with the other timer fix"),
-        lksctp_check(point),
-        efr_check(point),
-        efr_follows_check(point),
-    ]
+    vec![alike_check(point), maxima_by_chance_check(point)]
 }
 
 /// The machines of the paper but one.
@@ -103,38 +78,6 @@ fn alike_check(point: &PointSummary) -> Check {
         }
     }
     evidence.check("Up to 0.999 the distributions of all hours together are the same within 5 ms.").id("alike")
-}
-
-fn averages_check(point: &PointSummary) -> Check {
-    let mut evidence = Evidence::new();
-    let mean = |setup: Setup| each_ms(point, &setup.arrival(), |series| Some(series.mean_s()));
-    for setup in others(Setup::Lksctp) {
-        let what = format!("{}, ms after lksctp:", setup.name());
-        evidence.cell(what, later_ms(mean(setup), mean(Setup::Lksctp)), Bound::Within(-AVERAGES_MS, AVERAGES_MS));
-    }
-    // No id: at the loss to which the path was fitted, nothing else is possible.
-    evidence.check("The averages lie at most 2 ms apart, as in Table 2.")
-}
-
-fn maximum_check(point: &PointSummary) -> Check {
-    let max = |setup: Setup| each_ms(point, &setup.arrival(), |series| Some(series.max_s()));
-    let mut evidence = Evidence::new();
-    for setup in others(Setup::Modified) {
-        let what = format!("ms before the maximum of {}:", setup.name());
-        evidence.cell(what, later_ms(max(setup), max(Setup::Modified)), Bound::MoreThan(0.0));
-    }
-    // No id: the ledger does not score it, since `burst` was fitted to the maximum of lksctp.
-    evidence.check("The modified lksctp has the lowest maximum.")
-}
-
-/// "We measured loss rates below 0.1%" (§6, §6.4).
-fn loss_check(point: &PointSummary) -> Check {
-    let mut evidence = Evidence::new();
-    for setup in Setup::published() {
-        let loss = point.values().get(&setup.loss()).and_then(Estimate::of);
-        evidence.cell(format!("% {}:", setup.name()), loss, Bound::LessThan(0.1));
-    }
-    evidence.check("Each machine loses less than 0.1% of its packets.").id("loss-below")
 }
 
 /// The fewest runs that tell the chance of a maximum.
@@ -175,120 +118,6 @@ fn maxima_by_chance_check(point: &PointSummary) -> Check {
         .check("The maxima less the averages are ones that tests of 12 hours have: within the middle 95% of them.")
         .id("maxima-by-chance")
 }
-
-/// A small window keeps early fast retransmit from acting after it has collapsed: by half at least. The bound is ours.
-fn collapsed_check(point: &PointSummary) -> Check {
-    let share = |name: &str| point.values().get(name);
-    let pair = share(EARLY_COLLAPSED).zip(share(EARLY_OPEN));
-    let ratio = pair.and_then(|(collapsed, open)| Estimate::ratio(collapsed, open));
-    let mut evidence = Evidence::new();
-    evidence.cell("share of losses repaired fast, after a timeout over before one:", ratio, Bound::LessThan(0.5));
-    evidence
-        .check("FreeBSD with early fast retransmit repairs less than half as many losses fast after a timeout as before one.")
-        .id("collapse-prevents")
-}
-
-/// Table 2 has 1,725, 2,664, 3,521 and 5,326 ms.
-fn order_of_maxima_check(point: &PointSummary) -> Check {
-    const ORDER: [Setup; 4] = [Setup::Modified, Setup::FreeBsdEfr, Setup::Lksctp, Setup::FreeBsd];
-    let max = |setup: Setup| each_ms(point, &setup.arrival(), |series| Some(series.max_s()));
-    let mut evidence = Evidence::new();
-    for pair in ORDER.windows(2) {
-        let what = format!("maximum of {} less that of {}, ms:", pair[1].name(), pair[0].name());
-        evidence.cell(what, later_ms(max(pair[1]), max(pair[0])), Bound::MoreThan(0.0));
-    }
-    evidence
-        .check("The maxima rise from modified lksctp over FreeBSD with early fast retransmit and lksctp to FreeBSD.")
-        .id("order-of-maxima")
-}
-
-/// "The performance of plain SCTP is more or less equal in both systems" (§7.5): within a quarter.
-fn plain_alike_check(point: &PointSummary) -> Check {
-    let mean = |setup: Setup| each_ms(point, &setup.repair(), |series| Some(series.mean_s()));
-    let ratio = mean(Setup::Lksctp).zip(mean(Setup::FreeBsd));
-    let ratio = ratio.and_then(|(lksctp, freebsd)| Estimate::ratio(&lksctp, &freebsd));
-    let mut evidence = Evidence::new();
-    evidence.cell("mean delay of lost messages, lksctp over FreeBSD:", ratio, Bound::about(1.0, FOLLOWS));
-    evidence
-        .check("Lost messages take about the same with lksctp and with FreeBSD: within a quarter.")
-        .id("plain-alike")
-}
-
-/// "A considerable number of packets with shorter latency": lost messages arrive earlier.
-fn tail_check(point: &PointSummary) -> Check {
-    let mean = |setup: Setup| each_ms(point, &setup.repair(), |series| Some(series.mean_s()));
-    let mut evidence = Evidence::new();
-    for setup in others(Setup::Modified) {
-        let what = format!("ms before {}:", setup.name());
-        evidence.cell(what, later_ms(mean(setup), mean(Setup::Modified)), Bound::MoreThan(0.0));
-    }
-    evidence
-        .check("Lost messages arrive earlier with the modified lksctp than with every other set-up.")
-        .id("modified-earlier")
-}
-
-/// "Reduce the application-layer latency of a relevant number of lost packets by several RTTs" (§6.4).
-fn several_round_trips_check(point: &PointSummary) -> Check {
-    let mean = |setup: Setup| each_ms(point, &setup.repair(), |series| Some(series.mean_s()));
-    let earlier = later_ms(mean(Setup::Lksctp), mean(Setup::Modified));
-    let mut evidence = Evidence::new();
-    evidence.cell("round trips earlier:", earlier.map(|ms| ms.times(1.0 / RTT_MS)), Bound::MoreThan(SEVERAL));
-    evidence
-        .check(
-            "Lost messages arrive several round trips earlier with the modified lksctp than with lksctp: two at least.",
-        )
-        .id("several-round-trips")
-}
-
-fn spurious_check(point: &PointSummary, modified: Setup) -> Check {
-    let mut evidence = Evidence::new();
-    let of = |setup: Setup| point.values().get(&setup.spurious());
-    for setup in others(Setup::Modified) {
-        let pair = of(modified).zip(of(setup));
-        let beyond = pair.and_then(|(modified, other)| Estimate::difference(modified, IMMENSELY, other));
-        let what = format!("points above ten times {}:", setup.name());
-        evidence.cell(what, beyond, Bound::MoreThan(0.0));
-    }
-    evidence
-        .check("The modified lksctp has at least ten times as many spurious retransmissions as every other set-up.")
-        .id("spurious")
-}
-
-/// "lksctp achieves lower latencies than FreeBSD for a small but relevant number of packets that are retransmitted by fast retransmit".
-fn lksctp_check(point: &PointSummary) -> Check {
-    let mean = |setup: Setup| each_ms(point, &setup.fast_repair(), |series| Some(series.mean_s()));
-    let mut evidence = Evidence::new();
-    evidence.cell("ms before FreeBSD:", later_ms(mean(Setup::FreeBsd), mean(Setup::Lksctp)), Bound::MoreThan(0.0));
-    evidence
-        .check("Messages that a fast retransmission brings arrive earlier with lksctp than with FreeBSD on average.")
-        .id("lksctp-before-freebsd")
-}
-
-/// "Clear benefits over both lksctp and unmodified FreeBSD for a relevant number of packets" (in the CDF range 0.9992 to 0.9995).
-fn efr_check(point: &PointSummary) -> Check {
-    let early = |setup: Setup| point.values().get(&setup.early_repair()).cloned();
-    let mut evidence = Evidence::new();
-    for setup in [Setup::FreeBsd, Setup::Lksctp] {
-        let what = format!("ms before {}:", setup.name());
-        evidence.cell(what, later_ms(early(setup), early(Setup::FreeBsdEfr)), Bound::MoreThan(0.0));
-    }
-    evidence.check(
-        "The first third of the lost messages, by its middle, arrives earlier with early fast retransmit than with FreeBSD without it and with lksctp.",
-    ).id("efr-benefit")
-}
-
-/// "FreeBSD with EFR follows unmodified FreeBSD closely for most situations."
-fn efr_follows_check(point: &PointSummary) -> Check {
-    let late = |setup: Setup| each_ms(point, &setup.repair(), |series| series.quantile_s(0.9));
-    let pair = late(Setup::FreeBsdEfr).zip(late(Setup::FreeBsd));
-    let mut evidence = Evidence::new();
-    let ratio = pair.and_then(|(efr, plain)| Estimate::ratio(&efr, &plain));
-    evidence.cell("90% of the lost messages, with over without:", ratio, Bound::about(1.0, FOLLOWS));
-    evidence.check("FreeBSD with early fast retransmit follows FreeBSD without it: 90% of the lost messages take the same within a quarter.").id("efr-follows")
-}
-
-/// "Closely" and "more or less": within a quarter. The bound is ours.
-const FOLLOWS: f64 = 0.25;
 
 /// "The latency improvement is mainly due to removal of the reset for the retransmission timer": without the fix more of the gain is lost
 /// than without the lower RTO.Min.

@@ -39,26 +39,6 @@ pub(super) enum Case {
 }
 
 impl Case {
-    /// The names for a plan: R12's figures, and its scenarios with the number of lost messages.
-    pub(super) const NAMES: &'static [&'static str] = &[
-        "fig5",
-        "fig6",
-        "burst-4",
-        "burst-8",
-        "burst-12",
-        "burst-4-reliable",
-        "burst-8-reliable",
-        "burst-12-reliable",
-        "unreliable-4",
-        "unreliable-12",
-        "apart-2",
-        "apart-3",
-        "apart-4",
-        "apart-2-reliable",
-        "apart-3-reliable",
-        "apart-4-reliable",
-    ];
-
     pub(super) fn of(point: &Point) -> Self {
         let name = point.choice("case");
         let expires = !name.ends_with("-reliable");

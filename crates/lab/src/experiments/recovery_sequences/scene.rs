@@ -37,9 +37,6 @@ pub(super) enum Loss {
 }
 
 impl Loss {
-    /// The names that a plan can choose from.
-    pub(super) const NAMES: &'static [&'static str] = &["message", "pair", "repair", "last", "answer"];
-
     /// What a point chooses.
     pub(super) fn of(point: &Point) -> Self {
         match point.choice("lost") {

@@ -16,8 +16,6 @@ use crate::plan::Point;
 const DUMBBELL: &str = "dumbbell";
 const PARKING_LOT: &str = "parking-lot";
 const LIST: &str = "list";
-/// How links can be connected.
-pub(super) const TOPOLOGIES: &[&str] = &["path", DUMBBELL, PARKING_LOT, LIST];
 /// What can manage a queue.
 pub(super) const DISCIPLINES: &[&str] = &["drop-tail", "red", "codel", "fq-codel", "pie"];
 

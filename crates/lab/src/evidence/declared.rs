@@ -1,0 +1,326 @@
+//! Judges the checks that a plan declares.
+
+use super::{Bound, Estimate, Evidence};
+use crate::experiment::Check;
+use crate::plan::{DeclaredCell, DeclaredCheck, Expression, Measured, Operation, Statistic};
+use crate::summary::{PointSummary, Repeated, Results, SeriesSummary};
+
+/// The most names that a message lists.
+const NAMES_MAX: usize = 60;
+
+/// The checks of the plan, judged.
+pub fn checks(results: &Results) -> Vec<Check> {
+    results.plan().checks().iter().map(|check| judged(results, check)).collect()
+}
+
+fn judged(results: &Results, declared: &DeclaredCheck) -> Check {
+    let DeclaredCheck { says, id, under, cells } = declared;
+    let mut evidence = Evidence::new();
+    let mut unknown = None;
+    for declared in cells {
+        let cell = Cell { results, declared, measured: declared.number.measured() };
+        if cell.measured.iter().any(|measured| cell.find(measured).is_some() || cell.names_another(measured)) {
+            unknown = unknown.or_else(|| cell.measured.iter().find(|measured| !cell.is_known(measured)).copied());
+            cell.add_to(&mut evidence);
+        }
+    }
+    let check = match unknown {
+        Some(measured) => Check::skipped(says.clone(), lacking(results, measured)),
+        None => evidence.check(says.clone()),
+    };
+    let check = check.id(id.clone());
+    if under.is_empty() { check } else { check.under(under) }
+}
+
+/// A calculated number.
+enum Number {
+    Constant(f64),
+    Each(Repeated),
+    Estimate(Estimate),
+}
+
+/// A cell and all that it measures.
+struct Cell<'r> {
+    results: &'r Results,
+    declared: &'r DeclaredCell,
+    measured: Vec<&'r Measured>,
+}
+
+impl<'r> Cell<'r> {
+    fn add_to(&self, evidence: &mut Evidence) {
+        let bound = self.declared.bound;
+        let pair = match &self.declared.number {
+            Expression::Ratio(pair) => [self.value(&pair[0]), self.value(&pair[1])],
+            _ => [None, None],
+        };
+        let name = self.name(&pair);
+        if let [Some(Number::Each(over)), Some(Number::Each(under))] = &pair
+            && over == under
+            && !self.is_exact()
+            && !matches!(bound, Bound::Within(..))
+        {
+            // What tells both apart never came into play.
+            evidence.left_out(format!("{} (every run is the same with both)", self.name(&[None, None])));
+            return;
+        }
+        let estimate = match self.value(&self.declared.number) {
+            None => None,
+            Some(Number::Constant(value)) => Some(Estimate::exact(value)),
+            Some(Number::Each(values)) => Estimate::of(&values),
+            Some(Number::Estimate(estimate)) => Some(estimate),
+        };
+        let estimate = estimate.filter(|estimate| estimate.mean.is_finite());
+        let exact = |estimate: Estimate| if self.is_exact() { Estimate::exact(estimate.mean) } else { estimate };
+        evidence.cell(name, estimate.map(exact), bound);
+    }
+
+    /// The cell's name with the means of both numbers of a ratio; what is in brackets only if there are any.
+    fn name(&self, pair: &[Option<Number>; 2]) -> String {
+        let name = &self.declared.name;
+        let Some((before, (inner, behind))) =
+            name.split_once('[').and_then(|(before, rest)| Some((before, rest.split_once(']')?)))
+        else {
+            return name.clone();
+        };
+        let mean = |number: &Option<Number>| match number {
+            Some(Number::Each(values)) => values.mean(),
+            _ => None,
+        };
+        match (mean(&pair[0]), mean(&pair[1])) {
+            (Some(over), Some(under)) => {
+                let inner = inner.replace("{over}", &format!("{over:.0}")).replace("{under}", &format!("{under:.0}"));
+                format!("{before}{inner}{behind}")
+            }
+            _ => format!("{before}{behind}"),
+        }
+    }
+
+    fn value(&self, expression: &Expression) -> Option<Number> {
+        Some(match expression {
+            Expression::Number(number) => Number::Constant(*number),
+            Expression::Measured(measured) => Number::Each(self.repeated(self.find(measured)?, measured)?),
+            Expression::Ratio(pair) => match [self.value(&pair[0])?, self.value(&pair[1])?] {
+                [Number::Each(over), Number::Each(under)] => Number::Estimate(Estimate::ratio(&over, &under)?),
+                [over, under] => combined(Operation::Over, over, under)?,
+            },
+            Expression::Total(of) => match self.value(of)? {
+                Number::Each(values) => Number::Constant(values.sum()),
+                other => other,
+            },
+            Expression::Ln(of) => match self.value(of)? {
+                Number::Constant(number) => Number::Constant(number.ln()),
+                Number::Each(values) => Number::Each(values.map(f64::ln)),
+                Number::Estimate(_) => return None,
+            },
+            Expression::Arithmetic(operation, pair) => {
+                if *operation == Operation::Over && self.is_of_too_few(&pair[1]) {
+                    return None;
+                }
+                combined(*operation, self.value(&pair[0])?, self.value(&pair[1])?)?
+            }
+        })
+    }
+
+    fn find(&self, measured: &Measured) -> Option<&'r PointSummary> {
+        let settings = measured.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let settings: Vec<(&str, &str)> = settings.collect();
+        self.results.matching(&settings).next()
+    }
+
+    /// Whether the check names a value that the plan does not have. Combinations of the plan's values that it leaves out belong to no cell.
+    fn names_another(&self, measured: &Measured) -> bool {
+        measured.settings.iter().any(|(name, value)| {
+            let swept = self.results.plan().sweep().iter().find(|(known, _)| known == name);
+            !swept.is_some_and(|(_, values)| values.iter().any(|known| known.to_string() == *value))
+        })
+    }
+
+    fn repeated(&self, summary: &PointSummary, measured: &Measured) -> Option<Repeated> {
+        let series = summary.series().get(&measured.name);
+        let number = summary.values().get(&measured.name);
+        // Zero in repetitions that have none.
+        let or_zero = |values: Option<&Repeated>| -> Repeated {
+            let at = |repetition| values.and_then(|values| values.at(repetition)).unwrap_or_default();
+            (0..summary.repetitions()).map(at).collect()
+        };
+        match measured.statistic {
+            Statistic::Value => return number.cloned(),
+            Statistic::OrZero => return Some(or_zero(number)),
+            Statistic::Count => return Some(or_zero(series.map(SeriesSummary::counts))),
+            Statistic::Sum => {
+                let counts = or_zero(series.map(SeriesSummary::counts));
+                return Some(
+                    counts.zip_with(&or_zero(series.map(SeriesSummary::mean_s)), |count, mean| count * mean * 1e3),
+                );
+            }
+            Statistic::Mean | Statistic::Quantile(_) | Statistic::Max => {}
+        }
+        let series = series.filter(|series| self.are_enough(series, summary, measured.statistic))?;
+        let seconds = match measured.statistic {
+            Statistic::Mean => series.mean_s(),
+            Statistic::Quantile(quantile) => series.quantile_s(quantile)?,
+            _ => series.max_s(),
+        };
+        Some(seconds.map(|seconds| seconds * 1e3)).filter(|values| !values.values().is_empty())
+    }
+
+    /// Whether a series has as many delays as the check demands, and for a quantile one beyond it in each repetition.
+    fn are_enough(&self, series: &SeriesSummary, summary: &PointSummary, statistic: Statistic) -> bool {
+        let (count, least) = (series.all().count(), self.declared.delays_min);
+        let beyond = match statistic {
+            Statistic::Quantile(quantile) => (1.0 - quantile) * crate::count::as_f64(count) + 1e-6,
+            _ => f64::INFINITY,
+        };
+        least == 0 || (count >= least && beyond >= f64::from(summary.repetitions()))
+    }
+
+    /// Whether a share has fewer delays as a whole than the check demands.
+    fn is_of_too_few(&self, whole: &Expression) -> bool {
+        let Expression::Measured(measured) = whole else { return false };
+        let series = self.find(measured).and_then(|summary| summary.series().get(&measured.name));
+        let count = series.map_or(0, |series| series.all().count());
+        measured.statistic == Statistic::Count && count < self.declared.delays_min
+    }
+
+    /// Whether nothing is random at the points of all numbers: they were run once although the plan has repetitions.
+    fn is_exact(&self) -> bool {
+        let plan = self.results.plan();
+        let is_exact = |summary: &PointSummary| summary.repetitions() == 1 && plan.repetitions_of(summary.point()) > 1;
+        self.measured.iter().filter_map(|measured| self.find(measured)).all(is_exact)
+    }
+
+    /// Whether any point has measured something of this name.
+    fn is_known(&self, measured: &Measured) -> bool {
+        self.results.points().iter().any(|summary| match measured.statistic {
+            Statistic::Value => summary.values().contains_key(&measured.name),
+            Statistic::OrZero | Statistic::Count | Statistic::Sum => true,
+            _ => summary.series().contains_key(&measured.name),
+        })
+    }
+}
+
+fn combined(operation: Operation, one: Number, other: Number) -> Option<Number> {
+    use Number::{Constant, Each, Estimate};
+    Some(match [one, other] {
+        [Constant(one), Constant(other)] => Constant(operation.of(one, other)),
+        // Repetitions in which nothing is divided by nothing have no number.
+        [Each(one), Each(other)] => {
+            Each(one.zip_with(&other, |one, other| operation.of(one, other)).only(|number| !number.is_nan()))
+        }
+        [Each(one), Constant(other)] => Each(one.map(|one| operation.of(one, other))),
+        [Constant(one), Each(other)] => Each(other.map(|other| operation.of(one, other))),
+        [Estimate(estimate), Constant(number)] => Estimate(match operation {
+            Operation::Plus => estimate.plus(number),
+            Operation::Minus => estimate.plus(-number),
+            Operation::Times => estimate.times(number),
+            Operation::Over => estimate.times(1.0 / number),
+        }),
+        [Constant(number), Estimate(estimate)] => Estimate(match operation {
+            Operation::Plus => estimate.plus(number),
+            Operation::Minus => estimate.times(-1.0).plus(number),
+            Operation::Times => estimate.times(number),
+            Operation::Over => return None,
+        }),
+        [Estimate(_), _] | [_, Estimate(_)] => return None,
+    })
+}
+
+fn lacking(results: &Results, measured: &Measured) -> String {
+    let names = |summary: &PointSummary| -> Vec<String> {
+        match measured.statistic {
+            Statistic::Value => summary.values().keys().cloned().collect(),
+            _ => summary.series().keys().cloned().collect(),
+        }
+    };
+    let mut names: Vec<String> = results.points().iter().flat_map(names).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.truncate(NAMES_MAX);
+    let kind = if measured.statistic == Statistic::Value { "number" } else { "series of delays" };
+    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    format!("no {kind} is called '{}'; measured: {names}", measured.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use festina_units::{Duration, Instant};
+
+    use super::*;
+    use crate::experiment::Verdict;
+    use crate::experiments::Md1;
+    use crate::plan::{PlanFile, Scale};
+    use crate::samples::{Sample, Samples};
+
+    /// A plan of `md1` with loads of 50% and 90%, of which each of three runs has a number ten times the load in tenths, and delays.
+    fn judged(check: &str) -> Check {
+        let text = format!(
+            "experiment = \"md1\"\nrepetitions = 3\nparameters.load = [\"50%\", \"90%\"]\n[[check]]\nsays = \"It is so.\"\n{check}"
+        );
+        let file = PlanFile::parse("my.toml", &text).expect("a sound plan");
+        let plan = file.plan(&Md1, Scale::Full).expect("a sound plan");
+        let summaries = plan.points().into_iter().map(|point| {
+            let load = point.probability("load").as_fraction();
+            let mut summary = PointSummary::new(point);
+            for run in [0.9, 1.0, 1.1] {
+                let mut samples = Samples::new();
+                samples.set("number", load * 10.0 * run);
+                if run > 1.0 {
+                    samples.set("rare", 1.0);
+                }
+                let delay = Duration::from_secs_f64(load * run);
+                samples.record("delay", Sample { sent_at: Instant::ZERO, delay });
+                summary.add(&samples);
+            }
+            summary
+        });
+        let summaries = summaries.collect();
+        checks(&Results::new(plan, summaries)).pop().expect("a check")
+    }
+
+    fn seen(check: &str) -> (&'static str, String) {
+        let check = judged(check);
+        (check.verdict.word(), check.verdict.seen().to_owned())
+    }
+
+    #[test]
+    fn a_declared_check_is_judged_by_the_interval_over_the_repetitions() {
+        let (word, text) = seen("each = { load = \"all\" }\ntest = \"'number' < 10\"\n");
+        assert_eq!(word, "undecided");
+        assert!(
+            text.contains("holds: load 50%: 5.00 ± 1.24 (n = 3); undecided: load 90%: 9.00 ± 2.24 (n = 3)"),
+            "{text}"
+        );
+        let paired = "test = \"ratio('number'{load=90%}, 'number'{load=50%}) within 1% of 1.8\"\ncell = \"x[ {over} over {under},]\"\n";
+        assert_eq!(seen(paired), ("holds", "x 9 over 5, 1.80 ± 0.000 (n = 3)".to_owned()));
+        assert_eq!(seen("test = \"'number'{load=50%} > 8\"\n").0, "broken");
+        assert_eq!(seen("test = \"ratio('number', 'number') < 1\"\n").0, "not tested", "nothing tells both apart");
+    }
+
+    #[test]
+    fn delays_are_in_milliseconds_and_what_was_not_measured_can_be_zero() {
+        assert_eq!(
+            seen("test = \"'delay'.mean{load=50%} from 300 to 700\"\n"),
+            ("holds", "measured: 500 ± 124 (n = 3)".to_owned())
+        );
+        assert_eq!(
+            seen("test = \"total('delay'.count) from 3 to 3\"\n"),
+            ("holds", "measured: 3.00 (exact)".to_owned())
+        );
+        assert_eq!(seen("test = \"total('rare'.orzero) from 1 to 1\"\n").0, "holds");
+        assert_eq!(seen("test = \"'delay'.sum - 'delay'.mean from 0 to 0\"\n").0, "holds");
+        assert_eq!(seen("delays_min = 4\ntest = \"'delay'.mean > 0\"\n").0, "not tested", "there are three");
+        let twice = "test = \"1 - ratio(ln('number'), 2 * ln('number')) within 1% of 0.5\"\n";
+        assert_eq!(seen(twice), ("holds", "measured: 0.500 ± 0.000 (n = 3)".to_owned()));
+    }
+
+    #[test]
+    fn an_unknown_number_is_named_with_those_that_there_are() {
+        let unknown = "no number is called 'nmber'; measured: number, rare".to_owned();
+        assert_eq!(seen("test = \"'nmber' < 1\"\n"), ("not tested", unknown));
+        let unknown = "no series of delays is called 'dely'; measured: delay".to_owned();
+        assert_eq!(seen("test = \"'dely'.p99 < 1\"\n"), ("not tested", unknown));
+        let verdict = judged("under = \"a reading\"\nid = \"x\"\nat = { load = \"60%\" }\ntest = \"'number' < 1\"\n");
+        assert_eq!((verdict.id.as_str(), verdict.under), ("x", "a reading"));
+        assert!(matches!(verdict.verdict, Verdict::Skipped(_)), "the plan has no such load");
+    }
+}

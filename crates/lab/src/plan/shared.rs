@@ -1,0 +1,25 @@
+//! Files with texts, parameters and assumptions that several experiments share.
+
+/// A file's name and text.
+macro_rules! file {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../../experiments/shared/", $name, ".toml")))
+    };
+}
+
+/// All of them.
+pub(super) const FILES: [(&str, &str); 13] = [
+    file!("cost"),
+    file!("g02"),
+    file!("p06"),
+    file!("p10-congested"),
+    file!("p10-fig13"),
+    file!("p10-greedy"),
+    file!("r12"),
+    file!("r15-syslog"),
+    file!("readings"),
+    file!("thin-stream"),
+    file!("p10-modifications"),
+    file!("p10-tcp"),
+    file!("p10-causes"),
+];
