@@ -131,7 +131,7 @@ fn a_run_continues_the_work_of_others_and_its_report_can_be_viewed() {
     let first = lab_in(&folder, &["work", "lab/md1-quick", "--runs", "15"]);
     assert!(
         first.code == Some(0)
-            && first.stderr.contains("15 runs were computed here")
+            && first.stderr.contains("runs computed here: 15, kept in ")
             && first.stderr.contains("; 15 of all 30 runs are missing"),
         "{first:?}"
     );

@@ -68,7 +68,7 @@ impl Shown {
         self.bar.set_position(progress.done.try_into().unwrap_or(u64::MAX));
         if progress.awaited > 0 && !self.has_told_of_others.swap(true, Ordering::Relaxed) {
             output::notice(&format!(
-                "waiting for {} runs of other processes; one that is silent for a minute loses them",
+                "waiting for other processes, which compute the last runs ({}); one that is silent for a minute loses its own",
                 progress.awaited
             ));
         }
