@@ -300,6 +300,16 @@ fn a_capture_with_its_secrets_is_enough_for_tshark_and_for_trace() {
     );
 }
 
+/// The first packets of `festina ping -i 20ms` over a path of 100 ms that lost 5 % each way.
+#[test]
+fn tshark_shows_sums_of_chunks() {
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/sums.pcapng");
+    let fields = ["festina.repair.row", "festina.repair.first", "festina.repair.mask"];
+    let arguments: Vec<&str> = ["-T", "fields"].into_iter().chain(fields.iter().flat_map(|it| ["-e", it])).collect();
+    let Some(text) = tshark(&capture, &capture, &arguments) else { return };
+    assert!(text.contains("1,0\t1507942678,1507942678\t0x0003,0x0003"), "{text}");
+}
+
 /// The next of a sequence of numbers that look random (Marsaglia's xorshift).
 fn next(state: &mut usize) -> usize {
     *state ^= *state << 13;
