@@ -6,8 +6,8 @@
     bench/lab/durations.py --seconds 60 --binary FILE              measures a larger share of the full scale
 
 Seconds are CPU seconds, of the process and of the kernel on its behalf, with one thread: other programs on the machine do not count. The
-quick scale runs as a whole. Of the full scale each point is run with one seed, or every nth point if all of them would take longer than
-about `--seconds`; the other seeds and points count as long. `lab list` rounds to two digits, which is more than a busy machine allows for.
+quick scale runs as a whole. Of the full scale each point is run with one seed, or some points, chosen at random, if all of them would take longer
+than about `--seconds`; the other seeds and points count as long. `lab list` rounds to two digits, which is more than a busy machine allows for.
 """
 
 import argparse
@@ -42,28 +42,27 @@ def cpu_seconds(command):
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, done.stderr
 
 
-def share(lab, name, folder, *options):
-    """CPU seconds for those runs of the full scale that the folder does not hold yet, how many are missing then, and how many there are."""
-    seconds, said = cpu_seconds([*lab, "run", name, "--jobs", "1", "--out", folder, *options])
+def share(lab, name, folder, runs, *options):
+    """CPU seconds for as many runs of the full scale that the folder does not hold yet, how many are missing then, and how many there are."""
+    cpu_seconds([*lab, "submit", name, "--out", folder, *options])
+    seconds, said = cpu_seconds([*lab, "work", Path(folder) / name, "--jobs", "1", "--runs", str(runs)])
     missing = re.search(r"; (\d+) of all (\d+) runs are missing", said)
-    return (seconds, *map(int, missing.groups())) if missing else (seconds, 0, None)
+    return (seconds, *map(int, missing.groups()))
 
 
 def measure(lab, name, budget_s):
     """One line of the table."""
     with tempfile.TemporaryDirectory() as folder:
         quick, _ = cpu_seconds([*lab, "run", name, "--quick", "--jobs", "1", "--out", folder])
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
         # The first run alone says how long one may take, and how many there are with one seed and with all.
-        first, _, points = share(lab, name, folder, "--seeds", "1", "--shard", "1/1000000")
-        _, _, runs = share(lab, name, folder, "--shard", "1/1000000")
-        points, runs = points or 1, runs or 1
-        parts = min(points, max(1, round(first * points / budget_s)))
-        rest, missing, _ = share(lab, name, folder, "--seeds", "1", "--shard", f"1/{parts}")
+        first, missing, points = share(lab, name, folder, 1, "--seeds", "1")
+        _, _, runs = share(lab, name, other, 1)
+        rest, missing, _ = share(lab, name, folder, max(1, round(budget_s / max(first, 1e-3))), "--seeds", "1") if missing else (0, 0, 0)
         measured = points - missing
-        # If none was missing, a report was written, which comes once however many runs there are. Now that takes all the time.
-        report = 0 if missing else share(lab, name, folder, "--seeds", "1")[0]
-        return quick, (first + rest - report) * runs / measured + report, runs, measured
+        # The report comes once, however many runs there are.
+        report = 0 if missing else cpu_seconds([*lab, "run", name, "--jobs", "1", "--out", folder, "--seeds", "1"])[0]
+        return quick, (first + rest) * runs / measured + report, runs, measured
 
 
 def main():

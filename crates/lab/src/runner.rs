@@ -1,13 +1,17 @@
-//! Runs a plan: in parallel, resumable, divisible among machines.
+//! Runs a plan: in parallel, resumable, by any number of processes and machines that share a folder.
 //!
 //! Every run of a point with a seed ends up in the store, and results are made from the store alone. Whether a run was
 //! computed now, before a break, on another machine or by however many threads therefore makes no difference.
 
-use std::fmt;
+mod archive;
+mod claims;
+mod place;
+mod queue;
+mod status;
+
 use std::io;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use rayon::prelude::*;
 
@@ -15,16 +19,29 @@ use crate::experiment::Experiment;
 use crate::plan::{Plan, Point, Scale};
 use crate::samples::Samples;
 pub use crate::store::Pruned;
-use crate::store::{self, Fnv1a, Identity, Store};
-use crate::summary::{PointSummary, Results};
+use crate::store::{self, CLAIM, Fnv1a, Store};
+use crate::summary::Results;
+pub(crate) use archive::Archive;
+use claims::Claims;
+pub use claims::leave;
+use queue::{Queue, Step};
+pub use status::{Status, WorkerStatus};
+
+/// The usual [`RunOptions::beat`]: a worker that is silent for a minute is dead.
+pub const BEAT: Duration = Duration::from_secs(5);
+/// Workers give up a run during which as many processes have ended.
+const LOSSES_MAX: u32 = 3;
+/// A damaged file is replaced; one that is damaged again comes from a folder that cannot be used.
+const ROUNDS_MAX: usize = 3;
 
 /// How a plan is run. None of this changes the results.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// Number of threads; `None` for one per processor.
     pub jobs: Option<usize>,
-    /// Which part of the plan is run.
-    pub shard: Shard,
+    /// Time between two signs of life. A process that shares the store and shows none for as long as twelve such times, on this process' clock, loses
+    /// the runs that it had begun. Usually [`BEAT`]; it must be the same in all processes.
+    pub beat: Duration,
     /// Where finished runs are kept.
     pub store: PathBuf,
     /// What changes whenever the code may give other results; runs of other versions are not taken up.
@@ -44,6 +61,11 @@ pub fn prune(store: &Path, code_version: &str) -> io::Result<Pruned> {
     Store::prune(store, code_version)
 }
 
+/// The digest of all runs of a plan, which is the same for every version of the code.
+pub fn digest(experiment: &dyn Experiment, plan: &Plan) -> String {
+    format!("{:016x}", Archive::digest(experiment, plan))
+}
+
 /// A digest of what an experiment measures: each point of its quick plan once, except points with senders of Festina's own, which no paper has. It is
 /// the same as long as changes of the code leave these results as they are, and says nothing of results that only longer runs have.
 pub fn probe(experiment: &dyn Experiment) -> String {
@@ -60,69 +82,29 @@ pub fn probe(experiment: &dyn Experiment) -> String {
     format!("{:016x}", hash.value())
 }
 
-/// One of several equal parts of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shard {
-    index: usize,
-    count: usize,
-}
-
-impl Shard {
-    /// The whole plan.
-    pub const WHOLE: Self = Self { index: 0, count: 1 };
-
-    /// Neighbouring runs take about equally long, so they are dealt out in turn.
-    fn holds(self, run_index: usize) -> bool {
-        run_index % self.count == self.index
-    }
-}
-
-/// A text that names no part of a plan.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no part of a plan; write for example \"1/4\" for the first of four")]
-pub struct ParseShardError(String);
-
-impl FromStr for Shard {
-    type Err = ParseShardError;
-
-    /// Reads `i/n`: part `i`, from 1 to `n`, of `n`.
-    fn from_str(text: &str) -> Result<Self, ParseShardError> {
-        let numbers =
-            text.split_once('/').and_then(|(i, n)| Some((i.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
-        match numbers {
-            Some((i, count)) if (1..=count).contains(&i) => Ok(Self { index: i - 1, count }),
-            _ => Err(ParseShardError(text.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for Shard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.index + 1, self.count)
-    }
-}
-
 /// Progress of a run of a plan, in runs of a point with a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Finished, those taken up from the store included.
+    /// Finished, those of other processes included.
     pub done: usize,
-    /// All that this part of the plan holds.
+    /// All runs of the plan.
     pub total: usize,
+    /// Runs of other processes for which this one waits, as nothing else remains.
+    pub awaited: usize,
 }
 
-/// Outcome of running a plan or a part of it.
-#[derive(Clone, Debug)]
-pub enum Outcome {
-    /// Every run of the plan is in the store.
-    Complete(Box<Results>),
-    /// This part is done, but others are not in the store yet.
-    Partial {
-        /// Number of missing runs of the plan.
-        missing: usize,
-        /// Number of runs of the plan.
-        total: usize,
-    },
+/// Outcome of [`work`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worked {
+    /// Number of runs that this process has finished.
+    pub computed: u64,
+    /// Number of runs of the plan without results.
+    pub missing: usize,
+    /// Number of runs of the plan.
+    pub total: usize,
+    /// Runs that no worker takes any more, since several have ended during each: the point, and the file of the claim, whose removal lets
+    /// workers try again.
+    pub given_up: Vec<(String, PathBuf)>,
 }
 
 /// Why a plan could not be run.
@@ -156,7 +138,8 @@ pub type MeasureError = Box<dyn std::error::Error + Send + Sync>;
 /// Measures a point once in the stead of [`Experiment::run`]: with real sockets, which the laboratory has none of.
 pub type Measure<'a> = &'a (dyn Fn(&Point, u64) -> Result<Samples, MeasureError> + Sync);
 
-/// Runs the points that are not in the store yet. Calls `progress` after each run, from the thread that finished it.
+/// Runs the points that are not in the store yet, and waits for those that other processes compute. Calls `progress` after each run, from the thread
+/// that finished it.
 ///
 /// # Errors
 /// If the store cannot be used or no threads can be started.
@@ -165,7 +148,7 @@ pub fn run(
     plan: &Plan,
     options: &RunOptions,
     progress: &(dyn Fn(Progress) + Sync),
-) -> Result<Outcome, RunError> {
+) -> Result<Results, RunError> {
     run_with(experiment, plan, options, &|point, seed| Ok(experiment.run(point, seed)), progress)
 }
 
@@ -179,122 +162,118 @@ pub fn run_with(
     options: &RunOptions,
     measure: Measure<'_>,
     progress: &(dyn Fn(Progress) + Sync),
-) -> Result<Outcome, RunError> {
-    let failed = |source| RunError::Store { folder: options.store.clone(), source };
-    let archive = Archive::open(experiment, plan, &options.store, &options.code_version).map_err(failed)?;
-    let threads = rayon::ThreadPoolBuilder::new().num_threads(options.jobs.unwrap_or(0)).build();
-    threads.map_err(RunError::Threads)?.install(|| {
-        let mine: Vec<&Run> = archive.runs.iter().filter(|run| options.shard.holds(run.index)).collect();
-        let done = AtomicUsize::new(0);
-        mine.par_iter().try_for_each(|run| {
-            if archive.load(run).is_none() {
-                let point = &archive.points[run.point];
-                let samples = measure(point, run.seed)
-                    .map_err(|source| RunError::Measurement { point: plan.label(point), source })?;
-                archive.store.save(&archive.identity(run), &samples).map_err(failed)?;
-            }
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            progress(Progress { done, total: mine.len() });
-            Ok(())
-        })?;
-        Ok(match archive.summarize() {
-            Ok(points) => Outcome::Complete(Box::new(Results::new(plan.clone(), points))),
-            Err(missing) => Outcome::Partial { missing, total: archive.runs.len() },
-        })
-    })
+) -> Result<Results, RunError> {
+    let session = Session::open(experiment, plan, options, None)?;
+    let order: Vec<usize> = (0..session.names.len()).collect();
+    // A second round replaces files that are damaged.
+    for _ in 0..ROUNDS_MAX {
+        let queue = Queue::new(&options.store, &session.names, order.clone(), &session.claims);
+        session.work_off(&queue, measure, progress)?;
+        match session.threads.install(|| session.archive.summarize()) {
+            Ok(points) => return Ok(Results::new(plan.clone(), points)),
+            Err(missing) => session.archive.discard_damaged(&missing).map_err(|source| session.failed(source))?,
+        }
+    }
+    Err(session.failed(io::Error::other("finished runs cannot be read back")))
 }
 
-/// One point with one seed.
-#[derive(Clone, Debug)]
-struct Run {
-    index: usize,
-    /// Index into the plan's points.
-    point: usize,
-    repetition: u32,
-    seed: u64,
+/// Runs points that are neither in the store nor claimed by other processes, in an order of its own, until all are in the store or this
+/// process has finished `runs_max`.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn work(
+    experiment: &dyn Experiment,
+    plan: &Plan,
+    options: &RunOptions,
+    runs_max: Option<u64>,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Worked, RunError> {
+    let session = Session::open(experiment, plan, options, Some(LOSSES_MAX))?;
+    // Processes that try the same run at the same time waste time, so each has another order.
+    let mut order: Vec<usize> = (0..session.names.len()).collect();
+    order.sort_by_cached_key(|run| {
+        let mut hash = Fnv1a::default();
+        hash.add(session.claims.id().as_bytes());
+        hash.add(&run.to_le_bytes());
+        hash.value()
+    });
+    let queue = Queue::new(&options.store, &session.names, order, &session.claims).with_runs_max(runs_max);
+    session.work_off(&queue, &|point, seed| Ok(experiment.run(point, seed)), progress)?;
+    let given_up = queue.given_up().into_iter().map(|run| {
+        let (point, _) = session.archive.inputs(run);
+        (plan.label(point), options.store.join(format!("{}{CLAIM}", session.names[run])))
+    });
+    let total = session.names.len();
+    let given_up = given_up.collect();
+    Ok(Worked { computed: queue.computed(), missing: total - queue.finished(), total, given_up })
 }
 
-/// The runs of a plan and where they are kept.
-pub(crate) struct Archive {
-    experiment: &'static str,
-    code_version: String,
-    store: Store,
-    points: Vec<Point>,
-    /// All repetitions of the first point, then those of the second, and so on.
-    runs: Vec<Run>,
+/// A process that works on the runs of a plan.
+struct Session<'s> {
+    plan: &'s Plan,
+    options: &'s RunOptions,
+    archive: Archive,
+    names: Vec<String>,
+    claims: Claims,
+    threads: rayon::ThreadPool,
+    /// Whether files are on the disk before others take them for finished. Without, [`run`] notices damaged files when it reads them, and spares the
+    /// milliseconds.
+    is_synced: bool,
 }
 
-impl Archive {
-    pub(crate) fn open(
+impl<'s> Session<'s> {
+    fn open(
         experiment: &dyn Experiment,
-        plan: &Plan,
-        folder: &Path,
-        code_version: &str,
-    ) -> io::Result<Self> {
-        let points = plan.points();
-        let repetitions = |point: &Point| if experiment.is_random(point) { plan.repetitions_of(point) } else { 1 };
-        let runs = points
-            .iter()
-            .enumerate()
-            .flat_map(|(index, point)| (0..repetitions(point)).map(move |repetition| (index, repetition)))
-            .map(|(index, repetition)| (index, repetition, plan.repetition_seed(repetition)))
-            .enumerate()
-            .map(|(index, (point, repetition, seed))| Run { index, point, repetition, seed })
-            .collect();
-        Ok(Self {
-            experiment: experiment.runs_as(),
-            code_version: code_version.to_owned(),
-            store: Store::open(folder)?,
-            points,
-            runs,
-        })
+        plan: &'s Plan,
+        options: &'s RunOptions,
+        losses_max: Option<u32>,
+    ) -> Result<Self, RunError> {
+        let archive = Archive::open(experiment, plan, &options.store, &options.code_version)
+            .map_err(|source| RunError::Store { folder: options.store.clone(), source })?;
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(options.jobs.unwrap_or(0)).build();
+        let threads = threads.map_err(RunError::Threads)?;
+        let (names, claims) = (archive.names(), Claims::new(&options.store, options.beat, losses_max));
+        Ok(Self { plan, options, archive, names, claims, threads, is_synced: losses_max.is_some() })
     }
 
-    /// Gives every finished run to `visit` in the plan's order, with its point and repetition.
-    ///
-    /// # Errors
-    /// The first error of `visit`.
-    pub(crate) fn visit<E>(&self, mut visit: impl FnMut(&Point, u32, &Samples) -> Result<(), E>) -> Result<(), E> {
-        for run in &self.runs {
-            if let Some(samples) = self.load(run) {
-                visit(&self.points[run.point], run.repetition, &samples)?;
-            }
+    fn failed(&self, source: io::Error) -> RunError {
+        RunError::Store { folder: self.options.store.clone(), source }
+    }
+
+    /// Computes the runs of a queue on all threads, until nothing remains or one fails.
+    fn work_off(
+        &self,
+        queue: &Queue<'_>,
+        measure: Measure<'_>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<(), RunError> {
+        let total = self.names.len();
+        match queue.open().map_err(|source| self.failed(source))? {
+            0 => {}
+            done => progress(Progress { done, total, awaited: 0 }),
         }
-        Ok(())
-    }
-
-    fn identity(&self, run: &Run) -> Identity {
-        Identity::new(self.experiment, &self.code_version, &self.points[run.point], run.seed)
-    }
-
-    fn load(&self, run: &Run) -> Option<Samples> {
-        self.store.load(&self.identity(run))
-    }
-
-    /// Summarises each point, its repetitions in order; or returns the number of missing runs.
-    fn summarize(&self) -> Result<Vec<PointSummary>, usize> {
-        let summaries: Vec<(PointSummary, usize)> = self
-            .runs
-            .chunk_by(|one, next| one.point == next.point)
-            .collect::<Vec<_>>()
-            .into_par_iter()
-            .zip(&self.points)
-            .map(|(runs, point)| {
-                let mut summary = PointSummary::new(point.clone());
-                let mut missing = 0;
-                for run in runs {
-                    match self.load(run) {
-                        Some(samples) => summary.add(&samples),
-                        None => missing += 1,
-                    }
+        let thread = || loop {
+            match queue.step().map_err(|source| self.failed(source))? {
+                Step::End => return Ok(()),
+                Step::Wait(awaited) => progress(Progress { done: queue.finished(), total, awaited }),
+                Step::Compute(taken) => {
+                    let outcome = self.compute(taken.run, measure);
+                    let done = queue.ended(taken, outcome.is_ok());
+                    outcome?;
+                    progress(Progress { done, total, awaited: 0 });
                 }
-                (summary, missing)
-            })
-            .collect();
-        match summaries.iter().map(|(_, missing)| missing).sum() {
-            0 => Ok(summaries.into_iter().map(|(summary, _)| summary).collect()),
-            missing => Err(missing),
-        }
+            }
+        };
+        let outcomes = self.threads.broadcast(|_| thread().inspect_err(|_| queue.stop()));
+        outcomes.into_iter().collect()
+    }
+
+    fn compute(&self, run: usize, measure: Measure<'_>) -> Result<(), RunError> {
+        let (point, seed) = self.archive.inputs(run);
+        let samples =
+            measure(point, seed).map_err(|source| RunError::Measurement { point: self.plan.label(point), source })?;
+        self.archive.save(run, &samples, self.claims.id(), self.is_synced).map_err(|source| self.failed(source))
     }
 }
 

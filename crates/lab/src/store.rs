@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,8 +17,14 @@ use festina_models::statistics::{DelayStatistics, Sums};
 
 /// Part of every identity, so that files of another form are never read.
 const FORM: &str = "festina lab run, form 2";
+/// How the names of finished runs end.
+pub(crate) const FINISHED: &str = ".csv";
 /// How the names of files end that are being written.
-const UNFINISHED: &str = ".unfinished";
+pub(crate) const UNFINISHED: &str = ".unfinished";
+/// How the names of claims on runs end, after the name of the run's file.
+pub(crate) const CLAIM: &str = ".claim";
+/// How the names of the files end by which processes show that they are alive.
+pub(crate) const WORKER: &str = ".worker";
 /// The last line; without it the file is not whole.
 const END: &str = "end";
 
@@ -37,10 +43,17 @@ impl Identity {
         format!("; code {}", code_version.escape_default())
     }
 
-    fn file_name(&self) -> String {
+    /// The name of the run's file.
+    pub(crate) fn file_name(&self) -> String {
         let mut hash = Fnv1a::default();
         hash.add(self.0.as_bytes());
-        format!("{:016x}.csv", hash.value())
+        format!("{:016x}{FINISHED}", hash.value())
+    }
+
+    /// Adds the identity to a digest of several.
+    pub(crate) fn add_to(&self, hash: &mut Fnv1a) {
+        hash.add(self.0.as_bytes());
+        hash.add(b"\n");
     }
 }
 
@@ -77,7 +90,12 @@ impl Store {
     /// Opens the folder, which is made if it is missing.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        Ok(Self { folder: folder.to_owned() })
+        Ok(Self::at(folder))
+    }
+
+    /// The store in a folder, which need not exist.
+    pub(crate) fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
     }
 
     /// Loads the measurements of a run, if they are complete.
@@ -86,13 +104,33 @@ impl Store {
         decode(identity, &text)
     }
 
-    /// Stores the measurements of a run.
-    pub(crate) fn save(&self, identity: &Identity, samples: &Samples) -> io::Result<()> {
+    /// Stores the measurements of a run. `writer` tells processes on all machines apart: two of them may be at the same run, each writes a file of its
+    /// own, and one of them stays. With `is_synced` it waits until the file is on the disk.
+    pub(crate) fn save(&self, identity: &Identity, samples: &Samples, writer: &str, is_synced: bool) -> io::Result<()> {
         let name = identity.file_name();
-        // Two processes may be at the same run; each writes a file of its own, and one of them stays.
-        let unfinished = self.folder.join(format!("{name}.{}{UNFINISHED}", std::process::id()));
-        fs::write(&unfinished, encode(identity, samples))?;
-        fs::rename(&unfinished, self.folder.join(name))
+        let unfinished = self.folder.join(format!("{name}.{writer}{UNFINISHED}"));
+        let written = File::create(&unfinished).and_then(|mut file| {
+            file.write_all(encode(identity, samples).as_bytes())?;
+            // A file server may report only now that its disk is full.
+            if is_synced { file.sync_data() } else { Ok(()) }
+        });
+        let kept = written.and_then(|()| fs::rename(&unfinished, self.folder.join(name)));
+        if kept.is_err() {
+            // The first error is the one to report.
+            let _ = fs::remove_file(&unfinished);
+        }
+        kept
+    }
+
+    /// Removes the file of a run if it cannot be loaded.
+    pub(crate) fn discard_damaged(&self, identity: &Identity) -> io::Result<()> {
+        if self.load(identity).is_some() {
+            return Ok(());
+        }
+        match fs::remove_file(self.folder.join(identity.file_name())) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Removes all files from `folder` that no run of `code_version` would read.
@@ -102,10 +140,10 @@ impl Store {
             let entry = entry?;
             let (path, name) = (entry.path(), entry.file_name());
             let name = name.to_string_lossy();
-            let is_stale = if name.ends_with(".csv") {
+            let is_stale = if name.ends_with(FINISHED) {
                 !begins_with_run_of(&path, code_version)?
             } else {
-                name.ends_with(UNFINISHED)
+                [UNFINISHED, CLAIM, WORKER].iter().any(|end| name.ends_with(end))
             };
             if is_stale {
                 pruned.files += 1;

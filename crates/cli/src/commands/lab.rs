@@ -1,29 +1,30 @@
 //! `festina lab`: published experiments as commands.
 
 mod durations;
+mod job;
 mod listing;
 mod memory;
 mod new;
 mod papers;
 mod progress;
+mod status;
+mod submit;
+mod sweep;
 mod view;
+mod work;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
-use festina_lab::capture::{CaptureError, PACKETS_MAX};
 use festina_lab::experiment::{Experiment, Verdict};
 use festina_lab::experiments;
-#[cfg(target_os = "linux")]
-use festina_lab::plan::Point;
-use festina_lab::plan::{Plan, PlanFile, Scale};
+use festina_lab::plan::Scale;
 use festina_lab::report::{Report, write_index};
-use festina_lab::runner::{self, Outcome, Progress, RunOptions, Shard};
+use festina_lab::runner;
 use festina_units::ByteCount;
 
-use self::progress::Shown;
+use self::job::Job;
 use crate::args;
 use crate::output;
 #[cfg(target_os = "linux")]
@@ -36,12 +37,10 @@ Examples:
   festina lab run md1                      at the scale of the publication
   festina lab run mine.toml --seeds 30     a plan of your own, each point 30 times
   festina lab run md1 --json | jq .checks  the summary for programs
-  festina lab run md1 --shard 1/4          the first of four parts, for example on one of four machines
   festina lab run replay --quick --capture packets      and packets/replay-quick-*.pcapng for Wireshark
   festina lab run thin-latency --real      with sockets and the kernel's TCP, through an emulated network
 
-An interrupted run continues where it stopped. To merge parts, copy the files of their `runs` folders into one and run the \
-same command again without --shard.";
+An interrupted run continues where it stopped. Processes with the same --out, on any number of machines, share the runs.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -65,6 +64,13 @@ pub(crate) enum LabCommand {
     /// Run an experiment and write its report
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Put a plan into a shared folder, where any number of processes, or a Slurm cluster, work on it
+    #[command(after_help = submit::EXAMPLES)]
+    Submit(submit::SubmitArgs),
+    /// Work on a submitted plan, together with other processes
+    Work(work::WorkArgs),
+    /// Tell how far a submitted plan is
+    Status(status::StatusArgs),
     /// Print the report of a finished run
     View(view::ViewArgs),
     /// Run an experiment and check its results
@@ -91,9 +97,6 @@ pub(crate) struct PruneArgs {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// Run only part I of N equal parts
-    #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE)]
-    shard: Shard,
     /// Print the results as JSON; the text goes to standard error
     #[arg(long)]
     json: bool,
@@ -148,6 +151,10 @@ pub(crate) struct PlanArgs {
 }
 
 impl PlanArgs {
+    fn scale(&self) -> Scale {
+        if self.quick { Scale::Quick } else { Scale::Full }
+    }
+
     /// What carries the packets.
     fn ground(&self) -> Ground {
         match () {
@@ -211,6 +218,9 @@ pub(crate) fn run(command: LabCommand) -> Result<()> {
         LabCommand::Show(arguments) => output::print(listing::show(&arguments)?.trim_end()),
         LabCommand::New(arguments) => new::run(&arguments),
         LabCommand::Run(arguments) => run_plan(&arguments),
+        LabCommand::Submit(arguments) => submit::run(&arguments),
+        LabCommand::Work(arguments) => work::run(&arguments),
+        LabCommand::Status(arguments) => status::run(&arguments),
         LabCommand::View(arguments) => view::run(&arguments),
         LabCommand::Check(arguments) => check(&arguments),
         LabCommand::Ledger(arguments) => papers::ledger(&arguments),
@@ -232,14 +242,17 @@ fn named(name: &str) -> Result<&'static dyn Experiment, UsageError> {
 }
 
 fn run_plan(arguments: &RunArgs) -> Result<()> {
-    let job = Job::of(&arguments.plan, arguments.shard)?;
+    let job = Job::of(&arguments.plan)?;
     if let Some(folder) = &arguments.capture.folder {
         job.capture(folder, &arguments.capture)?;
     }
-    let Some(report) = job.run()? else {
-        return Ok(());
-    };
+    let report = job.run()?;
     let report = if arguments.samples { report.with_samples() } else { report };
+    publish(&job, &report, &arguments.plan.out, arguments.json)
+}
+
+/// Writes the report and the list of reports in `out`, prints the text or JSON, and fails if a check is broken.
+fn publish(job: &Job, report: &Report<'_>, out: &Path, is_json: bool) -> Result<()> {
     let written = report.write(&job.folder, &job.options)?;
     if let Some(reason) = written.no_picture {
         output::notice(&format!("no PNG was written: {reason}"));
@@ -247,21 +260,21 @@ fn run_plan(arguments: &RunArgs) -> Result<()> {
     if written.samples == Some(0) {
         output::notice("samples.csv is empty: this experiment records no single delays; values.csv has its numbers");
     }
-    let index = write_index(&arguments.plan.out)?;
+    let index = write_index(out)?;
     let page = job.folder.join("report.html");
     let end = format!("The report is {}; all runs are listed in {}.", output::name(&page), output::name(&index));
     let text = report.text();
-    if arguments.json {
+    if is_json {
         output::notice(&format!("{text}\n\n{end}"));
         output::print(&report.json()?)?;
     } else {
         let text = match text.strip_suffix(&report.checks_text()) {
-            Some(before) => before.to_owned() + &coloured_checks(&report),
+            Some(before) => before.to_owned() + &coloured_checks(report),
             None => text,
         };
         output::print(&format!("{text}\n\n{end}"))?;
     }
-    judge(&report)
+    judge(report)
 }
 
 /// The lines about the checks, each with its verdict in colour on a terminal.
@@ -281,14 +294,12 @@ fn coloured_checks(report: &Report<'_>) -> String {
 }
 
 fn check(arguments: &PlanArgs) -> Result<()> {
-    let job = Job::of(arguments, Shard::WHOLE)?;
-    if let Some(report) = job.run()? {
-        output::print(&coloured_checks(&report))?;
-        judge(&report)?;
-        if report.is_hardly_tested() {
-            let (all, tested) = report.tested();
-            return Err(Untested { all, tested }.into());
-        }
+    let report = Job::of(arguments)?.run()?;
+    output::print(&coloured_checks(&report))?;
+    judge(&report)?;
+    if report.is_hardly_tested() {
+        let (all, tested) = report.tested();
+        return Err(Untested { all, tested }.into());
     }
     Ok(())
 }
@@ -332,125 +343,4 @@ fn judge(report: &Report<'_>) -> Result<()> {
         Some(first) if broken == 1 => bail!("a check is broken: {}", first.statement),
         Some(first) => bail!("{broken} checks are broken, the first: {}", first.statement),
     }
-}
-
-/// A plan that makes sense, ready to run.
-struct Job {
-    ground: Ground,
-    experiment: &'static dyn Experiment,
-    plan: Plan,
-    /// What files and folders are named after.
-    name: String,
-    /// What to type to get the same results; where they go and how many threads run changes nothing.
-    command: String,
-    /// Where the report goes.
-    folder: PathBuf,
-    options: RunOptions,
-}
-
-impl Job {
-    fn of(arguments: &PlanArgs, shard: Shard) -> Result<Self> {
-        let scale = if arguments.quick { Scale::Quick } else { Scale::Full };
-        let ground = arguments.ground();
-        let (experiment, mut plan, name) = plan(&arguments.plan, scale, ground)?;
-        if let Some(seeds) = arguments.seeds {
-            let possible = plan.set_repetitions(seeds);
-            if possible < seeds {
-                let problem = format!("with {seeds} seeds the plan has too many runs; at most {possible} are possible");
-                return Err(UsageError::new(problem).into());
-            }
-        }
-        let (mut name, mut command) = (name, format!("festina lab run {}", arguments.plan));
-        for (is_asked_for, word) in [(ground != Ground::Simulator, "real"), (arguments.quick, "quick")] {
-            if is_asked_for {
-                name += &format!("-{word}");
-                command += &format!(" --{word}");
-            }
-        }
-        if let Some(seeds) = arguments.seeds {
-            let _ = write!(command, " --seeds {seeds}");
-        }
-        let folder = arguments.out.join(&name);
-        let options = RunOptions {
-            jobs: arguments.jobs.map(usize::from),
-            shard,
-            store: folder.join(STORE),
-            code_version: runner::CODE_VERSION.to_owned(),
-        };
-        Ok(Self { ground, experiment, plan, name, command, folder, options })
-    }
-
-    /// Writes the packets of one run.
-    fn capture(&self, folder: &Path, arguments: &CaptureArgs) -> Result<()> {
-        let points = self.plan.points();
-        let point = usize::try_from(arguments.point).ok().and_then(|number| points.get(number - 1));
-        let Some(point) = point else {
-            let (number, count) = (arguments.point, points.len());
-            let problem = format!("there is no point {number} to capture; the plan has {count}, counted from 1");
-            return Err(UsageError::new(problem).into());
-        };
-        let Some(capture) = self.experiment.capture(point, self.plan.repetition_seed(0)) else {
-            let name = self.experiment.name();
-            return Err(UsageError::new(format!("the experiment {name} has no packets to capture")).into());
-        };
-        let stem = format!("{}-point{}", self.name, arguments.point);
-        let written = capture.write(folder, &stem, arguments.link.as_deref()).map_err(|error| match error {
-            CaptureError::UnknownLink { .. } => UsageError::new(error.to_string()).into(),
-            _ => anyhow::Error::from(error),
-        })?;
-        for path in written {
-            output::notice(&format!("The packets of {} are in {}.", self.plan.label(point), path.display()));
-        }
-        match capture.beyond_max() {
-            0 => {}
-            left => output::notice(&format!("Only the first {PACKETS_MAX} packets are captured, {left} are not.")),
-        }
-        Ok(())
-    }
-
-    /// Runs the plan. Returns no report if other parts are missing, after saying so.
-    fn run(&self) -> Result<Option<Report<'static>>> {
-        memory::announce(self.experiment, &self.plan, self.options.jobs);
-        let shown = Shown::new(self.experiment.name(), self.options.store.clone());
-        let told = |progress: Progress| shown.set(progress);
-        let outcome = match self.ground {
-            Ground::Simulator => runner::run(self.experiment, &self.plan, &self.options, &told),
-            #[cfg(target_os = "linux")]
-            Ground::Kernel => {
-                let measure = |point: &Point, seed| real::measure(self.experiment, point, seed).map_err(Into::into);
-                runner::run_with(self.experiment, &self.plan, &self.options, &measure, &told)
-            }
-        };
-        drop(shown);
-        match outcome? {
-            Outcome::Complete(results) => {
-                Ok(Some(Report::new(self.experiment, *results)?.with_command(self.command.clone())))
-            }
-            Outcome::Partial { missing, total } => {
-                let (shard, store) = (self.options.shard, self.options.store.display());
-                output::notice(&format!(
-                    "part {shard} is done and lies in {store}; {missing} of all {total} runs are missing there"
-                ));
-                Ok(None)
-            }
-        }
-    }
-}
-
-/// The experiment and the plan that `text` names, and a name for the folder of the report.
-fn plan(text: &str, scale: Scale, ground: Ground) -> Result<(&'static dyn Experiment, Plan, String), UsageError> {
-    let path = Path::new(text);
-    if path.extension().is_some_and(|extension| extension == "toml") {
-        let refused = |error: festina_lab::plan::PlanError| UsageError::new(error.to_string());
-        let content = std::fs::read_to_string(path)
-            .map_err(|error| UsageError::new(format!("cannot read the plan {text}: {error}")))?;
-        let file = PlanFile::parse(text, &content).map_err(refused)?;
-        let experiment = file.experiment(ground.experiments()).map_err(refused)?;
-        let plan = file.plan(experiment, scale).map_err(refused)?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        return Ok((experiment, plan, name));
-    }
-    let experiment = ground.named(text)?;
-    // On other ground one experiment may go by several names.
-    Ok((experiment, Plan::own(experiment, scale), experiment.name().to_owned()))
 }

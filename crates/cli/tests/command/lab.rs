@@ -112,7 +112,7 @@ fn a_quick_run_prints_its_numbers_and_writes_a_report_and_the_list_of_reports() 
 }
 
 #[test]
-fn a_plan_of_ones_own_gives_the_same_json_whatever_the_threads_or_shards() {
+fn a_plan_of_ones_own_gives_the_same_json_for_any_number_of_threads() {
     let folder = folder("lab-own-plan");
     write(&folder, "mine.toml", SHORT);
     let one = lab_in(&folder, &["run", "mine.toml", "--json", "--jobs", "1", "--out", "one"]);
@@ -122,27 +122,23 @@ fn a_plan_of_ones_own_gives_the_same_json_whatever_the_threads_or_shards() {
 
     let four = lab_in(&folder, &["run", "mine.toml", "--json", "--jobs", "4", "--out", "four"]);
     assert_eq!((four.code, four.stdout), (one.code, one.stdout.clone()));
-
-    let first = lab_in(&folder, &["run", "mine.toml", "--shard", "1/2", "--out", "parts"]);
-    assert_eq!((first.code, first.stdout.as_str()), (Some(0), ""), "{first:?}");
-    assert!(first.stderr.contains("part 1/2 is done") && first.stderr.contains("2 of all 4 runs"), "{}", first.stderr);
-    let second = lab_in(&folder, &["run", "mine.toml", "--shard", "2/2", "--out", "parts", "--json"]);
-    assert_eq!(second.stdout, one.stdout);
 }
 
 #[test]
-fn parts_of_a_quick_run_make_the_report_of_the_whole_one_that_can_be_viewed() {
-    let folder = folder("lab-quick-shards");
-    let first = lab_in(&folder, &["run", "md1", "--quick", "--shard", "1/2"]);
+fn a_run_continues_the_work_of_others_and_its_report_can_be_viewed() {
+    let folder = folder("lab-view");
+    assert_eq!(lab_in(&folder, &["submit", "md1", "--quick"]).code, Some(0));
+    let first = lab_in(&folder, &["work", "lab/md1-quick", "--runs", "15"]);
     assert!(
-        first.stderr.contains("part 1/2 is done") && first.stderr.contains("15 of all 30 runs"),
-        "{}",
-        first.stderr
+        first.code == Some(0)
+            && first.stderr.contains("15 runs were computed here")
+            && first.stderr.contains("; 15 of all 30 runs are missing"),
+        "{first:?}"
     );
     let nothing = lab_in(&folder, &["view"]);
     assert!(nothing.code == Some(2) && nothing.stderr.contains("there is no report in lab"), "{nothing:?}");
-    let parts = lab_in(&folder, &["run", "md1", "--quick", "--shard", "2/2"]);
-    assert_eq!(parts.stdout, lab_in(&folder, &["run", "md1", "--quick"]).stdout);
+    let whole = lab_in(&folder, &["run", "md1", "--quick"]);
+    assert_eq!(whole.stdout, lab_in(&folder, &["run", "md1", "--quick"]).stdout);
     for arguments in [&["view"][..], &["view", "md1-quick"]] {
         let viewed = lab_in(&folder, arguments);
         assert!(viewed.code == Some(0) && viewed.stdout.contains("holds      The higher the load"), "{viewed:?}");
@@ -158,7 +154,8 @@ fn an_interrupted_run_says_how_many_runs_are_kept_and_the_same_command_continues
     command.current_dir(&folder);
     let running = Running::start(command);
     let store = folder.join("lab/mine/runs");
-    let finished = || std::fs::read_dir(&store).map_or(0, Iterator::count);
+    let is_run = |entry: &std::fs::DirEntry| entry.path().extension().is_some_and(|extension| extension == "csv");
+    let finished = || std::fs::read_dir(&store).map_or(0, |entries| entries.flatten().filter(is_run).count());
     while finished() < 2 {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
@@ -167,6 +164,9 @@ fn an_interrupted_run_says_how_many_runs_are_kept_and_the_same_command_continues
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(130), ""), "{ended:?}");
     let expected = " of 2000 runs are finished and kept in lab/mine/runs; the same command continues after them";
     assert!(ended.stderr.contains("interrupted: ") && ended.stderr.contains(expected), "{}", ended.stderr);
+    let names = std::fs::read_dir(&store).expect("the store").flatten().map(|entry| entry.file_name());
+    let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    assert!(!names.iter().any(|name| name.ends_with(".worker") || name.ends_with(".claim")), "{names:?}");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn bad_plans_and_names_get_one_line_and_code_two() {
         (&["check", "name.toml"], "name.toml:1:14: unknown experiment \"md2\"; expected one of"),
         (&["run", "missing.toml"], "cannot read the plan missing.toml"),
         (&["run", "md2"], "there is no experiment \"md2\", festina lab list"),
-        (&["run", "md1", "--shard", "3/2"], "write for example \"1/4\""),
+        (&["submit", "md1", "--slurm", "--tasks", "1001"], "1001 is not from 1 to 1000"),
         (&["run", "md1", "--seeds", "0"], "0 is not from 1 to 10000"),
         (&["run", "md1", "--jobs", "0"], "0 is not from 1 to 1024"),
     ];
@@ -372,9 +372,7 @@ fn a_plan_that_may_take_much_memory_is_announced_and_one_that_no_machine_could_h
         )
     };
     write(&folder, "large.toml", &plan("2200s"));
-    let mut command = festina(&["lab", "run", "large.toml", "--jobs", "1", "--shard", "1000/1000"]);
-    command.current_dir(&*folder);
-    let announced = Running::start(command).end();
+    let announced = lab_in(&folder, &["submit", "large.toml"]);
     let warning = announced.stderr.lines().next().unwrap_or_default();
     assert!(
         warning.starts_with("warning: this plan may take about 1.1 GB of memory: 1.1 GB for a run of "),

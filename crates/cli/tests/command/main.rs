@@ -9,6 +9,8 @@ mod harness;
 mod lab;
 #[cfg(target_os = "linux")]
 mod lab_real;
+#[cfg(target_os = "linux")]
+mod lab_shared;
 mod messages;
 #[cfg(target_os = "linux")]
 mod modes;

@@ -1,3 +1,5 @@
+mod sharing;
+
 use std::fs;
 use std::sync::Mutex;
 
@@ -6,6 +8,7 @@ use crate::experiment::{Check, Comparison, Description};
 use crate::experiments::{Md1, Replay};
 use crate::plan::{Parameter, PlanFile, Scale};
 use crate::report::Report;
+use crate::summary::PointSummary;
 
 /// A folder that goes away with the test.
 struct Folder(PathBuf);
@@ -19,7 +22,7 @@ impl Folder {
 
     fn options(&self) -> RunOptions {
         let store = self.0.join("runs");
-        RunOptions { jobs: Some(1), shard: Shard::WHOLE, store, code_version: "1".to_owned() }
+        RunOptions { jobs: Some(1), beat: BEAT, store, code_version: "1".to_owned() }
     }
 
     fn stored(&self) -> Vec<PathBuf> {
@@ -44,10 +47,7 @@ fn small() -> Plan {
 }
 
 fn complete(plan: &Plan, options: &RunOptions) -> Results {
-    match run(&Md1, plan, options, &|_| {}).expect("the store can be used") {
-        Outcome::Complete(results) => *results,
-        Outcome::Partial { missing, total } => panic!("{missing} of {total} are missing"),
-    }
+    run(&Md1, plan, options, &|_| {}).expect("the store can be used")
 }
 
 /// Everything written about the run, by name.
@@ -92,8 +92,7 @@ fn what_is_measured_from_without_is_kept_and_a_failure_ends_the_run_with_its_poi
         seen.lock().expect("nothing panicked").push(plan.label(point));
         Ok(Md1.run(point, seed))
     };
-    let outcome = run_with(&Md1, &plan, &options, &measured, &|_| {}).expect("nothing fails");
-    assert!(matches!(outcome, Outcome::Complete(_)));
+    run_with(&Md1, &plan, &options, &measured, &|_| {}).expect("nothing fails");
     assert_eq!(seen.into_inner().expect("nothing panicked"), ["load 80%"; 3], "only the missing runs");
 }
 
@@ -102,9 +101,8 @@ fn one_thread_and_three_write_the_same_bytes_about_protocols() {
     let [one, three] = [("replay-one", 1), ("replay-three", 3)].map(|(test, jobs)| {
         let folder = Folder::new(test);
         let options = RunOptions { jobs: Some(jobs), ..folder.options() };
-        let outcome = run(&Replay, &short_replay(), &options, &|_| {}).expect("the store can be used");
-        let Outcome::Complete(results) = outcome else { panic!("nothing is missing: {outcome:?}") };
-        Report::new(&Replay, *results)
+        let results = run(&Replay, &short_replay(), &options, &|_| {}).expect("the store can be used");
+        Report::new(&Replay, results)
             .expect("the figure can be drawn")
             .with_samples()
             .write(&folder.0, &options)
@@ -227,22 +225,6 @@ fn pruning_removes_runs_of_other_code_and_leftovers_only() {
 }
 
 #[test]
-fn shards_share_the_work_and_the_last_one_has_the_results_of_the_whole() {
-    let folder = Folder::new("shards");
-    let shard = |text: &str| RunOptions { shard: text.parse().expect("a shard"), ..folder.options() };
-    let first = run(&Md1, &small(), &shard("1/4"), &|_| {}).expect("the store can be used");
-    assert!(matches!(first, Outcome::Partial { missing: 4, total: 6 }), "{first:?}");
-    for text in ["2/4", "3/4"] {
-        let next = run(&Md1, &small(), &shard(text), &|_| {}).expect("the store can be used");
-        assert!(matches!(next, Outcome::Partial { .. }), "{next:?}");
-    }
-    let merged = complete(&small(), &shard("4/4"));
-    let alone = Folder::new("alone");
-    let json = |results| Report::new(&Md1, results).expect("the figure can be drawn").json().expect("JSON");
-    assert_eq!(json(merged), json(complete(&small(), &alone.options())));
-}
-
-#[test]
 fn progress_counts_up_to_the_number_of_runs() {
     let folder = Folder::new("progress");
     let told = Mutex::new(Vec::new());
@@ -262,17 +244,6 @@ fn a_store_that_cannot_be_made_is_told() {
     let options = RunOptions { store: file.join("runs"), ..folder.options() };
     let error = run(&Md1, &small(), &options, &|_| {}).expect_err("a file is in the way");
     assert!(error.to_string().starts_with("cannot keep finished runs in "), "{error}");
-}
-
-#[test]
-fn a_shard_is_one_of_several_parts() {
-    let shard: Shard = "2/3".parse().expect("a shard");
-    assert_eq!((0..7).filter(|index| shard.holds(*index)).collect::<Vec<_>>(), [1, 4]);
-    assert_eq!(shard.to_string(), "2/3");
-    for text in ["0/3", "4/3", "1/0", "1", "a/b", "1/2/3", "-1/2", ""] {
-        let error = text.parse::<Shard>().expect_err(text);
-        assert!(error.to_string().contains("\"1/4\" for the first of four"), "{error}");
-    }
 }
 
 /// `md1` whose first point claims not to be random.
@@ -307,8 +278,7 @@ impl Experiment for Settled {
 #[test]
 fn a_point_in_which_nothing_is_random_is_run_once_and_the_others_as_often_as_the_plan_says() {
     let folder = Folder::new("settled");
-    let outcome = run(&Settled, &small(), &folder.options(), &|_| {}).expect("the store can be used");
-    let Outcome::Complete(results) = outcome else { panic!("all runs are in the store") };
+    let results = run(&Settled, &small(), &folder.options(), &|_| {}).expect("the store can be used");
     let counts: Vec<usize> =
         results.points().iter().map(|point| point.series()["waiting"].mean_s().values().len()).collect();
     assert_eq!(counts, [1, 3]);

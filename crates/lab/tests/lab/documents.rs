@@ -13,7 +13,7 @@ use festina_lab::experiments::{
 use festina_lab::ledger::{self, Paper, Row, VERDICTS, page};
 use festina_lab::plan::{Plan, PlanFile, Point, Scale};
 use festina_lab::readings::Combination;
-use festina_lab::runner::{self, Outcome, RunOptions, Shard};
+use festina_lab::runner::{self, BEAT, RunOptions};
 use festina_lab::scenario::{Stack, ThinStream};
 use festina_lab::summary::Results;
 use festina_netsim::{Jitter, JitterShape};
@@ -35,13 +35,9 @@ fn document(path: &str) -> PathBuf {
 /// All runs of `recovery-sequences`, kept below `store` for as long as the test runs.
 fn sequences(store: &str) -> Results {
     let store = Scratch::new(store);
-    let options =
-        RunOptions { jobs: None, shard: Shard::WHOLE, store: store.to_owned(), code_version: "test".to_owned() };
+    let options = RunOptions { jobs: None, beat: BEAT, store: store.to_owned(), code_version: "test".to_owned() };
     let plan = Plan::own(&RecoverySequences, Scale::Full);
-    match runner::run(&RecoverySequences, &plan, &options, &|_| {}).expect("the store can be used") {
-        Outcome::Complete(results) => *results,
-        Outcome::Partial { missing, .. } => panic!("{missing} runs are missing"),
-    }
+    runner::run(&RecoverySequences, &plan, &options, &|_| {}).expect("the store can be used")
 }
 
 fn value(point: &Point, name: &str) -> String {
@@ -245,12 +241,8 @@ fn the_scenario_in_the_document_is_at_most_40_lines_and_gives_its_figure_and_its
     let plan = PlanFile::parse("lte.toml", plan).and_then(|file| file.plan(&Scenario, Scale::Full));
     let plan = plan.expect("the plan makes sense");
     let store = Scratch::new("documents-scenario");
-    let options =
-        RunOptions { jobs: None, shard: Shard::WHOLE, store: store.to_owned(), code_version: "test".to_owned() };
-    let results = match runner::run(&Scenario, &plan, &options, &|_| {}).expect("the store can be used") {
-        Outcome::Complete(results) => *results,
-        Outcome::Partial { missing, .. } => panic!("{missing} runs are missing"),
-    };
+    let options = RunOptions { jobs: None, beat: BEAT, store: store.to_owned(), code_version: "test".to_owned() };
+    let results = runner::run(&Scenario, &plan, &options, &|_| {}).expect("the store can be used");
     let [summary] = results.points() else { panic!("nothing is swept") };
     for series in ["near", "far"] {
         let delays = summary.series()[series].all();

@@ -6,10 +6,10 @@ use std::sync::Once;
 
 use festina_lab::experiment::{Experiment, Verdict};
 use festina_lab::experiments;
-use festina_lab::ledger::{self, Outcome as Ran};
+use festina_lab::ledger::{self, Outcome};
 use festina_lab::plan::{Plan, Point, Scale};
 use festina_lab::report::Report;
-use festina_lab::runner::{self, Outcome, RunOptions, Shard};
+use festina_lab::runner::{self, BEAT, RunOptions};
 use festina_lab::samples::Samples;
 use festina_lab::summary::Results;
 use rayon::prelude::*;
@@ -99,8 +99,7 @@ fn is_run(experiment: &str) -> bool {
 /// published numbers are the same and none is judged. `shift` gives all runs other seeds.
 fn results(experiment: &'static dyn Experiment, shift: u64) -> Results {
     let store = Scratch::new(&format!("quick-{}-{shift}", experiment.name()));
-    let options =
-        RunOptions { jobs: Some(1), shard: Shard::WHOLE, store: store.to_owned(), code_version: "test".to_owned() };
+    let options = RunOptions { jobs: Some(1), beat: BEAT, store: store.to_owned(), code_version: "test".to_owned() };
     let plan = Plan::own(experiment, Scale::Quick);
     let first = Once::new();
     let run = |point: &Point, seed: u64| {
@@ -110,10 +109,7 @@ fn results(experiment: &'static dyn Experiment, shift: u64) -> Results {
         first.call_once(|| drop(experiment.run(point, seed)));
         Ok(Samples::new())
     };
-    match runner::run_with(experiment, &plan, &options, &run, &|_| {}).expect("the store can be used") {
-        Outcome::Complete(results) => *results,
-        Outcome::Partial { missing, .. } => panic!("{}: {missing} runs are missing", experiment.name()),
-    }
+    runner::run_with(experiment, &plan, &options, &run, &|_| {}).expect("the store can be used")
 }
 
 /// The broken checks of an experiment, by their names in the lists and with the numbers seen. Draws its report, too.
@@ -167,7 +163,7 @@ fn the_broken_checks_at_quick_scale_are_those_that_are_known_to_be_and_the_ledge
 
     let of_ledger = |experiment: &dyn Experiment| ledger::experiments().iter().any(|it| it.name() == experiment.name());
     let outcomes = experiments::ALL.iter().zip(&all).filter(|(experiment, _)| of_ledger(**experiment));
-    let outcomes = outcomes.map(|(experiment, results)| Ran {
+    let outcomes = outcomes.map(|(experiment, results)| Outcome {
         experiment: experiment.name(),
         extent: "quick".to_owned(),
         probe: String::new(),

@@ -7,7 +7,7 @@ use std::ops::Range;
 use festina_lab::experiment::{Check, Verdict};
 use festina_lab::experiments;
 use festina_lab::plan::{PlanFile, Scale};
-use festina_lab::runner::{self, Outcome, RunOptions, Shard};
+use festina_lab::runner::{self, BEAT, RunOptions};
 use festina_lab::scenario::Fault;
 use rayon::prelude::*;
 
@@ -75,12 +75,9 @@ fn checks(seed: u64, name: &str, model: &str, settings: &str, fault: &str) -> Ve
     let plan = PlanFile::parse("wrong.toml", &text).and_then(|file| file.plan(experiment, Scale::Quick));
     let plan = plan.unwrap_or_else(|error| panic!("{error}"));
     let store = Scratch::new(&format!("wrong-{seed}-{name}-{model}"));
-    let options =
-        RunOptions { jobs: Some(1), shard: Shard::WHOLE, store: store.to_owned(), code_version: "test".to_owned() };
-    match runner::run(experiment, &plan, &options, &|_| {}).expect("the store can be used") {
-        Outcome::Complete(results) => experiment.checks(&results),
-        Outcome::Partial { missing, .. } => panic!("{name}: {missing} runs are missing"),
-    }
+    let options = RunOptions { jobs: Some(1), beat: BEAT, store: store.to_owned(), code_version: "test".to_owned() };
+    let results = runner::run(experiment, &plan, &options, &|_| {}).expect("the store can be used");
+    experiment.checks(&results)
 }
 
 /// The wrong models of an experiment: a name, the fault, and further settings.

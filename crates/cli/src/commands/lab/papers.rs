@@ -9,9 +9,10 @@ use festina_lab::experiment::Experiment;
 use festina_lab::ledger::{self, Row};
 use festina_lab::plan::{Plan, Scale};
 use festina_lab::report::Report;
-use festina_lab::runner::{self, RunOptions, Shard};
+use festina_lab::runner::{self, BEAT, RunOptions};
 
-use super::{Ground, Job, STORE, named};
+use super::job::Job;
+use super::{Ground, STORE, named};
 use crate::output;
 use crate::usage::UsageError;
 
@@ -79,14 +80,14 @@ impl PapersArgs {
     }
 
     /// Runs a plan below this folder. Experiments that are views of the same runs share them.
-    fn run(&self, experiment: &'static dyn Experiment, plan: Plan, folder: &str) -> Result<Option<Report<'static>>> {
+    fn run(&self, experiment: &'static dyn Experiment, plan: Plan, folder: &str) -> Result<Report<'static>> {
         let scale = if plan.scale() == Scale::Quick { "-quick" } else { "" };
         let shared = if experiment.runs_as() == experiment.name() { folder } else { experiment.runs_as() };
         let store = self.out.join(format!("{shared}{scale}")).join(STORE);
         let folder = self.out.join(format!("{folder}{scale}"));
         let options = RunOptions {
             jobs: self.jobs.map(usize::from),
-            shard: Shard::WHOLE,
+            beat: BEAT,
             store,
             code_version: runner::CODE_VERSION.to_owned(),
         };
@@ -113,11 +114,10 @@ pub(super) fn ledger(arguments: &LedgerArgs) -> Result<()> {
             extent += if extent.is_empty() { "" } else { ", " };
             let _ = write!(extent, "{} runs", plan.set_repetitions(seeds));
         }
-        if let Some(report) = papers.run(experiment, plan, experiment.name())? {
-            let (checks, scoreboard) = (report.checks().to_vec(), report.scoreboard().to_vec());
-            let probe = runner::probe(experiment);
-            outcomes.push(ledger::Outcome { experiment: experiment.name(), extent, probe, checks, scoreboard });
-        }
+        let report = papers.run(experiment, plan, experiment.name())?;
+        let (checks, scoreboard) = (report.checks().to_vec(), report.scoreboard().to_vec());
+        let probe = runner::probe(experiment);
+        outcomes.push(ledger::Outcome { experiment: experiment.name(), extent, probe, checks, scoreboard });
     }
     let rows = ledger::rows(&outcomes, &kept);
     match docs {
@@ -195,10 +195,8 @@ pub(super) fn readings(arguments: &ReadingsArgs) -> Result<()> {
         for experiment in readings::experiments().into_iter().filter(|it| papers.wants(*it)) {
             let plan = combination.plan(experiment, papers.scale(experiment))?;
             let folder = format!("{}-{}", experiment.name(), combination.name());
-            if let Some(report) = papers.run(experiment, plan, &folder)? {
-                let checks = report.checks().to_vec();
-                outcomes.push(readings::Outcome { combination, experiment: experiment.name(), checks });
-            }
+            let checks = papers.run(experiment, plan, &folder)?.checks().to_vec();
+            outcomes.push(readings::Outcome { combination, experiment: experiment.name(), checks });
         }
     }
     output::print(readings::table(&outcomes).trim_end_matches('\n'))

@@ -3,10 +3,11 @@
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use festina_lab::runner::Progress;
+use festina_lab::runner::{self, Progress};
 use festina_units::Instant;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::task::JoinHandle;
@@ -21,6 +22,7 @@ pub(super) struct Shown {
     bar: ProgressBar,
     lines: Option<Mutex<Lines>>,
     latest: Arc<Mutex<Option<Progress>>>,
+    has_told_of_others: AtomicBool,
     interruption: JoinHandle<()>,
 }
 
@@ -39,10 +41,11 @@ impl Shown {
                 interruption.await;
                 bar.finish_and_clear();
                 let runs = match *latest.lock().unwrap_or_else(PoisonError::into_inner) {
-                    Some(Progress { done, total }) => format!("{done} of {total} runs are"),
+                    Some(Progress { done, total, .. }) => format!("{done} of {total} runs are"),
                     None => "no run is".to_owned(),
                 };
                 let store = store.display();
+                runner::leave();
                 output::notice(&format!(
                     "interrupted: {runs} finished and kept in {store}; the same command continues after them"
                 ));
@@ -51,14 +54,20 @@ impl Shown {
             }
         });
         let lines = (!io::stderr().is_terminal()).then(|| Mutex::new(Lines::new(experiment, festina::now())));
-        Self { bar, lines, latest, interruption }
+        Self { bar, lines, latest, has_told_of_others: AtomicBool::new(false), interruption }
     }
 
     /// Shows that another run is finished.
     pub(super) fn set(&self, progress: Progress) {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
         self.bar.set_length(progress.total.try_into().unwrap_or(u64::MAX));
-        self.bar.inc(1);
+        self.bar.set_position(progress.done.try_into().unwrap_or(u64::MAX));
+        if progress.awaited > 0 && !self.has_told_of_others.swap(true, Ordering::Relaxed) {
+            output::notice(&format!(
+                "waiting for {} runs of other processes; one that is silent for a minute loses them",
+                progress.awaited
+            ));
+        }
         let lines = self.lines.as_ref().map(|lines| lines.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(line) = lines.and_then(|mut lines| lines.line(progress, festina::now())) {
             output::notice(&line);
@@ -86,7 +95,7 @@ impl Lines {
     }
 
     /// Returns the line that is due, if one is.
-    fn line(&mut self, Progress { done, total }: Progress, now: Instant) -> Option<String> {
+    fn line(&mut self, Progress { done, total, .. }: Progress, now: Instant) -> Option<String> {
         if now.saturating_duration_since(self.latest) < INTERVAL {
             return None;
         }
@@ -104,9 +113,9 @@ mod tests {
     fn a_line_is_due_every_ten_seconds() {
         let begun = Instant::from_secs(1);
         let mut lines = Lines::new("md1", begun);
-        let due = (1..=40)
-            .zip(1..)
-            .filter_map(|(done, second)| lines.line(Progress { done, total: 40 }, begun + Duration::from_secs(second)));
+        let due = (1..=40).zip(1..).filter_map(|(done, second)| {
+            lines.line(Progress { done, total: 40, awaited: 0 }, begun + Duration::from_secs(second))
+        });
         let due: Vec<String> = due.collect();
         assert_eq!(due.len(), 4, "{due:?}");
         assert_eq!(due.first().map(String::as_str), Some("md1: 10 of 40 runs after 10 s"));
