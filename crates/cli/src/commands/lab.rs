@@ -76,7 +76,7 @@ pub(crate) enum LabCommand {
     /// Run an experiment and check its results
     #[command(after_help = CHECK_EXAMPLES)]
     Check(PlanArgs),
-    /// Run the experiments of the papers and print a verdict on each of their statements, as tab-separated values
+    /// Run the experiments of the papers and print a verdict on each of their statements, as JSON
     Ledger(papers::LedgerArgs),
     /// Run the experiments of P06 and P10 under each reading of points that the papers leave open, and print the verdicts, as tab-separated values
     Readings(papers::ReadingsArgs),

@@ -177,6 +177,17 @@ fn samples_of_an_experiment_without_single_delays_draw_a_note() {
 }
 
 #[test]
+fn the_ledger_is_json_as_its_help_says() {
+    let folder = folder("lab-ledger");
+    // The ledger has no statements of this experiment, so nothing is run.
+    let ledger = lab_in(&folder, &["ledger", "--only", "md1", "--quick"]);
+    let rows: Value = serde_json::from_str(&ledger.stdout).unwrap_or_else(|error| panic!("{error}: {ledger:?}"));
+    assert!(rows.as_array().is_some_and(|rows| rows.len() > 100), "{rows}");
+    let help = lab_in(&folder, &["ledger", "--help"]).stdout.replace('\n', " ");
+    assert!(help.contains("as JSON") && !help.contains("tab-separated"), "{help}");
+}
+
+#[test]
 fn seeds_set_the_number_of_repetitions() {
     let folder = folder("lab-seeds");
     write(&folder, "mine.toml", SHORT);
@@ -194,8 +205,11 @@ fn a_check_tells_its_verdicts_and_fails_if_one_is_broken() {
     assert_eq!(held.stdout.lines().filter(|line| line.starts_with("holds ")).count(), 3, "{}", held.stdout);
 
     // A hundred packets are far too few to meet the closed form.
-    let text = "experiment = \"md1\"\nrepetitions = 1\n[parameters]\nload = \"90%\"\npackets = 100\n";
+    let text = "experiment = \"md1\"\nrepetitions = 2\n[parameters]\nload = \"90%\"\npackets = 100\n";
     write(&folder, "few.toml", text);
+    let once = lab_in(&folder, &["check", "few.toml", "--seeds", "1"]);
+    assert_eq!(once.code, Some(0), "chance is unknown: {once:?}");
+    assert!(once.stdout.contains("undecided  At every load the mean"), "{}", once.stdout);
     for command in ["check", "run"] {
         let broken = lab_in(&folder, &[command, "few.toml"]);
         assert_eq!(broken.code, Some(1), "{broken:?}");
@@ -227,7 +241,17 @@ fn bad_plans_and_names_get_one_line_and_code_two() {
     write(&folder, "unit.toml", &SHORT.replace("[\"20%\", \"40%\"]", "20"));
     write(&folder, "key.toml", &format!("sed = 1\n{SHORT}"));
     write(&folder, "name.toml", "experiment = \"md2\"\n");
-    let cases: [(&[&str], &str); 8] = [
+    let beyond = "seed = 9223372036854775808\n";
+    for (name, start) in
+        [("title.toml", "title = \"a\\u001b[31m\"\n"), ("beyond.toml", beyond), ("..toml", ""), ("...toml", "")]
+    {
+        write(&folder, name, &format!("{start}{SHORT}"));
+    }
+    let cases: [(&[&str], &str); 12] = [
+        (&["run", "title.toml"], "title.toml:1:9: the title has a control character in it"),
+        (&["run", "beyond.toml"], "beyond.toml:1:8: seed cannot be 9223372036854775808; expected a whole number from"),
+        (&["run", "..toml"], "the plan ..toml has a name that the folder of its report cannot have; rename it"),
+        (&["submit", "...toml"], "the plan ...toml has a name that the folder of its report cannot have; rename it"),
         (&["run", "unit.toml"], "unit.toml:4:8: load: 20 has no unit; expected a share in quotes such as \"5%\""),
         (&["run", "key.toml"], "key.toml:1:1: unknown key `sed`, expected one of `experiment`"),
         (&["check", "name.toml"], "name.toml:1:14: unknown experiment \"md2\"; expected one of"),

@@ -212,16 +212,45 @@ fn pruning_removes_runs_of_other_code_and_leftovers_only() {
     complete(&small(), &folder.options());
     let kept = folder.stored();
     complete(&small(), &RunOptions { code_version: "2".to_owned(), ..folder.options() });
-    let leftover = folder.0.join("runs/0123.csv.77.unfinished");
-    fs::write(&leftover, "half").expect("it can be written");
-    fs::write(folder.0.join("runs/notes.txt"), "mine").expect("it can be written");
+    let leftover = folder.0.join("runs/0123456789abcdef.csv.00000000000000aa.unfinished");
+    fs::write(&leftover, "festina l").expect("it can be written");
+    // What other programs write into folders of this name.
+    let others = ["notes.txt", "a.csv", "0123456789abcdef.csv", "b.unfinished", "0123456789abcdef.claim", "c.worker"];
+    for name in others {
+        fs::write(folder.0.join("runs").join(name), "epoch,loss\n1,0.5\n").expect("it can be written");
+    }
+    fs::create_dir(folder.0.join("runs/d.csv")).expect("it can be made");
     let pruned = prune(&folder.0.join("runs"), "1").expect("the store can be read");
     assert_eq!(pruned.files, 7);
     assert!(pruned.bytes > 1_000);
     let left = folder.stored();
     assert!(kept.iter().all(|path| left.contains(path)));
-    assert_eq!(left.len(), kept.len() + 1, "files of others stay: {left:?}");
+    assert_eq!(left.len(), kept.len() + others.len() + 1, "files of others stay: {left:?}");
     assert_eq!(prune(&folder.0.join("runs"), "1").expect("the store can be read"), Pruned::default());
+}
+
+#[test]
+fn what_a_killed_process_left_half_written_is_removed_by_the_next_run() {
+    let folder = Folder::new("half-written");
+    complete(&small(), &folder.options());
+    let name = "runs/0123456789abcdef.csv.00000000000000aa.unfinished";
+    for (name, text) in [(name, "festina lab run"), ("runs/mine.unfinished", "mine")] {
+        fs::write(folder.0.join(name), text).expect("it can be written");
+    }
+    complete(&small(), &folder.options());
+    assert!(!folder.0.join(name).exists(), "no process has that worker's file");
+    assert!(folder.0.join("runs/mine.unfinished").exists(), "files of others stay");
+}
+
+#[test]
+fn a_folder_in_place_of_a_run_is_told_by_its_name() {
+    let folder = Folder::new("no-file");
+    complete(&small(), &folder.options());
+    let run = folder.stored().remove(0);
+    fs::remove_file(&run).and_then(|()| fs::create_dir(&run)).expect("the folder is ours");
+    let error = super::run(&Md1, &small(), &folder.options(), &|_| {}).expect_err("a folder is in the way");
+    let source = std::error::Error::source(&error).expect("it has a cause").to_string();
+    assert_eq!(source, format!("{} is no file", run.display()));
 }
 
 #[test]

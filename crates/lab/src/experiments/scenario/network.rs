@@ -15,7 +15,7 @@ use crate::plan::Point;
 
 const DUMBBELL: &str = "dumbbell";
 const PARKING_LOT: &str = "parking-lot";
-const LIST: &str = "list";
+pub(super) const LIST: &str = "list";
 /// How links can be connected.
 pub(super) const TOPOLOGIES: &[&str] = &["path", DUMBBELL, PARKING_LOT, LIST];
 /// What can manage a queue.
