@@ -242,15 +242,21 @@ fn what_a_killed_process_left_half_written_is_removed_by_the_next_run() {
     assert!(folder.0.join("runs/mine.unfinished").exists(), "files of others stay");
 }
 
+#[cfg(unix)]
 #[test]
-fn a_folder_in_place_of_a_run_is_told_by_its_name() {
+fn a_folder_or_a_pipe_in_place_of_a_run_is_told_by_its_name() {
     let folder = Folder::new("no-file");
     complete(&small(), &folder.options());
     let run = folder.stored().remove(0);
-    fs::remove_file(&run).and_then(|()| fs::create_dir(&run)).expect("the folder is ours");
-    let error = super::run(&Md1, &small(), &folder.options(), &|_| {}).expect_err("a folder is in the way");
-    let source = std::error::Error::source(&error).expect("it has a cause").to_string();
-    assert_eq!(source, format!("{} is no file", run.display()));
+    for command in ["mkdir", "mkfifo"] {
+        fs::remove_file(&run).or_else(|_| fs::remove_dir(&run)).expect("the folder is ours");
+        let made = std::process::Command::new(command).arg(&run).status().expect("systems have it");
+        assert!(made.success(), "{command}");
+        let error = super::run(&Md1, &small(), &folder.options(), &|_| {}).expect_err("it is in the way");
+        let source = std::error::Error::source(&error).expect("it has a cause").to_string();
+        assert_eq!(source, format!("{} is no file", run.display()), "{command}");
+        assert_eq!(prune(&folder.0.join("runs"), "1").expect("the store can be read"), Pruned::default());
+    }
 }
 
 #[test]
