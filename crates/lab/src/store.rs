@@ -128,21 +128,18 @@ impl Store {
         kept
     }
 
-    /// Removes the file of a run if it cannot be loaded.
-    ///
-    /// # Errors
-    /// If something other than a file has its name, or it cannot be removed.
+    /// Removes the file of a run if its content is damaged. A file server that fails to return the content is an error, and so is something in
+    /// its place that is no file.
     pub(crate) fn discard_damaged(&self, identity: &Identity) -> io::Result<()> {
-        if self.load(identity).is_some() {
-            return Ok(());
-        }
         let path = self.folder.join(identity.file_name());
         if fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
             return Err(io::Error::other(format!("{} is no file", path.display())));
         }
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        match fs::read_to_string(&path) {
+            Ok(text) if decode(identity, &text).is_some() => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => Err(error),
+            _ => fs::remove_file(&path),
         }
     }
 
@@ -203,7 +200,7 @@ pub(crate) fn worker_in(name: &str) -> Option<&str> {
     let (stem, end) = name.rsplit_once('.')?;
     let (first, last) = stem.split_once('.').unwrap_or((stem, stem));
     let worker = match end {
-        "unfinished" => last.strip_prefix("csv.")?,
+        "unfinished" => last.strip_prefix("csv.")?.trim_end_matches(".dead"),
         _ => first,
     };
     (is_worker(first) && is_worker(worker)).then_some(worker)

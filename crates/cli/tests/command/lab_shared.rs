@@ -198,9 +198,13 @@ fn folders_that_cannot_be_worked_on_are_refused_in_one_line() {
         write(folder.join(name).join("sweep.json"), &text);
     }
     write(folder.join("mine.toml"), &SHORT.replace("3_000", "4_000"));
-    let cases: [(&[&str], &str); 10] = [
+    fs::create_dir(folder.join("pipe")).expect("the folder can be written");
+    let made = Command::new("mkfifo").arg(folder.join("pipe/sweep.json")).status();
+    assert!(made.is_ok_and(|status| status.success()), "a pipe can be made");
+    let cases: [(&[&str], &str); 11] = [
         (&["work", "nowhere"], "there is no nowhere/sweep.json; `festina lab submit` makes the folder"),
         (&["status", "empty"], "there is no empty/sweep.json"),
+        (&["work", "pipe"], "pipe/sweep.json is no file"),
         (&["work", "cut"], "cut/sweep.json is damaged: "),
         (&["work", "form"], "form/sweep.json has form 2 of another version of this command, not 1"),
         (&["work", "code"], "the plan in code was submitted with code 0\\u{1b}[31m0, and this command has code "),
@@ -239,5 +243,5 @@ fn a_full_disk_is_told_and_the_next_worker_continues() {
         assert_eq!(stored(&folder.join("lab/mine/runs"), end), Vec::<String>::new());
     }
     let ended = lab_in(&folder, &["work", "lab/mine"]);
-    assert!(ended.code == Some(0) && ended.stderr.contains("4 runs were computed here"), "{ended:?}");
+    assert!(ended.code == Some(0) && ended.stderr.contains("runs computed here: 4, kept in "), "{ended:?}");
 }

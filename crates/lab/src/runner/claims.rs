@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -23,13 +23,21 @@ pub(super) const LEASE_BEATS: u64 = 12;
 /// Longer files are neither claims nor workers.
 const BYTES_MAX: u64 = 4_096;
 
-/// The files of this process in all folders, and the worker that each belongs to.
-static HELD: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+/// The claims and workers of this process in all folders.
+static HELD: Mutex<Held> = Mutex::new(Held { files: BTreeMap::new(), is_leaving: false });
+
+struct Held {
+    /// Each with the worker that it belongs to.
+    files: BTreeMap<PathBuf, String>,
+    /// Whether the process claims nothing any more.
+    is_leaving: bool,
+}
 
 /// Gives up all claims of this process, which is about to end.
 pub fn leave() {
-    let held = std::mem::take(&mut *HELD.lock().unwrap_or_else(PoisonError::into_inner));
-    for (path, worker) in held {
+    let mut held = held();
+    held.is_leaving = true;
+    for (path, worker) in std::mem::take(&mut held.files) {
         remove(&path, &worker);
     }
 }
@@ -131,7 +139,7 @@ impl Claims {
             return Ok(Attempt::GivenUp);
         }
         // Of several processes only one can rename the file. The claim of a process that was quicker has another text.
-        let away = self.shared.folder.join(format!("{name}.{}{}", self.shared.id, UNFINISHED));
+        let away = self.shared.folder.join(format!("{name}.{}.dead{UNFINISHED}", self.shared.id));
         if read(&path) != text {
             return Ok(Attempt::Taken);
         }
@@ -147,18 +155,21 @@ impl Claims {
 
     /// Creates a claim unless there is one.
     fn create(&self, path: &Path, losses: u32) -> io::Result<Option<Claim<'_>>> {
+        let mut held = held();
+        if held.is_leaving {
+            return Ok(None);
+        }
         let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
             Err(error) => return Err(error),
         };
-        hold(path, &self.shared.id);
-        let written = file.write_all(format!("{} {losses}\n", self.shared.id).as_bytes());
-        if let Err(error) = written {
-            drop(file);
+        if let Err(error) = file.write_all(format!("{} {losses}\n", self.shared.id).as_bytes()) {
+            // The first error is the one to report.
             let _ = fs::remove_file(path);
             return Err(error);
         }
+        held.files.insert(path.to_owned(), self.shared.id.clone());
         Ok(Some(Claim { claims: self, path: path.to_owned() }))
     }
 
@@ -214,9 +225,20 @@ impl Claims {
             return Ok(());
         }
         let path = self.shared.worker();
-        OpenOptions::new().write(true).create_new(true).open(&path)?;
-        hold(&path, &self.shared.id);
-        self.shared.write()?;
+        {
+            let mut held = held();
+            if held.is_leaving {
+                return Ok(());
+            }
+            OpenOptions::new().write(true).create_new(true).open(&path)?;
+            held.files.insert(path.clone(), self.shared.id.clone());
+        }
+        if let Err(error) = self.shared.write() {
+            held().files.remove(&path);
+            // The first error is the one to report.
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
         let (sender, ended) = mpsc::channel();
         let (shared, beat) = (Arc::clone(&self.shared), self.beat);
         let thread = thread::spawn(move || {
@@ -249,9 +271,15 @@ impl Shared {
         self.folder.join(format!("{}{WORKER}", self.id))
     }
 
+    /// Shows a sign of life, unless the process is about to end.
     fn write(&self) -> io::Result<()> {
+        let path = self.worker();
+        let held = held();
+        if !held.files.contains_key(&path) {
+            return Ok(());
+        }
         let (beats, done) = (self.beats.load(Ordering::Relaxed), self.done.load(Ordering::Relaxed));
-        fs::write(self.worker(), format!("{} 0\n{}\nbeat {beats}\ndone {done}\n", self.id, self.process))
+        fs::write(path, format!("{} 0\n{}\nbeat {beats}\ndone {done}\n", self.id, self.process))
     }
 }
 
@@ -287,12 +315,12 @@ fn read(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn hold(path: &Path, worker: &str) {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), worker.to_owned());
+fn held() -> MutexGuard<'static, Held> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn release(path: &Path, worker: &str) {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+    held().files.remove(path);
     remove(path, worker);
 }
 

@@ -17,6 +17,9 @@ use crate::{output, signal};
 /// Time between two lines without a terminal.
 const INTERVAL: Duration = Duration::from_secs(10);
 
+/// Time to give up claims.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
+
 /// Shows the progress of a run until it is dropped.
 pub(super) struct Shown {
     bar: ProgressBar,
@@ -45,7 +48,8 @@ impl Shown {
                     None => "no run is".to_owned(),
                 };
                 let store = store.display();
-                runner::leave();
+                // A file server that does not answer must not keep the process.
+                let _ = tokio::time::timeout(LEAVE_MAX, tokio::task::spawn_blocking(runner::leave)).await;
                 output::notice(&format!(
                     "interrupted: {runs} finished and kept in {store}; the same command continues after them"
                 ));
@@ -64,7 +68,7 @@ impl Shown {
         self.bar.set_position(progress.done.try_into().unwrap_or(u64::MAX));
         if progress.awaited > 0 && !self.has_told_of_others.swap(true, Ordering::Relaxed) {
             output::notice(&format!(
-                "waiting for {} runs of other processes; one that is silent for a minute loses them",
+                "waiting for other processes, which compute the last runs ({}); one that is silent for a minute loses its own",
                 progress.awaited
             ));
         }

@@ -47,11 +47,11 @@ pub(super) fn run(arguments: &WorkArgs) -> Result<()> {
     }
     let store = output::name(&job.options.store);
     output::notice(&format!(
-        "{computed} runs were computed here and are kept in {store}; {missing} of all {total} runs are missing"
+        "runs computed here: {computed}, kept in {store}; {missing} of all {total} runs are missing"
     ));
     match given_up.len() {
         0 => Ok(()),
-        count => bail!("{count} runs are given up, each after the end of three processes: is the memory too small?"),
+        count => bail!("runs given up: {count}, each after the end of three processes; is the memory too small?"),
     }
 }
 

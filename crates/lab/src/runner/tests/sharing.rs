@@ -159,3 +159,17 @@ fn a_folder_that_disappears_is_an_error() {
     let error = run_with(&Md1, &small(), &folder.options(), &measure, &|_| {}).expect_err("the folder is gone");
     assert!(error.to_string().starts_with("cannot keep finished runs in "), "{error}");
 }
+
+#[test]
+fn a_finished_run_that_cannot_be_read_is_an_error_and_stays_but_a_damaged_one_is_replaced() {
+    let folder = Folder::new("unreadable");
+    let options = folder.options();
+    fs::create_dir_all(&options.store).expect("the folder is ours");
+    let name = |run: usize| options.store.join(Archive::names_of(&Md1, &small(), "1").remove(run));
+    fs::write(name(0), [0xff; 9]).expect("the folder is ours");
+    fs::create_dir(name(1)).expect("the folder is ours");
+    let error = run(&Md1, &small(), &options, &|_| {}).expect_err("a folder is in the way");
+    assert!(error.to_string().starts_with("cannot keep finished runs in "), "{error}");
+    fs::remove_dir(name(1)).expect("it stays");
+    assert_eq!(json(complete(&small(), &options)), alone("unreadable-alone"));
+}
