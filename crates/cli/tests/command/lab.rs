@@ -150,23 +150,33 @@ fn a_run_continues_the_work_of_others_and_its_report_can_be_viewed() {
 fn an_interrupted_run_says_how_many_runs_are_kept_and_the_same_command_continues() {
     let folder = folder("lab-interrupted");
     write(&folder, "mine.toml", &SHORT.replace("repetitions = 2", "repetitions = 1_000").replace("3_000", "300_000"));
-    let mut command = festina(&["lab", "run", "mine.toml", "--jobs", "1"]);
-    command.current_dir(&folder);
-    let running = Running::start(command);
-    let store = folder.join("lab/mine/runs");
-    let is_run = |entry: &std::fs::DirEntry| entry.path().extension().is_some_and(|extension| extension == "csv");
-    let finished = || std::fs::read_dir(&store).map_or(0, |entries| entries.flatten().filter(is_run).count());
-    while finished() < 2 {
-        std::thread::sleep(std::time::Duration::from_millis(10));
+    for arguments in [&[][..], &["--json"]] {
+        let command = ["lab", "run", "mine.toml", "--jobs", "1"];
+        let mut command = festina(&[&command[..], arguments].concat());
+        command.current_dir(&folder);
+        let store = folder.join("lab/mine/runs");
+        let is_run = |entry: &std::fs::DirEntry| entry.path().extension().is_some_and(|extension| extension == "csv");
+        let finished = || std::fs::read_dir(&store).map_or(0, |entries| entries.flatten().filter(is_run).count());
+        let before = finished();
+        let running = Running::start(command);
+        while finished() < before + 2 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        running.interrupt();
+        let ended = running.ended();
+        assert_eq!(ended.code, Some(130), "{ended:?}");
+        let expected = " of 2000 runs are finished and kept in lab/mine/runs; the same command continues after them";
+        assert!(ended.stderr.contains("interrupted: ") && ended.stderr.contains(expected), "{}", ended.stderr);
+        if arguments.is_empty() {
+            assert_eq!(ended.stdout, "");
+        } else {
+            let json: Value = serde_json::from_str(&ended.stdout).expect("JSON says so, too");
+            assert!(json["error"].as_str().is_some_and(|error| error.contains(expected)), "{json}");
+        }
+        let names = std::fs::read_dir(&store).expect("the store").flatten().map(|entry| entry.file_name());
+        let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        assert!(!names.iter().any(|name| name.ends_with(".worker") || name.ends_with(".claim")), "{names:?}");
     }
-    running.interrupt();
-    let ended = running.ended();
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(130), ""), "{ended:?}");
-    let expected = " of 2000 runs are finished and kept in lab/mine/runs; the same command continues after them";
-    assert!(ended.stderr.contains("interrupted: ") && ended.stderr.contains(expected), "{}", ended.stderr);
-    let names = std::fs::read_dir(&store).expect("the store").flatten().map(|entry| entry.file_name());
-    let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
-    assert!(!names.iter().any(|name| name.ends_with(".worker") || name.ends_with(".claim")), "{names:?}");
 }
 
 #[test]
