@@ -13,6 +13,7 @@ mod text;
 
 pub use index::{INDEX, write_index};
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,8 @@ pub struct Written {
     pub no_picture: Option<PngError>,
     /// Number of delays in samples.csv, if it was asked for.
     pub samples: Option<u64>,
+    /// The command of the report that was replaced, as HTML, if it was that of another plan.
+    pub replaced: Option<String>,
 }
 
 /// Why a report could not be made or written.
@@ -185,8 +188,12 @@ impl<'e> Report<'e> {
         files.write(SUMMARY, self.json()? + "\n")?;
         files.write(TEXT, self.text() + "\n")?;
         files.write(PAGE, self.html())?;
+        let earlier = folder.join(PAGE);
+        // Reading a pipe would never end.
+        let earlier = if earlier.is_file() { fs::read_to_string(earlier).ok() } else { None };
+        let replaced = self.command.as_ref().and_then(|command| html::other_command(&earlier?, command));
         files.publish()?;
-        Ok(Written { no_picture, samples })
+        Ok(Written { no_picture, samples, replaced })
     }
 
     fn write_samples(&self, files: &mut Files<'_>, options: &RunOptions) -> Result<Option<u64>, ReportError> {

@@ -260,6 +260,10 @@ fn publish(job: &Job, report: &Report<'_>, out: &Path, is_json: bool) -> Result<
     if written.samples == Some(0) {
         output::notice("samples.csv is empty: this experiment records no single delays; values.csv has its numbers");
     }
+    if let Some(earlier) = written.replaced {
+        let folder = output::name(&job.folder);
+        output::notice(&format!("the report in {folder} replaces that of another plan of this name: {earlier}"));
+    }
     let index = write_index(out)?;
     let page = job.folder.join("report.html");
     let end = format!("The report is {}; all runs are listed in {}.", output::name(&page), output::name(&index));

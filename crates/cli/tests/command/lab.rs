@@ -187,6 +187,21 @@ fn samples_of_an_experiment_without_single_delays_draw_a_note() {
 }
 
 #[test]
+fn a_report_that_replaces_that_of_another_plan_of_its_name_says_so() {
+    let folder = folder("lab-names");
+    for other in ["a", "b"] {
+        std::fs::create_dir_all(folder.join(other)).expect("the folder can be written");
+        write(&folder, &format!("{other}/mine.toml"), SHORT);
+    }
+    for (plan, expected) in [("a/mine.toml", false), ("a/mine.toml", false), ("b/mine.toml", true)] {
+        let seeds = if expected { "2" } else { "3" };
+        let ran = lab_in(&folder, &["run", plan, "--seeds", seeds]);
+        let said = "the report in lab/mine replaces that of another plan of this name: festina lab run a/mine.toml";
+        assert_eq!(ran.stderr.contains(said), expected, "{plan}: {ran:?}");
+    }
+}
+
+#[test]
 fn the_ledger_is_json_as_its_help_says() {
     let folder = folder("lab-ledger");
     // The ledger has no statements of this experiment, so nothing is run.

@@ -5,7 +5,6 @@ use crate::experiments::{Md1, ThinLatency};
 use crate::plan::{Plan, PlanFile, Point, Scale};
 use crate::samples::{Sample, Samples};
 use crate::summary::PointSummary;
-use std::fs;
 use std::time::Duration;
 
 use festina_units::Instant;
