@@ -34,13 +34,12 @@ pub(super) fn objections(point: &Point) -> Vec<Objection> {
     for name in point.tables("flows") {
         let key = |of: &str| key("flows", name, of);
         let workload = point.choice(&key("workload"));
-        let keys: [(&str, bool, &str); 9] = [
+        let keys: [(&str, bool, &str); 8] = [
             ("on", workload != ON_OFF, "the workload on-off"),
             ("off", workload != ON_OFF, "the workload on-off"),
             ("size", workload == GREEDY, "another workload than greedy"),
             ("interval", workload == GREEDY, "another workload than greedy"),
             ("buffer", point.choice(&key("stack")) == UDP, "another stack than udp"),
-            ("stagger", point.count(&key("count")) == 1, "several flows"),
             ("crosses", is_list, "another topology than list"),
             ("from", !is_list, "the topology list"),
             ("to", !is_list, "the topology list"),
