@@ -85,6 +85,11 @@ pub trait Experiment: Sync {
         true
     }
 
+    /// Parameters that change nothing at this point, each with why. A plan that sets one of them is refused if that is so at all its points.
+    fn idle(&self, _point: &Point) -> Vec<Objection> {
+        Vec::new()
+    }
+
     /// Runs a point once as [`run`](Self::run) does, and gives the packets that were on the links, for a capture file.
     /// `None` if there are none to show, which is so unless the experiment says otherwise.
     fn capture(&self, _point: &Point, _seed: u64) -> Option<Capture> {
@@ -224,13 +229,15 @@ pub struct Check {
     pub statement: String,
     /// Whether it holds.
     pub verdict: Verdict,
+    /// Whether the verdict is that of a whole 95% interval, or has nothing to do with chance; else it is that of means.
+    pub is_sure: bool,
 }
 
 impl Check {
     /// Creates a check that holds or is broken, with the observation.
     pub fn new(statement: impl Into<String>, holds: bool, seen: impl Into<String>) -> Self {
         let verdict = if holds { Verdict::Holds(seen.into()) } else { Verdict::Broken(seen.into()) };
-        Self::judged(statement, verdict)
+        Self { is_sure: false, ..Self::judged(statement, verdict) }
     }
 
     /// Creates a check that is not tested, because this run lacks data, with the reason.
@@ -240,7 +247,14 @@ impl Check {
 
     /// Creates a check with a known verdict, such as from [`Evidence`](crate::evidence::Evidence).
     pub fn judged(statement: impl Into<String>, verdict: Verdict) -> Self {
-        Self { id: String::new(), under: "", statement: statement.into(), verdict }
+        Self { id: String::new(), under: "", statement: statement.into(), verdict, is_sure: true }
+    }
+
+    /// A verdict on means of one run each is none.
+    pub(crate) fn doubt_means(&mut self) {
+        if !self.is_sure {
+            self.verdict = Verdict::Undecided(format!("one run, no interval: {}", self.verdict.seen()));
+        }
     }
 
     /// Gives it the name by which the ledger finds it.

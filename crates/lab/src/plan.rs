@@ -45,11 +45,12 @@ mod parameter;
 mod point;
 mod raw;
 mod recording;
+mod sense;
 mod shared;
 mod tables;
 
 pub use check::{DeclaredCell, DeclaredCheck};
-pub use error::PlanError;
+pub use error::{PlanError, is_printable};
 pub use expression::{Expression, Measured, Operation, Statistic, constant};
 pub use link_trace::LinkTrace;
 pub use more::More;
@@ -65,7 +66,6 @@ use festina_netsim::RandomStream;
 use toml::Spanned;
 
 use crate::experiment::Experiment;
-use crate::memory;
 use error::Source;
 use raw::{RawPlan, Setting, Settings};
 use tables::flattened;
@@ -310,16 +310,17 @@ impl PlanFile {
             })?;
             sweep.push((parameter.name, values));
         }
-        let more = if self.raw.sets_repetitions() { self } else { &own }.more(&parameters, numbers.repetitions)?;
+        let full_sweep = (scale == Scale::Full).then_some(sweep.as_slice());
+        let more = match self.raw.sets_repetitions() {
+            true => self.more(&parameters, numbers.repetitions, full_sweep)?,
+            // The experiment's own wish is void if the plan has none of these points.
+            false => own.more(&parameters, numbers.repetitions, full_sweep).unwrap_or_default(),
+        };
         let more = more.filter(|_| scale == Scale::Full);
         self.check_size(&sweep, more.as_ref().map_or(numbers.repetitions, |more| more.repetitions))?;
         let alone = if self.raw.one_at_a_time.is_some() { self } else { &own }.one_at_a_time(&parameters)?;
-        let title = self
-            .raw
-            .title
-            .clone()
-            .or_else(|| own.raw.title.clone())
-            .unwrap_or_else(|| experiment.description().title.to_owned());
+        let title = self.title()?.or(own.raw.title.clone().map(Spanned::into_inner));
+        let title = title.unwrap_or_else(|| experiment.description().title.to_owned());
         let checks = self.checks(&own, &parameters, &sweep)?;
         let (seed, repetitions) = (numbers.seed, numbers.repetitions);
         let one_at_a_time = alone;
@@ -347,57 +348,6 @@ impl PlanFile {
         let mut checks = if is_own || self.raw.has_tables() { Vec::new() } else { of(own)? };
         checks.extend(of(self)?);
         Ok(checks)
-    }
-
-    /// Reports an objection of the experiment at the place where the parameter is set.
-    fn check_sense(&self, experiment: &dyn Experiment, plan: &Plan) -> Result<(), PlanError> {
-        let Some(objection) = plan.points().iter().find_map(|point| experiment.objection(point)) else {
-            return self.check_memory(experiment, plan);
-        };
-        let (quick, full) = (flattened(self.raw.quick.tables()), flattened(self.raw.tables()));
-        let settings = [&self.raw.quick.parameters, &quick, &self.raw.parameters, &full];
-        let mut set = settings.into_iter().flatten().filter(|(key, _)| *key.get_ref() == objection.parameter);
-        let place = set.next().map_or(self.raw.experiment.span(), |(_, setting)| setting.span());
-        Err(self.source.error(&place, format!("{}: {}", objection.parameter, objection.problem)))
-    }
-
-    /// A plan with a run that no usual machine has the memory for is refused.
-    fn check_memory(&self, experiment: &dyn Experiment, plan: &Plan) -> Result<(), PlanError> {
-        match memory::largest(experiment, plan) {
-            Some((point, memory)) if memory > memory::MEMORY_MAX => {
-                let (memory, max) = (memory::display(memory), memory::display(memory::MEMORY_MAX));
-                let problem = format!(
-                    "a run of {} would take about {memory} of memory; expected at most {max}: fewer messages, flows or smaller buffers",
-                    plan.label(&point)
-                );
-                Err(self.source.error(&self.raw.experiment.span(), problem))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// A sweep that would never end is refused where its longest list is.
-    fn check_size(&self, sweep: &[(&'static str, Vec<Value>)], repetitions: u32) -> Result<(), PlanError> {
-        let points = sweep.iter().try_fold(1usize, |points, (_, values)| points.checked_mul(values.len()));
-        let runs = points.and_then(|points| points.checked_mul(usize::try_from(repetitions).ok()?));
-        let told = |number: Option<usize>| number.map_or("too many".to_owned(), |number| number.to_string());
-        let problem = if points.is_none_or(|points| points > POINTS_MAX) {
-            format!("the sweep has {} points; expected at most {POINTS_MAX}", told(points))
-        } else if runs.is_none_or(|runs| runs > RUNS_MAX) {
-            format!("points times repetitions are {} runs; expected at most {RUNS_MAX}", told(runs))
-        } else {
-            return Ok(());
-        };
-        let tables = [self.raw.tables(), self.raw.quick.tables()].map(flattened);
-        let parameters = [&self.raw.parameters, &self.raw.quick.parameters];
-        let lists = parameters.into_iter().chain(&tables).flat_map(Settings::values);
-        let length = |setting: &&Spanned<Setting>| match setting.get_ref() {
-            Setting::List(list) => list.len(),
-            _ => 0,
-        };
-        let longest = lists.max_by_key(length).filter(|setting| length(setting) > 1);
-        let place = longest.map_or(self.raw.experiment.span(), Spanned::span);
-        Err(self.source.error(&place, problem))
     }
 
     fn own(experiment: &dyn Experiment) -> Result<Self, PlanError> {

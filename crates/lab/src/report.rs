@@ -3,6 +3,7 @@
 
 mod csv;
 mod document;
+mod files;
 pub(crate) mod html;
 mod index;
 #[cfg(feature = "parquet")]
@@ -10,7 +11,7 @@ mod parquet;
 mod summary;
 mod text;
 
-pub use index::write_index;
+pub use index::{INDEX, write_index};
 
 use std::fs;
 use std::io;
@@ -18,11 +19,13 @@ use std::path::{Path, PathBuf};
 
 use crate::experiment::{Check, Experiment, Verdict};
 use crate::figure::FigureError;
+use crate::plan::Plan;
 use crate::png::{self, PngError};
 use crate::runner::{Archive, RunOptions};
 use crate::scoreboard::Entry;
 use crate::summary::Results;
 use document::Document;
+use files::Files;
 
 /// The page about a run, within its folder.
 pub const PAGE: &str = "report.html";
@@ -49,6 +52,8 @@ pub struct Written {
     pub no_picture: Option<PngError>,
     /// Number of delays in samples.csv, if it was asked for.
     pub samples: Option<u64>,
+    /// The command of the report that was replaced, as HTML, if it was that of another plan.
+    pub replaced: Option<String>,
 }
 
 /// Why a report could not be made or written.
@@ -78,10 +83,14 @@ impl<'e> Report<'e> {
     /// If a figure cannot be drawn.
     pub fn new(experiment: &'e dyn Experiment, results: Results) -> Result<Self, ReportError> {
         let figures = experiment.figures(&results).iter().map(|figure| figure.to_svg()).collect::<Result<_, _>>()?;
+        let mut checks = experiment.all_checks(&results);
+        if was_run_once(experiment, &results) {
+            checks.iter_mut().for_each(Check::doubt_means);
+        }
         Ok(Self {
             experiment,
             scoreboard: experiment.scoreboard(&results),
-            checks: experiment.all_checks(&results),
+            checks,
             results,
             figures,
             command: None,
@@ -158,36 +167,43 @@ impl<'e> Report<'e> {
 
     /// Writes page, text, figures, JSON and, from the store of `options`, every number as CSV into `folder`; every sample too, if that was
     /// asked for. The same
-    /// results give the same bytes, except for the PNG pictures on a machine with other fonts.
+    /// results give the same bytes, except for the PNG pictures on a machine with other fonts. An earlier report stays as it is until all files
+    /// of this one are whole.
     ///
     /// # Errors
     /// If a file cannot be written.
     pub fn write(&self, folder: &Path, options: &RunOptions) -> Result<Written, ReportError> {
-        fs::create_dir_all(folder).map_err(|source| ReportError::File { path: folder.to_owned(), source })?;
-        let samples = self.write_samples(folder, options)?;
+        let mut files = Files::open(folder)?;
+        let samples = self.write_samples(&mut files, options)?;
         let mut no_picture = None;
         for (number, svg) in (1..).zip(&self.figures) {
-            write(&folder.join(format!("figure-{number}.svg")), svg)?;
+            files.write(&format!("figure-{number}.svg"), svg)?;
             match png::from_svg(svg) {
-                Ok(picture) => write(&folder.join(format!("figure-{number}.png")), picture)?,
+                Ok(picture) => files.write(&format!("figure-{number}.png"), picture)?,
                 // No pictures were requested.
                 Err(PngError::NotBuilt) => {}
                 Err(error) => no_picture = Some(error),
             }
         }
-        write(&folder.join(SUMMARY), self.json()? + "\n")?;
-        write(&folder.join(TEXT), self.text() + "\n")?;
-        write(&folder.join(PAGE), self.html())?;
-        Ok(Written { no_picture, samples })
+        files.write(SUMMARY, self.json()? + "\n")?;
+        files.write(TEXT, self.text() + "\n")?;
+        files.write(PAGE, self.html())?;
+        let earlier = folder.join(PAGE);
+        // Reading a pipe would never end.
+        let earlier = if earlier.is_file() { fs::read_to_string(earlier).ok() } else { None };
+        let replaced = self.command.as_ref().and_then(|command| html::other_command(&earlier?, command));
+        files.publish()?;
+        Ok(Written { no_picture, samples, replaced })
     }
 
-    fn write_samples(&self, folder: &Path, options: &RunOptions) -> Result<Option<u64>, ReportError> {
+    fn write_samples(&self, files: &mut Files<'_>, options: &RunOptions) -> Result<Option<u64>, ReportError> {
         let plan = self.results.plan();
         let archive = Archive::open(self.experiment, plan, &options.store, &options.code_version)
             .map_err(|source| ReportError::File { path: options.store.clone(), source })?;
-        let mut tables = csv::Tables::create(plan, folder, self.writes_samples)?;
+        let mut tables = csv::Tables::create(plan, files, self.writes_samples)?;
         #[cfg(feature = "parquet")]
-        let mut parquet = self.writes_samples.then(|| parquet::Table::create(plan, folder)).transpose()?;
+        let mut parquet =
+            self.writes_samples.then(|| parquet::Table::create(plan, files.begin(files::PARQUET))).transpose()?;
         archive.visit(|point, repetition, samples| {
             #[cfg(feature = "parquet")]
             if let Some(parquet) = &mut parquet {
@@ -201,8 +217,12 @@ impl<'e> Report<'e> {
     }
 }
 
-fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), ReportError> {
-    fs::write(path, bytes).map_err(|source| ReportError::File { path: path.to_owned(), source })
+/// Whether each point was run once although chance has a part in it. An experiment whose own plan runs them once leaves nothing to chance.
+fn was_run_once(experiment: &dyn Experiment, results: &Results) -> bool {
+    let own = Plan::own(experiment, results.plan().scale());
+    results.points().iter().all(|point| point.repetitions() <= 1)
+        && results.points().iter().any(|point| experiment.is_random(point.point()))
+        && (own.repetitions() > 1 || own.more().is_some())
 }
 
 #[cfg(test)]

@@ -16,7 +16,9 @@ use crate::samples::{Sample, Samples, is_plain};
 use festina_models::statistics::{DelayStatistics, Sums};
 
 /// Part of every identity, so that files of another form are never read.
-const FORM: &str = "festina lab run, form 2";
+const FORM: &str = "festina lab run, form 3";
+/// The beginning of finished runs of any form.
+const ANY_FORM: &str = "festina lab run, form ";
 /// How the names of finished runs end.
 pub(crate) const FINISHED: &str = ".csv";
 /// How the names of files end that are being written.
@@ -25,8 +27,8 @@ pub(crate) const UNFINISHED: &str = ".unfinished";
 pub(crate) const CLAIM: &str = ".claim";
 /// How the names of the files end by which processes show that they are alive.
 pub(crate) const WORKER: &str = ".worker";
-/// The last line; without it the file is not whole.
-const END: &str = "end";
+/// The beginning of the last line; without it the file is not whole. The hash of all lines before follows.
+const END: &str = "end ";
 
 /// The identity of one run: experiment, code, point and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,8 +102,12 @@ impl Store {
 
     /// Loads the measurements of a run, if they are complete.
     pub(crate) fn load(&self, identity: &Identity) -> Option<Samples> {
-        let text = fs::read_to_string(self.folder.join(identity.file_name())).ok()?;
-        decode(identity, &text)
+        let path = self.folder.join(identity.file_name());
+        // Reading a pipe would never end.
+        if !fs::metadata(&path).ok()?.is_file() {
+            return None;
+        }
+        decode(identity, &fs::read_to_string(path).ok()?)
     }
 
     /// Stores the measurements of a run. `writer` tells processes on all machines apart: two of them may be at the same run, each writes a file of its
@@ -122,9 +128,13 @@ impl Store {
         kept
     }
 
-    /// Removes the file of a run if its content is damaged. A file server that fails to return the content is an error.
+    /// Removes the file of a run if its content is damaged. A file server that fails to return the content is an error, and so is something in
+    /// its place that is no file.
     pub(crate) fn discard_damaged(&self, identity: &Identity) -> io::Result<()> {
         let path = self.folder.join(identity.file_name());
+        if fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(io::Error::other(format!("{} is no file", path.display())));
+        }
         match fs::read_to_string(&path) {
             Ok(text) if decode(identity, &text).is_some() => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -133,21 +143,16 @@ impl Store {
         }
     }
 
-    /// Removes all files from `folder` that no run of `code_version` would read.
+    /// Removes the lab's own files from `folder` that no run of `code_version` would read. All others stay.
     pub(crate) fn prune(folder: &Path, code_version: &str) -> io::Result<Pruned> {
         let mut pruned = Pruned::default();
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
             let (path, name) = (entry.path(), entry.file_name());
-            let name = name.to_string_lossy();
-            let is_stale = if name.ends_with(FINISHED) {
-                !begins_with_run_of(&path, code_version)?
-            } else {
-                [UNFINISHED, CLAIM, WORKER].iter().any(|end| name.ends_with(end))
-            };
-            if is_stale {
+            let metadata = entry.metadata()?;
+            if metadata.is_file() && is_stale(&path, &name.to_string_lossy(), code_version)? {
                 pruned.files += 1;
-                pruned.bytes += entry.metadata()?.len();
+                pruned.bytes += metadata.len();
                 fs::remove_file(&path)?;
             }
         }
@@ -164,24 +169,66 @@ pub struct Pruned {
     pub bytes: u64,
 }
 
-/// Whether the file's first line is the identity of a run of this code version.
-fn begins_with_run_of(path: &Path, code_version: &str) -> io::Result<bool> {
+/// Whether the lab wrote the file, and no run of this code version reads it. Only its first line proves that.
+fn is_stale(path: &Path, name: &str, code_version: &str) -> io::Result<bool> {
     /// Longer identities do not exist.
     const IDENTITY_BYTES_MAX: u64 = 1 << 16;
+    if ![FINISHED, UNFINISHED, CLAIM, WORKER].iter().any(|end| name.ends_with(end)) {
+        return Ok(false);
+    }
     let mut line = Vec::new();
     BufReader::new(File::open(path)?.take(IDENTITY_BYTES_MAX)).read_until(b'\n', &mut line)?;
     let line = String::from_utf8_lossy(&line);
-    Ok(line.starts_with(FORM) && line.trim_end().ends_with(&Identity::end(code_version)))
+    let is_run = line.starts_with(ANY_FORM);
+    if name.ends_with(FINISHED) {
+        let is_current = line.starts_with(FORM) && line.trim_end().ends_with(&Identity::end(code_version));
+        return Ok(is_run && !is_current);
+    }
+    // A process that was killed may have written less than a line; then the name tells.
+    let is_cut_off = ANY_FORM.starts_with(&*line) && worker_in(name).is_some();
+    Ok(is_run || is_cut_off || is_worker(line.split([' ', '\n']).next().unwrap_or_default()))
+}
+
+/// Whether a text is the name of a worker.
+pub(crate) fn is_worker(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The worker that an unfinished file, `RUN.csv.WORKER.unfinished`, has in its name; for claims, `RUN.csv.claim`, and workers' files,
+/// `WORKER.worker`, the first part. `None` if the lab gives no such names.
+pub(crate) fn worker_in(name: &str) -> Option<&str> {
+    let (stem, end) = name.rsplit_once('.')?;
+    let (first, last) = stem.split_once('.').unwrap_or((stem, stem));
+    let worker = match end {
+        "unfinished" => last.strip_prefix("csv.")?.trim_end_matches(".dead"),
+        _ => first,
+    };
+    (is_worker(first) && is_worker(worker)).then_some(worker)
 }
 
 /// The hash of the measurements of a run.
 pub(crate) fn digest(samples: &Samples) -> u64 {
     let mut hash = Fnv1a::default();
-    hash.add(encode(&Identity(String::new()), samples).as_bytes());
+    hash.add(lines(&Identity(String::new()), samples).as_bytes());
+    hash.add(b"end\n");
     hash.value()
 }
 
 fn encode(identity: &Identity, samples: &Samples) -> String {
+    let text = lines(identity, samples);
+    let end = end_of(&text);
+    text + &end + "\n"
+}
+
+/// The last line of a file of these lines.
+fn end_of(lines: &str) -> String {
+    let mut hash = Fnv1a::default();
+    hash.add(lines.as_bytes());
+    format!("{END}{:016x}", hash.value())
+}
+
+/// The lines of a file but the last.
+fn lines(identity: &Identity, samples: &Samples) -> String {
     let mut text = format!("{}\n", identity.0);
     for (name, value) in samples.values() {
         // Rust prints the shortest decimal number that reads back as the same bits.
@@ -201,19 +248,19 @@ fn encode(identity: &Identity, samples: &Samples) -> String {
             let _ = writeln!(text, "{},{}", sample.sent_at.as_nanos(), sample.delay.as_nanos());
         }
     }
-    text + END + "\n"
+    text
 }
 
 fn decode(identity: &Identity, text: &str) -> Option<Samples> {
+    let whole = text.strip_suffix('\n')?;
+    let (text, end) = whole.split_at(whole.rfind('\n')? + 1);
     let mut lines = text.lines().peekable();
-    if lines.next() != Some(identity.0.as_str()) || !text.ends_with('\n') {
+    if end != end_of(text) || lines.next() != Some(identity.0.as_str()) {
         return None;
     }
     let mut samples = Samples::new();
     while let Some(line) = lines.next() {
-        let Some((kind, rest)) = line.split_once(',') else {
-            return (line == END && lines.next().is_none()).then_some(samples);
-        };
+        let (kind, rest) = line.split_once(',')?;
         let (name, rest) = rest.split_once(',').unwrap_or((rest, ""));
         if !is_plain(name) {
             return None;
@@ -240,7 +287,7 @@ fn decode(identity: &Identity, text: &str) -> Option<Samples> {
             _ => return None,
         }
     }
-    None
+    Some(samples)
 }
 
 fn decode_sums(text: &str) -> Option<Sums> {
@@ -285,6 +332,18 @@ mod tests {
         for length in 0..text.len() {
             assert_eq!(decode(&identity(), &text[..length]), None, "cut after {length} bytes");
         }
+    }
+
+    #[test]
+    fn a_file_without_one_of_its_lines_or_with_another_digit_is_as_good_as_none() {
+        let text = encode(&identity(), &samples());
+        let lines: Vec<&str> = text.lines().collect();
+        for left_out in 0..lines.len() {
+            let (before, after) = (&lines[..left_out], &lines[left_out + 1..]);
+            let damaged = [before, after].concat().join("\n") + "\n";
+            assert_eq!(decode(&identity(), &damaged), None, "without line {left_out}");
+        }
+        assert_eq!(decode(&identity(), &text.replacen(",7\n", ",8\n", 1)), None);
     }
 
     #[test]

@@ -109,6 +109,12 @@ impl SctpSender {
             knows_from: None,
         }
     }
+
+    /// The writes of the application if this is association number `association` of a host, whether or not it comes up.
+    #[must_use]
+    pub fn source(&self, node: NodeId, seed: u64, association: usize) -> Source {
+        Source::new(&self.workload, seed, &name_of(node, association), self.starts_at, self.stops_at)
+    }
 }
 
 impl SctpHost {
@@ -158,8 +164,8 @@ impl SctpHost {
         let index = self.connections.len();
         let port = u16::try_from(index).ok().and_then(|index| CLIENT_PORT_FIRST.checked_add(index));
         let ports = Ports { local: port.expect("at most 50,000 associations per host"), peer: SCTP_PORT };
-        let name = format!("sctp host {}/association {index}", self.node.0);
-        let source = Source::new(&sender.workload, self.seed, &name, sender.starts_at, sender.stops_at);
+        let name = name_of(self.node, index);
+        let source = sender.source(self.node, self.seed, index);
         let message_bytes_max = sender.message_bytes_max.clamp(1, self.zeros.len());
         let zeros = self.zeros.slice(..message_bytes_max);
         let companion = sender.companion.as_ref().map(|workload| {
@@ -303,6 +309,11 @@ impl Node<Packet> for SctpHost {
 /// The flow of the answers that belong to no association.
 fn listener_flow(node: NodeId) -> u64 {
     u64::from(node.0) << 32
+}
+
+/// The name of an association's random numbers.
+fn name_of(node: NodeId, association: usize) -> String {
+    format!("sctp host {}/association {association}", node.0)
 }
 
 /// The address by which the core knows a host.

@@ -104,6 +104,13 @@ impl TcpSender {
         let (connects_at, starts_at) = (Instant::ZERO, Instant::from_secs(1));
         Self { peer, config, workload, connects_at, starts_at, stops_at: None }
     }
+
+    /// The writes of the application if this is flow number `flow` of a host, whether or not its connection comes up.
+    #[must_use]
+    pub fn source(&self, node: NodeId, seed: u64, flow: usize) -> Source {
+        let name = format!("tcp host {}/flow {flow}", node.0);
+        Source::new(&self.workload, seed, &name, self.starts_at, self.stops_at)
+    }
 }
 
 impl TcpHost {
@@ -155,8 +162,7 @@ impl TcpHost {
     #[must_use]
     pub fn with_sender(mut self, sender: TcpSender) -> Self {
         let index = self.flows.len();
-        let name = format!("tcp host {}/flow {index}", self.node.0);
-        let source = Source::new(&sender.workload, self.seed, &name, sender.starts_at, sender.stops_at);
+        let source = sender.source(self.node, self.seed, index);
         let opens_per_write = sender.workload.is_transfer_per_write();
         let opens_at = if opens_per_write { source.next_at() } else { Some(sender.connects_at) };
         let (transfers, writes) = if opens_per_write { (Some(source), None) } else { (None, Some(source)) };

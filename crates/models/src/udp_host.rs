@@ -1,6 +1,7 @@
 //! A host that sends datagrams and counts received ones: cross traffic, and the lower bound of any transport's delay.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use festina_netsim::{Node, NodeId};
 use festina_units::{Duration, EcnCodepoint, Instant};
@@ -80,10 +81,15 @@ impl UdpHost {
         stops_at: Option<Instant>,
     ) -> Self {
         assert_eq!(workload.trigger(), Trigger::Clock, "UDP gives no feedback to write by");
-        let name = format!("udp host {}/flow {}", self.node.0, self.flows.len());
-        let source = Source::new(workload, self.seed, &name, starts_at, stops_at);
+        let source = Source::new(workload, self.seed, &name_of(self.node, self.flows.len()), starts_at, stops_at);
         self.flows.push(Flow { peer, source, pending: None, sent: 0, sent_bytes: 0 });
         self
+    }
+
+    /// The writes of the first flow of a host: what its application wants to send.
+    #[must_use]
+    pub fn first_source(node: NodeId, seed: u64, workload: &Workload, span: &Range<Instant>) -> Source {
+        Source::new(workload, seed, &name_of(node, 0), span.start, Some(span.end))
     }
 
     /// Logs every received datagram.
@@ -147,6 +153,11 @@ impl Node<Packet> for UdpHost {
     fn poll_deadline(&self) -> Option<Instant> {
         self.flows.iter().filter_map(|flow| flow.source.next_at()).min()
     }
+}
+
+/// The name of a flow's random numbers.
+fn name_of(node: NodeId, flow: usize) -> String {
+    format!("udp host {}/flow {flow}", node.0)
 }
 
 impl Flow {

@@ -76,7 +76,7 @@ pub(crate) enum LabCommand {
     /// Run an experiment and check its results
     #[command(after_help = CHECK_EXAMPLES)]
     Check(PlanArgs),
-    /// Run the experiments of the papers and print a verdict on each of their statements, as tab-separated values
+    /// Run the experiments of the papers and print a verdict on each of their statements, as JSON
     Ledger(papers::LedgerArgs),
     /// Run the experiments of P06 and P10 under each reading of points that the papers leave open, and print the verdicts, as tab-separated values
     Readings(papers::ReadingsArgs),
@@ -259,6 +259,10 @@ fn publish(job: &Job, report: &Report<'_>, out: &Path, is_json: bool) -> Result<
     }
     if written.samples == Some(0) {
         output::notice("samples.csv is empty: this experiment records no single delays; values.csv has its numbers");
+    }
+    if let Some(earlier) = written.replaced {
+        let folder = output::name(&job.folder);
+        output::notice(&format!("the report in {folder} replaces that of another plan of this name: {earlier}"));
     }
     let index = write_index(out)?;
     let page = job.folder.join("report.html");

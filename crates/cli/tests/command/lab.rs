@@ -150,23 +150,33 @@ fn a_run_continues_the_work_of_others_and_its_report_can_be_viewed() {
 fn an_interrupted_run_says_how_many_runs_are_kept_and_the_same_command_continues() {
     let folder = folder("lab-interrupted");
     write(&folder, "mine.toml", &SHORT.replace("repetitions = 2", "repetitions = 1_000").replace("3_000", "300_000"));
-    let mut command = festina(&["lab", "run", "mine.toml", "--jobs", "1"]);
-    command.current_dir(&folder);
-    let running = Running::start(command);
-    let store = folder.join("lab/mine/runs");
-    let is_run = |entry: &std::fs::DirEntry| entry.path().extension().is_some_and(|extension| extension == "csv");
-    let finished = || std::fs::read_dir(&store).map_or(0, |entries| entries.flatten().filter(is_run).count());
-    while finished() < 2 {
-        std::thread::sleep(std::time::Duration::from_millis(10));
+    for arguments in [&[][..], &["--json"]] {
+        let command = ["lab", "run", "mine.toml", "--jobs", "1"];
+        let mut command = festina(&[&command[..], arguments].concat());
+        command.current_dir(&folder);
+        let store = folder.join("lab/mine/runs");
+        let is_run = |entry: &std::fs::DirEntry| entry.path().extension().is_some_and(|extension| extension == "csv");
+        let finished = || std::fs::read_dir(&store).map_or(0, |entries| entries.flatten().filter(is_run).count());
+        let before = finished();
+        let running = Running::start(command);
+        while finished() < before + 2 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        running.interrupt();
+        let ended = running.ended();
+        assert_eq!(ended.code, Some(130), "{ended:?}");
+        let expected = " of 2000 runs are finished and kept in lab/mine/runs; the same command continues after them";
+        assert!(ended.stderr.contains("interrupted: ") && ended.stderr.contains(expected), "{}", ended.stderr);
+        if arguments.is_empty() {
+            assert_eq!(ended.stdout, "");
+        } else {
+            let json: Value = serde_json::from_str(&ended.stdout).expect("JSON says so, too");
+            assert!(json["error"].as_str().is_some_and(|error| error.contains(expected)), "{json}");
+        }
+        let names = std::fs::read_dir(&store).expect("the store").flatten().map(|entry| entry.file_name());
+        let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        assert!(!names.iter().any(|name| name.ends_with(".worker") || name.ends_with(".claim")), "{names:?}");
     }
-    running.interrupt();
-    let ended = running.ended();
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(130), ""), "{ended:?}");
-    let expected = " of 2000 runs are finished and kept in lab/mine/runs; the same command continues after them";
-    assert!(ended.stderr.contains("interrupted: ") && ended.stderr.contains(expected), "{}", ended.stderr);
-    let names = std::fs::read_dir(&store).expect("the store").flatten().map(|entry| entry.file_name());
-    let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
-    assert!(!names.iter().any(|name| name.ends_with(".worker") || name.ends_with(".claim")), "{names:?}");
 }
 
 #[test]
@@ -174,6 +184,32 @@ fn samples_of_an_experiment_without_single_delays_draw_a_note() {
     let folder = folder("lab-no-samples");
     let ran = lab_in(&folder, &["run", "mathis", "--quick", "--samples"]);
     assert!(ran.stderr.contains("samples.csv is empty: this experiment records no single delays"), "{ran:?}");
+}
+
+#[test]
+fn a_report_that_replaces_that_of_another_plan_of_its_name_says_so() {
+    let folder = folder("lab-names");
+    for other in ["a", "b"] {
+        std::fs::create_dir_all(folder.join(other)).expect("the folder can be written");
+        write(&folder, &format!("{other}/mine.toml"), SHORT);
+    }
+    for (plan, expected) in [("a/mine.toml", false), ("a/mine.toml", false), ("b/mine.toml", true)] {
+        let seeds = if expected { "2" } else { "3" };
+        let ran = lab_in(&folder, &["run", plan, "--seeds", seeds]);
+        let said = "the report in lab/mine replaces that of another plan of this name: festina lab run a/mine.toml";
+        assert_eq!(ran.stderr.contains(said), expected, "{plan}: {ran:?}");
+    }
+}
+
+#[test]
+fn the_ledger_is_json_as_its_help_says() {
+    let folder = folder("lab-ledger");
+    // The ledger has no statements of this experiment, so nothing is run.
+    let ledger = lab_in(&folder, &["ledger", "--only", "md1", "--quick"]);
+    let rows: Value = serde_json::from_str(&ledger.stdout).unwrap_or_else(|error| panic!("{error}: {ledger:?}"));
+    assert!(rows.as_array().is_some_and(|rows| rows.len() > 100), "{rows}");
+    let help = lab_in(&folder, &["ledger", "--help"]).stdout.replace('\n', " ");
+    assert!(help.contains("as JSON") && !help.contains("tab-separated"), "{help}");
 }
 
 #[test]
@@ -194,8 +230,11 @@ fn a_check_tells_its_verdicts_and_fails_if_one_is_broken() {
     assert_eq!(held.stdout.lines().filter(|line| line.starts_with("holds ")).count(), 3, "{}", held.stdout);
 
     // A hundred packets are far too few to meet the closed form.
-    let text = "experiment = \"md1\"\nrepetitions = 1\n[parameters]\nload = \"90%\"\npackets = 100\n";
+    let text = "experiment = \"md1\"\nrepetitions = 2\n[parameters]\nload = \"90%\"\npackets = 100\n";
     write(&folder, "few.toml", text);
+    let once = lab_in(&folder, &["check", "few.toml", "--seeds", "1"]);
+    assert_eq!(once.code, Some(3), "none is broken, and one is not tested: {once:?}");
+    assert!(once.stdout.contains("undecided  At every load the mean"), "{}", once.stdout);
     for command in ["check", "run"] {
         let broken = lab_in(&folder, &[command, "few.toml"]);
         assert_eq!(broken.code, Some(1), "{broken:?}");
@@ -227,7 +266,17 @@ fn bad_plans_and_names_get_one_line_and_code_two() {
     write(&folder, "unit.toml", &SHORT.replace("[\"20%\", \"40%\"]", "20"));
     write(&folder, "key.toml", &format!("sed = 1\n{SHORT}"));
     write(&folder, "name.toml", "experiment = \"md2\"\n");
-    let cases: [(&[&str], &str); 8] = [
+    let beyond = "seed = 9223372036854775808\n";
+    for (name, start) in
+        [("title.toml", "title = \"a\\u001b[31m\"\n"), ("beyond.toml", beyond), ("..toml", ""), ("...toml", "")]
+    {
+        write(&folder, name, &format!("{start}{SHORT}"));
+    }
+    let cases: [(&[&str], &str); 12] = [
+        (&["run", "title.toml"], "title.toml:1:9: the title has a control character in it"),
+        (&["run", "beyond.toml"], "beyond.toml:1:8: seed cannot be 9223372036854775808; expected a whole number from"),
+        (&["run", "..toml"], "the plan ..toml has a name that the folder of its report cannot have; rename it"),
+        (&["submit", "...toml"], "the plan ...toml has a name that the folder of its report cannot have; rename it"),
         (&["run", "unit.toml"], "unit.toml:4:8: load: 20 has no unit; expected a share in quotes such as \"5%\""),
         (&["run", "key.toml"], "key.toml:1:1: unknown key `sed`, expected one of `experiment`"),
         (&["check", "name.toml"], "name.toml:1:14: unknown experiment \"md2\"; expected one of"),

@@ -3,6 +3,7 @@
 mod course;
 mod figures;
 mod flow;
+mod idle;
 mod keys;
 mod network;
 
@@ -31,7 +32,15 @@ impl Experiment for Scenario {
     }
 
     fn objection(&self, point: &Point) -> Option<Objection> {
+        if point.duration("warm_up") >= point.duration("duration") {
+            let problem = "nothing would count; expected less than the duration".to_owned();
+            return Some(Objection { parameter: "warm_up".to_owned(), problem });
+        }
         Layout::of(point).err().or_else(|| figures::objection(point))
+    }
+
+    fn idle(&self, point: &Point) -> Vec<Objection> {
+        idle::objections(point)
     }
 
     fn memory(&self, point: &Point) -> ByteCount {

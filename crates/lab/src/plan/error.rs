@@ -30,6 +30,21 @@ impl PlanError {
     }
 }
 
+/// Whether terminals, pages and figures can show a text as it is: it has no control characters, and none that XML cannot have.
+pub fn is_printable(text: &str) -> bool {
+    !text.contains(is_unprintable)
+}
+
+fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}')
+}
+
+/// The text with such characters escaped.
+fn printable(text: &str) -> String {
+    let shown = text.chars().map(|c| if is_unprintable(c) { c.escape_unicode().to_string() } else { c.to_string() });
+    shown.collect()
+}
+
 /// A plan's text and the name of its file: turns bytes of the text into places.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
@@ -48,10 +63,11 @@ impl Source {
         let before: &str = self.text.get(..span.start).unwrap_or(&self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         PlanError {
-            file: self.file.clone(),
+            file: printable(&self.file),
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
-            problem: problem.into(),
+            // It may quote the plan.
+            problem: printable(&problem.into()),
         }
     }
 }

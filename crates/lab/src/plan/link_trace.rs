@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use festina_netsim::rate_trace::TRACE_BYTES_MAX;
 use festina_netsim::{MadeTrace, RateTrace};
 
+use super::error::is_printable;
 use crate::samples::is_plain;
 use crate::store::Fnv1a;
 
@@ -33,8 +34,11 @@ impl LinkTrace {
     /// # Errors
     /// The problem as the end of a sentence, with the line if there is one.
     pub fn load(folder: &Path, name: &str) -> Result<Self, String> {
-        if !is_plain(name) {
-            return Err(format!("{name:?} has a comma, a quote or a line end in it; rename the file"));
+        if name.is_empty() {
+            return Err("the name is empty".to_owned());
+        }
+        if !is_plain(name) || !is_printable(name) {
+            return Err(format!("{name:?} has a comma, a quote or a control character in it; rename the file"));
         }
         let path = folder.join(name);
         let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);

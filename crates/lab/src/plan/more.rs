@@ -37,8 +37,13 @@ impl PlanFile {
     /// Returns the file's section about points that are run more often than `repetitions` times.
     ///
     /// # Errors
-    /// If it names no parameter, an unknown one, an invalid value, or no greater number.
-    pub(super) fn more(&self, parameters: &[Parameter], repetitions: u32) -> Result<Option<More>, PlanError> {
+    /// If it names no parameter, an unknown one, an invalid value, one that no point of `sweep` has, or no greater number.
+    pub(super) fn more(
+        &self,
+        parameters: &[Parameter],
+        repetitions: u32,
+        sweep: Option<&[(&'static str, Vec<Value>)]>,
+    ) -> Result<Option<More>, PlanError> {
         let Some(more) = &self.raw.more else { return Ok(None) };
         let only = self.values(parameters, &more.parameters)?;
         let place = more.repetitions.span();
@@ -51,6 +56,17 @@ impl PlanFile {
         if often <= repetitions {
             let problem = format!("more: {often} repetitions are no more than the {repetitions} of all points");
             return Err(self.source.error(&place, problem));
+        }
+        for (key, setting) in &more.parameters {
+            let of = |list: &[(&'static str, Vec<Value>)]| -> Vec<Value> {
+                list.iter().filter(|(name, _)| name == key.get_ref()).flat_map(|(_, values)| values.clone()).collect()
+            };
+            let Some(swept) = sweep.map(of) else { continue };
+            if let Some(absent) = of(&only).into_iter().find(|value| !swept.contains(value)) {
+                let swept = swept.iter().map(Value::to_string).collect::<Vec<_>>().join(" or ");
+                let problem = format!("more: no point has {} {absent}; expected {swept}", key.get_ref());
+                return Err(self.source.error(&setting.span(), problem));
+            }
         }
         Ok(Some(More { repetitions: often, only }))
     }

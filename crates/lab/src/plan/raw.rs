@@ -18,7 +18,7 @@ pub(super) type Tables = BTreeMap<Spanned<String>, Settings>;
 #[serde(deny_unknown_fields)]
 pub(super) struct RawPlan {
     pub(super) experiment: Spanned<String>,
-    pub(super) title: Option<String>,
+    pub(super) title: Option<Spanned<String>>,
     pub(super) seed: Option<Spanned<Setting>>,
     pub(super) repetitions: Option<Spanned<Setting>>,
     /// Names, and lists of names.
@@ -165,6 +165,18 @@ impl<'de> Visitor<'de> for SettingVisitor {
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Setting, E> {
         Ok(Setting::Integer(number))
+    }
+
+    fn visit_i128<E: Error>(self, number: i128) -> Result<Setting, E> {
+        Ok(Setting::Senseless(number.to_string()))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Setting, E> {
+        Ok(i64::try_from(number).map_or_else(|_| Setting::Senseless(number.to_string()), Setting::Integer))
+    }
+
+    fn visit_u128<E: Error>(self, number: u128) -> Result<Setting, E> {
+        Ok(Setting::Senseless(number.to_string()))
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Setting, E> {

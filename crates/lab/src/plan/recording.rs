@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use festina_trace::{Flow, ReadError, read_flows};
 
+use super::error::is_printable;
 use crate::samples::is_plain;
 use crate::store::Fnv1a;
 
@@ -43,8 +44,11 @@ impl Recording {
     /// # Errors
     /// The problem as the end of a sentence.
     pub(super) fn load(folder: &Path, name: &str) -> Result<Self, String> {
-        if !is_plain(name) {
-            return Err(format!("{name:?} has a comma, a quote or a line end in it; rename the file"));
+        if name.is_empty() {
+            return Err("the name is empty".to_owned());
+        }
+        if !is_plain(name) || !is_printable(name) {
+            return Err(format!("{name:?} has a comma, a quote or a control character in it; rename the file"));
         }
         let path = folder.join(name);
         let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);

@@ -301,16 +301,16 @@ fn a_capture_is_found_from_the_plans_folder_read_and_told_apart_by_its_content()
 
 #[test]
 fn some_points_are_run_more_often_but_not_at_quick_scale_nor_if_all_are_set() {
-    let text =
-        "experiment = \"every\"\nrepetitions = 4\n[more]\nrepetitions = 9\nparameters.rtt = [\"200ms\", \"1s\"]\n";
+    let text = "experiment = \"every\"\nrepetitions = 4\nparameters.rtt = [\"100ms\", \"200ms\", \"1s\"]\n\
+                [more]\nrepetitions = 9\nparameters.rtt = [\"200ms\", \"1s\"]\n";
     let mut plan = read(text, Scale::Full).expect("it makes sense");
     let often = |plan: &Plan| plan.points().iter().map(|point| plan.repetitions_of(point)).collect::<Vec<_>>();
-    assert_eq!(often(&plan), [4, 4, 9, 9]);
+    assert_eq!(often(&plan), [4, 4, 9, 9, 9, 9]);
     assert!(plan.conditions().contains("4 runs of each point (9 where rtt 200ms or 1s), full scale"));
     let again = read(&crate::report::html::plan_text(&Every, &plan), Scale::Full).expect("it makes sense");
-    assert_eq!((again.more(), often(&again)), (plan.more(), vec![4, 4, 9, 9]));
+    assert_eq!((again.more(), often(&again)), (plan.more(), vec![4, 4, 9, 9, 9, 9]));
     plan.set_repetitions(3);
-    assert_eq!(often(&plan), [3, 3, 3, 3]);
+    assert_eq!(often(&plan), [3; 6]);
     let quick = "experiment = \"every\"\n[more]\nrepetitions = 9\nparameters.rtt = \"50ms\"\n";
     assert_eq!(often(&read(quick, Scale::Quick).expect("it makes sense")), [2, 2]);
 }
@@ -322,6 +322,7 @@ fn what_is_run_more_often_is_checked() {
         ("repetitions = 9\nparameters.rtt = \"11s\"", "my.toml:4:18: rtt: 11s makes no sense here"),
         ("repetitions = 9\nparameters.speed = 1", "my.toml:4:12: unknown parameter \"speed\""),
         ("repetitions = 5\nparameters.rtt = \"1s\"", "my.toml:3:15: more: 5 repetitions are no more than the 5 of all"),
+        ("repetitions = 9\nparameters.rtt = \"3s\"", "my.toml:4:18: more: no point has rtt 3s; expected "),
         ("repetitions = 9\nparameters = {}", "my.toml:3:15: more: it names no parameter"),
     ];
     for (lines, expected) in cases {
@@ -406,4 +407,33 @@ fn checks_without_end_are_refused() {
     let text = format!("[[check]]\nsays = \"$a$a$a\"\nfor = {{ a = [\"{long}\"] }}\ntest = \"'a' < 1\"\n");
     let complaint = checks(&text).expect_err("3,000 characters").to_string();
     assert!(complaint.contains("a text has more than 2000 characters"), "{complaint}");
+}
+
+#[test]
+fn nothing_that_a_terminal_or_xml_cannot_have_gets_into_titles_or_messages() {
+    for title in ["a\\u001b[31mb", "a\\u0000", "a\\uFFFE", "a\\nb", "a\\u0085"] {
+        let error = read(&format!("experiment = \"every\"\ntitle = \"{title}\"\n"), Scale::Full).expect_err(title);
+        assert_eq!((error.line(), error.column()), (2, 9), "{title}");
+        assert!(error.problem().starts_with("the title has a control character in it"), "{error}");
+    }
+    let error =
+        read("experiment = \"every\"\nparameters.profile = \"a\\u001b[31m\"\n", Scale::Full).expect_err("unknown");
+    assert!(error.problem().contains("a\\u{1b}[31m") && is_printable(&error.to_string()), "{error:?}");
+    let german = read("experiment = \"every\"\ntitle = \"Über <&> 50%\"\n", Scale::Full).expect("it is printable");
+    assert_eq!(german.title(), "Über <&> 50%");
+}
+
+#[test]
+fn numbers_beyond_all_integers_are_told_as_they_are() {
+    for number in ["9223372036854775808", "99999999999999999999", "-9223372036854775809"] {
+        let error = read(&format!("experiment = \"every\"\nseed = {number}\n"), Scale::Full).expect_err(number);
+        assert!(error.problem().starts_with(&format!("seed cannot be {number}; expected")), "{error}");
+    }
+}
+
+#[test]
+fn an_empty_name_of_a_trace_is_told_as_such() {
+    assert_eq!(LinkTrace::load(std::path::Path::new(""), "").expect_err("there is no name"), "the name is empty");
+    let problem = LinkTrace::load(std::path::Path::new(""), "a\u{1b}").expect_err("no terminal shows it");
+    assert!(problem.contains("a control character in it"), "{problem}");
 }

@@ -1,10 +1,11 @@
 //! Every sample and every number of every repetition, as tables for other programs.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::ReportError;
+use super::files::{Files, SAMPLES, TALLIES, VALUES};
 use crate::plan::{Plan, Point};
 use crate::samples::Samples;
 
@@ -19,29 +20,21 @@ pub(super) struct Tables<'p> {
     tallies: Option<Table>,
     /// One line per number: name and value.
     values: Table,
-    folder: PathBuf,
+    tallies_path: PathBuf,
 }
 
 impl<'p> Tables<'p> {
-    /// Starts the tables in `folder`.
-    pub(super) fn create(plan: &'p Plan, folder: &Path, with_samples: bool) -> Result<Self, ReportError> {
-        // Files of an earlier run.
-        for path in [TALLIES, SAMPLES].map(|name| folder.join(name)) {
-            match fs::remove_file(&path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                    return Err(ReportError::File { path, source });
-                }
-                _ => {}
-            }
-        }
-        let samples = || Table::create(folder.join(SAMPLES), plan, "series,sent_ns,delay_ns");
+    /// Starts the tables.
+    pub(super) fn create(plan: &'p Plan, files: &mut Files<'_>, with_samples: bool) -> Result<Self, ReportError> {
+        let samples = with_samples.then(|| files.begin(SAMPLES));
+        let samples = samples.map(|path| Table::create(path, plan, "series,sent_ns,delay_ns"));
         Ok(Self {
             plan,
-            samples: with_samples.then(samples).transpose()?,
+            samples: samples.transpose()?,
             sample_count: 0,
             tallies: None,
-            values: Table::create(folder.join("values.csv"), plan, "name,value")?,
-            folder: folder.to_owned(),
+            values: Table::create(files.begin(VALUES), plan, "name,value")?,
+            tallies_path: files.begin(TALLIES),
         })
     }
 
@@ -66,7 +59,7 @@ impl<'p> Tables<'p> {
             })?;
         }
         if !samples.tallies().is_empty() && self.tallies.is_none() {
-            self.tallies = Some(Table::create(self.folder.join(TALLIES), self.plan, "series,delay_ns,count")?);
+            self.tallies = Some(Table::create(self.tallies_path.clone(), self.plan, "series,delay_ns,count")?);
         }
         if let Some(table) = &mut self.tallies {
             table.write(|out| {
@@ -92,9 +85,6 @@ impl<'p> Tables<'p> {
         Ok(count)
     }
 }
-
-const SAMPLES: &str = "samples.csv";
-const TALLIES: &str = "tallies.csv";
 
 struct Table {
     path: PathBuf,

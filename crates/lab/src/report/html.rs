@@ -7,7 +7,7 @@ use super::text::{comparison_rows, estimate, number};
 use super::{Report, summary};
 use crate::experiment::Experiment;
 use crate::page::{document, escape};
-use crate::plan::{More, Plan, Scale, Value};
+use crate::plan::{More, Plan, Scale, Value, is_printable};
 use crate::runner::CODE_VERSION;
 use crate::summary::{QUANTILES, Results};
 
@@ -213,9 +213,19 @@ fn origin(report: &Report<'_>) -> String {
         seeds.join(", "),
     );
     if let Some(command) = &report.command {
-        let _ = write!(text, " The command was <code>{}</code>.", escape(command));
+        let _ = write!(text, "{COMMAND_WAS}{}</code>.", escape(command));
     }
     text + "</p>\n"
+}
+
+const COMMAND_WAS: &str = " The command was <code>";
+
+/// The command that an earlier page names, if it is of another plan than `command`: the number of seeds does not matter.
+pub(super) fn other_command(page: &str, command: &str) -> Option<String> {
+    let (_, rest) = page.rsplit_once(COMMAND_WAS)?;
+    let (earlier, _) = rest.split_once("</code>")?;
+    let plan = |command: &str| command.split(" --seeds ").next().unwrap_or_default().to_owned();
+    (is_printable(earlier) && plan(earlier) != plan(&escape(command))).then(|| earlier.to_owned())
 }
 
 /// Maximum number of listed seeds.

@@ -15,9 +15,6 @@ use super::ReportError;
 use crate::plan::{Plan, Point};
 use crate::samples::Samples;
 
-/// The file, within the run's folder.
-const FILE: &str = "samples.parquet";
-
 /// The samples of a run. The swept parameters and the series are texts; times and delays are nanoseconds.
 pub(super) struct Table<'p> {
     plan: &'p Plan,
@@ -26,9 +23,8 @@ pub(super) struct Table<'p> {
 }
 
 impl<'p> Table<'p> {
-    /// Starts the table in `folder`.
-    pub(super) fn create(plan: &'p Plan, folder: &Path) -> Result<Self, ReportError> {
-        let path = folder.join(FILE);
+    /// Starts the table.
+    pub(super) fn create(plan: &'p Plan, path: PathBuf) -> Result<Self, ReportError> {
         let file = File::create(&path).map_err(|source| ReportError::File { path: path.clone(), source })?;
         // Without a name of its own the library would write its version, and the bytes would change with it.
         let properties = WriterProperties::builder().set_created_by("festina".to_owned()).build();
@@ -116,6 +112,7 @@ mod tests {
     use festina_units::Instant;
     use parquet::file::reader::{FileReader, SerializedFileReader};
 
+    use super::super::files::PARQUET;
     use super::*;
     use crate::experiments::Md1;
     use crate::plan::{Plan, Scale};
@@ -126,7 +123,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("festina-lab-parquet-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for temporary files");
         let plan = Plan::own(&Md1, Scale::Quick);
-        let mut table = Table::create(&plan, &folder).expect("the folder can be written");
+        let mut table = Table::create(&plan, folder.join(PARQUET)).expect("the folder can be written");
         let mut samples = Samples::new();
         for ms in [5, 7] {
             let delay = Duration::from_millis(ms);
@@ -138,7 +135,7 @@ mod tests {
         table.add(&plan.points()[0], 9, &Samples::new()).expect("nothing is written");
         table.finish().expect("it can be written");
 
-        let file = File::open(folder.join(FILE)).expect("it was written");
+        let file = File::open(folder.join(PARQUET)).expect("it was written");
         let reader = SerializedFileReader::new(file).expect("a sound file");
         let rows = reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row").to_string());
         let rows: Vec<String> = rows.collect();

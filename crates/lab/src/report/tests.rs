@@ -188,6 +188,116 @@ fn recordings_of_real_sockets_have_the_form_of_todays_summaries() {
     }
 }
 
+/// An empty folder, and options with a store in it.
+fn folder_of(test: &str) -> (PathBuf, RunOptions) {
+    let folder = std::env::temp_dir().join(format!("festina-lab-report-{test}-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder for temporary files");
+    let (store, code_version) = (folder.join("runs"), "1".to_owned());
+    let options = RunOptions { jobs: None, beat: crate::runner::BEAT, store, code_version };
+    (folder, options)
+}
+
+fn listed(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("the folder can be read");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn figures_and_halves_of_files_of_an_earlier_run_go_and_files_of_others_stay() {
+    let (folder, options) = folder_of("earlier");
+    let earlier = ["figure-2.svg", "figure-12.png", "tallies.csv", "samples.parquet", "report.txt.unfinished"];
+    for name in earlier.into_iter().chain(["figure-mine.svg", "notes.unfinished"]) {
+        fs::write(folder.join(name), "earlier").expect("it can be written");
+    }
+    report(500, 0.5).write(&folder, &options).expect("it can be written");
+    let mut names = listed(&folder);
+    names.retain(|name| name != "figure-1.png");
+    fs::remove_dir_all(&folder).expect("the folder can be removed");
+    let expected = "figure-1.svg figure-mine.svg notes.unfinished report.html report.txt runs summary.json values.csv";
+    assert_eq!(names.join(" "), expected);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_whole_leaves_the_earlier_one_as_it_was() {
+    let (folder, options) = folder_of("whole");
+    report(500, 0.5).write(&folder, &options).expect("it can be written");
+    let before: Vec<String> = listed(&folder);
+    let read = || fs::read_to_string(folder.join(SUMMARY)).expect("it was written");
+    let summary = read();
+    // As if the disk were full when the last file is written.
+    fs::create_dir_all(folder.join("report.html.unfinished/x")).expect("it can be made");
+    report(700, 0.5).write(&folder, &options).expect_err("a folder is in the way");
+    assert_eq!(read(), summary);
+    fs::remove_dir_all(folder.join("report.html.unfinished")).expect("it can be removed");
+    assert_eq!(listed(&folder), before);
+    fs::remove_dir_all(&folder).expect("the folder can be removed");
+}
+
+#[test]
+fn verdicts_on_means_of_one_run_are_undecided_and_of_several_runs_are_called_so() {
+    let mut plan = results(500, 0.5).plan().clone();
+    plan.set_repetitions(1);
+    let points = plan.points().into_iter().map(|point| {
+        let mut samples = Samples::new();
+        samples.record("waiting", Sample { sent_at: Instant::ZERO, delay: Duration::from_micros(500) });
+        let mut summary = PointSummary::new(point);
+        summary.add(&samples);
+        summary
+    });
+    let points = points.collect();
+    let once = Report::new(&Md1, Results::new(plan, points)).expect("the figure can be drawn");
+    let text = once.checks_text();
+    assert!(text.contains("undecided  At every load the mean waiting time"), "{text}");
+    assert!(text.contains("one run, no interval: "), "{text}");
+    let page = report(500, 0.5).html();
+    assert!(!page.contains("Each verdict is that of the whole 95% interval"), "{page}");
+    assert!(page.contains("verdicts are those of means over up to 2 runs of each point"), "{page}");
+}
+
+#[test]
+fn links_in_the_index_are_percent_encoded() {
+    let (folder, _) = folder_of("links");
+    for name in ["a#b?c", "%s%n", "ü&x"] {
+        fs::create_dir_all(folder.join(name)).expect("a folder for temporary files");
+        let json = report(500, 0.5).json().expect("JSON");
+        fs::write(folder.join(name).join(SUMMARY), json).expect("it can be written");
+    }
+    let page = fs::read_to_string(write_index(&folder).expect("the folder can be read")).expect("it was written");
+    fs::remove_dir_all(&folder).expect("the folder can be removed");
+    for link in [
+        "<a href=\"a%23b%3Fc/report.html\">a#b?c</a>",
+        "<a href=\"%25s%25n/report.html\">%s%n</a>",
+        "<a href=\"%C3%BC%26x/report.html\">ü&amp;x</a>",
+    ] {
+        assert!(page.contains(link), "{link}: {page}");
+    }
+}
+
+#[test]
+fn of_reports_that_end_together_the_index_has_all() {
+    let (folder, _) = folder_of("together");
+    let json = report(500, 0.5).json().expect("JSON");
+    for round in 0..20 {
+        std::thread::scope(|scope| {
+            for run in 0..6 {
+                let (folder, json) = (&folder, &json);
+                scope.spawn(move || {
+                    let own = folder.join(format!("{round}-{run}"));
+                    fs::create_dir_all(&own).expect("it can be made");
+                    fs::write(own.join(SUMMARY), json).expect("it can be written");
+                    write_index(folder).expect("the folder can be read");
+                });
+            }
+        });
+        let page = fs::read_to_string(folder.join(INDEX)).expect("it was written");
+        assert_eq!(page.matches("<h2>").count(), 6 * (round + 1));
+    }
+    fs::remove_dir_all(&folder).expect("the folder can be removed");
+}
+
 #[test]
 fn the_index_lists_each_run_with_its_verdicts() {
     let folder = std::env::temp_dir().join(format!("festina-lab-index-{}", std::process::id()));

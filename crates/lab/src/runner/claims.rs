@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::place::Process;
-use crate::store::{CLAIM, FINISHED, UNFINISHED, WORKER};
+use crate::store::{CLAIM, FINISHED, UNFINISHED, WORKER, is_worker, worker_in};
 
 /// A worker that is silent during as many beats has lost its claims.
 pub(super) const LEASE_BEATS: u64 = 12;
@@ -175,6 +175,13 @@ impl Claims {
 
     /// Removes files that dead workers have left in a folder whose runs are all finished.
     pub(super) fn tidy(&self, listing: &Listing) {
+        for (path, worker) in &listing.unfinished {
+            // A process has its worker's file for as long as it writes others.
+            let is_known = self.shared.folder.join(format!("{worker}{WORKER}")).exists();
+            if *worker != self.shared.id && (!is_known || self.is_dead(worker, "", None)) {
+                let _ = fs::remove_file(path);
+            }
+        }
         for run in &listing.claimed {
             let path = self.shared.folder.join(format!("{run}{CLAIM}"));
             let text = read(&path);
@@ -293,7 +300,7 @@ pub(super) fn described(path: &Path) -> Option<Described> {
 /// The worker that a claim names, empty if it names none, and how many workers have lost the run before.
 fn parsed(text: &str) -> (String, u32) {
     let mut words = text.lines().next().unwrap_or_default().split(' ');
-    let worker = words.next().filter(|word| word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let worker = words.next().filter(|word| is_worker(word));
     let losses = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
     (worker.unwrap_or_default().to_owned(), losses)
 }
@@ -334,6 +341,8 @@ pub(super) struct Listing {
     pub(super) claimed: BTreeSet<String>,
     /// Files of workers.
     pub(super) workers: Vec<PathBuf>,
+    /// Files that are being written, and by which worker.
+    pub(super) unfinished: Vec<(PathBuf, String)>,
 }
 
 impl Listing {
@@ -347,7 +356,14 @@ impl Listing {
             } else if name.ends_with(WORKER) {
                 listing.workers.push(entry.path());
             } else if name.ends_with(FINISHED) {
+                let kind = entry.file_type()?;
+                let is_ours = name.strip_suffix(FINISHED).is_some_and(is_worker);
+                if is_ours && !kind.is_file() && !kind.is_symlink() {
+                    return Err(io::Error::other(format!("{} is no file", entry.path().display())));
+                }
                 listing.finished.insert(name);
+            } else if let Some(worker) = worker_in(&name).filter(|_| name.ends_with(UNFINISHED)) {
+                listing.unfinished.push((entry.path(), worker.to_owned()));
             }
         }
         Ok(listing)

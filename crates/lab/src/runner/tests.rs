@@ -180,12 +180,12 @@ fn what_is_in_the_store_is_not_run_again() {
     let stored = folder.stored();
     assert_eq!(stored.len(), 6);
     // A marked run shows whether it was used; a broken one must be run again.
-    let marked = fs::read_to_string(&stored[0]).expect("a stored run").replacen(
-        "value,share without wait,0.",
-        "value,share without wait,7.",
-        1,
-    );
-    fs::write(&stored[0], &marked).expect("it can be written");
+    let text = fs::read_to_string(&stored[0]).expect("a stored run");
+    let marked = text.replacen("value,share without wait,0.", "value,share without wait,7.", 1);
+    let lines = &marked[..marked.trim_end().rfind('\n').expect("several lines") + 1];
+    let mut hash = Fnv1a::default();
+    hash.add(lines.as_bytes());
+    fs::write(&stored[0], format!("{lines}end {:016x}\n", hash.value())).expect("it can be written");
     let whole = fs::read_to_string(&stored[1]).expect("a stored run");
     fs::write(&stored[1], &whole[..whole.len() / 2]).expect("it can be written");
 
@@ -212,16 +212,51 @@ fn pruning_removes_runs_of_other_code_and_leftovers_only() {
     complete(&small(), &folder.options());
     let kept = folder.stored();
     complete(&small(), &RunOptions { code_version: "2".to_owned(), ..folder.options() });
-    let leftover = folder.0.join("runs/0123.csv.77.unfinished");
-    fs::write(&leftover, "half").expect("it can be written");
-    fs::write(folder.0.join("runs/notes.txt"), "mine").expect("it can be written");
+    let leftover = folder.0.join("runs/0123456789abcdef.csv.00000000000000aa.unfinished");
+    fs::write(&leftover, "festina l").expect("it can be written");
+    // What other programs write into folders of this name.
+    let others = ["notes.txt", "a.csv", "0123456789abcdef.csv", "b.unfinished", "0123456789abcdef.claim", "c.worker"];
+    for name in others {
+        fs::write(folder.0.join("runs").join(name), "epoch,loss\n1,0.5\n").expect("it can be written");
+    }
+    fs::create_dir(folder.0.join("runs/d.csv")).expect("it can be made");
     let pruned = prune(&folder.0.join("runs"), "1").expect("the store can be read");
     assert_eq!(pruned.files, 7);
     assert!(pruned.bytes > 1_000);
     let left = folder.stored();
     assert!(kept.iter().all(|path| left.contains(path)));
-    assert_eq!(left.len(), kept.len() + 1, "files of others stay: {left:?}");
+    assert_eq!(left.len(), kept.len() + others.len() + 1, "files of others stay: {left:?}");
     assert_eq!(prune(&folder.0.join("runs"), "1").expect("the store can be read"), Pruned::default());
+}
+
+#[test]
+fn what_a_killed_process_left_half_written_is_removed_by_the_next_run() {
+    let folder = Folder::new("half-written");
+    complete(&small(), &folder.options());
+    let name = "runs/0123456789abcdef.csv.00000000000000aa.unfinished";
+    for (name, text) in [(name, "festina lab run"), ("runs/mine.unfinished", "mine")] {
+        fs::write(folder.0.join(name), text).expect("it can be written");
+    }
+    complete(&small(), &folder.options());
+    assert!(!folder.0.join(name).exists(), "no process has that worker's file");
+    assert!(folder.0.join("runs/mine.unfinished").exists(), "files of others stay");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_or_a_pipe_in_place_of_a_run_is_told_by_its_name() {
+    let folder = Folder::new("no-file");
+    complete(&small(), &folder.options());
+    let run = folder.stored().remove(0);
+    for command in ["mkdir", "mkfifo"] {
+        fs::remove_file(&run).or_else(|_| fs::remove_dir(&run)).expect("the folder is ours");
+        let made = std::process::Command::new(command).arg(&run).status().expect("systems have it");
+        assert!(made.success(), "{command}");
+        let error = super::run(&Md1, &small(), &folder.options(), &|_| {}).expect_err("it is in the way");
+        let source = std::error::Error::source(&error).expect("it has a cause").to_string();
+        assert_eq!(source, format!("{} is no file", run.display()), "{command}");
+        assert_eq!(prune(&folder.0.join("runs"), "1").expect("the store can be read"), Pruned::default());
+    }
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! A plan that makes sense, and its folder.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::Result;
 use festina_lab::capture::{CaptureError, PACKETS_MAX};
 use festina_lab::experiment::Experiment;
 #[cfg(target_os = "linux")]
 use festina_lab::plan::Point;
-use festina_lab::plan::{Plan, PlanFile, Scale};
-use festina_lab::report::Report;
+use festina_lab::plan::{Plan, PlanFile, Scale, is_printable};
+use festina_lab::report::{INDEX, Report};
 use festina_lab::runner::{self, BEAT, Progress, RunOptions};
 
 use super::progress::Shown;
@@ -174,7 +174,18 @@ impl PlanText {
         let file = PlanFile::parse(&self.path, &self.text).map_err(refused)?;
         let experiment = file.experiment(ground.experiments()).map_err(refused)?;
         let plan = file.plan(experiment, scale).map_err(refused)?;
+        Ok((experiment, plan, self.name()?))
+    }
+
+    /// The file's name without its ending, after which a folder can be named.
+    fn name(&self) -> Result<String, UsageError> {
         let name = Path::new(&self.path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok((experiment, plan, name))
+        let is_path = !matches!(Path::new(&name).components().collect::<Vec<_>>()[..], [Component::Normal(_)]);
+        if is_path || !is_printable(&name) || name == INDEX {
+            let file = output::name(Path::new(&self.path));
+            let problem = format!("the plan {file} has a name that the folder of its report cannot have; rename it");
+            return Err(UsageError::new(problem));
+        }
+        Ok(name)
     }
 }

@@ -105,6 +105,9 @@ pub(super) fn ledger(arguments: &LedgerArgs) -> Result<()> {
     if *check {
         return judge_age(papers, &kept);
     }
+    if docs.is_none() {
+        output::promise_json();
+    }
     let mut outcomes = Vec::new();
     for experiment in ledger::experiments().into_iter().filter(|it| papers.wants(*it)) {
         let scale = papers.scale(experiment);

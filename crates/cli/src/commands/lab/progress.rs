@@ -50,10 +50,13 @@ impl Shown {
                 let store = store.display();
                 // A file server that does not answer must not keep the process.
                 let _ = tokio::time::timeout(LEAVE_MAX, tokio::task::spawn_blocking(runner::leave)).await;
-                output::notice(&format!(
-                    "interrupted: {runs} finished and kept in {store}; the same command continues after them"
-                ));
+                let state =
+                    format!("interrupted: {runs} finished and kept in {store}; the same command continues after them");
+                output::notice(&state);
                 output::all_noticed().await;
+                // Neither must a reader that takes nothing.
+                let printed = tokio::task::spawn_blocking(move || output::print_failure(&state));
+                let _ = tokio::time::timeout(LEAVE_MAX, printed).await;
                 process::exit(signal::exit_code());
             }
         });

@@ -81,7 +81,7 @@ impl Course {
                 samples.set(&format!("{}: Jain's index", group.name), sum * sum / (as_f64(goodput.len()) * squares));
             }
             if !group.is_greedy() {
-                self.note_delays(&mut samples, group, pairs, &simulation);
+                self.note_delays(&mut samples, group, pairs, seed, &simulation);
             }
         }
         for (index, (name, link)) in self.layout.links.iter().enumerate() {
@@ -96,20 +96,21 @@ impl Course {
         samples: &mut Samples,
         group: &Group,
         pairs: &[[NodeId; 2]],
+        seed: u64,
         simulation: &Simulation<Packet, Host>,
     ) {
-        let mut missing = 0_u32;
+        let mut delivered = 0;
         for &[from, to] in pairs {
             for delivery in deliveries(simulation.node(from), simulation.node(to)) {
-                match delivery.delivered_at {
-                    _ if delivery.due_at < self.counts_from => {}
-                    Some(at) => samples.tally(group.name, at.saturating_duration_since(delivery.due_at)),
-                    None => missing += 1,
+                if let Some(at) = delivery.delivered_at.filter(|_| delivery.due_at >= self.counts_from) {
+                    samples.tally(group.name, at.saturating_duration_since(delivery.due_at));
+                    delivered += 1;
                 }
             }
-            missing += missing_datagrams(simulation.node(from), simulation.node(to));
         }
-        samples.set(&format!("{}: undelivered messages", group.name), missing.into());
+        // Also those of connections that never came up, which no host has noted.
+        let due = group.messages_due(pairs, seed, &(self.counts_from..self.ends_at + self.drain));
+        samples.set(&format!("{}: undelivered messages", group.name), as_f64(due.saturating_sub(delivered)));
     }
 }
 
@@ -125,13 +126,6 @@ pub(super) fn deliveries(from: &Host, to: &Host) -> Vec<Delivery> {
     let records = StreamRecord::observe(from, to);
     let messages = records.iter().flat_map(|record| &record.truth().messages);
     messages.map(|message| Delivery { due_at: message.due_at, delivered_at: message.delivered_at }).collect()
-}
-
-/// Datagrams that were sent and did not arrive intact; none if the hosts do not speak UDP.
-fn missing_datagrams(from: &Host, to: &Host) -> u32 {
-    let (Host::Udp(sender), Host::Udp(receiver)) = (from, to) else { return 0 };
-    let arrived = receiver.received_from(sender.node()).datagrams;
-    u32::try_from(sender.sent().0.saturating_sub(arrived)).unwrap_or(u32::MAX)
 }
 
 /// Payload bytes that a flow's receiver got.

@@ -1,12 +1,13 @@
 //! Flows that are alike: which stack carries them, what their applications write, and when.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use festina_models::host::Host;
 use festina_models::sctp_host::{SctpHost, SctpSender};
 use festina_models::tcp::{CongestionControl, SendBufferLimit, TcpConfig};
 use festina_models::tcp_host::{TcpHost, TcpSender};
-use festina_models::udp_host::UdpHost;
+use festina_models::udp_host::{DATAGRAM_BYTES_MAX, UdpHost};
 use festina_models::workload::{Greedy, OnOff, Periodic, Workload};
 use festina_netsim::{NodeId, RandomStream};
 use festina_sctp::{Carrier, Config};
@@ -19,10 +20,10 @@ use crate::plan::Point;
 
 /// What applications write.
 pub(super) const WORKLOADS: &[&str] = &["thin", "greedy", "on-off"];
-const GREEDY: &str = "greedy";
-const ON_OFF: &str = "on-off";
+pub(super) const GREEDY: &str = "greedy";
+pub(super) const ON_OFF: &str = "on-off";
 
-const UDP: &str = "udp";
+pub(super) const UDP: &str = "udp";
 const KINDS_OF_TCP: [&str; 4] = ["tcp-new-reno", "tcp-sack", "tcp-cubic", "tcp-linux"];
 
 /// Bytes of the IPv4 and TCP headers in a packet of full size.
@@ -146,40 +147,75 @@ impl Group {
 
     /// The hosts of each flow, in the order of `pairs`; they note what happens to messages if `is_logging`.
     pub(super) fn hosts(&self, pairs: &[[NodeId; 2]], seed: u64, is_logging: bool) -> Vec<Host> {
+        let starts = self.starts(seed);
+        pairs.iter().zip(starts).flat_map(|(&pair, start)| self.pair(pair, seed, start, is_logging)).collect()
+    }
+
+    /// When each flow begins.
+    fn starts(&self, seed: u64) -> impl Iterator<Item = Instant> {
         let mut starts = RandomStream::new(seed, &format!("starts of {}", self.name));
         let spread_ns = duration::saturating_nanos(self.spread);
-        let mut hosts = Vec::new();
-        for (number, &pair) in (0..).zip(pairs) {
-            let later = self.stagger * number + Duration::from_nanos(starts.below(spread_ns));
-            hosts.extend(self.pair(pair, seed, Instant::ZERO + self.start + later, is_logging));
-        }
-        hosts
+        (0..self.count).map(move |number| {
+            Instant::ZERO + self.start + self.stagger * number + Duration::from_nanos(starts.below(spread_ns))
+        })
+    }
+
+    /// How many messages the applications have within `span`, whether or not a connection comes up.
+    pub(super) fn messages_due(&self, pairs: &[[NodeId; 2]], seed: u64, span: &Range<Instant>) -> u64 {
+        let due = |(&[from, to], start): (&[NodeId; 2], Instant)| {
+            let (mut source, bytes_max) = match &self.transport {
+                Transport::Sctp(config) => {
+                    let sender = self.sctp_sender(to, start, config);
+                    (sender.source(from, seed, 0), sender.message_bytes_max as u64)
+                }
+                Transport::Tcp(config) => (self.tcp_sender(to, start, config).source(from, seed, 0), u64::MAX),
+                Transport::Udp => {
+                    let writing = start..Instant::ZERO + self.stop;
+                    (UdpHost::first_source(from, seed, &self.workload, &writing), DATAGRAM_BYTES_MAX.into())
+                }
+            };
+            let writes = std::iter::from_fn(|| source.take_due(span.end)).filter(|(at, _)| span.contains(at));
+            writes.map(|(_, write)| write.size.bytes().div_ceil(bytes_max.max(1))).sum::<u64>()
+        };
+        pairs.iter().zip(self.starts(seed)).map(due).sum()
     }
 
     fn pair(&self, [from, to]: [NodeId; 2], seed: u64, starts_at: Instant, is_logging: bool) -> [Host; 2] {
         let stops_at = Some(Instant::ZERO + self.stop);
-        let (connects_at, workload) = (starts_at, self.workload.clone());
         match &self.transport {
             Transport::Sctp(config) => {
+                let sender = self.sctp_sender(to, starts_at, config);
                 let config = Config { message_events: is_logging, ..Config::clone(config) };
                 let host = |node| SctpHost::new(node, seed, config.clone()).expect("a plan's values are within ranges");
-                let message_bytes_max = config.limits.message_bytes_max;
-                let sender =
-                    SctpSender { connects_at, starts_at, stops_at, message_bytes_max, ..SctpSender::new(to, workload) };
                 [host(from).with_sender(&sender).into(), host(to).listening().into()]
             }
             Transport::Tcp(config) => {
                 let host =
                     |node| if is_logging { TcpHost::new(node, seed).logging() } else { TcpHost::new(node, seed) };
-                let sender = TcpSender { peer: to, config: **config, workload, connects_at, starts_at, stops_at };
+                let sender = self.tcp_sender(to, starts_at, config);
                 [host(from).with_sender(sender).into(), host(to).listening(**config).into()]
             }
             Transport::Udp => {
                 let receiver = UdpHost::new(to, seed);
                 let receiver = if is_logging { receiver.logging() } else { receiver };
-                [UdpHost::new(from, seed).with_flow(to, &workload, starts_at, stops_at).into(), receiver.into()]
+                [UdpHost::new(from, seed).with_flow(to, &self.workload, starts_at, stops_at).into(), receiver.into()]
             }
         }
+    }
+
+    fn sctp_sender(&self, peer: NodeId, starts_at: Instant, config: &Config) -> SctpSender {
+        SctpSender {
+            connects_at: starts_at,
+            starts_at,
+            stops_at: Some(Instant::ZERO + self.stop),
+            message_bytes_max: config.limits.message_bytes_max,
+            ..SctpSender::new(peer, self.workload.clone())
+        }
+    }
+
+    fn tcp_sender(&self, peer: NodeId, starts_at: Instant, config: &TcpConfig) -> TcpSender {
+        let (workload, stops_at) = (self.workload.clone(), Some(Instant::ZERO + self.stop));
+        TcpSender { peer, config: *config, workload, connects_at: starts_at, starts_at, stops_at }
     }
 }
 

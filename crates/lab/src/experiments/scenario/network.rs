@@ -15,7 +15,7 @@ use crate::plan::Point;
 
 const DUMBBELL: &str = "dumbbell";
 const PARKING_LOT: &str = "parking-lot";
-const LIST: &str = "list";
+pub(super) const LIST: &str = "list";
 /// What can manage a queue.
 pub(super) const DISCIPLINES: &[&str] = &["drop-tail", "red", "codel", "fq-codel", "pie"];
 

@@ -43,6 +43,37 @@ fn a_thin_stream_over_an_empty_link_takes_the_links_time_whichever_stack_carries
 }
 
 #[test]
+fn messages_of_connections_that_never_come_up_are_undelivered_whichever_stack_was_to_carry_them() {
+    for stack in ["festina", "tcp-sack", "udp"] {
+        let dead = SHORT.replace("[links.wire]", "[links.wire]\nloss = \"100%\"");
+        let samples = measured(&format!("{dead}[flows.a]\nstack = \"{stack}\"\ncount = 2\n"));
+        assert_eq!(value(&samples, "a: undelivered messages"), 180.0, "{stack}");
+        assert!(!samples.tallies().contains_key("a"), "{stack}");
+    }
+}
+
+#[test]
+fn what_changes_nothing_at_any_point_is_refused_and_what_does_at_one_is_not() {
+    let wire = "[links.wire]\nrate = \"1Mbit/s\"\n";
+    for (link, flow, expected) in [
+        ("target = \"5ms\"", "", "p.toml:5:10: links.wire.target: it has no effect; expected the discipline codel"),
+        ("discipline = \"pie\"\ninterval = \"5ms\"", "", "links.wire.interval: it has no effect"),
+        ("red_min = 3", "", "links.wire.red_min: it has no effect; expected the discipline red"),
+        ("burst = \"1s\"", "", "links.wire.burst: it has no effect; expected a loss"),
+        ("held_back = \"1ms\"", "", "links.wire.held_back: it has no effect"),
+        ("", "on = \"1s\"", "flows.a.on: it has no effect; expected the workload on-off"),
+        ("", "workload = \"greedy\"\nsize = \"1B\"", "flows.a.size: it has no effect"),
+        ("", "stack = \"udp\"\nbuffer = \"1MB\"", "flows.a.buffer: it has no effect"),
+    ] {
+        let problem = refused(&format!("{wire}{link}\n[flows.a]\n{flow}\n"));
+        assert!(problem.contains(expected), "{link} {flow}\n{problem}");
+    }
+    let swept =
+        "loss = [\"0%\", \"1%\"]\nburst = \"20ms\"\ndiscipline = [\"drop-tail\", \"codel\"]\ntarget = \"9ms\"\n";
+    assert_eq!(plan(&format!("{wire}{swept}[flows.a]\n")).points().len(), 4);
+}
+
+#[test]
 fn the_packets_of_all_links_can_be_captured() {
     let plan = plan(&format!("{SHORT}[flows.a]\nstack = \"festina\"\nsize = \"100B\"\nrtt = \"50ms\"\n"));
     let point = &plan.points()[0];
@@ -121,6 +152,7 @@ fn what_makes_no_sense_is_refused_with_its_place() {
             "[parameters]\ntopology = \"parking-lot\"\n[flows.a]\n",
             "p.toml:4:12: topology: a parking-lot has at least 2",
         ),
+        ("[parameters]\nduration = \"5s\"\nwarm_up = \"5s\"\n[flows.a]\n", "p.toml:5:11: warm_up: nothing would count"),
         ("[parameters]\ntopology = \"list\"\n[flows.a]\n", "links.wire.from: with the topology list a link has two"),
         ("[flows.a]\n[probes.p]\nof = \"b\"\n", "p.toml:5:6: probes.p.of: there is no \"b\" to plot"),
         ("[flows.a]\nworkload = \"greedy\"\n[probes.p]\n", "probes.p.of: greedy flows have no delays"),
