@@ -314,8 +314,12 @@ impl PlanFile {
         let more = more.filter(|_| scale == Scale::Full);
         self.check_size(&sweep, more.as_ref().map_or(numbers.repetitions, |more| more.repetitions))?;
         let alone = if self.raw.one_at_a_time.is_some() { self } else { &own }.one_at_a_time(&parameters)?;
-        let title =
-            self.raw.title.clone().or_else(|| own.raw.title.clone()).unwrap_or_else(|| experiment.description().title.to_owned());
+        let title = self
+            .raw
+            .title
+            .clone()
+            .or_else(|| own.raw.title.clone())
+            .unwrap_or_else(|| experiment.description().title.to_owned());
         let checks = self.checks(&own, &parameters, &sweep)?;
         let (seed, repetitions) = (numbers.seed, numbers.repetitions);
         let one_at_a_time = alone;

@@ -149,7 +149,9 @@ impl<'r> Cell<'r> {
             Statistic::Count => return Some(or_zero(series.map(SeriesSummary::counts))),
             Statistic::Sum => {
                 let counts = or_zero(series.map(SeriesSummary::counts));
-                return Some(counts.zip_with(&or_zero(series.map(SeriesSummary::mean_s)), |count, mean| count * mean * 1e3));
+                return Some(
+                    counts.zip_with(&or_zero(series.map(SeriesSummary::mean_s)), |count, mean| count * mean * 1e3),
+                );
             }
             Statistic::Mean | Statistic::Quantile(_) | Statistic::Max => {}
         }
@@ -183,8 +185,7 @@ impl<'r> Cell<'r> {
     /// Whether nothing is random at the points of all numbers: they were run once although the plan has repetitions.
     fn is_exact(&self) -> bool {
         let plan = self.results.plan();
-        let is_exact =
-            |summary: &PointSummary| summary.repetitions() == 1 && plan.repetitions_of(summary.point()) > 1;
+        let is_exact = |summary: &PointSummary| summary.repetitions() == 1 && plan.repetitions_of(summary.point()) > 1;
         self.measured.iter().filter_map(|measured| self.find(measured)).all(is_exact)
     }
 
@@ -252,7 +253,9 @@ mod tests {
 
     /// A plan of `md1` with loads of 50% and 90%, of which each of three runs has a number ten times the load in tenths, and delays.
     fn judged(check: &str) -> Check {
-        let text = format!("experiment = \"md1\"\nrepetitions = 3\nparameters.load = [\"50%\", \"90%\"]\n[[check]]\nsays = \"It is so.\"\n{check}");
+        let text = format!(
+            "experiment = \"md1\"\nrepetitions = 3\nparameters.load = [\"50%\", \"90%\"]\n[[check]]\nsays = \"It is so.\"\n{check}"
+        );
         let file = PlanFile::parse("my.toml", &text).expect("a sound plan");
         let plan = file.plan(&Md1, Scale::Full).expect("a sound plan");
         let summaries = plan.points().into_iter().map(|point| {
@@ -283,7 +286,10 @@ mod tests {
     fn a_declared_check_is_judged_by_the_interval_over_the_repetitions() {
         let (word, text) = seen("each = { load = \"all\" }\ntest = \"'number' < 10\"\n");
         assert_eq!(word, "undecided");
-        assert!(text.contains("holds: load 50%: 5.00 ± 1.24 (n = 3); undecided: load 90%: 9.00 ± 2.24 (n = 3)"), "{text}");
+        assert!(
+            text.contains("holds: load 50%: 5.00 ± 1.24 (n = 3); undecided: load 90%: 9.00 ± 2.24 (n = 3)"),
+            "{text}"
+        );
         let paired = "test = \"ratio('number'{load=90%}, 'number'{load=50%}) within 1% of 1.8\"\ncell = \"x[ {over} over {under},]\"\n";
         assert_eq!(seen(paired), ("holds", "x 9 over 5, 1.80 ± 0.000 (n = 3)".to_owned()));
         assert_eq!(seen("test = \"'number'{load=50%} > 8\"\n").0, "broken");
@@ -292,8 +298,14 @@ mod tests {
 
     #[test]
     fn delays_are_in_milliseconds_and_what_was_not_measured_can_be_zero() {
-        assert_eq!(seen("test = \"'delay'.mean{load=50%} from 300 to 700\"\n"), ("holds", "measured: 500 ± 124 (n = 3)".to_owned()));
-        assert_eq!(seen("test = \"total('delay'.count) from 3 to 3\"\n"), ("holds", "measured: 3.00 (exact)".to_owned()));
+        assert_eq!(
+            seen("test = \"'delay'.mean{load=50%} from 300 to 700\"\n"),
+            ("holds", "measured: 500 ± 124 (n = 3)".to_owned())
+        );
+        assert_eq!(
+            seen("test = \"total('delay'.count) from 3 to 3\"\n"),
+            ("holds", "measured: 3.00 (exact)".to_owned())
+        );
         assert_eq!(seen("test = \"total('rare'.orzero) from 1 to 1\"\n").0, "holds");
         assert_eq!(seen("test = \"'delay'.sum - 'delay'.mean from 0 to 0\"\n").0, "holds");
         assert_eq!(seen("delays_min = 4\ntest = \"'delay'.mean > 0\"\n").0, "not tested", "there are three");

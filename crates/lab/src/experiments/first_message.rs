@@ -5,7 +5,6 @@ mod credentials;
 mod opening;
 mod secure;
 
-
 use festina_units::{ByteCount, Probability};
 
 use crate::capture::Capture;
@@ -72,7 +71,9 @@ impl Experiment for FirstMessage {
 
 #[cfg(test)]
 mod tests {
-    use super::opening::{BYTES, PACKETS};
+    use festina_units::Duration;
+
+    use super::opening::{BYTES, PACKETS, SECURE, SECURE_EARLY};
     use super::*;
     use crate::plan::{PlanFile, Scale};
 

@@ -1,6 +1,5 @@
 //! Common parts of Fig. 8(b), 9 and 10 of Petlund et al. 2010: the congested network, its parameters, and the results of a run.
 
-
 use festina_models::workload::{Periodic, Web, Workload};
 
 use super::p10_fig8::{DELIVERY, group_and_delay, tcp_as_read};
@@ -17,7 +16,6 @@ const LOSS: &str = "loss at the bottleneck (%)";
 /// Loss of what the streams sent for the first time.
 const STREAM_LOSS: &str = "loss of first transmissions (%)";
 const USE: &str = "use of the bottleneck (%)";
-
 
 /// Runs a point once.
 pub(super) fn run(point: &Point, seed: u64) -> Samples {

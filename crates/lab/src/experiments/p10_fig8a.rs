@@ -2,8 +2,7 @@
 
 use festina_units::Probability;
 
-use super::p10_fig8::{
-    Case, DELIVERY, stack, };
+use super::p10_fig8::{Case, DELIVERY, stack};
 use crate::capture::Capture;
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Description, Experiment};

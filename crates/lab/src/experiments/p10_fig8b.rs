@@ -1,7 +1,7 @@
 //! `p10-fig8b`: when a lost message is sent again over a congested bottleneck (P10 §6.2, Fig. 8(b)).
 
 use super::p10_congested::{loss_entry, run};
-use super::p10_fig8::{Case};
+use super::p10_fig8::Case;
 use crate::experiment::{Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Point, definition};

@@ -80,8 +80,6 @@ const RESENT_ONLY: &str = "resent";
 /// A parameter of `r12-fig7`: whether messages that expire in the send buffer never leave, whichever sender it is.
 pub(super) const LATE_BINDING: &str = "late_binding";
 
-
-
 /// Important messages over their share, a curve for each sender, at the points that are shown. `None` if they have one sender alone.
 pub(super) fn chart_by_sender(
     results: &Results,

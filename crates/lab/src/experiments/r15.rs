@@ -8,7 +8,6 @@ pub(super) use cases::{ALMOST_ALL, Case, Cases, as_share};
 pub(super) use chart::chart;
 pub(super) use family::Family;
 
-
 use festina_models::record::Truth;
 use festina_models::tcp::{DelayedAck, LossRecovery, RtoConfig, RtoFloor, Switches, TailProbe, TcpConfig};
 use festina_models::workload::{Replay, Workload};

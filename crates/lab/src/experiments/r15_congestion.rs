@@ -2,7 +2,6 @@
 
 mod crowd;
 
-
 use super::r15::{self, Cases, Cost, Family};
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};

@@ -3,7 +3,8 @@
 use super::r12;
 use super::r15_syslog::{
     self, FESTINA, IMPORTANT, IMPORTANT_LOST, NORMAL, NORMAL_LOST, OverLoss, PR_SCTP, SCTP, Scope, TCP, TCP_THIN, UDP,
-    over_loss, };
+    over_loss,
+};
 use crate::evidence::Bound;
 use crate::experiment::{Check, Description, Experiment};
 use crate::figure::Figure;

@@ -158,7 +158,8 @@ impl RawParameter {
         match () {
             () if self.capture => Kind::Recording,
             () if let Some(range) = &self.duration => {
-                let [low, high] = range.each_ref().map(|text| duration::parse(text).unwrap_or_else(|error| panic!("{error}")));
+                let [low, high] =
+                    range.each_ref().map(|text| duration::parse(text).unwrap_or_else(|error| panic!("{error}")));
                 Kind::Duration(low..=high)
             }
             () if let Some(range) = &self.bandwidth => Kind::Bandwidth(parsed(range)),

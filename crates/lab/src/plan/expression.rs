@@ -171,7 +171,9 @@ pub(super) fn parse(text: &str, settings: &dyn Settings) -> Result<(Expression, 
         return Err(parser.unexpected("the end of the test"));
     }
     if expression.constant().is_some() {
-        return Err("the test measures nothing; expected the name of a measured number such as 'delivery'.mean".to_owned());
+        return Err(
+            "the test measures nothing; expected the name of a measured number such as 'delivery'.mean".to_owned()
+        );
     }
     Ok((expression, bound))
 }
@@ -331,7 +333,9 @@ impl<'t> Parser<'t> {
         let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(rest.len());
         let parsed = rest[..end].replace('_', "").parse::<f64>().ok().filter(|number| number.is_finite());
         let Some(number) = parsed else {
-            return Err(self.unexpected("a number, a name in single quotes, ratio(..), total(..), ln(..) or a parenthesis"));
+            return Err(
+                self.unexpected("a number, a name in single quotes, ratio(..), total(..), ln(..) or a parenthesis")
+            );
         };
         self.rest = &rest[end..];
         Ok(number)
@@ -349,7 +353,11 @@ impl<'t> Parser<'t> {
             self.expect("to")?;
             let to = self.constant()?;
             let is_range = from <= to;
-            return if is_range { Ok(Bound::Within(from, to)) } else { Err(format!("nothing lies from {from} to {to}")) };
+            return if is_range {
+                Ok(Bound::Within(from, to))
+            } else {
+                Err(format!("nothing lies from {from} to {to}"))
+            };
         }
         if self.takes("within") {
             let percent = self.constant()?;

@@ -1,6 +1,5 @@
 //! The senders that can be compared: each recovery profile by its name, and `festina` with other redundancy than its own.
 
-
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
 
@@ -18,7 +17,6 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-
     /// The sender that a point chooses.
     pub(crate) fn of(point: &Point) -> Self {
         Self::named(point.choice("sender"))

@@ -86,7 +86,8 @@ fn explained(path: &str) -> Result<String, UsageError> {
     for (name, values) in plan.told() {
         let values: Vec<String> = values.iter().map(ToString::to_string).collect();
         let known = parameters.iter().find(|parameter| parameter.name == *name);
-        let meaning = known.map_or_else(String::new, |Parameter { about, kind, .. }| format!("{about}; {}", expected(kind)));
+        let meaning =
+            known.map_or_else(String::new, |Parameter { about, kind, .. }| format!("{about}; {}", expected(kind)));
         text += &folded(&format!("  {name} = {}: {meaning}\n", values.join(", ")), 4);
     }
     Ok(text + &checked(&plan))

@@ -37,6 +37,8 @@ pub(crate) fn run(arguments: &NewArgs) -> Result<()> {
         }
         created => created.with_context(|| format!("cannot write {shown}"))?,
     };
-    created.write_all(definition::values(Scenario.description().plan).as_bytes()).with_context(|| format!("cannot write {shown}"))?;
+    created
+        .write_all(definition::values(Scenario.description().plan).as_bytes())
+        .with_context(|| format!("cannot write {shown}"))?;
     output::print(&format!("{shown} is a plan. Change it, then: festina lab run {shown} --quick"))
 }

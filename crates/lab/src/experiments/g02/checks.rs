@@ -1,9 +1,7 @@
 //! G02's statements on its tables and figures, and the requirements for a limit in time.
 
 use super::cells::{Cell, KINDS, Published, ours, published};
-use super::{
-    MEAN_MS, Part,
-};
+use super::{MEAN_MS, Part};
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence, Judgement};
 use crate::experiment::Check;

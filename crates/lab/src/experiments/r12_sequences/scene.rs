@@ -39,7 +39,6 @@ pub(super) enum Case {
 }
 
 impl Case {
-
     pub(super) fn of(point: &Point) -> Self {
         let name = point.choice("case");
         let expires = !name.ends_with("-reliable");

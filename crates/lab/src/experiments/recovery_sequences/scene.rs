@@ -37,7 +37,6 @@ pub(super) enum Loss {
 }
 
 impl Loss {
-
     /// What a point chooses.
     pub(super) fn of(point: &Point) -> Self {
         match point.choice("lost") {
