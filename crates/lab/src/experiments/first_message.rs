@@ -71,7 +71,9 @@ impl Experiment for FirstMessage {
 
 #[cfg(test)]
 mod tests {
-    use super::opening::{BYTES, PACKETS};
+    use festina_units::Duration;
+
+    use super::opening::{BYTES, PACKETS, SECURE, SECURE_EARLY};
     use super::*;
     use crate::plan::{PlanFile, Scale};
 

@@ -240,7 +240,7 @@ fn gaps_figure(results: &Results) -> Figure {
 
 #[cfg(test)]
 mod tests {
-    use festina_units::ByteCount;
+    use festina_units::{ByteCount, Duration};
 
     use super::*;
     use crate::plan::{Plan, Scale};

@@ -15,7 +15,10 @@
 //! - `except`: values that a cell must not have all together
 //! - `test`, `cell`: one or several in each cell; `$name` is replaced in all texts, `{over}` and `{under}` in `cell` by the means of a ratio; a part of
 //!   the cell in brackets is left out if there are none
+//! - `[let]`: names for parts of tests, in which variables are replaced, too
 //! - `delays_min`: means, maxima and shares of fewer delays, and quantiles beyond which not every repetition has one, say nothing
+
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -34,6 +37,9 @@ const CHECKS_MAX: usize = 200;
 const CELLS_MAX: usize = 20_000;
 /// The most characters of a text after its variables are replaced.
 const CHARS_MAX: usize = 2_000;
+
+/// The most names within each other.
+const NAMES_DEPTH_MAX: usize = 4;
 
 /// A check as the plan declares it.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,14 +84,15 @@ pub(super) struct Scope<'p> {
 pub(super) fn checks(scope: &Scope<'_>, plan: &RawPlan) -> Result<Vec<DeclaredCheck>, PlanError> {
     let mut checks = Vec::new();
     let mut cells = 0;
-    let shared: Vec<Vec<RawCheck>> = plan.shared_checks.iter().map(|of| scope.shared(of)).collect::<Result<_, _>>()?;
-    for raw in shared.iter().flatten().chain(&plan.check) {
+    let shared: Vec<SharedChecks> = plan.shared_checks.iter().map(|of| scope.shared(of)).collect::<Result<_, _>>()?;
+    let shared = shared.iter().flat_map(|file| file.check.iter().map(|check| (check, &file.names)));
+    for (raw, names) in shared.chain(plan.check.iter().map(|check| (check, &plan.names))) {
         for outer in scope.combinations(&raw.each_check)? {
             // A reading that the plan does not have is not judged.
             if !raw.under.is_empty() && !scope.has(&outer) {
                 continue;
             }
-            let check = scope.check(raw, &outer)?;
+            let check = scope.check(raw, names, &outer)?;
             cells += check.cells.len();
             checks.push(check);
             if checks.len() > CHECKS_MAX || cells > CELLS_MAX {
@@ -101,24 +108,32 @@ pub(super) fn checks(scope: &Scope<'_>, plan: &RawPlan) -> Result<Vec<DeclaredCh
 #[derive(Deserialize)]
 struct SharedChecks {
     check: Vec<RawCheck>,
+    #[serde(default, rename = "let")]
+    names: BTreeMap<String, String>,
 }
 
 impl Scope<'_> {
-    fn shared(&self, raw: &RawSharedChecks) -> Result<Vec<RawCheck>, PlanError> {
+    fn shared(&self, raw: &RawSharedChecks) -> Result<SharedChecks, PlanError> {
         let (name, place) = (raw.file.get_ref(), raw.file.span());
         let file = shared::FILES.iter().find(|(known, _)| known == name);
         let (_, text) =
             file.ok_or_else(|| self.source.error(&place, format!("no shared file is called \"{name}\"")))?;
         let read: SharedChecks =
             toml::from_str(text).map_err(|error| self.source.error(&place, format!("{name}.toml: {error}")))?;
+        let SharedChecks { check, names } = read;
         let with = |check: RawCheck| RawCheck { under: raw.under.clone(), each_check: raw.each_check.clone(), ..check };
-        Ok(read.check.into_iter().map(with).collect())
+        Ok(SharedChecks { check: check.into_iter().map(with).collect(), names })
     }
 
-    fn check(&self, raw: &RawCheck, outer: &Bindings) -> Result<DeclaredCheck, PlanError> {
-        let place = |problem| self.source.error(&raw.says.span(), problem);
-        let (tests, names) = (texts(&raw.test), raw.cell.as_ref().map(texts).unwrap_or_default());
-        if tests.is_empty() || !(names.is_empty() || names.len() == tests.len()) {
+    fn check(
+        &self,
+        raw: &RawCheck,
+        names: &BTreeMap<String, String>,
+        outer: &Bindings,
+    ) -> Result<DeclaredCheck, PlanError> {
+        let place = |problem: String| self.source.error(&raw.says.span(), problem);
+        let (tests, cell_names) = (texts(&raw.test), raw.cell.as_ref().map(texts).unwrap_or_default());
+        if tests.is_empty() || !(cell_names.is_empty() || cell_names.len() == tests.len()) {
             let problem = "test and cell must be texts in quotes, or lists of as many texts".to_owned();
             return Err(self.source.error(&raw.test.span(), problem));
         }
@@ -127,13 +142,16 @@ impl Scope<'_> {
             if self.is_excepted(raw, &inner)? {
                 continue;
             }
+            if cells.len() > CELLS_MAX {
+                return Err(place(format!("the check has more than {CELLS_MAX} cells")));
+            }
             let bindings = [outer.as_slice(), inner.as_slice()].concat();
             for (number, (test, test_place)) in tests.iter().enumerate() {
                 let told = |problem: String| self.source.error(test_place, format!("test: {problem}"));
                 let context = Context { scope: self, settings: self.settings(raw, &bindings)? };
-                let test = replaced(test, &bindings).map_err(told)?;
+                let test = named(test, names).and_then(|test| replaced(&test, &bindings)).map_err(told)?;
                 let (expression, bound) = expression::parse(&test, &context).map_err(told)?;
-                let name = match names.get(number) {
+                let name = match cell_names.get(number) {
                     Some((name, place)) => {
                         replaced(name, &bindings).map_err(|problem| self.source.error(place, problem))?
                     }
@@ -317,6 +335,19 @@ fn text_of(setting: &Spanned<Setting>) -> Result<String, String> {
         Setting::Integer(number) => Ok(number.to_string()),
         other => Err(format!("it cannot be {other}; expected a text in quotes or a whole number")),
     }
+}
+
+/// A test with the parts that its names stand for.
+fn named(test: &str, names: &BTreeMap<String, String>) -> Result<String, String> {
+    let mut test = test.to_owned();
+    // The longer of two names that begin alike comes first. A part may have names in it; those that name each other in a circle stay as they are.
+    for (name, part) in (0..NAMES_DEPTH_MAX).flat_map(|_| names.iter().rev()) {
+        if test.len().max(part.len()) > CHARS_MAX {
+            return Err(format!("a text has more than {CHARS_MAX} characters"));
+        }
+        test = test.replace(&format!("${name}"), part);
+    }
+    Ok(test)
 }
 
 /// The text with the values of its variables.

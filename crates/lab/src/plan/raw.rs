@@ -40,6 +40,9 @@ pub(super) struct RawPlan {
     pub(super) check: Vec<RawCheck>,
     #[serde(default)]
     pub(super) shared_checks: Vec<RawSharedChecks>,
+    /// Names for parts of tests.
+    #[serde(default, rename = "let")]
+    pub(super) names: BTreeMap<String, String>,
 }
 
 /// The checks of a file that several experiments share, all of them for each reading.

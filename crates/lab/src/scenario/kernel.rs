@@ -12,8 +12,7 @@ use festina_units::Duration;
 
 use super::Stack;
 use super::petlund::TimerFix;
-use crate::assumption::{Assumption, chosen, fitted, stated};
-use crate::plan::{Kind, Parameter, Point};
+use crate::plan::Point;
 
 /// More miss indications than a thin stream ever has.
 const NEVER: u8 = u8::MAX;
@@ -59,55 +58,6 @@ impl Readings {
         timer_fix: TimerFix::WithMinRto,
         fault: Fault::None,
     };
-
-    /// Parameters for plans.
-    pub fn parameters() -> Vec<Parameter> {
-        let parameter = |name, about, names| Parameter { name, about, kind: Kind::Choice(names) };
-        vec![
-            parameter(
-                "rtt_samples",
-                "whether a chunk that was sent again measures no round-trip time (karn) or does (ambiguous)",
-                Self::RTT_SAMPLES,
-            ),
-            parameter(
-                "timer_restart",
-                "which SACKs restart the timer: those with a new cumulative acknowledgement, or all that acknowledge something",
-                Self::RESTARTS,
-            ),
-            parameter(
-                "timer_fix",
-                "what the fix of the timer's restart does, and which groups have it",
-                TimerFix::NAMES,
-            ),
-            parameter("fault", "a deliberate fault, to test whether the checks notice", Fault::NAMES),
-        ]
-    }
-
-    /// Where their values come from.
-    pub const ASSUMPTIONS: [Assumption; 9] = [
-        stated("rtt_samples", "net/sctp/outqueue.c of Linux 2.6.15 to 2.6.17: a sample only from chunks that were not resent; P06 Table 2 fits this")
-            .of(&["karn"]),
-        chosen("rtt_samples", "P06 §3.2 and §5, P10 §8 say so, against the kernel's sources and their own tables; it shows how much this matters")
-            .of(&["ambiguous"]),
-        stated(
-            "timer_restart",
-            "P06 §4.2.1, P10 §5.2: a SACK for some, but not all outstanding chunks restarts it; by RFC 2960 §6.3.2 R3 one for the earliest of them",
-        )
-        .of(&["cumulative"]),
-        chosen("timer_restart", "gap reports restart it, too, as the sentence can be read; it shows how much this matters"),
-        fitted("timer_fix", "the shortest timeout with the fix in P06 Table 3: none came before an RTO was over").of(&["with-min-rto"]),
-        chosen("timer_fix", "the literal sentence, shorter by the time since the old timer was started; it shows how much this matters")
-            .of(&["as-worded"]),
-        chosen("timer_fix", "it shows how much the fix matters"),
-        chosen("fault", "a wrong sender on purpose, for tests of the checks").of(&[
-            "rto-doubled",
-            "no-fast-retransmit",
-            "swapped",
-            "repeated",
-            "rto-low",
-        ]),
-        chosen("fault", "nothing is wrong on purpose"),
-    ];
 
     /// Those of a point.
     pub fn of(point: &Point) -> Self {
@@ -172,12 +122,6 @@ impl Fault {
             "rto-low" => Self::RtoLow,
             _ => Self::None,
         }
-    }
-
-    /// The parameter that sets it.
-    pub fn parameter() -> Parameter {
-        let about = "a deliberate fault, to test whether the checks notice";
-        Parameter { name: "fault", about, kind: Kind::Choice(Self::NAMES) }
     }
 
     /// Loss recovery with the fault.

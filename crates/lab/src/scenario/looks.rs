@@ -49,11 +49,15 @@ fn look(index: usize, sender: &'static str) -> Look {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Sender;
+    use crate::experiment::Experiment as _;
+    use crate::experiments::ThinLatency;
+    use crate::plan::Kind;
 
     #[test]
     fn no_two_senders_look_alike() {
-        let looks: Vec<Look> = Sender::names().iter().enumerate().map(|(index, name)| look(index, name)).collect();
+        let parameters = ThinLatency.parameters();
+        let Kind::Choice(names) = parameters[0].kind else { panic!("the sender is chosen") };
+        let looks: Vec<Look> = names.iter().enumerate().map(|(index, name)| look(index, name)).collect();
         for (index, one) in looks.iter().enumerate() {
             let is_alike = |other: &&Look| (other.marker, other.color) == (one.marker, one.color);
             assert!(looks[..index].iter().find(is_alike).is_none(), "{}", one.sender);

@@ -1,6 +1,7 @@
 //! A plan that makes sense, and its folder.
 
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Result;
@@ -140,6 +141,9 @@ impl Named<'_> {
         Ok(Job { ground, experiment, plan, name, command, folder, options })
     }
 }
+
+/// The most bytes of a plan.
+const PLAN_BYTES_MAX: u64 = 1 << 20;
 
 /// The text of a plan file.
 pub(super) struct PlanText {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::Ground;
 use super::durations::{self, Durations};
+use super::job::PlanText;
 use crate::output::{folded, folded_behind};
 use crate::usage::UsageError;
 
@@ -66,8 +67,8 @@ pub(super) fn list(arguments: &ListArgs) -> String {
 
 /// The description of one experiment, or its plan alone; or what a plan sets and checks.
 pub(super) fn show(arguments: &ShowArgs) -> Result<String, UsageError> {
-    if arguments.name.ends_with(".toml") {
-        return explained(&arguments.name);
+    if let Some(file) = PlanText::read(&arguments.name)? {
+        return explained(&file);
     }
     let experiment = super::named(&arguments.name)?;
     let plan = definition::values(experiment.description().plan);
@@ -75,12 +76,12 @@ pub(super) fn show(arguments: &ShowArgs) -> Result<String, UsageError> {
 }
 
 /// A plan in words: what it runs, what each of its parameters can be, and what it checks.
-fn explained(path: &str) -> Result<String, UsageError> {
-    let (experiment, plan, _) = super::plan(path, Scale::Full, Ground::Simulator)?;
-    let (_, quick, _) = super::plan(path, Scale::Quick, Ground::Simulator)?;
+fn explained(file: &PlanText) -> Result<String, UsageError> {
+    let (experiment, plan, _) = file.plan(Scale::Full, Ground::Simulator)?;
+    let (_, quick, _) = file.plan(Scale::Quick, Ground::Simulator)?;
     let count = |plan: &Plan| plan.points().iter().map(|point| u64::from(plan.repetitions_of(point))).sum::<u64>();
     let runs = format!("{} runs of {} points, with --quick {} runs", count(&plan), plan.points().len(), count(&quick));
-    let mut text = folded(&format!("{path}: {}\nexperiment {}: {runs}\n", plan.title(), experiment.name()), 2);
+    let mut text = folded(&format!("{}: {}\nexperiment {}: {runs}\n", file.path, plan.title(), experiment.name()), 2);
     text += "\nIt sets:\n";
     let parameters = plan.parameters();
     for (name, values) in plan.told() {

@@ -131,6 +131,18 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Experiment as _;
+    use crate::experiments::Bulk;
+    use crate::plan::Kind;
+
+    /// The names in the plan.
+    fn names() -> &'static [&'static str] {
+        let parameters = Bulk.parameters();
+        match parameters.iter().find(|parameter| parameter.name == "sender").map(|parameter| &parameter.kind) {
+            Some(Kind::Choice(names)) => names,
+            other => panic!("the sender is chosen, not {other:?}"),
+        }
+    }
 
     #[test]
     fn a_name_may_give_a_profile_another_congestion_control_than_its_own() {
