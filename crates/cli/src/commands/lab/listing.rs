@@ -75,7 +75,7 @@ pub(super) fn show(arguments: &ShowArgs) -> Result<String, UsageError> {
     Ok(if arguments.plan { plan.to_owned() } else { format!("{}\nIts own plan:\n\n{plan}", about(experiment)) })
 }
 
-/// A plan in words: what it runs, what each of its parameters can be, and what it checks.
+/// A plan in words: its runs, the range of each of its parameters, and its checks.
 fn explained(file: &PlanText) -> Result<String, UsageError> {
     let (experiment, plan, _) = file.plan(Scale::Full, Ground::Simulator)?;
     let (_, quick, _) = file.plan(Scale::Quick, Ground::Simulator)?;
