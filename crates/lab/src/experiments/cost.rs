@@ -67,8 +67,8 @@ impl Experiment for Cost {
             name: self.name,
             title: self.title,
             reference: "Festina's own",
-            about: "A thin stream as in thin-latency: ordered messages of one size at one interval, packets lost each way, a \
-         receiver that delays SACKs unless it is asked not to, and decodes sums if the sender makes them. Counted are all packets of both ends: data, copies, probes, SACKs, \
+            about: "A thin stream as in thin-latency: ordered messages of one size at one interval, packets lost each way, an unmodified \
+         receiver that delays SACKs unless it is asked not to. Counted are all packets of both ends: data, copies, probes, SACKs, \
          heartbeats. Their bytes include the headers of SCTP (12 bytes), UDP (8) and IPv4 (20). The delay of a message runs from the \
          moment at which the application wants to write it to the moment at which the receiving application has it.\n\n\
          The first messages, for warm_up, meet the same network and count for nothing; the handshake is over before them. What both \

@@ -29,8 +29,8 @@ impl Experiment for ThinLatency {
             title: "Delivery delay of a thin stream, by recovery profile",
             reference: "Festina's own; measured peers: real stacks in this scenario (see the comparisons)",
             about: "An application writes one small message every interval over one association. Each packet is lost with the same probability, in \
-         both directions and independently of others. The receiver delays SACKs by \
-         200 ms unless the sender's I bit asks it not to (RFC 7053), and decodes sums if the sender makes them. The delay of a message runs from the moment at which \
+         both directions and independently of others. The receiver is unmodified: it delays SACKs by \
+         200 ms unless the sender's I bit asks it not to (RFC 7053). The delay of a message runs from the moment at which \
          the application writes it to the moment at which the receiving application has it, so a message behind a lost \
          one waits for it. The floor is half the round-trip time.\n\n\
          A retransmission is spurious if an earlier copy of its chunk arrived. It is unavoidable if the receiver \

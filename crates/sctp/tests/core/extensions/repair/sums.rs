@@ -12,13 +12,13 @@ use crate::pair::Pair;
 const INTERVAL: Duration = Duration::from_millis(20);
 
 fn coding() -> Config {
-    Config::published(Profile::Festina)
+    let mut config = copying();
+    config.mechanisms.redundancy = Redundancy::ADAPTIVE_CODE;
+    config
 }
 
 fn copying() -> Config {
-    let mut config = coding();
-    config.mechanisms.redundancy = Redundancy::ADAPTIVE_COPIES;
-    config
+    Config::published(Profile::Festina)
 }
 
 /// A path of 100 ms with independent losses, and hosts with these settings.
