@@ -168,7 +168,7 @@ impl core::fmt::Debug for Extensions {
 #[cfg(test)]
 mod tests {
     use festina_recovery::Profile;
-    use festina_recovery::redundancy::Redundancy;
+    use festina_recovery::redundancy::{Budget, Redundancy};
 
     use super::*;
     use crate::CongestionControl;
@@ -211,9 +211,9 @@ mod tests {
         let mut config = Config::default();
         let announced = |config: &Config| private.map(|extension| Extensions::own(config).contains(extension));
         assert_eq!(announced(&config), [false; 3]);
-        config.mechanisms = Profile::Festina.mechanisms();
+        config.mechanisms.redundancy = Redundancy::Adaptive(Budget::CODE);
         assert_eq!(announced(&config), [false, false, true]);
-        config.mechanisms.redundancy = Redundancy::ADAPTIVE_COPIES;
+        config.mechanisms = Profile::Festina.mechanisms();
         config.sack.peer_batches = true;
         assert_eq!(announced(&config), [true, false, false]);
         for unpaced in [CongestionControl::Rfc9260, CongestionControl::Rfc4960] {

@@ -142,8 +142,8 @@ pub(crate) fn mechanisms(random: &mut RandomStream) -> Mechanisms {
         mechanisms.normal = pick(random, Profile::all()).mechanisms().normal;
     }
     // A code needs two ends that know it.
-    let is_default = random.below(2) == 0;
-    mechanisms.redundancy = if is_default { Redundancy::ADAPTIVE } else { pick(random, &Redundancy::NAMED) };
+    let codes = random.below(2) == 0;
+    mechanisms.redundancy = if codes { Redundancy::ADAPTIVE_CODE } else { pick(random, &Redundancy::NAMED) };
     mechanisms
 }
 

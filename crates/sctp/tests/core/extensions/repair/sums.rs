@@ -12,13 +12,13 @@ use crate::pair::Pair;
 const INTERVAL: Duration = Duration::from_millis(20);
 
 fn coding() -> Config {
-    Config::published(Profile::Festina)
+    let mut config = copying();
+    config.mechanisms.redundancy = Redundancy::ADAPTIVE_CODE;
+    config
 }
 
 fn copying() -> Config {
-    let mut config = coding();
-    config.mechanisms.redundancy = Redundancy::ADAPTIVE_COPIES;
-    config
+    Config::published(Profile::Festina)
 }
 
 /// A path of 100 ms with independent losses, and hosts with these settings.
@@ -161,7 +161,7 @@ fn few_messages_wait_longer_than_with_copies_though_code_and_copies_take_turns()
             pair.drain(0);
             let limit = begin + interval * (number + 1);
             while pair.step(limit) {
-                for _ in arrived..pair.hosts[1].received.len() {
+                while arrived < pair.hosts[1].received.len() {
                     let sent = begin + interval * u32::try_from(arrived).expect("few");
                     // The way, and three packets.
                     late += u32::from(pair.now - sent > Duration::from_millis(66));
