@@ -132,7 +132,7 @@ fn file_of(file: &PlanText) -> Result<SweepFile> {
 fn read(path: &Path) -> Result<Sweep> {
     let shown = output::name(path);
     // A pipe would keep this process for ever.
-    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Err(UsageError::new(format!("{shown} is no file; remove it and submit the plan again")).into());
     }
     let file = match File::open(path) {
