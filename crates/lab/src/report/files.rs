@@ -18,7 +18,7 @@ pub(super) const TALLIES: &str = "tallies.csv";
 /// Ends the names of files that are being written.
 const UNFINISHED: &str = ".unfinished";
 
-/// The files of a report that is being written. Those that are not published are removed.
+/// The files of a report that is being written. Unpublished ones are removed.
 pub(super) struct Files<'f> {
     folder: &'f Path,
     /// Names of files that were begun.
