@@ -140,7 +140,7 @@ mod tests {
             (0..2).for_each(|nth| bursts.lost(first + nth));
         }
         assert!(bursts.are_likely(percent(1)) && bursts.distance(percent(1)).is_none());
-        // One in twenty packets, and one in twenty of those is followed by another.
+        // A twentieth of the packets, and one behind every twentieth of these.
         let mut chance = Bursts::default();
         (0..8_000).filter(|number| number % 20 == 0 || number % 400 == 1).for_each(|number| chance.lost(100 + number));
         assert!(!chance.are_likely(percent(5)));
