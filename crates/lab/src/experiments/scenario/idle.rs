@@ -8,7 +8,7 @@ use super::network::LIST;
 use crate::experiment::Objection;
 use crate::plan::Point;
 
-/// The keys, each with a condition under which it had an effect.
+/// The keys, each with a condition under which it has an effect.
 pub(super) fn objections(point: &Point) -> Vec<Objection> {
     let mut idle = Vec::new();
     let mut add = |parameter: String, needs: &str| {
