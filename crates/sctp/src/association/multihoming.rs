@@ -149,7 +149,7 @@ impl Association {
         is_dead
     }
 
-    /// A path has failed: another carries on what is in flight on it. Returns whether the peer counts as unreachable.
+    /// A path has failed: another takes over the chunks in flight on it. Returns whether the peer counts as unreachable.
     fn move_flight(&mut self, now: Instant, id: PathId, has_timed_out: bool) -> bool {
         let is_dead = self.path_failed(now, id);
         if self.paths.repairs() != id {
@@ -192,8 +192,7 @@ impl Association {
     /// Returns whether the answer at the front of the queue leaves by this path.
     #[inline]
     pub(super) fn answers_on(&self, id: PathId) -> bool {
-        let path = self.control.first_reply().map(|reply| reply.path().unwrap_or(self.paths.repairs()));
-        path.is_some_and(|path| !self.paths.are_several() || path == id)
+        self.control.first_reply().is_some_and(|reply| self.paths.answer_on(reply.path(), id))
     }
 }
 

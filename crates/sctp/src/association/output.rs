@@ -163,8 +163,7 @@ impl Association {
             self.control.unset(Due::COOKIE_ACK);
         }
         if self.control.has_replies() {
-            let (are_several, repairs) = (self.paths.are_several(), self.paths.repairs());
-            self.control.write_replies(packet, |reply| !are_several || reply.path().unwrap_or(repairs) == id);
+            self.control.write_replies(packet, |reply| self.paths.answer_on(reply.path(), id));
         }
         if control && self.control.is_set(Due::RE_CONFIG) {
             self.write_reconfiguration(now, id, packet);
@@ -172,7 +171,9 @@ impl Association {
         if let Some(marks) = self.control.marks().filter(|_| control) {
             marks.write_cwr(packet);
         }
-        self.write_heartbeat(now, id, packet);
+        if self.paths.of(id).heartbeat_ready() && self.may_probe(now, id) {
+            self.write_heartbeat(now, id, packet);
+        }
         let path = self.paths.of_mut(id);
         if let Some(receiver) = &mut self.receiver
             && sack
@@ -219,9 +220,6 @@ impl Association {
 
     #[inline]
     fn write_heartbeat(&mut self, now: Instant, id: PathId, packet: &mut PacketBuilder<'_>) {
-        if !self.paths.of(id).heartbeat_ready() || !self.may_probe(now, id) {
-            return;
-        }
         let rto = self.paths.first().sending.rto();
         let path = self.paths.of_mut(id);
         let wait = path.heartbeat_wait(now, self.context.config());

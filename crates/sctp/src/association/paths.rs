@@ -140,6 +140,12 @@ impl Paths {
         self.others.as_ref().map_or(PathId::PRIMARY, |others| others.repairs)
     }
 
+    /// Returns whether an answer to a chunk that came on `path`, or on any if that is `None`, leaves by this path.
+    #[inline]
+    pub(super) fn answer_on(&self, path: Option<PathId>, id: PathId) -> bool {
+        !self.are_several() || path.unwrap_or(self.repairs()) == id
+    }
+
     /// The path with this number. The first path takes the place of one that is no more.
     #[inline]
     pub(super) fn of(&self, id: PathId) -> &Path {

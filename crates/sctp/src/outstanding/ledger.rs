@@ -1,7 +1,7 @@
 //! The chunks in TSN order, and the sums over them: every change of a chunk's state passes through here, so that the sums hold.
 
 mod all;
-mod in_flight;
+mod tallies;
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use super::digest::Credit;
 use super::reported::{Reported, bury, count_gap_acked, lay_to_rest};
 use crate::event::RetransmissionCause;
 use crate::path_id::{PathId, SparseByPath};
-pub(crate) use in_flight::{InFlight, Tally};
+pub(crate) use tallies::{Tallies, Tally};
 
 /// Chunks for which memory is kept while nothing is outstanding: enough for a thin stream.
 pub(crate) const CHUNKS_KEPT: usize = 4;
@@ -27,7 +27,7 @@ pub(crate) struct Ledger {
     chunks: VecDeque<Chunk>,
     /// TSN of the first chunk; its predecessor is the Cumulative TSN Ack Point.
     first_tsn: u64,
-    in_flight: InFlight,
+    in_flight: Tallies,
     lost: Tally,
     /// No chunk below is lost. Means nothing while none is.
     lost_from: u64,
@@ -45,7 +45,7 @@ impl Ledger {
         Self {
             chunks: VecDeque::new(),
             first_tsn,
-            in_flight: InFlight::default(),
+            in_flight: Tallies::default(),
             lost: Tally::default(),
             lost_from: first_tsn,
             reported: None,
@@ -94,7 +94,7 @@ impl Ledger {
     }
 
     /// The chunks in flight by path.
-    pub(crate) fn in_flight_by_path(&self) -> &InFlight {
+    pub(crate) fn in_flight_by_path(&self) -> &Tallies {
         &self.in_flight
     }
 

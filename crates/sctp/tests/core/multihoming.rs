@@ -24,7 +24,7 @@ fn address(host: usize, network: usize) -> SocketAddr {
     SocketAddr::from(([prefix[0], prefix[1], prefix[2], last], 9_899))
 }
 
-/// Client and server; `links[network][host]` carries what that host sends to an address of that network.
+/// Client and server. `links[network][host]` carries the packets of that host to the other on that network.
 struct TwoNetworks {
     now: Instant,
     ends: [Option<Association>; 2],

@@ -159,7 +159,7 @@ fn s5_4_an_address_is_confirmed_by_a_heartbeat_with_a_nonce_before_anything_else
     forged[3] ^= 1;
     give_from(&mut peer, second(), &[heartbeat(HEARTBEAT_ACK, &forged)]);
     assert_eq!(states(&mut peer), [PathState::Active, PathState::Unconfirmed]);
-    // Neither DATA nor SACK is sent to it, whatever times out.
+    // Neither DATA nor SACK is sent to it after timeouts either.
     peer.send("x");
     give_from(&mut peer, second(), &[data(1)]);
     peer.wait(Duration::from_secs(20));

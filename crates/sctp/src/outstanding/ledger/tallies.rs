@@ -29,7 +29,7 @@ impl Tally {
 
 /// Number and size of the chunks in flight on each path. Those of paths other than the first are on the heap, once there are any.
 #[derive(Debug, Default)]
-pub(crate) struct InFlight {
+pub(crate) struct Tallies {
     first: Tally,
     others: Option<Box<OnOthers>>,
 }
@@ -41,7 +41,7 @@ struct OnOthers {
     credits: Option<Box<Others<Credit>>>,
 }
 
-impl InFlight {
+impl Tallies {
     /// The chunks on this path.
     #[inline]
     pub(crate) fn of(&self, path: PathId) -> &Tally {
