@@ -6,10 +6,12 @@ mod control;
 mod cookie;
 mod extensions;
 mod handshake;
+mod homes;
 mod input;
 mod knowledge;
 mod listener;
 mod marks;
+mod multihoming;
 mod negotiation;
 mod out_of_band;
 mod output;
@@ -33,12 +35,14 @@ use festina_units::{Duration, EcnCodepoint, Instant};
 
 pub use context::{Context, Ports};
 pub use extensions::Extensions;
+pub use homes::{Multihoming, MultihomingError};
 pub use knowledge::PathKnowledge;
 pub use listener::{Incoming, Listener};
+pub use multihoming::PathStatus;
 pub use out_of_band::{OutOfBandError, OutOfBandInit, outstanding_tsns, reset_by_peer};
+pub use paths::PathState;
 pub use state::AssociationState;
 
-use crate::config::Config;
 use crate::error::{ClosedReason, PacketDropped, SendError, SendErrorKind};
 use crate::event::{Event, Events};
 use crate::message::{Message, MessageId, ReceivedMessage};
@@ -52,7 +56,7 @@ use control::Control;
 use cookie::{Cookie, Tags};
 use handshake::{PeerTraits, Streams};
 use input::parse_protected;
-use path::{Path, PathVerdict, initial_window_bytes};
+use path::{Path, initial_window_bytes};
 use paths::Paths;
 use reply::Due;
 use retry::Repeat;
@@ -323,7 +327,8 @@ impl Association {
         let of_sender = || self.sender.deadline(self.paths.iter().map(|path| &path.sending));
         let sender = if sender_waits { None } else { of_sender() };
         let (gone, reconfiguration) = (self.peer_gone_at(), self.reconfiguration_deadline());
-        let mut earliest = Instant::earliest([self.state.deadline(), receiver, gone, reconfiguration, sender]);
+        let probe = if self.paths.are_several() { self.supervision_deadline() } else { None };
+        let mut earliest = Instant::earliest([self.state.deadline(), receiver, gone, reconfiguration, sender, probe]);
         for path in self.paths.iter() {
             earliest = Instant::earliest([earliest, path.deadline(|| self.quiet_max())]);
         }
@@ -345,9 +350,9 @@ impl Association {
         self.tags.local
     }
 
-    /// The destination of the primary path.
+    /// The destination of the path of the handshake.
     pub fn remote(&self) -> SocketAddr {
-        self.paths.primary().remote
+        self.paths.first().remote
     }
 
     /// Returns the IP addresses of the peer, each once: the destination of each path, then the others in the order in which the peer's INIT or INIT ACK
@@ -381,12 +386,12 @@ impl Association {
         self.context.config().message_events
     }
 
-    /// Returns the sender's present view of each path, the primary path first.
+    /// Returns the sender's present view of each path, the path of the handshake first.
     pub fn path_stats(&self) -> impl Iterator<Item = PathStats> {
         self.paths.iter().map(|path| self.sender.stats_on(&path.sending).path)
     }
 
-    /// Returns the association's counters, and the gauges of the primary path.
+    /// Returns the association's counters, and the gauges of the path that new data leaves by.
     pub fn stats(&self) -> Stats {
         let mut stats = self.sender.stats_on(&self.paths.primary().sending);
         if let Some(receiver) = &self.receiver {
@@ -438,16 +443,19 @@ impl Association {
             State::Closed | State::Established => return,
         };
         let Some(repeat) = timer.due(now) else { return };
+        let reason = match repeat {
+            Repeat::Uncalled => FlightAgain::Uncalled,
+            Repeat::Timeout if timer.retransmissions > 0 => FlightAgain::PathBroken,
+            Repeat::Copy | Repeat::Timeout => FlightAgain::Overdue,
+        };
         match repeat {
             Repeat::Uncalled | Repeat::Copy => timer.copied(now),
             Repeat::Timeout if timer.retransmissions >= retries_max => return self.close(given_up),
             Repeat::Timeout => timer.back_off(now, pause_max),
         }
-        let reason = match repeat {
-            Repeat::Uncalled => FlightAgain::Uncalled,
-            Repeat::Timeout if timer.retransmissions > 1 => FlightAgain::PathBroken,
-            Repeat::Copy | Repeat::Timeout => FlightAgain::Overdue,
-        };
+        if repeat == Repeat::Timeout {
+            self.shutdown_timed_out(now);
+        }
         self.control.set(due);
         if self.t1_repeats_data() {
             self.sender.repeat_flight(now, &mut self.paths.primary_mut().sending, reason);
@@ -462,11 +470,15 @@ impl Association {
     /// When the peer counts as gone if nothing comes by any path.
     #[inline]
     fn peer_gone_at(&self) -> Option<Instant> {
-        if !(self.paths.iter().all(Path::may_be_gone) && self.state.expects_answers()) {
+        if !(self.confirmed_paths().all(Path::may_be_gone) && self.state.expects_answers()) {
             return None;
         }
         let peer_timeout = self.context.config().peer_timeout?;
-        self.paths.iter().try_fold(Instant::ZERO, |latest, path| Some(latest.max(path.gone_at(peer_timeout)?)))
+        if !self.paths.are_several() {
+            return self.paths.first().gone_at(peer_timeout);
+        }
+        let mut gone = self.confirmed_paths().map(|path| path.gone_among_others_at(peer_timeout));
+        gone.try_fold(Instant::ZERO, |latest, gone| Some(latest.max(gone?)))
     }
 
     fn handle_send_timeouts(&mut self, now: Instant) {
@@ -475,14 +487,18 @@ impl Association {
         }
         // Until DATA may leave alone, T1 decides whether the peer is there.
         let timeouts_count = self.state.sends_data();
-        let Self { context, sender, paths, events, .. } = self;
         let mut is_dead = false;
-        let expiries = sender.handle_timeout(now, paths, events);
-        for path in paths.iter_mut() {
-            let expiry = *expiries.of(path.sending.id());
-            if timeouts_count && expiry == Some(TimerExpiry::Timeout { counts: true }) {
-                is_dead |= path_failed(now, path, context.config(), events);
+        let expiries = self.sender.handle_timeout(now, &mut self.paths, &mut self.events);
+        let are_several = self.paths.are_several();
+        for id in self.paths.ids().filter(|_| timeouts_count) {
+            match *expiries.of(id) {
+                Some(expiry) if are_several => is_dead |= self.path_timed_out(now, id, expiry),
+                Some(TimerExpiry::Timeout { counts: true }) => is_dead |= self.path_failed(now, id),
+                _ => {}
             }
+        }
+        if are_several {
+            is_dead |= self.silent_paths_failed(now);
         }
         if is_dead {
             self.close(ClosedReason::PeerUnreachable);
@@ -492,19 +508,22 @@ impl Association {
     fn handle_heartbeat_timeouts(&mut self, now: Instant) {
         let quiet = self.quiet_max();
         let expects_answers = self.context.config().peer_timeout.is_some() && self.state.expects_answers();
-        let Self { context, paths, events, tags, .. } = self;
         let (mut is_ready, mut is_dead) = (false, false);
-        for path in paths.iter_mut().filter(|path| path.deadline(|| quiet).is_some_and(|deadline| now >= deadline)) {
-            if path.heartbeat_missed(now) {
-                is_dead |= path_failed(now, path, context.config(), events);
-                if expects_answers && path.is_asked() {
-                    path.heartbeat_at_once();
-                } else {
-                    path.set_heartbeat(now, path.heartbeat_pause(now, context, tags.local));
-                }
+        for id in self.paths.ids() {
+            if self.paths.of(id).deadline(|| quiet).is_none_or(|deadline| now < deadline) {
+                continue;
+            }
+            let is_missed = self.paths.of(id).heartbeat_missed(now);
+            is_dead |= is_missed && self.path_failed(now, id);
+            let asks_again = expects_answers || self.probes_again(id);
+            let (path, context) = (self.paths.of_mut(id), &self.context);
+            let pause = path.heartbeat_pause(now, context, self.tags.local);
+            if !is_missed {
+                path.send_heartbeat_if_idle(now, pause.unwrap_or(Duration::MAX), quiet);
+            } else if asks_again && path.is_asked() {
+                path.heartbeat_at_once();
             } else {
-                let pause = path.heartbeat_pause(now, context, tags.local).unwrap_or(Duration::MAX);
-                path.send_heartbeat_if_idle(now, pause, quiet);
+                path.set_heartbeat(now, pause);
             }
             is_ready |= path.heartbeat_ready();
         }
@@ -527,8 +546,9 @@ impl Association {
 
     fn handle_heartbeat_ack(&mut self, now: Instant, info: &[u8]) {
         let Self { context, sender, paths, events, tags, .. } = self;
-        for path in paths.iter_mut() {
-            let Some(pause) = path.heartbeat_pause(now, context, tags.local) else { return };
+        for id in paths.ids() {
+            let path = paths.of_mut(id);
+            let pause = path.heartbeat_pause(now, context, tags.local);
             let is_timed = context.config().peer_timeout.is_some();
             if let Some(answer) = path.heartbeat_acked(now, info, pause) {
                 if let Some(round_trip) = answer.round_trip {
@@ -537,8 +557,8 @@ impl Association {
                         path.sending.shorten_timeout(now);
                     }
                 }
-                path.answered(now, events);
-                return;
+                path.confirm(events);
+                return paths.answered(now, id, events);
             }
         }
     }
@@ -554,15 +574,6 @@ impl Association {
     fn quiet_max(&self) -> Duration {
         self.context.config().peer_timeout.map_or(NEVER, |timeout| timeout / 4)
     }
-}
-
-/// Handles a timeout or a missed heartbeat on `path`. Returns whether the peer counts as unreachable.
-fn path_failed(now: Instant, path: &mut Path, config: &Config, events: &mut Events) -> bool {
-    let verdict = path.failed(now, &config.retries, config.peer_timeout.is_some());
-    if verdict == PathVerdict::Inactive {
-        events.push(path.reachable_event(false));
-    }
-    verdict == PathVerdict::Dead
 }
 
 /// The bytes of an error cause that the application may want to see.

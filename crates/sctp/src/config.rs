@@ -147,6 +147,11 @@ pub struct ConfigError {
 festina_units::debug_is_display!(ConfigError);
 
 impl ConfigError {
+    /// Checks the range of a setting that is not part of [`Config`].
+    pub(crate) fn check(name: &'static str, value: usize, low: usize, high: usize) -> Result<(), Self> {
+        check(name, value, low, high)
+    }
+
     /// Returns the name of the setting and the text of the error after it, with times in seconds, for programs whose settings are in
     /// seconds.
     pub fn in_seconds(&self) -> (&'static str, String) {

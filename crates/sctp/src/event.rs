@@ -42,6 +42,13 @@ pub enum Event {
         /// Whether it answers.
         reachable: bool,
     },
+    /// An address that the peer has named answered a heartbeat, so it is the peer's and its path may carry data (RFC 9260 §5.4).
+    PathConfirmed {
+        /// The path.
+        path: PathId,
+        /// Its destination.
+        remote: SocketAddr,
+    },
     /// The peer of an encrypted association was found at another address, which it has proved. Packets are sent there from now on.
     PeerMoved {
         /// The path that now leads there.

@@ -1,4 +1,4 @@
-//! Festina's SCTP core: RFC 9260, single-homed, with loss recovery for thin streams. It has no clock, socket or random number generator. Inputs are
+//! Festina's SCTP core: RFC 9260 with loss recovery for thin streams. It has no clock, socket or random number generator. Inputs are
 //! bytes, the time and a secret; outputs are packets, events, messages and the next deadline.
 //!
 //! | module | purpose |
@@ -74,8 +74,9 @@ mod stream_table;
 pub mod wire;
 
 pub use association::{
-    Association, AssociationState, Context, Extensions, Incoming, Listener, OutOfBandError, OutOfBandInit,
-    PathKnowledge, Ports, Transmit, outstanding_tsns, reset_by_peer,
+    Association, AssociationState, Context, Extensions, Incoming, Listener, Multihoming, MultihomingError,
+    OutOfBandError, OutOfBandInit, PathKnowledge, PathState, PathStatus, Ports, Transmit, outstanding_tsns,
+    reset_by_peer,
 };
 pub use config::{
     Admission, Carrier, Config, ConfigError, DestinationMemory, Expiry, Limits, PartialReliability, PeerRequests,

@@ -42,6 +42,7 @@ use festina_recovery::Mechanisms;
 use festina_units::{Duration, Instant};
 
 pub(crate) use assemble::Errand;
+pub(crate) use limits::Duties;
 pub(crate) use path::{SendPath, SendPaths};
 pub(crate) use repair::{FlightAgain, TimerExpiry};
 
@@ -126,6 +127,15 @@ impl Sender {
             path.repair.on_round_trip(now, path.limits.id, rtt, events);
         }
         self.settle(now, path);
+    }
+
+    /// The handshake is complete: chunks may leave by another path, as both ends have agreed.
+    pub(crate) fn agree_on(&self, path: &mut SendPath, peer_decodes: bool, marks: bool) {
+        path.limits.sizes.set_framing(self.flight.framing);
+        path.set_peer_decodes(peer_decodes);
+        if marks {
+            path.begin_marking();
+        }
     }
 
     /// Queues a message, which is to leave by `path`, where the peer has answered nothing for `silence`.

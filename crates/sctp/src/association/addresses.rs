@@ -28,6 +28,7 @@ pub(crate) struct AddressBook(Option<Box<Entries>>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entries {
     count: u8,
+    ignored: u16,
     addresses: [IpAddr; ADDRESSES_MAX],
 }
 
@@ -35,10 +36,29 @@ impl AddressBook {
     /// Reads the addresses that an INIT or INIT ACK from `source` names.
     pub(crate) fn read(init: &Init<'_>, source: IpAddr) -> Self {
         let mut book = Self::default();
-        for (address, _) in named(init, source).filter(|(address, _)| *address != source.to_canonical()) {
-            book.insert(address);
+        for (address, _) in all_named(init) {
+            if !is_usable(address, source.to_canonical()) {
+                book.ignore();
+            } else if address != source.to_canonical() {
+                book.insert(address);
+            }
         }
         book
+    }
+
+    /// Number of addresses that were named and not kept, apart from repetitions.
+    pub(crate) fn ignored(&self) -> u16 {
+        self.0.as_ref().map_or(0, |entries| entries.ignored)
+    }
+
+    fn ignore(&mut self) {
+        let entries = self.entries();
+        entries.ignored = entries.ignored.saturating_add(1);
+    }
+
+    fn entries(&mut self) -> &mut Entries {
+        let filler = || Entries { count: 0, ignored: 0, addresses: [IpAddr::V4(Ipv4Addr::UNSPECIFIED); ADDRESSES_MAX] };
+        self.0.get_or_insert_with(|| Box::new(filler()))
     }
 
     /// Puts an address in front of the others. The last one makes room for it if the book is full.
@@ -59,11 +79,13 @@ impl AddressBook {
         entries.addresses.get(..entries.count.into()).unwrap_or_default()
     }
 
-    /// Appends the addresses as a cookie contains them: their number, a byte with a bit for each IPv6 address, six bytes of zero, and the addresses.
+    /// Appends the addresses as a cookie contains them: their number, a byte with a bit for each IPv6 address, two bytes with the number of those that
+    /// were ignored, four bytes of zero, and the addresses.
     pub(crate) fn append_to(&self, list: &mut Vec<u8>) {
         let count = self.0.as_ref().map_or(0, |entries| entries.count);
         let families = self.as_slice().iter().enumerate().map(|(index, address)| u8::from(address.is_ipv6()) << index);
-        list.extend([count, families.sum(), 0, 0, 0, 0, 0, 0]);
+        let [high, low] = self.ignored().to_be_bytes();
+        list.extend([count, families.sum(), high, low, 0, 0, 0, 0]);
         for address in self.as_slice() {
             match address {
                 IpAddr::V4(address) => list.put_u32(address.to_bits()),
@@ -76,7 +98,8 @@ impl AddressBook {
     pub(crate) fn from_list(mut list: &[u8]) -> Option<Self> {
         let mut book = Self::default();
         let (count, families) = (list.try_get_u8().ok()?, list.try_get_u8().ok()?);
-        list.try_get_uint(LIST_HEADER_BYTES - 2).ok()?;
+        let ignored = list.try_get_u16().ok()?;
+        list.try_get_u32().ok()?;
         for index in 0..count {
             let is_ipv6 = families.checked_shr(index.into())? & 1 != 0;
             let address = if is_ipv6 {
@@ -86,6 +109,9 @@ impl AddressBook {
             };
             book.insert(address);
         }
+        if ignored > 0 {
+            book.entries().ignored = ignored;
+        }
         list.is_empty().then_some(book)
     }
 
@@ -94,11 +120,13 @@ impl AddressBook {
         if self.as_slice().contains(&address) {
             return;
         }
-        let filler = || Entries { count: 0, addresses: [IpAddr::V4(Ipv4Addr::UNSPECIFIED); ADDRESSES_MAX] };
-        let entries = self.0.get_or_insert_with(|| Box::new(filler()));
-        if let Some(entry) = entries.addresses.get_mut(usize::from(entries.count)) {
-            *entry = address;
-            entries.count += 1;
+        let entries = self.entries();
+        match entries.addresses.get_mut(usize::from(entries.count)) {
+            Some(entry) => {
+                *entry = address;
+                entries.count += 1;
+            }
+            None => self.ignore(),
         }
     }
 }
@@ -109,22 +137,29 @@ impl AddressBook {
 /// Unspecified, multicast and broadcast addresses are of no endpoint (RFC 9260 §8.4 rule 1). A loopback address is another host to its receiver, and
 /// an IPv6 link-local address is ambiguous outside its link, so either counts only if the packet came from one.
 pub(crate) fn named<'a>(init: &Init<'a>, source: IpAddr) -> impl Iterator<Item = (IpAddr, Parameter<'a>)> {
+    let source = source.to_canonical();
+    all_named(init).filter(move |&(address, _)| is_usable(address, source))
+}
+
+/// As [`named`], usable or not.
+fn all_named<'a>(init: &Init<'a>) -> impl Iterator<Item = (IpAddr, Parameter<'a>)> {
     let read_on = |parameter: &Result<Parameter<'_>, _>| match parameter {
         Ok(Parameter::Unknown(unknown)) => unknown.action().continues(),
         Ok(_) => true,
         Err(_) => false,
     };
-    let addresses = init.parameters().take_while(read_on).filter_map(|parameter| match parameter {
+    init.parameters().take_while(read_on).filter_map(|parameter| match parameter {
         Ok(parameter @ Parameter::Ipv4(address)) => Some((IpAddr::from(address), parameter)),
         Ok(parameter @ Parameter::Ipv6(address)) => Some((IpAddr::from(address).to_canonical(), parameter)),
         _ => None,
-    });
-    let source = source.to_canonical();
-    addresses.filter(move |&(address, _)| {
-        is_unicast(address)
-            && (!address.is_loopback() || source.is_loopback())
-            && (!is_link_local_ipv6(address) || is_link_local_ipv6(source))
     })
+}
+
+/// Returns whether an address may be used for a peer that was reached at `source`, both in canonical form.
+fn is_usable(address: IpAddr, source: IpAddr) -> bool {
+    is_unicast(address)
+        && (!address.is_loopback() || source.is_loopback())
+        && (!is_link_local_ipv6(address) || is_link_local_ipv6(source))
 }
 
 /// Returns the parameter that names an address.
@@ -142,7 +177,7 @@ pub(crate) fn is_unicast(ip: IpAddr) -> bool {
     !ip.is_multicast() && !ip.is_unspecified() && !broadcast
 }
 
-fn is_link_local_ipv6(ip: IpAddr) -> bool {
+pub(crate) fn is_link_local_ipv6(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
 

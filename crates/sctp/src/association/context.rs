@@ -6,8 +6,10 @@ use std::sync::Arc;
 use festina_recovery::Mechanisms;
 use festina_units::Instant;
 
+use super::homes::{Multihoming, MultihomingError};
 use super::siphash::Key;
 use crate::config::{Config, ConfigError};
+use crate::wire::Parameter;
 
 /// The two SCTP port numbers of an association, as this side sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +28,7 @@ pub struct Context {
     /// Default mechanisms, shared until an association changes them.
     mechanisms: Arc<Mechanisms>,
     key: Key,
+    multihoming: Option<Multihoming>,
 }
 
 /// Keeps values derived for different purposes apart.
@@ -51,7 +54,32 @@ impl Context {
         let limits = &mut config.limits;
         limits.inbound_streams = limits.inbound_streams.min(limits.inbound_streams_affordable(config.interleaving));
         let mechanisms = Arc::new(config.mechanisms);
-        Ok(Arc::new(Self { config, mechanisms, key: Key::new(secret) }))
+        Ok(Arc::new(Self { config, mechanisms, key: Key::new(secret), multihoming: None }))
+    }
+
+    /// As [`new`](Self::new), for associations with a path to each of several addresses of the peer.
+    ///
+    /// # Errors
+    /// A setting is out of range, or an address is not usable.
+    pub fn multihomed(
+        config: Config,
+        secret: [u8; 16],
+        multihoming: Multihoming,
+    ) -> Result<Arc<Self>, MultihomingError> {
+        multihoming.validate()?;
+        let single = Self::new(config, secret)?;
+        let (config, mechanisms) = (single.config.clone(), Arc::clone(&single.mechanisms));
+        Ok(Arc::new(Self { config, mechanisms, key: Key::new(secret), multihoming: Some(multihoming) }))
+    }
+
+    /// The parameters that name this endpoint's addresses to a peer at this address, up to `bytes_max` bytes of them.
+    pub(super) fn named_to(&self, peer: IpAddr, bytes_max: usize) -> Vec<Parameter<'static>> {
+        self.multihoming.iter().flat_map(|multihoming| multihoming.named_to(peer, bytes_max)).collect()
+    }
+
+    /// The settings of several paths, if associations may have them.
+    pub(super) fn multihoming(&self) -> Option<&Multihoming> {
+        self.multihoming.as_ref()
     }
 
     /// The settings of the endpoint's associations.

@@ -1,6 +1,7 @@
 //! Control chunks that wait to leave.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use super::marks::Marks;
 use super::reconfiguration::Reconfiguration;
@@ -26,9 +27,17 @@ pub(crate) struct Control {
 struct Waiting {
     replies: VecDeque<Reply>,
     /// Packets that are complete: they carry another tag, or must stand alone.
-    packets: VecDeque<Vec<u8>>,
+    packets: VecDeque<WholePacket>,
     /// If the network marked packets. It is kept.
     marks: Option<Marks>,
+}
+
+/// A complete packet.
+#[derive(Debug)]
+pub(crate) struct WholePacket {
+    pub(crate) bytes: Vec<u8>,
+    /// Where to send it, if not to where data is sent.
+    pub(crate) destination: Option<SocketAddr>,
 }
 
 impl Control {
@@ -83,14 +92,19 @@ impl Control {
 
     /// Queues a complete packet, unless too many wait.
     pub(crate) fn packet(&mut self, packet: Vec<u8>) {
+        self.packet_to(None, packet);
+    }
+
+    /// As [`packet`](Self::packet), to this destination.
+    pub(crate) fn packet_to(&mut self, destination: Option<SocketAddr>, bytes: Vec<u8>) {
         let packets = &mut self.waiting.get_or_insert_default().packets;
         if packets.len() < REPLIES_MAX {
-            packets.push_back(packet);
+            packets.push_back(WholePacket { bytes, destination });
         }
     }
 
     #[inline]
-    pub(crate) fn pop_packet(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn pop_packet(&mut self) -> Option<WholePacket> {
         let packet = self.waiting.as_mut()?.packets.pop_front();
         self.give_back_memory();
         packet
@@ -107,10 +121,20 @@ impl Control {
         self.waiting.as_ref().is_some_and(|waiting| !waiting.replies.is_empty())
     }
 
-    /// Writes as many replies as fit. A reply that does not even fit into an empty packet is dropped.
-    pub(crate) fn write_replies(&mut self, packet: &mut PacketBuilder<'_>) {
+    /// Returns whether a chunk is due by name.
+    pub(crate) fn is_any_due(&self) -> bool {
+        self.due != 0
+    }
+
+    /// The answer that leaves next.
+    pub(crate) fn first_reply(&self) -> Option<&Reply> {
+        self.waiting.as_ref()?.replies.front()
+    }
+
+    /// Writes as many replies as fit, up to one that `leaves_here` does not hold for. A reply that does not even fit into an empty packet is dropped.
+    pub(crate) fn write_replies(&mut self, packet: &mut PacketBuilder<'_>, leaves_here: impl Fn(&Reply) -> bool) {
         let Some(Waiting { replies, .. }) = self.waiting.as_deref_mut() else { return };
-        while let Some(reply) = replies.front() {
+        while let Some(reply) = replies.front().filter(|reply| leaves_here(reply)) {
             if !reply.write(packet) && !packet.is_empty() {
                 return;
             }
@@ -135,7 +159,7 @@ impl Waiting {
 impl Reply {
     fn write(&self, packet: &mut PacketBuilder<'_>) -> bool {
         let cause = match self {
-            Self::HeartbeatAck(info) => return packet.chunk(&ChunkOut::HeartbeatAck { info }),
+            Self::HeartbeatAck { info, .. } => return packet.chunk(&ChunkOut::HeartbeatAck { info }),
             Self::InvalidStream(stream) => Cause::InvalidStreamIdentifier(*stream),
             Self::UnrecognizedChunk(chunk) => Cause::UnrecognizedChunkType(chunk),
             Self::UnrecognizedParameters(parameters) => Cause::UnrecognizedParameters(parameters),

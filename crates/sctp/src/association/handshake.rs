@@ -31,6 +31,8 @@ const AMPLIFICATION_MAX: usize = 3;
 
 /// Maximum length of the cookie and of the reported parameters of an INIT ACK together, so that it fits into the smallest permitted packet.
 const COOKIE_AND_REPORTS_BYTES_MAX: usize = 300;
+/// Maximum length of the addresses in an INIT: eight IPv6 addresses.
+const INIT_ADDRESSES_BYTES_MAX: usize = 160;
 /// Length of the header of a parameter that reports another.
 const PARAMETER_HEADER_BYTES: usize = 4;
 
@@ -73,12 +75,12 @@ impl Association {
         let peer = match PeerInit::read(init, InitKind::Init, from.ip()) {
             Ok(peer) => peer,
             Err(InitFault::NoTag) => return,
-            Err(fault) => return self.refuse_init(init, &fault.cause()),
+            Err(fault) => return self.refuse_init(from, init, &fault.cause()),
         };
         if !matches!(self.state, State::CookieWait { .. }) {
             let added = new_addresses(init, from.ip(), |address| self.peer.has_address(&self.paths, address));
             if !added.is_empty() {
-                return self.refuse_init(init, &Cause::RestartWithNewAddresses(&added));
+                return self.refuse_init(from, init, &Cause::RestartWithNewAddresses(&added));
             }
         }
         let (ports, tag) = (self.ports, self.tags.local);
@@ -89,7 +91,8 @@ impl Association {
             let fresh = fresh_tag(&self.context, &[u64::from(tag), now.as_nanos(), u64::from(peer.tag)]);
             Identity::new(&self.context, ports, fresh, Some(TieTags::of(&self.context, self.tags)))
         };
-        self.answer_init(init, init_ack(&self.context, now, from.ip(), &identity, &peer));
+        let room_bytes = answer_bytes_max(COMMON_HEADER_BYTES + init.chunk_bytes());
+        self.answer_init(from, init, init_ack(&self.context, now, from.ip(), &identity, &peer, room_bytes));
     }
 
     /// INIT ACK: echo its cookie (RFC 9260 §5.1 C).
@@ -103,14 +106,14 @@ impl Association {
         let peer = match PeerInit::read(init, InitKind::InitAck, from.ip()) {
             Ok(peer) => peer,
             Err(fault) => {
-                self.refuse_init_ack(init, &fault);
+                self.refuse_init_ack(from, init, &fault);
                 return Ok(());
             }
         };
         let Some(cookie) = peer.cookie else { return Err(PacketDropped::Unexpected("INIT ACK without a cookie")) };
         // Without room for it, COOKIE ECHO would never leave, and DATA would leave alone.
         if cookie.len() > cookie_bytes_max(&self.context.config().limits) {
-            self.refuse_init_ack(init, &InitFault::CookieTooLong);
+            self.refuse_init_ack(from, init, &InitFault::CookieTooLong);
             return Ok(());
         }
         let round_trip = t1.round_trip(now);
@@ -164,7 +167,7 @@ impl Association {
         match self.cookie_action(&cookie) {
             CookieAction::Discard => Err(PacketDropped::Unexpected("late cookie")),
             CookieAction::Outdated => Err(self.refuse_cookie(&cookie, Duration::ZERO)),
-            CookieAction::Restart => self.restart(now, cookie),
+            CookieAction::Restart => self.restart(now, from, cookie),
             CookieAction::UpdatePeer => {
                 self.adopt_peer(now, cookie.tags.peer, &cookie.peer, None);
                 self.peer.name_addresses(&self.paths, from.ip(), cookie.addresses);
@@ -284,6 +287,7 @@ impl Association {
         self.begin_marking();
         self.paths.primary_mut().answered(now, &mut self.events);
         self.arm_heartbeats(now);
+        self.open_paths(now);
         let Streams { outbound, inbound } = self.streams;
         self.events.push(Event::Established { outbound_streams: outbound, inbound_streams: inbound });
         if self.ending.requested {
@@ -292,7 +296,7 @@ impl Association {
     }
 
     /// Action A: the peer lost its state and came back (RFC 9260 §5.2.4).
-    fn restart(&mut self, now: Instant, cookie: Cookie) -> Result<(), PacketDropped> {
+    fn restart(&mut self, now: Instant, from: SocketAddr, cookie: Cookie) -> Result<(), PacketDropped> {
         if let State::ShutdownAckSent { .. } = self.state {
             self.control.set(Due::SHUTDOWN_ACK);
             self.control.reply_with(|| Reply::CookieWhileShuttingDown);
@@ -306,6 +310,11 @@ impl Association {
             receiver.peer_restarted();
         }
         self.control.clear();
+        self.paths.close_others();
+        if self.context.multihoming().is_some() {
+            // The source of the cookie is the only confirmed address (RFC 9260 §5.4).
+            self.paths.first_mut().remote = from;
+        }
         self.tags = cookie.tags;
         self.first_tsn = first_tsn(&self.context, cookie.tags.local);
         self.sender.flight.reset_for_restart(self.first_tsn, &mut self.events);
@@ -321,23 +330,23 @@ impl Association {
         Ok(())
     }
 
-    fn refuse_init(&mut self, init: &Init<'_>, cause: &Cause<'_>) {
-        self.answer_init(init, abort_packet(header_to(self.ports, init.initiate_tag), false, &[*cause]));
+    fn refuse_init(&mut self, from: SocketAddr, init: &Init<'_>, cause: &Cause<'_>) {
+        self.answer_init(from, init, abort_packet(header_to(self.ports, init.initiate_tag), false, &[*cause]));
     }
 
     /// Answers an INIT during an association; its source may be forged.
-    fn answer_init(&mut self, init: &Init<'_>, answer: Vec<u8>) {
+    fn answer_init(&mut self, from: SocketAddr, init: &Init<'_>, answer: Vec<u8>) {
         if answer.len() <= answer_bytes_max(COMMON_HEADER_BYTES + init.chunk_bytes()) {
-            self.control.packet(answer);
+            self.control.packet_to(self.context.multihoming().map(|_| from), answer);
         }
     }
 
-    fn refuse_init_ack(&mut self, init: &Init<'_>, fault: &InitFault) {
+    fn refuse_init_ack(&mut self, from: SocketAddr, init: &Init<'_>, fault: &InitFault) {
         if *fault == InitFault::NoTag {
             // With no tag of the peer's to use, its packet's is reflected (RFC 9260 §3.3.3).
             self.control.packet(abort_packet(header_to(self.ports, self.tags.local), true, &[fault.cause()]));
         } else {
-            self.refuse_init(init, &fault.cause());
+            self.refuse_init(from, init, &fault.cause());
         }
         if *fault != InitFault::WindowTooSmall {
             self.close(ClosedReason::ProtocolViolation("unusable INIT ACK"));
@@ -346,10 +355,20 @@ impl Association {
 }
 
 /// Writes INIT.
-pub(super) fn write_init(packet: &mut PacketBuilder<'_>, config: &Config, tag: u32, first_tsn: Tsn) -> bool {
+///
+/// It names the own addresses if it goes to `peer`, and none if it is exchanged out of band.
+pub(super) fn write_init(
+    packet: &mut PacketBuilder<'_>,
+    context: &Context,
+    peer: Option<IpAddr>,
+    tag: u32,
+    first_tsn: Tsn,
+) -> bool {
+    let config = context.config();
     let own = Extensions::own(config);
     let chunk_types = own.chunk_types();
-    let parameters: Vec<_> = Extensions::announce(&chunk_types).chain(own.announce_by_parameter()).collect();
+    let mut parameters: Vec<_> = peer.map_or_else(Vec::new, |peer| context.named_to(peer, INIT_ADDRESSES_BYTES_MAX));
+    parameters.extend(Extensions::announce(&chunk_types).chain(own.announce_by_parameter()));
     packet.chunk(&ChunkOut::Init(own_init(config, tag, first_tsn, &parameters)))
 }
 
@@ -439,13 +458,14 @@ fn own_init<'a>(config: &Config, tag: u32, first_tsn: Tsn, parameters: &'a [Para
     }
 }
 
-/// A packet with INIT ACK and its cookie. Nothing is remembered of it here.
+/// A packet with INIT ACK and its cookie. Nothing is remembered of it here. Of the own addresses it names as many as fit into `room_bytes`.
 pub(super) fn init_ack(
     context: &Arc<Context>,
     now: Instant,
     from: IpAddr,
     identity: &Identity,
     peer: &PeerInit,
+    room_bytes: usize,
 ) -> Vec<u8> {
     let config = context.config();
     let cookie = Cookie {
@@ -465,17 +485,28 @@ pub(super) fn init_ack(
     let mut parameters = vec![Parameter::StateCookie(&sealed)];
     parameters.extend(Extensions::announce(&chunk_types));
     parameters.extend(common.announce_by_parameter());
-    let mut room_bytes = COOKIE_AND_REPORTS_BYTES_MAX.saturating_sub(sealed.len());
+    let mut room_for_reports = COOKIE_AND_REPORTS_BYTES_MAX.saturating_sub(sealed.len());
+    let fixed = parameters.len();
     parameters.extend(peer.unrecognized.iter().map_while(|bytes| {
-        room_bytes = room_bytes.checked_sub(PARAMETER_HEADER_BYTES + bytes.len())?;
+        room_for_reports = room_for_reports.checked_sub(PARAMETER_HEADER_BYTES + bytes.len())?;
         Some(Parameter::UnrecognizedParameter(bytes))
     }));
-    let init = InitOut {
-        // Never more streams than the peer takes (RFC 9260 §3.3.3).
-        outbound_streams: config.limits.outbound_streams.min(peer.parameters.inbound_streams),
-        ..own_init(config, identity.local_tag, identity.first_tsn, &parameters)
+    let packet = |parameters: &[Parameter<'_>]| {
+        let init = InitOut {
+            // Never more streams than the peer takes (RFC 9260 §3.3.3).
+            outbound_streams: config.limits.outbound_streams.min(peer.parameters.inbound_streams),
+            ..own_init(config, identity.local_tag, identity.first_tsn, parameters)
+        };
+        lone_packet(header_to(identity.ports, peer.tag), &ChunkOut::InitAck(init))
     };
-    lone_packet(header_to(identity.ports, peer.tag), &ChunkOut::InitAck(init))
+    let bytes = packet(&parameters);
+    let left_bytes = room_bytes.saturating_sub(bytes.len()).min(room_for_reports);
+    let addresses = context.named_to(from, left_bytes);
+    if addresses.is_empty() {
+        return bytes;
+    }
+    parameters.splice(fixed..fixed, addresses);
+    packet(&parameters)
 }
 
 /// A packet with ABORT.

@@ -22,6 +22,9 @@ use crate::wire::{
     IForwardTsn, Packet, PacketError, RepairChunk, UnknownChunk,
 };
 
+/// Maximum bytes of a HEARTBEAT's information that fit into the smallest packet.
+const LONE_INFO_BYTES_MAX: usize = 256;
+
 /// Parses a packet whose integrity the layer below protects.
 #[inline(never)]
 pub(super) fn parse_protected(bytes: &[u8], is_unchecked: bool) -> Result<Packet<'_>, PacketError> {
@@ -78,7 +81,7 @@ impl Association {
             return Err(PacketDropped::Unexpected("company of a chunk that must stand alone"));
         }
         let path = self.paths.to(from);
-        if path.is_none() {
+        if path.is_none_or(|path| !self.paths.of(path).is_confirmed()) {
             check_source(&self.state, &first, || self.peer.has_address(&self.paths, from.ip()))?;
         }
         self.check_tag(&header, &first)?;
@@ -162,7 +165,7 @@ impl Association {
             }
             Chunk::Heartbeat(heartbeat) => {
                 if self.state.answers_heartbeats() && heartbeat.info.len() <= ECHO_BYTES_MAX {
-                    self.control.reply_with(|| Reply::HeartbeatAck(heartbeat.info.into()));
+                    self.answer_heartbeat(arrival, heartbeat.info);
                 }
             }
             Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(now, heartbeat.info),
@@ -218,6 +221,17 @@ impl Association {
             Chunk::Unknown(unknown) => return Ok(handle_unknown(&mut self.control, unknown)),
         }
         Ok(if matches!(self.state, State::Closed) { Rest::Skip } else { Rest::Continue })
+    }
+
+    /// A HEARTBEAT is answered to its source (RFC 9260 §8.3).
+    fn answer_heartbeat(&mut self, arrival: &Arrival<'_>, info: &[u8]) {
+        let is_on_path = self.paths.to(arrival.from).is_some();
+        if is_on_path || self.peer.out_of_band || info.len() > LONE_INFO_BYTES_MAX {
+            self.control.reply_with(|| Reply::HeartbeatAck { path: arrival.path, info: info.into() });
+        } else {
+            let header = header_to(self.ports, self.tags.peer);
+            self.control.packet_to(Some(arrival.from), lone_packet(header, &ChunkOut::HeartbeatAck { info }));
+        }
     }
 
     fn handle_data(&mut self, arrival: &mut Arrival<'_>, data: &Data<'_>) -> Rest {
@@ -336,8 +350,11 @@ impl Association {
             Err(_) if acknowledgement.sack.is_none() => ByPath::default(),
             Err(violation) => return self.violated(violation),
         };
-        for path in paths.iter_mut().filter(|path| *answered.of(path.sending.id())) {
-            path.answered(now, events);
+        if paths.are_several() {
+            let ids = paths.ids().filter(|id| *answered.of(*id));
+            ids.for_each(|id| paths.answered(now, id, events));
+        } else if *answered.of(PathId::PRIMARY) {
+            paths.first_mut().answered(now, events);
         }
         if self.state.drains() {
             self.advance_shutdown(now);
@@ -389,6 +406,9 @@ impl Association {
         {
             receiver.packet_done(arrival.now);
             self.paths.of_mut(arrival.path).sending.peer_data_came(arrival.now);
+            if let Some(others) = &mut self.paths.others {
+                others.note_data(arrival.path);
+            }
             while let Some(stream) = receiver.poll_overrun() {
                 self.events.push(Event::StreamDiscarded { stream });
             }
@@ -403,13 +423,18 @@ impl Association {
     }
 }
 
-/// Checks that a packet from elsewhere than a path's address comes from an address of the peer, so that guessing tags is not enough without forging the
+/// Checks that a packet from elsewhere than a confirmed path's address comes from an address of the peer, so that guessing tags is not enough without forging the
 /// address too. In COOKIE-WAIT the peer has not named its addresses yet; COOKIE ECHO is bound to one by its cookie, and INIT names them again.
 #[cold]
 #[inline(never)]
 fn check_source(state: &State, first: &Chunk<'_>, is_known: impl FnOnce() -> bool) -> Result<(), PacketDropped> {
     let is_open = matches!(state, State::CookieWait { .. }) || matches!(first, Chunk::Init(_) | Chunk::CookieEcho(_));
-    if is_known() || is_open { Ok(()) } else { Err(PacketDropped::WrongAddress) }
+    // Packets with the peer's tag go to addresses that may be those of others, which would answer them so.
+    let is_reflected = matches!(
+        first,
+        Chunk::Abort(Abort { tag_reflected: true, .. }) | Chunk::ShutdownComplete { tag_reflected: true }
+    );
+    if is_open || !is_reflected && is_known() { Ok(()) } else { Err(PacketDropped::WrongAddress) }
 }
 
 /// Reports a chunk of unknown type if its type asks for it (RFC 9260 §3.2).

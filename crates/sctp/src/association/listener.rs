@@ -167,7 +167,7 @@ impl Listener {
         let ports = Ports { local: header.destination_port, peer: header.source_port };
         let local_tag = self.unused_tag(now, from, ports, peer.tag, tag_in_use);
         let identity = Identity::new(&self.context, ports, local_tag, None);
-        Ok(init_ack(&self.context, now, from.ip(), &identity, &peer))
+        Ok(init_ack(&self.context, now, from.ip(), &identity, &peer, answer_bytes_max(stray.bytes.len())))
     }
 
     /// A tag that no live association has, found without a random source or state.

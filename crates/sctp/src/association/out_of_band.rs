@@ -79,7 +79,7 @@ impl Context {
         let tag = fresh_tag(self, &[nonce]);
         let mut bytes = Vec::new();
         let mut packet = PacketBuilder::new(&mut bytes, header_to(Ports { local: 0, peer: 0 }, 0), INIT_BYTES_MAX);
-        write_init(&mut packet, self.config(), tag, cookie::first_tsn(self, tag));
+        write_init(&mut packet, self, None, tag, cookie::first_tsn(self, tag));
         packet.finish_unchecked();
         bytes.split_off(COMMON_HEADER_BYTES.min(bytes.len()))
     }

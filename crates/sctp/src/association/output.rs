@@ -6,6 +6,7 @@ use super::control::write_shutdown;
 use super::extensions::Extensions;
 use super::handshake::write_init;
 use super::packet::header_to;
+use super::paths::Freight;
 use super::reply::Due;
 use super::state::State;
 use super::{Association, Transmit};
@@ -21,11 +22,16 @@ impl Association {
     /// Appends the next packet to `buffer`, with or without its common header, if there is one to send now.
     #[inline]
     pub(super) fn write_packet(&mut self, now: Instant, has_header: bool, buffer: &mut Vec<u8>) -> Option<Transmit> {
-        let path = PathId::PRIMARY;
+        let (mut path, mut elsewhere) = (PathId::PRIMARY, None);
         let (len, ecn) = if let Some(packet) = self.control.pop_packet() {
-            let bytes = packet.get(if has_header { 0 } else { COMMON_HEADER_BYTES }..).unwrap_or_default();
+            let bytes = packet.bytes.get(if has_header { 0 } else { COMMON_HEADER_BYTES }..).unwrap_or_default();
             buffer.extend_from_slice(bytes);
+            (path, elsewhere) = (self.paths.repairs(), packet.destination);
             (bytes.len(), EcnCodepoint::NotCapable)
+        } else if self.paths.are_several() {
+            let written;
+            (path, written) = self.build_on_any_path(now, has_header, buffer);
+            written
         } else if let Some(errand) = self.reason_to_write(now, path) {
             self.build_packet(now, path, errand, has_header, buffer)
         } else {
@@ -35,8 +41,27 @@ impl Association {
             self.counters.packets_sent += 1;
             let header_bytes = if has_header { 0 } else { COMMON_HEADER_BYTES };
             self.counters.bytes_sent += (header_bytes + len) as u64;
-            Transmit { destination: self.paths.of(path).remote, len, ecn }
+            Transmit { destination: elsewhere.unwrap_or(self.paths.of(path).remote), len, ecn }
         })
+    }
+
+    /// Builds a packet on the first of several paths that has a reason for one.
+    #[cold]
+    #[inline(never)]
+    fn build_on_any_path(
+        &mut self,
+        now: Instant,
+        has_header: bool,
+        buffer: &mut Vec<u8>,
+    ) -> (PathId, (usize, EcnCodepoint)) {
+        for path in self.paths.ids() {
+            let Some(errand) = self.reason_to_write(now, path) else { continue };
+            let written = self.build_packet(now, path, errand, has_header, buffer);
+            if written.0 > 0 {
+                return (path, written);
+            }
+        }
+        (PathId::PRIMARY, (0, EcnCodepoint::NotCapable))
     }
 
     /// Lowers the packet size of the path, because the system refuses a packet that is larger than `bytes`. Reported as
@@ -68,13 +93,14 @@ impl Association {
                 errand.is_due().then_some(errand)
             }
             _ => {
-                let path = self.paths.of(path);
-                let errand =
-                    if self.data_may_follow() { self.sender.errand(now, &path.sending) } else { Errand::default() };
+                let Freight { control, sack, data } = self.paths.freight(path);
+                let (id, path) = (path, self.paths.of(path));
+                let may_follow = data && self.data_may_follow();
+                let errand = if may_follow { self.sender.errand(now, &path.sending) } else { Errand::default() };
                 let has_reason = errand.is_due()
-                    || self.control.wants_packet()
-                    || path.heartbeat_ready()
-                    || self.receiver.as_ref().is_some_and(|receiver| receiver.sack_wanted());
+                    || self.control.wants_packet() && (control && self.control.is_any_due() || self.answers_on(id))
+                    || path.heartbeat_ready() && self.may_probe(now, id)
+                    || sack && self.receiver.as_ref().is_some_and(|receiver| receiver.sack_wanted());
                 has_reason.then_some(errand)
             }
         }
@@ -108,7 +134,8 @@ impl Association {
         };
         if is_init {
             self.control.unset(Due::INIT);
-            write_init(&mut packet, self.context.config(), self.tags.local, self.first_tsn);
+            let peer = self.paths.first().remote.ip();
+            write_init(&mut packet, &self.context, Some(peer), self.tags.local, self.first_tsn);
             (packet.finish(), EcnCodepoint::NotCapable)
         } else {
             // The peer may have forgotten all that was agreed on when COOKIE ECHO comes (RFC 9653 §5.2).
@@ -121,7 +148,8 @@ impl Association {
     }
 
     fn write_chunks(&mut self, (now, id): Departure, errand: Errand, packet: &mut PacketBuilder<'_>) -> EcnCodepoint {
-        let data_may_follow = self.data_may_follow();
+        let Freight { control, sack, data } = self.paths.freight(id);
+        let data_may_follow = data && self.data_may_follow();
         let mut optional_bytes = None;
         if let State::CookieEchoed { cookie, .. } = &self.state
             && (self.control.is_set(Due::COOKIE_ECHO) || self.peer.out_of_band)
@@ -130,26 +158,25 @@ impl Association {
             optional_bytes = (!self.control.is_set(Due::COOKIE_ECHO)).then(|| packet.remaining());
             self.control.unset(Due::COOKIE_ECHO);
         }
-        let ends_handshake = self.control.is_set(Due::COOKIE_ACK) && packet.chunk(&ChunkOut::CookieAck);
+        let ends_handshake = control && self.control.is_set(Due::COOKIE_ACK) && packet.chunk(&ChunkOut::CookieAck);
         if ends_handshake {
             self.control.unset(Due::COOKIE_ACK);
         }
         if self.control.has_replies() {
-            self.control.write_replies(packet);
+            self.control.write_replies(packet, |reply| self.paths.answer_on(reply.path(), id));
         }
-        if self.control.is_set(Due::RE_CONFIG) {
+        if control && self.control.is_set(Due::RE_CONFIG) {
             self.write_reconfiguration(now, id, packet);
         }
-        if let Some(marks) = self.control.marks() {
+        if let Some(marks) = self.control.marks().filter(|_| control) {
             marks.write_cwr(packet);
         }
-        let path = self.paths.of_mut(id);
-        if path.heartbeat_ready() {
-            let wait = path.heartbeat_wait(now, self.context.config());
-            let nonce = path.heartbeat_sent(now, wait, &self.context, self.tags.local);
-            packet.chunk(&ChunkOut::Heartbeat { info: &nonce.to_be_bytes() });
+        if self.paths.of(id).heartbeat_ready() && self.may_probe(now, id) {
+            self.write_heartbeat(now, id, packet);
         }
+        let path = self.paths.of_mut(id);
         if let Some(receiver) = &mut self.receiver
+            && sack
             && (receiver.sack_wanted() || receiver.sack_useful() && errand.is_due())
         {
             if let Some(marks) = self.control.marks() {
@@ -158,7 +185,7 @@ impl Association {
             receiver.write_sack(self.peer.agreed.contains(Extensions::NR_SACK), packet);
         }
         let mut ecn = EcnCodepoint::NotCapable;
-        if data_may_follow {
+        if data_may_follow && (errand.is_due() || path.sending.duties().new_data) {
             let mut filled = self.sender.fill(now, &mut path.sending, errand, packet, &mut self.events);
             if filled.chunks == 0 && optional_bytes == Some(packet.remaining()) {
                 // The next piece of a message needs the room of a proof that need not be sent again now.
@@ -173,20 +200,34 @@ impl Association {
         // The last message that SHUTDOWN or a reset waited for may just have expired unsent. Control chunks stand in front of DATA.
         if self.control.reconfiguration.is_some() {
             self.advance_reconfiguration(now);
-            if packet.is_empty() && self.control.is_set(Due::RE_CONFIG) {
+            if control && packet.is_empty() && self.control.is_set(Due::RE_CONFIG) {
                 self.write_reconfiguration(now, id, packet);
             }
         }
         if self.state.drains() {
             self.advance_shutdown(now);
         }
-        self.write_shutdown_chunks(now, id, packet);
+        if control {
+            self.write_shutdown_chunks(now, id, packet);
+        }
         if ends_handshake {
             // Marking starts after COOKIE ACK, so that a path that drops ECN-capable packets does not drop COOKIE ACK.
             self.begin_marking();
             return EcnCodepoint::NotCapable;
         }
         ecn
+    }
+
+    #[inline]
+    fn write_heartbeat(&mut self, now: Instant, id: PathId, packet: &mut PacketBuilder<'_>) {
+        let rto = self.paths.first().sending.rto();
+        let path = self.paths.of_mut(id);
+        let wait = path.heartbeat_wait(now, self.context.config());
+        let nonce = path.heartbeat_sent(now, wait, &self.context, self.tags.local);
+        packet.chunk(&ChunkOut::Heartbeat { info: &nonce.to_be_bytes() });
+        if let Some(others) = &mut self.paths.others {
+            others.note_probe(now, id, rto);
+        }
     }
 
     fn write_shutdown_chunks(&mut self, now: Instant, path: PathId, packet: &mut PacketBuilder<'_>) {

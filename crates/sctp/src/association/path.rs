@@ -29,11 +29,21 @@ pub(crate) struct Path {
     used_at: Instant,
     /// When anything last came from the peer.
     heard_at: Instant,
-    /// Whether the path counts as active.
-    reachable: bool,
+    standing: Standing,
     heartbeat: Heartbeat,
     /// The heartbeats since the last answer to one: their count and the nonce of the first. The others count up from it.
-    unanswered: (u32, u64),
+    unanswered: (u16, u64),
+}
+
+/// Whether a path may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Nothing shows that the address is the peer's: only heartbeats are sent to it (RFC 9260 §5.4).
+    Unconfirmed,
+    /// It answers (RFC 9260 §8.2).
+    Active,
+    /// It has not answered for too long.
+    Inactive,
 }
 
 /// The consequence of a timeout or a missed heartbeat.
@@ -77,10 +87,33 @@ impl Path {
             asked_at: OptionalInstant::NONE,
             used_at: now,
             heard_at: now,
-            reachable: true,
+            standing: Standing::Active,
             heartbeat: Heartbeat::Off,
             unanswered: (0, 0),
         }
+    }
+
+    /// A path to an address that is not confirmed: a heartbeat is due.
+    pub(crate) fn unconfirmed(now: Instant, remote: SocketAddr, sending: SendPath) -> Self {
+        Self { standing: Standing::Unconfirmed, heartbeat: Heartbeat::Ready, ..Self::new(now, remote, sending) }
+    }
+
+    /// Whether the path may be used.
+    #[inline]
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// Whether the address is known to be the peer's (RFC 9260 §5.4).
+    #[inline]
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.standing != Standing::Unconfirmed
+    }
+
+    /// Consecutive timeouts and missed heartbeats.
+    #[inline]
+    pub(crate) fn errors(&self) -> u32 {
+        self.errors
     }
 
     /// DATA left: the path is not idle.
@@ -127,6 +160,12 @@ impl Path {
         }
     }
 
+    /// As [`gone_at`](Self::gone_at), for one of several paths: another may be asked until later, and further heartbeats do not put that off.
+    pub(crate) fn gone_among_others_at(&self, peer_timeout: Duration) -> Option<Instant> {
+        let asked_at = self.asked_at.get()?;
+        Some(self.gone_at(peer_timeout)?.min(asked_at + peer_timeout + 2 * question_pause_max(peer_timeout)))
+    }
+
     /// Returns whether [`gone_at`](Self::gone_at) may be some instant. Usually it is none, and drivers ask after each packet.
     #[inline]
     pub(crate) fn may_be_gone(&self) -> bool {
@@ -143,8 +182,17 @@ impl Path {
         self.errors = 0;
         self.answered_at = now;
         self.asked_at = OptionalInstant::NONE;
-        if !core::mem::replace(&mut self.reachable, true) {
+        if self.standing == Standing::Inactive {
+            self.standing = Standing::Active;
             events.push(self.reachable_event(true));
+        }
+    }
+
+    /// A heartbeat was answered. Reports it if the address was not confirmed.
+    pub(crate) fn confirm(&mut self, events: &mut Events) {
+        if self.standing == Standing::Unconfirmed {
+            self.standing = Standing::Active;
+            events.push(Event::PathConfirmed { path: self.sending.id(), remote: self.remote });
         }
     }
 
@@ -166,7 +214,8 @@ impl Path {
         if !timed && self.errors > retries.association_max && silence >= retries.unreachable_after_min {
             return PathVerdict::Dead;
         }
-        if self.errors > retries.path_max && core::mem::replace(&mut self.reachable, false) {
+        if self.errors > retries.path_max && self.standing == Standing::Active {
+            self.standing = Standing::Inactive;
             return PathVerdict::Inactive;
         }
         PathVerdict::Hope
@@ -190,7 +239,10 @@ impl Path {
     /// Time limit for the answer to a heartbeat sent now. With a peer timeout the next heartbeat follows then, and another at the end of that
     /// timeout.
     pub(crate) fn heartbeat_wait(&self, now: Instant, config: &Config) -> Duration {
-        let Some(timeout) = config.peer_timeout else { return self.sending.rto() };
+        let Some(timeout) = config.peer_timeout else {
+            let is_asked_again = self.standing == Standing::Unconfirmed;
+            return if is_asked_again { self.backed_off_rto(config.timers.rto_max) } else { self.sending.rto() };
+        };
         let wait = self.backed_off_rto(config.timers.rto_max).clamp(timeout / 64, question_pause_max(timeout));
         match self.asked_at.get().map(|asked_at| asked_at + timeout) {
             Some(timed_out_at) if now < timed_out_at => wait.min(timed_out_at - now),
@@ -251,7 +303,9 @@ impl Path {
         let (count, first_nonce) = &mut self.unanswered;
         if *count == 0 {
             #[expect(clippy::cast_possible_truncation, reason = "64 bits of a hash make the nonce")]
-            let nonce = context.derive(Purpose::HeartbeatNonce, &[tag.into(), now.as_nanos()]) as u64;
+            let nonce = context
+                .derive(Purpose::HeartbeatNonce, &[tag.into(), now.as_nanos(), self.sending.id().0.into()])
+                as u64;
             *first_nonce = nonce;
         }
         let nonce = first_nonce.wrapping_add(u64::from(*count));
@@ -261,7 +315,12 @@ impl Path {
 
     /// A HEARTBEAT ACK came. It counts if it answers a heartbeat that was not answered yet, however late (RFC 9260 §8.3); it measures the
     /// round trip if that is the one that still waits.
-    pub(crate) fn heartbeat_acked(&mut self, now: Instant, info: &[u8], pause: Duration) -> Option<HeartbeatAnswer> {
+    pub(crate) fn heartbeat_acked(
+        &mut self,
+        now: Instant,
+        info: &[u8],
+        pause: Option<Duration>,
+    ) -> Option<HeartbeatAnswer> {
         let (count, first_nonce) = self.unanswered;
         let number = u64::from_be_bytes(info.try_into().ok()?).wrapping_sub(first_nonce);
         if number >= u64::from(count) {
@@ -275,7 +334,7 @@ impl Path {
         };
         self.unanswered = (0, 0);
         if !matches!(self.heartbeat, Heartbeat::Off) {
-            self.heartbeat = Heartbeat::Idle { due_at: now + pause };
+            self.set_heartbeat(now, pause);
         }
         Some(HeartbeatAnswer { round_trip })
     }
@@ -352,11 +411,11 @@ mod tests {
     fn rfc9260_8_3_only_the_right_nonce_acknowledges_a_heartbeat_and_gives_the_round_trip() {
         let mut path = path();
         let nonce = path.heartbeat_sent(Instant::from_secs(1), RTO, &context(), 5);
-        assert_eq!(path.heartbeat_acked(Instant::from_secs(2), b"wrong", PAUSE), None);
+        assert_eq!(path.heartbeat_acked(Instant::from_secs(2), b"wrong", Some(PAUSE)), None);
         let later = Instant::from_millis(1_300);
         let answer = HeartbeatAnswer { round_trip: Some(Duration::from_millis(300)) };
-        assert_eq!(path.heartbeat_acked(later, &nonce.to_be_bytes(), PAUSE), Some(answer));
-        assert_eq!(path.heartbeat_acked(later, &nonce.to_be_bytes(), PAUSE), None, "a replay means nothing");
+        assert_eq!(path.heartbeat_acked(later, &nonce.to_be_bytes(), Some(PAUSE)), Some(answer));
+        assert_eq!(path.heartbeat_acked(later, &nonce.to_be_bytes(), Some(PAUSE)), None, "a replay means nothing");
     }
 
     #[test]
@@ -365,8 +424,8 @@ mod tests {
         let nonces = [1, 2, 3].map(|second| path.heartbeat_sent(Instant::from_secs(second), RTO, &context(), 5));
         let later = Instant::from_secs(4);
         let late = Some(HeartbeatAnswer { round_trip: None });
-        assert_eq!(path.heartbeat_acked(later, &nonces[1].to_be_bytes(), PAUSE), late);
-        assert_eq!(path.heartbeat_acked(later, &nonces[2].to_be_bytes(), PAUSE), None, "one answer is enough");
+        assert_eq!(path.heartbeat_acked(later, &nonces[1].to_be_bytes(), Some(PAUSE)), late);
+        assert_eq!(path.heartbeat_acked(later, &nonces[2].to_be_bytes(), Some(PAUSE)), None, "one answer is enough");
     }
 
     #[test]

@@ -1,57 +1,172 @@
-//! The paths to the peer: a bounded list that is never empty.
+//! The paths to the peer: a bounded list that is never empty, and which of them carries what (RFC 9260 §6.4, §8.2; RFC 7829).
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::path::Path;
-use crate::path_id::{PATHS_MAX, PathId};
-use crate::send::{SendPath, SendPaths};
+use festina_units::{Duration, Instant, OptionalInstant};
 
-/// The paths of the association, by [`PathId`]. The list lies inside the association, so each more would cost an idle association its size.
+use super::path::{Path, PathVerdict, Standing};
+use crate::config::Config;
+use crate::event::Events;
+use crate::path_id::{ByPath, PathId};
+use crate::send::{Duties, SendPath, SendPaths};
+use crate::wire::COMMON_HEADER_BYTES;
+
+/// The paths of the association, by [`PathId`]. The first lies inside the association, and others on the heap.
 #[derive(Debug)]
 pub(super) struct Paths {
-    primary: Path,
-    others: [Option<Path>; PATHS_MAX - 1],
+    first: Path,
+    pub(super) others: Option<Box<Others>>,
+}
+
+/// The paths other than the first, and the choice among all.
+#[derive(Debug)]
+pub(super) struct Others {
+    paths: Vec<Path>,
+    /// The primary path.
+    primary: PathId,
+    /// The path that carries new data.
+    data: PathId,
+    /// The path that carries lost chunks and control chunks.
+    repairs: PathId,
+    /// The path on which the peer's data last came. SACKs leave by it (RFC 9260 §6.4).
+    heard_data: PathId,
+    /// Path.Max.Retrans of potentially failed paths (RFC 7829 §3), if there are any.
+    suspected_above: Option<u32>,
+    /// Consecutive errors of all paths together (RFC 9260 §8.1).
+    errors: u32,
+    /// Bytes sent to addresses that were not confirmed.
+    pub(super) bytes_unconfirmed: u64,
+    /// When the next of those addresses may be probed.
+    pub(super) probe_at: Instant,
+    /// When a path where a probe of a thin stream is outstanding counts as failed if it stays silent.
+    pub(super) silent_until: ByPath<OptionalInstant>,
+}
+
+/// Bytes of a packet with a heartbeat and nothing else.
+pub(super) const HEARTBEAT_PACKET_BYTES: u64 = COMMON_HEADER_BYTES as u64 + 16;
+
+/// The state of one of several paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum PathState {
+    /// It answers, and may carry data.
+    Active,
+    /// It may have failed, since a timeout was not followed by an answer. It carries data only if no path is active (RFC 7829 §3).
+    PotentiallyFailed,
+    /// It has not answered for too long (RFC 9260 §8.2).
+    Inactive,
+    /// Nothing shows that the address is the peer's. Only heartbeats are sent to it (RFC 9260 §5.4).
+    Unconfirmed,
+}
+
+/// The contents of a packet on one of several paths, besides a heartbeat.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Freight {
+    /// Control chunks other than answers, heartbeats and SACKs.
+    pub(super) control: bool,
+    pub(super) sack: bool,
+    pub(super) data: bool,
 }
 
 impl Paths {
-    pub(super) fn new(primary: Path) -> Self {
-        Self { primary, others: [const { None }; PATHS_MAX - 1] }
+    pub(super) fn new(first: Path) -> Self {
+        Self { first, others: None }
     }
 
-    /// Adds a path, for tests of several.
-    #[cfg(test)]
-    pub(super) fn add(&mut self, path: Path) {
-        self.others[PATHS_MAX - 2] = Some(path);
+    /// Adds paths with consecutive numbers from 1 on.
+    pub(super) fn open(&mut self, paths: Vec<Path>, suspected_above: Option<u32>) {
+        let [primary, data, repairs, heard_data] = [PathId::PRIMARY; 4];
+        let (errors, bytes_unconfirmed, probe_at) = (0, 0, Instant::ZERO);
+        let silent_until = ByPath::default();
+        self.others = Some(Box::new(Others {
+            paths,
+            primary,
+            data,
+            repairs,
+            heard_data,
+            suspected_above,
+            errors,
+            bytes_unconfirmed,
+            probe_at,
+            silent_until,
+        }));
+        self.assign();
     }
 
-    /// The path that new data and requests are sent on (RFC 9260 §6.4).
+    /// Removes all paths but the first, and returns the bytes that were sent to unconfirmed addresses.
+    pub(super) fn close_others(&mut self) -> u64 {
+        self.first.sending.set_duties(Duties::ALL);
+        self.others.take().map_or(0, |others| others.bytes_unconfirmed)
+    }
+
+    /// Whether there are several paths.
+    #[inline]
+    pub(super) fn are_several(&self) -> bool {
+        self.others.is_some()
+    }
+
+    /// The path of the handshake.
+    #[inline]
+    pub(super) fn first(&self) -> &Path {
+        &self.first
+    }
+
+    /// As [`first`](Self::first).
+    pub(super) fn first_mut(&mut self) -> &mut Path {
+        &mut self.first
+    }
+
+    /// The path that new data is sent on (RFC 9260 §6.4): the primary path, or another while it does not answer.
     #[inline]
     pub(super) fn primary(&self) -> &Path {
-        &self.primary
+        match &self.others {
+            None => &self.first,
+            Some(others) => self.of(others.data),
+        }
     }
 
     /// As [`primary`](Self::primary).
     #[inline]
     pub(super) fn primary_mut(&mut self) -> &mut Path {
-        &mut self.primary
+        match &self.others {
+            None => &mut self.first,
+            Some(others) => self.of_mut(others.data),
+        }
     }
 
-    /// The path with this number. The primary path takes the place of one that is no more.
+    /// The number of the path that lost chunks and control chunks are sent on.
+    #[inline]
+    pub(super) fn repairs(&self) -> PathId {
+        self.others.as_ref().map_or(PathId::PRIMARY, |others| others.repairs)
+    }
+
+    /// Returns whether an answer to a chunk that came on `path`, or on any if that is `None`, leaves by this path.
+    #[inline]
+    pub(super) fn answer_on(&self, path: Option<PathId>, id: PathId) -> bool {
+        !self.are_several() || path.unwrap_or(self.repairs()) == id
+    }
+
+    /// The path with this number. The first path takes the place of one that is no more.
     #[inline]
     pub(super) fn of(&self, id: PathId) -> &Path {
-        id.other().and_then(|other| self.others.get(other)?.as_ref()).unwrap_or(&self.primary)
+        id.other().and_then(|other| self.others.as_ref()?.paths.get(other)).unwrap_or(&self.first)
     }
 
     /// As [`of`](Self::of).
     #[inline]
     pub(super) fn of_mut(&mut self, id: PathId) -> &mut Path {
-        id.other().and_then(|other| self.others.get_mut(other)?.as_mut()).unwrap_or(&mut self.primary)
+        id.other().and_then(|other| self.others.as_mut()?.paths.get_mut(other)).unwrap_or(&mut self.first)
     }
 
     /// Returns the path to the address of `source`, regardless of the port, if there is one.
     #[inline]
     pub(super) fn to(&self, source: SocketAddr) -> Option<PathId> {
-        self.iter().find(|path| path.remote.ip() == source.ip()).map(|path| path.sending.id())
+        let Some(_) = &self.others else {
+            return (self.first.remote.ip() == source.ip()).then_some(PathId::PRIMARY);
+        };
+        // A socket for both families writes IPv4 addresses as IPv6 ones.
+        let source = source.ip().to_canonical();
+        self.iter().find(|path| path.remote.ip().to_canonical() == source).map(|path| path.sending.id())
     }
 
     /// Returns whether one of the paths has this destination, in whichever form it is written.
@@ -61,19 +176,154 @@ impl Paths {
 
     #[inline]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Path> {
-        [&self.primary].into_iter().chain(self.others.iter().flatten())
+        [&self.first].into_iter().chain(self.others.iter().flat_map(|others| &others.paths))
     }
 
     #[inline]
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
-        [&mut self.primary].into_iter().chain(self.others.iter_mut().flatten())
+        [&mut self.first].into_iter().chain(self.others.iter_mut().flat_map(|others| &mut others.paths))
     }
+
+    /// The numbers of all paths.
+    #[inline]
+    pub(super) fn ids(&self) -> impl Iterator<Item = PathId> + use<> {
+        let count = 1 + self.others.as_ref().map_or(0, |others| others.paths.len());
+        (0..u8::try_from(count).unwrap_or(u8::MAX)).map(PathId)
+    }
+
+    /// The state of a path.
+    pub(super) fn state_of(&self, path: &Path) -> PathState {
+        let suspected_above = self.others.as_ref().and_then(|others| others.suspected_above);
+        match path.standing() {
+            Standing::Unconfirmed => PathState::Unconfirmed,
+            Standing::Inactive => PathState::Inactive,
+            Standing::Active if suspected_above.is_some_and(|errors| path.errors() > errors) => {
+                PathState::PotentiallyFailed
+            }
+            Standing::Active => PathState::Active,
+        }
+    }
+
+    /// What a packet on this path may hold; everything if it is the only one.
+    #[inline]
+    pub(super) fn freight(&self, id: PathId) -> Freight {
+        let Some(others) = &self.others else { return Freight { control: true, sack: true, data: true } };
+        Freight { control: id == others.repairs, sack: id == others.heard_data, data: self.of(id).is_confirmed() }
+    }
+
+    /// Chooses a primary path. Returns `false`, without effect, unless there is such a path and its address is confirmed.
+    pub(super) fn set_primary(&mut self, id: PathId) -> bool {
+        let is_known = self.iter().any(|path| path.sending.id() == id && path.is_confirmed());
+        if let (true, Some(others)) = (is_known, &mut self.others) {
+            others.primary = id;
+            self.assign();
+        }
+        is_known
+    }
+
+    /// Chooses the paths for new data and for lost chunks, after the state of a path has changed.
+    ///
+    /// New data leaves by the primary path while it is active, and otherwise by the first active path. If there is none, the path with the fewest
+    /// errors is used, and a potentially failed one before an inactive one (RFC 7829 §3.2). A chunk that timed out leaves by a path with fewer errors
+    /// than its own, if one is active (RFC 9260 §6.4.1).
+    pub(super) fn assign(&mut self) {
+        let Some(others) = &self.others else { return };
+        let primary = others.primary;
+        let usable = || {
+            let states = self.iter().map(|path| (self.state_of(path), path));
+            states.filter(|&(state, _)| state != PathState::Unconfirmed)
+        };
+        let data = usable().min_by_key(|&(state, path)| {
+            let errors = if state == PathState::Active { 0 } else { path.errors() };
+            (state, errors, path.sending.id() != primary)
+        });
+        let Some(data) = data.map(|(_, path)| path.sending.id()) else { return };
+        let repairs = usable().min_by_key(|&(state, path)| (state, path.errors(), path.sending.id() != data));
+        let repairs = repairs.map_or(data, |(_, path)| path.sending.id());
+        for path in self.iter_mut() {
+            let id = path.sending.id();
+            path.sending.set_duties(Duties { new_data: id == data, lost: id == repairs });
+        }
+        if let Some(others) = &mut self.others {
+            (others.data, others.repairs) = (data, repairs);
+        }
+    }
+
+    /// The peer acknowledged something sent on a path, or answered a heartbeat.
+    pub(super) fn answered(&mut self, now: Instant, id: PathId, events: &mut Events) {
+        self.of_mut(id).answered(now, events);
+        if let Some(others) = &mut self.others {
+            others.errors = 0;
+            *others.silent_until.of_mut(id) = OptionalInstant::NONE;
+            self.assign();
+        }
+    }
+
+    /// Whether a path may have failed.
+    pub(super) fn is_suspected(&self, id: PathId) -> bool {
+        self.others.is_some() && self.state_of(self.of(id)) == PathState::PotentiallyFailed
+    }
+
+    /// Handles a timeout or a missed heartbeat on a path. Returns whether the peer counts as unreachable. Probes of an unconfirmed address say nothing
+    /// of the peer (RFC 9260 §5.4).
+    pub(super) fn failed(&mut self, now: Instant, id: PathId, config: &Config, events: &mut Events) -> bool {
+        let is_timed = config.peer_timeout.is_some();
+        let Some(others) = &mut self.others else {
+            let verdict = self.first.failed(now, &config.retries, is_timed);
+            return report(&self.first, verdict, events);
+        };
+        let association_errors = others.errors.saturating_add(1);
+        let path = self.of_mut(id);
+        let verdict = path.failed(now, &config.retries, true);
+        report(path, verdict, events);
+        if !path.is_confirmed() {
+            return false;
+        }
+        if let Some(others) = &mut self.others {
+            others.errors = association_errors;
+            *others.silent_until.of_mut(id) = OptionalInstant::NONE;
+        }
+        self.assign();
+        let is_silent = || self.silence(now) >= config.retries.unreachable_after_min;
+        !is_timed && association_errors > config.retries.association_max && is_silent()
+    }
+
+    /// Time since the peer last acknowledged anything on any path.
+    fn silence(&self, now: Instant) -> Duration {
+        self.iter().map(|path| path.silence(now)).min().unwrap_or_default()
+    }
+}
+
+impl Others {
+    /// Data of the peer came on a path.
+    pub(super) fn note_data(&mut self, id: PathId) {
+        if id.other().is_none_or(|other| self.paths.get(other).is_some_and(Path::is_confirmed)) {
+            self.heard_data = id;
+        }
+    }
+
+    /// A heartbeat leaves on a path, where the peer is known to answer within `rto`.
+    pub(super) fn note_probe(&mut self, now: Instant, id: PathId, rto: Duration) {
+        let path = id.other().and_then(|other| self.paths.get(other));
+        if path.is_some_and(|path| !path.is_confirmed()) {
+            self.bytes_unconfirmed += HEARTBEAT_PACKET_BYTES;
+            self.probe_at = now + rto;
+        }
+    }
+}
+
+/// Reports that a path has become inactive. Returns whether the peer counts as unreachable.
+fn report(path: &Path, verdict: PathVerdict, events: &mut Events) -> bool {
+    if verdict == PathVerdict::Inactive {
+        events.push(path.reachable_event(false));
+    }
+    verdict == PathVerdict::Dead
 }
 
 impl SendPaths for Paths {
     #[inline]
     fn primary(&mut self) -> &mut SendPath {
-        &mut self.primary.sending
+        &mut self.primary_mut().sending
     }
 
     #[inline]

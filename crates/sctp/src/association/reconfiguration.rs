@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 
 use festina_units::Instant;
 
+use super::Association;
 use super::extensions::Extensions;
 use super::reply::{Due, Reply};
 use super::retry::{Repeat, RetryTimer};
 use super::state::State;
-use super::{Association, path_failed};
 use crate::error::{ClosedReason, ReconfigureError};
 use crate::event::{Direction, Event, StreamRequest};
 use crate::path_id::PathId;
@@ -305,15 +305,15 @@ impl Association {
             return;
         }
         let pause_max = self.t2_pause_max();
-        let Self { context, paths, events, control, .. } = self;
-        let config = context.config();
+        let id = self.paths.repairs();
+        let control = &mut self.control;
         let pending = control.reconfiguration.as_mut().and_then(|state| state.pending.as_mut());
         if let Some(Pending { timer, .. }) = pending
             && timer.due(now) == Some(Repeat::Timeout)
         {
             timer.back_off(now, pause_max);
             control.set(Due::RE_CONFIG);
-            if path_failed(now, paths.primary_mut(), config, events) {
+            if self.path_failed(now, id) {
                 self.close(ClosedReason::PeerUnreachable);
             }
         }
@@ -325,7 +325,7 @@ impl Association {
         let busy_max = self.context.config().retries.association_max;
         let Some(state) = self.control.reconfiguration.as_deref_mut() else { return };
         let Some(mut pending) = state.pending.take_if(|pending| pending.number == response) else { return };
-        self.paths.primary_mut().answered(now, &mut self.events);
+        self.paths.answered(now, self.paths.repairs(), &mut self.events);
         // The peer waits for an answer to a request of its own, which may be lost. It has counted this one, so the next has a number of its own.
         let is_busy = result == ReConfigResult::AlreadyInProgress && pending.busy < busy_max;
         if is_busy {

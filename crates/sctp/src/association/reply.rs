@@ -1,5 +1,6 @@
 //! Chunks that are due: by name, and answers to the peer's chunks.
 
+use crate::path_id::PathId;
 use crate::wire::{ReConfigResult, StreamId};
 
 /// Control chunks that are due once, by name; the state has their content.
@@ -18,11 +19,21 @@ impl Due {
 /// A chunk that answers something the peer sent. It holds copies, since a slice would keep its whole packet alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    HeartbeatAck(Box<[u8]>),
+    HeartbeatAck { path: PathId, info: Box<[u8]> },
     InvalidStream(StreamId),
     UnrecognizedChunk(Box<[u8]>),
     UnrecognizedParameters(Box<[u8]>),
     CookieWhileShuttingDown,
     ReConfigResponse { response: u32, result: ReConfigResult },
     BadReConfig,
+}
+
+impl Reply {
+    /// The path by which it leaves: a HEARTBEAT is answered to its source (RFC 9260 §8.3).
+    pub(crate) fn path(&self) -> Option<PathId> {
+        match self {
+            Self::HeartbeatAck { path, .. } => Some(*path),
+            _ => None,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Shutdown and abort of an association (RFC 9260 §9).
 
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, Instant, OptionalInstant};
 
 use super::Association;
 use super::handshake::abort_packet;
@@ -22,7 +22,7 @@ pub(super) struct Ending {
     /// The application wants it.
     pub(super) requested: bool,
     /// When T5 expires, which began with the first SHUTDOWN.
-    guard_at: Option<Instant>,
+    guard_at: OptionalInstant,
 }
 
 impl Association {
@@ -52,7 +52,8 @@ impl Association {
         match self.state {
             State::ShutdownPending { .. } => {
                 let guard = self.guard();
-                let guard_at = *self.ending.guard_at.get_or_insert(now + guard);
+                self.ending.guard_at.get_or_insert(now + guard);
+                let guard_at = self.ending.guard_at.get().unwrap_or(now + guard);
                 self.state = State::ShutdownSent { t2: self.new_t2(now), guard_at };
                 self.control.set(Due::SHUTDOWN);
             }

@@ -63,9 +63,7 @@ impl Ledger {
             return Ok(false);
         }
         digest.cumulative_advanced = cumulative >= self.first_tsn();
-        for (credit, in_flight) in digest.credits.iter_mut().zip(self.in_flight_by_path().iter()) {
-            credit.in_flight_bytes_before = in_flight.bytes;
-        }
+        self.begin_credits(&mut digest.credits);
         (digest.singles.forwarded, digest.singles.next_tsn) = (forwarded, self.next_tsn());
         if let Some(reported) = self.reported_before() {
             digest.singles.in_doubt = reported.take_scratch();
@@ -127,6 +125,7 @@ impl Ledger {
         if let Some(reported) = self.reported_before() {
             reported.keep_scratch(digest.singles.in_doubt);
         }
+        self.keep_credits(digest.credits);
     }
 
     fn apply_gap_ack_blocks(

@@ -50,6 +50,12 @@ impl Packet {
 }
 
 impl Arrivals {
+    /// None at all.
+    pub(crate) const NONE: Self = {
+        let packet = Packet { tsn: 0, sent_at: Instant::ZERO, transmissions: 0, copies: None, duplicates: 0 };
+        Self { packets: [packet; PACKETS_MAX], count: 0, is_immediate: false }
+    };
+
     /// A chunk is acknowledged for the first time; in ascending order of TSNs.
     #[inline]
     pub(super) fn acked(&mut self, tsn: u64, chunk: &Chunk) {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use festina_units::Instant;
 
 use crate::event::RetransmissionCause;
-use crate::path_id::{PATHS_MAX, PathId};
+use crate::path_id::PathId;
 use crate::preview::debug_with_preview;
 use crate::wire::Framing;
 
@@ -167,7 +167,7 @@ impl Chunk {
     /// Returns whether it was last sent on this path.
     #[inline]
     pub(crate) fn is_on(&self, path: PathId) -> bool {
-        PATHS_MAX == 1 || self.path == path
+        self.path == path
     }
 
     /// Returns whether it is a part of its message only.

@@ -4,7 +4,7 @@ use festina_units::Instant;
 
 use super::arrivals::Arrivals;
 use super::chunk::{Chunk, ChunkState, MessageSlot, Transmission};
-use crate::path_id::{ByPath, PathId};
+use crate::path_id::{Blank, ByPath, PathId, SparseByPath};
 use crate::wire::{Sack, Tsn};
 
 /// An acknowledgement: a SACK, or the cumulative TSN ack of a SHUTDOWN.
@@ -36,7 +36,7 @@ pub(crate) struct Digest {
     /// The Cumulative TSN Ack Point moved, and with it the earliest outstanding TSN.
     pub(crate) cumulative_advanced: bool,
     /// By the path on which the chunks were last sent.
-    pub(crate) credits: ByPath<Credit>,
+    pub(crate) credits: SparseByPath<Credit>,
     /// Chunks that the peer had reported and no longer does.
     pub(crate) reneged_chunks: usize,
     /// The reported duplicates.
@@ -189,6 +189,22 @@ impl Digest {
             Arrival { tsn, sent_at, transmissions, is_first_resend, was_missed, fast_retransmitted, path, run_before };
         self.singles.in_doubt.push(arrival);
     }
+}
+
+impl Blank for Credit {
+    const BLANK: &'static Self = &Self {
+        acked_bytes: 0,
+        acked_chunks: 0,
+        arrivals: Arrivals::NONE,
+        highest_copy: None,
+        lowest_acked_once: None,
+        highest_acked: None,
+        abandoned_acked: false,
+        highest_passed: None,
+        in_flight_bytes_before: 0,
+        lost_chunks: 0,
+        run_first: None,
+    };
 }
 
 impl Credit {

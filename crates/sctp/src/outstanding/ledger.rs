@@ -1,6 +1,7 @@
 //! The chunks in TSN order, and the sums over them: every change of a chunk's state passes through here, so that the sums hold.
 
 mod all;
+mod tallies;
 
 use std::collections::VecDeque;
 
@@ -8,9 +9,11 @@ use bytes::Bytes;
 use festina_units::Instant;
 
 use super::chunk::{Chunk, ChunkState, Transmission};
+use super::digest::Credit;
 use super::reported::{Reported, bury, count_gap_acked, lay_to_rest};
 use crate::event::RetransmissionCause;
-use crate::path_id::{ByPath, PathId};
+use crate::path_id::{PathId, SparseByPath};
+pub(crate) use tallies::{Tallies, Tally};
 
 /// Chunks for which memory is kept while nothing is outstanding: enough for a thin stream.
 pub(crate) const CHUNKS_KEPT: usize = 4;
@@ -24,7 +27,7 @@ pub(crate) struct Ledger {
     chunks: VecDeque<Chunk>,
     /// TSN of the first chunk; its predecessor is the Cumulative TSN Ack Point.
     first_tsn: u64,
-    in_flight: ByPath<Tally>,
+    in_flight: Tallies,
     lost: Tally,
     /// No chunk below is lost. Means nothing while none is.
     lost_from: u64,
@@ -36,36 +39,13 @@ pub(crate) struct Ledger {
     longest_bytes: u16,
 }
 
-/// Number and size of the chunks in one state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) chunks: usize,
-    /// Headers and padding included.
-    pub(crate) bytes: usize,
-    pub(crate) payload_bytes: usize,
-}
-
-impl Tally {
-    fn add(&mut self, chunk: &Chunk) {
-        self.chunks += 1;
-        self.bytes += chunk.bytes();
-        self.payload_bytes += chunk.payload.len();
-    }
-
-    fn remove(&mut self, chunk: &Chunk) {
-        self.chunks -= 1;
-        self.bytes -= chunk.bytes();
-        self.payload_bytes -= chunk.payload.len();
-    }
-}
-
 impl Ledger {
     /// Creates an empty ledger whose first chunk will have this TSN.
     pub(crate) fn new(first_tsn: u64) -> Self {
         Self {
             chunks: VecDeque::new(),
             first_tsn,
-            in_flight: ByPath::default(),
+            in_flight: Tallies::default(),
             lost: Tally::default(),
             lost_from: first_tsn,
             reported: None,
@@ -114,8 +94,20 @@ impl Ledger {
     }
 
     /// The chunks in flight by path.
-    pub(crate) fn in_flight_by_path(&self) -> &ByPath<Tally> {
+    pub(crate) fn in_flight_by_path(&self) -> &Tallies {
         &self.in_flight
+    }
+
+    /// Notes in blank credits the bytes in flight on each path before an acknowledgement.
+    #[inline]
+    pub(super) fn begin_credits(&mut self, credits: &mut SparseByPath<Credit>) {
+        self.in_flight.begin_credits(credits);
+    }
+
+    /// The credits of an acknowledgement are read: keeps their memory for the next one.
+    #[inline]
+    pub(super) fn keep_credits(&mut self, credits: SparseByPath<Credit>) {
+        self.in_flight.keep_credits(credits);
     }
 
     /// The earliest chunk last sent on this path.

@@ -6,7 +6,7 @@ use super::CHUNKS_MAX;
 use super::chunk::Chunk;
 use super::digest::Arrival;
 use super::settled::Settled;
-use crate::path_id::{ByPath, PathId};
+use crate::path_id::{PathId, SparseByPath};
 use crate::wire::gap_ack_block;
 
 /// First and last TSN of a run of chunks.
@@ -51,7 +51,7 @@ pub(super) struct Reported {
 #[derive(Debug, Default)]
 pub(super) struct Ghosts {
     /// All of them, headers and padding included, by the path on which they were last sent.
-    pub(super) bytes: ByPath<usize>,
+    pub(super) bytes: SparseByPath<usize>,
     /// The same of each, by TSN.
     chunks: BTreeMap<u64, (PathId, usize)>,
 }

@@ -13,9 +13,24 @@ use crate::wire::{COMMON_HEADER_BYTES, Framing};
 #[derive(Debug)]
 pub(super) struct PathLimits {
     pub(super) id: PathId,
+    pub(super) duties: Duties,
     pub(super) congestion: Congestion,
     pub(super) burst: Burst,
     pub(super) sizes: PacketSizes,
+}
+
+/// The data that a path carries; both unless there are other paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Duties {
+    /// New data (RFC 9260 §6.4).
+    pub(crate) new_data: bool,
+    /// Chunks that were lost, on whichever path (RFC 9260 §6.4.1).
+    pub(crate) lost: bool,
+}
+
+impl Duties {
+    /// Those of the only path.
+    pub(crate) const ALL: Self = Self { new_data: true, lost: true };
 }
 
 impl PathLimits {
@@ -32,7 +47,8 @@ impl PathLimits {
     /// Returns whether a packet that leaves now may hold new data, if nothing lost is left to be sent (RFC 9260 §6.1 rules A, B, D).
     pub(super) fn allows_new_data(&self, flight: &Flight) -> bool {
         self.next_piece_bytes(flight).is_some_and(|bytes| {
-            self.burst.packets_left > 0
+            self.duties.new_data
+                && self.burst.packets_left > 0
                 && flight.ledger.len() < CHUNKS_MAX
                 && self.congestion.allows(flight.ledger.on_the_way_bytes(self.id))
                 && flight.window.allows(bytes, flight.ledger.in_flight().payload_bytes)

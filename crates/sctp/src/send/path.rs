@@ -13,7 +13,7 @@ use festina_units::{Duration, Instant};
 
 use super::backlog::Surroundings;
 use super::flight::{Flight, PathTerms};
-use super::limits::{Burst, PacketSizes, PathLimits};
+use super::limits::{Burst, Duties, PacketSizes, PathLimits};
 use super::marking::Marking;
 use super::repair::{Repair, Verdict, WindowVerdict};
 use crate::config::{Config, PACKET_BYTES_MIN};
@@ -70,7 +70,7 @@ impl SendPath {
         let congestion = Congestion::new(config.congestion, sizes.chunks(), sizes.initial_window.into());
         Self {
             repair: Repair::new(config, mechanisms),
-            limits: PathLimits { id, burst: Burst::new(config, &congestion), congestion, sizes },
+            limits: PathLimits { id, duties: Duties::ALL, burst: Burst::new(config, &congestion), congestion, sizes },
             marking: None,
             last_sent_at: now,
         }
@@ -127,6 +127,17 @@ impl SendPath {
     /// Whether both ends have agreed to REPAIR chunks.
     pub(crate) fn set_peer_decodes(&mut self, is_agreed: bool) {
         self.repair.set_peer_decodes(is_agreed);
+    }
+
+    /// Sets the data that the path carries from now on.
+    pub(crate) fn set_duties(&mut self, duties: Duties) {
+        self.limits.duties = duties;
+    }
+
+    /// The data that the path carries.
+    #[inline]
+    pub(crate) fn duties(&self) -> Duties {
+        self.limits.duties
     }
 
     /// Nothing will be repaired any more.
@@ -236,6 +247,11 @@ impl SendPath {
         };
         let patience = srtt + (srtt / 4).max(rtt.rttvar().unwrap_or_default() * 4);
         PathTerms { round_trip: srtt, patience, packet_bytes }
+    }
+
+    /// The time after which an acknowledgement is overdue.
+    pub(crate) fn patience(&self) -> Duration {
+        self.terms().patience
     }
 
     /// The inputs of the send buffer's backlog.

@@ -16,7 +16,10 @@ impl Sender {
         let mut earliest = Instant::earliest([self.flight.window.deadline(), partial]);
         for path in paths {
             let (flight, limits) = (&self.flight, &path.limits);
-            let (loss, paced_until) = (path.repair.deadline(flight, limits), path.repair.paced_until(flight, limits));
+            let loss = path.repair.deadline(flight, limits);
+            // What another path carries does not wait for the pace of this one.
+            let waits = limits.duties.lost || flight.ledger.lost().chunks == 0;
+            let paced_until = if waits { path.repair.paced_until(flight, limits) } else { None };
             earliest = Instant::earliest([earliest, loss, paced_until]);
         }
         earliest
@@ -67,6 +70,20 @@ impl Sender {
         }
         paths.all().for_each(|path| self.settle(now, path));
         expiries
+    }
+
+    /// The peer does not answer on `path`, and another carries lost chunks: those in flight on it count as lost (RFC 9260 §6.3.3 E3, §6.4.1). The
+    /// window restarts as after T3-rtx, unless that is what expired.
+    pub(crate) fn give_up_flight(&mut self, now: Instant, path: &mut SendPath, has_timed_out: bool) {
+        let lost = self.flight.ledger.time_out(path.limits.id, now, false);
+        self.counters.chunks_lost += lost as u64;
+        if lost > 0 && !has_timed_out {
+            let one_packet = path.repair.rules().one_packet_after_timeout;
+            let sign = CongestionSign::Timeout { one_packet, in_fast_recovery: false };
+            path.regulate(Pressure::None, |_, _| Verdict::of(WindowVerdict::Cut(sign)));
+        }
+        path.repair.stop();
+        self.settle(now, path);
     }
 
     /// Chunks in flight are retransmitted on `path`.

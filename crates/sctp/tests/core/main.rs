@@ -9,6 +9,7 @@ mod bulk;
 mod early_copies;
 mod extensions;
 mod hostile;
+mod multihoming;
 mod out_of_band;
 mod outages;
 mod pair;

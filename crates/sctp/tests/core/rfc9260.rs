@@ -11,6 +11,7 @@ mod s5_handshake;
 mod s6_1_transmission;
 mod s6_2_acknowledgement;
 mod s6_3_timer;
+mod s6_4_multihoming;
 mod s6_5_delivery;
 mod s7_congestion;
 mod s8_failure;

@@ -138,8 +138,8 @@ fn an_acknowledgement_names_the_path_by_which_its_last_chunk_last_left_section_8
     assert_eq!(rig.packet()[0].tsn, 1);
     rig.path = primary;
     assert_eq!(rig.packet()[0].tsn, 2);
-    assert_eq!(rig.sack(1, &[]).iter().collect::<Vec<_>>(), [&false, &true]);
-    assert_eq!(rig.sack(2, &[]).iter().collect::<Vec<_>>(), [&true, &false]);
+    assert_eq!(rig.sack(1, &[]).iter().take(2).collect::<Vec<_>>(), [&false, &true]);
+    assert_eq!(rig.sack(2, &[]).iter().take(2).collect::<Vec<_>>(), [&true, &false]);
 }
 
 /// Two paths; the first is the primary path.
@@ -191,7 +191,7 @@ fn a_timeout_concerns_the_chunks_of_its_path_section_6_3_3_e3() {
     let deadline = sender.deadline(paths.iter()).expect("chunks are outstanding");
     let expiries = sender.handle_timeout(deadline, &mut paths, &mut events);
     let expected = [Some(TimerExpiry::Timeout { counts: true }), None];
-    assert_eq!(expiries.iter().copied().collect::<Vec<_>>(), expected);
+    assert_eq!(expiries.iter().copied().take(2).collect::<Vec<_>>(), expected);
     let is_lost = |chunk: &crate::outstanding::Chunk| matches!(chunk.state, ChunkState::Lost(_));
     assert_eq!(sender.flight.ledger.iter().map(is_lost).collect::<Vec<_>>(), [false, false, true, true]);
     assert_eq!(paths.each_ref().map(|path| path.limits.congestion.cwnd()), [CHUNKS_BYTES, 4_344]);

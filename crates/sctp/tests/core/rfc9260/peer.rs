@@ -68,7 +68,11 @@ pub(crate) struct Peer {
 impl Peer {
     /// A peer that faces a listener.
     pub(crate) fn new(config: Config) -> Self {
-        let context = Context::new(config, [7; 16]).expect("the settings are in range");
+        Self::of(Context::new(config, [7; 16]).expect("the settings are in range"))
+    }
+
+    /// The same with this context.
+    pub(crate) fn of(context: Arc<Context>) -> Self {
         let mut listener = Listener::new(&context);
         listener.listen(LOCAL_PORT);
         Self {

@@ -1,0 +1,78 @@
+//! The addresses of this endpoint, and the settings of several paths.
+
+use std::net::IpAddr;
+
+use thiserror::Error;
+
+use super::addresses::{is_link_local_ipv6, is_unicast, parameter_of};
+use crate::config::ConfigError;
+use crate::path_id::PATHS_MAX;
+use crate::wire::Parameter;
+
+/// Settings of an endpoint whose associations have several paths.
+///
+/// A path leads to each address that the peer names in its INIT or INIT ACK, as far as `paths_max` allows. An address is confirmed by a heartbeat
+/// before anything else is sent to it (RFC 9260 §5.4). Data leaves by the primary path, and by another while that one does not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Multihoming {
+    /// The addresses of this endpoint, at most 8. If there are two or more, INIT and INIT ACK name them: loopback and IPv6 link-local ones only
+    /// to a peer with such an address, and no more than the answer to an unproven address may hold. Addresses of the peer are used if this list is
+    /// empty or has one of the same family.
+    pub addresses: Vec<IpAddr>,
+    /// Maximum number of paths of an association, from 1 to 8.
+    pub paths_max: usize,
+    /// Number of consecutive timeouts that leave a path active (PFMR, RFC 7829). Above it the path is potentially failed: data leaves by an active path
+    /// instead, and heartbeats are sent every RTO until one is answered. `None` turns this off: then data leaves by the primary path until
+    /// `retries.path_max` is exceeded, for about a minute (RFC 9260 §8.2).
+    ///
+    /// With 0, the default, a probe of a thin stream that is not answered within about a round trip counts as a timeout.
+    pub suspected_above: Option<u32>,
+}
+
+impl Default for Multihoming {
+    fn default() -> Self {
+        Self { addresses: Vec::new(), paths_max: PATHS_MAX, suspected_above: Some(0) }
+    }
+}
+
+/// Caller: an endpoint cannot have these addresses or paths.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MultihomingError {
+    /// A setting is out of range.
+    #[error(transparent)]
+    OutOfRange(#[from] ConfigError),
+    /// The address is not that of a single host, or is an IPv4 address written as an IPv6 one (RFC 9260 §3.3.2.1.2).
+    #[error("{0} cannot be an address of an endpoint")]
+    UnusableAddress(IpAddr),
+}
+
+impl Multihoming {
+    pub(super) fn validate(&self) -> Result<(), MultihomingError> {
+        ConfigError::check("addresses", self.addresses.len(), 0, PATHS_MAX)?;
+        ConfigError::check("paths_max", self.paths_max, 1, PATHS_MAX)?;
+        match self.addresses.iter().find(|&&address| !is_unicast(address) || address.to_canonical() != address) {
+            Some(&address) => Err(MultihomingError::UnusableAddress(address)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether packets can be sent to an address of this family.
+    pub(super) fn reaches(&self, address: IpAddr) -> bool {
+        self.addresses.is_empty() || self.addresses.iter().any(|own| own.is_ipv4() == address.is_ipv4())
+    }
+
+    /// The parameters that name this endpoint's addresses to a peer at this address, up to `bytes_max` bytes of them.
+    pub(super) fn named_to(&self, peer: IpAddr, bytes_max: usize) -> impl Iterator<Item = Parameter<'static>> {
+        let addresses = if self.addresses.len() > 1 { &self.addresses[..] } else { &[] };
+        let (peer, mut room_bytes) = (peer.to_canonical(), bytes_max);
+        let fits = move |address: &IpAddr| {
+            (!address.is_loopback() || peer.is_loopback())
+                && (!is_link_local_ipv6(*address) || is_link_local_ipv6(peer))
+        };
+        addresses.iter().copied().filter(fits).map_while(move |address| {
+            room_bytes = room_bytes.checked_sub(if address.is_ipv4() { 8 } else { 20 })?;
+            Some(parameter_of(address))
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! Paths to several addresses of the peer, their confirmation and their failure (RFC 9260 §5.1.2, §5.4, §6.4, §8.2; RFC 7829).
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use festina_units::{Instant, OptionalInstant};
+
+use super::Association;
+use super::extensions::Extensions;
+use super::path::{Path, initial_window_bytes};
+use super::paths::{HEARTBEAT_PACKET_BYTES, PathState};
+use crate::path_id::PathId;
+use crate::send::{SendPath, TimerExpiry};
+
+/// Maximum bytes sent to unconfirmed addresses, as a multiple of the bytes received: no more than to the source of an INIT.
+const UNCONFIRMED_BYTES_FACTOR: u64 = 3;
+
+/// One of an association's paths, as [`Association::paths`] describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PathStatus {
+    /// The path.
+    pub id: PathId,
+    /// Its destination.
+    pub remote: SocketAddr,
+    /// Whether it may be used.
+    pub state: PathState,
+    /// Consecutive timeouts and unanswered heartbeats.
+    pub errors: u32,
+    /// Whether new data leaves by it.
+    pub carries_data: bool,
+}
+
+impl Association {
+    /// Returns the state of each path, the path of the handshake first. [`path_stats`](Self::path_stats) has the gauges of their senders, in the same
+    /// order.
+    pub fn paths(&self) -> impl Iterator<Item = PathStatus> {
+        self.paths.iter().map(|path| PathStatus {
+            id: path.sending.id(),
+            remote: path.remote,
+            state: self.paths.state_of(path),
+            errors: path.errors(),
+            carries_data: path.sending.duties().new_data,
+        })
+    }
+
+    /// Chooses the primary path (RFC 9260 §11.1.5), which new data leaves by while it is active. Returns `false`, without effect, unless there is such
+    /// a path and its address is confirmed.
+    pub fn set_primary(&mut self, path: PathId) -> bool {
+        self.paths.set_primary(path)
+    }
+
+    /// Number of addresses in the peer's INIT or INIT ACK that were ignored: those of no single host, and those beyond the limit.
+    pub fn addresses_ignored(&self) -> u16 {
+        self.peer.addresses.ignored()
+    }
+
+    /// Opens a path to each address that the peer has named, in place of those to addresses of its earlier incarnation.
+    pub(super) fn open_paths(&mut self, now: Instant) {
+        let spent = self.paths.close_others();
+        let Some(multihoming) = self.context.multihoming() else { return };
+        let first = self.paths.first();
+        let port = first.remote.port();
+        let addresses = self.peer.addresses.as_slice().iter().copied();
+        let usable = addresses.filter(|&address| multihoming.reaches(address) && !self.paths.lead_to(address));
+        let paths: Vec<_> = (1..).zip(usable.take(multihoming.paths_max.saturating_sub(1))).collect();
+        let paths = paths.into_iter().map(|(number, address)| {
+            let remote = SocketAddr::new(written_as(first.remote.ip(), address), port);
+            let mechanisms = Arc::new(*first.sending.mechanisms());
+            let (config, window) = (self.context.config(), initial_window_bytes(remote));
+            let mut sending = SendPath::new(now, PathId(number), config, mechanisms, window);
+            let agreed = self.peer.agreed;
+            let (decodes, marks) = (agreed.contains(Extensions::REPAIR), agreed.contains(Extensions::ECN));
+            self.sender.agree_on(&mut sending, decodes, marks);
+            Path::unconfirmed(now, remote, sending)
+        });
+        let paths: Vec<_> = paths.collect();
+        if !paths.is_empty() {
+            self.paths.open(paths, multihoming.suspected_above);
+            if let Some(others) = &mut self.paths.others {
+                others.bytes_unconfirmed = spent;
+            }
+        }
+    }
+
+    /// Returns whether a heartbeat may leave on this path now.
+    #[inline]
+    pub(super) fn may_probe(&self, now: Instant, id: PathId) -> bool {
+        let is_next = || self.next_probe().is_some_and(|(at, next)| next == id && at <= now);
+        !self.paths.are_several() || self.paths.of(id).is_confirmed() || is_next()
+    }
+
+    /// When the next unconfirmed address is probed: one of them for each RTO (HB.Max.Burst, RFC 9260 §5.4), and only as long as that does not exceed a
+    /// multiple of the bytes that the peer has sent, so that it cannot use this side as an amplifier.
+    #[inline]
+    pub(super) fn next_probe(&self) -> Option<(Instant, PathId)> {
+        let others = self.paths.others.as_ref()?;
+        let allowed_bytes = self.counters.bytes_received.saturating_mul(UNCONFIRMED_BYTES_FACTOR);
+        if others.bytes_unconfirmed + HEARTBEAT_PACKET_BYTES > allowed_bytes {
+            return None;
+        }
+        let ready = self.paths.iter().filter(|path| !path.is_confirmed() && path.heartbeat_ready());
+        Some((others.probe_at, ready.min_by_key(|path| path.errors())?.sending.id()))
+    }
+
+    /// A timeout or a missed heartbeat on a path. Returns whether the peer counts as unreachable.
+    pub(super) fn path_failed(&mut self, now: Instant, id: PathId) -> bool {
+        let is_dead = self.paths.failed(now, id, self.context.config(), &mut self.events);
+        if self.state.sends_data() && self.paths.is_suspected(id) {
+            // Every RTO (RFC 7829 §3.2).
+            self.paths.of_mut(id).heartbeat_at_once();
+        }
+        is_dead
+    }
+
+    /// Data was not acknowledged in time on one of several paths: another carries it on (RFC 9260 §6.4.1). Returns whether the peer counts as
+    /// unreachable.
+    pub(super) fn path_timed_out(&mut self, now: Instant, id: PathId, expiry: TimerExpiry) -> bool {
+        match expiry {
+            TimerExpiry::Timeout { counts: true } => self.move_flight(now, id, true),
+            TimerExpiry::Timeout { counts: false } => false,
+            TimerExpiry::Probe => {
+                let patience = self.paths.of(id).sending.patience();
+                let is_strict =
+                    self.context.multihoming().is_some_and(|multihoming| multihoming.suspected_above == Some(0));
+                if let Some(others) = self.paths.others.as_mut().filter(|_| is_strict) {
+                    others.silent_until.of_mut(id).get_or_insert(now + patience);
+                }
+                false
+            }
+        }
+    }
+
+    /// Paths that have not answered a probe in time have failed, if another is active. Returns whether the peer counts as unreachable.
+    pub(super) fn silent_paths_failed(&mut self, now: Instant) -> bool {
+        let mut is_dead = false;
+        for id in self.paths.ids() {
+            let Some(others) = &mut self.paths.others else { break };
+            let silent_until = others.silent_until.of_mut(id);
+            if silent_until.get().is_none_or(|at| now < at) {
+                continue;
+            }
+            *silent_until = OptionalInstant::NONE;
+            let is_active = |path: &Path| self.paths.state_of(path) == PathState::Active;
+            if self.paths.iter().any(|path| path.sending.id() != id && is_active(path)) {
+                is_dead |= self.move_flight(now, id, false);
+            }
+        }
+        is_dead
+    }
+
+    /// A path has failed: another takes over the chunks in flight on it. Returns whether the peer counts as unreachable.
+    fn move_flight(&mut self, now: Instant, id: PathId, has_timed_out: bool) -> bool {
+        let is_dead = self.path_failed(now, id);
+        if self.paths.repairs() != id {
+            self.sender.give_up_flight(now, &mut self.paths.of_mut(id).sending, has_timed_out);
+        }
+        is_dead
+    }
+
+    /// When several paths are looked at.
+    #[cold]
+    pub(super) fn supervision_deadline(&self) -> Option<Instant> {
+        let silent_until = self.paths.others.iter().flat_map(|others| others.silent_until.iter());
+        let probe_at = self.next_probe().map(|(at, _)| at);
+        silent_until.filter_map(|at| at.get()).chain(probe_at).min()
+    }
+
+    /// Returns whether an unanswered heartbeat is followed by the next one at once, as long as its longer time limit allows: to learn whether an address
+    /// is the peer's, or whether a path has failed.
+    pub(super) fn probes_again(&self, id: PathId) -> bool {
+        let path = self.paths.of(id);
+        let is_new = !path.is_confirmed() && path.errors() <= self.context.config().retries.path_max;
+        is_new || self.paths.is_suspected(id)
+    }
+
+    /// The paths to confirmed addresses.
+    #[inline]
+    pub(super) fn confirmed_paths(&self) -> impl Iterator<Item = &Path> {
+        self.paths.iter().filter(|path| path.is_confirmed())
+    }
+
+    /// SHUTDOWN or SHUTDOWN ACK was not answered: the next one leaves by a path with fewer errors.
+    pub(super) fn shutdown_timed_out(&mut self, now: Instant) {
+        if self.paths.are_several() && self.state.expects_answers() {
+            let id = self.paths.repairs();
+            self.paths.of_mut(id).failed(now, &self.context.config().retries, true);
+            self.paths.assign();
+        }
+    }
+
+    /// Returns whether the answer at the front of the queue leaves by this path.
+    #[inline]
+    pub(super) fn answers_on(&self, id: PathId) -> bool {
+        self.control.first_reply().is_some_and(|reply| self.paths.answer_on(reply.path(), id))
+    }
+}
+
+/// Writes an IPv4 address as an IPv6 one if `other` is written so.
+fn written_as(other: IpAddr, address: IpAddr) -> IpAddr {
+    match (other, address) {
+        (IpAddr::V6(other), IpAddr::V4(address)) if other.to_ipv4_mapped().is_some() => address.to_ipv6_mapped().into(),
+        _ => address,
+    }
+}

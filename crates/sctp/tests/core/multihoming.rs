@@ -1,0 +1,277 @@
+//! Two hosts with two addresses each, and two networks between them: loss, an outage of one network, and the delay that it costs.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use festina_netsim::{Link, LinkConfig, LossModel};
+use festina_sctp::{
+    Association, Config, Context, Event, Incoming, Listener, Message, Multihoming, PathId, PathState, Ports, Profile,
+};
+use festina_units::{Duration, EcnCodepoint, Instant, Probability};
+
+use crate::pair::{CLIENT_PORT, Datagram, SERVER_PORT};
+
+/// Between two messages.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// One way, on either network.
+const DELAY: Duration = Duration::from_millis(50);
+
+/// An address of a host on one of the networks.
+fn address(host: usize, network: usize) -> SocketAddr {
+    let prefix = [[192, 0, 2], [198, 51, 100]][network];
+    let last = u8::try_from(host + 1).unwrap();
+    SocketAddr::from(([prefix[0], prefix[1], prefix[2], last], 9_899))
+}
+
+/// Client and server. `links[network][host]` carries the packets of that host to the other on that network.
+struct TwoNetworks {
+    now: Instant,
+    ends: [Option<Association>; 2],
+    listener: Listener,
+    links: [[Link<Datagram>; 2]; 2],
+    /// When the first packet with each message left and when it was received, by its number.
+    sent_at: BTreeMap<u32, Instant>,
+    delays: BTreeMap<u32, Duration>,
+    /// In the order of their delivery.
+    delivered: Vec<u32>,
+    events: [Vec<Event>; 2],
+}
+
+impl TwoNetworks {
+    fn new(config: &Config, multihoming: &Multihoming, loss: Probability, seed: u64) -> Self {
+        let context = |host: usize| {
+            let addresses = vec![address(host, 0).ip(), address(host, 1).ip()];
+            let secret = [u8::try_from(host).unwrap() + 1; 16];
+            Context::multihomed(config.clone(), secret, Multihoming { addresses, ..multihoming.clone() }).unwrap()
+        };
+        let mut listener = Listener::new(&context(1));
+        listener.listen(SERVER_PORT);
+        let now = Instant::from_secs(1);
+        let ports = Ports { local: CLIENT_PORT, peer: SERVER_PORT };
+        let client = Association::connect(now, &context(0), address(1, 0), ports, seed);
+        let link = LinkConfig { delay: DELAY, loss: LossModel::Independent(loss), ..LinkConfig::default() };
+        let names = [["first there", "first back"], ["second there", "second back"]];
+        let mut networks = Self {
+            now,
+            ends: [Some(client), None],
+            listener,
+            links: names.map(|names| names.map(|name| Link::new(link.clone(), seed, name))),
+            sent_at: BTreeMap::new(),
+            delays: BTreeMap::new(),
+            delivered: Vec::new(),
+            events: [Vec::new(), Vec::new()],
+        };
+        networks.drain(0);
+        networks.run_for(Duration::from_secs(5));
+        networks
+    }
+
+    fn client(&mut self) -> &mut Association {
+        self.ends[0].as_mut().unwrap()
+    }
+
+    /// Cuts a network in both directions, or mends it.
+    fn cut(&mut self, network: usize, is_cut: bool, loss: Probability) {
+        let loss = LossModel::Independent(if is_cut { Probability::ONE } else { loss });
+        let config = LinkConfig { delay: DELAY, loss, ..LinkConfig::default() };
+        self.links[network] = [1, 2].map(|seed| Link::new(config.clone(), seed + u64::from(is_cut), "link"));
+    }
+
+    fn send(&mut self, number: u32) {
+        let now = self.now;
+        let message = Message::new(Bytes::copy_from_slice(&[&number.to_be_bytes()[..], &[7; 96]].concat()));
+        self.client().send(now, message).unwrap();
+        self.sent_at.insert(number, now);
+        self.drain(0);
+    }
+
+    fn drain(&mut self, host: usize) {
+        let Some(association) = &mut self.ends[host] else { return };
+        loop {
+            let mut packet = Vec::new();
+            let Some(transmit) = association.poll_transmit(self.now, &mut packet) else { break };
+            let network = (0..2).find(|&network| address(1 - host, network) == transmit.destination).unwrap();
+            self.links[network][host].send(self.now, Datagram(packet, transmit.ecn));
+        }
+        while let Some(message) = association.poll_message() {
+            let number = u32::from_be_bytes(message.payload()[..4].try_into().unwrap());
+            self.delivered.push(number);
+            self.delays.insert(number, self.now - self.sent_at[&number]);
+        }
+        while let Some(event) = association.poll_event() {
+            self.events[host].push(event);
+        }
+    }
+
+    fn deliver(&mut self, host: usize, network: usize, packet: Vec<u8>) {
+        let (from, packet) = (address(1 - host, network), Bytes::from(packet));
+        if let Some(association) = &mut self.ends[host] {
+            association.handle_packet(self.now, from, EcnCodepoint::NotCapable, &packet).unwrap();
+        } else {
+            let mut reply = Vec::new();
+            match self.listener.handle_packet(self.now, from, &packet, &|_| false, &mut reply) {
+                Incoming::Accepted(association) => self.ends[host] = Some(*association),
+                Incoming::Reply => {
+                    self.links[network][host].send(self.now, Datagram(reply, EcnCodepoint::NotCapable));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        self.drain(host);
+    }
+
+    fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            let links = self.links.iter().flatten().filter_map(Link::poll_deadline);
+            let timers = self.ends.iter().flatten().filter_map(Association::poll_deadline);
+            let Some(next) = links.chain(timers).min().filter(|&next| next <= end) else { break };
+            self.now = self.now.max(next);
+            for (network, host) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                while let Some(Datagram(packet, _)) = self.links[network][host].poll_delivery(self.now) {
+                    self.deliver(1 - host, network, packet);
+                }
+            }
+            for host in 0..2 {
+                if let Some(association) = &mut self.ends[host]
+                    && association.poll_deadline().is_some_and(|deadline| deadline <= self.now)
+                {
+                    association.handle_timeout(self.now);
+                    self.drain(host);
+                    let deadline = self.ends[host].as_ref().and_then(Association::poll_deadline);
+                    assert!(
+                        deadline.is_none_or(|deadline| deadline > self.now),
+                        "a timer that was handled is still due"
+                    );
+                }
+            }
+        }
+        self.now = end;
+    }
+
+    /// Sends a message each interval for this time.
+    fn stream(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.send(u32::try_from(self.sent_at.len()).unwrap());
+            self.run_for(INTERVAL);
+        }
+    }
+
+    /// The longest delay of the messages from this one on.
+    fn delay_max(&self, from: u32) -> Duration {
+        self.delays.range(from..).map(|(_, &delay)| delay).max().unwrap()
+    }
+}
+
+/// Streams over two networks with this loss; the first fails for 3 s. Returns the longest delay of the messages sent since.
+fn outage(config: &Config, multihoming: &Multihoming, loss: Probability, seed: u64) -> Duration {
+    let mut networks = TwoNetworks::new(config, multihoming, loss, seed);
+    networks.stream(Duration::from_secs(10));
+    let first = u32::try_from(networks.sent_at.len()).unwrap();
+    networks.cut(0, true, loss);
+    networks.stream(Duration::from_secs(3));
+    networks.cut(0, false, loss);
+    networks.stream(Duration::from_secs(10));
+    networks.run_for(Duration::from_secs(100));
+    let all: Vec<_> = (0..u32::try_from(networks.sent_at.len()).unwrap()).collect();
+    assert_eq!(networks.delivered, all, "each message once and in order");
+    let delay = networks.delay_max(first);
+    let states: Vec<_> = networks.client().paths().map(|path| (path.state, path.carries_data)).collect();
+    assert_eq!(states, [(PathState::Active, true), (PathState::Active, false)], "the primary path is used again");
+    delay
+}
+
+/// The longest delays in milliseconds, over seeds.
+fn delays(config: &Config, multihoming: &Multihoming, percent: u32) -> Vec<u64> {
+    let loss = Probability::from_percent(percent);
+    let delay = |seed| outage(config, multihoming, loss, seed).as_millis();
+    (1..=5).map(|seed| u64::try_from(delay(seed)).unwrap()).collect()
+}
+
+fn standard() -> Multihoming {
+    Multihoming { suspected_above: None, ..Multihoming::default() }
+}
+
+#[test]
+fn both_ends_confirm_both_addresses_and_report_it() {
+    let networks = TwoNetworks::new(&Config::default(), &Multihoming::default(), Probability::ZERO, 1);
+    for host in 0..2 {
+        let remote = address(1 - host, 1);
+        assert!(networks.events[host].iter().any(|event| {
+            matches!(event, Event::PathConfirmed { path, remote: confirmed } if *path != PathId::PRIMARY && *confirmed == remote)
+        }));
+    }
+}
+
+#[test]
+fn an_outage_of_three_seconds_costs_two_by_the_standard_and_a_third_of_one_with_quick_failover() {
+    for (percent, standard_max, rfc7829_max, festina_max) in [(0, 2_350, 1_050, 280), (5, 2_350, 1_300, 330)] {
+        let rfc9260 = Config::published(Profile::Rfc9260);
+        let by_standard = delays(&rfc9260, &standard(), percent);
+        let suspected = delays(&rfc9260, &Multihoming::default(), percent);
+        let festina = delays(&Config::default(), &Multihoming::default(), percent);
+        assert!(by_standard.iter().all(|&delay| delay <= standard_max), "{by_standard:?}");
+        assert!(suspected.iter().all(|&delay| delay <= rfc7829_max), "{suspected:?}");
+        assert!(festina.iter().all(|&delay| delay <= festina_max), "{festina:?}");
+    }
+}
+
+#[test]
+fn if_the_second_network_fails_no_message_is_late() {
+    let mut networks = TwoNetworks::new(&Config::default(), &Multihoming::default(), Probability::ZERO, 1);
+    networks.cut(1, true, Probability::ZERO);
+    networks.stream(Duration::from_secs(200));
+    networks.run_for(Duration::from_secs(5));
+    assert_eq!(networks.delay_max(0), DELAY);
+    assert!(networks.client().paths().nth(1).is_some_and(|path| path.state != PathState::Active));
+}
+
+#[test]
+fn if_both_networks_fail_for_three_seconds_everything_arrives_once_and_in_order() {
+    for config in [Config::default(), Config::published(Profile::Rfc9260)] {
+        for multihoming in [Multihoming::default(), standard()] {
+            let mut networks = TwoNetworks::new(&config, &multihoming, Probability::ZERO, 1);
+            networks.stream(Duration::from_secs(2));
+            (0..2).for_each(|network| networks.cut(network, true, Probability::ZERO));
+            networks.stream(Duration::from_secs(3));
+            (0..2).for_each(|network| networks.cut(network, false, Probability::ZERO));
+            networks.stream(Duration::from_secs(2));
+            networks.run_for(Duration::from_secs(100));
+            let all: Vec<_> = (0..u32::try_from(networks.sent_at.len()).unwrap()).collect();
+            assert_eq!(networks.delivered, all);
+        }
+    }
+}
+
+#[test]
+fn a_bulk_transfer_survives_outages_of_either_network_in_turn() {
+    let mut networks = TwoNetworks::new(&Config::default(), &Multihoming::default(), Probability::ZERO, 1);
+    let mut number = 0;
+    for round in 0..6 {
+        networks.cut(round % 2, true, Probability::ZERO);
+        for _ in 0..200 {
+            let payload = [&u32::to_be_bytes(number)[..], &[7; 1_000]].concat();
+            let now = networks.now;
+            networks.client().send(now, Message::new(payload)).unwrap();
+            networks.sent_at.insert(number, now);
+            number += 1;
+        }
+        networks.drain(0);
+        networks.run_for(Duration::from_secs(3));
+        networks.cut(round % 2, false, Probability::ZERO);
+        networks.run_for(Duration::from_secs(3));
+    }
+    networks.run_for(Duration::from_secs(60));
+    assert_eq!(networks.delivered, (0..number).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_vanished_peer_is_noticed_though_it_had_two_addresses() {
+    let mut networks = TwoNetworks::new(&Config::default(), &Multihoming::default(), Probability::ZERO, 1);
+    (0..2).for_each(|network| networks.cut(network, true, Probability::ZERO));
+    networks.send(0);
+    networks.run_for(Duration::from_secs(84));
+    assert!(networks.client().is_closed());
+}
