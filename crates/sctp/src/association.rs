@@ -324,15 +324,21 @@ impl Association {
         }
         let receiver = self.receiver.as_ref().and_then(Receiver::deadline);
         let sender_waits = self.t1_repeats_data();
-        let of_sender = || self.sender.deadline(self.paths.iter().map(|path| &path.sending));
-        let sender = if sender_waits { None } else { of_sender() };
+        let first = self.paths.first();
+        let sender = if sender_waits { None } else { self.sender.deadline(core::iter::once(&first.sending)) };
+        let path = first.deadline(|| self.quiet_max());
+        let others = if self.paths.are_several() { self.deadline_of_others(sender_waits) } else { None };
         let (gone, reconfiguration) = (self.peer_gone_at(), self.reconfiguration_deadline());
-        let probe = if self.paths.are_several() { self.supervision_deadline() } else { None };
-        let mut earliest = Instant::earliest([self.state.deadline(), receiver, gone, reconfiguration, sender, probe]);
-        for path in self.paths.iter() {
-            earliest = Instant::earliest([earliest, path.deadline(|| self.quiet_max())]);
-        }
-        earliest
+        Instant::earliest([self.state.deadline(), receiver, gone, reconfiguration, sender, path, others])
+    }
+
+    /// Several paths have deadlines of their own, and those of their supervision.
+    #[cold]
+    fn deadline_of_others(&self, sender_waits: bool) -> Option<Instant> {
+        let senders = || self.sender.deadline(self.paths.iter().map(|path| &path.sending));
+        let sender = if sender_waits { None } else { senders() };
+        let paths = self.paths.iter().filter_map(|path| path.deadline(|| self.quiet_max())).min();
+        Instant::earliest([sender, paths, self.supervision_deadline()])
     }
 
     /// Whether the association has ended.
@@ -470,13 +476,23 @@ impl Association {
     /// When the peer counts as gone if nothing comes by any path.
     #[inline]
     fn peer_gone_at(&self) -> Option<Instant> {
+        if self.paths.are_several() {
+            return self.peer_gone_on_all_at();
+        }
+        let path = self.paths.first();
+        if !(path.may_be_gone() && self.state.expects_answers()) {
+            return None;
+        }
+        path.gone_at(self.context.config().peer_timeout?)
+    }
+
+    /// As [`peer_gone_at`](Self::peer_gone_at), with several paths.
+    #[cold]
+    fn peer_gone_on_all_at(&self) -> Option<Instant> {
         if !(self.confirmed_paths().all(Path::may_be_gone) && self.state.expects_answers()) {
             return None;
         }
         let peer_timeout = self.context.config().peer_timeout?;
-        if !self.paths.are_several() {
-            return self.paths.first().gone_at(peer_timeout);
-        }
         let mut gone = self.confirmed_paths().map(|path| path.gone_among_others_at(peer_timeout));
         gone.try_fold(Instant::ZERO, |latest, gone| Some(latest.max(gone?)))
     }

@@ -102,6 +102,6 @@ impl<T: Blank> SparseByPath<T> {
 
     #[inline]
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        [&mut self.first].into_iter().chain(self.others.iter_mut().flat_map(|others| others.iter_mut()))
+        core::iter::once(&mut self.first).chain(self.others.as_mut().map_or(&mut [][..], |others| &mut others[..]))
     }
 }

@@ -78,7 +78,7 @@ impl Association {
     }
 
     /// Returns the sender's errand if a packet may be needed on this path. Drivers ask until there is none, so the usual negative answer is cheap.
-    #[inline]
+    #[inline(always)]
     fn reason_to_write(&self, now: Instant, path: PathId) -> Option<Errand> {
         match self.state {
             State::Closed => None,

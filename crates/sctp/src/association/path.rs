@@ -256,6 +256,7 @@ impl Path {
     }
 
     /// When to look after the heartbeats, if the peer is asked after `quiet` without a word from either side.
+    #[inline(always)]
     pub(crate) fn deadline(&self, quiet: impl FnOnce() -> Duration) -> Option<Instant> {
         match self.heartbeat {
             Heartbeat::Off | Heartbeat::Ready => None,

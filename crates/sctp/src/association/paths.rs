@@ -176,12 +176,12 @@ impl Paths {
 
     #[inline]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Path> {
-        [&self.first].into_iter().chain(self.others.iter().flat_map(|others| &others.paths))
+        core::iter::once(&self.first).chain(self.others.as_ref().map_or(&[][..], |others| &others.paths))
     }
 
     #[inline]
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
-        [&mut self.first].into_iter().chain(self.others.iter_mut().flat_map(|others| &mut others.paths))
+        core::iter::once(&mut self.first).chain(self.others.as_mut().map_or(&mut [][..], |others| &mut others.paths))
     }
 
     /// The numbers of all paths.

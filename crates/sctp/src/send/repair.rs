@@ -354,6 +354,7 @@ impl Repair {
     }
 
     /// When pacing lets the next packet leave, if there is one and nothing else keeps it back.
+    #[inline(always)]
     pub(super) fn paced_until(&self, flight: &Flight, limits: &PathLimits) -> Option<Instant> {
         let resumes_at = limits.congestion.resumes_at(flight.ledger.on_the_way_bytes(limits.id))?;
         let waits = flight.ledger.lost().chunks > 0 || limits.allows_new_data(flight);

@@ -11,6 +11,7 @@ use crate::outstanding::ByPath;
 
 impl Sender {
     /// When to call [`handle_timeout`](Self::handle_timeout).
+    #[inline(always)]
     pub(crate) fn deadline<'p>(&self, paths: impl Iterator<Item = &'p SendPath>) -> Option<Instant> {
         let partial = self.flight.partial.as_ref().and_then(|partial| partial.deadline());
         let mut earliest = Instant::earliest([self.flight.window.deadline(), partial]);

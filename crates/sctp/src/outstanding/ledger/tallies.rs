@@ -61,7 +61,7 @@ impl Tallies {
 
     #[inline]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Tally> {
-        [&self.first].into_iter().chain(self.others.iter().flat_map(|others| &others.tallies))
+        core::iter::once(&self.first).chain(self.others.as_ref().map_or(&[][..], |others| &others.tallies))
     }
 
     /// Notes in blank credits the bytes in flight on each path.
