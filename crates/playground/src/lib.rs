@@ -43,7 +43,7 @@ pub extern "C" fn distribution(
 }
 
 /// One lost message: its delay in ms, then for each packet around it the direction (0 for data, 1 for what returns), when it left and arrived in ms
-/// since the write of the lost message, and why a message was sent again in it (an index for [`cause_letter`]), each [`NOTHING`] if it did not arrive
+/// since the write of the lost message, and why a message was sent again in it (an index for [`cause_letter`]), each -1 if it did not arrive
 /// or repeats nothing.
 #[expect(unsafe_code, reason = "exports a name; no other function has it")]
 #[unsafe(no_mangle)]
