@@ -74,7 +74,7 @@ impl<'r> Cell<'r> {
         evidence.cell(name, estimate.map(exact), bound);
     }
 
-    /// The cell's name with the means of both numbers of a ratio; what is in brackets only if there are any.
+    /// The cell's name with the means of both numbers of a ratio; without the part in brackets if there are none.
     fn name(&self, pair: &[Option<Number>; 2]) -> String {
         let name = &self.declared.name;
         let Some((before, (inner, behind))) =
@@ -251,7 +251,7 @@ mod tests {
     use crate::plan::{PlanFile, Scale};
     use crate::samples::{Sample, Samples};
 
-    /// A plan of `md1` with loads of 50% and 90%, of which each of three runs has a number ten times the load in tenths, and delays.
+    /// Judges the last check of a plan of `md1` with loads of 50% and 90%. Each of three runs has a number around ten times the load, and a delay.
     fn judged(check: &str) -> Check {
         let text = format!(
             "experiment = \"md1\"\nrepetitions = 3\nparameters.load = [\"50%\", \"90%\"]\n[[check]]\nsays = \"It is so.\"\n{check}"

@@ -74,7 +74,7 @@ pub(super) fn show(arguments: &ShowArgs) -> Result<String, UsageError> {
     Ok(if arguments.plan { plan.to_owned() } else { format!("{}\nIts own plan:\n\n{plan}", about(experiment)) })
 }
 
-/// A plan in words: what it runs, what each of its parameters can be, and what it checks.
+/// Describes a plan: its runs, the meaning and range of each parameter, and its checks.
 fn explained(path: &str) -> Result<String, UsageError> {
     let (experiment, plan, _) = super::plan(path, Scale::Full, Ground::Simulator)?;
     let (_, quick, _) = super::plan(path, Scale::Quick, Ground::Simulator)?;
