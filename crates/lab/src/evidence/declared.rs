@@ -74,7 +74,7 @@ impl<'r> Cell<'r> {
         evidence.cell(name, estimate.map(exact), bound);
     }
 
-    /// The cell's name with the means of both numbers of a ratio; the part in brackets only if there are any.
+    /// The cell's name with the means of both numbers of a ratio; without the part in brackets if there are none.
     fn name(&self, pair: &[Option<Number>; 2]) -> String {
         let name = &self.declared.name;
         let Some((before, (inner, behind))) =
@@ -251,7 +251,7 @@ mod tests {
     use crate::plan::{PlanFile, Scale};
     use crate::samples::{Sample, Samples};
 
-    /// A plan of `md1` with loads of 50% and 90%, each with three runs that have delays and a number ten times the load in tenths.
+    /// Judges the last check of a plan of `md1` with loads of 50% and 90%. Each of three runs has a number around ten times the load, and a delay.
     fn judged(check: &str) -> Check {
         let text = format!(
             "experiment = \"md1\"\nrepetitions = 3\nparameters.load = [\"50%\", \"90%\"]\n[[check]]\nsays = \"It is so.\"\n{check}"
@@ -291,7 +291,7 @@ mod tests {
             "{text}"
         );
         let paired = "test = \"ratio('number'{load=90%}, 'number'{load=50%}) within 1% of 1.8\"\ncell = \"x[ {over} over {under},]\"\n";
-        assert_eq!(seen(paired), ("holds", "x 9 over 5, 1.80 ± 0.000 (n = 3)".to_owned()));
+        assert_eq!(seen(paired), ("holds", "x 9 over 5, 1.80 ± 0 (n = 3)".to_owned()));
         assert_eq!(seen("test = \"'number'{load=50%} > 8\"\n").0, "broken");
         assert_eq!(seen("test = \"ratio('number', 'number') < 1\"\n").0, "not tested", "nothing tells both apart");
     }
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(seen("test = \"'delay'.sum - 'delay'.mean from 0 to 0\"\n").0, "holds");
         assert_eq!(seen("delays_min = 4\ntest = \"'delay'.mean > 0\"\n").0, "not tested", "there are three");
         let twice = "test = \"1 - ratio(ln('number'), 2 * ln('number')) within 1% of 0.5\"\n";
-        assert_eq!(seen(twice), ("holds", "measured: 0.500 ± 0.000 (n = 3)".to_owned()));
+        assert_eq!(seen(twice), ("holds", "measured: 0.500 ± 0 (n = 3)".to_owned()));
     }
 
     #[test]

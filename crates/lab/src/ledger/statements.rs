@@ -70,8 +70,8 @@ struct RawHeadline {
 impl RawStatement {
     fn statement(self, paper: Paper) -> Statement {
         let pair = |text: String| {
-            let (experiment, rest) = text.leak().split_once(": ").expect("an experiment and a colon come first");
-            (experiment, rest)
+            let text: &'static str = text.leak();
+            text.split_once(": ").expect("an experiment and a colon come first")
         };
         let tested = match (self.checks, self.numbers, self.sums, self.fitted, self.not_tested) {
             (Some(checks), None, None, None, None) => {
