@@ -192,7 +192,9 @@ impl Statement {
             }
         };
         let (verdict, seen) = match (verdict, measured::verdict(self)) {
-            (simulated @ ("holds" | "broken"), real) if !["", simulated].contains(&real) => {
+            (simulated, real @ ("holds" | "broken"))
+                if ["holds", "broken"].contains(&simulated) && real != simulated =>
+            {
                 ("undecided", format!("simulated: {simulated}, over real sockets: {real}; {seen}"))
             }
             _ => (verdict, seen),
