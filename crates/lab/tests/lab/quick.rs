@@ -53,6 +53,7 @@ const CONTRADICTED: &[&str] = &[
     "r15-tail-loss: TCP: tcp-tlpr is the fastest of tcp-standard, tcp-rtor, tcp-tlp and itself in almost all cases, 90% (recovery).",
     "r15-tail-loss: SCTP: tlpr is the fastest of rfc9260, rto-restart, tlp and itself in almost all cases, 90% (recovery).",
     "g02-fig5: two-zero-follows-throughput",
+    "g02-fig7: ecn-fewer-mice",
     "g02-fig10: ecn-min-buf-tails",
     "g02-fig10: ecn-tcp-tails",
 ];
