@@ -52,29 +52,33 @@ async fn another_collector_takes_the_place_of_one_that_is_gone_until_that_is_bac
     let relay = relay(&near.0, &addresses, "", "").await;
     until("both are there", || trusted(&relay) == 2).await;
     send(&relay, 0..100);
-    until("the first collector has all", || relay.snapshot().paths.collectors[0].delivered == 200).await;
+    // Fresh lines may be abandoned on a slow machine.
+    until("the first collector has all", || important(&first) == numbers(0..100)).await;
 
     a.stop().await;
     until("it is gone", || relay.snapshot().paths.collectors[0].gone).await;
     send(&relay, 100..200);
-    until("the second has the others", || relay.snapshot().paths.collectors[1].delivered == 200).await;
+    until("the second has the others", || important(&second) == numbers(100..200)).await;
 
     let a = collector(&first.0, addresses[0]).await;
     until("it is back", || trusted(&relay) == 2).await;
     send(&relay, 200..300);
-    until("it has new ones", || relay.snapshot().paths.collectors[0].delivered == 400).await;
+    let both = numbers(0..100) + &numbers(200..300);
+    until("it has new ones", || important(&first) == both).await;
 
     let status = festina_syslog::serve::ask_status(relay.metrics().expect("it is served")).await.expect("it answers");
     let read: festina_syslog::snapshot::RelaySnapshot = serde_json::from_str(&status).expect("JSON");
     assert_eq!(read.paths.collectors[1].address, addresses[1].to_string());
     let last = relay.stop(PATIENCE).await;
-    assert!(last.adds_up() && last.spooled == 0 && last.abandoned == 0, "{last:?}");
-    let line = format!("festina_syslog_to_collector_delivered_lines_total{{collector=\"{}\"}} 200\n", addresses[1]);
+    assert!(last.adds_up() && last.spooled == 0, "{last:?}");
+    let delivered = last.paths.collectors[1].delivered;
+    assert!((100..=200).contains(&delivered), "{last:?}");
+    let line =
+        format!("festina_syslog_to_collector_delivered_lines_total{{collector=\"{}\"}} {delivered}\n", addresses[1]);
     assert!(last.prometheus().contains(&line), "{}", last.prometheus());
     a.stop().await;
     b.stop().await;
-    assert_eq!(important(&first), numbers(0..100) + &numbers(200..300));
-    assert_eq!(important(&second), numbers(100..200));
+    assert_eq!((important(&first), important(&second)), (both, numbers(100..200)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
