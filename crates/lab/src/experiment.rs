@@ -113,7 +113,7 @@ pub trait Experiment: Sync {
 
     /// Whether the results have the shape that they must have, by the checks of the plan and of the experiment.
     fn all_checks(&self, results: &Results) -> Vec<Check> {
-        let mut checks = declared::checks(results);
+        let mut checks = declared::checks(results, &|point| self.is_random(point));
         checks.extend(self.checks(results));
         checks
     }
@@ -229,15 +229,14 @@ pub struct Check {
     pub statement: String,
     /// Whether it holds.
     pub verdict: Verdict,
-    /// Whether the verdict is that of a whole 95% interval, or has nothing to do with chance; else it is that of means.
-    pub is_sure: bool,
 }
 
 impl Check {
-    /// Creates a check that holds or is broken, with the observation.
-    pub fn new(statement: impl Into<String>, holds: bool, seen: impl Into<String>) -> Self {
-        let verdict = if holds { Verdict::Holds(seen.into()) } else { Verdict::Broken(seen.into()) };
-        Self { is_sure: false, ..Self::judged(statement, verdict) }
+    /// Creates a check of something in which nothing is random: a recording, or whether all that was counted is there. Means and shares of runs are
+    /// judged by their [`Evidence`](crate::evidence::Evidence).
+    pub fn exact(statement: impl Into<String>, holds: bool, seen: impl Into<String>) -> Self {
+        let seen = format!("{} (exact)", seen.into());
+        Self::judged(statement, if holds { Verdict::Holds(seen) } else { Verdict::Broken(seen) })
     }
 
     /// Creates a check that is not tested, because this run lacks data, with the reason.
@@ -245,16 +244,9 @@ impl Check {
         Self::judged(statement, Verdict::Skipped(lacking.into()))
     }
 
-    /// Creates a check with a known verdict, such as from [`Evidence`](crate::evidence::Evidence).
-    pub fn judged(statement: impl Into<String>, verdict: Verdict) -> Self {
-        Self { id: String::new(), under: "", statement: statement.into(), verdict, is_sure: true }
-    }
-
-    /// A verdict on means of one run each is none.
-    pub(crate) fn doubt_means(&mut self) {
-        if !self.is_sure {
-            self.verdict = Verdict::Undecided(format!("one run, no interval: {}", self.verdict.seen()));
-        }
+    /// Creates a check with a known verdict: [`Evidence`](crate::evidence::Evidence) has the public way.
+    pub(crate) fn judged(statement: impl Into<String>, verdict: Verdict) -> Self {
+        Self { id: String::new(), under: "", statement: statement.into(), verdict }
     }
 
     /// Gives it the name by which the ledger finds it.

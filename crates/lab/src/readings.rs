@@ -246,7 +246,11 @@ mod tests {
         let outcome = |combination: Combination, holds: &[bool]| Outcome {
             combination,
             experiment: "p06-table2",
-            checks: holds.iter().enumerate().map(|(index, holds)| Check::new(index.to_string(), *holds, "")).collect(),
+            checks: holds
+                .iter()
+                .enumerate()
+                .map(|(index, holds)| Check::exact(index.to_string(), *holds, ""))
+                .collect(),
         };
         let outcomes = [outcome(all[0], &[true, false]), outcome(all[3], &[true, true, false])];
         let expected = format!(

@@ -2,23 +2,23 @@
 
 use super::{Bound, Estimate, Evidence};
 use crate::experiment::Check;
-use crate::plan::{DeclaredCell, DeclaredCheck, Expression, Measured, Operation, Statistic};
+use crate::plan::{DeclaredCell, DeclaredCheck, Expression, Measured, Operation, Point, Statistic};
 use crate::summary::{PointSummary, Repeated, Results, SeriesSummary};
 
 /// The most names that a message lists.
 const NAMES_MAX: usize = 60;
 
-/// The checks of the plan, judged.
-pub fn checks(results: &Results) -> Vec<Check> {
-    results.plan().checks().iter().map(|check| judged(results, check)).collect()
+/// The checks of the plan, judged. Where nothing `is_random`, one run is exact.
+pub fn checks(results: &Results, is_random: &dyn Fn(&Point) -> bool) -> Vec<Check> {
+    results.plan().checks().iter().map(|check| judged(results, check, is_random)).collect()
 }
 
-fn judged(results: &Results, declared: &DeclaredCheck) -> Check {
+fn judged(results: &Results, declared: &DeclaredCheck, is_random: &dyn Fn(&Point) -> bool) -> Check {
     let DeclaredCheck { says, id, under, cells } = declared;
     let mut evidence = Evidence::new();
     let mut unknown = None;
     for declared in cells {
-        let cell = Cell { results, declared, measured: declared.number.measured() };
+        let cell = Cell { results, declared, measured: declared.number.measured(), is_random, at: None };
         if cell.measured.iter().any(|measured| cell.find(measured).is_some() || cell.names_another(measured)) {
             unknown = unknown.or_else(|| cell.measured.iter().find(|measured| !cell.is_known(measured)).copied());
             cell.add_to(&mut evidence);
@@ -44,6 +44,9 @@ struct Cell<'r> {
     results: &'r Results,
     declared: &'r DeclaredCell,
     measured: Vec<&'r Measured>,
+    is_random: &'r dyn Fn(&Point) -> bool,
+    /// The point of all numbers, whatever their settings.
+    at: Option<&'r PointSummary>,
 }
 
 impl<'r> Cell<'r> {
@@ -107,9 +110,10 @@ impl<'r> Cell<'r> {
                 Number::Each(values) => Number::Constant(values.sum()),
                 other => other,
             },
-            Expression::Ln(of) => match self.value(of)? {
-                Number::Constant(number) => Number::Constant(number.ln()),
-                Number::Each(values) => Number::Each(values.map(f64::ln)),
+            Expression::Everywhere(of) => Number::Constant(self.everywhere(of)),
+            Expression::Function(function, of) => match self.value(of)? {
+                Number::Constant(number) => Number::Constant(function.of(number)),
+                Number::Each(values) => Number::Each(values.map(|value| function.of(value))),
                 Number::Estimate(_) => return None,
             },
             Expression::Arithmetic(operation, pair) => {
@@ -121,7 +125,19 @@ impl<'r> Cell<'r> {
         })
     }
 
+    /// The sum over all points.
+    fn everywhere(&self, of: &Expression) -> f64 {
+        let at = |point| match (Cell { at: Some(point), measured: Vec::new(), ..*self }).value(of) {
+            Some(Number::Each(values)) => values.sum(),
+            _ => 0.0,
+        };
+        self.results.points().iter().map(at).sum()
+    }
+
     fn find(&self, measured: &Measured) -> Option<&'r PointSummary> {
+        if self.at.is_some() {
+            return self.at;
+        }
         let settings = measured.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let settings: Vec<(&str, &str)> = settings.collect();
         self.results.matching(&settings).next()
@@ -182,11 +198,10 @@ impl<'r> Cell<'r> {
         measured.statistic == Statistic::Count && count < self.declared.delays_min
     }
 
-    /// Whether nothing is random at the points of all numbers: they were run once although the plan has repetitions.
+    /// Whether nothing is random at the points of all numbers.
     fn is_exact(&self) -> bool {
-        let plan = self.results.plan();
-        let is_exact = |summary: &PointSummary| summary.repetitions() == 1 && plan.repetitions_of(summary.point()) > 1;
-        self.measured.iter().filter_map(|measured| self.find(measured)).all(is_exact)
+        let points = self.measured.iter().filter_map(|measured| self.find(measured));
+        points.map(PointSummary::point).all(|point| !(self.is_random)(point))
     }
 
     /// Whether any point has measured something of this name.
@@ -274,7 +289,7 @@ mod tests {
             summary
         });
         let summaries = summaries.collect();
-        checks(&Results::new(plan, summaries)).pop().expect("a check")
+        checks(&Results::new(plan, summaries), &|_| true).pop().expect("a check")
     }
 
     fn seen(check: &str) -> (&'static str, String) {

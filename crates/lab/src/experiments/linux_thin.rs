@@ -11,6 +11,7 @@ use festina_recovery::{Mechanisms, Profile};
 use festina_units::{ByteCount, Duration, Probability};
 
 use crate::count::as_f64;
+use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Comparison, Description, Experiment};
 use crate::figure::{Color, DelayDistribution, Figure, Marker, PlotPoint, PointSeries};
 use crate::plan::{Point, definition};
@@ -284,6 +285,7 @@ fn per_thousand(summary: &PointSummary, name: &str) -> Option<f64> {
     Some(sum(name)? * 1e3 / sum(DATA_SEGMENTS)?)
 }
 
+/// Judges the shares of late messages against the recorded ones. Both have the chance of the losses that caused these late messages.
 fn share_check<'a>(
     results: &Results,
     statement: String,
@@ -291,55 +293,41 @@ fn share_check<'a>(
     later_than_ms: &[u64],
     tolerance: f64,
 ) -> Check {
-    // The deviation as a share of the allowed one, and its description.
-    let mut worst: Option<(f64, String)> = None;
+    let mut evidence = Evidence::new();
     for summary in points {
         let (Some(run), Some(series)) = (recorded_run(summary), summary.series().get(DELIVERY)) else { continue };
-        let shares = later_than_ms.iter().filter_map(|&than_ms| Some((than_ms, RECORDED.share_later(run, than_ms)?)));
-        for (than_ms, recorded) in shares.filter(|&(_, share)| share >= SHARE_MIN) {
-            let deviation = series.all().share_later(Duration::from_millis(than_ms)) / recorded - 1.0;
-            // Three standard deviations of the number of losses that caused these late messages, in the simulation and in the recording.
+        for &than_ms in later_than_ms {
+            let Some(recorded) = RECORDED.share_later(run, than_ms).filter(|share| *share >= SHARE_MIN) else {
+                continue;
+            };
             let chance = |messages: u64| MESSAGES_PER_LOSS / (recorded * as_f64(messages));
-            let allowed = tolerance + 3.0 * (chance(series.all().count()) + chance(run.messages)).sqrt();
-            let what = format!(
-                "{:+.1}% of {:.2}% later than {than_ms} ms ({}), where {:.0}% are allowed",
-                deviation * 100.0,
-                recorded * 100.0,
-                results.plan().label(summary.point()),
-                allowed * 100.0
-            );
-            let used = deviation.abs() / allowed;
-            if worst.as_ref().is_none_or(|(most, _)| used > *most) {
-                worst = Some((used, what));
-            }
+            let deviation = Estimate {
+                mean: series.all().share_later(Duration::from_millis(than_ms)) / recorded - 1.0,
+                half_width: Some(1.96 * (chance(series.all().count()) + chance(run.messages)).sqrt()),
+                repetitions: usize::try_from(summary.repetitions()).unwrap_or(usize::MAX),
+            };
+            let what =
+                format!("later than {than_ms} ms over recorded, less one ({}):", results.plan().label(summary.point()));
+            evidence.cell(what, Some(deviation), Bound::Within(-tolerance, tolerance));
         }
     }
-    match worst {
-        None => Check::skipped(statement, "this plan has no such point"),
-        Some((used, what)) => Check::new(statement, used <= 1.0, format!("at most {what}")),
-    }
+    evidence.check(statement)
 }
 
 fn activity_check(results: &Results) -> Check {
     let statement =
         "TCP probes, retransmits fast and times out as often as the kernel, within 15% at random losses of 5%.";
-    let mut worst: Option<(f64, String)> = None;
+    let mut evidence = Evidence::new();
     for summary in results.points().iter().filter(|summary| summary.point().choice("loss") == "5%") {
-        for (name, recorded) in recorded_run(summary).map(activity).unwrap_or_default() {
-            // Below one in a hundred segments chance decides.
-            let Some(measured) = per_thousand(summary, name).filter(|_| recorded >= 9.0) else { continue };
-            let deviation = measured / recorded - 1.0;
-            if worst.as_ref().is_none_or(|(most, _)| deviation.abs() > most.abs()) {
-                let label = results.plan().label(summary.point());
-                worst = Some((
-                    deviation,
-                    format!("{name} {measured:.1} for {recorded:.1} per thousand segments ({label})"),
-                ));
-            }
+        let Some(segments) = summary.values().get(DATA_SEGMENTS) else { continue };
+        // Below one in a hundred segments chance decides.
+        let recorded = recorded_run(summary).map(activity).unwrap_or_default();
+        for (name, recorded) in recorded.into_iter().filter(|(_, recorded)| *recorded >= 9.0) {
+            let count = summary.values().get(name).map(|count| count.map(|count| count * 1e3 / recorded));
+            let ratio = count.and_then(|count| Estimate::ratio(&count, segments));
+            let what = format!("{name} over the kernel's ({}):", results.plan().label(summary.point()));
+            evidence.cell(what, ratio, Bound::about(1.0, 0.15));
         }
     }
-    match worst {
-        None => Check::skipped(statement, "this plan has no TCP at 5%"),
-        Some((deviation, what)) => Check::new(statement, deviation.abs() <= 0.15, format!("at most {what}")),
-    }
+    evidence.check(statement)
 }

@@ -6,19 +6,13 @@ use festina_netsim::{Admission, Link, LinkConfig, LinkPacket, QueueLimit, Random
 use festina_units::{ByteCount, Instant};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Description, Experiment};
+use crate::experiment::{Comparison, Description, Experiment};
 use crate::plan::{Point, definition};
 use crate::samples::{Sample, Samples};
 use crate::summary::{PointSummary, Results};
 
 const WAITING: &str = "waiting";
 const SHARE_WITHOUT_WAIT: &str = "share without wait";
-
-/// How far the mean may lie from the closed form, as a share of it. The 95% confidence interval is ±5% at the quick
-/// scale's highest load and ±4.5% at the full scale's.
-const TOLERANCE: f64 = 0.06;
-/// How far the share of packets that do not wait may lie from the closed form.
-const SHARE_TOLERANCE: f64 = 0.01;
 
 /// The waiting time of packets of equal size that arrive at random (M/D/1).
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +68,6 @@ impl Experiment for Md1 {
         }
         comparisons
     }
-
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        vec![mean_check(results), share_check(results), growth_check(results)]
-    }
 }
 
 /// A packet that is nothing but its size, and remembers when it set out.
@@ -128,46 +118,4 @@ fn mean_wait_s(summary: &PointSummary) -> Option<f64> {
 
 fn share_without_wait(summary: &PointSummary) -> Option<f64> {
     summary.values().get(SHARE_WITHOUT_WAIT)?.mean()
-}
-
-fn mean_check(results: &Results) -> Check {
-    let deviations = results.points().iter().filter_map(|summary| {
-        let closed_form = ClosedForm::of(summary.point());
-        Some((mean_wait_s(summary)? / closed_form.mean_wait_s - 1.0).abs())
-    });
-    let worst = deviations.fold(0.0, f64::max);
-    Check::new(
-        format!("At every load the mean waiting time is within {:.0}% of the closed form.", TOLERANCE * 100.0),
-        worst <= TOLERANCE,
-        format!("the largest deviation is {:.2}%", worst * 100.0),
-    )
-}
-
-fn share_check(results: &Results) -> Check {
-    let deviations = results.points().iter().filter_map(|summary| {
-        let closed_form = ClosedForm::of(summary.point());
-        Some((share_without_wait(summary)? - closed_form.share_without_wait).abs())
-    });
-    let worst = deviations.fold(0.0, f64::max);
-    Check::new(
-        "At every load the share of packets that do not wait is the share of time in which the link is idle.",
-        worst <= SHARE_TOLERANCE,
-        format!("the largest difference is {:.2} percentage points", worst * 100.0),
-    )
-}
-
-fn growth_check(results: &Results) -> Check {
-    let statement = "The higher the load, the longer the wait.";
-    let mut waits: Vec<(u32, f64)> = results
-        .points()
-        .iter()
-        .filter_map(|summary| Some((summary.point().probability("load").ppb(), mean_wait_s(summary)?)))
-        .collect();
-    if results.plan().swept().ne(["load"]) {
-        return Check::skipped(statement, "this plan does not sweep the load alone");
-    }
-    waits.sort_by_key(|(load, _)| *load);
-    let rises = waits.is_sorted_by(|(_, wait), (_, next)| wait < next);
-    let seen: Vec<String> = waits.iter().map(|(_, wait_s)| format!("{:.0}", wait_s * 1e6)).collect();
-    Check::new(statement, rises, format!("means of {} µs in the order of the load", seen.join(", ")))
 }

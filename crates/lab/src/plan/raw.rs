@@ -45,13 +45,15 @@ pub(super) struct RawPlan {
     pub(super) names: BTreeMap<String, String>,
 }
 
-/// The checks of a file that several experiments share, all of them for each reading.
+/// The checks of a file that several experiments share, with further cells and checks for all of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSharedChecks {
     pub(super) file: Spanned<String>,
     #[serde(default)]
     pub(super) under: String,
+    #[serde(default)]
+    pub(super) each: Settings,
     #[serde(default, rename = "for")]
     pub(super) each_check: Settings,
 }

@@ -8,8 +8,10 @@ macro_rules! file {
 }
 
 /// All of them.
-pub(super) const FILES: [(&str, &str); 13] = [
+pub(super) const FILES: [(&str, &str); 15] = [
     file!("cost"),
+    file!("cost-checks"),
+    file!("delivered"),
     file!("g02"),
     file!("p06"),
     file!("p10-congested"),

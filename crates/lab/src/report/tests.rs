@@ -237,24 +237,27 @@ fn a_report_that_cannot_be_written_whole_leaves_the_earlier_one_as_it_was() {
 }
 
 #[test]
-fn verdicts_on_means_of_one_run_are_undecided_and_of_several_runs_are_called_so() {
-    let mut plan = results(500, 0.5).plan().clone();
-    plan.set_repetitions(1);
-    let points = plan.points().into_iter().map(|point| {
-        let mut samples = Samples::new();
-        samples.record("waiting", Sample { sent_at: Instant::ZERO, delay: Duration::from_micros(500) });
+fn a_mean_that_meets_its_bound_is_undecided_after_one_run_and_if_its_interval_does_not() {
+    let verdict = |waits_us: &[u64]| {
+        let point = results(500, 0.5).points()[0].point().clone();
         let mut summary = PointSummary::new(point);
-        summary.add(&samples);
-        summary
-    });
-    let points = points.collect();
-    let once = Report::new(&Md1, Results::new(plan, points)).expect("the figure can be drawn");
-    let text = once.checks_text();
-    assert!(text.contains("undecided  At every load the mean waiting time"), "{text}");
-    assert!(text.contains("one run, no interval: "), "{text}");
-    let page = report(500, 0.5).html();
-    assert!(!page.contains("Each verdict is that of the whole 95% interval"), "{page}");
-    assert!(page.contains("verdicts are those of means over up to 2 runs of each point"), "{page}");
+        for wait_us in waits_us {
+            let mut samples = Samples::new();
+            samples.record("waiting", Sample { sent_at: Instant::ZERO, delay: Duration::from_micros(*wait_us) });
+            summary.add(&samples);
+        }
+        let results = Results::new(results(500, 0.5).plan().clone(), vec![summary]);
+        let report = Report::new(&Md1, results).expect("the figure can be drawn");
+        let check = report.checks().iter().find(|check| check.statement.contains("mean waiting time"));
+        let check = check.expect("the plan declares it");
+        (check.verdict.word(), check.verdict.seen().to_owned())
+    };
+    assert_eq!(verdict(&[505, 495, 500]).0, "holds");
+    // The same mean: the closed form says 500.
+    let (word, seen) = verdict(&[400, 600, 500]);
+    assert_eq!(word, "undecided", "{seen}");
+    let (word, seen) = verdict(&[500]);
+    assert!(word == "undecided" && seen.contains("one run, no interval"), "{word}: {seen}");
 }
 
 #[test]

@@ -46,6 +46,13 @@ impl Sender {
         self.redundancy.to_string()
     }
 
+    /// The names of all profiles, and of Festina with each redundancy that is not its own.
+    pub(crate) fn names() -> impl Iterator<Item = String> {
+        let profiles = Profile::all().iter().map(|profile| profile.name().to_owned());
+        let others = Redundancy::NAMED.iter().filter(|redundancy| **redundancy != Redundancy::ADAPTIVE);
+        profiles.chain(others.map(|redundancy| format!("{}{WITH}{redundancy}", Profile::Festina.name())))
+    }
+
     pub(crate) fn mechanisms(self) -> Mechanisms {
         Mechanisms { redundancy: self.redundancy, ..self.profile.mechanisms() }
     }
@@ -54,19 +61,22 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Experiment as _;
-    use crate::experiments::{Reordering, ThinLatency};
+    use crate::experiments;
     use crate::plan::Kind;
 
     #[test]
     fn plans_can_choose_from_all_profiles_and_redundancies() {
-        let profiles = Profile::all().iter().map(|profile| profile.name().to_owned());
-        let others = Redundancy::NAMED.iter().filter(|redundancy| **redundancy != Redundancy::ADAPTIVE);
-        let known: Vec<String> =
-            profiles.chain(others.map(|redundancy| format!("festina{WITH}{redundancy}"))).collect();
-        for parameters in [ThinLatency.parameters(), Reordering.parameters()] {
-            let Kind::Choice(names) = parameters[0].kind else { panic!("the sender is chosen") };
-            assert_eq!(names, known);
+        let known: Vec<String> = Sender::names().collect();
+        assert!(known.contains(&format!("festina{WITH}off")) && known.contains(&"rfc9260".to_owned()), "{known:?}");
+        let mut lists = 0;
+        for parameter in experiments::ALL.iter().flat_map(|experiment| experiment.parameters()) {
+            let Kind::Choice(names) = parameter.kind else { continue };
+            if names.iter().any(|name| name.starts_with(&format!("festina{WITH}off"))) {
+                lists += 1;
+                let missing = known.iter().find(|known| !names.contains(&known.as_str()));
+                assert_eq!(missing, None, "{names:?}");
+            }
         }
+        assert!(lists > 7, "{lists}");
     }
 }
