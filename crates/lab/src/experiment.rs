@@ -96,14 +96,9 @@ pub trait Experiment: Sync {
         None
     }
 
-    /// Published numbers to compare with ours, in the order of the publication; none by default.
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+    /// Published numbers and inequalities, each judged by our interval; none by default.
+    fn scoreboard(&self, _results: &Results) -> Vec<Entry> {
         Vec::new()
-    }
-
-    /// Published numbers and inequalities, each judged by our interval; by default the [`comparisons`](Self::comparisons).
-    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
-        self.comparisons(results).into_iter().map(Entry::from).collect()
     }
 
     /// Checks that no plan can declare; none by default.
@@ -173,49 +168,6 @@ pub struct Objection {
     pub parameter: String,
     /// The problem, and the expected value.
     pub problem: String,
-}
-
-/// A published number and ours.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
-    /// Name of the number, such as `mean waiting time, load 50%`.
-    pub what: String,
-    /// The unit of both numbers, empty if they have none.
-    pub unit: &'static str,
-    /// The published value.
-    pub published: f64,
-    /// Our measurement; `None` if this run has none.
-    pub measured: Option<f64>,
-    /// Why the two differ, as far as known.
-    pub why: Option<String>,
-}
-
-/// A published number is missed if ours differs by more than this share of it.
-const MISSED_FROM: f64 = 0.25;
-
-impl Comparison {
-    /// Ours over the published number, less one: 0.1 if ours is a tenth larger. `None` if this run did not measure it, or
-    /// if the published number is zero and ours is not.
-    pub fn deviation(&self) -> Option<f64> {
-        deviation(self.published, self.measured)
-    }
-
-    /// Whether ours differs from the published number by more than a quarter of it; `None` if this run did not measure
-    /// it.
-    pub fn is_missed(&self) -> Option<bool> {
-        self.measured?;
-        Some(self.deviation().is_none_or(|deviation| deviation.abs() > MISSED_FROM))
-    }
-}
-
-/// `measured` over `published`, less one.
-pub(crate) fn deviation(published: f64, measured: Option<f64>) -> Option<f64> {
-    let measured = measured?;
-    if measured == published {
-        return Some(0.0);
-    }
-    let deviation = measured / published - 1.0;
-    deviation.is_finite().then_some(deviation)
 }
 
 /// A statement about the shape of the results.
@@ -293,30 +245,5 @@ impl Verdict {
         match self {
             Self::Holds(seen) | Self::Broken(seen) | Self::Undecided(seen) | Self::Skipped(seen) => seen,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn comparison(published: f64, measured: Option<f64>) -> Comparison {
-        Comparison { what: String::new(), unit: "ms", published, measured, why: None }
-    }
-
-    #[test]
-    fn a_number_is_missed_if_it_differs_by_more_than_a_quarter_either_way() {
-        for (measured, missed) in [(75.0, false), (125.0, false), (74.0, true), (126.0, true), (-100.0, true)] {
-            assert_eq!(comparison(100.0, Some(measured)).is_missed(), Some(missed), "{measured}");
-        }
-        assert_eq!(comparison(-100.0, Some(-110.0)).is_missed(), Some(false));
-    }
-
-    #[test]
-    fn zero_is_met_by_zero_only_and_what_was_not_measured_is_not_missed() {
-        assert_eq!(comparison(0.0, Some(0.0)).is_missed(), Some(false));
-        assert_eq!(comparison(0.0, Some(1.0)).is_missed(), Some(true));
-        assert_eq!(comparison(0.0, Some(1.0)).deviation(), None);
-        assert_eq!(comparison(1.0, None).is_missed(), None);
     }
 }

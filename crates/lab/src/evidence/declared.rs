@@ -1,6 +1,7 @@
 //! Judges the checks that a plan declares.
 
 use super::{Bound, Estimate, Evidence};
+use crate::count::as_f64;
 use crate::experiment::Check;
 use crate::plan::{DeclaredCell, DeclaredCheck, Expression, Measured, Operation, Point, Statistic};
 use crate::summary::{PointSummary, Repeated, Results, SeriesSummary};
@@ -14,15 +15,19 @@ pub fn checks(results: &Results, is_random: &dyn Fn(&Point) -> bool) -> Vec<Chec
 }
 
 fn judged(results: &Results, declared: &DeclaredCheck, is_random: &dyn Fn(&Point) -> bool) -> Check {
-    let DeclaredCheck { says, id, under, cells } = declared;
-    let mut evidence = Evidence::new();
-    let mut unknown = None;
+    let DeclaredCheck { says, id, under, cells, is_of_mean } = declared;
+    let (mut evidence, mut unknown, mut found) = (Evidence::new(), None, Vec::new());
     for declared in cells {
         let cell = Cell { results, declared, measured: declared.number.measured(), is_random, at: None };
         if cell.measured.iter().any(|measured| cell.find(measured).is_some() || cell.names_another(measured)) {
             unknown = unknown.or_else(|| cell.measured.iter().find(|measured| !cell.is_known(measured)).copied());
-            cell.add_to(&mut evidence);
+            found.push(cell);
         }
+    }
+    if *is_of_mean {
+        add_mean(&found, &mut evidence);
+    } else {
+        found.iter().for_each(|cell| cell.add_to(&mut evidence));
     }
     let check = match unknown {
         Some(measured) => Check::skipped(says.clone(), lacking(results, measured)),
@@ -30,6 +35,20 @@ fn judged(results: &Results, declared: &DeclaredCheck, is_random: &dyn Fn(&Point
     };
     let check = check.id(id.clone());
     if under.is_empty() { check } else { check.under(under) }
+}
+
+/// Adds the geometric mean of the numbers of all cells in each repetition.
+fn add_mean(cells: &[Cell<'_>], evidence: &mut Evidence) {
+    let Some(first) = cells.first() else { return };
+    let logarithm = |cell: &Cell<'_>| match cell.value(&cell.declared.number)? {
+        Number::Each(values) => Some(values.map(f64::ln)),
+        _ => None,
+    };
+    let logarithms: Option<Vec<Repeated>> = cells.iter().map(logarithm).collect();
+    let sum = logarithms.into_iter().flatten().reduce(|sum, next| sum.zip_with(&next, |one, other| one + other));
+    let mean = sum.and_then(|sum| Estimate::of(&sum.map(|sum| (sum / as_f64(cells.len())).exp())));
+    let name = format!("geometric mean of the ratios of {} cells:", cells.len());
+    evidence.cell(name, mean, first.declared.bound);
 }
 
 /// A calculated number.
@@ -45,7 +64,7 @@ struct Cell<'r> {
     declared: &'r DeclaredCell,
     measured: Vec<&'r Measured>,
     is_random: &'r dyn Fn(&Point) -> bool,
-    /// The point of all numbers, whatever their settings.
+    /// The point of all numbers, regardless of their settings.
     at: Option<&'r PointSummary>,
 }
 
@@ -184,7 +203,7 @@ impl<'r> Cell<'r> {
     fn are_enough(&self, series: &SeriesSummary, summary: &PointSummary, statistic: Statistic) -> bool {
         let (count, least) = (series.all().count(), self.declared.delays_min);
         let beyond = match statistic {
-            Statistic::Quantile(quantile) => (1.0 - quantile) * crate::count::as_f64(count) + 1e-6,
+            Statistic::Quantile(quantile) => (1.0 - quantile) * as_f64(count) + 1e-6,
             _ => f64::INFINITY,
         };
         least == 0 || (count >= least && beyond >= f64::from(summary.repetitions()))

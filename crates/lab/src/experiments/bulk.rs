@@ -26,7 +26,7 @@ const RIVAL: &str = "goodput of the rival Mbit/s";
 /// The goodput over half of what both flows have.
 const FAIR_SHARE: &str = "share of the fair share";
 /// Of both flows.
-const JAIN: &str = "Jain index";
+const JAIN: &str = "Jain's index";
 /// How long it takes to come to 85 and 60 % of the link, in seconds; not there if it does not.
 const TIME_TO_85: &str = "s to 85% of the link";
 const TIME_TO_60: &str = "s to 60% of the link";

@@ -21,7 +21,7 @@ pub(crate) const STANDARD: &str = "standard Mbit/s";
 const SCTP: &str = "SCTP Mbit/s";
 const TCP: &str = "TCP Mbit/s";
 /// Jain's index of the standard flows.
-pub(crate) const JAIN: &str = "Jain index of the standard flows";
+pub(crate) const JAIN: &str = "Jain's index of the standard flows";
 /// Of the standard flows' packets.
 pub(crate) const LOSS: &str = "loss of the standard flows %";
 /// In front of the bottleneck.

@@ -6,9 +6,10 @@ mod simulated;
 use std::time::Duration;
 
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Description, Experiment};
+use crate::experiment::{Check, Description, Experiment};
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
+use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Repeated, Results};
 use recorded::{Greedy, RECORDED, Script, jain};
 
@@ -65,8 +66,8 @@ impl Experiment for HostTcp {
         matches!(scenario(point), Scenario::Greedy(_))
     }
 
-    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
-        results.points().iter().flat_map(comparisons_at).collect()
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
+        results.points().iter().flat_map(entries_at).collect()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
@@ -95,33 +96,30 @@ fn value(summary: &PointSummary, name: &str) -> Option<f64> {
     summary.values().get(name)?.mean()
 }
 
-fn comparisons_at(summary: &PointSummary) -> Vec<Comparison> {
-    let name = summary.point().choice("scenario");
-    let comparison = |what: &str, unit, published, measured| Comparison {
-        what: format!("{name}: {what}"),
-        unit,
-        published,
-        measured,
-        why: None,
+fn entries_at(summary: &PointSummary) -> Vec<Entry> {
+    let estimate = |name: &str| {
+        let values = summary.values().get(name)?;
+        if HostTcp.is_random(summary.point()) { Estimate::of(values) } else { values.mean().map(Estimate::exact) }
+    };
+    let scenario_name = summary.point().choice("scenario");
+    let entry = |what: &str, unit, published, name: &str| {
+        Entry::value(format!("{scenario_name}: {what}"), unit, published, estimate(name))
     };
     match scenario(summary.point()) {
         Scenario::Greedy(recorded) => {
-            let mut comparisons =
-                vec![comparison("goodput", "Mbit/s", recorded.total_mbit_s(), value(summary, GOODPUT))];
+            let mut entries = vec![entry("goodput", "Mbit/s", recorded.total_mbit_s(), GOODPUT)];
             if recorded.flows > 1 {
-                comparisons.push(comparison("Jain's index", "", recorded.jain(), value(summary, JAIN)));
+                entries.push(entry("Jain's index", "", recorded.jain(), JAIN));
             }
-            let mut dropped = comparison("packets dropped", "", recorded.dropped(), value(summary, DROPPED));
-            if recorded.congestion == "cubic" && dropped.is_missed() == Some(true) {
-                dropped.why = Some(HYSTART.to_owned());
-            }
-            comparisons.push(dropped);
-            comparisons
+            let dropped = entry("packets dropped", "", recorded.dropped(), DROPPED);
+            let has_hystart = recorded.congestion == "cubic" && dropped.word() == "missed";
+            entries.push(if has_hystart { dropped.because(HYSTART) } else { dropped });
+            entries
         }
         Scenario::Script(recorded) => (1..)
             .zip(&recorded.resent_ms)
             .map(|(number, [_, median, _])| {
-                comparison(&format!("retransmission {number}"), "ms", *median, value(summary, &resent_name(number)))
+                entry(&format!("retransmission {number}"), "ms", *median, &resent_name(number))
             })
             .collect(),
     }
@@ -245,9 +243,9 @@ mod tests {
         for check in HostTcp.checks(&results) {
             assert!(matches!(check.verdict, Verdict::Holds(_)), "{check:?}");
         }
-        let comparisons = HostTcp.comparisons(&results);
-        assert_eq!(comparisons.iter().filter(|comparison| comparison.measured.is_none()).count(), 0);
-        let unexplained = comparisons.iter().find(|missed| missed.is_missed() == Some(true) && missed.why.is_none());
+        let entries = HostTcp.scoreboard(&results);
+        assert_eq!(entries.iter().filter(|entry| entry.measured.is_none()).count(), 0);
+        let unexplained = entries.iter().find(|entry| entry.word() == "missed" && entry.why.is_none());
         assert_eq!(unexplained, None);
     }
 

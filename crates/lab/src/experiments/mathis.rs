@@ -9,10 +9,12 @@ use festina_netsim::{Duplex, LinkConfig, LossModel, Simulation, Topology};
 use festina_units::{ByteCount, Duration, Instant, Probability};
 
 use crate::count::as_f64;
-use crate::experiment::{Comparison, Description, Experiment};
+use crate::evidence::Estimate;
+use crate::experiment::{Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
+use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Results};
 
 /// Segments delivered in each round trip.
@@ -69,18 +71,20 @@ impl Experiment for Mathis {
         samples
     }
 
-    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
-        let comparison = |summary: &PointSummary| Comparison {
-            what: format!("{WINDOW}, {}", results.plan().label(summary.point())),
-            unit: "",
-            published: law(summary.point()),
-            measured: window(summary),
-            why: why(summary),
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
+        let entry = |summary: &PointSummary| {
+            let what = format!("{WINDOW}, {}", results.plan().label(summary.point()));
+            let window = summary.values().get(WINDOW).and_then(Estimate::of);
+            let entry = Entry::value(what, "", law(summary.point()), window);
+            match why(summary) {
+                Some(why) => entry.because(why),
+                None => entry,
+            }
         };
-        results.points().iter().map(comparison).collect()
+        results.points().iter().map(entry).collect()
     }
 
-    /// The comparisons say it all.
+    /// The numbers say it all.
     fn figures(&self, _results: &Results) -> Vec<Figure> {
         Vec::new()
     }
@@ -108,10 +112,6 @@ fn is_delayed(point: &Point) -> bool {
 fn law(point: &Point) -> f64 {
     let factor = if is_delayed(point) { 3.0 / 4.0 } else { 3.0 / 2.0 };
     (factor / point.probability("loss").as_fraction()).sqrt()
-}
-
-fn window(summary: &PointSummary) -> Option<f64> {
-    summary.values().get(WINDOW)?.mean()
 }
 
 fn why(summary: &PointSummary) -> Option<String> {

@@ -6,10 +6,12 @@ use festina_netsim::{Admission, Link, LinkConfig, LinkPacket, QueueLimit, Random
 use festina_units::{ByteCount, Instant};
 
 use crate::count::as_f64;
-use crate::experiment::{Comparison, Description, Experiment};
+use crate::evidence::Estimate;
+use crate::experiment::{Description, Experiment};
 use crate::plan::{Point, definition};
 use crate::samples::{Sample, Samples};
-use crate::summary::{PointSummary, Results};
+use crate::scoreboard::Entry;
+use crate::summary::Results;
 
 const WAITING: &str = "waiting";
 const SHARE_WITHOUT_WAIT: &str = "share without wait";
@@ -49,24 +51,19 @@ impl Experiment for Md1 {
         samples
     }
 
-    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
-        let mut comparisons = Vec::new();
-        for summary in results.points() {
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
+        let entries = results.points().iter().flat_map(|summary| {
             let label = results.plan().label(summary.point());
-            let comparison = |what: &str, unit, published, measured| Comparison {
-                what: format!("{what}, {label}"),
-                unit,
-                published,
-                measured,
-                why: None,
-            };
             let closed_form = ClosedForm::of(summary.point());
-            let mean_us = mean_wait_s(summary).map(|mean_s| mean_s * 1e6);
-            comparisons.push(comparison("mean waiting time", "µs", closed_form.mean_wait_s * 1e6, mean_us));
-            let share = share_without_wait(summary);
-            comparisons.push(comparison("share that does not wait", "", closed_form.share_without_wait, share));
-        }
-        comparisons
+            let mean_us = summary.series().get(WAITING).map(|waits| waits.mean_s().map(|mean_s| mean_s * 1e6));
+            let mean_us = mean_us.as_ref().and_then(Estimate::of);
+            let share = summary.values().get(SHARE_WITHOUT_WAIT).and_then(Estimate::of);
+            [
+                Entry::value(format!("mean waiting time, {label}"), "µs", closed_form.mean_wait_s * 1e6, mean_us),
+                Entry::value(format!("share that does not wait, {label}"), "", closed_form.share_without_wait, share),
+            ]
+        });
+        entries.collect()
     }
 }
 
@@ -110,12 +107,4 @@ impl ClosedForm {
         let mean_wait_s = service_time(point).as_secs_f64() * load / (2.0 * (1.0 - load));
         Self { mean_wait_s, share_without_wait: 1.0 - load }
     }
-}
-
-fn mean_wait_s(summary: &PointSummary) -> Option<f64> {
-    summary.series().get(WAITING)?.mean_s().mean()
-}
-
-fn share_without_wait(summary: &PointSummary) -> Option<f64> {
-    summary.values().get(SHARE_WITHOUT_WAIT)?.mean()
 }

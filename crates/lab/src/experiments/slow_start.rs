@@ -4,11 +4,13 @@ use festina_models::tcp::{DelayedAck, Growth, SendBufferLimit, TcpConfig};
 use festina_units::Duration;
 
 use crate::count::as_f64;
-use crate::experiment::{Comparison, Description, Experiment};
+use crate::evidence::Estimate;
+use crate::experiment::{Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::{Stack, ThinStream};
+use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Results};
 
 const ROUNDS: &str = "rounds";
@@ -61,19 +63,17 @@ impl Experiment for SlowStart {
         false
     }
 
-    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
         let every_segment = results.points().iter().filter(|summary| !is_delayed(summary.point()));
-        let comparison = |summary: &PointSummary| Comparison {
-            what: format!("{ROUNDS}, {}", results.plan().label(summary.point())),
-            unit: "",
-            published: rounds(summary.point(), 2.0),
-            measured: measured(summary),
-            why: None,
+        let entry = |summary: &PointSummary| {
+            let what = format!("{ROUNDS}, {}", results.plan().label(summary.point()));
+            let measured = summary.values().get(ROUNDS).and_then(|rounds| rounds.mean());
+            Entry::value(what, "", rounds(summary.point(), 2.0), measured.map(Estimate::exact))
         };
-        every_segment.map(comparison).collect()
+        every_segment.map(entry).collect()
     }
 
-    /// The comparisons say it all.
+    /// The numbers say it all.
     fn figures(&self, _results: &Results) -> Vec<Figure> {
         Vec::new()
     }
@@ -90,8 +90,4 @@ fn rounds(point: &Point, growth: f64) -> f64 {
     // n rounds send (growth^n - 1) / (growth - 1) initial windows. A transfer that fills its last window exactly must not take
     // a round more because of rounding.
     ((windows * (growth - 1.0) + 1.0).log(growth) - 1e-9).ceil()
-}
-
-fn measured(summary: &PointSummary) -> Option<f64> {
-    summary.values().get(ROUNDS)?.mean()
 }

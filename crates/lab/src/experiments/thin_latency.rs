@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::cost::figures::price_figure;
 use crate::capture::Capture;
-use crate::experiment::{Comparison, Description, Experiment};
+use crate::experiment::{Description, Experiment};
 use crate::figure::{DelayDistribution, Figure, Threshold};
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
@@ -16,6 +16,7 @@ use crate::scenario::fate::{
     PACKETS_RETURNED, PACKETS_SENT, SPURIOUS, SPURIOUS_UNAVOIDABLE, delays_row, ms, total,
 };
 use crate::scenario::{Captured, Sender, ThinStream};
+use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Results};
 
 /// The delivery delay of a thin stream under independent loss.
@@ -35,8 +36,8 @@ impl Experiment for ThinLatency {
         Some(stream(point).capture(seed))
     }
 
-    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
-        peers::comparisons(results)
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
+        peers::scoreboard(results)
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {

@@ -15,6 +15,8 @@
 //! - `except`: values that a cell must not have all together
 //! - `test`, `cell`: one or several in each cell; `$name` is replaced in all texts, `{over}` and `{under}` in `cell` by the means of a ratio; a part of
 //!   the cell in brackets is left out if there are none
+//!   In `cell`, `$cell` stands for the values of the cell's parameters
+//! - `together = "geometric mean"`: one cell, of the geometric mean of all in each repetition
 //! - `[let]`: names for parts of tests, in which variables are replaced, too
 //! - `delays_min`: means, maxima and shares of fewer delays, and quantiles beyond which not every repetition has one, say nothing
 
@@ -52,6 +54,8 @@ pub struct DeclaredCheck {
     pub under: &'static str,
     /// Where it must hold.
     pub cells: Vec<DeclaredCell>,
+    /// It is about the geometric mean over all cells in each repetition.
+    pub is_of_mean: bool,
 }
 
 /// A cell of a check.
@@ -158,6 +162,10 @@ impl Scope<'_> {
                 let (expression, bound) = expression::parse(&test, &context).map_err(told)?;
                 let name = match cell_names.get(number) {
                     Some((name, place)) => {
+                        let of_cell =
+                            inner.iter().filter(|(name, _)| self.parameter(name).is_some()).cloned().collect();
+                        let cell = ("cell".to_owned(), default_name(&of_cell).trim_end_matches(':').to_owned());
+                        let bindings = [bindings.as_slice(), &[cell]].concat();
                         replaced(name, &bindings).map_err(|problem| self.source.error(place, problem))?
                     }
                     None => default_name(&inner),
@@ -168,7 +176,7 @@ impl Scope<'_> {
         let says = replaced(raw.says.get_ref(), outer).map_err(place)?;
         let id = replaced(&raw.id, outer).map_err(place)?;
         let under = interned(&replaced(&raw.under, outer).map_err(place)?);
-        Ok(DeclaredCheck { says, id, under, cells })
+        Ok(DeclaredCheck { says, id, under, cells, is_of_mean: raw.together.is_some() })
     }
 
     /// Whether a cell has all the values that the check excepts.

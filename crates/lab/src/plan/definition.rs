@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
+use festina_recovery::Profile;
+use festina_recovery::redundancy::Redundancy;
 use festina_units::duration;
 use serde::Deserialize;
 
@@ -13,7 +15,6 @@ use super::shared;
 use super::tables::interned;
 use crate::assumption::{Assumption, Origin};
 use crate::experiment::Description;
-use crate::scenario::Sender;
 
 /// What an experiment says of itself.
 #[derive(Clone, Debug)]
@@ -198,7 +199,11 @@ fn origin([stated, chosen, fitted]: [&Option<String>; 3]) -> Option<Origin> {
 /// The words that one stands for.
 fn expanded(word: &str) -> Vec<&'static str> {
     match word {
-        "all senders" => Sender::names().map(|name| interned(&name)).collect(),
+        "all senders" => {
+            let profiles = Profile::all().iter().map(|profile| profile.name());
+            let others = Redundancy::NAMED.iter().filter(|redundancy| **redundancy != Redundancy::ADAPTIVE);
+            profiles.chain(others.map(|redundancy| interned(&format!("festina+{redundancy}")))).collect()
+        }
         _ => vec![interned(word)],
     }
 }

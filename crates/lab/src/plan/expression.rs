@@ -328,10 +328,13 @@ impl<'t> Parser<'t> {
 
     /// The rest of a measured number behind its first quote.
     fn measured(&mut self) -> Result<Measured, String> {
-        let Some((name, rest)) = self.rest.split_once('\'').filter(|(name, _)| !name.trim().is_empty()) else {
+        // An apostrophe within a name has a letter behind it.
+        let is_end = |at: &usize| !self.rest[at + 1..].starts_with(|next: char| next.is_ascii_alphabetic());
+        let end = self.rest.match_indices('\'').map(|(at, _)| at).find(is_end);
+        let Some(name) = end.map(|end| &self.rest[..end]).filter(|name| !name.trim().is_empty()) else {
             return Err(self.unexpected("the name of a measured number and a single quote"));
         };
-        self.rest = rest;
+        self.rest = &self.rest[name.len() + 1..];
         let mut statistic = Statistic::Value;
         if self.rest.starts_with('.') {
             self.rest = &self.rest[1..];
@@ -466,6 +469,8 @@ mod tests {
         assert!(matches!(&pair[0], Expression::Arithmetic(Operation::Plus, _)));
         assert_eq!(parse("-'a' within 10% of -100", &One).expect("sound").1, Bound::Within(-110.0, -90.0));
         assert_eq!(parse("'a' from -1 to ln(1)", &One).expect("sound").1, Bound::Within(-1.0, 0.0));
+        let (index, _) = parse("'Jain's index' + 'a'.max > 1", &One).expect("sound");
+        assert_eq!(index.measured()[0].name, "Jain's index");
         assert_eq!(parse("'a' * loss < 8 - 4 / 2 / 2 - 3", &One).expect("sound").1, Bound::LessThan(4.0));
         assert_eq!(parse("'a' < 2 * sqrt(400 * loss)", &One).expect("sound").1, Bound::LessThan(4.0));
     }

@@ -58,6 +58,13 @@ pub(super) struct RawSharedChecks {
     pub(super) each_check: Settings,
 }
 
+/// How the numbers of all cells become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) enum Together {
+    #[serde(rename = "geometric mean")]
+    GeometricMean,
+}
+
 /// A check as it stands in the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,6 +76,7 @@ pub(super) struct RawCheck {
     #[serde(default)]
     pub(super) under: String,
     pub(super) cell: Option<Spanned<Setting>>,
+    pub(super) together: Option<Together>,
     #[serde(default)]
     pub(super) delays_min: u64,
     #[serde(default)]

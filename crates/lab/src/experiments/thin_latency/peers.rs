@@ -1,10 +1,9 @@
 //! What real stacks reach in the same scenario.
 
-use std::time::Duration;
-
-use crate::experiment::Comparison;
+use crate::evidence::Estimate;
 use crate::plan::Point;
 use crate::scenario::fate::DELIVERY;
+use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Results};
 
 /// The conditions under which peers were measured.
@@ -31,22 +30,23 @@ const PEERS: [Peer; 2] = [
     Peer { name: "lksctp of Linux 6.1", profile: "rfc9260", quantiles_ms: [Some(147.0), Some(1_118.0), Some(1_921.0)] },
 ];
 
-pub(super) fn comparisons(results: &Results) -> Vec<Comparison> {
-    let mut comparisons = Vec::new();
+pub(super) fn scoreboard(results: &Results) -> Vec<Entry> {
+    let mut entries = Vec::new();
     for peer in &PEERS {
-        let ours = find(results, peer.profile, PEERS_AT);
+        let delays = find(results, peer.profile, PEERS_AT).and_then(|summary| summary.series().get(DELIVERY));
         for (what, published) in ["mean", "p99", "p99.9"].into_iter().zip(peer.quantiles_ms) {
             let Some(published) = published else { continue };
-            let measured = ours.and_then(|summary| match what {
-                "mean" => ms(summary.series().get(DELIVERY)?.all().mean()),
-                "p99" => ms(quantile(summary, 0.99)),
-                _ => ms(quantile(summary, 0.999)),
+            let seconds = delays.and_then(|delays| match what {
+                "mean" => Some(delays.mean_s()),
+                "p99" => delays.quantile_s(0.99),
+                _ => delays.quantile_s(0.999),
             });
+            let measured = seconds.and_then(Estimate::of).map(|seconds| seconds.times(1e3));
             let what = format!("{what} delay of {}, {PEERS_AT}, beside {}", peer.name, peer.profile);
-            comparisons.push(Comparison { what, unit: "ms", published, measured, why: None });
+            entries.push(Entry::value(what, "ms", published, measured));
         }
     }
-    comparisons
+    entries
 }
 
 pub(super) fn find<'r>(results: &'r Results, sender: &str, at: &str) -> Option<&'r PointSummary> {
@@ -54,12 +54,4 @@ pub(super) fn find<'r>(results: &'r Results, sender: &str, at: &str) -> Option<&
         .points()
         .iter()
         .find(|summary| summary.point().choice("sender") == sender && conditions(summary.point()) == at)
-}
-
-fn quantile(summary: &PointSummary, quantile: f64) -> Option<Duration> {
-    summary.series().get(DELIVERY)?.all().quantile(quantile)
-}
-
-fn ms(delay: Option<Duration>) -> Option<f64> {
-    delay.map(|delay| delay.as_secs_f64() * 1e3)
 }
