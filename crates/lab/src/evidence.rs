@@ -206,7 +206,7 @@ impl std::fmt::Display for Bound {
 /// A statement is undecided if more than one in this many of its cells has no data.
 const LEFT_OUT_MAX: usize = 3;
 
-/// The most cells of which all are listed; of more, only those that do not hold.
+/// Statements with more cells list only those that do not hold.
 const CELLS_LISTED_MAX: usize = 40;
 
 /// A cell of a statement.
