@@ -1,6 +1,6 @@
 //! Judges the checks that a plan declares.
 
-use super::{Bound, Estimate, Evidence};
+use super::{Estimate, Evidence, Judgement};
 use crate::count::as_f64;
 use crate::experiment::Check;
 use crate::plan::{DeclaredCell, DeclaredCheck, Expression, Measured, Operation, Point, Statistic};
@@ -79,7 +79,7 @@ impl<'r> Cell<'r> {
         if let [Some(Number::Each(over)), Some(Number::Each(under))] = &pair
             && over == under
             && !self.is_exact()
-            && !matches!(bound, Bound::Within(..))
+            && bound.judge(&Estimate::exact(1.0)) != Judgement::Holds
         {
             // What tells both apart never came into play.
             evidence.left_out(format!("{} (every run is the same with both)", self.name(&[None, None])));
@@ -328,6 +328,7 @@ mod tests {
         assert_eq!(seen(paired), ("holds", "x 9 over 5, 1.80 ± 0 (n = 3)".to_owned()));
         assert_eq!(seen("test = \"'number'{load=50%} > 8\"\n").0, "broken");
         assert_eq!(seen("test = \"ratio('number', 'number') < 1\"\n").0, "not tested", "nothing tells both apart");
+        assert_eq!(seen("test = \"ratio('number', 'number') < 1.1\"\n").0, "holds", "they are as good");
     }
 
     #[test]
