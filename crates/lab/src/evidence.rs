@@ -206,6 +206,9 @@ impl std::fmt::Display for Bound {
 /// A statement is undecided if more than one in this many of its cells has no data.
 const LEFT_OUT_MAX: usize = 3;
 
+/// Statements with more cells list only those that do not hold.
+const CELLS_LISTED_MAX: usize = 40;
+
 /// A cell of a statement.
 #[derive(Clone, Debug)]
 struct Cell {
@@ -257,7 +260,7 @@ impl Evidence {
         }
     }
 
-    /// Adds a cell that was judged otherwise.
+    /// Adds a cell whose judgement counts those of several estimates.
     pub fn judged(&mut self, judgement: Judgement, seen: impl Into<String>) {
         self.cells.push(Cell { seen: seen.into(), found: Err(judgement) });
     }
@@ -301,10 +304,22 @@ impl Evidence {
     /// The check that a statement makes of it.
     pub fn check(self, statement: impl Into<String>) -> Check {
         let differ = self.judgements().any(|judgement| Some(judgement) != self.judgements().next());
-        let cells = self.cells.iter().zip(self.judgements()).map(|(Cell { seen, .. }, judgement)| {
-            if differ { format!("{}: {seen}", judgement.word()) } else { seen.clone() }
-        });
-        let mut seen = cells.collect::<Vec<_>>().join("; ");
+        let is_long = self.cells.len() > CELLS_LISTED_MAX;
+        let cells = self.cells.iter().zip(self.judgements());
+        // Where there are many cells, those that hold are of no interest one by one.
+        let listed = cells.filter(|(_, judgement)| !(is_long && *judgement == Judgement::Holds));
+        let mut listed: Vec<String> = listed
+            .map(
+                |(Cell { seen, .. }, judgement)| {
+                    if differ { format!("{}: {seen}", judgement.word()) } else { seen.clone() }
+                },
+            )
+            .collect();
+        let others = self.cells.len() - listed.len();
+        if others > 0 {
+            listed.push(if differ { format!("{others} more hold") } else { format!("in all {others} cells") });
+        }
+        let mut seen = listed.join("; ");
         let left_out = self.left_out.join(", ");
         if !seen.is_empty() && !left_out.is_empty() {
             seen += &format!("; left out for want of data: {left_out}");

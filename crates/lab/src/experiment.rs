@@ -96,14 +96,9 @@ pub trait Experiment: Sync {
         None
     }
 
-    /// Published numbers to compare with ours, in the order of the publication; none by default.
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+    /// Published numbers and inequalities, each judged by our interval; none by default.
+    fn scoreboard(&self, _results: &Results) -> Vec<Entry> {
         Vec::new()
-    }
-
-    /// Published numbers and inequalities, each judged by our interval; by default the [`comparisons`](Self::comparisons).
-    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
-        self.comparisons(results).into_iter().map(Entry::from).collect()
     }
 
     /// Checks that no plan can declare; none by default.
@@ -113,7 +108,7 @@ pub trait Experiment: Sync {
 
     /// Whether the results have the shape that they must have, by the checks of the plan and of the experiment.
     fn all_checks(&self, results: &Results) -> Vec<Check> {
-        let mut checks = declared::checks(results);
+        let mut checks = declared::checks(results, &|point| self.is_random(point));
         checks.extend(self.checks(results));
         checks
     }
@@ -175,49 +170,6 @@ pub struct Objection {
     pub problem: String,
 }
 
-/// A published number and ours.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
-    /// Name of the number, such as `mean waiting time, load 50%`.
-    pub what: String,
-    /// The unit of both numbers, empty if they have none.
-    pub unit: &'static str,
-    /// The published value.
-    pub published: f64,
-    /// Our measurement; `None` if this run has none.
-    pub measured: Option<f64>,
-    /// Why the two differ, as far as known.
-    pub why: Option<String>,
-}
-
-/// A published number is missed if ours differs by more than this share of it.
-const MISSED_FROM: f64 = 0.25;
-
-impl Comparison {
-    /// Ours over the published number, less one: 0.1 if ours is a tenth larger. `None` if this run did not measure it, or
-    /// if the published number is zero and ours is not.
-    pub fn deviation(&self) -> Option<f64> {
-        deviation(self.published, self.measured)
-    }
-
-    /// Whether ours differs from the published number by more than a quarter of it; `None` if this run did not measure
-    /// it.
-    pub fn is_missed(&self) -> Option<bool> {
-        self.measured?;
-        Some(self.deviation().is_none_or(|deviation| deviation.abs() > MISSED_FROM))
-    }
-}
-
-/// `measured` over `published`, less one.
-pub(crate) fn deviation(published: f64, measured: Option<f64>) -> Option<f64> {
-    let measured = measured?;
-    if measured == published {
-        return Some(0.0);
-    }
-    let deviation = measured / published - 1.0;
-    deviation.is_finite().then_some(deviation)
-}
-
 /// A statement about the shape of the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
@@ -229,15 +181,14 @@ pub struct Check {
     pub statement: String,
     /// Whether it holds.
     pub verdict: Verdict,
-    /// Whether the verdict is that of a whole 95% interval, or has nothing to do with chance; else it is that of means.
-    pub is_sure: bool,
 }
 
 impl Check {
-    /// Creates a check that holds or is broken, with the observation.
-    pub fn new(statement: impl Into<String>, holds: bool, seen: impl Into<String>) -> Self {
-        let verdict = if holds { Verdict::Holds(seen.into()) } else { Verdict::Broken(seen.into()) };
-        Self { is_sure: false, ..Self::judged(statement, verdict) }
+    /// Creates a check of something in which nothing is random: a recording, or whether all that was counted is there. Means and shares of runs are
+    /// judged by their [`Evidence`](crate::evidence::Evidence).
+    pub fn exact(statement: impl Into<String>, holds: bool, seen: impl Into<String>) -> Self {
+        let seen = format!("{} (exact)", seen.into());
+        Self::judged(statement, if holds { Verdict::Holds(seen) } else { Verdict::Broken(seen) })
     }
 
     /// Creates a check that is not tested, because this run lacks data, with the reason.
@@ -245,16 +196,9 @@ impl Check {
         Self::judged(statement, Verdict::Skipped(lacking.into()))
     }
 
-    /// Creates a check with a known verdict, such as from [`Evidence`](crate::evidence::Evidence).
-    pub fn judged(statement: impl Into<String>, verdict: Verdict) -> Self {
-        Self { id: String::new(), under: "", statement: statement.into(), verdict, is_sure: true }
-    }
-
-    /// A verdict on means of one run each is none.
-    pub(crate) fn doubt_means(&mut self) {
-        if !self.is_sure {
-            self.verdict = Verdict::Undecided(format!("one run, no interval: {}", self.verdict.seen()));
-        }
+    /// Creates a check with a known verdict: [`Evidence`](crate::evidence::Evidence) has the public way.
+    pub(crate) fn judged(statement: impl Into<String>, verdict: Verdict) -> Self {
+        Self { id: String::new(), under: "", statement: statement.into(), verdict }
     }
 
     /// Gives it the name by which the ledger finds it.
@@ -301,30 +245,5 @@ impl Verdict {
         match self {
             Self::Holds(seen) | Self::Broken(seen) | Self::Undecided(seen) | Self::Skipped(seen) => seen,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn comparison(published: f64, measured: Option<f64>) -> Comparison {
-        Comparison { what: String::new(), unit: "ms", published, measured, why: None }
-    }
-
-    #[test]
-    fn a_number_is_missed_if_it_differs_by_more_than_a_quarter_either_way() {
-        for (measured, missed) in [(75.0, false), (125.0, false), (74.0, true), (126.0, true), (-100.0, true)] {
-            assert_eq!(comparison(100.0, Some(measured)).is_missed(), Some(missed), "{measured}");
-        }
-        assert_eq!(comparison(-100.0, Some(-110.0)).is_missed(), Some(false));
-    }
-
-    #[test]
-    fn zero_is_met_by_zero_only_and_what_was_not_measured_is_not_missed() {
-        assert_eq!(comparison(0.0, Some(0.0)).is_missed(), Some(false));
-        assert_eq!(comparison(0.0, Some(1.0)).is_missed(), Some(true));
-        assert_eq!(comparison(0.0, Some(1.0)).deviation(), None);
-        assert_eq!(comparison(1.0, None).is_missed(), None);
     }
 }

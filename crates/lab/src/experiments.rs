@@ -37,9 +37,6 @@ mod r15_congestion;
 mod r15_parking_lot;
 mod r15_slow_start;
 mod r15_syslog;
-mod r15_syslog_congestion;
-mod r15_syslog_loss;
-mod r15_syslog_trace;
 mod r15_tail_loss;
 mod r15_web;
 mod recovery_sequences;
@@ -82,10 +79,8 @@ pub use r15_classes::R15Classes;
 pub use r15_congestion::R15Congestion;
 pub use r15_parking_lot::R15ParkingLot;
 pub use r15_slow_start::R15SlowStart;
+pub use r15_syslog::Syslog;
 pub use r15_syslog::real as log_lines;
-pub use r15_syslog_congestion::R15SyslogCongestion;
-pub use r15_syslog_loss::R15SyslogLoss;
-pub use r15_syslog_trace::R15SyslogTrace;
 pub use r15_tail_loss::R15TailLoss;
 pub use r15_web::R15Web;
 pub use recovery_sequences::RecoverySequences;
@@ -143,9 +138,9 @@ pub const ALL: &[&dyn Experiment] = &[
     &R15Web,
     &R15ParkingLot,
     &R15Buffering,
-    &R15SyslogLoss,
-    &R15SyslogTrace,
-    &R15SyslogCongestion,
+    &Syslog::LOSS,
+    &Syslog::TRACE,
+    &Syslog::CONGESTION,
     &G02::TABLE1,
     &G02::TABLE2,
     &G02::TABLE3,

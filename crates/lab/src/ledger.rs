@@ -415,19 +415,19 @@ mod tests {
 
     #[test]
     fn a_statement_that_holds_under_one_reading_only_is_undecided_and_says_under_which() {
-        let check = |under, holds| Check::new("It is so.", holds, "5 ms").under(under);
+        let check = |under, holds| Check::exact("It is so.", holds, "5 ms").under(under);
         let [text, same, other] = [check("", true), check("lost = data", true), check("lost = both", false)];
-        assert_eq!(by_checks(&[&text]), ("holds", "5 ms".to_owned()));
+        assert_eq!(by_checks(&[&text]), ("holds", "5 ms (exact)".to_owned()));
         assert_eq!(by_checks(&[&text, &same]).0, "holds");
         let (verdict, seen) = by_checks(&[&text, &same, &other]);
         assert_eq!(verdict, "undecided");
         assert_eq!(
             seen,
-            "no number of runs would decide, it depends on the reading; by the text: holds, 5 ms; lost = data: holds, 5 ms; \
-             lost = both: broken, 5 ms"
+            "no number of runs would decide, it depends on the reading; by the text: holds, 5 ms (exact); \
+             lost = data: holds, 5 ms (exact); lost = both: broken, 5 ms (exact)"
         );
         let skipped = Check::skipped("It is so.", "no data").under("lost = both");
-        let lacking = ("undecided", "by the text: holds, 5 ms; without data for 1 readings".to_owned());
+        let lacking = ("undecided", "by the text: holds, 5 ms (exact); without data for 1 readings".to_owned());
         assert_eq!(by_checks(&[&text, &skipped]), lacking);
         assert_eq!(by_checks(&[]).0, "not tested");
     }
@@ -454,7 +454,7 @@ mod tests {
         many.push(&beyond);
         assert_eq!([by_numbers(&[&beyond]).0, by_numbers(&many).0], ["broken", "undecided"]);
 
-        let check = Check::new("Restarting the timer adds nothing.", false, "no").id("restart-adds");
+        let check = Check::exact("Restarting the timer adds nothing.", false, "no").id("restart-adds");
         let outcome = Outcome {
             experiment: "r15-tail-loss",
             extent: String::new(),

@@ -313,8 +313,10 @@ impl PlanFile {
         let full_sweep = (scale == Scale::Full).then_some(sweep.as_slice());
         let more = match self.raw.sets_repetitions() {
             true => self.more(&parameters, numbers.repetitions, full_sweep)?,
-            // The experiment's own wish is void if the plan has none of these points.
-            false => own.more(&parameters, numbers.repetitions, full_sweep).unwrap_or_default(),
+            false => {
+                let wish = own.more(&parameters, numbers.repetitions, None).unwrap_or_default();
+                wish.and_then(|wish| wish.within(&sweep))
+            }
         };
         let more = more.filter(|_| scale == Scale::Full);
         self.check_size(&sweep, more.as_ref().map_or(numbers.repetitions, |more| more.repetitions))?;

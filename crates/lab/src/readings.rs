@@ -234,6 +234,18 @@ mod tests {
     }
 
     #[test]
+    fn points_of_statements_are_run_as_often_as_the_own_plan_says() {
+        for experiment in crate::ledger::experiments() {
+            let plan = plan_of_statements(experiment, Scale::Full).expect("it makes sense");
+            let own = Plan::own(experiment, Scale::Full);
+            for point in plan.points() {
+                let label = format!("{}: {}", experiment.name(), plan.label(&point));
+                assert_eq!(plan.repetitions_of(&point), own.repetitions_of(&point), "{label}");
+            }
+        }
+    }
+
+    #[test]
     fn a_combination_is_chosen_by_its_words() {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let count = |chosen: &[&str]| Combination::all().iter().filter(|it| it.has(&words(chosen))).count();
@@ -246,7 +258,11 @@ mod tests {
         let outcome = |combination: Combination, holds: &[bool]| Outcome {
             combination,
             experiment: "p06-table2",
-            checks: holds.iter().enumerate().map(|(index, holds)| Check::new(index.to_string(), *holds, "")).collect(),
+            checks: holds
+                .iter()
+                .enumerate()
+                .map(|(index, holds)| Check::exact(index.to_string(), *holds, ""))
+                .collect(),
         };
         let outcomes = [outcome(all[0], &[true, false]), outcome(all[3], &[true, true, false])];
         let expected = format!(

@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 
 use crate::experiment::{Check, Experiment, Verdict};
 use crate::figure::FigureError;
-use crate::plan::Plan;
 use crate::png::{self, PngError};
 use crate::runner::{Archive, RunOptions};
 use crate::scoreboard::Entry;
@@ -83,14 +82,10 @@ impl<'e> Report<'e> {
     /// If a figure cannot be drawn.
     pub fn new(experiment: &'e dyn Experiment, results: Results) -> Result<Self, ReportError> {
         let figures = experiment.figures(&results).iter().map(|figure| figure.to_svg()).collect::<Result<_, _>>()?;
-        let mut checks = experiment.all_checks(&results);
-        if was_run_once(experiment, &results) {
-            checks.iter_mut().for_each(Check::doubt_means);
-        }
         Ok(Self {
             experiment,
             scoreboard: experiment.scoreboard(&results),
-            checks,
+            checks: experiment.all_checks(&results),
             results,
             figures,
             command: None,
@@ -215,14 +210,6 @@ impl<'e> Report<'e> {
         parquet.map_or(Ok(()), parquet::Table::finish)?;
         tables.finish()
     }
-}
-
-/// Whether each point was run once although chance has a part in it. An experiment whose own plan runs them once leaves nothing to chance.
-fn was_run_once(experiment: &dyn Experiment, results: &Results) -> bool {
-    let own = Plan::own(experiment, results.plan().scale());
-    results.points().iter().all(|point| point.repetitions() <= 1)
-        && results.points().iter().any(|point| experiment.is_random(point.point()))
-        && (own.repetitions() > 1 || own.more().is_some())
 }
 
 #[cfg(test)]

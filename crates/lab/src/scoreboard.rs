@@ -3,7 +3,6 @@
 use crate::count::as_f64;
 use crate::evidence::table::OneRun;
 use crate::evidence::{Bound, Estimate, Judgement};
-use crate::experiment::Comparison;
 use crate::summary::Repeated;
 
 /// A published number counts as met if ours differs by at most this share of it.
@@ -163,7 +162,11 @@ impl Entry {
     /// Ours over the published number, less one; `None` for inequalities, and if either is missing or zero was published.
     pub fn deviation(&self) -> Option<f64> {
         let (Published::Value(value) | Published::OneRun(value, _)) = self.published else { return None };
-        crate::experiment::deviation(value, self.measured.map(|measured| measured.mean))
+        let deviation = match self.measured?.mean {
+            mean if mean == value => 0.0,
+            mean => mean / value - 1.0,
+        };
+        Some(deviation).filter(|deviation| deviation.is_finite())
     }
 }
 
@@ -173,14 +176,6 @@ fn as_extreme(runs: &Repeated, number: f64) -> Option<f64> {
     let beyond = |run: f64| if number >= mean { run >= number } else { run <= number };
     let count = runs.values().iter().filter(|run| beyond(**run)).count();
     Some(as_f64(count) / as_f64(runs.values().len()))
-}
-
-/// A number without an interval is taken as exact.
-impl From<Comparison> for Entry {
-    fn from(comparison: Comparison) -> Self {
-        let Comparison { what, unit, published, measured, why } = comparison;
-        Self { why, ..Self::value(what, unit, published, measured.map(Estimate::exact)) }
-    }
 }
 
 #[cfg(test)]
@@ -229,11 +224,21 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_without_an_interval_is_met_within_a_quarter() {
-        let of = |measured| {
-            let comparison = Comparison { what: String::new(), unit: "ms", published: 100.0, measured, why: None };
-            Entry::from(comparison).word()
-        };
-        assert_eq!([Some(75.0), Some(74.0), None].map(of), ["met", "missed", "not tested"]);
+    fn a_number_is_missed_if_the_whole_interval_differs_by_more_than_a_quarter_either_way() {
+        let word = |mean, half_width| Entry::value("", "ms", 100.0, estimate(mean, half_width)).word();
+        assert_eq!(
+            [75.0, 125.0, 74.0, 126.0, -100.0].map(|mean| word(mean, 0.0)),
+            ["met", "met", "missed", "missed", "missed"]
+        );
+        assert_eq!((word(100.0, 30.0), word(140.0, 20.0)), ("undecided", "undecided"));
+        let one_run = Estimate { mean: 100.0, half_width: None, repetitions: 1 };
+        assert_eq!(Entry::value("", "ms", 100.0, Some(one_run)).word(), "undecided");
+    }
+
+    #[test]
+    fn zero_is_met_by_zero_only() {
+        let zero = |mean| Entry::value("", "", 0.0, Some(Estimate::exact(mean)));
+        assert_eq!((zero(0.0).word(), zero(0.0).deviation()), ("met", Some(0.0)));
+        assert_eq!((zero(1.0).word(), zero(1.0).deviation()), ("missed", None));
     }
 }

@@ -18,6 +18,7 @@ use anyhow::{Context as _, Result, ensure};
 use festina_emulate::TunCounters;
 use festina_emulate::hosts::Hosts;
 use festina_lab::assumption::{Assumption, chosen};
+use festina_lab::evidence::declared;
 use festina_lab::experiment::{Check, Description, Experiment, Objection};
 use festina_lab::experiments::{self, log_lines};
 use festina_lab::figure::Figure;
@@ -56,15 +57,15 @@ pub(super) struct LogLines {
 
 impl LogLines {
     pub(super) const LOSS: Self = Self {
-        simulated: &experiments::R15SyslogLoss,
+        simulated: &experiments::Syslog::LOSS,
         plan: include_str!("../../../../experiments/real/r15-syslog-loss.toml"),
     };
     pub(super) const TRACE: Self = Self {
-        simulated: &experiments::R15SyslogTrace,
+        simulated: &experiments::Syslog::TRACE,
         plan: include_str!("../../../../experiments/real/r15-syslog-trace.toml"),
     };
     pub(super) const CONGESTION: Self = Self {
-        simulated: &experiments::R15SyslogCongestion,
+        simulated: &experiments::Syslog::CONGESTION,
         plan: include_str!("../../../../experiments/real/r15-syslog-congestion.toml"),
     };
     pub(super) const ALL: [Self; 3] = [Self::LOSS, Self::TRACE, Self::CONGESTION];
@@ -119,10 +120,9 @@ impl Experiment for LogLines {
         &[log_lines::LOST[0], log_lines::LOST[1], log_lines::DROPPED_PERCENT, lateness::P99_MS]
     }
 
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        let simulated = self.simulated.checks(results);
-        let mut checks: Vec<Check> =
-            simulated.into_iter().map(|check| lateness::qualify(check, results.points())).collect();
+    fn all_checks(&self, results: &Results) -> Vec<Check> {
+        let simulated = declared::checks(results, &|_| true).into_iter();
+        let mut checks: Vec<Check> = simulated.map(|check| lateness::qualify(check, results.points())).collect();
         checks.extend(checks::own(results));
         checks
     }

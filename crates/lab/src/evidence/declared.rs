@@ -1,28 +1,33 @@
 //! Judges the checks that a plan declares.
 
-use super::{Bound, Estimate, Evidence};
+use super::{Estimate, Evidence, Judgement};
+use crate::count::as_f64;
 use crate::experiment::Check;
-use crate::plan::{DeclaredCell, DeclaredCheck, Expression, Measured, Operation, Statistic};
+use crate::plan::{DeclaredCell, DeclaredCheck, Expression, Measured, Operation, Point, Statistic};
 use crate::summary::{PointSummary, Repeated, Results, SeriesSummary};
 
 /// The most names that a message lists.
 const NAMES_MAX: usize = 60;
 
-/// The checks of the plan, judged.
-pub fn checks(results: &Results) -> Vec<Check> {
-    results.plan().checks().iter().map(|check| judged(results, check)).collect()
+/// The checks of the plan, judged. Where nothing `is_random`, one run is exact.
+pub fn checks(results: &Results, is_random: &dyn Fn(&Point) -> bool) -> Vec<Check> {
+    results.plan().checks().iter().map(|check| judged(results, check, is_random)).collect()
 }
 
-fn judged(results: &Results, declared: &DeclaredCheck) -> Check {
-    let DeclaredCheck { says, id, under, cells } = declared;
-    let mut evidence = Evidence::new();
-    let mut unknown = None;
+fn judged(results: &Results, declared: &DeclaredCheck, is_random: &dyn Fn(&Point) -> bool) -> Check {
+    let DeclaredCheck { says, id, under, cells, is_of_mean } = declared;
+    let (mut evidence, mut unknown, mut found) = (Evidence::new(), None, Vec::new());
     for declared in cells {
-        let cell = Cell { results, declared, measured: declared.number.measured() };
+        let cell = Cell { results, declared, measured: declared.number.measured(), is_random, at: None };
         if cell.measured.iter().any(|measured| cell.find(measured).is_some() || cell.names_another(measured)) {
             unknown = unknown.or_else(|| cell.measured.iter().find(|measured| !cell.is_known(measured)).copied());
-            cell.add_to(&mut evidence);
+            found.push(cell);
         }
+    }
+    if *is_of_mean {
+        add_mean(&found, &mut evidence);
+    } else {
+        found.iter().for_each(|cell| cell.add_to(&mut evidence));
     }
     let check = match unknown {
         Some(measured) => Check::skipped(says.clone(), lacking(results, measured)),
@@ -30,6 +35,20 @@ fn judged(results: &Results, declared: &DeclaredCheck) -> Check {
     };
     let check = check.id(id.clone());
     if under.is_empty() { check } else { check.under(under) }
+}
+
+/// Adds the geometric mean of the numbers of all cells in each repetition.
+fn add_mean(cells: &[Cell<'_>], evidence: &mut Evidence) {
+    let Some(first) = cells.first() else { return };
+    let logarithm = |cell: &Cell<'_>| match cell.value(&cell.declared.number)? {
+        Number::Each(values) => Some(values.map(f64::ln)),
+        _ => None,
+    };
+    let logarithms: Option<Vec<Repeated>> = cells.iter().map(logarithm).collect();
+    let sum = logarithms.into_iter().flatten().reduce(|sum, next| sum.zip_with(&next, |one, other| one + other));
+    let mean = sum.and_then(|sum| Estimate::of(&sum.map(|sum| (sum / as_f64(cells.len())).exp())));
+    let name = format!("geometric mean of the ratios of {} cells:", cells.len());
+    evidence.cell(name, mean, first.declared.bound);
 }
 
 /// A calculated number.
@@ -44,6 +63,9 @@ struct Cell<'r> {
     results: &'r Results,
     declared: &'r DeclaredCell,
     measured: Vec<&'r Measured>,
+    is_random: &'r dyn Fn(&Point) -> bool,
+    /// The point of all numbers, regardless of their settings.
+    at: Option<&'r PointSummary>,
 }
 
 impl<'r> Cell<'r> {
@@ -57,7 +79,7 @@ impl<'r> Cell<'r> {
         if let [Some(Number::Each(over)), Some(Number::Each(under))] = &pair
             && over == under
             && !self.is_exact()
-            && !matches!(bound, Bound::Within(..))
+            && bound.judge(&Estimate::exact(1.0)) != Judgement::Holds
         {
             // What tells both apart never came into play.
             evidence.left_out(format!("{} (every run is the same with both)", self.name(&[None, None])));
@@ -107,9 +129,10 @@ impl<'r> Cell<'r> {
                 Number::Each(values) => Number::Constant(values.sum()),
                 other => other,
             },
-            Expression::Ln(of) => match self.value(of)? {
-                Number::Constant(number) => Number::Constant(number.ln()),
-                Number::Each(values) => Number::Each(values.map(f64::ln)),
+            Expression::Everywhere(of) => Number::Constant(self.everywhere(of)),
+            Expression::Function(function, of) => match self.value(of)? {
+                Number::Constant(number) => Number::Constant(function.of(number)),
+                Number::Each(values) => Number::Each(values.map(|value| function.of(value))),
                 Number::Estimate(_) => return None,
             },
             Expression::Arithmetic(operation, pair) => {
@@ -121,7 +144,19 @@ impl<'r> Cell<'r> {
         })
     }
 
+    /// The sum over all points.
+    fn everywhere(&self, of: &Expression) -> f64 {
+        let at = |point| match (Cell { at: Some(point), measured: Vec::new(), ..*self }).value(of) {
+            Some(Number::Each(values)) => values.sum(),
+            _ => 0.0,
+        };
+        self.results.points().iter().map(at).sum()
+    }
+
     fn find(&self, measured: &Measured) -> Option<&'r PointSummary> {
+        if self.at.is_some() {
+            return self.at;
+        }
         let settings = measured.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let settings: Vec<(&str, &str)> = settings.collect();
         self.results.matching(&settings).next()
@@ -168,7 +203,7 @@ impl<'r> Cell<'r> {
     fn are_enough(&self, series: &SeriesSummary, summary: &PointSummary, statistic: Statistic) -> bool {
         let (count, least) = (series.all().count(), self.declared.delays_min);
         let beyond = match statistic {
-            Statistic::Quantile(quantile) => (1.0 - quantile) * crate::count::as_f64(count) + 1e-6,
+            Statistic::Quantile(quantile) => (1.0 - quantile) * as_f64(count) + 1e-6,
             _ => f64::INFINITY,
         };
         least == 0 || (count >= least && beyond >= f64::from(summary.repetitions()))
@@ -182,11 +217,10 @@ impl<'r> Cell<'r> {
         measured.statistic == Statistic::Count && count < self.declared.delays_min
     }
 
-    /// Whether nothing is random at the points of all numbers: they were run once although the plan has repetitions.
+    /// Whether nothing is random at the points of all numbers.
     fn is_exact(&self) -> bool {
-        let plan = self.results.plan();
-        let is_exact = |summary: &PointSummary| summary.repetitions() == 1 && plan.repetitions_of(summary.point()) > 1;
-        self.measured.iter().filter_map(|measured| self.find(measured)).all(is_exact)
+        let points = self.measured.iter().filter_map(|measured| self.find(measured));
+        points.map(PointSummary::point).all(|point| !(self.is_random)(point))
     }
 
     /// Whether any point has measured something of this name.
@@ -274,7 +308,7 @@ mod tests {
             summary
         });
         let summaries = summaries.collect();
-        checks(&Results::new(plan, summaries)).pop().expect("a check")
+        checks(&Results::new(plan, summaries), &|_| true).pop().expect("a check")
     }
 
     fn seen(check: &str) -> (&'static str, String) {
@@ -294,6 +328,7 @@ mod tests {
         assert_eq!(seen(paired), ("holds", "x 9 over 5, 1.80 ± 0 (n = 3)".to_owned()));
         assert_eq!(seen("test = \"'number'{load=50%} > 8\"\n").0, "broken");
         assert_eq!(seen("test = \"ratio('number', 'number') < 1\"\n").0, "not tested", "nothing tells both apart");
+        assert_eq!(seen("test = \"ratio('number', 'number') < 1.1\"\n").0, "holds", "they are as good");
     }
 
     #[test]

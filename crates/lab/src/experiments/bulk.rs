@@ -1,6 +1,5 @@
 //! `bulk`: goodput of an association that always has data to send, alone and next to other flows, and its effect on thin streams.
 
-mod checks;
 mod figures;
 pub(super) mod flow;
 mod transfer;
@@ -11,7 +10,7 @@ use festina_sctp::StreamScheduler;
 use festina_units::Duration;
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Description, Experiment};
+use crate::experiment::{Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
@@ -31,6 +30,9 @@ const JAIN: &str = "Jain's index";
 /// How long it takes to come to 85 and 60 % of the link, in seconds; not there if it does not.
 const TIME_TO_85: &str = "s to 85% of the link";
 const TIME_TO_60: &str = "s to 60% of the link";
+/// Whether it does: 1 or 0.
+const REACHES_85: &str = "85% of the link reached";
+const REACHES_60: &str = "60% of the link reached";
 /// Of the packets offered to the bottleneck after the warm-up.
 const LOSS: &str = "packets lost %";
 const UNDELIVERED: &str = "undelivered thin messages";
@@ -61,7 +63,6 @@ const QUEUES: &[&str] = &[
 ];
 
 const IN_TURN: &str = "round-robin";
-const SCHEDULERS: &[&str] = &["first-come-first-served", IN_TURN];
 
 /// A greedy association.
 #[derive(Clone, Copy, Debug)]
@@ -79,10 +80,6 @@ impl Experiment for Bulk {
 
     fn is_random(&self, point: &Point) -> bool {
         transfer(point).is_random()
-    }
-
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        checks::checks(results)
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
@@ -152,8 +149,10 @@ fn measured(transfer: &Transfer, transferred: &Transferred) -> Samples {
         samples.set(FAIR_SHARE, if sum > 0.0 { 2.0 * own / sum } else { 0.0 });
         samples.set(JAIN, if sum > 0.0 { sum.powi(2) / (2.0 * (own.powi(2) + other.powi(2))) } else { 0.0 });
     } else {
-        for (name, share) in [(TIME_TO_85, 0.85), (TIME_TO_60, 0.6)] {
-            if let Some(time) = time_to(&transferred.bytes, share * rate) {
+        for (name, reaches, share) in [(TIME_TO_85, REACHES_85, 0.85), (TIME_TO_60, REACHES_60, 0.6)] {
+            let time = time_to(&transferred.bytes, share * rate);
+            samples.set(reaches, if time.is_some() { 1.0 } else { 0.0 });
+            if let Some(time) = time {
                 samples.set(name, time.as_secs_f64());
             }
         }

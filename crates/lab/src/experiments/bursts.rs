@@ -5,19 +5,16 @@ use std::sync::Arc;
 use festina_netsim::{GilbertElliott, LossModel, RandomStream};
 use festina_units::{Duration, Instant, Probability};
 
-use crate::experiment::{Check, Description, Experiment};
+use crate::experiment::{Description, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::Sender;
 use crate::scenario::fate::{self, DELIVERY};
-use crate::summary::{PointSummary, Results};
+use crate::summary::Results;
 
 /// The series of the least delays that the outages leave possible.
 const FLOOR: &str = "floor";
-/// How far above the floor's own p99 and p99.9 those of `festina` may lie, in round-trip times.
-const ABOVE_FLOOR_MAX: f64 = 1.5;
-const SHARES: [f64; 2] = [0.99, 0.999];
 
 /// Loss in bursts: a Gilbert-Elliott channel in time.
 #[derive(Clone, Copy, Debug)]
@@ -39,12 +36,6 @@ impl Experiment for Bursts {
             samples.tally(FLOOR, good_from(&forward, message.due_at) + point.duration("rtt") / 2 - message.due_at);
         }
         samples
-    }
-
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        let mut checks = vec![fate::delivered_check(results)];
-        checks.extend(results.points().iter().filter_map(above_floor_check));
-        checks
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
@@ -75,29 +66,6 @@ fn outages(point: &Point, seed: u64, way: &str) -> Arc<[std::ops::Range<Instant>
 fn good_from(outages: &[std::ops::Range<Instant>], from: Instant) -> Instant {
     let next = outages.partition_point(|outage| outage.end <= from);
     outages.get(next).filter(|outage| outage.contains(&from)).map_or(from, |outage| outage.end)
-}
-
-/// How far the p99 and the p99.9 of a point lie above the floor's, in round-trip times.
-fn above_floor(summary: &PointSummary) -> Option<[f64; 2]> {
-    let [delivery, floor] = [DELIVERY, FLOOR].map(|name| Some(summary.series().get(name)?.all()));
-    let (delivery, floor) = (delivery?, floor?);
-    let rtt = summary.point().duration("rtt").as_secs_f64();
-    let above = |share| Some((delivery.quantile(share)?.as_secs_f64() - floor.quantile(share)?.as_secs_f64()) / rtt);
-    Some([above(SHARES[0])?, above(SHARES[1])?])
-}
-
-/// What `festina` must keep to, and what the others do, as checks that say the distance of each.
-fn above_floor_check(summary: &PointSummary) -> Option<Check> {
-    let point = summary.point();
-    if point.choice("sender") != "festina" {
-        return None;
-    }
-    let iat = point.value("iat")?;
-    let statement =
-        format!("festina at iat {iat}: p99 and p99.9 at most {ABOVE_FLOOR_MAX} round trips above the floor's.");
-    let [p99, p99_9] = above_floor(summary)?;
-    let holds = p99 <= ABOVE_FLOOR_MAX && p99_9 <= ABOVE_FLOOR_MAX;
-    Some(Check::new(statement, holds, format!("{p99:.2} and {p99_9:.2} round trips above it")))
 }
 
 /// The distribution of each sender's delays at one interval, and the floor.

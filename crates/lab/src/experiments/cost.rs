@@ -1,7 +1,6 @@
 //! `cost`: the packets and bytes of both ends that a sender spends on a thin stream, against the delay that they buy; and `repair`, the same over the
 //! kinds of loss that a sender has to repair.
 
-mod checks;
 pub(super) mod figures;
 mod stream;
 
@@ -12,7 +11,7 @@ use festina_units::{Duration, Probability};
 use serde_json::{Value, json};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Description, Experiment};
+use crate::experiment::{Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
@@ -61,10 +60,6 @@ impl Experiment for Cost {
 
     fn is_random(&self, point: &Point) -> bool {
         point.probability("loss") > Probability::ZERO
-    }
-
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        checks::checks(results)
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {

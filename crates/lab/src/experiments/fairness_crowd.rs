@@ -1,6 +1,5 @@
 //! `fairness-crowd`: what a crowd of thin streams leaves to standard flows (the question that P10 §7.4 leaves open).
 
-mod checks;
 mod crowd;
 
 use festina_models::tcp::TcpConfig;
@@ -9,7 +8,7 @@ use festina_recovery::Profile;
 use festina_units::{ByteCount, Duration};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Description, Experiment};
+use crate::experiment::{Description, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
@@ -62,10 +61,6 @@ impl Experiment for FairnessCrowd {
             }
         }
         samples
-    }
-
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        checks::checks(results)
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {

@@ -5,10 +5,12 @@ mod simulated;
 
 use std::time::Duration;
 
-use crate::experiment::{Check, Comparison, Description, Experiment};
+use crate::evidence::{Bound, Estimate, Evidence};
+use crate::experiment::{Check, Description, Experiment};
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
-use crate::summary::{PointSummary, Results};
+use crate::scoreboard::Entry;
+use crate::summary::{PointSummary, Repeated, Results};
 use recorded::{Greedy, RECORDED, Script, jain};
 
 const GOODPUT: &str = "goodput";
@@ -59,8 +61,13 @@ impl Experiment for HostTcp {
         samples
     }
 
-    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
-        results.points().iter().flat_map(comparisons_at).collect()
+    /// The packets that scripts lose are given.
+    fn is_random(&self, point: &Point) -> bool {
+        matches!(scenario(point), Scenario::Greedy(_))
+    }
+
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
+        results.points().iter().flat_map(entries_at).collect()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
@@ -89,51 +96,40 @@ fn value(summary: &PointSummary, name: &str) -> Option<f64> {
     summary.values().get(name)?.mean()
 }
 
-fn comparisons_at(summary: &PointSummary) -> Vec<Comparison> {
-    let name = summary.point().choice("scenario");
-    let comparison = |what: &str, unit, published, measured| Comparison {
-        what: format!("{name}: {what}"),
-        unit,
-        published,
-        measured,
-        why: None,
+fn entries_at(summary: &PointSummary) -> Vec<Entry> {
+    let estimate = |name: &str| {
+        let values = summary.values().get(name)?;
+        if HostTcp.is_random(summary.point()) { Estimate::of(values) } else { values.mean().map(Estimate::exact) }
+    };
+    let scenario_name = summary.point().choice("scenario");
+    let entry = |what: &str, unit, published, name: &str| {
+        Entry::value(format!("{scenario_name}: {what}"), unit, published, estimate(name))
     };
     match scenario(summary.point()) {
         Scenario::Greedy(recorded) => {
-            let mut comparisons =
-                vec![comparison("goodput", "Mbit/s", recorded.total_mbit_s(), value(summary, GOODPUT))];
+            let mut entries = vec![entry("goodput", "Mbit/s", recorded.total_mbit_s(), GOODPUT)];
             if recorded.flows > 1 {
-                comparisons.push(comparison("Jain's index", "", recorded.jain(), value(summary, JAIN)));
+                entries.push(entry("Jain's index", "", recorded.jain(), JAIN));
             }
-            let mut dropped = comparison("packets dropped", "", recorded.dropped(), value(summary, DROPPED));
-            if recorded.congestion == "cubic" && dropped.is_missed() == Some(true) {
-                dropped.why = Some(HYSTART.to_owned());
-            }
-            comparisons.push(dropped);
-            comparisons
+            let dropped = entry("packets dropped", "", recorded.dropped(), DROPPED);
+            let has_hystart = recorded.congestion == "cubic" && dropped.word() == "missed";
+            entries.push(if has_hystart { dropped.because(HYSTART) } else { dropped });
+            entries
         }
         Scenario::Script(recorded) => (1..)
             .zip(&recorded.resent_ms)
             .map(|(number, [_, median, _])| {
-                comparison(&format!("retransmission {number}"), "ms", *median, value(summary, &resent_name(number)))
+                entry(&format!("retransmission {number}"), "ms", *median, &resent_name(number))
             })
             .collect(),
     }
-}
-
-/// The points of greedy flows, each with its recording.
-fn greedy_points(results: &Results) -> impl Iterator<Item = (&PointSummary, &'static Greedy)> {
-    results.points().iter().filter_map(|summary| match scenario(summary.point()) {
-        Scenario::Greedy(recorded) => Some((summary, recorded)),
-        Scenario::Script(_) => None,
-    })
 }
 
 /// Checks that the emulation behind the recording was accurate.
 fn accuracy_check() -> Check {
     let [median_us, share_99_us, most_us] = RECORDED.accuracy.rtt_error_us;
     let late_us = RECORDED.accuracy.delivered_late_by_mean_us;
-    Check::new(
+    Check::exact(
         format!(
             "The emulation behind which Linux {} was measured adds less than a millisecond to half of the round trips.",
             RECORDED.kernel
@@ -145,51 +141,41 @@ fn accuracy_check() -> Check {
     )
 }
 
+/// Judges a number of the greedy flows that `is_meant` picks against the kernel's, each at its point.
+fn greedy_check(
+    results: &Results,
+    statement: String,
+    is_meant: impl Fn(&Greedy) -> bool,
+    difference: impl Fn(&PointSummary, &Greedy) -> Option<Repeated>,
+    tolerance: f64,
+) -> Check {
+    let mut evidence = Evidence::new();
+    for summary in results.points() {
+        let Scenario::Greedy(recorded) = scenario(summary.point()) else { continue };
+        if is_meant(recorded) {
+            let estimate = difference(summary, recorded).as_ref().and_then(Estimate::of);
+            evidence.cell(format!("{}:", recorded.name()), estimate, Bound::Within(-tolerance, tolerance));
+        }
+    }
+    evidence.check(statement)
+}
+
 fn goodput_check(results: &Results) -> Check {
     let statement = format!("The goodput of greedy flows is within {:.0}% of the kernel's.", GOODPUT_TOLERANCE * 100.0);
-    let deviations = greedy_points(results)
-        .filter_map(|(summary, recorded)| Some((value(summary, GOODPUT)? / recorded.total_mbit_s() - 1.0).abs()));
-    worst_check(statement, deviations, GOODPUT_TOLERANCE, |worst| {
-        format!("the largest deviation is {:.1}%", worst * 100.0)
-    })
+    let relative = |summary: &PointSummary, recorded: &Greedy| {
+        let kernel = recorded.total_mbit_s();
+        Some(summary.values().get(GOODPUT)?.map(|goodput| goodput / kernel - 1.0))
+    };
+    greedy_check(results, statement, |_| true, relative, GOODPUT_TOLERANCE)
 }
 
 fn jain_check(results: &Results) -> Check {
     let statement = format!("Jain's index of four flows is within {JAIN_TOLERANCE} of the kernel's.");
-    let differences = greedy_points(results)
-        .filter(|(_, recorded)| recorded.flows > 1)
-        .filter_map(|(summary, recorded)| Some((value(summary, JAIN)? - recorded.jain()).abs()));
-    worst_check(statement, differences, JAIN_TOLERANCE, |worst| format!("the largest difference is {worst:.2}"))
-}
-
-fn worst_check(
-    statement: String,
-    deviations: impl Iterator<Item = f64>,
-    tolerance: f64,
-    seen: impl Fn(f64) -> String,
-) -> Check {
-    match deviations.reduce(f64::max) {
-        Some(worst) => Check::new(statement, worst <= tolerance, seen(worst)),
-        None => Check::skipped(statement, "this plan has no such scenario"),
-    }
-}
-
-/// A retransmission outside of what the kernel's runs span, or a number of retransmissions that is not the kernel's.
-fn resent_faults(summary: &PointSummary, recorded: &Script) -> Vec<String> {
-    let name = &recorded.name;
-    let mut faults = Vec::new();
-    let count = value(summary, RESENT).unwrap_or(0.0);
-    if count != exact(recorded.resent_ms.len() as u64) {
-        faults.push(format!("{name}: {count:.0} retransmissions, the kernel's {}", recorded.resent_ms.len()));
-    }
-    for (number, [least, _, most]) in (1..).zip(&recorded.resent_ms) {
-        let Some(ours) = value(summary, &resent_name(number)) else { continue };
-        let slack = |edge: f64| RESENT_TOLERANCE_MS + edge * RESENT_TOLERANCE;
-        if ours < least - slack(*least) || ours > most + slack(*most) {
-            faults.push(format!("{name}: number {number} after {ours:.1} ms, the kernel's {least:.1} to {most:.1} ms"));
-        }
-    }
-    faults
+    let difference = |summary: &PointSummary, recorded: &Greedy| {
+        let kernel = recorded.jain();
+        Some(summary.values().get(JAIN)?.map(|index| index - kernel))
+    };
+    greedy_check(results, statement, |recorded| recorded.flows > 1, difference, JAIN_TOLERANCE)
 }
 
 fn resent_check(results: &Results) -> Check {
@@ -198,18 +184,23 @@ fn resent_check(results: &Results) -> Check {
          give or take {RESENT_TOLERANCE_MS} ms and {:.0}%.",
         RESENT_TOLERANCE * 100.0
     );
-    let mut scripts = 0u32;
-    let mut faults = Vec::new();
+    let mut evidence = Evidence::new();
     for summary in results.points() {
         if let Scenario::Script(recorded) = scenario(summary.point()) {
-            scripts += 1;
-            faults.extend(resent_faults(summary, recorded));
+            judge_script(&mut evidence, summary, recorded);
         }
     }
-    match (scripts, faults.is_empty()) {
-        (0, _) => Check::skipped(statement, "this plan has no scripted losses"),
-        (_, true) => Check::new(statement, true, format!("in all {scripts} scenarios")),
-        (_, false) => Check::new(statement, false, faults.join("; ")),
+    evidence.check(statement)
+}
+
+fn judge_script(evidence: &mut Evidence, summary: &PointSummary, recorded: &Script) {
+    let found = |name: &str| value(summary, name).map(Estimate::exact);
+    let count = exact(recorded.resent_ms.len() as u64);
+    evidence.cell(format!("{}: retransmissions", recorded.name), found(RESENT), Bound::Within(count, count));
+    for (number, [least, _, most]) in (1..).zip(&recorded.resent_ms) {
+        let slack = |edge: f64| RESENT_TOLERANCE_MS + edge * RESENT_TOLERANCE;
+        let span = Bound::Within(least - slack(*least), most + slack(*most));
+        evidence.cell(format!("ms to number {number}:"), found(&resent_name(number)), span);
     }
 }
 
@@ -233,13 +224,13 @@ mod tests {
         assert_eq!(recorded, scenarios);
     }
 
-    /// What the quick plan measures if each scenario is run once, but for those that `is_wanted` refuses.
+    /// What the quick plan measures, but for those that `is_wanted` refuses.
     fn results(is_wanted: impl Fn(&Point) -> bool) -> Results {
         let plan = Plan::own(&HostTcp, Scale::Quick);
         let points = plan.points().into_iter().filter(is_wanted).map(|point| {
-            let samples = HostTcp.run(&point, 1);
-            let mut summary = PointSummary::new(point);
-            summary.add(&samples);
+            let runs = if HostTcp.is_random(&point) { plan.repetitions() } else { 1 };
+            let mut summary = PointSummary::new(point.clone());
+            (0..runs).for_each(|run| summary.add(&HostTcp.run(&point, plan.repetition_seed(run))));
             summary
         });
         let points = points.collect();
@@ -252,9 +243,9 @@ mod tests {
         for check in HostTcp.checks(&results) {
             assert!(matches!(check.verdict, Verdict::Holds(_)), "{check:?}");
         }
-        let comparisons = HostTcp.comparisons(&results);
-        assert_eq!(comparisons.iter().filter(|comparison| comparison.measured.is_none()).count(), 0);
-        let unexplained = comparisons.iter().find(|missed| missed.is_missed() == Some(true) && missed.why.is_none());
+        let entries = HostTcp.scoreboard(&results);
+        assert_eq!(entries.iter().filter(|entry| entry.measured.is_none()).count(), 0);
+        let unexplained = entries.iter().find(|entry| entry.word() == "missed" && entry.why.is_none());
         assert_eq!(unexplained, None);
     }
 
@@ -263,7 +254,12 @@ mod tests {
         let results = results(|point| point.choice("scenario") == "two-in-ten");
         let summary = &results.points()[0];
         let Scenario::Script(recorded) = scenario(summary.point()) else { panic!("a script") };
-        assert_eq!(resent_faults(summary, recorded), [""; 0]);
+        let word = |recorded: &Script| {
+            let mut evidence = Evidence::new();
+            judge_script(&mut evidence, summary, recorded);
+            evidence.check("").verdict.word()
+        };
+        assert_eq!(word(recorded), "holds");
         let with = |resent_ms: Vec<[f64; 3]>| Script {
             name: String::new(),
             probes: true,
@@ -272,8 +268,8 @@ mod tests {
             resent_ms,
         };
         let [first, second] = recorded.resent_ms[..] else { panic!("two were lost") };
-        assert_eq!(resent_faults(summary, &with(vec![first])).len(), 1);
-        assert_eq!(resent_faults(summary, &with(vec![first, second.map(|ms| ms * 2.0)])).len(), 1);
+        assert_eq!(word(&with(vec![first])), "broken");
+        assert_eq!(word(&with(vec![first, second.map(|ms| ms * 2.0)])), "broken");
     }
 
     #[test]

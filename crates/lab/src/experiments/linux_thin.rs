@@ -11,12 +11,14 @@ use festina_recovery::{Mechanisms, Profile};
 use festina_units::{ByteCount, Duration, Probability};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Description, Experiment};
+use crate::evidence::{Bound, Estimate, Evidence};
+use crate::experiment::{Check, Description, Experiment};
 use crate::figure::{Color, DelayDistribution, Figure, Marker, PlotPoint, PointSeries};
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::{Stack, StreamRecord, ThinStream};
-use crate::summary::{PointSummary, Results};
+use crate::scoreboard::Entry;
+use crate::summary::{PointSummary, Repeated, Results};
 use festina_models::statistics::DelayStatistics;
 use recorded::{RECORDED, Run};
 
@@ -100,7 +102,7 @@ impl Experiment for LinuxThin {
         samples
     }
 
-    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
         results
             .points()
             .iter()
@@ -216,34 +218,42 @@ fn recorded_run(summary: &PointSummary) -> Option<&'static Run> {
     RECORDED.run(recorded, point.choice("loss"))
 }
 
-/// All comparisons of a point.
-fn compared(results: &Results, summary: &PointSummary, run: &Run) -> Vec<Comparison> {
+/// All recorded numbers of a point beside ours.
+fn compared(results: &Results, summary: &PointSummary, run: &Run) -> Vec<Entry> {
     let label = results.plan().label(summary.point());
-    let delays = summary.series().get(DELIVERY).map(|series| series.all());
-    let mut comparisons = Vec::new();
-    let mut add = |what: String, unit, published: f64, measured: Option<f64>| {
-        let mut comparison = Comparison { what: format!("{what}, {label}"), unit, published, measured, why: None };
-        if comparison.is_missed() == Some(true) {
-            comparison.why = Some(why(summary.point(), &what).to_owned());
-        }
-        comparisons.push(comparison);
+    let series = summary.series().get(DELIVERY);
+    let mut entries = Vec::new();
+    let mut add = |what: String, unit, published: f64, measured: Option<Estimate>| {
+        let entry = Entry::value(format!("{what}, {label}"), unit, published, measured);
+        let is_missed = entry.word() == "missed";
+        entries.push(if is_missed { entry.because(why(summary.point(), &what)) } else { entry });
     };
     for than_ms in LATER_THAN_MS {
         let Some(share) = RECORDED.share_later(run, than_ms).filter(|&share| share >= SHARE_MIN) else { continue };
-        let measured = delays.map(|delays| delays.share_later(Duration::from_millis(than_ms)) * 100.0);
+        let measured = series.map(|series| {
+            let ours = series.all().share_later(Duration::from_millis(than_ms)) * 100.0;
+            let half_width = Some(1.96 * ours * chance(share, series.all().count()).sqrt());
+            Estimate { mean: ours, half_width, repetitions: series.counts().values().len() }
+        });
         add(format!("later than {than_ms} ms"), "%", share * 100.0, measured);
     }
-    add("mean".to_owned(), "ms", run.mean_ms, delays.and_then(|delays| Some(delays.mean()?.as_secs_f64() * 1e3)));
+    let ms = |seconds: &Repeated| Estimate::of(seconds).map(|seconds| seconds.times(1e3));
+    add("mean".to_owned(), "ms", run.mean_ms, series.and_then(|series| ms(series.mean_s())));
     for quantile in QUANTILES {
         let Some(recorded_ms) = RECORDED.quantile_ms(run, quantile) else { continue };
-        let measured = delays.and_then(|delays| Some(delays.quantile(quantile)?.as_secs_f64() * 1e3));
+        let measured = series.and_then(|series| ms(series.quantile_s(quantile)?));
         add(format!("p{}", quantile * 100.0), "ms", recorded_ms, measured);
     }
     let is_counted = summary.values().contains_key(DATA_SEGMENTS);
     for (name, recorded) in activity(run).into_iter().filter(|&(_, recorded)| is_counted && recorded >= RATE_MIN) {
         add(format!("{name} per thousand segments"), "", recorded, per_thousand(summary, name));
     }
-    comparisons
+    entries
+}
+
+/// The relative variance of a share of late messages, which come in groups.
+fn chance(share: f64, messages: u64) -> f64 {
+    MESSAGES_PER_LOSS / (share * as_f64(messages))
 }
 
 /// Why a number of this point may differ, as far as known.
@@ -279,11 +289,12 @@ fn activity(run: &Run) -> Vec<(&'static str, f64)> {
         .collect()
 }
 
-fn per_thousand(summary: &PointSummary, name: &str) -> Option<f64> {
-    let sum = |name| summary.values().get(name).map(|repeated| repeated.sum());
-    Some(sum(name)? * 1e3 / sum(DATA_SEGMENTS)?)
+fn per_thousand(summary: &PointSummary, name: &str) -> Option<Estimate> {
+    let ratio = Estimate::ratio(summary.values().get(name)?, summary.values().get(DATA_SEGMENTS)?)?;
+    Some(ratio.times(1e3))
 }
 
+/// Judges the shares of late messages against the recorded ones. Both have the chance of the losses that caused these late messages.
 fn share_check<'a>(
     results: &Results,
     statement: String,
@@ -291,55 +302,40 @@ fn share_check<'a>(
     later_than_ms: &[u64],
     tolerance: f64,
 ) -> Check {
-    // The deviation as a share of the allowed one, and its description.
-    let mut worst: Option<(f64, String)> = None;
+    let mut evidence = Evidence::new();
     for summary in points {
         let (Some(run), Some(series)) = (recorded_run(summary), summary.series().get(DELIVERY)) else { continue };
-        let shares = later_than_ms.iter().filter_map(|&than_ms| Some((than_ms, RECORDED.share_later(run, than_ms)?)));
-        for (than_ms, recorded) in shares.filter(|&(_, share)| share >= SHARE_MIN) {
-            let deviation = series.all().share_later(Duration::from_millis(than_ms)) / recorded - 1.0;
-            // Three standard deviations of the number of losses that caused these late messages, in the simulation and in the recording.
-            let chance = |messages: u64| MESSAGES_PER_LOSS / (recorded * as_f64(messages));
-            let allowed = tolerance + 3.0 * (chance(series.all().count()) + chance(run.messages)).sqrt();
-            let what = format!(
-                "{:+.1}% of {:.2}% later than {than_ms} ms ({}), where {:.0}% are allowed",
-                deviation * 100.0,
-                recorded * 100.0,
-                results.plan().label(summary.point()),
-                allowed * 100.0
-            );
-            let used = deviation.abs() / allowed;
-            if worst.as_ref().is_none_or(|(most, _)| used > *most) {
-                worst = Some((used, what));
-            }
+        for &than_ms in later_than_ms {
+            let Some(recorded) = RECORDED.share_later(run, than_ms).filter(|share| *share >= SHARE_MIN) else {
+                continue;
+            };
+            let deviation = Estimate {
+                mean: series.all().share_later(Duration::from_millis(than_ms)) / recorded - 1.0,
+                half_width: Some(
+                    1.96 * (chance(recorded, series.all().count()) + chance(recorded, run.messages)).sqrt(),
+                ),
+                repetitions: usize::try_from(summary.repetitions()).unwrap_or(usize::MAX),
+            };
+            let what =
+                format!("later than {than_ms} ms over recorded, less one ({}):", results.plan().label(summary.point()));
+            evidence.cell(what, Some(deviation), Bound::Within(-tolerance, tolerance));
         }
     }
-    match worst {
-        None => Check::skipped(statement, "this plan has no such point"),
-        Some((used, what)) => Check::new(statement, used <= 1.0, format!("at most {what}")),
-    }
+    evidence.check(statement)
 }
 
 fn activity_check(results: &Results) -> Check {
     let statement =
         "TCP probes, retransmits fast and times out as often as the kernel, within 15% at random losses of 5%.";
-    let mut worst: Option<(f64, String)> = None;
+    let mut evidence = Evidence::new();
     for summary in results.points().iter().filter(|summary| summary.point().choice("loss") == "5%") {
-        for (name, recorded) in recorded_run(summary).map(activity).unwrap_or_default() {
-            // Below one in a hundred segments chance decides.
-            let Some(measured) = per_thousand(summary, name).filter(|_| recorded >= 9.0) else { continue };
-            let deviation = measured / recorded - 1.0;
-            if worst.as_ref().is_none_or(|(most, _)| deviation.abs() > most.abs()) {
-                let label = results.plan().label(summary.point());
-                worst = Some((
-                    deviation,
-                    format!("{name} {measured:.1} for {recorded:.1} per thousand segments ({label})"),
-                ));
-            }
+        // Below one in a hundred segments chance decides.
+        let recorded = recorded_run(summary).map(activity).unwrap_or_default();
+        for (name, recorded) in recorded.into_iter().filter(|(_, recorded)| *recorded >= 9.0) {
+            let ratio = per_thousand(summary, name).map(|ours| ours.times(1.0 / recorded));
+            let what = format!("{name} over the kernel's ({}):", results.plan().label(summary.point()));
+            evidence.cell(what, ratio, Bound::about(1.0, 0.15));
         }
     }
-    match worst {
-        None => Check::skipped(statement, "this plan has no TCP at 5%"),
-        Some((deviation, what)) => Check::new(statement, deviation.abs() <= 0.15, format!("at most {what}")),
-    }
+    evidence.check(statement)
 }

@@ -9,10 +9,12 @@ use festina_netsim::{Duplex, LinkConfig, LossModel, Simulation, Topology};
 use festina_units::{ByteCount, Duration, Instant, Probability};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Description, Experiment};
+use crate::evidence::Estimate;
+use crate::experiment::{Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
+use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Results};
 
 /// Segments delivered in each round trip.
@@ -24,8 +26,6 @@ const TIMEOUTS: &str = "timeouts per thousand round trips";
 const MEASURES_FROM: Duration = Duration::from_secs(60);
 /// Losses up to which the law has to hold; beyond, windows are so small that timeouts take their share.
 const VALID_UP_TO: Probability = Probability::from_ppb(3_000_000);
-/// How far the throughput may lie from the law, as a share of it, where the law holds.
-const TOLERANCE: f64 = 0.15;
 /// Delayed acknowledgements come after this at the latest, as on today's stacks; after 200 ms they would make a timer of 200
 /// ms expire for nothing.
 const ACK_DELAY: Duration = Duration::from_millis(40);
@@ -71,22 +71,20 @@ impl Experiment for Mathis {
         samples
     }
 
-    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
-        let comparison = |summary: &PointSummary| Comparison {
-            what: format!("{WINDOW}, {}", results.plan().label(summary.point())),
-            unit: "",
-            published: law(summary.point()),
-            measured: window(summary),
-            why: why(summary),
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
+        let entry = |summary: &PointSummary| {
+            let what = format!("{WINDOW}, {}", results.plan().label(summary.point()));
+            let window = summary.values().get(WINDOW).and_then(Estimate::of);
+            let entry = Entry::value(what, "", law(summary.point()), window);
+            match why(summary) {
+                Some(why) => entry.because(why),
+                None => entry,
+            }
         };
-        results.points().iter().map(comparison).collect()
+        results.points().iter().map(entry).collect()
     }
 
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        vec![law_check(results), slope_check(results)]
-    }
-
-    /// The comparisons say it all.
+    /// The numbers say it all.
     fn figures(&self, _results: &Results) -> Vec<Figure> {
         Vec::new()
     }
@@ -116,10 +114,6 @@ fn law(point: &Point) -> f64 {
     (factor / point.probability("loss").as_fraction()).sqrt()
 }
 
-fn window(summary: &PointSummary) -> Option<f64> {
-    summary.values().get(WINDOW)?.mean()
-}
-
 fn why(summary: &PointSummary) -> Option<String> {
     let timeouts = summary.values().get(TIMEOUTS)?.mean()?;
     (summary.point().probability("loss") > VALID_UP_TO).then(|| {
@@ -127,36 +121,4 @@ fn why(summary: &PointSummary) -> Option<String> {
             "the law has no timeouts; there were {timeouts:.0} in a thousand round trips, and each costs several round trips"
         )
     })
-}
-
-fn law_check(results: &Results) -> Check {
-    let statement =
-        format!("Up to a loss of {VALID_UP_TO} the throughput is within {:.0}% of the law.", TOLERANCE * 100.0);
-    let deviation = |summary: &PointSummary| Some(window(summary)? / law(summary.point()) - 1.0);
-    let valid = results.points().iter().filter(|summary| summary.point().probability("loss") <= VALID_UP_TO);
-    let deviations: Vec<f64> = valid.filter_map(deviation).collect();
-    let Some(worst) = deviations.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())) else {
-        return Check::skipped(statement, "no point has so little loss");
-    };
-    Check::new(statement, worst.abs() <= TOLERANCE, format!("the largest deviation is {:+.1}%", worst * 100.0))
-}
-
-/// A hundredfold loss makes a tenth of the throughput, regardless of the factor of the law.
-fn slope_check(results: &Results) -> Check {
-    let statement = "The throughput falls with the square root of the loss: an exponent of -0.5, give or take 0.1.";
-    let mut points: Vec<(f64, f64)> = Vec::new();
-    for summary in results.points() {
-        let point = summary.point();
-        if point.probability("loss") <= VALID_UP_TO && point.choice("recovery") == "sack" && !is_delayed(point) {
-            points.extend(window(summary).map(|window| (point.probability("loss").as_fraction().ln(), window.ln())));
-        }
-    }
-    let (Some(first), Some(last)) = (points.first(), points.last()) else {
-        return Check::skipped(statement, "no point has SACK, every segment acknowledged and so little loss");
-    };
-    if first.0 == last.0 {
-        return Check::skipped(statement, "this plan has one loss rate only");
-    }
-    let exponent = (last.1 - first.1) / (last.0 - first.0);
-    Check::new(statement, (exponent + 0.5).abs() <= 0.1, format!("the exponent is {exponent:.3}"))
 }

@@ -6,19 +6,15 @@ use festina_netsim::{Admission, Link, LinkConfig, LinkPacket, QueueLimit, Random
 use festina_units::{ByteCount, Instant};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Description, Experiment};
+use crate::evidence::Estimate;
+use crate::experiment::{Description, Experiment};
 use crate::plan::{Point, definition};
 use crate::samples::{Sample, Samples};
-use crate::summary::{PointSummary, Results};
+use crate::scoreboard::Entry;
+use crate::summary::Results;
 
 const WAITING: &str = "waiting";
 const SHARE_WITHOUT_WAIT: &str = "share without wait";
-
-/// How far the mean may lie from the closed form, as a share of it. The 95% confidence interval is ±5% at the quick
-/// scale's highest load and ±4.5% at the full scale's.
-const TOLERANCE: f64 = 0.06;
-/// How far the share of packets that do not wait may lie from the closed form.
-const SHARE_TOLERANCE: f64 = 0.01;
 
 /// The waiting time of packets of equal size that arrive at random (M/D/1).
 #[derive(Clone, Copy, Debug)]
@@ -55,28 +51,19 @@ impl Experiment for Md1 {
         samples
     }
 
-    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
-        let mut comparisons = Vec::new();
-        for summary in results.points() {
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
+        let entries = results.points().iter().flat_map(|summary| {
             let label = results.plan().label(summary.point());
-            let comparison = |what: &str, unit, published, measured| Comparison {
-                what: format!("{what}, {label}"),
-                unit,
-                published,
-                measured,
-                why: None,
-            };
             let closed_form = ClosedForm::of(summary.point());
-            let mean_us = mean_wait_s(summary).map(|mean_s| mean_s * 1e6);
-            comparisons.push(comparison("mean waiting time", "µs", closed_form.mean_wait_s * 1e6, mean_us));
-            let share = share_without_wait(summary);
-            comparisons.push(comparison("share that does not wait", "", closed_form.share_without_wait, share));
-        }
-        comparisons
-    }
-
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        vec![mean_check(results), share_check(results), growth_check(results)]
+            let mean_us = summary.series().get(WAITING).map(|waits| waits.mean_s().map(|mean_s| mean_s * 1e6));
+            let mean_us = mean_us.as_ref().and_then(Estimate::of);
+            let share = summary.values().get(SHARE_WITHOUT_WAIT).and_then(Estimate::of);
+            [
+                Entry::value(format!("mean waiting time, {label}"), "µs", closed_form.mean_wait_s * 1e6, mean_us),
+                Entry::value(format!("share that does not wait, {label}"), "", closed_form.share_without_wait, share),
+            ]
+        });
+        entries.collect()
     }
 }
 
@@ -120,54 +107,4 @@ impl ClosedForm {
         let mean_wait_s = service_time(point).as_secs_f64() * load / (2.0 * (1.0 - load));
         Self { mean_wait_s, share_without_wait: 1.0 - load }
     }
-}
-
-fn mean_wait_s(summary: &PointSummary) -> Option<f64> {
-    summary.series().get(WAITING)?.mean_s().mean()
-}
-
-fn share_without_wait(summary: &PointSummary) -> Option<f64> {
-    summary.values().get(SHARE_WITHOUT_WAIT)?.mean()
-}
-
-fn mean_check(results: &Results) -> Check {
-    let deviations = results.points().iter().filter_map(|summary| {
-        let closed_form = ClosedForm::of(summary.point());
-        Some((mean_wait_s(summary)? / closed_form.mean_wait_s - 1.0).abs())
-    });
-    let worst = deviations.fold(0.0, f64::max);
-    Check::new(
-        format!("At every load the mean waiting time is within {:.0}% of the closed form.", TOLERANCE * 100.0),
-        worst <= TOLERANCE,
-        format!("the largest deviation is {:.2}%", worst * 100.0),
-    )
-}
-
-fn share_check(results: &Results) -> Check {
-    let deviations = results.points().iter().filter_map(|summary| {
-        let closed_form = ClosedForm::of(summary.point());
-        Some((share_without_wait(summary)? - closed_form.share_without_wait).abs())
-    });
-    let worst = deviations.fold(0.0, f64::max);
-    Check::new(
-        "At every load the share of packets that do not wait is the share of time in which the link is idle.",
-        worst <= SHARE_TOLERANCE,
-        format!("the largest difference is {:.2} percentage points", worst * 100.0),
-    )
-}
-
-fn growth_check(results: &Results) -> Check {
-    let statement = "The higher the load, the longer the wait.";
-    let mut waits: Vec<(u32, f64)> = results
-        .points()
-        .iter()
-        .filter_map(|summary| Some((summary.point().probability("load").ppb(), mean_wait_s(summary)?)))
-        .collect();
-    if results.plan().swept().ne(["load"]) {
-        return Check::skipped(statement, "this plan does not sweep the load alone");
-    }
-    waits.sort_by_key(|(load, _)| *load);
-    let rises = waits.is_sorted_by(|(_, wait), (_, next)| wait < next);
-    let seen: Vec<String> = waits.iter().map(|(_, wait_s)| format!("{:.0}", wait_s * 1e6)).collect();
-    Check::new(statement, rises, format!("means of {} µs in the order of the load", seen.join(", ")))
 }

@@ -75,7 +75,8 @@ impl Experiment for P10Fig13 {
 
     fn checks(&self, results: &Results) -> Vec<Check> {
         let at = |gaps| results.matching(&[("gaps", gaps)]).next();
-        let mut checks = results.points().first().map(checks::checks).unwrap_or_default();
+        let first = results.points().first();
+        let mut checks: Vec<Check> = first.map(checks::maxima_by_chance_check).into_iter().collect();
         for (gaps, words) in [(INDEPENDENT, "with independent gaps"), (BURSTS, "with bursts of short gaps")] {
             checks.extend(at(gaps).map(|point| checks::timer_fix_check(point).under(words)));
         }

@@ -9,8 +9,8 @@ use festina_trace::{Analyser, Finding, analyse};
 use festina_units::{Duration, Instant};
 
 use crate::count::as_f64;
-use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Description, Experiment};
+use crate::evidence::Estimate;
+use crate::experiment::{Description, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
@@ -56,31 +56,6 @@ impl Experiment for R15Classes {
             flows.iter_mut().for_each(|(_, features)| *features = kinds::blurred(features, &mut random));
         }
         samples(&flows, kinds.len() - flows.len())
-    }
-
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        let most = Kind::ALL.len() as u64;
-        let [mut six, mut fewer, mut together, mut names, mut order] = [(); 5].map(|()| Evidence::new());
-        for summary in results.points() {
-            let kinds = summary.point().count("kinds");
-            let estimate = |name: &str| summary.values().get(name).and_then(Estimate::of);
-            let what = format!("{kinds} kinds:");
-            let as_many = Bound::Within(as_f64(kinds) - 0.5, as_f64(kinds) + 0.5);
-            let evidence = if kinds == most { &mut six } else { &mut fewer };
-            evidence.cell(what.clone(), estimate(CLUSTERS), as_many);
-            if kinds > 1 {
-                together.cell(what.clone(), estimate(RAND_INDEX), Bound::MoreThan(0.9));
-            }
-            names.cell(what.clone(), estimate(NAMED_RIGHT), Bound::MoreThan(0.9));
-            order.cell(what, estimate(MOVED), Bound::Within(0.0, 0.0));
-        }
-        vec![
-            six.check("Flows of six kinds make six clusters."),
-            fewer.check("Fewer kinds make as many clusters, too."),
-            together.check("Each cluster has flows of one kind: the adjusted Rand index is above 0.9."),
-            names.check("Festina gives nine of ten flows the class of their kind."),
-            order.check("Festina divides the flows alike in any order."),
-        ]
     }
 
     fn lists_values(&self) -> bool {

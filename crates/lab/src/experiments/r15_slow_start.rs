@@ -6,12 +6,12 @@ use festina_models::tcp::{DelayedAck, TcpConfig};
 use festina_units::{Bandwidth, Duration};
 
 use crate::count::as_f64;
-use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Description, Experiment};
+use crate::evidence::Estimate;
+use crate::experiment::{Description, Experiment};
 use crate::figure::{Axis, Curve, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
-use crate::summary::{PointSummary, Repeated, Results};
+use crate::summary::{PointSummary, Results};
 use transfers::{Fate, fates};
 
 /// Paths from this rate on are no limit: a round trip carries more than the largest transfer.
@@ -43,37 +43,6 @@ impl Experiment for R15SlowStart {
         samples(point, &fates(point, seed))
     }
 
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        let [mut form, mut read, mut window, mut ended] = [(); 4].map(|()| Evidence::new());
-        for summary in results.points() {
-            let what = format!("{}:", results.plan().label(summary.point()));
-            let estimate = |name: &str| summary.values().get(name).and_then(Estimate::of);
-            if is_fast(summary.point()) {
-                if summary.point().choice("stack") != DELAYED {
-                    form.cell(what.clone(), estimate(SIMULATED_RIGHT), EVERY);
-                }
-                read.cell(what.clone(), estimate(READ_RIGHT), EVERY);
-            } else {
-                let [read, form] = [ENDED_READ, ENDED_FORM].map(|name| summary.values().get(name));
-                let difference = read.zip(form).and_then(|(read, form)| Estimate::difference(read, 1.0, form));
-                ended.cell(what.clone(), difference, Bound::Within(-0.05, 0.05));
-            }
-            window.cell(what, estimate(WINDOW_RIGHT), EVERY);
-        }
-        let [faster, gains] = by_rate(results);
-        vec![
-            // No id: with limited transfers defined as here, it could not be otherwise.
-            faster.check("The faster the path, the more transfers end within slow start."),
-            gains.check("A path ten times as fast gains small transfers less than large ones.").id("small-gain"),
-            form.check("Festina's simulator takes the rounds of the closed form."),
-            read.check("Festina's analysis reads from the capture the rounds that a transfer took."),
-            window.check("Festina's analysis reads the initial window."),
-            ended.check(
-                "Festina's analysis finds as many transfers that end within slow start as the closed form gives.",
-            ),
-        ]
-    }
-
     fn lists_values(&self) -> bool {
         true
     }
@@ -82,9 +51,6 @@ impl Experiment for R15SlowStart {
         vec![rounds_figure(results), ended_figure(results)]
     }
 }
-
-/// Every transfer.
-const EVERY: Bound = Bound::Within(1.0, 1.0);
 
 const DELAYED: &str = "rfc5681-delayed";
 /// The sender begins with another window than the plan says; the path loses one of a hundred packets; the capture lacks packets.
@@ -145,22 +111,6 @@ fn rates(results: &Results) -> Vec<&PointSummary> {
         results.matching(&[("stack", "linux"), ("initial_window", "10")]).filter(|it| !is_fast(it.point())).collect();
     points.sort_by_key(|summary| summary.point().bandwidth("rate"));
     points
-}
-
-/// Whether more transfers end within slow start over faster paths, and whom that gains how much.
-fn by_rate(results: &Results) -> [Evidence; 2] {
-    let [mut faster, mut gains] = [Evidence::new(), Evidence::new()];
-    for pair in rates(results).windows(2) {
-        let [slow, fast] = [pair[0], pair[1]];
-        let what = format!("{} over {}", fast.point().bandwidth("rate"), slow.point().bandwidth("rate"));
-        let value = |summary: &PointSummary, name: &str| summary.values().get(name).cloned().unwrap_or_default();
-        let more = Estimate::difference(&value(fast, ENDED_READ), 1.0, &value(slow, ENDED_READ));
-        faster.cell(format!("{what}, share more:"), more, Bound::MoreThan(0.0));
-        let gain = |name| -> Repeated { value(slow, name).zip_with(&value(fast, name), |slow, fast| slow / fast) };
-        let less = Estimate::ratio(&gain(SMALL_S), &gain(LARGE_S));
-        gains.cell(format!("{what}, gain of small over gain of large ones:"), less, Bound::LessThan(1.0));
-    }
-    [faster, gains]
 }
 
 /// Rounds by the closed form across, rounds as read from the capture upwards.

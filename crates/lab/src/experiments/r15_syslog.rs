@@ -1,6 +1,5 @@
-//! Common parts of the experiments on log lines (R15, Papers IV to VII): the senders, the lines, and the measured values.
+//! `r15-syslog-loss`, `r15-syslog-trace` and `r15-syslog-congestion`: log lines as in R15, Papers IV to VII, over a path that loses packets, and beside TCP.
 
-mod checks;
 mod figures;
 pub mod real;
 
@@ -14,48 +13,45 @@ use festina_units::{ByteCount, Duration, Probability};
 
 use super::r12;
 use crate::count::as_f64;
-use crate::plan::Point;
+use crate::experiment::{Description, Experiment};
+use crate::figure::Figure;
+use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::Fault;
 use crate::scenario::contended::{Contended, tcp_of_2012};
 use crate::scenario::log_lines::{Carrier, LineBursts, LineFate, LineModel, LogLines};
-
-pub(super) use checks::{Scope, average};
-pub(super) use figures::{OverLoss, bars, over_loss};
+use crate::summary::Results;
 
 /// From when the application has a line to its delivery, of all lines that are delivered.
-pub(super) const ALL: &str = "all";
+const ALL: &str = "all";
 /// The same of the important ones.
-pub(super) const IMPORTANT: &str = "important";
+const IMPORTANT: &str = "important";
 /// The same of the others.
-pub(super) const NORMAL: &str = "normal";
+const NORMAL: &str = "normal";
 /// Shares of these that were not delivered.
-pub(super) const ALL_LOST: &str = "lost %";
-pub(super) const IMPORTANT_LOST: &str = "important lost %";
-pub(super) const NORMAL_LOST: &str = "normal lost %";
+const ALL_LOST: &str = "lost %";
+const IMPORTANT_LOST: &str = "important lost %";
+const NORMAL_LOST: &str = "normal lost %";
 /// How many important lines were not delivered.
-pub(super) const IMPORTANT_LOST_COUNT: &str = "important lines lost";
+const IMPORTANT_LOST_COUNT: &str = "important lines lost";
 /// How many of the others were not.
-pub(super) const NORMAL_LOST_COUNT: &str = "normal lines lost";
+const NORMAL_LOST_COUNT: &str = "normal lines lost";
 const LINES: &str = "lines";
 const DROPPED: &str = "packets dropped %";
 const TCP_RATE: &str = "TCP Mbit/s";
 
-/// Numbers shown next to the delays of a point.
-pub(super) const BESIDE_DELAYS: &[&str] = &[IMPORTANT_LOST, NORMAL_LOST, DROPPED];
-
-pub(super) const UDP: &str = "udp";
+const UDP: &str = "udp";
 /// TCP as it was when R15 measured.
-pub(super) const TCP: &str = "tcp";
+const TCP: &str = "tcp";
 /// The best that Linux's TCP does for thin streams.
-pub(super) const TCP_THIN: &str = "tcp-thin";
+const TCP_THIN: &str = "tcp-thin";
 /// The sender of R12 with everything reliable.
-pub(super) const SCTP: &str = "sctp";
+const SCTP: &str = "sctp";
 /// The same with normal lines that expire.
-pub(super) const PR_SCTP: &str = "pr-sctp";
+const PR_SCTP: &str = "pr-sctp";
 /// The same with what R12 proposes.
-pub(super) const NR_SACK: &str = "pr-sctp+nr-sack";
-pub(super) const FESTINA: &str = "festina";
+const NR_SACK: &str = "pr-sctp+nr-sack";
+const FESTINA: &str = "festina";
 /// PR-SCTP with E-FORWARD-TSN, without and with NR-SACK, and Festina with it.
 const ENHANCED: &str = "pr-sctp+e-forward-tsn";
 const BOTH: &str = "pr-sctp+both";
@@ -75,6 +71,45 @@ const NO_FAST_RETRANSMIT: &str = "no-fast-retransmit";
 
 /// A load of one is this share of the bottleneck, as in R12: what each of five flows gets.
 const FAIR_SHARE: f64 = 0.2;
+
+/// Delay and loss of log lines by class and sender.
+#[derive(Clone, Copy, Debug)]
+pub struct Syslog {
+    plan: &'static str,
+    /// Each combination of these parameters' values has a figure; if there are none, figures are over the rate of loss.
+    figures: &'static [&'static str],
+}
+
+impl Syslog {
+    /// `r15-syslog-loss`: lines of 250 bytes over a path that loses packets by chance (Paper IV).
+    pub const LOSS: Self = Self { plan: include_str!("../../../../experiments/r15-syslog-loss.toml"), figures: &[] };
+    /// `r15-syslog-trace`: lines as in an operational network, beside TCP flows (Papers V and VII).
+    pub const TRACE: Self =
+        Self { plan: include_str!("../../../../experiments/r15-syslog-trace.toml"), figures: &["size", "load"] };
+    /// `r15-syslog-congestion`: beside TCP flows, through one bottleneck and through several in a row (Papers VI and VII).
+    pub const CONGESTION: Self = Self {
+        plan: include_str!("../../../../experiments/r15-syslog-congestion.toml"),
+        figures: &["size", "important", "hops"],
+    };
+}
+
+impl Experiment for Syslog {
+    fn description(&self) -> Description {
+        definition::of(self.plan).description
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        run(point, seed)
+    }
+
+    fn beside_delays(&self) -> &'static [&'static str] {
+        &[IMPORTANT_LOST, NORMAL_LOST, DROPPED]
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        if self.figures.is_empty() { figures::over_loss(results) } else { figures::bars(results, self.figures) }
+    }
+}
 
 /// What carries the lines of a point.
 fn carrier(point: &Point) -> Carrier {
@@ -169,12 +204,12 @@ fn model(point: &Point) -> LineModel {
 }
 
 /// A share of a point.
-pub(super) fn fraction(point: &Point, name: &str) -> f64 {
+fn fraction(point: &Point, name: &str) -> f64 {
     f64::from(point.probability(name).ppb()) / 1e9
 }
 
 /// Runs a point.
-pub(super) fn run(point: &Point, seed: u64) -> Samples {
+fn run(point: &Point, seed: u64) -> Samples {
     let mut network = r12::network(point, point.probability("loss"));
     if point.choice("fault") == LOSSLESS {
         let queue = QueueLimit::bytes(ByteCount::from_bytes(1 << 30));

@@ -122,7 +122,7 @@ fn cases(results: &Results) -> Cases<'_> {
 
 fn complete_check(results: &Results) -> Check {
     let incomplete = results.points().iter().filter(|point| !point.series().contains_key(COMPLETION)).count();
-    Check::new("Every flow is delivered whole.", incomplete == 0, format!("{incomplete} are not"))
+    Check::exact("Every flow is delivered whole.", incomplete == 0, format!("{incomplete} are not"))
 }
 
 /// "The extra delay is approximately one RTT. If the ACK that restarts the timer is a delayed ACK, the total time becomes RTO + RTT + delACK" (§3.4.1):

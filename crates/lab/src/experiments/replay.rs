@@ -5,15 +5,14 @@ use festina_models::workload::{self, Application, Workload};
 use festina_netsim::{LinkConfig, LossModel, RandomStream};
 use festina_recovery::Profile;
 use festina_trace::Flow;
-use festina_units::{Duration, Probability};
+use festina_units::Duration;
 
 use crate::capture::Capture;
 use crate::count::as_f64;
-use crate::experiment::{Check, Description, Experiment};
+use crate::experiment::{Description, Experiment};
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::{Captured, Stack, ThinStream};
-use crate::summary::{PointSummary, Results};
 
 const DELIVERY: &str = "delivery";
 const MESSAGES: &str = "messages";
@@ -54,10 +53,6 @@ impl Experiment for Replay {
     fn capture(&self, point: &Point, seed: u64) -> Option<Capture> {
         streams(point, seed).next().map(|(stream, seed)| stream.capture(seed))
     }
-
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        vec![delivery_check(results), tail_check(results)]
-    }
 }
 
 /// A stream for each flow, and the seed of its path.
@@ -96,30 +91,5 @@ fn stack(point: &Point) -> Stack {
             let profile: Profile = name.parse().expect("the other senders are profiles");
             Stack::sctp(profile.mechanisms(), point.duration("sack_delay"))
         }
-    }
-}
-
-fn delivery_check(results: &Results) -> Check {
-    let total = |name| {
-        let values = results.points().iter().filter_map(|summary| summary.values().get(name));
-        values.map(|value| value.sum()).sum::<f64>()
-    };
-    let (delivered, messages) = (total(DELIVERED), total(MESSAGES));
-    Check::new("Every message arrives.", delivered >= messages, format!("{delivered} of {messages}"))
-}
-
-fn tail_check(results: &Results) -> Check {
-    let statement = "With losses, 99.9% of festina's messages arrive sooner than lksctp-2006's.";
-    let late = |sender| {
-        let summary: &PointSummary = results.matching(&[("sender", sender)]).next()?;
-        summary.series().get(DELIVERY)?.all().quantile(0.999)
-    };
-    let has_losses = results.points().iter().all(|summary| summary.point().probability("loss") != Probability::ZERO);
-    match (late("festina"), late("lksctp-2006")) {
-        (Some(ours), Some(theirs)) if has_losses => {
-            let seen = format!("{} ms against {} ms", ours.as_millis(), theirs.as_millis());
-            Check::new(statement, ours < theirs, seen)
-        }
-        _ => Check::skipped(statement, "both of these senders, or losses"),
     }
 }

@@ -1,6 +1,5 @@
 //! `request-reply`: packets, bytes and delays of applications that write at both ends.
 
-mod checks;
 mod exchange;
 mod figures;
 mod peer;
@@ -9,7 +8,7 @@ use festina_units::{Duration, Probability};
 use serde_json::{Value, json};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Description, Experiment};
+use crate::experiment::{Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
@@ -75,10 +74,6 @@ impl Experiment for RequestReply {
 
     fn is_random(&self, point: &Point) -> bool {
         point.probability("loss") > Probability::ZERO || matches!(pattern(point), Pattern::BothWays { .. })
-    }
-
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        checks::checks(results)
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {

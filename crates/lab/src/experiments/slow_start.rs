@@ -4,14 +4,20 @@ use festina_models::tcp::{DelayedAck, Growth, SendBufferLimit, TcpConfig};
 use festina_units::Duration;
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Description, Experiment};
+use crate::evidence::Estimate;
+use crate::experiment::{Description, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
 use crate::scenario::{Stack, ThinStream};
+use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Results};
 
 const ROUNDS: &str = "rounds";
+/// If each window is twice the one before.
+const CLOSED_FORM: &str = "rounds of the closed form";
+/// If it is one and a half times.
+const BY_HALF: &str = "rounds with a growth by a half";
 /// Delayed acknowledgements come after this at the latest, as on today's stacks.
 const ACK_DELAY: Duration = Duration::from_millis(40);
 /// Room for the largest transfer at once.
@@ -47,27 +53,27 @@ impl Experiment for SlowStart {
         let delay = run.record.truth().messages.first().and_then(|message| message.delay());
         let delay = delay.expect("nothing is lost");
         let mut samples = Samples::new();
+        samples.set(CLOSED_FORM, rounds(point, 2.0));
+        samples.set(BY_HALF, rounds(point, 1.5));
         samples.set(ROUNDS, (delay.saturating_sub(rtt / 2)).div_duration_f64(rtt) + 1.0);
         samples
     }
 
-    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
+    fn is_random(&self, _point: &Point) -> bool {
+        false
+    }
+
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
         let every_segment = results.points().iter().filter(|summary| !is_delayed(summary.point()));
-        let comparison = |summary: &PointSummary| Comparison {
-            what: format!("{ROUNDS}, {}", results.plan().label(summary.point())),
-            unit: "",
-            published: rounds(summary.point(), 2.0),
-            measured: measured(summary),
-            why: None,
+        let entry = |summary: &PointSummary| {
+            let what = format!("{ROUNDS}, {}", results.plan().label(summary.point()));
+            let measured = summary.values().get(ROUNDS).and_then(|rounds| rounds.mean());
+            Entry::value(what, "", rounds(summary.point(), 2.0), measured.map(Estimate::exact))
         };
-        every_segment.map(comparison).collect()
+        every_segment.map(entry).collect()
     }
 
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        vec![exact_check(results), delayed_check(results)]
-    }
-
-    /// The comparisons say it all.
+    /// The numbers say it all.
     fn figures(&self, _results: &Results) -> Vec<Figure> {
         Vec::new()
     }
@@ -84,41 +90,4 @@ fn rounds(point: &Point, growth: f64) -> f64 {
     // n rounds send (growth^n - 1) / (growth - 1) initial windows. A transfer that fills its last window exactly must not take
     // a round more because of rounding.
     ((windows * (growth - 1.0) + 1.0).log(growth) - 1e-9).ceil()
-}
-
-fn measured(summary: &PointSummary) -> Option<f64> {
-    summary.values().get(ROUNDS)?.mean()
-}
-
-fn exact_check(results: &Results) -> Check {
-    let statement = "If every segment is acknowledged, the rounds are those of the closed form.";
-    let comparisons = SlowStart.comparisons(results);
-    if comparisons.is_empty() {
-        return Check::skipped(statement, "this plan has delayed acknowledgements only");
-    }
-    let differ = |comparison: &&Comparison| {
-        comparison.measured.is_none_or(|measured| (measured - comparison.published).abs() > 1e-6)
-    };
-    let wrong: Vec<&str> = comparisons.iter().filter(differ).map(|comparison| comparison.what.as_str()).collect();
-    let seen = format!("{} of {} differ: {}", wrong.len(), comparisons.len(), wrong.join("; "));
-    let all = format!("all {} agree", comparisons.len());
-    Check::new(statement, wrong.is_empty(), if wrong.is_empty() { all } else { seen })
-}
-
-fn delayed_check(results: &Results) -> Check {
-    let statement = "With delayed acknowledgements, a transfer takes no fewer rounds than the closed form says, and at most \
-                     two more than with a growth by a half.";
-    let delayed: Vec<&PointSummary> = results.points().iter().filter(|summary| is_delayed(summary.point())).collect();
-    if delayed.is_empty() {
-        return Check::skipped(statement, "this plan has none");
-    }
-    let mut most = 0.0_f64;
-    let mut holds = true;
-    for summary in delayed {
-        let (low, high) = (rounds(summary.point(), 2.0), rounds(summary.point(), 1.5) + 2.0);
-        let rounds = measured(summary).unwrap_or(f64::INFINITY);
-        holds &= low - 1e-6 <= rounds && rounds <= high + 1e-6;
-        most = most.max(rounds / low);
-    }
-    Check::new(statement, holds, format!("at most {most:.2} times the closed form"))
 }

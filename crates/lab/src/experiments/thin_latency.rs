@@ -1,13 +1,13 @@
 //! `thin-latency`: how late the messages of a thin stream arrive, for every profile under the same losses.
 
-mod checks;
+mod peers;
 
 use festina_units::Duration;
 use serde_json::{Value, json};
 
 use super::cost::figures::price_figure;
 use crate::capture::Capture;
-use crate::experiment::{Check, Comparison, Description, Experiment};
+use crate::experiment::{Description, Experiment};
 use crate::figure::{DelayDistribution, Figure, Threshold};
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
@@ -16,6 +16,7 @@ use crate::scenario::fate::{
     PACKETS_RETURNED, PACKETS_SENT, SPURIOUS, SPURIOUS_UNAVOIDABLE, delays_row, ms, total,
 };
 use crate::scenario::{Captured, Sender, ThinStream};
+use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Results};
 
 /// The delivery delay of a thin stream under independent loss.
@@ -35,29 +36,25 @@ impl Experiment for ThinLatency {
         Some(stream(point).capture(seed))
     }
 
-    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
-        checks::comparisons(results)
-    }
-
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        checks::checks(results)
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
+        peers::scoreboard(results)
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
         let plan = results.plan();
-        let Some(base) = results.points().first().map(|first| checks::conditions(first.point())) else {
+        let Some(base) = results.points().first().map(|first| peers::conditions(first.point())) else {
             return Vec::new();
         };
         let mut distribution = DelayDistribution::new(plan.title(), &format!("{base}, {}", plan.conditions()));
         for (delay_ms, name) in [(100, "100 ms"), (1_000, "1 s")] {
             distribution.threshold(Threshold::new(Duration::from_millis(delay_ms), name));
         }
-        for summary in results.points().iter().filter(|summary| checks::conditions(summary.point()) == base) {
+        for summary in results.points().iter().filter(|summary| peers::conditions(summary.point()) == base) {
             if let Some(delivery) = summary.series().get(DELIVERY) {
                 distribution.curve(summary.point().choice("sender"), delivery.all());
             }
         }
-        let find = |sender: &str| checks::find(results, sender, &base);
+        let find = |sender: &str| peers::find(results, sender, &base);
         let prices = price_figure(results, &format!("What a delay costs: {base}"), find);
         [distribution.figure()].into_iter().chain(prices).collect()
     }

@@ -10,12 +10,11 @@ use festina_sctp::{Config, StreamScheduler};
 use festina_units::{ByteCount, Duration, Instant};
 
 use crate::count::as_f64;
-use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Description, Experiment};
+use crate::experiment::{Description, Experiment};
 use crate::figure::{DelayDistribution, Figure, Threshold};
 use crate::plan::{Point, definition};
 use crate::samples::Samples;
-use crate::summary::{PointSummary, Results};
+use crate::summary::Results;
 
 /// From when the application has an urgent message to when it leaves.
 const WAIT: &str = "wait in the sender";
@@ -30,14 +29,7 @@ const QUEUE: &str = "ms of queue and propagation";
 /// A wait in the sender is short up to this, at the 99th percentile.
 const WAIT_MAX: Duration = Duration::from_millis(3);
 
-/// The difference that interleaving must make at least.
-const TIMES_MIN: f64 = 10.0;
-
-/// The profile that applications get unless they ask for another.
-const DEFAULT: &str = "festina";
-
 const INTERLEAVED: &str = "interleaved";
-const WHOLE: &str = "whole";
 
 /// MTU 1500 less the IPv4 header.
 const PACKET_BYTES_MAX: usize = 1_480;
@@ -79,34 +71,6 @@ impl Experiment for Urgent {
         false
     }
 
-    fn checks(&self, results: &Results) -> Vec<Check> {
-        let mut waits = Evidence::new();
-        let mut travels = Evidence::new();
-        let mut arrivals = Evidence::new();
-        let ms = |delay: Option<Duration>| delay.map(|delay| Estimate::exact(delay.as_secs_f64() * 1e3));
-        for summary in results.points() {
-            let point = summary.point();
-            let name = format!("{}, {}:", point.choice("sender"), point.choice("framing"));
-            let value = |value: &str| summary.values().get(value).and_then(|value| value.mean());
-            arrivals.cell(name.clone(), value(UNDELIVERED).map(Estimate::exact), Bound::LessThan(1.0));
-            // The requirements apply only to the default.
-            if point.choice("framing") == INTERLEAVED && point.choice("sender") == DEFAULT {
-                let series = |series| summary.series().get(series).map(crate::summary::SeriesSummary::all);
-                let wait = series(WAIT).and_then(|delays| delays.quantile(0.99));
-                waits.cell(format!("{name} ms"), ms(wait), Bound::LessThan(WAIT_MAX.as_secs_f64() * 1e3));
-                let travel = series(TRAVEL).and_then(|delays| delays.quantile(0.99));
-                let bound = value(QUEUE).unwrap_or_default();
-                travels.cell(format!("{name} ms, of {bound:.0}:"), ms(travel), Bound::LessThan(bound));
-            }
-        }
-        vec![
-            arrivals.check("Every urgent message is delivered."),
-            waits.check("Interleaved, urgent messages of the default profile wait in the sender for at most 3 ms at the 99th percentile."),
-            travels.check("Interleaved, nothing but queue and propagation delays an urgent message that has left, at the 99th percentile."),
-            difference_check(results),
-        ]
-    }
-
     fn beside_delays(&self) -> &'static [&'static str] {
         &[UNDELIVERED, BULK, QUEUE]
     }
@@ -125,19 +89,6 @@ impl Experiment for Urgent {
         }
         vec![figure.figure()]
     }
-}
-
-/// Without interleaving the figure shows another picture.
-fn difference_check(results: &Results) -> Check {
-    let p99 = |summary: &PointSummary| summary.series().get(WAIT)?.all().quantile(0.99);
-    let mut evidence = Evidence::new();
-    for summary in results.matching(&[("framing", WHOLE)]) {
-        let sender = summary.point().choice("sender");
-        let other = results.matching(&[("framing", INTERLEAVED), ("sender", sender)]).find_map(p99);
-        let times = p99(summary).zip(other).map(|(whole, other)| whole.as_secs_f64() / other.as_secs_f64().max(1e-6));
-        evidence.cell(format!("{sender}, times as long:"), times.map(Estimate::exact), Bound::MoreThan(TIMES_MIN));
-    }
-    evidence.check("Without interleaving, urgent messages wait more than ten times as long at the 99th percentile.")
 }
 
 /// What a point describes.

@@ -7,7 +7,7 @@
 //! test = "ratio('delay'.p99{discipline=codel}, 'delay'.p99{discipline=drop-tail}) < 1"
 //! ```
 //!
-//! - `each`: parameters with `"all"`, `"all but 15%"`, `"from 2s"`, `"below 2s"`, `"first"`, `"largest"`, `"rising"`, `"steps"` (from one value to
+//! - `each`: parameters with `"all"`, `"all but 15%"`, `"all but festina*"`, `"from 2s"`, `"up to 2s"`, `"below 2s"`, `"first"`, `"largest"`, `"rising"`, `"steps"` (from one value to
 //!   the `$next` larger one) or a list; other names stand for texts.
 //!   A key of several names, `"kind, limit"`, has a list of lists
 //! - `for`: the same; a check of its own for each
@@ -15,6 +15,8 @@
 //! - `except`: values that a cell must not have all together
 //! - `test`, `cell`: one or several in each cell; `$name` is replaced in all texts, `{over}` and `{under}` in `cell` by the means of a ratio; a part of
 //!   the cell in brackets is left out if there are none
+//!   In `cell`, `$cell` stands for the values of the cell's parameters
+//! - `together = "geometric mean"`: one cell, of the geometric mean of all in each repetition
 //! - `[let]`: names for parts of tests, in which variables are replaced, too
 //! - `delays_min`: means, maxima and shares of fewer delays, and quantiles beyond which not every repetition has one, say nothing
 
@@ -52,6 +54,8 @@ pub struct DeclaredCheck {
     pub under: &'static str,
     /// Where it must hold.
     pub cells: Vec<DeclaredCell>,
+    /// It is about the geometric mean over all cells in each repetition.
+    pub is_of_mean: bool,
 }
 
 /// A cell of a check.
@@ -121,7 +125,12 @@ impl Scope<'_> {
         let read: SharedChecks =
             toml::from_str(text).map_err(|error| self.source.error(&place, format!("{name}.toml: {error}")))?;
         let SharedChecks { check, names } = read;
-        let with = |check: RawCheck| RawCheck { under: raw.under.clone(), each_check: raw.each_check.clone(), ..check };
+        let with = |check: RawCheck| {
+            let (mut each, mut each_check) = (raw.each.clone(), raw.each_check.clone());
+            each.extend(check.each);
+            each_check.extend(check.each_check);
+            RawCheck { under: raw.under.clone(), each, each_check, ..check }
+        };
         Ok(SharedChecks { check: check.into_iter().map(with).collect(), names })
     }
 
@@ -153,6 +162,10 @@ impl Scope<'_> {
                 let (expression, bound) = expression::parse(&test, &context).map_err(told)?;
                 let name = match cell_names.get(number) {
                     Some((name, place)) => {
+                        let of_cell =
+                            inner.iter().filter(|(name, _)| self.parameter(name).is_some()).cloned().collect();
+                        let cell = ("cell".to_owned(), default_name(&of_cell).trim_end_matches(':').to_owned());
+                        let bindings = [bindings.as_slice(), &[cell]].concat();
                         replaced(name, &bindings).map_err(|problem| self.source.error(place, problem))?
                     }
                     None => default_name(&inner),
@@ -163,7 +176,7 @@ impl Scope<'_> {
         let says = replaced(raw.says.get_ref(), outer).map_err(place)?;
         let id = replaced(&raw.id, outer).map_err(place)?;
         let under = interned(&replaced(&raw.under, outer).map_err(place)?);
-        Ok(DeclaredCheck { says, id, under, cells })
+        Ok(DeclaredCheck { says, id, under, cells, is_of_mean: raw.together.is_some() })
     }
 
     /// Whether a cell has all the values that the check excepts.
@@ -267,16 +280,23 @@ impl Scope<'_> {
         }
         let compared = |text: &str| self.value_of(name, text.trim()).map_err(place);
         let wanted: Vec<Value> = if let Some(others) = text.strip_prefix("all but ") {
-            let others: Vec<Value> = others.split(',').map(compared).collect::<Result<_, _>>()?;
-            values.iter().copied().filter(|value| !others.contains(value)).collect()
+            let (starts, others): (Vec<&str>, Vec<&str>) =
+                others.split(',').map(str::trim).partition(|it| it.ends_with('*'));
+            let others: Vec<Value> = others.into_iter().map(compared).collect::<Result<_, _>>()?;
+            let starts_so = |value: &str| starts.iter().any(|start| value.starts_with(start.trim_end_matches('*')));
+            let is_left = |value: &Value| !others.contains(value) && !starts_so(&value.to_string());
+            values.iter().copied().filter(is_left).collect()
         } else if let Some(least) = text.strip_prefix("from ") {
             let least = magnitude(&compared(least)?);
             values.iter().copied().filter(|value| magnitude(value) >= least).collect()
+        } else if let Some(most) = text.strip_prefix("up to ") {
+            let most = magnitude(&compared(most)?);
+            values.iter().copied().filter(|value| magnitude(value) <= most).collect()
         } else if let Some(bound) = text.strip_prefix("below ") {
             let bound = magnitude(&compared(bound)?);
             values.iter().copied().filter(|value| magnitude(value) < bound).collect()
         } else {
-            let expected = "\"all\", \"all but ..\", \"from ..\", \"below ..\", \"first\", \"largest\", \"rising\", \"steps\" or a list";
+            let expected = "\"all\", \"all but ..\", \"from ..\", \"up to ..\", \"below ..\", \"first\", \"largest\", \"rising\", \"steps\" or a list";
             return Err(place(format!("\"{text}\" is unknown; expected {expected}")));
         };
         some(&wanted)
@@ -399,5 +419,14 @@ impl expression::Settings for Context<'_> {
 
     fn value(&self, parameter: &str, text: &str) -> Result<String, String> {
         self.scope.value(parameter, text)
+    }
+
+    fn number(&self, parameter: &str) -> Option<f64> {
+        let of_cell = self.settings.iter().find(|(name, _)| name == parameter);
+        let (_, swept) = self.scope.sweep.iter().find(|(name, _)| *name == parameter)?;
+        match of_cell {
+            Some((_, text)) => self.scope.value_of(parameter, text).ok()?.as_number(),
+            None => swept.first()?.as_number(),
+        }
     }
 }

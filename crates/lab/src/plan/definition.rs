@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
+use festina_recovery::Profile;
+use festina_recovery::redundancy::Redundancy;
 use festina_units::duration;
 use serde::Deserialize;
 
@@ -66,6 +68,7 @@ struct RawParameter {
     bytes: Option<[String; 2]>,
     share: Option<[String; 2]>,
     count: Option<[u64; 2]>,
+    /// `"all senders"` stands for the names of all profiles, and of Festina's with each redundancy.
     choice: Option<Vec<String>>,
     #[serde(default)]
     capture: bool,
@@ -168,7 +171,7 @@ impl RawParameter {
             () if let Some([low, high]) = self.count => Kind::Count(low..=high),
             () => {
                 let words = self.choice.as_ref().unwrap_or_else(|| panic!("{} has a kind", self.name));
-                Kind::Choice(all_interned(words))
+                Kind::Choice(words.iter().flat_map(|word| expanded(word)).collect::<Vec<_>>().leak())
             }
         }
     }
@@ -191,6 +194,18 @@ fn origin([stated, chosen, fitted]: [&Option<String>; 3]) -> Option<Origin> {
     let note = |text: &Option<String>| text.as_deref().map(interned);
     let origin = note(stated).map(Origin::Stated).or_else(|| note(chosen).map(Origin::Chosen));
     origin.or_else(|| note(fitted).map(Origin::Fitted))
+}
+
+/// The words that one stands for.
+fn expanded(word: &str) -> Vec<&'static str> {
+    match word {
+        "all senders" => {
+            let profiles = Profile::all().iter().map(|profile| profile.name());
+            let others = Redundancy::NAMED.iter().filter(|redundancy| **redundancy != Redundancy::ADAPTIVE);
+            profiles.chain(others.map(|redundancy| interned(&format!("festina+{redundancy}")))).collect()
+        }
+        _ => vec![interned(word)],
+    }
 }
 
 fn all_interned(words: &[String]) -> &'static [&'static str] {

@@ -4,7 +4,11 @@
 //! ratio('delivery'.p99{sender=festina}, 'delivery'.p99{sender=rack}) < 0.8
 //! 'goodput (kbit/s)' / 1000 - 'rate (Mbit/s)' from -0.5 to 0.5
 //! 1 - ratio('delivery'.mean{loss=1%}, 'delivery'.mean) within 25% of 0.5
+//! ('delivery'.p99 - 'floor'.p99) / rtt < 1.5
+//! everywhere('messages' - 'delivered') from 0 to 0
 //! ```
+//!
+//! A word is the value of a parameter in the cell: in milliseconds, bit/s, bytes or as a share of one.
 
 use crate::evidence::Bound;
 
@@ -81,6 +85,25 @@ impl Operation {
     }
 }
 
+/// A function of one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// The natural logarithm.
+    Ln,
+    /// The square root.
+    Sqrt,
+}
+
+impl Function {
+    /// The result.
+    pub fn of(self, number: f64) -> f64 {
+        match self {
+            Self::Ln => number.ln(),
+            Self::Sqrt => number.sqrt(),
+        }
+    }
+}
+
 /// A number as the test calculates it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
@@ -92,8 +115,10 @@ pub enum Expression {
     Ratio(Box<[Expression; 2]>),
     /// The sum of a number over all repetitions, without an interval.
     Total(Box<Expression>),
-    /// The natural logarithm of each repetition.
-    Ln(Box<Expression>),
+    /// The sum of a number over all repetitions of all points of the plan; where there is none, 0.
+    Everywhere(Box<Expression>),
+    /// A function of the number of each repetition.
+    Function(Function, Box<Expression>),
     /// Arithmetic within each repetition.
     Arithmetic(Operation, Box<[Expression; 2]>),
 }
@@ -111,10 +136,10 @@ enum Kind {
 impl Expression {
     fn kind(&self) -> Kind {
         match self {
-            Self::Number(_) | Self::Total(_) => Kind::Constant,
+            Self::Number(_) | Self::Total(_) | Self::Everywhere(_) => Kind::Constant,
             Self::Measured(_) => Kind::Each,
             Self::Ratio(_) => Kind::Estimate,
-            Self::Ln(of) => of.kind(),
+            Self::Function(_, of) => of.kind(),
             Self::Arithmetic(_, pair) => match [pair[0].kind(), pair[1].kind()] {
                 [Kind::Constant, Kind::Constant] => Kind::Constant,
                 kinds if kinds.contains(&Kind::Estimate) => Kind::Estimate,
@@ -128,7 +153,7 @@ impl Expression {
         match self {
             Self::Number(_) => Vec::new(),
             Self::Measured(measured) => vec![measured],
-            Self::Total(of) | Self::Ln(of) => of.measured(),
+            Self::Total(of) | Self::Everywhere(of) | Self::Function(_, of) => of.measured(),
             Self::Ratio(pair) | Self::Arithmetic(_, pair) => pair.iter().flat_map(Self::measured).collect(),
         }
     }
@@ -137,9 +162,9 @@ impl Expression {
     fn constant(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
-            Self::Ln(of) => of.constant().map(f64::ln),
+            Self::Function(function, of) => of.constant().map(|number| function.of(number)),
             Self::Arithmetic(operation, pair) => Some(operation.of(pair[0].constant()?, pair[1].constant()?)),
-            Self::Measured(_) | Self::Ratio(_) | Self::Total(_) => None,
+            Self::Measured(_) | Self::Ratio(_) | Self::Total(_) | Self::Everywhere(_) => None,
         }
     }
 }
@@ -154,6 +179,9 @@ pub(super) trait Settings {
     /// # Errors
     /// If the parameter or its value makes no sense.
     fn value(&self, parameter: &str, text: &str) -> Result<String, String>;
+
+    /// The value of a parameter in the cell, if it is a number.
+    fn number(&self, parameter: &str) -> Option<f64>;
 }
 
 /// Reads a test.
@@ -189,6 +217,10 @@ pub fn constant(text: &str) -> Option<f64> {
         fn value(&self, parameter: &str, _text: &str) -> Result<String, String> {
             Err(format!("unknown parameter \"{parameter}\""))
         }
+
+        fn number(&self, _parameter: &str) -> Option<f64> {
+            Option::None
+        }
     }
     let mut parser = Parser { text, rest: text, depth: 0, settings: &None };
     let number = parser.constant().ok()?;
@@ -216,7 +248,7 @@ impl<'t> Parser<'t> {
         let rest = self.rest.trim_start();
         let Some(behind) = rest.strip_prefix(token) else { return false };
         let is_word = token.ends_with(|last: char| last.is_ascii_alphabetic());
-        if is_word && behind.starts_with(|next: char| next.is_ascii_alphanumeric()) {
+        if is_word && behind.starts_with(is_of_word) {
             return false;
         }
         self.rest = behind;
@@ -228,27 +260,24 @@ impl<'t> Parser<'t> {
     }
 
     fn sum(&mut self) -> Result<Expression, String> {
-        let mut left = self.product()?;
-        loop {
-            let operation = match () {
-                () if self.takes("+") => Operation::Plus,
-                () if self.takes("-") => Operation::Minus,
-                () => return Ok(left),
-            };
-            left = combined(operation, left, self.product()?)?;
-        }
+        self.chain(&[("+", Operation::Plus), ("-", Operation::Minus)], Self::product)
     }
 
     fn product(&mut self) -> Result<Expression, String> {
-        let mut left = self.factor()?;
-        loop {
-            let operation = match () {
-                () if self.takes("*") => Operation::Times,
-                () if self.takes("/") => Operation::Over,
-                () => return Ok(left),
-            };
-            left = combined(operation, left, self.factor()?)?;
+        self.chain(&[("*", Operation::Times), ("/", Operation::Over)], Self::factor)
+    }
+
+    /// Operands with operators of one rank between them, which apply from left to right.
+    fn chain(
+        &mut self,
+        operators: &[(&str, Operation)],
+        operand: impl Fn(&mut Self) -> Result<Expression, String>,
+    ) -> Result<Expression, String> {
+        let mut left = operand(self)?;
+        while let Some((_, operation)) = operators.iter().find(|(sign, _)| self.takes(sign)) {
+            left = combined(*operation, left, operand(self)?)?;
         }
+        Ok(left)
     }
 
     fn factor(&mut self) -> Result<Expression, String> {
@@ -267,7 +296,9 @@ impl<'t> Parser<'t> {
                 Ok(Expression::Ratio(Box::new([over, under])))
             }
             () if self.takes("total") => self.function(|of| Expression::Total(Box::new(of))),
-            () if self.takes("ln") => self.function(|of| Expression::Ln(Box::new(of))),
+            () if self.takes("everywhere") => self.function(|of| Expression::Everywhere(Box::new(of))),
+            () if self.takes("ln") => self.function(|of| Expression::Function(Function::Ln, Box::new(of))),
+            () if self.takes("sqrt") => self.function(|of| Expression::Function(Function::Sqrt, Box::new(of))),
             () if self.takes("'") => self.measured().map(Expression::Measured),
             () => self.number().map(Expression::Number),
         };
@@ -297,10 +328,13 @@ impl<'t> Parser<'t> {
 
     /// The rest of a measured number behind its first quote.
     fn measured(&mut self) -> Result<Measured, String> {
-        let Some((name, rest)) = self.rest.split_once('\'').filter(|(name, _)| !name.trim().is_empty()) else {
+        // An apostrophe within a name has a letter behind it.
+        let is_end = |at: &usize| !self.rest[at + 1..].starts_with(|next: char| next.is_ascii_alphabetic());
+        let end = self.rest.match_indices('\'').map(|(at, _)| at).find(is_end);
+        let Some(name) = end.map(|end| &self.rest[..end]).filter(|name| !name.trim().is_empty()) else {
             return Err(self.unexpected("the name of a measured number and a single quote"));
         };
-        self.rest = rest;
+        self.rest = &self.rest[name.len() + 1..];
         let mut statistic = Statistic::Value;
         if self.rest.starts_with('.') {
             self.rest = &self.rest[1..];
@@ -330,12 +364,18 @@ impl<'t> Parser<'t> {
 
     fn number(&mut self) -> Result<f64, String> {
         let rest = self.rest.trim_start();
+        let word = &rest[..rest.find(|c| !is_of_word(c)).unwrap_or(rest.len())];
+        if let Some(number) = self.settings.number(word) {
+            self.rest = &rest[word.len()..];
+            return Ok(number);
+        }
         let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(rest.len());
         let parsed = rest[..end].replace('_', "").parse::<f64>().ok().filter(|number| number.is_finite());
         let Some(number) = parsed else {
-            return Err(
-                self.unexpected("a number, a name in single quotes, ratio(..), total(..), ln(..) or a parenthesis")
-            );
+            return Err(self.unexpected(
+                "a number, a parameter that is one, a name in single quotes, ratio(..), total(..), everywhere(..), ln(..), sqrt(..) \
+                 or a parenthesis",
+            ));
         };
         self.rest = &rest[end..];
         Ok(number)
@@ -375,6 +415,11 @@ impl<'t> Parser<'t> {
     }
 }
 
+/// Whether a character can be part of a function's or parameter's name.
+fn is_of_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
 /// An operation, if both numbers can be combined.
 fn combined(operation: Operation, one: Expression, other: Expression) -> Result<Expression, String> {
     match [one.kind(), other.kind()] {
@@ -402,6 +447,10 @@ mod tests {
         fn value(&self, parameter: &str, text: &str) -> Result<String, String> {
             if parameter == "loss" { Ok(text.to_owned()) } else { Err(format!("unknown parameter \"{parameter}\"")) }
         }
+
+        fn number(&self, parameter: &str) -> Option<f64> {
+            (parameter == "loss").then_some(0.01)
+        }
     }
 
     fn problem(text: &str) -> String {
@@ -420,6 +469,10 @@ mod tests {
         assert!(matches!(&pair[0], Expression::Arithmetic(Operation::Plus, _)));
         assert_eq!(parse("-'a' within 10% of -100", &One).expect("sound").1, Bound::Within(-110.0, -90.0));
         assert_eq!(parse("'a' from -1 to ln(1)", &One).expect("sound").1, Bound::Within(-1.0, 0.0));
+        let (index, _) = parse("'Jain's index' + 'a'.max > 1", &One).expect("sound");
+        assert_eq!(index.measured()[0].name, "Jain's index");
+        assert_eq!(parse("'a' * loss < 8 - 4 / 2 / 2 - 3", &One).expect("sound").1, Bound::LessThan(4.0));
+        assert_eq!(parse("'a' < 2 * sqrt(400 * loss)", &One).expect("sound").1, Bound::LessThan(4.0));
     }
 
     #[test]
@@ -429,7 +482,7 @@ mod tests {
             ("'a' < 1 2", "\"2\" at character 9 of the test; expected the end of the test"),
             ("'a < 1", "\"a < 1\" at character 2 of the test; expected the name"),
             ("'a'.p98 < 1", "\"p98 < 1\" at character 5 of the test; expected one of mean, p50"),
-            ("a < 1", "\"a < 1\" at character 1 of the test; expected a number, a name in single quotes"),
+            ("a < 1", "\"a < 1\" at character 1 of the test; expected a number, a parameter that is one"),
             ("'a'{lss=1} < 1", "unknown parameter \"lss\""),
             ("'a'{loss} < 1", "\"{loss} < 1\" at character 4 of the test; expected settings in braces"),
             ("'a' < 'b'", "the end at character 10 of the test; expected a bound without measured numbers"),

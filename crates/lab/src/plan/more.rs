@@ -19,6 +19,17 @@ impl More {
     pub fn holds(&self, point: &Point) -> bool {
         self.only.iter().all(|(name, values)| point.value(name).is_some_and(|value| values.contains(&value)))
     }
+
+    /// The experiment's own wish for a plan with fewer values; `None` if that has none of these points.
+    pub(super) fn within(mut self, sweep: &[(&'static str, Vec<Value>)]) -> Option<Self> {
+        let has_some = self.only.iter_mut().all(|(name, values)| {
+            let swept = sweep.iter().find(|(known, _)| known == name);
+            let swept = swept.map(|(_, values)| values.as_slice()).unwrap_or_default();
+            values.retain(|value| swept.contains(value));
+            !values.is_empty()
+        });
+        has_some.then_some(self)
+    }
 }
 
 /// As `50 where load 90%`.

@@ -9,6 +9,7 @@ use festina_units::{Bandwidth, ByteCount, Duration, ParseError, Probability, dur
 
 use super::tables::{NAME_CHARS_MAX, interned, is_name};
 use super::{LinkTrace, Recording};
+use crate::count::as_f64;
 
 /// A parameter that a plan can set.
 #[derive(Clone, Debug)]
@@ -68,6 +69,20 @@ pub enum Value {
     Recording(Option<Recording>),
     /// A trace of a link's rate, if there is one.
     Trace(Option<LinkTrace>),
+}
+
+impl Value {
+    /// The value in milliseconds, bit/s, bytes or as a share of one; `None` if it is no number.
+    pub fn as_number(&self) -> Option<f64> {
+        match self {
+            Self::Duration(value) => Some(value.as_secs_f64() * 1e3),
+            Self::Bandwidth(value) => Some(as_f64(value.bits_per_second())),
+            Self::Bytes(value) => Some(as_f64(value.bytes())),
+            Self::Probability(value) => Some(value.as_fraction()),
+            Self::Count(value) => Some(as_f64(*value)),
+            Self::Choice(_) | Self::Recording(_) | Self::Trace(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Value {

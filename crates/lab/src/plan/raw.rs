@@ -45,15 +45,24 @@ pub(super) struct RawPlan {
     pub(super) names: BTreeMap<String, String>,
 }
 
-/// The checks of a file that several experiments share, all of them for each reading.
+/// The checks of a file that several experiments share, with further cells and checks for all of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSharedChecks {
     pub(super) file: Spanned<String>,
     #[serde(default)]
     pub(super) under: String,
+    #[serde(default)]
+    pub(super) each: Settings,
     #[serde(default, rename = "for")]
     pub(super) each_check: Settings,
+}
+
+/// How the numbers of all cells become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) enum Together {
+    #[serde(rename = "geometric mean")]
+    GeometricMean,
 }
 
 /// A check as it stands in the file.
@@ -67,6 +76,7 @@ pub(super) struct RawCheck {
     #[serde(default)]
     pub(super) under: String,
     pub(super) cell: Option<Spanned<Setting>>,
+    pub(super) together: Option<Together>,
     #[serde(default)]
     pub(super) delays_min: u64,
     #[serde(default)]

@@ -8,8 +8,10 @@ macro_rules! file {
 }
 
 /// All of them.
-pub(super) const FILES: [(&str, &str); 13] = [
+pub(super) const FILES: [(&str, &str); 19] = [
     file!("cost"),
+    file!("cost-checks"),
+    file!("delivered"),
     file!("g02"),
     file!("p06"),
     file!("p10-congested"),
@@ -17,6 +19,10 @@ pub(super) const FILES: [(&str, &str); 13] = [
     file!("p10-greedy"),
     file!("r12"),
     file!("r15-syslog"),
+    file!("r15-syslog-congestion"),
+    file!("r15-syslog-loss"),
+    file!("r15-syslog-own"),
+    file!("r15-syslog-trace"),
     file!("readings"),
     file!("thin-stream"),
     file!("p10-modifications"),

@@ -46,13 +46,7 @@ fn how_sure(report: &Report<'_>) -> String {
     }
     let sure = match runs {
         0 | 1 => "There is one run of each point, so chance is not known".to_owned(),
-        runs => match report.checks.iter().filter(|check| !check.is_sure).count() {
-            0 => format!("Each verdict is that of the whole 95% interval over up to {runs} runs of each point"),
-            means => format!(
-                "{means} of the {} verdicts are those of means over up to {runs} runs of each point, the others those of whole 95% intervals",
-                report.checks.len()
-            ),
-        },
+        runs => format!("Each verdict is that of the whole 95% interval over up to {runs} runs of each point"),
     };
     match fitted {
         0 => format!("{sure}."),

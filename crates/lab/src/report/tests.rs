@@ -46,7 +46,7 @@ fn numbers_as_published_hold_and_others_are_shown_as_missed() {
     let page = bad.html();
     assert!(page.contains("<span class=\"broken\">broken</span>"));
     assert!(
-        page.contains("<td>500.0</td><td></td><td>700.0</td><td></td><td></td><td>µs</td><td>+40.0%</td>"),
+        page.contains("<td>500.0</td><td></td><td>700.0</td><td>0</td><td>2</td><td>µs</td><td>+40.0%</td>"),
         "{page}"
     );
     assert!(
@@ -237,24 +237,27 @@ fn a_report_that_cannot_be_written_whole_leaves_the_earlier_one_as_it_was() {
 }
 
 #[test]
-fn verdicts_on_means_of_one_run_are_undecided_and_of_several_runs_are_called_so() {
-    let mut plan = results(500, 0.5).plan().clone();
-    plan.set_repetitions(1);
-    let points = plan.points().into_iter().map(|point| {
-        let mut samples = Samples::new();
-        samples.record("waiting", Sample { sent_at: Instant::ZERO, delay: Duration::from_micros(500) });
+fn a_mean_that_meets_its_bound_is_undecided_after_one_run_and_if_its_interval_does_not() {
+    let verdict = |waits_us: &[u64]| {
+        let point = results(500, 0.5).points()[0].point().clone();
         let mut summary = PointSummary::new(point);
-        summary.add(&samples);
-        summary
-    });
-    let points = points.collect();
-    let once = Report::new(&Md1, Results::new(plan, points)).expect("the figure can be drawn");
-    let text = once.checks_text();
-    assert!(text.contains("undecided  At every load the mean waiting time"), "{text}");
-    assert!(text.contains("one run, no interval: "), "{text}");
-    let page = report(500, 0.5).html();
-    assert!(!page.contains("Each verdict is that of the whole 95% interval"), "{page}");
-    assert!(page.contains("verdicts are those of means over up to 2 runs of each point"), "{page}");
+        for wait_us in waits_us {
+            let mut samples = Samples::new();
+            samples.record("waiting", Sample { sent_at: Instant::ZERO, delay: Duration::from_micros(*wait_us) });
+            summary.add(&samples);
+        }
+        let results = Results::new(results(500, 0.5).plan().clone(), vec![summary]);
+        let report = Report::new(&Md1, results).expect("the figure can be drawn");
+        let check = report.checks().iter().find(|check| check.statement.contains("mean waiting time"));
+        let check = check.expect("the plan declares it");
+        (check.verdict.word(), check.verdict.seen().to_owned())
+    };
+    assert_eq!(verdict(&[505, 495, 500]).0, "holds");
+    // The same mean: the closed form says 500.
+    let (word, seen) = verdict(&[400, 600, 500]);
+    assert_eq!(word, "undecided", "{seen}");
+    let (word, seen) = verdict(&[500]);
+    assert!(word == "undecided" && seen.contains("one run, no interval"), "{word}: {seen}");
 }
 
 #[test]
@@ -314,7 +317,7 @@ fn the_index_lists_each_run_with_its_verdicts() {
     assert!(page.contains("<span class=\"broken\">1 broken</span>, <span class=\"holds\">1 hold</span>"), "{page}");
     assert_eq!(page.matches("<h2>").count(), 2, "a section for each run");
     assert!(
-        page.contains("<td>500.0</td><td></td><td>700.0</td><td></td><td></td><td>µs</td><td>+40.0%</td>"),
+        page.contains("<td>500.0</td><td></td><td>700.0</td><td>0</td><td>2</td><td>µs</td><td>+40.0%</td>"),
         "its numbers are there: {page}"
     );
     assert!(page.contains("<span class=\"holds\">holds</span>"), "its checks are there: {page}");

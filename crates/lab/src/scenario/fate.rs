@@ -8,10 +8,9 @@ use serde_json::{Value, json};
 
 use super::StreamRun;
 use crate::count::as_f64;
-use crate::experiment::Check;
 use crate::figure::Happening;
 use crate::samples::Samples;
-use crate::summary::{PointSummary, Results};
+use crate::summary::PointSummary;
 
 /// The series of delivery delays: from the application's write to the receiving application.
 pub(crate) const DELIVERY: &str = "delivery";
@@ -67,17 +66,6 @@ pub(crate) fn samples(run: &StreamRun) -> Samples {
     samples
 }
 
-/// Whether every message of every point was delivered.
-pub(crate) fn delivered_check(results: &Results) -> Check {
-    let missing = |summary: &PointSummary| total(summary, MESSAGES) - total(summary, DELIVERED);
-    let missing: f64 = results.points().iter().map(missing).sum();
-    Check::new(
-        "Every message is eventually delivered, by every sender.",
-        missing == 0.0,
-        format!("{missing} are missing"),
-    )
-}
-
 /// The sum of a number over all repetitions.
 pub(crate) fn total(summary: &PointSummary, name: &str) -> f64 {
     summary.values().get(name).map_or(0.0, |value| value.values().iter().sum())
@@ -99,11 +87,6 @@ pub(crate) fn delays_row(summary: &PointSummary, series: &str) -> Value {
         "p99_9": quantile(0.999),
         "max": ms(delays.and_then(|delays| delays.max())),
     })
-}
-
-/// The share of the packets sent that were spurious retransmissions although the sender could have known.
-pub(crate) fn avoidable_share(summary: &PointSummary) -> f64 {
-    (total(summary, SPURIOUS) - total(summary, SPURIOUS_UNAVOIDABLE)) / total(summary, PACKETS_SENT)
 }
 
 /// The kind of a message's first transmission in a figure.

@@ -45,7 +45,7 @@ fn relay(results: &Results) -> Vec<Check> {
     }
     let lost = points.iter().filter_map(|summary| summary.values().get(log_lines::LOST_COUNT));
     let lost: f64 = lost.flat_map(Repeated::values).sum();
-    let arrival = Check::new(
+    let arrival = Check::exact(
         "Relay and collector bring every important line to the file, once.",
         lost == 0.0,
         format!("{lost} are missing"),

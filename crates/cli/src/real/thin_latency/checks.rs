@@ -29,7 +29,7 @@ fn arrival(results: &Results) -> Check {
         values.flat_map(Repeated::values).sum()
     };
     let [missing, unexpected] = [MISSING, UNEXPECTED].map(total);
-    Check::new(
+    Check::exact(
         "Every message arrives once.",
         missing == 0.0 && unexpected == 0.0,
         format!("{missing} are missing, {unexpected} came twice"),

@@ -2,7 +2,6 @@
 
 use festina_units::{Duration, Probability};
 
-use super::checks::{find, intervals};
 use super::{BURSTS, CHANGE, INDEPENDENT, PAIRS, WINDOWS_MS, costs, window_name};
 use crate::count::as_f64;
 use crate::figure::{Axis, Curve, Figure, Note, PlotPoint, PointSeries, Unit};
@@ -194,6 +193,31 @@ fn of_few(results: &Results, points: impl Fn(&str) -> Vec<PlotPoint>) -> Vec<Poi
         ..PointSeries::new(sender, points(sender))
     });
     series.filter(|series| !series.points.is_empty()).collect()
+}
+
+/// The point of a sender.
+fn find<'r>(
+    results: &'r Results,
+    sender: &str,
+    iat: Duration,
+    loss: Probability,
+    pattern: &str,
+) -> Option<&'r PointSummary> {
+    results.points().iter().find(|summary| {
+        let point = summary.point();
+        point.choice("sender") == sender
+            && point.duration("iat") == iat
+            && point.probability("loss") == loss
+            && point.choice("pattern") == pattern
+    })
+}
+
+/// The intervals of the plan, rising.
+fn intervals(results: &Results) -> Vec<Duration> {
+    let mut intervals: Vec<Duration> = results.points().iter().map(|point| point.point().duration("iat")).collect();
+    intervals.sort_unstable();
+    intervals.dedup();
+    intervals
 }
 
 #[cfg(test)]

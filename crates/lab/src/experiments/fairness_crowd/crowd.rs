@@ -21,23 +21,10 @@ pub(super) enum Crowd {
 }
 
 impl Crowd {
-    /// What a plan can choose from; the standard is the first.
-    pub(super) const NAMES: &'static [&'static str] = &[
-        "rfc9260",
-        "lksctp",
-        "all-mods",
-        "tcp-limited-transmit",
-        "petlund-2010",
-        "early-retransmit",
-        "festina-without-redundancy",
-        "festina",
-        "festina-spaced",
-    ];
-
     /// The crowd with this name.
     ///
     /// # Panics
-    /// If it is none of [`NAMES`](Self::NAMES).
+    /// If the experiment's plan has no such crowd.
     pub(super) fn named(name: &str) -> Self {
         match name {
             "festina-without-redundancy" => Self::Festina(Redundancy::Off),
@@ -65,13 +52,18 @@ impl Crowd {
 
 #[cfg(test)]
 mod tests {
+    use super::super::FairnessCrowd;
     use super::*;
+    use crate::experiment::Experiment as _;
+    use crate::plan::Kind;
 
     #[test]
     fn every_name_is_a_crowd_of_its_own() {
-        let crowds: Vec<Stack> = Crowd::NAMES.iter().map(|name| Crowd::named(name).stack(Duration::ZERO)).collect();
+        let parameters = FairnessCrowd.parameters();
+        let Kind::Choice(names) = parameters[0].kind else { panic!("the crowd is chosen") };
+        let crowds: Vec<Stack> = names.iter().map(|name| Crowd::named(name).stack(Duration::ZERO)).collect();
         for (index, crowd) in crowds.iter().enumerate() {
-            assert!(!crowds[..index].contains(crowd), "{}", Crowd::NAMES[index]);
+            assert!(!crowds[..index].contains(crowd), "{}", names[index]);
         }
         assert_eq!(crowds[0], Stack::sctp(Profile::Rfc9260.mechanisms(), Duration::ZERO));
         let Stack::Tcp { sender, .. } = Crowd::LimitedTransmit.stack(Duration::ZERO) else { panic!("it is TCP") };

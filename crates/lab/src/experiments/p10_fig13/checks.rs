@@ -8,8 +8,6 @@ use crate::summary::{PointSummary, Repeated, SeriesSummary};
 
 use super::setups::Setup;
 
-/// How far quantiles may lie apart where the paper calls the set-ups equal: the width of a line in its figure. The bound is ours.
-const ALIKE_MS: f64 = 5.0;
 const CLOCKS: &str = "the paper's clocks were not in step: its average holds an unknown offset";
 const LOSS_IS_GIVEN: &str = "the loss of the path was set to the mean of the four rows";
 const LENGTH_OF_THE_TAIL: &str = "a maximum is a single packet's fate. The length of the bursts, 400 ms, was chosen so that lksctp's \
@@ -44,10 +42,6 @@ fn to_ms(seconds: f64) -> f64 {
     seconds * 1e3
 }
 
-pub(super) fn checks(point: &PointSummary) -> Vec<Check> {
-    vec![alike_check(point), maxima_by_chance_check(point)]
-}
-
 /// The machines of the paper but one.
 fn others(than: Setup) -> impl Iterator<Item = Setup> {
     Setup::published().filter(move |setup| *setup != than)
@@ -63,29 +57,12 @@ fn later_ms(one: Option<Repeated>, other: Option<Repeated>) -> Option<Estimate> 
     Estimate::difference(&one?, 1.0, &other?)
 }
 
-fn alike_check(point: &PointSummary) -> Check {
-    // All twelve hours together, as the figure has them, so that there is one distribution for each set-up and no interval.
-    let mut evidence = Evidence::new();
-    for quantile in [0.5, 0.9, 0.99, 0.999] {
-        let at = |setup: Setup| {
-            let delay = point.series().get(&setup.arrival())?.all().quantile(quantile)?;
-            Some(delay.as_secs_f64() * 1e3)
-        };
-        for setup in others(Setup::Lksctp) {
-            let what = format!("{} at {quantile}, ms after lksctp:", setup.name());
-            let later = at(setup).zip(at(Setup::Lksctp)).map(|(one, other)| Estimate::exact(one - other));
-            evidence.cell(what, later, Bound::Within(-ALIKE_MS, ALIKE_MS));
-        }
-    }
-    evidence.check("Up to 0.999 the distributions of all hours together are the same within 5 ms.").id("alike")
-}
-
 /// The fewest runs that tell the chance of a maximum.
 const FEWEST: usize = 24;
 
 /// A maximum of Table 2 less its average is that of a single test of 12 hours: it must lie within the middle 95% of such tests, by the share of our runs
 /// whose maximum is higher. `burst` was chosen by that of lksctp, which is left out.
-fn maxima_by_chance_check(point: &PointSummary) -> Check {
+pub(super) fn maxima_by_chance_check(point: &PointSummary) -> Check {
     // The paper's 170 players for 12 hours, in our runs.
     let one = point.point();
     let played_h = one.duration("duration").as_secs_f64() / 3_600.0 * as_f64(one.count("players"));

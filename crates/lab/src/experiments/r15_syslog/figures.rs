@@ -1,13 +1,13 @@
 //! Figures of log lines by class.
 
-use super::checks::{Cell, Scope, words};
-use super::{IMPORTANT, NORMAL, fraction};
+use super::super::r12;
+use super::{IMPORTANT, IMPORTANT_LOST, NORMAL, NORMAL_LOST, fraction};
 use crate::figure::{Axis, Bar, BarChart, Figure, PlotPoint, PointSeries, Unit};
 use crate::summary::{PointSummary, Repeated, Results, SeriesSummary};
 
 /// What a figure over the rate of loss shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::experiments) enum OverLoss {
+enum OverLoss {
     /// The average delay of a series, in milliseconds.
     Average(&'static str),
     /// The 99th percentile of a series, in milliseconds: the mean of those of the repetitions.
@@ -41,13 +41,29 @@ impl OverLoss {
     }
 }
 
+/// Delays and losses of both classes over the rate of loss, a figure for each at each load.
+pub(super) fn over_loss(results: &Results) -> Vec<Figure> {
+    let shown = [
+        OverLoss::Average(IMPORTANT),
+        OverLoss::Average(NORMAL),
+        OverLoss::Late(IMPORTANT),
+        OverLoss::Percentage(IMPORTANT_LOST),
+        OverLoss::Percentage(NORMAL_LOST),
+    ];
+    let mut figures = Vec::new();
+    for load in r12::values(results, "load") {
+        for what in shown {
+            let title = format!("Log lines of 250 bytes at {load} load");
+            let is_meant =
+                |summary: &PointSummary| summary.point().value("load").is_some_and(|it| it.to_string() == load);
+            figures.extend(by_loss(results, &title, what, is_meant));
+        }
+    }
+    figures
+}
+
 /// A curve for each sender over the rate of loss, with 95% intervals, at the points that are meant. `None` if there are none.
-pub(in crate::experiments) fn over_loss(
-    results: &Results,
-    title: &str,
-    what: OverLoss,
-    is_meant: impl Fn(&PointSummary) -> bool,
-) -> Option<Figure> {
+fn by_loss(results: &Results, title: &str, what: OverLoss, is_meant: impl Fn(&PointSummary) -> bool) -> Option<Figure> {
     let mut curves: Vec<PointSeries> = Vec::new();
     for summary in results.points().iter().filter(|summary| is_meant(summary)) {
         let Some(values) = what.of(summary) else { continue };
@@ -69,21 +85,26 @@ pub(in crate::experiments) fn over_loss(
     (!figure.points.is_empty()).then_some(figure)
 }
 
-/// The average delays of both classes, a figure for each cell with a group of bars for each sender, with 95% intervals.
-pub(in crate::experiments) fn bars(scope: &Scope<'_>) -> Vec<Figure> {
-    let conditions = scope.results.plan().conditions();
-    let chart = |cell: &Cell| {
-        let title = format!("Log lines beside TCP: {}", words(cell));
-        let mut chart = BarChart::new(&title, &conditions, "average delay", Unit::Milliseconds);
-        chart.series = [IMPORTANT, NORMAL].map(str::to_owned).to_vec();
-        for summary in scope.points(cell) {
-            let bars = [IMPORTANT, NORMAL].into_iter().enumerate();
-            let bars = bars.filter_map(|(index, class)| bar(index, summary.series().get(class)?.mean_s()));
-            chart.group(summary.point().choice("sender"), bars.collect());
-        }
-        chart.figure()
-    };
-    scope.cells().iter().map(chart).collect()
+/// The average delays of both classes with 95% intervals: a figure for the points that have the same values of these parameters, with a group of bars for
+/// each sender.
+pub(super) fn bars(results: &Results, names: &[&str]) -> Vec<Figure> {
+    let mut charts: Vec<(String, BarChart)> = Vec::new();
+    for summary in results.points() {
+        let values = names.iter().filter_map(|name| Some(format!("{name} {}", summary.point().value(name)?)));
+        let words = values.collect::<Vec<_>>().join(", ");
+        let known = charts.iter().position(|(known, _)| *known == words);
+        let place = known.unwrap_or_else(|| {
+            let title = format!("Log lines beside TCP: {words}");
+            let mut chart = BarChart::new(&title, &results.plan().conditions(), "average delay", Unit::Milliseconds);
+            chart.series = [IMPORTANT, NORMAL].map(str::to_owned).to_vec();
+            charts.push((words, chart));
+            charts.len() - 1
+        });
+        let bars = [IMPORTANT, NORMAL].into_iter().enumerate();
+        let bars = bars.filter_map(|(index, class)| bar(index, summary.series().get(class)?.mean_s()));
+        charts[place].1.group(summary.point().choice("sender"), bars.collect());
+    }
+    charts.into_iter().map(|(_, chart)| chart.figure()).collect()
 }
 
 fn bar(series: usize, delays: &Repeated) -> Option<Bar> {

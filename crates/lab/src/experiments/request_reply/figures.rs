@@ -2,7 +2,6 @@
 
 use festina_units::{Duration, Probability};
 
-use super::checks::find;
 use super::{EXCHANGE, EXCHANGES, MESSAGE, PACKETS, TRAFFIC_NAMES, per};
 use crate::count::as_f64;
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
@@ -72,4 +71,12 @@ fn figure(results: &Results, title: &str, axis: impl Fn(f64) -> Axis, series: Ve
     let mut figure = Figure::new(title, &results.plan().conditions(), traffic, axis(highest));
     figure.points = series;
     figure
+}
+
+/// The point of a sender.
+fn find<'r>(results: &'r Results, sender: &str, traffic: &str, loss: Probability) -> Option<&'r PointSummary> {
+    results.points().iter().find(|summary| {
+        let point = summary.point();
+        point.choice("sender") == sender && point.choice("traffic") == traffic && point.probability("loss") == loss
+    })
 }
