@@ -60,7 +60,11 @@ async fn answer(State(endpoint): State<Arc<WebEndpoint>>, offer: String) -> Resu
     Ok(format!("{}\n{answer}", id.number()))
 }
 
-async fn restart(State(endpoint): State<Arc<WebEndpoint>>, Path(peer): Path<u64>, offer: String) -> Result<String, (StatusCode, String)> {
+async fn restart(
+    State(endpoint): State<Arc<WebEndpoint>>,
+    Path(peer): Path<u64>,
+    offer: String,
+) -> Result<String, (StatusCode, String)> {
     endpoint.restart(peer, &offer).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))
 }
 

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use festina::{Association, Duration, Message, MessageId, ReceivedMessage, SendError, StreamHandle, StreamId, StreamReader};
+use festina::{
+    Association, Duration, Message, MessageId, ReceivedMessage, SendError, StreamHandle, StreamId, StreamReader,
+};
 use futures_core::Stream as _;
 use tokio::sync::watch;
 
@@ -28,7 +30,13 @@ pub struct ChannelOptions {
 
 impl Default for ChannelOptions {
     fn default() -> Self {
-        Self { ordered: true, max_retransmits: None, max_packet_life_time: None, protocol: String::new(), priority: 256 }
+        Self {
+            ordered: true,
+            max_retransmits: None,
+            max_packet_life_time: None,
+            protocol: String::new(),
+            priority: 256,
+        }
     }
 }
 
@@ -129,7 +137,12 @@ struct Incoming {
 
 impl DataChannel {
     /// `None` if the stream has a reader, which is a channel that is not closed.
-    pub(crate) fn new(association: &Association, stream: StreamId, label: String, options: ChannelOptions) -> Option<Self> {
+    pub(crate) fn new(
+        association: &Association,
+        stream: StreamId,
+        label: String,
+        options: ChannelOptions,
+    ) -> Option<Self> {
         let stream = association.stream(stream);
         let incoming = Mutex::new(Incoming { reader: Some(stream.read().ok()?), rest: VecDeque::new() });
         let (state, _) = watch::channel(ReadyState::Open);

@@ -89,7 +89,8 @@ mod tests {
         for (max_retransmits, max_packet_life_time) in [(None, None), (Some(0), None), (None, Some(150))] {
             for ordered in [true, false] {
                 let protocol = "chess".to_owned();
-                let options = ChannelOptions { ordered, max_retransmits, max_packet_life_time, protocol, priority: 512 };
+                let options =
+                    ChannelOptions { ordered, max_retransmits, max_packet_life_time, protocol, priority: 512 };
                 let open = Dcep::Open { label: "moves é".to_owned(), options };
                 assert_eq!(Dcep::parse(open.to_message().payload()), Some(open));
             }
@@ -113,7 +114,11 @@ mod tests {
             assert_eq!(Dcep::parse(&good[..end]), None, "{end} bytes");
         }
         assert_eq!(Dcep::parse(b"\x03\x03\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00"), None, "an unknown kind");
-        assert_eq!(Dcep::parse(b"\x03\x00\x01\x00\x00\x00\x00\x00\x00\x01\x00\x00\xff"), None, "a label that is not UTF-8");
+        assert_eq!(
+            Dcep::parse(b"\x03\x00\x01\x00\x00\x00\x00\x00\x00\x01\x00\x00\xff"),
+            None,
+            "a label that is not UTF-8"
+        );
         assert_eq!(Dcep::parse(b"\x04"), None);
     }
 }

@@ -119,19 +119,35 @@ impl Session {
     }
 
     /// Handles a datagram of the peer.
-    pub(crate) fn handle_datagram(&mut self, now: Instant, certificate: &Certificate, datagram: &[u8], say: impl FnMut(Said<'_>)) -> Result<(), Over> {
+    pub(crate) fn handle_datagram(
+        &mut self,
+        now: Instant,
+        certificate: &Certificate,
+        datagram: &[u8],
+        say: impl FnMut(Said<'_>),
+    ) -> Result<(), Over> {
         let handled = self.dtls.handle_timeout(certificate.clock(now)).and_then(|()| self.dtls.handle_packet(datagram));
         handled.map_err(|error| failed(&error))?;
         self.flush(certificate, say)
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Instant, certificate: &Certificate, say: impl FnMut(Said<'_>)) -> Result<(), Over> {
+    pub(crate) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        certificate: &Certificate,
+        say: impl FnMut(Said<'_>),
+    ) -> Result<(), Over> {
         self.dtls.handle_timeout(certificate.clock(now)).map_err(|error| failed(&error))?;
         self.flush(certificate, say)
     }
 
     /// Protects a packet. Before the handshake is complete it is lost.
-    pub(crate) fn send(&mut self, certificate: &Certificate, packet: &[u8], say: impl FnMut(Said<'_>)) -> Result<(), Over> {
+    pub(crate) fn send(
+        &mut self,
+        certificate: &Certificate,
+        packet: &[u8],
+        say: impl FnMut(Said<'_>),
+    ) -> Result<(), Over> {
         if !self.is_connected {
             return Ok(());
         }

@@ -157,7 +157,12 @@ impl Gateway {
     ///
     /// # Errors
     /// If the system has no random numbers for a certificate.
-    pub fn new(now: Instant, clock: std::time::Instant, addresses: Vec<SocketAddr>, limits: GatewayLimits) -> Result<Self, CertificateError> {
+    pub fn new(
+        now: Instant,
+        clock: std::time::Instant,
+        addresses: Vec<SocketAddr>,
+        limits: GatewayLimits,
+    ) -> Result<Self, CertificateError> {
         Ok(Self {
             certificate: Certificate::new(now, clock)?,
             limits,
@@ -262,7 +267,8 @@ impl Gateway {
             return None;
         }
         let peer = self.peers.get_mut(&id)?;
-        let datagram = Datagram { remote: way.remote, local: way.local, bytes: request.answer(way.remote, &peer.password) };
+        let datagram =
+            Datagram { remote: way.remote, local: way.local, bytes: request.answer(way.remote, &peer.password) };
         self.output.datagrams.push_back(datagram);
         if !request.is_acceptable() || peer.transactions.contains(&request.transaction) {
             return Some(());
@@ -286,7 +292,8 @@ impl Gateway {
             && let Some(previous) = self.peers.get_mut(&previous)
         {
             previous.ways.retain(|known| known.remote != way.remote);
-            previous.active = previous.active.filter(|active| active.remote != way.remote).or(previous.ways.last().copied());
+            previous.active =
+                previous.active.filter(|active| active.remote != way.remote).or(previous.ways.last().copied());
         }
         Some(())
     }

@@ -104,7 +104,9 @@ impl Shared {
                 segment_size: None,
                 src_ip: datagram.local,
             };
-            let sent = self.socket.try_io(Interest::WRITABLE, || self.features.try_send(UdpSockRef::from(&self.socket), &transmit));
+            let sent = self
+                .socket
+                .try_io(Interest::WRITABLE, || self.features.try_send(UdpSockRef::from(&self.socket), &transmit));
             if let Err(error) = sent {
                 tracing::trace!(%error, remote = %datagram.remote, "a datagram was not sent");
             }
@@ -123,7 +125,8 @@ impl Shared {
     fn receive(&self, state: &mut State) -> io::Result<()> {
         let State { gateway, buffer, .. } = state;
         let mut meta = [RecvMeta::default()];
-        let mut receive = || self.features.recv(UdpSockRef::from(&self.socket), &mut [IoSliceMut::new(buffer)], &mut meta);
+        let mut receive =
+            || self.features.recv(UdpSockRef::from(&self.socket), &mut [IoSliceMut::new(buffer)], &mut meta);
         // The runtime does not know of datagrams that came since it last asked the system.
         match self.socket.try_io(Interest::READABLE, &mut receive) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => receive()?,
@@ -180,7 +183,13 @@ impl LowerLayer for Layer {
                 let Some((peer, packet)) = state.gateway.poll_packet() else { break };
                 let bytes = packet.len().min(buffer.len());
                 buffer[..bytes].copy_from_slice(&packet[..bytes]);
-                *incoming = Received { from: peer.label(), ecn: EcnCodepoint::NotCapable, bytes, segment_bytes: bytes, ..Received::default() };
+                *incoming = Received {
+                    from: peer.label(),
+                    ecn: EcnCodepoint::NotCapable,
+                    bytes,
+                    segment_bytes: bytes,
+                    ..Received::default()
+                };
                 count += 1;
             }
             // Only ICE and handshakes have come.

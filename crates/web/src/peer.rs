@@ -85,7 +85,11 @@ impl Peer {
     ///
     /// # Errors
     /// [`OpenError`]
-    pub async fn open_channel(&self, label: impl Into<String>, options: ChannelOptions) -> Result<DataChannel, OpenError> {
+    pub async fn open_channel(
+        &self,
+        label: impl Into<String>,
+        options: ChannelOptions,
+    ) -> Result<DataChannel, OpenError> {
         let label = label.into();
         if label.len().max(options.protocol.len()) > usize::from(u16::MAX) {
             return Err(OpenError::TooLong);
@@ -93,9 +97,13 @@ impl Peer {
         let channel = {
             let mut channels = self.channels.lock();
             // The side that waited for the DTLS handshake has the odd numbers (RFC 8832 §6).
-            let free = (1..self.association.streams().outbound).step_by(2).map(StreamId::from).find(|id| !channels.contains_key(id));
+            let free = (1..self.association.streams().outbound)
+                .step_by(2)
+                .map(StreamId::from)
+                .find(|id| !channels.contains_key(id));
             let id = free.ok_or(OpenError::NoStream)?;
-            let channel = DataChannel::new(&self.association, id, label.clone(), options.clone()).ok_or(OpenError::InUse(id))?;
+            let channel =
+                DataChannel::new(&self.association, id, label.clone(), options.clone()).ok_or(OpenError::InUse(id))?;
             channels.insert(id, channel.clone());
             channel
         };
@@ -108,10 +116,16 @@ impl Peer {
     ///
     /// # Errors
     /// [`OpenError::InUse`]
-    pub fn negotiated_channel(&self, id: impl Into<StreamId>, label: impl Into<String>, options: ChannelOptions) -> Result<DataChannel, OpenError> {
+    pub fn negotiated_channel(
+        &self,
+        id: impl Into<StreamId>,
+        label: impl Into<String>,
+        options: ChannelOptions,
+    ) -> Result<DataChannel, OpenError> {
         let id = id.into();
         let mut channels = self.channels.lock();
-        let channel = DataChannel::new(&self.association, id, label.into(), options).filter(|_| !channels.contains_key(&id));
+        let channel =
+            DataChannel::new(&self.association, id, label.into(), options).filter(|_| !channels.contains_key(&id));
         let channel = channel.ok_or(OpenError::InUse(id))?;
         channels.insert(id, channel.clone());
         Ok(channel)
@@ -140,7 +154,11 @@ impl Channels {
     fn close(&self, streams: &[StreamId]) {
         let closed: Vec<DataChannel> = {
             let mut channels = self.lock();
-            if streams.is_empty() { channels.drain().map(|(_, channel)| channel).collect() } else { streams.iter().filter_map(|id| channels.remove(id)).collect() }
+            if streams.is_empty() {
+                channels.drain().map(|(_, channel)| channel).collect()
+            } else {
+                streams.iter().filter_map(|id| channels.remove(id)).collect()
+            }
         };
         closed.iter().for_each(DataChannel::peer_closed);
     }

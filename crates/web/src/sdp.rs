@@ -63,7 +63,10 @@ impl Offer {
         }
         let missing = OfferError::Missing;
         // RFC 8839 §5.4: 4 to 256 characters of this alphabet.
-        let is_ice = |text: &&str| (4..=256).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/".contains(&byte));
+        let is_ice = |text: &&str| {
+            (4..=256).contains(&text.len())
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/".contains(&byte))
+        };
         let ufrag = attribute("a=ice-ufrag:").filter(is_ice).ok_or(missing("a=ice-ufrag"))?;
         // RFC 8866 §9: a token, here of visible characters alone.
         let is_token = |text: &&str| (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -111,7 +114,8 @@ impl Offer {
             // RFC 8445 §5.1.2.1: type preference 126, one component.
             let preference = 65_535 - u32::try_from(index).unwrap_or(0);
             let priority = (126 << 24) + (preference << 8) + 255;
-            let _ = write!(text, "a=candidate:{index} 1 udp {priority} {} {} typ host\r\n", address.ip(), address.port());
+            let _ =
+                write!(text, "a=candidate:{index} 1 udp {priority} {} {} typ host\r\n", address.ip(), address.port());
         }
         text.push_str("a=end-of-candidates\r\n");
         text
@@ -136,7 +140,8 @@ fn fingerprint(text: &str) -> Option<[u8; 32]> {
     let mut digest = [0; 32];
     let mut pairs = digits.trim().split(':');
     for byte in &mut digest {
-        let pair = pairs.next().filter(|pair| pair.len() == 2 && pair.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
+        let pair =
+            pairs.next().filter(|pair| pair.len() == 2 && pair.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
         *byte = u8::from_str_radix(pair, 16).ok()?;
     }
     pairs.next().is_none().then_some(digest)
@@ -179,9 +184,12 @@ pub(crate) mod tests {
         let offer = Offer::parse(&text).expect("a valid offer");
         assert_eq!((offer.ufrag.as_str(), offer.fingerprint), ("ETEn", [0xAB; 32]));
         let addresses = ["192.0.2.1:9".parse().unwrap(), "[2001:db8::1]:9".parse().unwrap()];
-        let answer = Answer { session: 7, ufrag: "abcd", password: "secret", fingerprint: [1; 32], addresses: &addresses };
+        let answer =
+            Answer { session: 7, ufrag: "abcd", password: "secret", fingerprint: [1; 32], addresses: &addresses };
         let answer = offer.answer(&answer);
-        for line in ["a=setup:passive", "a=ice-lite", "a=mid:0", "a=candidate:1 1 udp 2130706175 2001:db8::1 9 typ host"] {
+        for line in
+            ["a=setup:passive", "a=ice-lite", "a=mid:0", "a=candidate:1 1 udp 2130706175 2001:db8::1 9 typ host"]
+        {
             assert!(answer.contains(&format!("{line}\r\n")), "{line} in {answer}");
         }
     }
@@ -190,8 +198,12 @@ pub(crate) mod tests {
     fn what_is_missing_is_named() {
         let whole = offer("ETEn", [1; 32]);
         for name in ["a=ice-ufrag", "a=mid", "a=fingerprint", "a=setup", "a=sctp-port"] {
-            let cut: String = whole.lines().filter(|line| !line.starts_with(name)).map(|line| format!("{line}\n")).collect();
-            assert!(matches!(Offer::parse(&cut), Err(OfferError::Missing(missing)) if missing.starts_with(name)), "{name}");
+            let cut: String =
+                whole.lines().filter(|line| !line.starts_with(name)).map(|line| format!("{line}\n")).collect();
+            assert!(
+                matches!(Offer::parse(&cut), Err(OfferError::Missing(missing)) if missing.starts_with(name)),
+                "{name}"
+            );
         }
     }
 
