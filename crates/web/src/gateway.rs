@@ -7,6 +7,7 @@ use festina_units::{Duration, Instant};
 
 use crate::dtls::{Certificate, CertificateError, HANDSHAKE_PATIENCE, Over, PACKET_BYTES_MAX, Said, Session};
 use crate::sdp::{Answer, Offer, OfferError, SCTP_PORT};
+pub use crate::stun::binding_request;
 use crate::stun::{BindingRequest, Transaction};
 
 /// A peer that was not heard for this long is gone. Browsers ask for consent every 5 s (RFC 7675 §5.1).
@@ -267,9 +268,10 @@ impl Gateway {
             return None;
         }
         let peer = self.peers.get_mut(&id)?;
-        let datagram =
-            Datagram { remote: way.remote, local: way.local, bytes: request.answer(way.remote, &peer.password) };
-        self.output.datagrams.push_back(datagram);
+        let answer = request.answer(way.remote, &peer.password);
+        // It is shorter than a request.
+        let answered = answer.len().min(bytes.len());
+        self.output.datagrams.push_back(Datagram { remote: way.remote, local: way.local, bytes: answer });
         if !request.is_acceptable() || peer.transactions.contains(&request.transaction) {
             return Some(());
         }
@@ -278,7 +280,7 @@ impl Gateway {
         }
         peer.transactions.push_back(request.transaction);
         peer.heard = now;
-        peer.credit = peer.credit.saturating_add(bytes.len() * AMPLIFICATION_MAX);
+        peer.credit = peer.credit.saturating_add(bytes.len() * AMPLIFICATION_MAX - answered);
         peer.ways.retain(|known| known.remote != way.remote);
         if peer.ways.len() == ADDRESSES_MAX {
             let forgotten = peer.ways.remove(0);

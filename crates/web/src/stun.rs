@@ -117,9 +117,8 @@ impl<'a> BindingRequest<'a> {
     }
 }
 
-/// Writes a request as a browser does.
-#[cfg(test)]
-pub(crate) fn binding_request(transaction: [u8; 12], username: &str, password: &str, use_candidate: bool) -> Vec<u8> {
+/// Writes a binding request as a browser does, for load generators, fuzzing and tests.
+pub fn binding_request(transaction: [u8; 12], username: &str, password: &str, use_candidate: bool) -> Vec<u8> {
     const ICE_CONTROLLING: u16 = 0x802A;
     let mut attributes = vec![
         (USERNAME, username.as_bytes().to_vec()),
