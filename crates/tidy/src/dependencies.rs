@@ -44,13 +44,14 @@ const ARROWS: [(&str, &[&str]); 19] = [
 const TOP: [&str; 5] =
     ["festina-bench-peers", "festina-bench-sockets", "festina-cli", "festina-fuzz-bodies", "festina-tidy"];
 
-/// Everything that the protocol core may be built from. Those from `digest` to `spin` come with `crc-fast`, and `version_check` builds
+/// Everything that the protocol core may be built from. `block-buffer` only where another crate of the workspace asks `digest` for it. Those from `digest` to `spin` come with `crc-fast`, and `version_check` builds
 /// one of them; those from `thiserror-impl` on run in the compiler.
-const CORE: [&str; 18] = [
+const CORE: [&str; 19] = [
     "festina-sctp",
     "festina-units",
     "festina-recovery",
     "festina-code",
+    "block-buffer",
     "bytes",
     "crc-fast",
     "digest",

@@ -11,39 +11,12 @@ use festina::{
 use futures_core::Stream as _;
 use tokio::sync::watch;
 
-use crate::dcep::{self, Dcep};
-
-/// Settings of a data channel (RFC 8832 §5.1).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChannelOptions {
-    /// Messages are delivered in the order in which they were sent.
-    pub ordered: bool,
-    /// Number of retransmissions of a message before it is abandoned; unlimited if `None`.
-    pub max_retransmits: Option<u16>,
-    /// Time in milliseconds after which a message is abandoned; unlimited if `None`. Ignored if `max_retransmits` is set.
-    pub max_packet_life_time: Option<u16>,
-    /// Name of the subprotocol.
-    pub protocol: String,
-    /// Priority of RFC 8831 §6.4: 128, 256, 512 or 1,024.
-    pub priority: u16,
-}
-
-impl Default for ChannelOptions {
-    fn default() -> Self {
-        Self {
-            ordered: true,
-            max_retransmits: None,
-            max_packet_life_time: None,
-            protocol: String::new(),
-            priority: 256,
-        }
-    }
-}
+use crate::dcep::{self, ChannelOptions, Dcep};
 
 /// A message of a data channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChannelMessage {
-    /// A string; the bytes of a received one were sent as UTF-8, which nobody has checked.
+    /// A string. The UTF-8 of a received one is not checked.
     Text(Bytes),
     /// Bytes.
     Binary(Bytes),

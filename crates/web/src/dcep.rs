@@ -2,8 +2,6 @@
 
 use festina::Message;
 
-use crate::channel::ChannelOptions;
-
 /// PPID of DCEP messages (RFC 8831 §8).
 pub(crate) const DCEP: u32 = 50;
 pub(crate) const STRING: u32 = 51;
@@ -18,6 +16,33 @@ const RELIABLE: u8 = 0;
 const RETRANSMISSIONS: u8 = 1;
 const LIFETIME: u8 = 2;
 const OPEN_BYTES: usize = 12;
+
+/// Settings of a data channel (RFC 8832 §5.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelOptions {
+    /// Messages are delivered in the order in which they were sent.
+    pub ordered: bool,
+    /// Number of retransmissions of a message before it is abandoned; unlimited if `None`.
+    pub max_retransmits: Option<u16>,
+    /// Time in milliseconds after which a message is abandoned; unlimited if `None`. Ignored if `max_retransmits` is set.
+    pub max_packet_life_time: Option<u16>,
+    /// Name of the subprotocol.
+    pub protocol: String,
+    /// Priority of RFC 8831 §6.4: 128, 256, 512 or 1,024.
+    pub priority: u16,
+}
+
+impl Default for ChannelOptions {
+    fn default() -> Self {
+        Self {
+            ordered: true,
+            max_retransmits: None,
+            max_packet_life_time: None,
+            protocol: String::new(),
+            priority: 256,
+        }
+    }
+}
 
 /// A message of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]

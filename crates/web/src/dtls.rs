@@ -42,7 +42,7 @@ impl Certificate {
             .max_queue_rx(QUEUE_MAX)
             .max_queue_tx(QUEUE_MAX)
             .require_client_certificate(true)
-            // ICE has found the peer at its address, and `Gateway` limits what is sent there before the handshake ends.
+            // ICE has found the peer at its address, and `Gateway` limits the bytes sent there before the handshake ends.
             .use_server_cookie(false)
             .flight_start_rto(HANDSHAKE_TIMEOUT)
             .handshake_timeout(HANDSHAKE_PATIENCE)
@@ -78,7 +78,7 @@ pub(crate) fn fingerprint(certificate: &[u8]) -> [u8; 32] {
 }
 
 /// What a session has to say.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said<'a> {
     /// A datagram for the peer.
     Datagram(&'a [u8]),
@@ -88,8 +88,8 @@ pub(crate) enum Said<'a> {
     Connected,
 }
 
-/// The association is over: its peer has closed it, is not the one who was announced, or broke the protocol.
-#[derive(Debug, PartialEq, Eq)]
+/// The association is over: closed by the peer, with another certificate than announced, or by a violation of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Over(pub(crate) &'static str);
 
 /// A DTLS association in the server's role.

@@ -70,7 +70,7 @@ pub enum WebBindError {
     NoAddress,
 }
 
-/// A UDP port with any number of browsers, each of which has posted an offer.
+/// A UDP port with any number of browsers. Each has posted an offer.
 #[derive(Debug)]
 pub struct WebEndpoint {
     shared: Arc<Shared>,

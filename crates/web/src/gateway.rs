@@ -87,7 +87,7 @@ pub enum GatewayEvent {
     Gone(PeerId, &'static str),
 }
 
-/// Counters of what a [`Gateway`] has ignored.
+/// Counters of datagrams that a [`Gateway`] has ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GatewayStats {
@@ -344,7 +344,7 @@ impl Gateway {
         self.remove(id, "this side has closed the connection");
     }
 
-    /// Handles what is due.
+    /// Handles the deadlines that have passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(&(deadline, id)) = self.deadlines.first()
             && deadline <= now
@@ -407,7 +407,7 @@ impl Gateway {
         self.peers.len()
     }
 
-    /// Returns counters of what was ignored.
+    /// Returns counters of ignored datagrams.
     pub fn stats(&self) -> GatewayStats {
         self.output.stats
     }

@@ -44,7 +44,7 @@ impl Shared {
         Ok(Self { socket, features, state, rearm: Notify::new() })
     }
 
-    /// Uses the gateway and sends what it has to send.
+    /// Uses the gateway, then sends its datagrams.
     pub(crate) fn with<R>(&self, call: impl FnOnce(&mut Gateway) -> R) -> R {
         self.with_state(|state| call(&mut state.gateway))
     }

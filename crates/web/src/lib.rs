@@ -49,7 +49,8 @@ mod peer;
 mod sdp;
 mod stun;
 
-pub use channel::{ChannelMessage, ChannelOptions, DataChannel, ReadyState};
+pub use channel::{ChannelMessage, DataChannel, ReadyState};
+pub use dcep::ChannelOptions;
 pub use dtls::CertificateError;
 pub use endpoint::{WebBindError, WebConfig, WebEndpoint};
 pub use gateway::PeerId;

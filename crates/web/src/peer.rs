@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use festina::{Association, ClosedReason, Direction, Event, ReceivedMessage, SendError, Stats, StreamId};
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
-use crate::channel::{ChannelOptions, DataChannel};
-use crate::dcep::{self, Dcep};
+use crate::channel::DataChannel;
+use crate::dcep::{self, ChannelOptions, Dcep};
 use crate::gateway::PeerId;
 use crate::layer::Shared;
 
@@ -192,7 +192,7 @@ impl Task {
                     break;
                 }
                 () = self.unaccepted.closed() => {
-                    self.association.abort("nobody uses the connection");
+                    self.association.abort("the server does not use the connection");
                     break;
                 }
             }
@@ -209,14 +209,15 @@ impl Task {
             return;
         };
         // Peers have the even numbers.
-        let channel = if id.0 % 2 == 0 { DataChannel::new(&self.association, id, label, options) } else { None };
+        let channel =
+            if id.0.is_multiple_of(2) { DataChannel::new(&self.association, id, label, options) } else { None };
         let Some(channel) = channel else {
             let _ = self.association.reset_streams(&[id]);
             return;
         };
         self.channels.lock().insert(id, channel.clone());
         if self.unaccepted.try_send(channel.clone()).is_err() {
-            self.association.abort("too many channels that nobody accepts");
+            self.association.abort("too many channels wait to be accepted");
         } else if let Err(error) = channel.acknowledge().await {
             tracing::debug!(%error, "a channel was not acknowledged");
         }

@@ -1,5 +1,5 @@
 //! The gateway against native clients that speak as browsers do, in virtual time.
-#![allow(missing_docs, reason = "a test")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 mod browser;
 
@@ -183,7 +183,7 @@ impl World {
 fn a_browser_connects_within_five_round_trips() {
     let mut world = World::new(GatewayLimits::default());
     let id = world.add(1);
-    // ICE and DTLS 1.3 take a round trip each, SCTP two, of which the last packet goes one way.
+    // ICE and DTLS 1.3 take a round trip each, SCTP two. The last packet goes one way.
     world.run(9 * DELAY);
     assert_eq!(world.events, [GatewayEvent::Connected(id)]);
     let [association] = world.accepted[..] else { panic!("one association: {:?}", world.accepted) };

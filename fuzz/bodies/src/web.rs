@@ -29,7 +29,7 @@ enum Step<'a> {
 /// Runs an input.
 ///
 /// # Panics
-/// If more is sent to an address than three times what came from it, a limit is exceeded, or time stands still.
+/// If more is sent to an address than three times the bytes received from it, a limit is exceeded, or time stands still.
 pub fn run(data: &[u8]) {
     let Some(steps) = crate::read::<Vec<Step<'_>>>(data) else { return };
     static CLOCK: OnceLock<std::time::Instant> = OnceLock::new();
@@ -84,7 +84,7 @@ pub fn run(data: &[u8]) {
         sent += std::iter::from_fn(|| gateway.poll_datagram()).map(|datagram| datagram.bytes.len()).sum::<usize>();
         assert!(sent <= 3 * received, "{sent} bytes for {received}");
         assert!(gateway.peers() <= 8);
-        assert_eq!(gateway.poll_packet(), None, "nobody has completed a handshake");
+        assert_eq!(gateway.poll_packet(), None, "no handshake is complete");
         while gateway.poll_event().is_some() {}
     }
 }

@@ -208,13 +208,11 @@ impl Browser {
 pub(crate) fn request(transaction: u64, user: &str, password: &str) -> Vec<u8> {
     let mut bytes = vec![0, 1, 0, 0, 0x21, 0x12, 0xA4, 0x42, 0, 0, 0, 0];
     bytes.extend(transaction.to_be_bytes());
-    let mut put = |bytes: &mut Vec<u8>, kind: u16, value: &[u8]| {
+    let put = |bytes: &mut Vec<u8>, kind: u16, value: &[u8]| {
         bytes.extend(kind.to_be_bytes());
         bytes.extend(u16::try_from(value.len()).unwrap().to_be_bytes());
         bytes.extend(value);
-        while bytes.len() % 4 != 0 {
-            bytes.push(0);
-        }
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
         let length = u16::try_from(bytes.len() - 20).unwrap();
         bytes[2..4].copy_from_slice(&length.to_be_bytes());
     };
@@ -222,7 +220,7 @@ pub(crate) fn request(transaction: u64, user: &str, password: &str) -> Vec<u8> {
     put(&mut bytes, 0x802A, &[9; 8]);
     put(&mut bytes, 0x0024, &[0x6E, 0, 1, 0xFF]);
     put(&mut bytes, 0x0025, &[]);
-    // Length and tag cover each other: the header counts the tag, the tag covers what is before it.
+    // Length and tag cover each other: the header counts the tag, the tag covers everything before it.
     let mut covered = bytes.clone();
     put(&mut covered, 0x0008, &[0; 20]);
     let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, password.as_bytes());
