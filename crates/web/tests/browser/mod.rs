@@ -1,5 +1,7 @@
 //! A native client that speaks to a server as a browser does: ICE's controlling side, DTLS by `dimpl`, the SCTP core. Without sockets and clocks.
 
+#![expect(clippy::unwrap_used, reason = "a client of tests and measurements may end by panicking")]
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
