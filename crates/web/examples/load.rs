@@ -32,7 +32,7 @@ const DCEP: u32 = 50;
 /// Opens the unordered channel "load" (RFC 8832 §5.1).
 const OPEN: &[u8] = b"\x03\x80\x01\x00\x00\x00\x00\x00\x00\x04\x00\x00load";
 
-/// Delays in microseconds.
+/// Delays in microseconds, of the messages that have arrived.
 type Delays = Arc<Mutex<Vec<u64>>>;
 
 fn main() -> Result<(), Fault> {
@@ -127,6 +127,9 @@ async fn load(clients: u64, duration: Duration) -> Result<(), Fault> {
     );
     println!("CPU time of the server: {:.1} % of one core", (after.1 - idle.1) / duration.as_secs_f64() * 100.0);
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    for task in tasks {
+        let _ = task.await;
+    }
     drop(input);
     std::io::copy(&mut output, &mut std::io::stdout())?;
     server.wait()?;
