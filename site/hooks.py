@@ -3,6 +3,7 @@
 import csv
 import html
 import json
+import os
 import posixpath
 import re
 from pathlib import Path
@@ -86,6 +87,7 @@ Every row of [the ledger](ledger.md), as [JSON](ledger.json) and [CSV](ledger.cs
 def on_files(files, config):
     """Adds the pages that are not in docs/."""
     files.append(File.generated(config, "statements.md", content=_statements()))
+    files.append(File.generated(config, "playground.html", abs_src_path=os.environ["PLAYGROUND"]))
     for source, page in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=_relocate(text, source)))

@@ -17,6 +17,7 @@ pub mod packet;
 pub mod secure;
 mod settings;
 pub mod syslog;
+pub mod web;
 
 use arbitrary::{Arbitrary, Unstructured};
 

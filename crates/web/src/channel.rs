@@ -1,0 +1,240 @@
+//! Data channels, by the names of the WebRTC interface.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use festina::{
+    Association, Duration, Message, MessageId, ReceivedMessage, SendError, StreamHandle, StreamId, StreamReader,
+};
+use futures_core::Stream as _;
+use tokio::sync::watch;
+
+use crate::dcep::{self, ChannelOptions, Dcep};
+
+/// A message of a data channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChannelMessage {
+    /// A string. The UTF-8 of a received one is not checked.
+    Text(Bytes),
+    /// Bytes.
+    Binary(Bytes),
+}
+
+impl ChannelMessage {
+    /// Returns the bytes of either kind.
+    pub fn into_bytes(self) -> Bytes {
+        let (Self::Text(bytes) | Self::Binary(bytes)) = self;
+        bytes
+    }
+
+    /// `None` if it is no message of a data channel.
+    fn from_received(message: ReceivedMessage) -> Option<Self> {
+        match message.ppid() {
+            dcep::STRING => Some(Self::Text(message.into_payload())),
+            dcep::BINARY => Some(Self::Binary(message.into_payload())),
+            dcep::STRING_EMPTY => Some(Self::Text(Bytes::new())),
+            dcep::BINARY_EMPTY => Some(Self::Binary(Bytes::new())),
+            _ => None,
+        }
+    }
+
+    /// Empty messages are sent as one byte, since SCTP has none (RFC 8831 §6.6).
+    fn into_message(self) -> Message {
+        let (full, empty) = match &self {
+            Self::Text(_) => (dcep::STRING, dcep::STRING_EMPTY),
+            Self::Binary(_) => (dcep::BINARY, dcep::BINARY_EMPTY),
+        };
+        let bytes = self.into_bytes();
+        if bytes.is_empty() { Message::new(vec![0]).with_ppid(empty) } else { Message::new(bytes).with_ppid(full) }
+    }
+}
+
+impl From<&str> for ChannelMessage {
+    fn from(text: &str) -> Self {
+        Self::Text(Bytes::copy_from_slice(text.as_bytes()))
+    }
+}
+
+impl From<String> for ChannelMessage {
+    fn from(text: String) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<Bytes> for ChannelMessage {
+    fn from(bytes: Bytes) -> Self {
+        Self::Binary(bytes)
+    }
+}
+
+impl From<Vec<u8>> for ChannelMessage {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Binary(bytes.into())
+    }
+}
+
+/// State of a data channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadyState {
+    /// Messages can be sent.
+    Open,
+    /// This side has closed it; messages of the peer may still arrive.
+    Closing,
+    /// The peer has closed it, or the association is over.
+    Closed,
+}
+
+/// A data channel. Clones are the same channel.
+#[derive(Clone, Debug)]
+pub struct DataChannel {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    label: String,
+    options: ChannelOptions,
+    stream: StreamHandle,
+    incoming: Mutex<Incoming>,
+    state: watch::Sender<ReadyState>,
+}
+
+/// Messages of the peer: from a reader while the channel is open, afterwards those left.
+#[derive(Debug, Default)]
+struct Incoming {
+    reader: Option<StreamReader>,
+    rest: VecDeque<ReceivedMessage>,
+}
+
+impl DataChannel {
+    /// `None` if the stream has a reader, which is a channel that is not closed.
+    pub(crate) fn new(
+        association: &Association,
+        stream: StreamId,
+        label: String,
+        options: ChannelOptions,
+    ) -> Option<Self> {
+        let stream = association.stream(stream);
+        let incoming = Mutex::new(Incoming { reader: Some(stream.read().ok()?), rest: VecDeque::new() });
+        let (state, _) = watch::channel(ReadyState::Open);
+        Some(Self { shared: Arc::new(Shared { label, options, stream, incoming, state }) })
+    }
+
+    /// Returns the label that the side which opened the channel gave it.
+    pub fn label(&self) -> &str {
+        &self.shared.label
+    }
+
+    /// Returns the settings that the side which opened the channel gave it.
+    pub fn options(&self) -> &ChannelOptions {
+        &self.shared.options
+    }
+
+    /// Returns the number of the channel, which is that of its streams in both directions.
+    pub fn id(&self) -> StreamId {
+        self.shared.stream.id()
+    }
+
+    /// Returns the state.
+    pub fn ready_state(&self) -> ReadyState {
+        *self.shared.state.borrow()
+    }
+
+    /// Sends a message. Waits while the send buffer is full.
+    ///
+    /// # Errors
+    /// [`SendError`] if the channel or its peer is closed, or the message is too large.
+    pub async fn send(&self, message: impl Into<ChannelMessage>) -> Result<MessageId, SendError> {
+        self.shared.stream.send(self.prepare(message)).await
+    }
+
+    /// Sends a message without waiting.
+    ///
+    /// # Errors
+    /// [`SendError`], also if the send buffer is full.
+    pub fn try_send(&self, message: impl Into<ChannelMessage>) -> Result<MessageId, SendError> {
+        self.shared.stream.try_send(self.prepare(message))
+    }
+
+    /// Sends a message with settings of its own, such as a deadline or a [key](Message::replacing) by which newer messages replace it. Its payload is
+    /// binary; the channel's order and reliability are not applied.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_with(&self, message: Message) -> Result<MessageId, SendError> {
+        self.shared.stream.send(message.with_ppid(dcep::BINARY)).await
+    }
+
+    fn prepare(&self, message: impl Into<ChannelMessage>) -> Message {
+        let options = &self.shared.options;
+        let message = message.into().into_message().unordered_if(!options.ordered);
+        match (options.max_retransmits, options.max_packet_life_time) {
+            (Some(retransmissions), _) => message.with_max_retransmissions(retransmissions),
+            (None, Some(milliseconds)) => message.with_lifetime(Duration::from_millis(milliseconds.into())),
+            (None, None) => message,
+        }
+    }
+
+    /// Receives the next message; `None` after the last one of a channel that is closed. Dropping the future loses no message.
+    pub async fn recv(&self) -> Option<ChannelMessage> {
+        let mut state = self.shared.state.subscribe();
+        loop {
+            let received = tokio::select! {
+                biased;
+                received = std::future::poll_fn(|context| self.incoming().poll(context)) => received?,
+                // The reader has been replaced by the messages left.
+                _ = state.changed() => continue,
+            };
+            // An acknowledgement of the channel and messages of other protocols are none of the application's.
+            if let Some(message) = ChannelMessage::from_received(received) {
+                return Some(message);
+            }
+        }
+    }
+
+    /// Closes the channel: resets the stream to the peer, who then resets the other one (RFC 8831 §6.7). Messages sent before are delivered.
+    pub fn close(&self) {
+        let was_open = self.shared.state.send_if_modified(|state| {
+            let was_open = *state == ReadyState::Open;
+            if was_open {
+                *state = ReadyState::Closing;
+            }
+            was_open
+        });
+        if was_open && let Err(error) = self.shared.stream.reset() {
+            tracing::debug!(%error, label = self.label(), "the channel is not closed for the peer");
+        }
+    }
+
+    /// The peer has reset its stream, or the association is over. Later messages on the stream belong to another channel.
+    pub(crate) fn peer_closed(&self) {
+        self.close();
+        let mut incoming = self.incoming();
+        if let Some(mut reader) = incoming.reader.take() {
+            while let Ok(Some(message)) = reader.try_recv() {
+                incoming.rest.push_back(message);
+            }
+        }
+        drop(incoming);
+        self.shared.state.send_replace(ReadyState::Closed);
+    }
+
+    pub(crate) async fn acknowledge(&self) -> Result<(), SendError> {
+        self.shared.stream.send(Dcep::Ack.to_message()).await.map(drop)
+    }
+
+    fn incoming(&self) -> MutexGuard<'_, Incoming> {
+        self.shared.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Incoming {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<ReceivedMessage>> {
+        match &mut self.reader {
+            Some(reader) => std::pin::Pin::new(reader).poll_next(context),
+            None => Poll::Ready(self.rest.pop_front()),
+        }
+    }
+}

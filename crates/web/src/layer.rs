@@ -1,0 +1,211 @@
+//! The gateway on a UDP socket, as the lower layer of an endpoint.
+
+use std::collections::HashMap;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use festina::lower::{LowerLayer, Received, Transmit};
+use festina_units::EcnCodepoint;
+use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+use tokio::sync::{Notify, oneshot};
+
+use crate::gateway::{Gateway, GatewayEvent, PeerId};
+
+/// Datagrams taken with one lock of the gateway, at most.
+const BATCH_MAX: usize = 32;
+
+/// The parts that the lower layer, the timer and the endpoint share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    socket: UdpSocket,
+    features: UdpSocketState,
+    state: Mutex<State>,
+    /// The deadline may be earlier than the one that the timer waits for.
+    rearm: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    gateway: Gateway,
+    /// Tells those who ask that a peer is gone.
+    watched: HashMap<PeerId, oneshot::Sender<&'static str>>,
+    buffer: Box<[u8]>,
+}
+
+impl Shared {
+    pub(crate) fn new(socket: UdpSocket, gateway: Gateway) -> io::Result<Self> {
+        let features = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        let buffer = vec![0; features.gro_segments() * 1_500].into_boxed_slice();
+        let state = Mutex::new(State { gateway, watched: HashMap::new(), buffer });
+        Ok(Self { socket, features, state, rearm: Notify::new() })
+    }
+
+    /// Uses the gateway, then sends its datagrams.
+    pub(crate) fn with<R>(&self, call: impl FnOnce(&mut Gateway) -> R) -> R {
+        self.with_state(|state| call(&mut state.gateway))
+    }
+
+    fn with_state<R>(&self, call: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state();
+        let before = state.gateway.poll_deadline();
+        let result = call(&mut state);
+        self.flush(&mut state);
+        let after = state.gateway.poll_deadline();
+        drop(state);
+        if after.is_some_and(|after| before.is_none_or(|before| after < before)) {
+            self.rearm.notify_one();
+        }
+        result
+    }
+
+    /// Resolves when the peer is gone, with the reason; at once if it is gone already.
+    pub(crate) fn watch(&self, peer: PeerId) -> oneshot::Receiver<&'static str> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state();
+        if state.gateway.contains(peer) {
+            state.watched.insert(peer, sender);
+        }
+        receiver
+    }
+
+    /// Runs the gateway's timers until the task is aborted.
+    pub(crate) async fn run_timers(self: Arc<Self>) {
+        loop {
+            let deadline = self.state().gateway.poll_deadline();
+            let rearmed = self.rearm.notified();
+            match deadline {
+                Some(deadline) => {
+                    let wait = deadline.saturating_duration_since(festina::now());
+                    tokio::select! {
+                        () = tokio::time::sleep(wait) => self.with(|gateway| gateway.handle_timeout(festina::now())),
+                        () = rearmed => {}
+                    }
+                }
+                None => rearmed.await,
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Datagrams that the socket does not take are lost, as on the way.
+    fn flush(&self, state: &mut State) {
+        while let Some(datagram) = state.gateway.poll_datagram() {
+            let transmit = quinn_udp::Transmit {
+                destination: datagram.remote,
+                ecn: None,
+                contents: &datagram.bytes,
+                segment_size: None,
+                src_ip: datagram.local,
+            };
+            let sent = self
+                .socket
+                .try_io(Interest::WRITABLE, || self.features.try_send(UdpSockRef::from(&self.socket), &transmit));
+            if let Err(error) = sent {
+                tracing::trace!(%error, remote = %datagram.remote, "a datagram was not sent");
+            }
+        }
+        while let Some(event) = state.gateway.poll_event() {
+            tracing::debug!(?event, "browser");
+            if let GatewayEvent::Gone(peer, reason) = event
+                && let Some(watcher) = state.watched.remove(&peer)
+            {
+                let _ = watcher.send(reason);
+            }
+        }
+    }
+
+    /// Takes datagrams from the socket and gives them to the gateway.
+    fn receive(&self, state: &mut State) -> io::Result<()> {
+        let State { gateway, buffer, .. } = state;
+        let mut meta = [RecvMeta::default()];
+        let mut receive =
+            || self.features.recv(UdpSockRef::from(&self.socket), &mut [IoSliceMut::new(buffer)], &mut meta);
+        // The runtime does not know of datagrams that came since it last asked the system.
+        match self.socket.try_io(Interest::READABLE, &mut receive) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => receive()?,
+            other => other?,
+        };
+        let [meta] = meta;
+        let now = festina::now();
+        let received = buffer.get(..meta.len).unwrap_or_default();
+        for datagram in received.chunks(meta.stride.max(1)) {
+            gateway.handle_datagram(now, meta.addr, meta.dst_ip, datagram);
+        }
+        Ok(())
+    }
+}
+
+/// The lower layer: the packets inside DTLS, each under the label of its peer.
+#[derive(Debug)]
+pub(crate) struct Layer(pub(crate) Arc<Shared>);
+
+impl LowerLayer for Layer {
+    fn local_addr(&self) -> SocketAddr {
+        SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], crate::sdp::SCTP_PORT))
+    }
+
+    fn peer_address(&self, remote: SocketAddr) -> Result<SocketAddr, &'static str> {
+        PeerId::from_label(remote).map(|_| remote).ok_or("browsers are not connected to, they come")
+    }
+
+    fn try_send(&self, packets: &Transmit<'_>) -> io::Result<()> {
+        let Some(peer) = PeerId::from_label(packets.destination) else { return Ok(()) };
+        let now = festina::now();
+        self.0.with(|gateway| packets.packets().for_each(|packet| gateway.send(now, peer, packet)));
+        Ok(())
+    }
+
+    fn path_bytes(&self, _: SocketAddr) -> Option<usize> {
+        Some(self.0.state().gateway.packet_bytes_max())
+    }
+
+    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Received]) -> io::Result<usize> {
+        self.0.with_state(|state| {
+            for _ in 0..BATCH_MAX {
+                if state.gateway.packets() >= buffers.len() {
+                    break;
+                }
+                match self.0.receive(state) {
+                    Ok(()) => {}
+                    Err(_) if state.gateway.packets() > 0 => break,
+                    Err(error) => return Err(error),
+                }
+            }
+            let mut count = 0;
+            for (buffer, incoming) in buffers.iter_mut().zip(incoming) {
+                let Some((peer, packet)) = state.gateway.poll_packet() else { break };
+                let bytes = packet.len().min(buffer.len());
+                buffer[..bytes].copy_from_slice(&packet[..bytes]);
+                *incoming = Received {
+                    from: peer.label(),
+                    ecn: EcnCodepoint::NotCapable,
+                    bytes,
+                    segment_bytes: bytes,
+                    ..Received::default()
+                };
+                count += 1;
+            }
+            // Only ICE and handshakes have come.
+            if count == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
+        })
+    }
+
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.0.state().gateway.packets() > 0 {
+            return Poll::Ready(Ok(()));
+        }
+        ready!(self.0.socket.poll_recv_ready(context))?;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_writable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,103 @@
+// Opens the page of examples/live.rs in Chromium: `node crates/web/tests/browser.mjs URL [SCREENSHOT]`.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const [url, screenshot, seconds = "3"] = process.argv.slice(2);
+const profile = mkdtempSync(join(tmpdir(), "festina-web-"));
+const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", `--user-data-dir=${profile}`];
+const browser = spawn(process.env.CHROMIUM ?? "chromium", [...options, "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+const [, , , commands, answers] = browser.stdio;
+
+try {
+  const waiting = new Map();
+  let text = "";
+  answers.setEncoding("utf8").on("data", (part) => {
+    const messages = (text + part).split("\0");
+    text = messages.pop();
+    for (const { id, result, error } of messages.map((message) => JSON.parse(message))) {
+      if (id) waiting.get(id)(error ? Promise.reject(new Error(error.message)) : result);
+    }
+  });
+  let sessionId;
+  let last = 0;
+  const call = (method, params = {}) =>
+    new Promise((answer) => {
+      last += 1;
+      waiting.set(last, answer);
+      commands.write(`${JSON.stringify({ id: last, method, params, sessionId })}\0`);
+    });
+  const evaluate = async (expression) => {
+    const { result, exceptionDetails } = await call("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true });
+    assert.equal(exceptionDetails, undefined, JSON.stringify(exceptionDetails));
+    return result.value;
+  };
+  const { targetId } = await call("Target.createTarget", { url });
+  ({ sessionId } = await call("Target.attachToTarget", { targetId, flatten: true }));
+  for (const end = Date.now() + 30_000; !(await evaluate("window.channel?.readyState === 'open'")); await sleep(50)) {
+    assert.ok(Date.now() < end, `the channel does not open: ${await evaluate("document.getElementById('status')?.textContent")}`);
+  }
+  await sleep(Number(seconds) * 1000);
+  console.log(await evaluate("document.body.innerText"));
+  console.log(JSON.stringify(await evaluate(`(() => {
+    const told = { opened: window.opened };
+    for (const [id, { late, fastest }] of Object.entries(ways)) {
+      const sorted = late.map((delay) => delay - fastest).sort((a, b) => a - b);
+      const at = (share) => Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]);
+      told[id] = { messages: sorted.length, p50: at(0.5), p99: at(0.99), p999: at(0.999), max: at(1) };
+    }
+    return told;
+  })()`)));
+
+  // Another channel of the same association: text, bytes, an empty message, 60 kB, and the end of the channel.
+  const echoed = await evaluate(`(async () => {
+    const channel = connection.createDataChannel("echo", { protocol: "test" });
+    channel.binaryType = "arraybuffer";
+    await new Promise((open, fail) => { channel.onopen = open; channel.onerror = fail; });
+    const reply = () => new Promise((got) => { channel.onmessage = ({ data }) => got(data); });
+    const ask = async (data) => { const got = reply(); channel.send(data); return got; };
+    const large = new Uint8Array(60_000).map((_, index) => index % 251);
+    const back = new Uint8Array(await ask(large));
+    const told = { text: await ask("make haste"), empty: await ask(""), bytes: (await ask(new Uint8Array([1, 2]))).byteLength };
+    told.large = back.length === large.length && back.every((byte, index) => byte === large[index]);
+    const closed = new Promise((done) => { channel.onclose = done; });
+    channel.close();
+    await closed;
+    told.closed = channel.readyState;
+    return told;
+  })()`);
+  assert.deepEqual(echoed, { text: "make haste", empty: "", bytes: 2, large: true, closed: "closed" });
+
+  // The network changes: ICE is restarted, the association goes on.
+  const restarted = await evaluate(`(async () => {
+    const before = ways.channel.late.length;
+    await connection.setLocalDescription(await connection.createOffer({ iceRestart: true }));
+    const response = await fetch("restart/" + peer, { method: "POST", body: connection.localDescription.sdp });
+    if (!response.ok) return await response.text();
+    await connection.setRemoteDescription({ type: "answer", sdp: await response.text() });
+    await new Promise((done) => setTimeout(done, 1500));
+    return [channel.readyState, connection.iceConnectionState, ways.channel.late.length - before > 20];
+  })()`);
+  assert.deepEqual(restarted, ["open", "connected", true]);
+
+  if (screenshot) {
+    await call("Emulation.setDeviceMetricsOverride", { width: 1000, height: 700, deviceScaleFactor: 1, mobile: false });
+    await sleep(500);
+    writeFileSync(screenshot, Buffer.from((await call("Page.captureScreenshot")).data, "base64"));
+  }
+
+  // A reload opens another association.
+  await call("Page.reload");
+  for (const end = Date.now() + 30_000; !(await evaluate("window.channel?.readyState === 'open' && ways.channel.late.length > 0")); await sleep(50)) {
+    assert.ok(Date.now() < end, "the channel opens after a reload");
+  }
+  console.log("text, bytes, empty and large messages, the end of a channel, a restart of ICE and a reload work");
+} finally {
+  const gone = new Promise((ended) => browser.once("exit", ended));
+  browser.kill();
+  await gone;
+  rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+}
