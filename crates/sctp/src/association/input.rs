@@ -10,13 +10,15 @@ use super::cause_info;
 use super::control::{Control, ECHO_BYTES_MAX};
 use super::extensions::Extensions;
 use super::packet::{Arrival, header_to, lone_packet};
+use super::paths::Paths;
 use super::reply::Reply;
 use super::state::State;
 use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
-use crate::event::Event;
+use crate::event::{Event, Events};
 use crate::outstanding::Acknowledgement;
-use crate::path_id::{ByPath, PathId};
+use crate::path_id::PathId;
 use crate::receive::{DataVerdict, ReceiveError, Receiver};
+use crate::send::Sender;
 use crate::wire::{
     Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, EnhancedForwardTsn, Errors, ForwardTsn, Framing, IData,
     IForwardTsn, Packet, PacketError, RepairChunk, UnknownChunk,
@@ -345,16 +347,20 @@ impl Association {
     /// there that was never sent is therefore ignored instead of ending the association; SACKs report the arrivals.
     pub(super) fn acknowledge(&mut self, now: Instant, acknowledgement: Acknowledgement<'_>) {
         let Self { sender, paths, events, .. } = self;
-        let answered = match sender.acknowledge(now, paths, acknowledgement, events) {
-            Ok(answered) => answered,
-            Err(_) if acknowledgement.sack.is_none() => ByPath::default(),
-            Err(violation) => return self.violated(violation),
+        let result = if paths.are_several() {
+            acknowledge_on_several(now, sender, paths, acknowledgement, events)
+        } else {
+            let path = paths.first_mut();
+            let result = sender.acknowledge(now, &mut path.sending, acknowledgement, events);
+            result.map(|answered| {
+                if answered.contains(PathId::PRIMARY) {
+                    path.answered(now, events);
+                }
+            })
         };
-        if paths.are_several() {
-            let ids = paths.ids().filter(|id| *answered.of(*id));
-            ids.for_each(|id| paths.answered(now, id, events));
-        } else if *answered.of(PathId::PRIMARY) {
-            paths.first_mut().answered(now, events);
+        match result {
+            Err(violation) if acknowledgement.sack.is_some() => return self.violated(violation),
+            Ok(()) | Err(_) => {}
         }
         if self.state.drains() {
             self.advance_shutdown(now);
@@ -421,6 +427,21 @@ impl Association {
             self.hear_while_shutting_down(arrival.now, arrival.path, arrival.had_data);
         }
     }
+}
+
+/// Applies an acknowledgement of chunks on several paths.
+#[cold]
+#[inline(never)]
+fn acknowledge_on_several(
+    now: Instant,
+    sender: &mut Sender,
+    paths: &mut Paths,
+    acknowledgement: Acknowledgement<'_>,
+    events: &mut Events,
+) -> Result<(), ProtocolViolation> {
+    let answered = sender.acknowledge(now, paths, acknowledgement, events)?;
+    paths.ids().filter(|id| answered.contains(*id)).for_each(|id| paths.answered(now, id, events));
+    Ok(())
 }
 
 /// Checks that a packet from elsewhere than a confirmed path's address comes from an address of the peer, so that guessing tags is not enough without forging the

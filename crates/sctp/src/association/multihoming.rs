@@ -87,7 +87,7 @@ impl Association {
     #[inline]
     pub(super) fn may_probe(&self, now: Instant, id: PathId) -> bool {
         let is_next = || self.next_probe().is_some_and(|(at, next)| next == id && at <= now);
-        !self.paths.are_several() || self.paths.of(id).is_confirmed() || is_next()
+        self.paths.of(id).is_confirmed() || is_next()
     }
 
     /// When the next unconfirmed address is probed: one of them for each RTO (HB.Max.Burst, RFC 9260 §5.4), and only as long as that does not exceed a

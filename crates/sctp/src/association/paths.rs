@@ -149,12 +149,22 @@ impl Paths {
     /// The path with this number. The first path takes the place of one that is no more.
     #[inline]
     pub(super) fn of(&self, id: PathId) -> &Path {
+        if id == PathId::PRIMARY { &self.first } else { self.other(id) }
+    }
+
+    #[cold]
+    fn other(&self, id: PathId) -> &Path {
         id.other().and_then(|other| self.others.as_ref()?.paths.get(other)).unwrap_or(&self.first)
     }
 
     /// As [`of`](Self::of).
     #[inline]
     pub(super) fn of_mut(&mut self, id: PathId) -> &mut Path {
+        if id == PathId::PRIMARY { &mut self.first } else { self.other_mut(id) }
+    }
+
+    #[cold]
+    fn other_mut(&mut self, id: PathId) -> &mut Path {
         id.other().and_then(|other| self.others.as_mut()?.paths.get_mut(other)).unwrap_or(&mut self.first)
     }
 
@@ -204,10 +214,23 @@ impl Paths {
         }
     }
 
+    /// The path with this number, which is the only one unless there are `SEVERAL`: then nothing is looked up.
+    #[inline(always)]
+    pub(super) fn one<const SEVERAL: bool>(&self, id: PathId) -> &Path {
+        if SEVERAL { self.of(id) } else { &self.first }
+    }
+
+    /// As [`one`](Self::one).
+    #[inline(always)]
+    pub(super) fn one_mut<const SEVERAL: bool>(&mut self, id: PathId) -> &mut Path {
+        if SEVERAL { self.of_mut(id) } else { &mut self.first }
+    }
+
     /// What a packet on this path may hold; everything if it is the only one.
-    #[inline]
-    pub(super) fn freight(&self, id: PathId) -> Freight {
-        let Some(others) = &self.others else { return Freight { control: true, sack: true, data: true } };
+    #[inline(always)]
+    pub(super) fn freight<const SEVERAL: bool>(&self, id: PathId) -> Freight {
+        let everything = Freight { control: true, sack: true, data: true };
+        let Some(others) = self.others.as_ref().filter(|_| SEVERAL) else { return everything };
         Freight { control: id == others.repairs, sack: id == others.heard_data, data: self.of(id).is_confirmed() }
     }
 

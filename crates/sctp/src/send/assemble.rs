@@ -48,13 +48,12 @@ impl Sender {
         let order = if has_nothing { None } else { self.order(now, path) };
         let forward_is_due = || self.flight.partial.as_ref().is_some_and(|partial| partial.is_forward_due(now));
         let moves_on = || !has_nothing && self.flight.front_is_stale(now) || forward_is_due();
-        let is_due = order.is_some() || path.limits.duties.new_data && moves_on();
+        let is_due = order.is_some() || moves_on() && path.limits.duties.new_data;
         Errand { order, is_due }
     }
 
     fn order(&self, now: Instant, path: &SendPath) -> Option<Order> {
-        let order = path.repair.next(now, &self.flight, &path.limits);
-        order.filter(|order| path.limits.duties.lost || !matches!(order.purpose, Purpose::Urgent(_) | Purpose::Repair))
+        path.repair.next(now, &self.flight, &path.limits)
     }
 
     /// Fills a packet that is sent by `path`, behind the control chunks that it may hold already, with FORWARD-TSN and DATA; one call per packet.

@@ -45,6 +45,24 @@ pub(crate) trait SendPaths {
     fn all(&mut self) -> impl Iterator<Item = &mut SendPath>;
 }
 
+/// A path that is the only one.
+impl SendPaths for SendPath {
+    #[inline]
+    fn primary(&mut self) -> &mut SendPath {
+        self
+    }
+
+    #[inline]
+    fn of(&mut self, _: PathId) -> &mut SendPath {
+        self
+    }
+
+    #[inline]
+    fn all(&mut self) -> impl Iterator<Item = &mut SendPath> {
+        core::iter::once(self)
+    }
+}
+
 /// Effect of an event on the congestion window before repair judges it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pressure {

@@ -337,14 +337,15 @@ impl Repair {
             let order = with_new_data(Purpose::NewData).filter(|order| order.new_data != NewData::No);
             return order.filter(|_| self.is_unpaced(now, flight, limits));
         }
-        if let Some(cause) = self.owed.repair {
+        if let Some(cause) = self.owed.repair.filter(|_| limits.duties.lost) {
             return with_new_data(Purpose::Urgent(cause));
         }
         if holds_back {
             return with_new_data(Purpose::NewData).filter(|order| order.new_data == NewData::Instead);
         }
-        let may_leave =
-            limits.congestion.allows(flight.ledger.on_the_way_bytes(limits.id)) && self.is_unpaced(now, flight, limits);
+        let may_leave = limits.duties.lost
+            && limits.congestion.allows(flight.ledger.on_the_way_bytes(limits.id))
+            && self.is_unpaced(now, flight, limits);
         if may_leave { with_new_data(Purpose::Repair) } else { None }
     }
 
