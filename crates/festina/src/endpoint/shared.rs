@@ -41,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) socket: Socket,
     pub(crate) tray: Tray,
     context: Arc<sctp::Context>,
+    is_multihomed: bool,
     /// Only on an encrypted endpoint.
     pub(super) secure: Option<Box<SecureSide>>,
     pub(crate) timers: Timers,
@@ -118,10 +119,16 @@ impl Shared {
         getrandom::fill(&mut first_nonce).map_err(no_randomness)?;
         let client = config.client.as_ref().map(ClientSecurity::build).transpose()?;
         let server = config.server.as_ref().map(ServerSecurity::build).transpose()?.unwrap_or_default();
-        let context = sctp::Context::new(config.core(socket.local_addr()), secret)?;
+        let is_multihomed = config.multihoming(socket.addresses()).is_some();
+        let several = |core, secret| match config.multihoming(socket.addresses()) {
+            Some(multihoming) => sctp::Context::multihomed(core, secret, multihoming),
+            None => Ok(sctp::Context::new(core, secret)?),
+        };
+        let core = config.core(socket.local_addr());
+        let context = if config.is_encrypted() { sctp::Context::new(core, secret)? } else { several(core, secret)? };
         let plain = if server.plain_clients {
             getrandom::fill(&mut secret).map_err(no_randomness)?;
-            sctp::Context::new(config.plain_core(), secret)?
+            several(config.plain_core(), secret)?
         } else {
             context.clone()
         };
@@ -141,6 +148,7 @@ impl Shared {
             socket,
             tray: Tray::default(),
             context,
+            is_multihomed,
             secure,
             timers,
             demux: Mutex::new(Demux::new(admission)),
@@ -289,6 +297,16 @@ impl Shared {
 
     pub(super) fn next_id(&self) -> u64 {
         self.numbers.next_id()
+    }
+
+    /// The own IP addresses, one for each socket.
+    pub(crate) fn addresses(&self) -> &[IpAddr] {
+        self.socket.addresses()
+    }
+
+    /// Whether plain associations may have several paths.
+    pub(crate) fn is_multihomed(&self) -> bool {
+        self.is_multihomed
     }
 
     pub(crate) fn message_bytes_max(&self) -> usize {
