@@ -206,7 +206,8 @@ impl EndpointConfig {
         let default = sctp::Multihoming::default();
         let paths_max = self.transport.paths_max.unwrap_or(if has_several { default.paths_max } else { 1 });
         let addresses = if has_several { addresses.to_vec() } else { Vec::new() };
-        (has_several || paths_max != 1).then_some(sctp::Multihoming { addresses, paths_max, ..default })
+        let policy = self.transport.path_policy;
+        (has_several || paths_max != 1).then_some(sctp::Multihoming { addresses, paths_max, policy, ..default })
     }
 
     /// The settings of the core for plain associations.

@@ -111,8 +111,8 @@ pub use festina_sctp::congestion;
 pub use festina_sctp::recovery::redundancy::{Budget, Redundancy, Spaced};
 pub use festina_sctp::{
     AbandonReason, Abandoned, AbandonedStats, AssociationState, ClosedReason, ConfigError, CongestionControl,
-    Direction, Duplicate, Event, Expiry, Message, MessageId, MultihomingError, PathId, PathState, PathStats,
-    PathStatus, PeerRestart, Ports, ProtocolEvent, Rates, ReConfigResult, ReceivedMessage, ReceivedStats,
+    Direction, Duplicate, Event, Expiry, Message, MessageId, MultihomingError, PathId, PathPolicy, PathState,
+    PathStats, PathStatus, PeerRestart, Ports, ProtocolEvent, Rates, ReConfigResult, ReceivedMessage, ReceivedStats,
     ReconfigureError, RetransmissionCause, RetransmittedStats, SendBufferPolicy, SendError, SendErrorKind, SentStats,
     Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
 };

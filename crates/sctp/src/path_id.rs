@@ -41,14 +41,12 @@ pub(crate) struct ByPath<T>([T; PATHS_MAX]);
 impl<T> ByPath<T> {
     /// The value for this path.
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
     pub(crate) fn of(&self, path: PathId) -> &T {
         &self.0[usize::from(path.0) % PATHS_MAX]
     }
 
     /// As [`of`](Self::of).
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
     pub(crate) fn of_mut(&mut self, path: PathId) -> &mut T {
         &mut self.0[usize::from(path.0) % PATHS_MAX]
     }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use festina::lower::Several;
 use festina::{
     Association, BindError, ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Event, MemoryNetwork, Message, PathId,
-    PathState, ServerConfig, Transport,
+    PathPolicy, PathState, ServerConfig, Transport,
 };
 
-use crate::support::{Pair, in_time, pair_between, until};
+use crate::support::{Pair, endpoint_with, in_time, pair_between, until};
 
 /// The addresses of client and server, on two networks.
 const ADDRESSES: [[&str; 2]; 2] = [["10.0.0.2:9899", "10.0.1.2:9899"], ["10.0.0.1:9899", "10.0.1.1:9899"]];
@@ -26,7 +26,8 @@ async fn pair_over(network: &MemoryNetwork) -> Pair {
     let bind = async |host: usize| {
         let lower = |place| network.bind(address(host, place)).unwrap();
         let lower = Several::new(lower(0), vec![Box::new(lower(1))]);
-        Endpoint::bind_on(lower, ServerConfig::plain()).await.unwrap()
+        let transport = Transport::default().with_path_policy(PathPolicy::PrimaryOnly);
+        Endpoint::bind_on(lower, ServerConfig::plain().with_transport(transport)).await.unwrap()
     };
     let pair = pair_between(bind(0).await, bind(1).await, address(1, 0)).await;
     until("both paths are active", || [&pair.client, &pair.server].iter().all(|end| states(end) == ACTIVE)).await;
@@ -174,4 +175,73 @@ async fn an_encrypted_server_answers_from_whichever_address_its_client_chose() {
         assert_eq!(in_time(near.recv()).await.unwrap().unwrap().payload(), "from there");
         assert_eq!(near.remote_addr(), remote);
     }
+}
+
+/// A peer without scruples: an association of the core over a socket, which names the addresses of others as its own.
+#[cfg(target_os = "linux")]
+struct Hostile {
+    socket: std::net::UdpSocket,
+    association: festina_sctp::Association,
+    bytes_sent: usize,
+}
+
+#[cfg(target_os = "linux")]
+impl Hostile {
+    fn new(server: SocketAddr, victims: &[IpAddr]) -> Self {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let addresses = [&[IpAddr::from([127, 0, 0, 1])], victims].concat();
+        let multihoming = festina_sctp::Multihoming { addresses, ..Default::default() };
+        let context = festina_sctp::Context::multihomed(festina_sctp::Config::default(), [7; 16], multihoming).unwrap();
+        let ports = festina::Ports { local: 40_000, peer: DEFAULT_SCTP_PORT };
+        let association = festina_sctp::Association::connect(festina::now(), &context, server, ports, 1);
+        Self { socket, association, bytes_sent: 0 }
+    }
+
+    /// Receives and sends what there is.
+    fn turn(&mut self) {
+        let (now, mut buffer) = (festina::now(), [0; 2_000]);
+        while let Ok((bytes, from)) = self.socket.recv_from(&mut buffer) {
+            let packet = bytes::Bytes::copy_from_slice(&buffer[..bytes]);
+            let _dropped = self.association.handle_packet(now, from, festina::EcnCodepoint::NotCapable, &packet);
+        }
+        if self.association.poll_deadline().is_some_and(|deadline| deadline <= now) {
+            self.association.handle_timeout(now);
+        }
+        let mut packet = Vec::new();
+        while let Some(transmit) = self.association.poll_transmit(now, &mut packet) {
+            self.bytes_sent += packet.len();
+            self.socket.send_to(&packet, transmit.destination).unwrap();
+            packet.clear();
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn addresses_of_others_that_a_peer_names_get_heartbeats_alone_and_few() {
+    let transport = Transport::default().with_paths_max(8);
+    let server = endpoint_with(ServerConfig::plain().with_transport(transport)).await;
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let victims: Vec<IpAddr> = (1..8).map(|last| IpAddr::from([127, 0, 9, last])).collect();
+    let mut hostile = Hostile::new(server.local_addr(), &victims);
+    let port = hostile.socket.local_addr().unwrap().port();
+    let sockets: Vec<_> = victims.iter().map(|victim| std::net::UdpSocket::bind((*victim, port)).unwrap()).collect();
+    sockets.iter().for_each(|socket| socket.set_nonblocking(true).unwrap());
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(4) {
+        hostile.turn();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let association = in_time(listener.accept()).await.unwrap();
+    assert_eq!(association.paths().len(), 8);
+    let (mut buffer, mut packets, mut bytes) = ([0; 2_000], 0, 0);
+    for socket in &sockets {
+        while let Ok((len, _)) = socket.recv_from(&mut buffer) {
+            assert_eq!((len, buffer[12]), (28, 4), "a heartbeat alone");
+            (packets, bytes) = (packets + 1, bytes + len);
+        }
+    }
+    assert!(packets > 0 && bytes <= 3 * hostile.bytes_sent, "{packets} packets, {} bytes sent", hostile.bytes_sent);
+    assert!(association.paths().iter().skip(1).all(|path| path.state == PathState::Unconfirmed));
 }

@@ -10,15 +10,13 @@ use super::cause_info;
 use super::control::{Control, ECHO_BYTES_MAX};
 use super::extensions::Extensions;
 use super::packet::{Arrival, header_to, lone_packet};
-use super::paths::Paths;
 use super::reply::Reply;
 use super::state::State;
 use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
-use crate::event::{Event, Events};
+use crate::event::Event;
 use crate::outstanding::Acknowledgement;
 use crate::path_id::PathId;
 use crate::receive::{DataVerdict, ReceiveError, Receiver};
-use crate::send::Sender;
 use crate::wire::{
     Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, EnhancedForwardTsn, Errors, ForwardTsn, Framing, IData,
     IForwardTsn, Packet, PacketError, RepairChunk, UnknownChunk,
@@ -91,6 +89,9 @@ impl Association {
             self.check_out_of_band(now, &first)?;
         }
         let (tag, path) = (header.verification_tag, path.unwrap_or(PathId::PRIMARY));
+        if let Some(others) = &mut self.paths.others {
+            others.came_by = path;
+        }
         let (had_data, had_sack, had_ecne) = (false, false, false);
         let mut arrival = Arrival { now, from, path, ecn, tag, bytes, had_data, had_sack, had_ecne };
         let result = match first {
@@ -346,10 +347,10 @@ impl Association {
     /// Handles a SACK, an NR-SACK or the cumulative TSN of a SHUTDOWN. pion, rtc-sctp and sctp-proto put one of their own TSNs into SHUTDOWN. A TSN
     /// there that was never sent is therefore ignored instead of ending the association; SACKs report the arrivals.
     pub(super) fn acknowledge(&mut self, now: Instant, acknowledgement: Acknowledgement<'_>) {
-        let Self { sender, paths, events, .. } = self;
-        let result = if paths.are_several() {
-            acknowledge_on_several(now, sender, paths, acknowledgement, events)
+        let result = if self.paths.are_several() {
+            self.acknowledge_on_several(now, acknowledgement)
         } else {
+            let Self { sender, paths, events, .. } = self;
             let path = paths.first_mut();
             let result = sender.acknowledge(now, &mut path.sending, acknowledgement, events);
             result.map(|answered| {
@@ -427,21 +428,6 @@ impl Association {
             self.hear_while_shutting_down(arrival.now, arrival.path, arrival.had_data);
         }
     }
-}
-
-/// Applies an acknowledgement of chunks on several paths.
-#[cold]
-#[inline(never)]
-fn acknowledge_on_several(
-    now: Instant,
-    sender: &mut Sender,
-    paths: &mut Paths,
-    acknowledgement: Acknowledgement<'_>,
-    events: &mut Events,
-) -> Result<(), ProtocolViolation> {
-    let answered = sender.acknowledge(now, paths, acknowledgement, events)?;
-    paths.ids().filter(|id| answered.contains(*id)).for_each(|id| paths.answered(now, id, events));
-    Ok(())
 }
 
 /// Checks that a packet from elsewhere than a confirmed path's address comes from an address of the peer, so that guessing tags is not enough without forging the

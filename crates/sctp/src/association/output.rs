@@ -64,10 +64,15 @@ impl Association {
         has_header: bool,
         buffer: &mut Vec<u8>,
     ) -> Option<(PathId, (usize, EcnCodepoint))> {
+        if let Some((path, len)) = self.write_copy(buffer) {
+            return Some((path, (len, EcnCodepoint::NotCapable)));
+        }
         self.paths.ids().find_map(|path| {
             let errand = self.reason_to_write::<true>(now, path)?;
+            let (may_stray, begin) = (self.may_stray(path), buffer.len());
             let written = self.build_packet::<true>((now, path), errand, has_header, buffer);
-            (written.0 > 0).then_some((path, written))
+            let packet = buffer.get(begin..).filter(|_| written.0 > 0)?;
+            Some((if may_stray { self.share(now, path, errand, packet) } else { path }, written))
         })
     }
 

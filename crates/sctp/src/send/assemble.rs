@@ -23,6 +23,17 @@ impl Errand {
     pub(crate) fn is_due(self) -> bool {
         self.is_due
     }
+
+    /// Returns whether the packet sends chunks in flight again, in case that they are lost.
+    pub(crate) fn sends_again(self) -> bool {
+        self.order
+            .is_some_and(|order| matches!(order.purpose, Purpose::Probe | Purpose::TailProbe(_) | Purpose::Copy(_)))
+    }
+
+    /// Returns whether the packet is for new data.
+    pub(crate) fn sends_new(self) -> bool {
+        self.order.is_some_and(|order| order.purpose == Purpose::NewData)
+    }
 }
 
 /// What [`Sender::fill`] did to a packet.
@@ -110,7 +121,7 @@ impl Sender {
             order = self.order(now, path);
         }
         let Some(order) = order else { return Filled::default() };
-        let asks = path.repair.asks_for_sack(now);
+        let asks = path.repair.asks_for_sack(now) || path.limits.duties.asks;
         let bundling = path.repair.bundling(now, order, packet.remaining(), &self.flight, &path.limits);
         let is_lost = self.flight.ledger.lost().chunks > 0;
         let repairs = !matches!(order.purpose, Purpose::NewData | Purpose::Sums);

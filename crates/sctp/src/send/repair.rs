@@ -84,6 +84,8 @@ pub(super) struct Repair {
     timers: Timers,
     owed: Owed,
     recovery: FastRecovery,
+    /// Acknowledgements answer packets on this path, and not those that left by another in its place.
+    measures: bool,
     /// If the mechanisms ask for copies or for SACKs where they are needed, and data has left.
     redundancy: Option<Box<RedundancyAccount>>,
     /// If the mechanisms ask for any of them and data has left.
@@ -116,6 +118,7 @@ impl Repair {
             timers: Timers::default(),
             owed: Owed::default(),
             recovery: FastRecovery::default(),
+            measures: true,
             redundancy: None,
             detectors: None,
             reordering: None,
@@ -204,6 +207,10 @@ impl Repair {
     #[cfg(test)]
     pub(super) fn cut_tsn(&self) -> u64 {
         self.recovery.cut_tsn
+    }
+
+    pub(super) fn set_measures(&mut self, measures: bool) {
+        self.measures = measures;
     }
 
     /// Takes an unambiguous round-trip time; backing off ends (RFC 9260 §6.3.3).
