@@ -34,7 +34,7 @@ impl Dialer {
         Self { client, is_used: AtomicBool::new(false), endpoints: Default::default(), via: Vec::new() }
     }
 
-    /// Connects from the first of these addresses of the family of the peer, and tells a plain peer of the others.
+    /// Connects from the first of these addresses of the family of the peer, and names the others to a plain peer.
     pub(crate) fn via(mut self, addresses: &[IpAddr]) -> Self {
         self.via = addresses.to_vec();
         self

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// Maximum number of a peer's addresses that are remembered, of which at most 8 are paths.
+/// Maximum number of a peer's addresses that are remembered. At most 8 of them are paths.
 const REMOTES_MAX: usize = 16;
 
 /// The own addresses that the packets of one association leave from.

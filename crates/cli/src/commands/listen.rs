@@ -42,7 +42,7 @@ characters are escaped. Typed lines go to every peer. A peer that is too slow mi
 pub(crate) struct ListenArgs {
     /// Where to listen: ADDRESS:PORT, or :PORT for every address, where PORT is the UDP port, by default 9899
     address: HostPort,
-    /// Another address to listen on, with the same port, which peers with --plain are told of; may be repeated
+    /// Another address to listen on, with the same port, which peers learn with --plain; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     also: Vec<std::net::IpAddr>,
     /// The SCTP port to accept associations on

@@ -41,7 +41,6 @@ pub(crate) struct Shared {
     pub(crate) socket: Socket,
     pub(crate) tray: Tray,
     context: Arc<sctp::Context>,
-    is_multihomed: bool,
     /// Only on an encrypted endpoint.
     pub(super) secure: Option<Box<SecureSide>>,
     pub(crate) timers: Timers,
@@ -119,16 +118,14 @@ impl Shared {
         getrandom::fill(&mut first_nonce).map_err(no_randomness)?;
         let client = config.client.as_ref().map(ClientSecurity::build).transpose()?;
         let server = config.server.as_ref().map(ServerSecurity::build).transpose()?.unwrap_or_default();
-        let is_multihomed = config.multihoming(socket.addresses()).is_some();
-        let several = |core, secret| match config.multihoming(socket.addresses()) {
-            Some(multihoming) => sctp::Context::multihomed(core, secret, multihoming),
-            None => Ok(sctp::Context::new(core, secret)?),
-        };
         let core = config.core(socket.local_addr());
-        let context = if config.is_encrypted() { sctp::Context::new(core, secret)? } else { several(core, secret)? };
+        let context = match config.multihoming(socket.addresses()) {
+            Some(multihoming) if !config.is_encrypted() => sctp::Context::multihomed(core, secret, multihoming)?,
+            _ => sctp::Context::new(core, secret)?,
+        };
         let plain = if server.plain_clients {
             getrandom::fill(&mut secret).map_err(no_randomness)?;
-            several(config.plain_core(), secret)?
+            sctp::Context::new(config.plain_core(), secret)?
         } else {
             context.clone()
         };
@@ -148,7 +145,6 @@ impl Shared {
             socket,
             tray: Tray::default(),
             context,
-            is_multihomed,
             secure,
             timers,
             demux: Mutex::new(Demux::new(admission)),
@@ -306,7 +302,7 @@ impl Shared {
 
     /// Whether plain associations may have several paths.
     pub(crate) fn is_multihomed(&self) -> bool {
-        self.is_multihomed
+        self.context.is_multihomed()
     }
 
     pub(crate) fn message_bytes_max(&self) -> usize {

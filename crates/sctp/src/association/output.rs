@@ -20,6 +20,9 @@ use crate::wire::{COMMON_HEADER_BYTES, ChunkOut, PacketBuilder};
 /// When a packet is sent, and on which path.
 type Departure = (Instant, PathId);
 
+/// The length of a packet, 0 if nothing came of it, and its ECN field.
+type Written = (usize, EcnCodepoint);
+
 impl Association {
     /// Appends the next packet to `buffer`, with or without its common header, if there is one to send now.
     #[inline]
@@ -41,12 +44,7 @@ impl Association {
 
     /// Counts a packet, unless nothing came of it.
     #[inline]
-    fn note_packet(
-        &mut self,
-        destination: SocketAddr,
-        has_header: bool,
-        (len, ecn): (usize, EcnCodepoint),
-    ) -> Option<Transmit> {
+    fn note_packet(&mut self, destination: SocketAddr, has_header: bool, (len, ecn): Written) -> Option<Transmit> {
         (len > 0).then(|| {
             self.counters.packets_sent += 1;
             let header_bytes = if has_header { 0 } else { COMMON_HEADER_BYTES };
@@ -214,16 +212,7 @@ impl Association {
             }
             ecn = filled.ecn;
         }
-        // The last message that SHUTDOWN or a reset waited for may just have expired unsent. Control chunks stand in front of DATA.
-        if self.control.reconfiguration.is_some() {
-            self.advance_reconfiguration(now);
-            if control && packet.is_empty() && self.control.is_set(Due::RE_CONFIG) {
-                self.write_reconfiguration(now, id, packet);
-            }
-        }
-        if self.state.drains() {
-            self.advance_shutdown(now);
-        }
+        self.advance_ends((now, id), control, packet);
         if control {
             self.write_shutdown_chunks(now, id, packet);
         }
@@ -233,6 +222,20 @@ impl Association {
             return EcnCodepoint::NotCapable;
         }
         ecn
+    }
+
+    /// The last message that SHUTDOWN or a reset waited for may just have expired unsent. Control chunks stand in front of DATA.
+    #[inline]
+    fn advance_ends(&mut self, (now, id): Departure, control: bool, packet: &mut PacketBuilder<'_>) {
+        if self.control.reconfiguration.is_some() {
+            self.advance_reconfiguration(now);
+            if control && packet.is_empty() && self.control.is_set(Due::RE_CONFIG) {
+                self.write_reconfiguration(now, id, packet);
+            }
+        }
+        if self.state.drains() {
+            self.advance_shutdown(now);
+        }
     }
 
     #[inline]

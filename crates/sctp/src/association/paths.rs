@@ -207,6 +207,16 @@ impl Paths {
         core::iter::once(&mut self.first).chain(self.others.as_mut().map_or(&mut [][..], |others| &mut others.paths))
     }
 
+    /// What other paths carry of that of new data, if there are several.
+    pub(super) fn sharing_mut(&mut self) -> Option<&mut Sharing> {
+        self.others.as_mut().map(|others| &mut others.sharing)
+    }
+
+    /// Returns whether new data leaves by this one of several paths.
+    pub(super) fn carries_new_data(&self, id: PathId) -> bool {
+        self.others.as_ref().is_some_and(|others| others.data == id)
+    }
+
     /// The numbers of all paths.
     #[inline]
     pub(super) fn ids(&self) -> impl Iterator<Item = PathId> + use<> {
@@ -383,11 +393,6 @@ impl Paths {
 }
 
 impl Others {
-    /// The path that carries new data.
-    pub(super) fn data(&self) -> PathId {
-        self.data
-    }
-
     /// Data of the peer came on a path.
     pub(super) fn note_data(&mut self, id: PathId) {
         if id.other().is_none_or(|other| self.paths.get(other).is_some_and(Path::is_confirmed)) {

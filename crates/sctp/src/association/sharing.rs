@@ -7,7 +7,6 @@ use festina_units::Instant;
 
 use super::Association;
 use super::homes::PathPolicy;
-use super::paths::{Others, Paths};
 use crate::error::ProtocolViolation;
 use crate::outstanding::Acknowledgement;
 use crate::path_id::PathId;
@@ -83,15 +82,14 @@ impl Association {
 
     /// Returns whether the next packet on this path may leave by another: it holds nothing that is meant for this one.
     pub(super) fn may_stray(&self, id: PathId) -> bool {
-        let (is_data_path, path) =
-            (self.paths.others.as_ref().is_some_and(|others| others.data() == id), self.paths.of(id));
+        let (is_data_path, path) = (self.paths.carries_new_data(id), self.paths.of(id));
         is_data_path && !path.heartbeat_ready() && !self.control.wants_packet()
     }
 
     /// Returns the path that a packet leaves by that was built on the path of new data, and keeps a copy if another leaves as well.
     pub(super) fn share(&mut self, now: Instant, id: PathId, errand: Errand, packet: &[u8]) -> PathId {
         let (is_thin, next_tsn) = (self.paths.of(id).sending.is_thin(), outstanding_tsns(&self.sender).end);
-        let Some(Others { sharing, .. }) = self.paths.others.as_deref_mut() else { return id };
+        let Some(sharing) = self.paths.sharing_mut() else { return id };
         if let Some(helper) = sharing.helper.filter(|_| errand.sends_again()) {
             let is_turn = sharing.is_helper_first != sharing.is_second;
             sharing.is_second = !sharing.is_second;
@@ -103,15 +101,15 @@ impl Association {
         }
         let copies = errand.sends_new() && (is_thin || sharing.policy == PathPolicy::Both);
         if let Some(copier) = sharing.copier.filter(|_| copies) {
-            self.copy((now, next_tsn), copier, packet);
+            self.copy(now, next_tsn, copier, packet);
         }
         id
     }
 
-    fn copy(&mut self, (now, next_tsn): (Instant, u64), copier: PathId, packet: &[u8]) {
+    fn copy(&mut self, now: Instant, next_tsn: u64, copier: PathId, packet: &[u8]) {
         let sending = &self.paths.of(copier).sending;
         let (cwnd_bytes, round_trip) = (sending.cwnd_bytes(), sending.srtt().unwrap_or(sending.rto()));
-        let Some(Others { sharing, .. }) = self.paths.others.as_deref_mut() else { return };
+        let Some(sharing) = self.paths.sharing_mut() else { return };
         let (since, bytes) = &mut sharing.copied;
         if now.saturating_duration_since(*since) >= round_trip {
             (*since, *bytes) = (now, 0);
@@ -132,7 +130,8 @@ impl Association {
         acknowledgement: Acknowledgement<'_>,
     ) -> Result<(), ProtocolViolation> {
         let Self { sender, paths, events, .. } = self;
-        let (came_by, has_strayed) = came_by(paths);
+        let came_by = paths.others.as_ref().map_or(PathId::PRIMARY, |others| others.came_by);
+        let has_strayed = paths.sharing_mut().is_some_and(|sharing| sharing.strayed_to.is_some());
         for path in paths.iter_mut() {
             path.sending.set_measures(!has_strayed || path.sending.id() == came_by);
         }
@@ -147,12 +146,4 @@ impl Association {
         }
         Ok(())
     }
-}
-
-/// The path on which the latest packet came, and whether packets of one path have left by another.
-fn came_by(paths: &Paths) -> (PathId, bool) {
-    paths
-        .others
-        .as_ref()
-        .map_or((PathId::PRIMARY, false), |others| (others.came_by, others.sharing.strayed_to.is_some()))
 }
