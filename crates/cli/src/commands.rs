@@ -176,6 +176,9 @@ pub(crate) struct PeerArgs {
     #[arg(short, long, value_name = "PORT", default_value_t = festina::DEFAULT_SCTP_PORT)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
+    /// The own address to send from, instead of any; if repeated, the first one connects, and with --plain the peer learns all
+    #[arg(long, value_name = "ADDRESS")]
+    via: Vec<std::net::IpAddr>,
     #[command(flatten)]
     recovery: RecoveryArgs,
     #[command(flatten)]
@@ -190,13 +193,21 @@ pub(crate) struct PeerArgs {
 impl PeerArgs {
     /// Connects to the peer from an endpoint of its own. The caller must finish the recording.
     async fn connect(&self, message_events: bool) -> Result<(Endpoint, Association, Recording)> {
+        self.connect_with(|transport| transport.with_message_events(message_events)).await
+    }
+
+    /// As [`connect`](Self::connect), with other settings.
+    async fn connect_with(
+        &self,
+        change: impl FnOnce(Transport) -> Transport,
+    ) -> Result<(Endpoint, Association, Recording)> {
         let recording = self.pcap.begin()?;
         let addresses = self.address.resolve_all().await?;
-        let transport = self.recovery.transport().with_message_events(message_events);
+        let transport = change(self.recovery.transport());
         let options = ConnectOptions::default().peer_port(self.port).handshake_timeout(self.timeout);
         let mut client = self.trust.client(transport, options, &self.address)?;
         client.config = recording.with_secrets_of_client(client.config);
-        let dialer = Dialer::new(client);
+        let dialer = Dialer::new(client).via(&self.via);
         let dialled = dialer.connect(&addresses, |endpoint| recording.watch(endpoint)).await;
         match dialled {
             Ok((endpoint, association)) => Ok((endpoint, association, recording)),

@@ -4,12 +4,12 @@ mod silence;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use festina::{Association, ConnectError, Endpoint};
+use festina::{Association, BindError, ConnectError, Endpoint};
 use tokio::sync::OnceCell;
 
 use crate::keys::Client;
@@ -25,11 +25,31 @@ pub(crate) struct Dialer {
     is_used: AtomicBool,
     /// Endpoints for IPv4 and IPv6, opened on first use.
     endpoints: [OnceCell<Endpoint>; 2],
+    /// The own addresses, if not any.
+    via: Vec<IpAddr>,
 }
 
 impl Dialer {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, is_used: AtomicBool::new(false), endpoints: Default::default() }
+        Self { client, is_used: AtomicBool::new(false), endpoints: Default::default(), via: Vec::new() }
+    }
+
+    /// Connects from the first of these addresses of the family of the peer, and names the others to a plain peer.
+    pub(crate) fn via(mut self, addresses: &[IpAddr]) -> Self {
+        self.via = addresses.to_vec();
+        self
+    }
+
+    async fn open(&self, remote: SocketAddr) -> Result<Endpoint, BindError> {
+        let own = self.via.iter().copied().find(|own| own.is_ipv4() == remote.is_ipv4());
+        let config = self.client.config.clone();
+        match own {
+            None => Endpoint::client(address::unspecified_for(remote), config).await,
+            Some(own) => {
+                let others = self.via.iter().copied().filter(|other| *other != own);
+                Endpoint::client((own, 0).into(), config.with_other_addresses(others)).await
+            }
+        }
     }
 
     /// Makes an association with one of these addresses, remembers the key of a new server, and calls `on_open` for each endpoint before it is used for
@@ -45,10 +65,7 @@ impl Dialer {
         let mut ways = Vec::new();
         let mut problem = None;
         for &remote in addresses {
-            let open = || async {
-                let opened = Endpoint::client(address::unspecified_for(remote), self.client.config.clone()).await;
-                opened.inspect(&on_open)
-            };
+            let open = || async { self.open(remote).await.inspect(&on_open) };
             match self.endpoints[usize::from(remote.is_ipv6())].get_or_try_init(open).await {
                 Ok(endpoint) => ways.push((remote, endpoint.clone())),
                 // A host without one of the families reaches the peer by the other.

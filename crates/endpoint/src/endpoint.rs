@@ -16,6 +16,7 @@ use crate::handshakes::Handshakes;
 use crate::owner::{Datagram, Owner};
 use crate::protocols::Protocols;
 use crate::request::{PlainVerdict, Request, Verdict};
+use crate::sources::Sources;
 use crate::strays::Strays;
 
 /// An association of an [`Endpoint`].
@@ -73,7 +74,7 @@ struct Resident {
     core: Core,
     key: Key,
     origin: Option<Origin>,
-    source: Option<IpAddr>,
+    sources: Sources,
     deadline: Option<Instant>,
     /// It is in the list of those that may have packets to send.
     is_ready: bool,
@@ -305,7 +306,8 @@ impl Endpoint {
             if let Some(resident) = self.house.residents.get_mut(&id)
                 && let Some(transmit) = resident.core.poll_transmit(now, buffer)
             {
-                return Some((transmit, resident.core.source(resident.source)));
+                let source = resident.sources.of(self.house.context.addresses(), transmit.destination.ip());
+                return Some((transmit, resident.core.source(source)));
             }
             self.house.ready.pop_front();
             self.house.settle(now, id);
@@ -408,8 +410,9 @@ impl House {
             return Err((refusal, Box::new(core)));
         }
         self.next_id += 1;
+        let sources = Sources::new(self.context.is_multihomed(), key.remote.ip(), source);
         self.residents
-            .insert(id, Resident { core, key, origin, source, deadline: None, is_ready: false, is_over: false });
+            .insert(id, Resident { core, key, origin, sources, deadline: None, is_ready: false, is_over: false });
         self.touch(id);
         Ok(id)
     }
@@ -508,8 +511,8 @@ impl Owner for House {
         let Some(resident) = self.residents.get_mut(association) else { return 1 };
         let Datagram { from, source, ecn, packet } = datagram;
         let handled = resident.core.handle_packet(now, Path { remote: from, local: source }, ecn, packet);
-        if handled == Handled::Proof && source.is_some() {
-            resident.source = source;
+        if handled == Handled::Proof {
+            resident.sources.note(from.ip(), source);
         }
         self.touch(*association);
         usize::from(handled == Handled::Dropped)

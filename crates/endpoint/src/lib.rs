@@ -10,6 +10,7 @@
 //! | [`owner`] | what strays and handshakes ask of the owner of the associations |
 //! | [`request`] | what a client asks for, and the verdict |
 //! | [`destinations`] | path state of earlier associations |
+//! | [`sources`] | the own addresses that packets leave from |
 //! | [`endpoint`] | all of it as one value, for simulations, tests and browsers |
 //!
 //! The crate `festina` uses the parts, with a lock for each association; [`Endpoint`] owns its associations.
@@ -61,6 +62,7 @@ pub mod handshakes;
 pub mod owner;
 pub mod protocols;
 pub mod request;
+pub mod sources;
 pub mod strays;
 
 pub use channel::{Channel, Core, Handled, Plain, Secure};
@@ -69,3 +71,4 @@ pub use endpoint::Endpoint;
 pub use owner::{Datagram, Owner};
 pub use protocols::Protocols;
 pub use request::{PlainVerdict, Request, Verdict};
+pub use sources::Sources;

@@ -17,8 +17,8 @@ use std::task::{Context, Poll, Waker};
 use festina_sctp::Mechanisms;
 use festina_sctp::recovery::redundancy::Redundancy;
 use festina_sctp::{
-    AbandonedStats, AssociationState, ClosedReason, Event, Message, MessageId, PathStats, Ports, ReceivedMessage,
-    ReconfigureError, SendError, SendErrorKind, Stats, StreamId, StreamScheduler,
+    AbandonedStats, AssociationState, ClosedReason, Event, Message, MessageId, PathId, PathStats, PathStatus, Ports,
+    ReceivedMessage, ReconfigureError, SendError, SendErrorKind, Stats, StreamId, StreamScheduler,
 };
 
 pub(crate) use self::delivery::Watch;
@@ -303,9 +303,21 @@ impl Association {
         self.inner.stats()
     }
 
-    /// Returns the gauges of each path, that of the primary path first. There is one path today.
+    /// Returns the gauges of each path, in the order of [`paths`](Self::paths).
     pub fn path_stats(&self) -> Vec<PathStats> {
         self.inner.path_stats()
+    }
+
+    /// Returns the state of each path to the peer, that of the handshake first. An association has one path unless both its endpoint and its peer have
+    /// settings for several: [`Transport::with_paths_max`](crate::Transport::with_paths_max).
+    pub fn paths(&self) -> Vec<PathStatus> {
+        self.inner.paths()
+    }
+
+    /// Chooses the path that data is sent on while it answers (RFC 9260 §11.1.5), the one of the handshake by default. Returns `false`, without
+    /// effect, unless there is such a path and its address is confirmed.
+    pub fn set_primary_path(&self, path: PathId) -> bool {
+        self.inner.set_primary(path)
     }
 
     /// Returns the counts of abandoned messages on one stream; [`Stats::abandoned`] has their sum (RFC 7496 §4.3, §4.4).

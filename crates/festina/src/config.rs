@@ -4,7 +4,7 @@ mod admission;
 mod expert;
 mod transport;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use festina_sctp as sctp;
@@ -39,6 +39,7 @@ const IPV4_SPARES_BYTES: usize = 20;
 pub struct ClientConfig {
     transport: Transport,
     admission: Admission,
+    other_addresses: Vec<IpAddr>,
     security: Option<ClientSecurity>,
     runtime: Option<Arc<dyn Runtime>>,
 }
@@ -61,6 +62,7 @@ pub struct ClientConfig {
 pub struct ServerConfig {
     transport: Transport,
     admission: Admission,
+    other_addresses: Vec<IpAddr>,
     security: Option<ServerSecurity>,
     runtime: Option<Arc<dyn Runtime>>,
 }
@@ -72,6 +74,7 @@ pub struct ServerConfig {
 pub struct EndpointConfig {
     transport: Transport,
     admission: Admission,
+    pub(crate) other_addresses: Vec<IpAddr>,
     pub(crate) client: Option<ClientSecurity>,
     pub(crate) server: Option<ServerSecurity>,
     pub(crate) can_listen: bool,
@@ -133,7 +136,16 @@ macro_rules! common_settings {
     ($Config:ident, $Security:ident) => {
         impl $Config {
             fn with(security: Option<$Security>) -> Self {
-                Self { transport: Transport::default(), admission: Admission::default(), security, runtime: None }
+                let (transport, admission) = (Transport::default(), Admission::default());
+                Self { transport, admission, other_addresses: Vec::new(), security, runtime: None }
+            }
+
+            /// Sets the addresses of the endpoint besides the one that it is opened with: at most 7, of specific hosts, IPv4 and IPv6 mixed. A
+            /// socket is opened for each, with the same UDP port, and peers learn them. Each address of a peer is a path of its own: see
+            /// [`Transport::with_paths_max`]. Encrypted associations have one path each, to whichever address the client chose.
+            pub fn with_other_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+                self.other_addresses = addresses.into_iter().collect();
+                self
             }
 
             /// Sets the settings of associations.
@@ -171,21 +183,31 @@ common_settings!(ClientConfig, ClientSecurity);
 common_settings!(ServerConfig, ServerSecurity);
 
 impl From<ClientConfig> for EndpointConfig {
-    fn from(ClientConfig { transport, admission, security, runtime }: ClientConfig) -> Self {
-        Self { transport, admission, client: security, server: None, can_listen: false, runtime }
+    fn from(ClientConfig { transport, admission, other_addresses, security, runtime }: ClientConfig) -> Self {
+        Self { transport, admission, other_addresses, client: security, server: None, can_listen: false, runtime }
     }
 }
 
 impl From<ServerConfig> for EndpointConfig {
-    fn from(ServerConfig { transport, admission, security, runtime }: ServerConfig) -> Self {
+    fn from(ServerConfig { transport, admission, other_addresses, security, runtime }: ServerConfig) -> Self {
         let client = security.as_ref().and_then(ServerSecurity::client).cloned();
-        Self { transport, admission, client, server: security, can_listen: true, runtime }
+        Self { transport, admission, other_addresses, client, server: security, can_listen: true, runtime }
     }
 }
 
 impl EndpointConfig {
     pub(crate) fn is_encrypted(&self) -> bool {
         self.client.is_some() || self.server.is_some()
+    }
+
+    /// The settings of several paths for an endpoint with these addresses; `None` if its associations have one each.
+    pub(crate) fn multihoming(&self, addresses: &[IpAddr]) -> Option<sctp::Multihoming> {
+        let has_several = addresses.len() > 1;
+        let default = sctp::Multihoming::default();
+        let paths_max = self.transport.paths_max.unwrap_or(if has_several { default.paths_max } else { 1 });
+        let addresses = if has_several { addresses.to_vec() } else { Vec::new() };
+        let policy = self.transport.path_policy;
+        (has_several || paths_max != 1).then_some(sctp::Multihoming { addresses, paths_max, policy, ..default })
     }
 
     /// The settings of the core for plain associations.

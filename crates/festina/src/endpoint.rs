@@ -34,7 +34,7 @@ use festina_sctp::ClosedReason;
 
 use self::driver::Driver;
 pub use self::listener::{Listener, Requests};
-pub use self::lower::{LowerLayer, MemoryNetwork, MemorySocket, Received, Transmit};
+pub use self::lower::{LowerLayer, MemoryNetwork, MemorySocket, Received, Several, Transmit};
 pub use self::observe::SeenPacket;
 pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
 pub use self::requests::PendingRequest;
@@ -87,7 +87,8 @@ impl Endpoint {
     }
 
     pub(crate) async fn open(address: SocketAddr, config: EndpointConfig) -> Result<Self, BindError> {
-        Self::start(address, config, |runtime| Socket::bind_udp(runtime, address)).await
+        let others = config.other_addresses.clone();
+        Self::start(address, config, |runtime| Socket::bind_udp(runtime, address, &others)).await
     }
 
     /// Opens a raw socket for SCTP directly over IP (protocol 132). Needs the privilege CAP_NET_RAW, and a kernel without SCTP of its own on that
@@ -106,7 +107,8 @@ impl Endpoint {
                 "encrypted associations need UDP; plain SCTP begins with ClientConfig::plain or ServerConfig::plain";
             return Err(crate::security::SecurityError::Settings(problem.to_owned()).into());
         }
-        Self::start(SocketAddr::new(address, 0), config, |runtime| Socket::bind_raw(runtime, address)).await
+        let others = config.other_addresses.clone();
+        Self::start(SocketAddr::new(address, 0), config, |runtime| Socket::bind_raw(runtime, address, &others)).await
     }
 
     /// Opens an endpoint on a lower layer of the program's own, or on one in memory for tests: [`MemoryNetwork`](crate::MemoryNetwork).
@@ -121,11 +123,11 @@ impl Endpoint {
     async fn start(
         address: SocketAddr,
         config: EndpointConfig,
-        open: impl FnOnce(&dyn Runtime) -> std::io::Result<Socket>,
+        open: impl FnOnce(&dyn Runtime) -> Result<Socket, BindError>,
     ) -> Result<Self, BindError> {
         let runtime = config.runtime.clone().map_or_else(Tokio::current, Ok)?;
         let failed = |source| BindError::Socket { address, source };
-        let socket = open(&*runtime).map_err(failed)?;
+        let socket = open(&*runtime)?;
         // The runtime must poll the socket once before it allows sending.
         poll_fn(|context| socket.poll_writable(context)).await.map_err(failed)?;
         let (shared, bell) = Shared::new(Arc::clone(&runtime), socket, &config)?;
@@ -142,6 +144,11 @@ impl Endpoint {
     /// Returns the address of the socket. A raw socket has port 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.socket.local_addr()
+    }
+
+    /// Returns the addresses of all sockets, that of [`local_addr`](Self::local_addr) first.
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+        self.shared.socket.local_addrs().to_vec()
     }
 
     /// Calls `observer` for every SCTP packet sent or received from now on; at most one observer per endpoint. Returns whether there was none before.
@@ -304,7 +311,7 @@ mod tests {
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
         let runtime = Tokio::current().unwrap();
         // A socket that the runtime has not looked at yet refuses to send, just as a full one does.
-        let socket = Socket::bind_udp(&*runtime, address).unwrap();
+        let socket = Socket::bind_udp(&*runtime, address, &[]).unwrap();
         let (shared, bell) = Shared::new(runtime, socket, &ServerConfig::plain().into()).unwrap();
         let client = Endpoint::new(shared.clone());
         tokio::spawn(Driver::new(shared, bell));
@@ -321,7 +328,7 @@ mod tests {
     #[tokio::test]
     async fn an_endpoint_stays_until_what_it_has_to_send_has_left() {
         let runtime = Tokio::current().unwrap();
-        let socket = Socket::bind_udp(&*runtime, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let socket = Socket::bind_udp(&*runtime, "127.0.0.1:0".parse().unwrap(), &[]).unwrap();
         let (shared, _bell) = Shared::new(runtime, socket, &ServerConfig::plain().into()).unwrap();
         assert!(shared.is_abandoned());
         let mut unsent = outbox::Outbox::default();

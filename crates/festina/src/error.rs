@@ -4,7 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use festina_sctp::{ClosedReason, ConfigError, StreamId, StreamScheduler};
+use festina_sctp::{ClosedReason, ConfigError, MultihomingError, StreamId, StreamScheduler};
 use festina_units::Duration;
 use thiserror::Error;
 
@@ -35,6 +35,9 @@ pub enum BindError {
         /// The operating system's error.
         source: io::Error,
     },
+    /// Caller: one of several addresses is that of no single host, or an IPv4 address written as an IPv6 one.
+    #[error(transparent)]
+    Addresses(MultihomingError),
     /// Caller: the security settings cannot be used.
     #[error(transparent)]
     Security(#[from] SecurityError),
@@ -44,6 +47,15 @@ pub enum BindError {
     /// System: the operating system could not provide random numbers.
     #[error("cannot get random numbers from the operating system: {0}")]
     Randomness(#[source] io::Error),
+}
+
+impl From<MultihomingError> for BindError {
+    fn from(error: MultihomingError) -> Self {
+        match error {
+            MultihomingError::OutOfRange(error) => Self::Config(error),
+            error => Self::Addresses(error),
+        }
+    }
 }
 
 /// Why an SCTP port cannot be listened on.

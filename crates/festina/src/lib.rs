@@ -84,7 +84,7 @@ mod locks;
 pub mod logs;
 pub mod lower {
     //! Lower layers that carry the packets of an endpoint, for [`Endpoint::bind_on`](crate::Endpoint::bind_on).
-    pub use crate::endpoint::{LowerLayer, Received, Transmit};
+    pub use crate::endpoint::{LowerLayer, Received, Several, Transmit};
 }
 #[cfg(feature = "prometheus")]
 mod metrics;
@@ -111,10 +111,10 @@ pub use festina_sctp::congestion;
 pub use festina_sctp::recovery::redundancy::{Budget, Redundancy, Spaced};
 pub use festina_sctp::{
     AbandonReason, Abandoned, AbandonedStats, AssociationState, ClosedReason, ConfigError, CongestionControl,
-    Direction, Duplicate, Event, Expiry, Message, MessageId, PathId, PathStats, PeerRestart, Ports, ProtocolEvent,
-    Rates, ReConfigResult, ReceivedMessage, ReceivedStats, ReconfigureError, RetransmissionCause, RetransmittedStats,
-    SendBufferPolicy, SendError, SendErrorKind, SentStats, Stats, StreamId, StreamRequest, StreamScheduler,
-    UnknownCongestionControl,
+    Direction, Duplicate, Event, Expiry, Message, MessageId, MultihomingError, PathId, PathPolicy, PathState,
+    PathStats, PathStatus, PeerRestart, Ports, ProtocolEvent, Rates, ReConfigResult, ReceivedMessage, ReceivedStats,
+    ReconfigureError, RetransmissionCause, RetransmittedStats, SendBufferPolicy, SendError, SendErrorKind, SentStats,
+    Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
 };
 pub use festina_units::{Duration, EcnCodepoint, Instant};
 
@@ -135,6 +135,8 @@ mod documents {
     struct Integrating;
     #[doc = include_str!("../../../docs/guides/game-server.md")]
     struct GameServer;
+    #[doc = include_str!("../../../docs/guides/several-addresses.md")]
+    struct SeveralAddresses;
 }
 
 /// Handles may go to other threads and be used by several at a time.

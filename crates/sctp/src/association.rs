@@ -21,6 +21,7 @@ mod paths;
 mod reconfiguration;
 mod reply;
 mod retry;
+mod sharing;
 mod shutdown;
 mod siphash;
 mod state;
@@ -35,7 +36,7 @@ use festina_units::{Duration, EcnCodepoint, Instant};
 
 pub use context::{Context, Ports};
 pub use extensions::Extensions;
-pub use homes::{Multihoming, MultihomingError};
+pub use homes::{Multihoming, MultihomingError, PathPolicy};
 pub use knowledge::PathKnowledge;
 pub use listener::{Incoming, Listener};
 pub use multihoming::PathStatus;

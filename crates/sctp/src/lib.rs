@@ -75,7 +75,7 @@ pub mod wire;
 
 pub use association::{
     Association, AssociationState, Context, Extensions, Incoming, Listener, Multihoming, MultihomingError,
-    OutOfBandError, OutOfBandInit, PathKnowledge, PathState, PathStatus, Ports, Transmit, outstanding_tsns,
+    OutOfBandError, OutOfBandInit, PathKnowledge, PathPolicy, PathState, PathStatus, Ports, Transmit, outstanding_tsns,
     reset_by_peer,
 };
 pub use config::{

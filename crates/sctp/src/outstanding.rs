@@ -26,7 +26,7 @@ pub(crate) use chunk::{Chunk, ChunkState, Form, MessageSlot, Transmission};
 pub(crate) use digest::{Acknowledgement, Arrival, Credit, Digest, Run};
 pub(crate) use ledger::{CHUNKS_KEPT, Ledger, Tally};
 
-pub(crate) use crate::path_id::{ByPath, PATHS_MAX, PathId};
+pub(crate) use crate::path_id::{ByPath, PATHS_MAX, PathId, PathSet};
 
 /// Chunks that may be outstanding. It keeps the rule of RFC 9260 §6.1 that the ordered messages of a stream in the send window have
 /// SSNs that tell them apart, without counting per stream, and bounds the ledger's memory.

@@ -18,6 +18,22 @@ impl PathId {
     }
 }
 
+/// Some of an association's paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PathSet(u8);
+
+impl PathSet {
+    #[inline]
+    pub(crate) fn insert(&mut self, path: PathId) {
+        self.0 |= 1_u8.checked_shl(path.0.into()).unwrap_or_default();
+    }
+
+    #[inline]
+    pub(crate) fn contains(self, path: PathId) -> bool {
+        self.0.checked_shr(path.0.into()).unwrap_or_default() & 1 == 1
+    }
+}
+
 /// A small value for each path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ByPath<T>([T; PATHS_MAX]);
@@ -26,15 +42,13 @@ impl<T> ByPath<T> {
     /// The value for this path.
     #[inline]
     pub(crate) fn of(&self, path: PathId) -> &T {
-        let [first, others @ ..] = &self.0;
-        path.other().and_then(|other| others.get(other)).unwrap_or(first)
+        &self.0[usize::from(path.0) % PATHS_MAX]
     }
 
     /// As [`of`](Self::of).
     #[inline]
     pub(crate) fn of_mut(&mut self, path: PathId) -> &mut T {
-        let [first, others @ ..] = &mut self.0;
-        path.other().and_then(|other| others.get_mut(other)).unwrap_or(first)
+        &mut self.0[usize::from(path.0) % PATHS_MAX]
     }
 
     #[inline]
@@ -67,37 +81,35 @@ impl<T: Blank> SparseByPath<T> {
     /// The value for this path.
     #[inline]
     pub(crate) fn of(&self, path: PathId) -> &T {
-        match path.other() {
-            None => &self.first,
-            Some(other) => self.others.as_ref().and_then(|others| others.get(other)).unwrap_or(T::BLANK),
-        }
+        if path == PathId::PRIMARY { &self.first } else { self.other(path) }
+    }
+
+    #[cold]
+    fn other(&self, path: PathId) -> &T {
+        self.others.as_ref().zip(path.other()).and_then(|(others, other)| others.get(other)).unwrap_or(T::BLANK)
     }
 
     /// As [`of`](Self::of).
     #[inline]
     pub(crate) fn of_mut(&mut self, path: PathId) -> &mut T {
-        match path.other() {
-            None => &mut self.first,
-            Some(other) => self.other_mut(other),
-        }
+        if path == PathId::PRIMARY { &mut self.first } else { self.other_mut(path) }
     }
 
     #[cold]
-    fn other_mut(&mut self, other: usize) -> &mut T {
+    fn other_mut(&mut self, path: PathId) -> &mut T {
         let others = self.others.get_or_insert_default();
-        others.get_mut(other).unwrap_or(&mut self.first)
+        path.other().and_then(|other| others.get_mut(other)).unwrap_or(&mut self.first)
     }
 
-    /// Calls `look` with the value of each path; those of all paths but the first may be left out while they are blank.
+    /// Returns the paths whose value passes the test. A blank value passes none.
     #[inline]
-    pub(crate) fn map_ref<R: Default>(&self, mut look: impl FnMut(&T) -> R) -> ByPath<R> {
-        let mut results = ByPath(core::array::from_fn(|_| R::default()));
-        let [first, others @ ..] = &mut results.0;
-        *first = look(&self.first);
-        if let Some(values) = &self.others {
-            others.iter_mut().zip(values.iter()).for_each(|(result, value)| *result = look(value));
+    pub(crate) fn paths_where(&self, test: impl Fn(&T) -> bool) -> PathSet {
+        let mut paths = PathSet(u8::from(test(&self.first)));
+        if let Some(others) = &self.others {
+            let passing = (1..).zip(others.iter()).filter(|(_, value)| test(value));
+            passing.for_each(|(number, _)| paths.insert(PathId(number)));
         }
-        results
+        paths
     }
 
     #[inline]

@@ -50,7 +50,7 @@ use crate::config::Config;
 use crate::error::{ProtocolViolation, SendError};
 use crate::event::{Event, Events};
 use crate::message::{Message, MessageId};
-use crate::outstanding::{Acknowledgement, ByPath, ChunkState, Digest, PathId};
+use crate::outstanding::{Acknowledgement, ChunkState, Digest, PathId, PathSet};
 use crate::stats::{RetransmittedStats, SentStats, Stats};
 use crate::wire::Tsn;
 use flight::Flight;
@@ -209,7 +209,7 @@ impl Sender {
         paths: &mut impl SendPaths,
         acknowledgement: Acknowledgement<'_>,
         events: &mut Events,
-    ) -> Result<ByPath<bool>, ProtocolViolation> {
+    ) -> Result<PathSet, ProtocolViolation> {
         let path = paths.primary();
         let terms = path.repair.terms(now, &self.flight, &path.limits);
         let mut digest = Digest::default();
@@ -218,7 +218,7 @@ impl Sender {
             if let Some(sack) = acknowledgement.sack {
                 paths.all().for_each(|path| path.repair.take_late_packets(now, sack, first_tsn));
             }
-            return Ok(ByPath::default());
+            return Ok(PathSet::default());
         }
         self.counters.note_spurious(digest.duplicates.of_resent);
         let were_missing = self.flight.buffer.looks_for_missing() && self.flight.give_up_what_is_missing(now, events);
@@ -230,7 +230,7 @@ impl Sender {
             self.flight.drained(events);
         }
         let answered = digest.answered;
-        self.flight.ledger.finish(digest);
+        self.flight.ledger.finish(&mut digest);
         let path = paths.primary();
         self.flight.follow_window(now, |ledger| path.surroundings(ledger));
         if self.flight.buffer.take_writable() {

@@ -31,6 +31,7 @@ Examples:
   festina listen 127.0.0.1:9899 --once --raw > f  store what one peer sends
   festina listen :9899 --block 1200 < a.bin       send any bytes, of any length, to all connected peers
   festina listen :9899 --plain                    for SCTP peers other than festina, which do not encrypt
+  festina listen 192.0.2.1 --also 198.51.100.1 --plain   on two networks
 
 Standard error reports peers that come and go; standard output holds nothing but messages. To a terminal, their control \
 characters are escaped. Typed lines go to every peer. A peer that is too slow misses lines, so that it does not hold up the others.";
@@ -41,6 +42,9 @@ characters are escaped. Typed lines go to every peer. A peer that is too slow mi
 pub(crate) struct ListenArgs {
     /// Where to listen: ADDRESS:PORT, or :PORT for every address, where PORT is the UDP port, by default 9899
     address: HostPort,
+    /// Another address to listen on, with the same port, which peers learn with --plain; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    also: Vec<std::net::IpAddr>,
     /// The SCTP port to accept associations on
     #[arg(short, long, value_name = "PORT", default_value_t = festina::DEFAULT_SCTP_PORT)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
@@ -111,6 +115,7 @@ enum Action {
 pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
     let recording = arguments.pcap.begin()?;
     let (config, fingerprint) = arguments.identity.of_server(arguments.recovery.transport())?;
+    let config = config.with_other_addresses(arguments.also.iter().copied());
     let endpoint = address::bind_to_listen(&arguments.address, recording.with_secrets_of_server(config)).await?;
     recording.watch(&endpoint);
     let typed = arguments.typed()?;

@@ -10,7 +10,10 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use clap::Args;
-use festina::{Association, ClosedReason, Event, Message, MessageId, ProtocolEvent, SendError, SendErrorKind, Stats};
+use festina::{
+    Association, ClosedReason, Event, Message, MessageId, PathState, PathStats, PathStatus, ProtocolEvent, SendError,
+    SendErrorKind, Stats, Transport,
+};
 use festina_models::statistics::DelayStatistics;
 use festina_units::duration;
 use serde::Serialize;
@@ -27,11 +30,15 @@ const SILENCE: Duration = Duration::from_secs(3);
 const SIZE_BYTES_MIN: u32 = 8;
 const SIZE_BYTES_MAX: u32 = 1 << 20;
 
+/// As many paths as an association can have.
+const PATHS_MAX: usize = 8;
+
 const EXAMPLES: &str = "\
 Examples:
   festina ping 127.0.0.1:9899                  against festina listen --echo, until Ctrl-C
   festina ping 127.0.0.1:9899 -c 20 -i 50ms    twenty messages, one every 50 ms
   festina ping 127.0.0.1:9899 --ack --plain    against any SCTP peer: until the acknowledgement
+  festina ping 192.0.2.1 --plain --paths --via 192.0.2.9 --via 198.51.100.9   over two networks
 
 Messages are reliable: a lost one is late, not missing, and its time includes the recovery.";
 
@@ -53,6 +60,9 @@ pub(crate) struct PingArgs {
     /// Measure until the peer's acknowledgement instead of its echo, so that the peer need not echo
     #[arg(long)]
     ack: bool,
+    /// Use all addresses of the peer, and print the state of the path to each at the end
+    #[arg(long, requires = "plain")]
+    paths: bool,
     /// Print nothing but the summary
     #[arg(short, long)]
     quiet: bool,
@@ -63,7 +73,11 @@ pub(crate) struct PingArgs {
 
 /// Sends messages and measures until the count is reached, the peer leaves or the user has enough; then sums up.
 pub(crate) async fn run(arguments: PingArgs) -> Result<()> {
-    let (endpoint, association, recording) = arguments.peer.connect(arguments.ack || arguments.json).await?;
+    let change = |transport: Transport| {
+        let transport = transport.with_message_events(arguments.ack || arguments.json);
+        if arguments.paths { transport.with_paths_max(PATHS_MAX) } else { transport }
+    };
+    let (endpoint, association, recording) = arguments.peer.connect_with(change).await?;
     let mut ping = Ping {
         association: association.clone(),
         remote: association.remote_addr(),
@@ -71,6 +85,7 @@ pub(crate) async fn run(arguments: PingArgs) -> Result<()> {
         awaited: BTreeMap::new(),
         times: DelayStatistics::new(),
         slowest: Slowest::default(),
+        paths: Vec::new(),
         arguments,
     };
     let ended = tokio::select! {
@@ -78,6 +93,7 @@ pub(crate) async fn run(arguments: PingArgs) -> Result<()> {
         () = signal::interrupted() => Ok(false),
     };
     let stats = association.stats();
+    ping.paths = if ping.arguments.paths { path_reports(&association) } else { Vec::new() };
     let summary = if ping.arguments.json { ping.json(&stats)? } else { ping.summary(&stats) };
     let printed = output::print_in_turn(summary).await;
     say_goodbye(&endpoint).await;
@@ -107,6 +123,33 @@ struct Ping {
     awaited: BTreeMap<u64, (Instant, Repairs)>,
     times: DelayStatistics,
     slowest: Slowest,
+    /// At the end, if they are asked for.
+    paths: Vec<PathReport>,
+}
+
+/// The state of a path at the end.
+#[derive(Clone, Debug, Serialize)]
+struct PathReport {
+    address: String,
+    state: &'static str,
+    carries_data: bool,
+    ms_round_trip: Option<f64>,
+}
+
+fn path_reports(association: &Association) -> Vec<PathReport> {
+    let reports = association.paths().into_iter().zip(association.path_stats());
+    let report = |(path, stats): (PathStatus, PathStats)| PathReport {
+        address: path.remote.to_string(),
+        state: match path.state {
+            PathState::Active => "active",
+            PathState::PotentiallyFailed => "potentially failed",
+            PathState::Inactive => "inactive",
+            _ => "unconfirmed",
+        },
+        carries_data: path.carries_data,
+        ms_round_trip: stats.srtt.map(output::json_ms),
+    };
+    reports.map(report).collect()
 }
 
 impl Ping {
@@ -248,6 +291,7 @@ impl Ping {
                 ms_p99: quantile(0.99),
             },
             slowest: self.slowest.messages(),
+            paths: &self.paths,
         })
     }
 
@@ -275,6 +319,11 @@ impl Ping {
                 [0.5, 0.9, 0.99].map(|share| milliseconds(times.quantile(share).unwrap_or(max))).join("/");
             summary += &format!("\ntime min/avg/max/mdev = {spread} ms, p50/p90/p99 = {percentiles} ms");
         }
+        for PathReport { address, state, carries_data, ms_round_trip } in &self.paths {
+            let time = ms_round_trip.map_or_else(String::new, |time| format!(", round trip {time:.3} ms"));
+            let carries = if *carries_data { ", carries data" } else { "" };
+            summary += &format!("\npath to {address}: {state}{time}{carries}");
+        }
         summary
     }
 }
@@ -294,6 +343,8 @@ struct SummaryJson<'a> {
     #[serde(flatten)]
     times: TimesJson,
     slowest: Vec<&'a SlowMessage>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    paths: &'a [PathReport],
 }
 
 #[derive(Serialize)]

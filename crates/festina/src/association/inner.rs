@@ -21,9 +21,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker, ready};
 
-use festina_endpoint::{Channel, Core, Handled};
+use festina_endpoint::{Channel, Core, Handled, Sources};
 use festina_sctp::{
-    AbandonedStats, PathStats, ReceivedMessage, SendError, SendErrorKind, Stats, StreamId, StreamScheduler,
+    AbandonedStats, PathId, PathStats, PathStatus, ReceivedMessage, SendError, SendErrorKind, Stats, StreamId,
+    StreamScheduler,
 };
 use festina_sctp::{AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
 use festina_secure::Path;
@@ -71,7 +72,8 @@ enum Change {
 
 impl Inner {
     pub(crate) fn new(shared: Arc<Shared>, id: u64, core: Core, source: Option<IpAddr>) -> Arc<Self> {
-        let state = Mutex::new(State::new(core, source));
+        let sources = Sources::new(shared.is_multihomed() && core.secure().is_none(), core.remote().ip(), source);
+        let state = Mutex::new(State::new(core, sources));
         Arc::new(Self { shared, id, handles: AtomicUsize::new(0), successors: AtomicUsize::new(0), state })
     }
 
@@ -197,8 +199,8 @@ impl Inner {
             let handled = state.core.handle_packet(now, Path { remote: from, local: source }, ecn, packet);
             dropped += usize::from(handled == Handled::Dropped);
             // Only a packet with the tag of the association may choose the address that the answers leave from.
-            if handled == Handled::Proof && source.is_some() {
-                state.source = source;
+            if handled == Handled::Proof {
+                state.sources.note(from.ip(), source);
             }
             // What there is no room for now stays in the core, which is asked again below.
             let _blocked = state.fill(now, &self.shared, Way::WithDriver);
@@ -526,6 +528,14 @@ impl Inner {
 
     pub(crate) fn path_stats(&self) -> Vec<PathStats> {
         lock(&self.state).core.path_stats().collect()
+    }
+
+    pub(crate) fn paths(&self) -> Vec<PathStatus> {
+        lock(&self.state).core.paths().collect()
+    }
+
+    pub(crate) fn set_primary(self: &Arc<Self>, path: PathId) -> bool {
+        self.change(|state, _| state.core.set_primary(path))
     }
 
     pub(crate) fn peer_addresses(&self) -> Vec<IpAddr> {

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use festina_sctp::recovery::redundancy::Redundancy;
 use festina_sctp::{
-    AbandonedStats, AssociationState, ClosedReason, Message, MessageId, PathStats, Ports, ReconfigureError, SendError,
-    Stats, StreamId,
+    AbandonedStats, AssociationState, ClosedReason, Message, MessageId, PathId, PathStats, PathStatus, Ports,
+    ReconfigureError, SendError, Stats, StreamId,
 };
 
 use super::Association;
@@ -46,6 +46,8 @@ impl Association {
         abort(reason: &str);
         stats() -> Stats;
         path_stats() -> Vec<PathStats>;
+        paths() -> Vec<PathStatus>;
+        set_primary_path(path: PathId) -> bool;
         id() -> u64;
         #[doc(alias = "peer_addr")]
         remote_addr() -> SocketAddr;

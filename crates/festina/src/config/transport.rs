@@ -1,7 +1,9 @@
 //! Settings of associations.
 
 use festina_sctp::recovery::redundancy::Redundancy;
-use festina_sctp::{self as sctp, ConfigError, CongestionControl, PeerRestart, SendBufferPolicy, StreamScheduler};
+use festina_sctp::{
+    self as sctp, ConfigError, CongestionControl, PathPolicy, PeerRestart, SendBufferPolicy, StreamScheduler,
+};
 use festina_units::Duration;
 
 use crate::recovery::Profile;
@@ -29,6 +31,9 @@ pub struct Transport {
     pub(super) peer_batches: Option<bool>,
     /// The default follows from the endpoint's address.
     pub(super) has_packet_bytes_max: bool,
+    /// The default follows from the endpoint's addresses.
+    pub(super) paths_max: Option<usize>,
+    pub(super) path_policy: PathPolicy,
 }
 
 impl Default for Transport {
@@ -38,7 +43,13 @@ impl Default for Transport {
         // Nor does it know of other clients, which must not repeat lost requests at the same moment.
         let retries = sctp::Retries { spread: true, ..sctp::Retries::default() };
         let core = sctp::Config { carrier, retries, ..sctp::Config::default() };
-        Self { core, peer_batches: None, has_packet_bytes_max: false }
+        Self {
+            core,
+            peer_batches: None,
+            has_packet_bytes_max: false,
+            paths_max: None,
+            path_policy: PathPolicy::default(),
+        }
     }
 }
 
@@ -85,7 +96,7 @@ impl Transport {
     /// Takes settings of the core, the crate `festina-sctp`, except for [`Admission`](crate::Admission).
     pub fn from_core(core: sctp::Config) -> Self {
         let peer_batches = Some(core.sack.peer_batches);
-        Self { core, peer_batches, has_packet_bytes_max: true }
+        Self { core, peer_batches, has_packet_bytes_max: true, paths_max: None, path_policy: PathPolicy::default() }
     }
 
     /// Returns the settings of the core for plain associations, as simulated hosts take them.
@@ -139,6 +150,21 @@ impl Transport {
     /// sends one after 15 s.
     pub fn with_heartbeat_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
         self.core.timers.heartbeat_interval = interval.into();
+        self
+    }
+
+    /// Sets the maximum number of paths of an association, from 1 to 8: 8 by default if the endpoint has several addresses
+    /// ([`ServerConfig::with_other_addresses`](crate::ServerConfig::with_other_addresses)), and 1 otherwise. Each address of the peer is a path, once a
+    /// heartbeat there was answered. Data is sent on one; when it does not answer, another takes over within about two round trips.
+    /// [`Event::PathConfirmed`](crate::Event::PathConfirmed) and [`Event::PathReachable`](crate::Event::PathReachable) report changes.
+    pub fn with_paths_max(mut self, paths: usize) -> Self {
+        self.paths_max = Some(paths);
+        self
+    }
+
+    /// Sets how several active paths share the packets of an association: [`PathPolicy::Repairs`] by default.
+    pub fn with_path_policy(mut self, policy: PathPolicy) -> Self {
+        self.path_policy = policy;
         self
     }
 

@@ -186,7 +186,7 @@ mod tests {
     #[tokio::test]
     async fn a_refused_answer_to_a_stranger_concerns_no_association() {
         let socket =
-            Socket::bind_udp(&*crate::runtime::Tokio::current().unwrap(), "127.0.0.1:0".parse().unwrap()).unwrap();
+            Socket::bind_udp(&*crate::runtime::Tokio::current().unwrap(), "127.0.0.1:0".parse().unwrap(), &[]).unwrap();
         std::future::poll_fn(|context| socket.poll_writable(context)).await.unwrap();
         // The system sends nothing to port 0.
         let destination = "127.0.0.1:0".parse().unwrap();

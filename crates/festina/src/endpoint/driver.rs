@@ -248,7 +248,7 @@ impl Receiver {
             door: Door::new(Arc::clone(shared)),
             sieve: Sieve::new(shared.admission().strays_per_second_max),
             packets: Packets::default(),
-            wildcard: shared.socket.is_wildcard(),
+            wildcard: shared.socket.has_several_addresses(),
             protocols: shared.protocols(),
         }
     }
@@ -363,7 +363,7 @@ mod tests {
     #[tokio::test]
     async fn a_busy_driver_looks_at_the_socket_though_the_runtime_does_not() {
         let runtime = crate::runtime::Tokio::current().unwrap();
-        let socket = crate::endpoint::Socket::bind_udp(&*runtime, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let socket = crate::endpoint::Socket::bind_udp(&*runtime, "127.0.0.1:0".parse().unwrap(), &[]).unwrap();
         let (shared, bell) = Shared::new(runtime, socket, &crate::ServerConfig::plain().into()).unwrap();
         shared.handle_added();
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -5,6 +5,7 @@ mod memory;
 mod path_mtu;
 #[cfg(unix)]
 mod raw;
+mod several;
 mod udp;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use std::task::{Context, Poll};
 use festina_units::{EcnCodepoint, Preview};
 
 pub use self::memory::{MemoryNetwork, MemorySocket};
+pub use self::several::Several;
 pub(crate) use self::udp::UdpLayer;
 
 /// A socket that carries the packets of one endpoint, such as UDP, raw IP or memory. [`Endpoint::bind_on`](crate::Endpoint::bind_on) takes one.
@@ -24,6 +26,12 @@ pub(crate) use self::udp::UdpLayer;
 pub trait LowerLayer: fmt::Debug + Send + Sync + 'static {
     /// Returns the address at which peers reach this side.
     fn local_addr(&self) -> SocketAddr;
+
+    /// Returns all addresses at which peers reach this side, [`local_addr`](Self::local_addr) first. If there are several, each received packet names
+    /// [the one](Received::to) that it was sent to.
+    fn local_addrs(&self) -> Vec<SocketAddr> {
+        vec![self.local_addr()]
+    }
 
     /// Returns the address of a peer in the form in which received packets name it.
     ///

@@ -118,7 +118,11 @@ impl Shared {
         getrandom::fill(&mut first_nonce).map_err(no_randomness)?;
         let client = config.client.as_ref().map(ClientSecurity::build).transpose()?;
         let server = config.server.as_ref().map(ServerSecurity::build).transpose()?.unwrap_or_default();
-        let context = sctp::Context::new(config.core(socket.local_addr()), secret)?;
+        let core = config.core(socket.local_addr());
+        let context = match config.multihoming(socket.addresses()) {
+            Some(multihoming) if !config.is_encrypted() => sctp::Context::multihomed(core, secret, multihoming)?,
+            _ => sctp::Context::new(core, secret)?,
+        };
         let plain = if server.plain_clients {
             getrandom::fill(&mut secret).map_err(no_randomness)?;
             sctp::Context::new(config.plain_core(), secret)?
@@ -289,6 +293,16 @@ impl Shared {
 
     pub(super) fn next_id(&self) -> u64 {
         self.numbers.next_id()
+    }
+
+    /// The own IP addresses, one for each socket.
+    pub(crate) fn addresses(&self) -> &[IpAddr] {
+        self.socket.addresses()
+    }
+
+    /// Whether plain associations may have several paths.
+    pub(crate) fn is_multihomed(&self) -> bool {
+        self.context.is_multihomed()
     }
 
     pub(crate) fn message_bytes_max(&self) -> usize {

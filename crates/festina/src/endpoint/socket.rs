@@ -8,11 +8,15 @@ use std::task::{Context, Poll};
 
 use festina_units::EcnCodepoint;
 
-use super::lower::{LowerLayer, Received, Transmit, UdpLayer};
+use super::lower::{LowerLayer, Received, Several, Transmit, UdpLayer};
 use super::observe::Observation;
 use super::refusals::{Refusal, Refusals, is_too_large};
+use crate::error::BindError;
 use crate::program;
 use crate::runtime::Runtime;
+
+/// Attempts to find a port that is free at each of several addresses.
+const PORTS_TRIED_MAX: u32 = 16;
 
 /// The lower layer and what went through it.
 #[derive(Debug)]
@@ -20,6 +24,9 @@ pub(crate) struct Socket {
     /// Taken out when the endpoint is closed, though handles of it may stay.
     lower: RwLock<Option<Box<dyn LowerLayer>>>,
     local: SocketAddr,
+    /// All addresses, `local` first.
+    locals: Vec<SocketAddr>,
+    addresses: Vec<IpAddr>,
     /// That of the lower layer.
     segments_max: AtomicUsize,
     pub(crate) counters: SocketCounters,
@@ -50,20 +57,48 @@ pub(crate) fn count(counter: &AtomicU64, amount: usize) {
 }
 
 impl Socket {
-    /// A UDP socket.
-    pub(crate) fn bind_udp(runtime: &dyn Runtime, address: SocketAddr) -> io::Result<Self> {
-        Ok(Self::new(Box::new(UdpLayer::bind_udp(runtime, address)?)))
+    /// A UDP socket, and one with the same port for each other address.
+    pub(crate) fn bind_udp(runtime: &dyn Runtime, address: SocketAddr, others: &[IpAddr]) -> Result<Self, BindError> {
+        let mut attempts = if address.port() == 0 && !others.is_empty() { PORTS_TRIED_MAX } else { 1 };
+        loop {
+            let first = UdpLayer::bind_udp(runtime, address).map_err(failed_on(address))?;
+            let port = first.local_addr().port();
+            let bind = |address: SocketAddr| UdpLayer::bind_udp(runtime, address).map_err(failed_on(address));
+            let layers: Result<Vec<_>, _> = others.iter().map(|&other| bind(SocketAddr::new(other, port))).collect();
+            attempts -= 1;
+            match layers {
+                Ok(layers) => return Ok(Self::join(first, layers)),
+                // The system chose a port that is taken at another address.
+                Err(BindError::Socket { source, .. }) if attempts > 0 && source.kind() == io::ErrorKind::AddrInUse => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
-    /// A raw IP socket for SCTP's own protocol number.
+    /// A raw IP socket for SCTP's own protocol number, and one for each other address.
     #[cfg(unix)]
-    pub(crate) fn bind_raw(runtime: &dyn Runtime, address: IpAddr) -> io::Result<Self> {
-        Ok(Self::new(Box::new(UdpLayer::bind_raw(runtime, address)?)))
+    pub(crate) fn bind_raw(runtime: &dyn Runtime, address: IpAddr, others: &[IpAddr]) -> Result<Self, BindError> {
+        let bind =
+            |address: IpAddr| UdpLayer::bind_raw(runtime, address).map_err(failed_on(SocketAddr::new(address, 0)));
+        let first = bind(address)?;
+        let layers: Result<Vec<_>, _> = others.iter().map(|&other| bind(other)).collect();
+        Ok(Self::join(first, layers?))
+    }
+
+    fn join(first: UdpLayer, others: Vec<UdpLayer>) -> Self {
+        if others.is_empty() {
+            return Self::new(Box::new(first));
+        }
+        let others = others.into_iter().map(|layer| Box::new(layer) as Box<dyn LowerLayer>).collect();
+        Self::new(Box::new(Several::new(first, others)))
     }
 
     pub(crate) fn new(lower: Box<dyn LowerLayer>) -> Self {
+        let locals = lower.local_addrs();
         Self {
             local: lower.local_addr(),
+            addresses: locals.iter().map(SocketAddr::ip).collect(),
+            locals,
             segments_max: AtomicUsize::new(lower.segments_max()),
             lower: RwLock::new(Some(lower)),
             counters: SocketCounters::default(),
@@ -99,9 +134,19 @@ impl Socket {
         self.local
     }
 
+    /// The addresses of all sockets, that of [`local_addr`](Self::local_addr) first.
+    pub(crate) fn local_addrs(&self) -> &[SocketAddr] {
+        &self.locals
+    }
+
+    /// Their IP addresses.
+    pub(crate) fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
     /// Whether packets may arrive at several addresses, so that answers must name theirs.
-    pub(crate) fn is_wildcard(&self) -> bool {
-        self.local.ip().is_unspecified()
+    pub(crate) fn has_several_addresses(&self) -> bool {
+        self.local.ip().is_unspecified() || self.locals.len() > 1
     }
 
     /// Converts `remote` to the lower layer's form.
@@ -245,6 +290,11 @@ impl Socket {
     }
 }
 
+/// The error of a socket that cannot be opened.
+fn failed_on(address: SocketAddr) -> impl FnOnce(io::Error) -> BindError {
+    move |source| BindError::Socket { address, source }
+}
+
 /// Whether a socket error is the echo of a datagram sent earlier (ICMP) rather than the outcome of this call.
 pub(crate) fn is_about_the_past(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable};
@@ -260,7 +310,7 @@ mod tests {
     #[tokio::test]
     async fn sending_to_a_closed_port_is_no_error() {
         let socket =
-            Socket::bind_udp(&*crate::runtime::Tokio::current().unwrap(), "127.0.0.1:0".parse().unwrap()).unwrap();
+            Socket::bind_udp(&*crate::runtime::Tokio::current().unwrap(), "127.0.0.1:0".parse().unwrap(), &[]).unwrap();
         poll_fn(|context| socket.poll_writable(context)).await.unwrap();
         let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         for _ in 0..3 {

@@ -139,7 +139,8 @@ mod tests {
     #[tokio::test]
     async fn a_filling_ends_when_everything_has_left() {
         let socket =
-            Socket::bind_udp(&*crate::runtime::Tokio::current().unwrap(), (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+            Socket::bind_udp(&*crate::runtime::Tokio::current().unwrap(), (Ipv4Addr::LOCALHOST, 0).into(), &[])
+                .unwrap();
         let destination = socket.local_addr();
         let (tray, now) = (Tray::default(), Instant::from_secs(1));
         let fill = || {
@@ -166,7 +167,8 @@ mod tests {
     #[tokio::test]
     async fn what_the_socket_had_no_room_for_is_kept_until_it_has() {
         let socket =
-            Socket::bind_udp(&*crate::runtime::Tokio::current().unwrap(), (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+            Socket::bind_udp(&*crate::runtime::Tokio::current().unwrap(), (Ipv4Addr::LOCALHOST, 0).into(), &[])
+                .unwrap();
         let (tray, mut outbox) = (Tray::default(), Outbox::default());
         push(&mut outbox, socket.local_addr());
         let kept = tray.open().keep(&mut outbox);

@@ -22,6 +22,7 @@ mod over_plain;
 mod over_secure;
 #[cfg(target_os = "linux")]
 mod path_mtu;
+mod paths;
 mod platform;
 mod raw;
 mod requests;

@@ -82,6 +82,16 @@ impl Context {
         self.multihoming.as_ref()
     }
 
+    /// Returns the addresses of the endpoint that [`multihomed`](Self::multihomed) was given.
+    pub fn addresses(&self) -> &[IpAddr] {
+        self.multihoming.as_ref().map_or(&[], |multihoming| &multihoming.addresses)
+    }
+
+    /// Returns whether associations may have several paths.
+    pub fn is_multihomed(&self) -> bool {
+        self.multihoming.is_some()
+    }
+
     /// The settings of the endpoint's associations.
     pub fn config(&self) -> &Config {
         &self.config

@@ -27,11 +27,33 @@ pub struct Multihoming {
     ///
     /// With 0, the default, a probe of a thin stream that is not answered within about a round trip counts as a timeout.
     pub suspected_above: Option<u32>,
+    /// How the paths share the work.
+    pub policy: PathPolicy,
+}
+
+/// How several active paths share the packets of an association.
+///
+/// Except for [`PrimaryOnly`](Self::PrimaryOnly), new data leaves by the path with the shortest round trip, unless a primary path
+/// [was chosen](crate::Association::set_primary) or the primary one is at most an eighth slower.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathPolicy {
+    /// All data leaves by the primary path while it answers (RFC 9260 §6.4).
+    PrimaryOnly,
+    /// Chunks of a thin stream that may be lost are sent again by two paths in turn: first by another path, or second if its round trip is longer by more
+    /// than half. A path whose round trip is more than twice as long is left out: the fast path repairs sooner.
+    #[default]
+    Repairs,
+    /// As [`Repairs`](Self::Repairs), and each packet with new data of a thin stream is sent by another path as well, unless its round trip is more than
+    /// four times as long. At most a congestion window of such copies is sent in a round trip.
+    Copies,
+    /// As [`Copies`](Self::Copies), for any round trip and for all streams.
+    Both,
 }
 
 impl Default for Multihoming {
     fn default() -> Self {
-        Self { addresses: Vec::new(), paths_max: PATHS_MAX, suspected_above: Some(0) }
+        Self { addresses: Vec::new(), paths_max: PATHS_MAX, suspected_above: Some(0), policy: PathPolicy::default() }
     }
 }
 

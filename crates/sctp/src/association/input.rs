@@ -15,7 +15,7 @@ use super::state::State;
 use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
 use crate::event::Event;
 use crate::outstanding::Acknowledgement;
-use crate::path_id::{ByPath, PathId};
+use crate::path_id::PathId;
 use crate::receive::{DataVerdict, ReceiveError, Receiver};
 use crate::wire::{
     Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, EnhancedForwardTsn, Errors, ForwardTsn, Framing, IData,
@@ -89,6 +89,9 @@ impl Association {
             self.check_out_of_band(now, &first)?;
         }
         let (tag, path) = (header.verification_tag, path.unwrap_or(PathId::PRIMARY));
+        if let Some(others) = &mut self.paths.others {
+            others.came_by = path;
+        }
         let (had_data, had_sack, had_ecne) = (false, false, false);
         let mut arrival = Arrival { now, from, path, ecn, tag, bytes, had_data, had_sack, had_ecne };
         let result = match first {
@@ -344,17 +347,21 @@ impl Association {
     /// Handles a SACK, an NR-SACK or the cumulative TSN of a SHUTDOWN. pion, rtc-sctp and sctp-proto put one of their own TSNs into SHUTDOWN. A TSN
     /// there that was never sent is therefore ignored instead of ending the association; SACKs report the arrivals.
     pub(super) fn acknowledge(&mut self, now: Instant, acknowledgement: Acknowledgement<'_>) {
-        let Self { sender, paths, events, .. } = self;
-        let answered = match sender.acknowledge(now, paths, acknowledgement, events) {
-            Ok(answered) => answered,
-            Err(_) if acknowledgement.sack.is_none() => ByPath::default(),
-            Err(violation) => return self.violated(violation),
+        let result = if self.paths.are_several() {
+            self.acknowledge_on_several(now, acknowledgement)
+        } else {
+            let Self { sender, paths, events, .. } = self;
+            let path = paths.first_mut();
+            let result = sender.acknowledge(now, &mut path.sending, acknowledgement, events);
+            result.map(|answered| {
+                if answered.contains(PathId::PRIMARY) {
+                    path.answered(now, events);
+                }
+            })
         };
-        if paths.are_several() {
-            let ids = paths.ids().filter(|id| *answered.of(*id));
-            ids.for_each(|id| paths.answered(now, id, events));
-        } else if *answered.of(PathId::PRIMARY) {
-            paths.first_mut().answered(now, events);
+        match result {
+            Err(violation) if acknowledgement.sack.is_some() => return self.violated(violation),
+            Ok(()) | Err(_) => {}
         }
         if self.state.drains() {
             self.advance_shutdown(now);

@@ -76,7 +76,7 @@ impl Association {
         });
         let paths: Vec<_> = paths.collect();
         if !paths.is_empty() {
-            self.paths.open(paths, multihoming.suspected_above);
+            self.paths.open(paths, multihoming);
             if let Some(others) = &mut self.paths.others {
                 others.bytes_unconfirmed = spent;
             }
@@ -87,7 +87,7 @@ impl Association {
     #[inline]
     pub(super) fn may_probe(&self, now: Instant, id: PathId) -> bool {
         let is_next = || self.next_probe().is_some_and(|(at, next)| next == id && at <= now);
-        !self.paths.are_several() || self.paths.of(id).is_confirmed() || is_next()
+        self.paths.of(id).is_confirmed() || is_next()
     }
 
     /// When the next unconfirmed address is probed: one of them for each RTO (HB.Max.Burst, RFC 9260 §5.4), and only as long as that does not exceed a
@@ -120,7 +120,7 @@ impl Association {
             TimerExpiry::Timeout { counts: true } => self.move_flight(now, id, true),
             TimerExpiry::Timeout { counts: false } => false,
             TimerExpiry::Probe => {
-                let patience = self.paths.of(id).sending.patience();
+                let patience = self.paths.of(id).sending.patience().max(self.paths.detour(id));
                 let is_strict =
                     self.context.multihoming().is_some_and(|multihoming| multihoming.suspected_above == Some(0));
                 if let Some(others) = self.paths.others.as_mut().filter(|_| is_strict) {

@@ -1,5 +1,7 @@
 //! Puts packets together: control chunks first, then SACK, then DATA (RFC 9260 §6.10).
 
+use std::net::SocketAddr;
+
 use festina_units::{EcnCodepoint, Instant};
 
 use super::control::write_shutdown;
@@ -18,30 +20,36 @@ use crate::wire::{COMMON_HEADER_BYTES, ChunkOut, PacketBuilder};
 /// When a packet is sent, and on which path.
 type Departure = (Instant, PathId);
 
+/// The length of a packet, 0 if nothing came of it, and its ECN field.
+type Written = (usize, EcnCodepoint);
+
 impl Association {
     /// Appends the next packet to `buffer`, with or without its common header, if there is one to send now.
     #[inline]
     pub(super) fn write_packet(&mut self, now: Instant, has_header: bool, buffer: &mut Vec<u8>) -> Option<Transmit> {
-        let (mut path, mut elsewhere) = (PathId::PRIMARY, None);
-        let (len, ecn) = if let Some(packet) = self.control.pop_packet() {
+        if let Some(packet) = self.control.pop_packet() {
             let bytes = packet.bytes.get(if has_header { 0 } else { COMMON_HEADER_BYTES }..).unwrap_or_default();
             buffer.extend_from_slice(bytes);
-            (path, elsewhere) = (self.paths.repairs(), packet.destination);
-            (bytes.len(), EcnCodepoint::NotCapable)
-        } else if self.paths.are_several() {
-            let written;
-            (path, written) = self.build_on_any_path(now, has_header, buffer);
-            written
-        } else if let Some(errand) = self.reason_to_write(now, path) {
-            self.build_packet(now, path, errand, has_header, buffer)
-        } else {
-            (0, EcnCodepoint::NotCapable)
-        };
+            let destination = packet.destination.unwrap_or(self.paths.of(self.paths.repairs()).remote);
+            return self.note_packet(destination, has_header, (bytes.len(), EcnCodepoint::NotCapable));
+        }
+        if self.paths.are_several() {
+            let (path, written) = self.build_on_any_path(now, has_header, buffer)?;
+            return self.note_packet(self.paths.of(path).remote, has_header, written);
+        }
+        let errand = self.reason_to_write::<false>(now, PathId::PRIMARY)?;
+        let written = self.build_packet::<false>((now, PathId::PRIMARY), errand, has_header, buffer);
+        self.note_packet(self.paths.first().remote, has_header, written)
+    }
+
+    /// Counts a packet, unless nothing came of it.
+    #[inline]
+    fn note_packet(&mut self, destination: SocketAddr, has_header: bool, (len, ecn): Written) -> Option<Transmit> {
         (len > 0).then(|| {
             self.counters.packets_sent += 1;
             let header_bytes = if has_header { 0 } else { COMMON_HEADER_BYTES };
             self.counters.bytes_sent += (header_bytes + len) as u64;
-            Transmit { destination: elsewhere.unwrap_or(self.paths.of(path).remote), len, ecn }
+            Transmit { destination, len, ecn }
         })
     }
 
@@ -53,15 +61,17 @@ impl Association {
         now: Instant,
         has_header: bool,
         buffer: &mut Vec<u8>,
-    ) -> (PathId, (usize, EcnCodepoint)) {
-        for path in self.paths.ids() {
-            let Some(errand) = self.reason_to_write(now, path) else { continue };
-            let written = self.build_packet(now, path, errand, has_header, buffer);
-            if written.0 > 0 {
-                return (path, written);
-            }
+    ) -> Option<(PathId, (usize, EcnCodepoint))> {
+        if let Some((path, len)) = self.write_copy(buffer) {
+            return Some((path, (len, EcnCodepoint::NotCapable)));
         }
-        (PathId::PRIMARY, (0, EcnCodepoint::NotCapable))
+        self.paths.ids().find_map(|path| {
+            let errand = self.reason_to_write::<true>(now, path)?;
+            let (may_stray, begin) = (self.may_stray(path), buffer.len());
+            let written = self.build_packet::<true>((now, path), errand, has_header, buffer);
+            let packet = buffer.get(begin..).filter(|_| written.0 > 0)?;
+            Some((if may_stray { self.share(now, path, errand, packet) } else { path }, written))
+        })
     }
 
     /// Lowers the packet size of the path, because the system refuses a packet that is larger than `bytes`. Reported as
@@ -79,7 +89,7 @@ impl Association {
 
     /// Returns the sender's errand if a packet may be needed on this path. Drivers ask until there is none, so the usual negative answer is cheap.
     #[inline(always)]
-    fn reason_to_write(&self, now: Instant, path: PathId) -> Option<Errand> {
+    fn reason_to_write<const SEVERAL: bool>(&self, now: Instant, path: PathId) -> Option<Errand> {
         match self.state {
             State::Closed => None,
             State::CookieWait { .. } => self.control.is_set(Due::INIT).then(Errand::default),
@@ -89,17 +99,17 @@ impl Association {
                 if !self.peer.out_of_band {
                     return None;
                 }
-                let errand = self.sender.errand(now, &self.paths.of(path).sending);
+                let errand = self.sender.errand(now, &self.paths.one::<SEVERAL>(path).sending);
                 errand.is_due().then_some(errand)
             }
             _ => {
-                let Freight { control, sack, data } = self.paths.freight(path);
-                let (id, path) = (path, self.paths.of(path));
+                let Freight { control, sack, data } = self.paths.freight::<SEVERAL>(path);
+                let (id, path) = (path, self.paths.one::<SEVERAL>(path));
                 let may_follow = data && self.data_may_follow();
                 let errand = if may_follow { self.sender.errand(now, &path.sending) } else { Errand::default() };
                 let has_reason = errand.is_due()
                     || self.control.wants_packet() && (control && self.control.is_any_due() || self.answers_on(id))
-                    || path.heartbeat_ready() && self.may_probe(now, id)
+                    || path.heartbeat_ready() && (!SEVERAL || self.may_probe(now, id))
                     || sack && self.receiver.as_ref().is_some_and(|receiver| receiver.sack_wanted());
                 has_reason.then_some(errand)
             }
@@ -115,15 +125,14 @@ impl Association {
 
     /// Returns the length of the packet, or 0 if nothing came of it, and whether routers may mark it.
     #[inline(never)]
-    fn build_packet(
+    fn build_packet<const SEVERAL: bool>(
         &mut self,
-        now: Instant,
-        path: PathId,
+        (now, path): Departure,
         errand: Errand,
         has_header: bool,
         buffer: &mut Vec<u8>,
     ) -> (usize, EcnCodepoint) {
-        let packet_bytes_max = self.paths.of(path).sending.packet_bytes_max();
+        let packet_bytes_max = self.paths.one::<SEVERAL>(path).sending.packet_bytes_max();
         // With an INIT waiting, the peer's tag is not known yet (RFC 9260 §8.5.1 A).
         let is_init = matches!(self.state, State::CookieWait { .. });
         let header = header_to(self.ports, if is_init { 0 } else { self.tags.peer });
@@ -140,15 +149,21 @@ impl Association {
         } else {
             // The peer may have forgotten all that was agreed on when COOKIE ECHO comes (RFC 9653 §5.2).
             let is_opening = self.control.is_set(Due::COOKIE_ECHO);
-            let ecn = self.write_chunks((now, path), errand, &mut packet);
+            let ecn = self.write_chunks::<SEVERAL>((now, path), errand, &mut packet);
             let is_unchecked =
                 self.peer.out_of_band || !is_opening && self.peer.agreed.contains(Extensions::ZERO_CHECKSUM);
             (if is_unchecked { packet.finish_unchecked() } else { packet.finish() }, ecn)
         }
     }
 
-    fn write_chunks(&mut self, (now, id): Departure, errand: Errand, packet: &mut PacketBuilder<'_>) -> EcnCodepoint {
-        let Freight { control, sack, data } = self.paths.freight(id);
+    #[inline(always)]
+    fn write_chunks<const SEVERAL: bool>(
+        &mut self,
+        (now, id): Departure,
+        errand: Errand,
+        packet: &mut PacketBuilder<'_>,
+    ) -> EcnCodepoint {
+        let Freight { control, sack, data } = self.paths.freight::<SEVERAL>(id);
         let data_may_follow = data && self.data_may_follow();
         let mut optional_bytes = None;
         if let State::CookieEchoed { cookie, .. } = &self.state
@@ -171,10 +186,10 @@ impl Association {
         if let Some(marks) = self.control.marks().filter(|_| control) {
             marks.write_cwr(packet);
         }
-        if self.paths.of(id).heartbeat_ready() && self.may_probe(now, id) {
+        if self.paths.one::<SEVERAL>(id).heartbeat_ready() && (!SEVERAL || self.may_probe(now, id)) {
             self.write_heartbeat(now, id, packet);
         }
-        let path = self.paths.of_mut(id);
+        let path = self.paths.one_mut::<SEVERAL>(id);
         if let Some(receiver) = &mut self.receiver
             && sack
             && (receiver.sack_wanted() || receiver.sack_useful() && errand.is_due())
@@ -185,7 +200,7 @@ impl Association {
             receiver.write_sack(self.peer.agreed.contains(Extensions::NR_SACK), packet);
         }
         let mut ecn = EcnCodepoint::NotCapable;
-        if data_may_follow && (errand.is_due() || path.sending.duties().new_data) {
+        if data_may_follow && (errand.is_due() || !SEVERAL || path.sending.duties().new_data) {
             let mut filled = self.sender.fill(now, &mut path.sending, errand, packet, &mut self.events);
             if filled.chunks == 0 && optional_bytes == Some(packet.remaining()) {
                 // The next piece of a message needs the room of a proof that need not be sent again now.
@@ -197,16 +212,7 @@ impl Association {
             }
             ecn = filled.ecn;
         }
-        // The last message that SHUTDOWN or a reset waited for may just have expired unsent. Control chunks stand in front of DATA.
-        if self.control.reconfiguration.is_some() {
-            self.advance_reconfiguration(now);
-            if control && packet.is_empty() && self.control.is_set(Due::RE_CONFIG) {
-                self.write_reconfiguration(now, id, packet);
-            }
-        }
-        if self.state.drains() {
-            self.advance_shutdown(now);
-        }
+        self.advance_ends((now, id), control, packet);
         if control {
             self.write_shutdown_chunks(now, id, packet);
         }
@@ -216,6 +222,20 @@ impl Association {
             return EcnCodepoint::NotCapable;
         }
         ecn
+    }
+
+    /// The last message that SHUTDOWN or a reset waited for may just have expired unsent. Control chunks stand in front of DATA.
+    #[inline]
+    fn advance_ends(&mut self, (now, id): Departure, control: bool, packet: &mut PacketBuilder<'_>) {
+        if self.control.reconfiguration.is_some() {
+            self.advance_reconfiguration(now);
+            if control && packet.is_empty() && self.control.is_set(Due::RE_CONFIG) {
+                self.write_reconfiguration(now, id, packet);
+            }
+        }
+        if self.state.drains() {
+            self.advance_shutdown(now);
+        }
     }
 
     #[inline]

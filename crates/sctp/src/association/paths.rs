@@ -4,7 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use festina_units::{Duration, Instant, OptionalInstant};
 
+use super::homes::{Multihoming, PathPolicy};
 use super::path::{Path, PathVerdict, Standing};
+use super::sharing::Sharing;
 use crate::config::Config;
 use crate::event::Events;
 use crate::path_id::{ByPath, PathId};
@@ -30,6 +32,10 @@ pub(super) struct Others {
     repairs: PathId,
     /// The path on which the peer's data last came. SACKs leave by it (RFC 9260 §6.4).
     heard_data: PathId,
+    /// What other paths than that of new data carry of it.
+    pub(super) sharing: Sharing,
+    /// The path on which the latest packet of the peer came.
+    pub(super) came_by: PathId,
     /// Path.Max.Retrans of potentially failed paths (RFC 7829 §3), if there are any.
     suspected_above: Option<u32>,
     /// Consecutive errors of all paths together (RFC 9260 §8.1).
@@ -41,6 +47,9 @@ pub(super) struct Others {
     /// When a path where a probe of a thin stream is outstanding counts as failed if it stays silent.
     pub(super) silent_until: ByPath<OptionalInstant>,
 }
+
+/// A path is no faster than another by less.
+const GAIN_MIN: Duration = Duration::from_millis(1);
 
 /// Bytes of a packet with a heartbeat and nothing else.
 pub(super) const HEARTBEAT_PACKET_BYTES: u64 = COMMON_HEADER_BYTES as u64 + 16;
@@ -74,8 +83,9 @@ impl Paths {
     }
 
     /// Adds paths with consecutive numbers from 1 on.
-    pub(super) fn open(&mut self, paths: Vec<Path>, suspected_above: Option<u32>) {
-        let [primary, data, repairs, heard_data] = [PathId::PRIMARY; 4];
+    pub(super) fn open(&mut self, paths: Vec<Path>, multihoming: &Multihoming) {
+        let [primary, data, repairs, heard_data, came_by] = [PathId::PRIMARY; 5];
+        let (sharing, suspected_above) = (Sharing::new(multihoming.policy), multihoming.suspected_above);
         let (errors, bytes_unconfirmed, probe_at) = (0, 0, Instant::ZERO);
         let silent_until = ByPath::default();
         self.others = Some(Box::new(Others {
@@ -84,6 +94,8 @@ impl Paths {
             data,
             repairs,
             heard_data,
+            sharing,
+            came_by,
             suspected_above,
             errors,
             bytes_unconfirmed,
@@ -96,6 +108,7 @@ impl Paths {
     /// Removes all paths but the first, and returns the bytes that were sent to unconfirmed addresses.
     pub(super) fn close_others(&mut self) -> u64 {
         self.first.sending.set_duties(Duties::ALL);
+        self.first.sending.set_measures(true);
         self.others.take().map_or(0, |others| others.bytes_unconfirmed)
     }
 
@@ -149,12 +162,22 @@ impl Paths {
     /// The path with this number. The first path takes the place of one that is no more.
     #[inline]
     pub(super) fn of(&self, id: PathId) -> &Path {
+        if id == PathId::PRIMARY { &self.first } else { self.other(id) }
+    }
+
+    #[cold]
+    fn other(&self, id: PathId) -> &Path {
         id.other().and_then(|other| self.others.as_ref()?.paths.get(other)).unwrap_or(&self.first)
     }
 
     /// As [`of`](Self::of).
     #[inline]
     pub(super) fn of_mut(&mut self, id: PathId) -> &mut Path {
+        if id == PathId::PRIMARY { &mut self.first } else { self.other_mut(id) }
+    }
+
+    #[cold]
+    fn other_mut(&mut self, id: PathId) -> &mut Path {
         id.other().and_then(|other| self.others.as_mut()?.paths.get_mut(other)).unwrap_or(&mut self.first)
     }
 
@@ -184,6 +207,16 @@ impl Paths {
         core::iter::once(&mut self.first).chain(self.others.as_mut().map_or(&mut [][..], |others| &mut others.paths))
     }
 
+    /// What other paths carry of that of new data, if there are several.
+    pub(super) fn sharing_mut(&mut self) -> Option<&mut Sharing> {
+        self.others.as_mut().map(|others| &mut others.sharing)
+    }
+
+    /// Returns whether new data leaves by this one of several paths.
+    pub(super) fn carries_new_data(&self, id: PathId) -> bool {
+        self.others.as_ref().is_some_and(|others| others.data == id)
+    }
+
     /// The numbers of all paths.
     #[inline]
     pub(super) fn ids(&self) -> impl Iterator<Item = PathId> + use<> {
@@ -204,10 +237,23 @@ impl Paths {
         }
     }
 
+    /// The path with this number, which is the only one unless there are `SEVERAL`: then nothing is looked up.
+    #[inline(always)]
+    pub(super) fn one<const SEVERAL: bool>(&self, id: PathId) -> &Path {
+        if SEVERAL { self.of(id) } else { &self.first }
+    }
+
+    /// As [`one`](Self::one).
+    #[inline(always)]
+    pub(super) fn one_mut<const SEVERAL: bool>(&mut self, id: PathId) -> &mut Path {
+        if SEVERAL { self.of_mut(id) } else { &mut self.first }
+    }
+
     /// What a packet on this path may hold; everything if it is the only one.
-    #[inline]
-    pub(super) fn freight(&self, id: PathId) -> Freight {
-        let Some(others) = &self.others else { return Freight { control: true, sack: true, data: true } };
+    #[inline(always)]
+    pub(super) fn freight<const SEVERAL: bool>(&self, id: PathId) -> Freight {
+        let everything = Freight { control: true, sack: true, data: true };
+        let Some(others) = self.others.as_ref().filter(|_| SEVERAL) else { return everything };
         Freight { control: id == others.repairs, sack: id == others.heard_data, data: self.of(id).is_confirmed() }
     }
 
@@ -216,6 +262,7 @@ impl Paths {
         let is_known = self.iter().any(|path| path.sending.id() == id && path.is_confirmed());
         if let (true, Some(others)) = (is_known, &mut self.others) {
             others.primary = id;
+            others.sharing.is_primary_chosen = true;
             self.assign();
         }
         is_known
@@ -223,12 +270,13 @@ impl Paths {
 
     /// Chooses the paths for new data and for lost chunks, after the state of a path has changed.
     ///
-    /// New data leaves by the primary path while it is active, and otherwise by the first active path. If there is none, the path with the fewest
-    /// errors is used, and a potentially failed one before an inactive one (RFC 7829 §3.2). A chunk that timed out leaves by a path with fewer errors
+    /// New data leaves by the primary path while it is active, or by a faster one if the policy says so, and otherwise by the first active path. If
+    /// there is none, the path with the fewest errors is used, and a potentially failed one before an inactive one (RFC 7829 §3.2). A chunk that timed out leaves by a path with fewer errors
     /// than its own, if one is active (RFC 9260 §6.4.1).
     pub(super) fn assign(&mut self) {
         let Some(others) = &self.others else { return };
-        let primary = others.primary;
+        let (sharing, primary) = (&others.sharing, others.primary);
+        let primary = if sharing.is_primary_chosen { primary } else { self.preferred(primary, sharing.preferred) };
         let usable = || {
             let states = self.iter().map(|path| (self.state_of(path), path));
             states.filter(|&(state, _)| state != PathState::Unconfirmed)
@@ -240,13 +288,62 @@ impl Paths {
         let Some(data) = data.map(|(_, path)| path.sending.id()) else { return };
         let repairs = usable().min_by_key(|&(state, path)| (state, path.errors(), path.sending.id() != data));
         let repairs = repairs.map_or(data, |(_, path)| path.sending.id());
+        let [helper, copier] =
+            [sharing.slower_max(), sharing.copies_slower_max()].map(|max| self.helper_of(data, max?));
+        // It costs at most a quarter of a round trip more.
+        let srtt = |id| Self::of(self, id).sending.srtt().unwrap_or_default();
+        let is_helper_first = helper.is_some_and(|helper| srtt(helper) <= srtt(data) * 3 / 2);
+        // A thick stream is repaired where its window is.
+        let repairs = helper.filter(|_| Self::of(self, data).sending.is_thin()).unwrap_or(repairs);
         for path in self.iter_mut() {
             let id = path.sending.id();
-            path.sending.set_duties(Duties { new_data: id == data, lost: id == repairs });
+            let has_copies = id == data && copier.is_some();
+            path.sending.set_duties(Duties { new_data: id == data, lost: id == repairs, asks: has_copies });
         }
         if let Some(others) = &mut self.others {
-            (others.data, others.repairs) = (data, repairs);
+            (others.data, others.repairs, others.sharing.helper) = (data, repairs, helper);
+            others.sharing.is_helper_first = is_helper_first;
+            others.sharing.preferred = primary;
+            others.sharing.copier = copier;
         }
+    }
+
+    /// Returns the primary path, or an active one that is faster by a quarter; by an eighth if that one is preferred so far.
+    fn preferred(&self, primary: PathId, so_far: PathId) -> PathId {
+        let Some(others) = self.others.as_ref().filter(|others| others.sharing.policy != PathPolicy::PrimaryOnly)
+        else {
+            return primary;
+        };
+        // The delay of SACKs would count as the path's.
+        if !Self::of(self, others.data).sending.has_prompt_sacks() {
+            return so_far;
+        }
+        let active = self.iter().filter(|path| self.state_of(path) == PathState::Active);
+        let fastest = active.filter_map(|path| Some((path.sending.srtt()?, path.sending.id())));
+        let fastest = fastest.min_by_key(|&(srtt, _)| srtt).zip(Self::of(self, primary).sending.srtt());
+        match fastest {
+            Some(((srtt, id), of_primary))
+                if srtt + (srtt / if id == so_far { 8 } else { 4 }).max(GAIN_MIN) < of_primary =>
+            {
+                id
+            }
+            _ => primary,
+        }
+    }
+
+    /// Returns the round trip of the fastest other active path: until it has passed, nothing sent there would arrive sooner than by another probe here.
+    pub(super) fn detour(&self, id: PathId) -> Duration {
+        let others = self.iter().filter(|path| path.sending.id() != id && self.state_of(path) == PathState::Active);
+        others.filter_map(|path| path.sending.srtt()).min().unwrap_or_default()
+    }
+
+    /// Returns the fastest other active path than that of new data, if its round trip is at most as many times as long.
+    fn helper_of(&self, data: PathId, slower_max: u32) -> Option<PathId> {
+        let others = self.iter().filter(|path| path.sending.id() != data && self.state_of(path) == PathState::Active);
+        let (srtt, helper) =
+            others.map(|path| (path.sending.srtt(), path.sending.id())).min_by_key(|&(srtt, _)| srtt)?;
+        let limit = self.of(data).sending.srtt().map(|srtt| srtt.saturating_mul(slower_max));
+        srtt.zip(limit).is_none_or(|(srtt, limit)| srtt <= limit).then_some(helper)
     }
 
     /// The peer acknowledged something sent on a path, or answered a heartbeat.
@@ -254,6 +351,7 @@ impl Paths {
         self.of_mut(id).answered(now, events);
         if let Some(others) = &mut self.others {
             others.errors = 0;
+            others.sharing.answered();
             *others.silent_until.of_mut(id) = OptionalInstant::NONE;
             self.assign();
         }

@@ -14,7 +14,9 @@ fn with_two_paths() -> Association {
     let ports = Ports { local: 5_000, peer: 5_001 };
     let mut association = Association::connect(now, &context, "192.0.2.1:9899".parse().unwrap(), ports, 1);
     let sending = SendPath::new(now, PathId(1), context.config(), Arc::clone(context.mechanisms()), 4_344);
-    association.paths.open(vec![Path::new(now, "[2001:db8::1]:9899".parse().unwrap(), sending)], None);
+    association
+        .paths
+        .open(vec![Path::new(now, "[2001:db8::1]:9899".parse().unwrap(), sending)], &Multihoming::default());
     association
 }
 

@@ -121,11 +121,12 @@ impl Ledger {
     }
 
     /// The digest is read.
-    pub(crate) fn finish(&mut self, digest: Digest) {
+    #[inline]
+    pub(crate) fn finish(&mut self, digest: &mut Digest) {
         if let Some(reported) = self.reported_before() {
-            reported.keep_scratch(digest.singles.in_doubt);
+            reported.keep_scratch(core::mem::take(&mut digest.singles.in_doubt));
         }
-        self.keep_credits(digest.credits);
+        self.keep_credits(&mut digest.credits);
     }
 
     fn apply_gap_ack_blocks(

@@ -4,7 +4,7 @@ use festina_units::Instant;
 
 use super::arrivals::Arrivals;
 use super::chunk::{Chunk, ChunkState, MessageSlot, Transmission};
-use crate::path_id::{Blank, ByPath, PathId, SparseByPath};
+use crate::path_id::{Blank, PathId, PathSet, SparseByPath};
 use crate::wire::{Sack, Tsn};
 
 /// An acknowledgement: a SACK, or the cumulative TSN ack of a SHUTDOWN.
@@ -43,7 +43,7 @@ pub(crate) struct Digest {
     pub(crate) duplicates: Duplicates,
     /// The paths whose error counters start again: something sent on them was acknowledged for the first time (RFC 9260 §8.1, §8.2), or the peer
     /// answers a probe of its closed window (RFC 9260 §6.1 rule A).
-    pub(crate) answered: ByPath<bool>,
+    pub(crate) answered: PathSet,
     /// The peer's window has opened, and takes the chunk that probed it.
     pub(crate) window_opened: bool,
 }

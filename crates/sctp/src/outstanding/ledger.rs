@@ -84,13 +84,9 @@ impl Ledger {
     }
 
     /// The chunks in flight on all paths.
+    #[inline]
     pub(crate) fn in_flight(&self) -> Tally {
-        let add = |sum: Tally, tally: &Tally| Tally {
-            chunks: sum.chunks + tally.chunks,
-            bytes: sum.bytes + tally.bytes,
-            payload_bytes: sum.payload_bytes + tally.payload_bytes,
-        };
-        self.in_flight.iter().fold(Tally::default(), add)
+        self.in_flight.sum()
     }
 
     /// The chunks in flight by path.
@@ -106,12 +102,19 @@ impl Ledger {
 
     /// The credits of an acknowledgement are read: keeps their memory for the next one.
     #[inline]
-    pub(super) fn keep_credits(&mut self, credits: SparseByPath<Credit>) {
+    pub(super) fn keep_credits(&mut self, credits: &mut SparseByPath<Credit>) {
         self.in_flight.keep_credits(credits);
     }
 
     /// The earliest chunk last sent on this path.
+    #[inline]
     pub(crate) fn earliest_on(&self, path: PathId) -> Option<&Chunk> {
+        let first = self.chunks.front()?;
+        if first.is_on(path) { Some(first) } else { self.earliest_behind(path) }
+    }
+
+    #[cold]
+    fn earliest_behind(&self, path: PathId) -> Option<&Chunk> {
         self.iter_on(path).next()
     }
 
@@ -378,15 +381,16 @@ impl Ledger {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };
         if let ChunkState::Lost(_) = chunk.state {
             self.lost.remove(chunk);
-            self.in_flight.of_mut(path).add(chunk);
+            chunk.path = path;
+            self.in_flight.of_mut(chunk.path).add(chunk);
             chunk.state = ChunkState::InFlight;
         } else if !chunk.is_on(path) {
             self.in_flight.of_mut(chunk.path).remove(chunk);
-            self.in_flight.of_mut(path).add(chunk);
+            chunk.path = path;
+            self.in_flight.of_mut(chunk.path).add(chunk);
         }
         chunk.sent_at = now;
         chunk.resent = Some(again);
-        chunk.path = path;
         chunk.immediate_ack = immediate_ack;
         chunk.transmissions = chunk.transmissions.saturating_add(1);
         chunk.miss_indications = 0;

@@ -23,6 +23,17 @@ impl Errand {
     pub(crate) fn is_due(self) -> bool {
         self.is_due
     }
+
+    /// Returns whether the packet sends chunks in flight again, in case that they are lost.
+    pub(crate) fn sends_again(self) -> bool {
+        self.order
+            .is_some_and(|order| matches!(order.purpose, Purpose::Probe | Purpose::TailProbe(_) | Purpose::Copy(_)))
+    }
+
+    /// Returns whether the packet is for new data.
+    pub(crate) fn sends_new(self) -> bool {
+        self.order.is_some_and(|order| order.purpose == Purpose::NewData)
+    }
 }
 
 /// What [`Sender::fill`] did to a packet.
@@ -48,13 +59,12 @@ impl Sender {
         let order = if has_nothing { None } else { self.order(now, path) };
         let forward_is_due = || self.flight.partial.as_ref().is_some_and(|partial| partial.is_forward_due(now));
         let moves_on = || !has_nothing && self.flight.front_is_stale(now) || forward_is_due();
-        let is_due = order.is_some() || path.limits.duties.new_data && moves_on();
+        let is_due = order.is_some() || moves_on() && path.limits.duties.new_data;
         Errand { order, is_due }
     }
 
     fn order(&self, now: Instant, path: &SendPath) -> Option<Order> {
-        let order = path.repair.next(now, &self.flight, &path.limits);
-        order.filter(|order| path.limits.duties.lost || !matches!(order.purpose, Purpose::Urgent(_) | Purpose::Repair))
+        path.repair.next(now, &self.flight, &path.limits)
     }
 
     /// Fills a packet that is sent by `path`, behind the control chunks that it may hold already, with FORWARD-TSN and DATA; one call per packet.
@@ -111,7 +121,7 @@ impl Sender {
             order = self.order(now, path);
         }
         let Some(order) = order else { return Filled::default() };
-        let asks = path.repair.asks_for_sack(now);
+        let asks = path.repair.asks_for_sack(now) || path.limits.duties.asks;
         let bundling = path.repair.bundling(now, order, packet.remaining(), &self.flight, &path.limits);
         let is_lost = self.flight.ledger.lost().chunks > 0;
         let repairs = !matches!(order.purpose, Purpose::NewData | Purpose::Sums);

@@ -210,9 +210,9 @@ impl Flight {
             self.window.told(sack.a_rwnd);
         }
         self.window.handle_sack(self.ledger.first_tsn());
-        digest.answered = digest.credits.map_ref(Credit::is_answer);
+        digest.answered = digest.credits.paths_where(Credit::is_answer);
         if let Some(probe) = self.window.probe().and_then(|tsn| self.ledger.get(tsn)) {
-            *digest.answered.of_mut(probe.path) = true;
+            digest.answered.insert(probe.path);
         }
         digest.window_opened = self.resend_window_probe();
         Ok(true)

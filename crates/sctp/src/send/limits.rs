@@ -26,11 +26,13 @@ pub(crate) struct Duties {
     pub(crate) new_data: bool,
     /// Chunks that were lost, on whichever path (RFC 9260 §6.4.1).
     pub(crate) lost: bool,
+    /// Its packets ask for their SACK, so that it comes on this path before a copy draws it on another.
+    pub(crate) asks: bool,
 }
 
 impl Duties {
     /// Those of the only path.
-    pub(crate) const ALL: Self = Self { new_data: true, lost: true };
+    pub(crate) const ALL: Self = Self { new_data: true, lost: true, asks: false };
 }
 
 impl PathLimits {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use festina_recovery::Mechanisms;
 use festina_recovery::early_copy::{EarlyCopies, KnownRoundTrip, Pace};
 use festina_recovery::loss_rate::KnownLoss;
+use festina_recovery::profile::ImmediateSack;
 use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, Instant};
 
@@ -43,6 +44,24 @@ pub(crate) trait SendPaths {
 
     /// All paths.
     fn all(&mut self) -> impl Iterator<Item = &mut SendPath>;
+}
+
+/// A path that is the only one.
+impl SendPaths for SendPath {
+    #[inline]
+    fn primary(&mut self) -> &mut SendPath {
+        self
+    }
+
+    #[inline]
+    fn of(&mut self, _: PathId) -> &mut SendPath {
+        self
+    }
+
+    #[inline]
+    fn all(&mut self) -> impl Iterator<Item = &mut SendPath> {
+        core::iter::once(self)
+    }
 }
 
 /// Effect of an event on the congestion window before repair judges it.
@@ -247,6 +266,31 @@ impl SendPath {
         };
         let patience = srtt + (srtt / 4).max(rtt.rttvar().unwrap_or_default() * 4);
         PathTerms { round_trip: srtt, patience, packet_bytes }
+    }
+
+    /// The smoothed round-trip time, once one was measured.
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        self.repair.rtt().srtt()
+    }
+
+    /// Whether SACKs are asked for where their delay would matter.
+    pub(crate) fn has_prompt_sacks(&self) -> bool {
+        self.repair.is_thin() && self.mechanisms().thin.immediate_sack == ImmediateSack::Needed
+    }
+
+    /// The congestion window.
+    pub(crate) fn cwnd_bytes(&self) -> usize {
+        self.limits.congestion.cwnd()
+    }
+
+    /// Whether the stream is thin.
+    pub(crate) fn is_thin(&self) -> bool {
+        self.repair.is_thin()
+    }
+
+    /// Sets whether the next acknowledgements measure this path.
+    pub(crate) fn set_measures(&mut self, measures: bool) {
+        self.repair.set_measures(measures);
     }
 
     /// The time after which an acknowledgement is overdue.

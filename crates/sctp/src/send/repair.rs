@@ -84,6 +84,8 @@ pub(super) struct Repair {
     timers: Timers,
     owed: Owed,
     recovery: FastRecovery,
+    /// Acknowledgements answer packets on this path, and not those that left by another in its place.
+    measures: bool,
     /// If the mechanisms ask for copies or for SACKs where they are needed, and data has left.
     redundancy: Option<Box<RedundancyAccount>>,
     /// If the mechanisms ask for any of them and data has left.
@@ -116,6 +118,7 @@ impl Repair {
             timers: Timers::default(),
             owed: Owed::default(),
             recovery: FastRecovery::default(),
+            measures: true,
             redundancy: None,
             detectors: None,
             reordering: None,
@@ -204,6 +207,10 @@ impl Repair {
     #[cfg(test)]
     pub(super) fn cut_tsn(&self) -> u64 {
         self.recovery.cut_tsn
+    }
+
+    pub(super) fn set_measures(&mut self, measures: bool) {
+        self.measures = measures;
     }
 
     /// Takes an unambiguous round-trip time; backing off ends (RFC 9260 §6.3.3).
@@ -337,14 +344,15 @@ impl Repair {
             let order = with_new_data(Purpose::NewData).filter(|order| order.new_data != NewData::No);
             return order.filter(|_| self.is_unpaced(now, flight, limits));
         }
-        if let Some(cause) = self.owed.repair {
+        if let Some(cause) = self.owed.repair.filter(|_| limits.duties.lost) {
             return with_new_data(Purpose::Urgent(cause));
         }
         if holds_back {
             return with_new_data(Purpose::NewData).filter(|order| order.new_data == NewData::Instead);
         }
-        let may_leave =
-            limits.congestion.allows(flight.ledger.on_the_way_bytes(limits.id)) && self.is_unpaced(now, flight, limits);
+        let may_leave = limits.duties.lost
+            && limits.congestion.allows(flight.ledger.on_the_way_bytes(limits.id))
+            && self.is_unpaced(now, flight, limits);
         if may_leave { with_new_data(Purpose::Repair) } else { None }
     }
 

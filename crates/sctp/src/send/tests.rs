@@ -29,7 +29,7 @@ use crate::congestion::CongestionControl;
 use crate::error::{ProtocolViolation, SendErrorKind};
 use crate::event::{AbandonReason, Event, ProtocolEvent, RetransmissionCause};
 use crate::message::Message;
-use crate::outstanding::{Acknowledgement, ByPath, ChunkState, MessageSlot, PathId};
+use crate::outstanding::{Acknowledgement, ChunkState, MessageSlot, PathId, PathSet};
 use crate::wire::{Chunk, CommonHeader, Packet, PacketBuilder, Sack, StreamId};
 
 /// The first TSN: the peer's cumulative TSN is 0 before anything arrived.
@@ -67,21 +67,6 @@ struct Rig {
     events: Events,
     now: Instant,
     next_id: u64,
-}
-
-/// A path that is the only one.
-impl SendPaths for SendPath {
-    fn primary(&mut self) -> &mut SendPath {
-        self
-    }
-
-    fn of(&mut self, _: PathId) -> &mut SendPath {
-        self
-    }
-
-    fn all(&mut self) -> impl Iterator<Item = &mut SendPath> {
-        [self].into_iter()
-    }
 }
 
 fn ms(millis: u64) -> Duration {
@@ -254,11 +239,11 @@ impl Rig {
         self.tsns()
     }
 
-    fn sack(&mut self, cumulative: u32, gaps: &[(u16, u16)]) -> ByPath<bool> {
+    fn sack(&mut self, cumulative: u32, gaps: &[(u16, u16)]) -> PathSet {
         self.sack_full(cumulative, WINDOW, gaps, &[])
     }
 
-    fn sack_full(&mut self, cumulative: u32, a_rwnd: u32, gaps: &[(u16, u16)], duplicates: &[u32]) -> ByPath<bool> {
+    fn sack_full(&mut self, cumulative: u32, a_rwnd: u32, gaps: &[(u16, u16)], duplicates: &[u32]) -> PathSet {
         self.try_sack(cumulative, a_rwnd, gaps, duplicates).expect("the SACK is sound")
     }
 
@@ -268,7 +253,7 @@ impl Rig {
         a_rwnd: u32,
         gaps: &[(u16, u16)],
         duplicates: &[u32],
-    ) -> Result<ByPath<bool>, ProtocolViolation> {
+    ) -> Result<PathSet, ProtocolViolation> {
         let duplicates: Vec<_> = duplicates.iter().map(|&tsn| Tsn(tsn)).collect();
         let sack = Sack::new_for_test(Tsn(cumulative), a_rwnd, gaps, &duplicates);
         self.acknowledge(Acknowledgement::sack(&sack))
@@ -290,7 +275,7 @@ impl Rig {
             .expect("the NR-SACK is sound");
     }
 
-    fn acknowledge(&mut self, acknowledgement: Acknowledgement<'_>) -> Result<ByPath<bool>, ProtocolViolation> {
+    fn acknowledge(&mut self, acknowledgement: Acknowledgement<'_>) -> Result<PathSet, ProtocolViolation> {
         self.sender.acknowledge(self.now, &mut self.path, acknowledgement, &mut self.events)
     }
 

@@ -1,5 +1,7 @@
 //! Two hosts with two addresses each, and two networks between them: loss, an outage of one network, and the delay that it costs.
 
+mod policies;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -40,6 +42,16 @@ struct TwoNetworks {
 
 impl TwoNetworks {
     fn new(config: &Config, multihoming: &Multihoming, loss: Probability, seed: u64) -> Self {
+        Self::with_delays(config, multihoming, (loss, [DELAY; 2]), seed)
+    }
+
+    /// As [`new`](Self::new), with networks of this delay one way.
+    fn with_delays(
+        config: &Config,
+        multihoming: &Multihoming,
+        (loss, delays): (Probability, [Duration; 2]),
+        seed: u64,
+    ) -> Self {
         let context = |host: usize| {
             let addresses = vec![address(host, 0).ip(), address(host, 1).ip()];
             let secret = [u8::try_from(host).unwrap() + 1; 16];
@@ -50,13 +62,19 @@ impl TwoNetworks {
         let now = Instant::from_secs(1);
         let ports = Ports { local: CLIENT_PORT, peer: SERVER_PORT };
         let client = Association::connect(now, &context(0), address(1, 0), ports, seed);
-        let link = LinkConfig { delay: DELAY, loss: LossModel::Independent(loss), ..LinkConfig::default() };
-        let names = [["first there", "first back"], ["second there", "second back"]];
+        let link = |delay, name| {
+            Link::new(LinkConfig { delay, loss: LossModel::Independent(loss), ..LinkConfig::default() }, seed, name)
+        };
+        let [first, second] = delays;
+        let links = [
+            [link(first, "first there"), link(first, "first back")],
+            [link(second, "second there"), link(second, "second back")],
+        ];
         let mut networks = Self {
             now,
             ends: [Some(client), None],
             listener,
-            links: names.map(|names| names.map(|name| Link::new(link.clone(), seed, name))),
+            links,
             sent_at: BTreeMap::new(),
             delays: BTreeMap::new(),
             delivered: Vec::new(),
@@ -152,10 +170,14 @@ impl TwoNetworks {
 
     /// Sends a message each interval for this time.
     fn stream(&mut self, time: Duration) {
+        self.stream_each(INTERVAL, time);
+    }
+
+    fn stream_each(&mut self, interval: Duration, time: Duration) {
         let end = self.now + time;
         while self.now < end {
             self.send(u32::try_from(self.sent_at.len()).unwrap());
-            self.run_for(INTERVAL);
+            self.run_for(interval);
         }
     }
 

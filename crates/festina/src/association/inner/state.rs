@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::IpAddr;
 use std::task::{Context, Poll, Waker};
 
-use festina_endpoint::{Channel, Core};
+use festina_endpoint::{Channel, Core, Sources};
 use festina_sctp::{ClosedReason, Event, Message, MessageId, ProtocolEvent, ReceivedMessage, SendError, StreamId};
 use festina_units::Instant;
 
@@ -16,7 +15,7 @@ use crate::EVENTS_QUEUED_MAX;
 use crate::association::Waiters;
 use crate::association::delivery::{Outcome, Watch};
 use crate::endpoint::outbox::Outbox;
-use crate::endpoint::socket::{Blocked, Socket};
+use crate::endpoint::socket::Blocked;
 use crate::endpoint::tray::NOWHERE;
 use crate::endpoint::{Entry, Key, Shared};
 
@@ -39,8 +38,8 @@ pub(super) struct State {
     pub(super) entry: Entry,
     /// The filling of the tray in which the latest packets were put.
     filling: u64,
-    /// The own address from which a plain association sends, if the socket has several.
-    pub(super) source: Option<IpAddr>,
+    /// The own addresses from which a plain association sends.
+    pub(super) sources: Sources,
     /// What the application may want to know; an association in the midst of its life mostly has nothing to tell.
     news: Option<Box<News>>,
     /// Only while somebody reads a stream by itself.
@@ -128,12 +127,12 @@ impl Wakes {
 }
 
 impl State {
-    pub(super) fn new(core: Core, source: Option<IpAddr>) -> Self {
+    pub(super) fn new(core: Core, sources: Sources) -> Self {
         Self {
             now: Instant::ZERO,
             entry: Entry::NONE,
             filling: NOWHERE,
-            source,
+            sources,
             news: None,
             sorted: None,
             waiting: Waiting::default(),
@@ -155,11 +154,12 @@ impl State {
     }
 
     /// Moves packets from the core to the outbox, and sends a full outbox. Returns whether the core had any packets.
-    fn gather(&mut self, now: Instant, outbox: &mut Outbox, socket: &Socket) -> Result<bool, Blocked> {
+    fn gather(&mut self, now: Instant, outbox: &mut Outbox, shared: &Shared) -> Result<bool, Blocked> {
         if self.detached {
             // Messages will not be read any more, but the peer must deliver them before it can shut down.
             while self.core.poll_message().is_some() {}
         }
+        let socket = &shared.socket;
         let segments_max = socket.segments_max();
         let mut any = false;
         loop {
@@ -167,7 +167,8 @@ impl State {
                 outbox.flush(socket)?;
             }
             let Some(transmit) = self.core.poll_transmit(now, outbox.buffer()) else { return Ok(any) };
-            outbox.push(&transmit, self.core.source(self.source), segments_max);
+            let source = self.sources.of(shared.addresses(), transmit.destination.ip());
+            outbox.push(&transmit, self.core.source(source), segments_max);
             any = true;
         }
     }
@@ -176,7 +177,7 @@ impl State {
     pub(super) fn fill(&mut self, now: Instant, shared: &Shared, way: Way) -> Result<bool, Blocked> {
         let mut filling = shared.tray.open();
         let was_empty = filling.outbox().is_empty();
-        let gathered = self.gather(now, filling.outbox(), &shared.socket);
+        let gathered = self.gather(now, filling.outbox(), shared);
         let (number, begins) = filling.note(now, was_empty);
         self.filling = number;
         let leaves = match way {
@@ -200,7 +201,7 @@ impl State {
         let tray = &shared.tray;
         let sent = if way == Way::Direct && !tray.is_blocked() && !tray.holds(self.filling) {
             Outbox::with(|outbox| {
-                let gathered = self.gather(now, outbox, &shared.socket);
+                let gathered = self.gather(now, outbox, shared);
                 let sent = gathered.and_then(|any| outbox.flush(&shared.socket).map(|()| any));
                 if sent.is_err() {
                     self.filling = tray.open().keep(outbox);

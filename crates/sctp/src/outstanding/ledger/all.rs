@@ -13,19 +13,19 @@ impl Ledger {
     /// the handshake.
     pub(crate) fn reframe(&mut self, framing: Framing) {
         for chunk in &mut self.chunks {
-            let tally = match chunk.state {
-                ChunkState::InFlight => Some(self.in_flight.of_mut(chunk.path)),
-                ChunkState::Lost(_) => Some(&mut self.lost),
-                _ => None,
-            };
             let form = Form::new(framing, chunk.ends());
-            match tally {
-                Some(tally) => {
-                    tally.remove(chunk);
+            match chunk.state {
+                ChunkState::InFlight => {
+                    self.in_flight.of_mut(chunk.path).remove(chunk);
                     chunk.form = form;
-                    tally.add(chunk);
+                    self.in_flight.of_mut(chunk.path).add(chunk);
                 }
-                None => chunk.form = form,
+                ChunkState::Lost(_) => {
+                    self.lost.remove(chunk);
+                    chunk.form = form;
+                    self.lost.add(chunk);
+                }
+                _ => chunk.form = form,
             }
         }
     }

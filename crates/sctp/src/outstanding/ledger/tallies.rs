@@ -45,23 +45,37 @@ impl Tallies {
     /// The chunks on this path.
     #[inline]
     pub(crate) fn of(&self, path: PathId) -> &Tally {
+        if path == PathId::PRIMARY { &self.first } else { self.other(path) }
+    }
+
+    #[cold]
+    fn other(&self, path: PathId) -> &Tally {
         const NONE: &Tally = &Tally { chunks: 0, bytes: 0, payload_bytes: 0 };
-        match path.other() {
-            None => &self.first,
-            Some(other) => self.others.as_ref().and_then(|others| others.tallies.get(other)).unwrap_or(NONE),
-        }
+        let others = self.others.as_ref().zip(path.other());
+        others.and_then(|(others, other)| others.tallies.get(other)).unwrap_or(NONE)
     }
 
     /// As [`of`](Self::of).
     #[inline]
     pub(super) fn of_mut(&mut self, path: PathId) -> &mut Tally {
-        let Some(other) = path.other() else { return &mut self.first };
-        self.others.get_or_insert_default().tallies.get_mut(other).unwrap_or(&mut self.first)
+        if path == PathId::PRIMARY { &mut self.first } else { self.other_mut(path) }
     }
 
+    #[cold]
+    fn other_mut(&mut self, path: PathId) -> &mut Tally {
+        let others = self.others.get_or_insert_default();
+        path.other().and_then(|other| others.tallies.get_mut(other)).unwrap_or(&mut self.first)
+    }
+
+    /// The chunks on all paths.
     #[inline]
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Tally> {
-        core::iter::once(&self.first).chain(self.others.as_ref().map_or(&[][..], |others| &others.tallies))
+    pub(super) fn sum(&self) -> Tally {
+        let others = self.others.as_ref().map_or(&[][..], |others| &others.tallies);
+        others.iter().fold(self.first, |sum, tally| Tally {
+            chunks: sum.chunks + tally.chunks,
+            bytes: sum.bytes + tally.bytes,
+            payload_bytes: sum.payload_bytes + tally.payload_bytes,
+        })
     }
 
     /// Notes in blank credits the bytes in flight on each path.
@@ -80,9 +94,9 @@ impl Tallies {
 
     /// The credits are read: keeps their memory for the next acknowledgement.
     #[inline]
-    pub(super) fn keep_credits(&mut self, credits: SparseByPath<Credit>) {
-        if let (Some(others), Some(credits)) = (&mut self.others, credits.others) {
-            others.credits = Some(credits);
+    pub(super) fn keep_credits(&mut self, credits: &mut SparseByPath<Credit>) {
+        if let Some(others) = &mut self.others {
+            others.credits = credits.others.take();
         }
     }
 }

@@ -233,7 +233,7 @@ impl Repair {
         ledger: &Ledger,
         events: &mut Events,
     ) {
-        if let Some(rtt) = rtt {
+        if let Some(rtt) = rtt.filter(|_| self.measures) {
             self.on_round_trip(now, path, rtt, events);
             // Only retransmitted chunks asked for their SACK.
             self.measured_undelayed(now, rtt);
@@ -249,7 +249,7 @@ impl Repair {
             })
         };
         let news = AckNews { now, highest_acked: newest, rtt_min: self.rtt.rtt_min(), timed_is_duplicate };
-        if let Some(sample) = self.round_trip.take_sample(&news, is_acked) {
+        if let Some(sample) = self.round_trip.take_sample(&news, is_acked).filter(|_| self.measures) {
             self.on_round_trip(now, path, sample.rtt, events);
             if sample.is_undelayed {
                 self.measured_undelayed(now, sample.rtt);

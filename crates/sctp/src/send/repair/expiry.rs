@@ -97,6 +97,7 @@ pub(crate) enum TimerExpiry {
 
 impl Repair {
     /// When to call [`on_timeout`](Self::on_timeout).
+    #[inline(always)]
     pub(in crate::send) fn deadline(&self, flight: &Flight, limits: &PathLimits) -> Option<Instant> {
         let redundancy = self.redundancy.as_ref();
         let copy = redundancy.and_then(|redundancy| redundancy.next_at()).filter(|_| !self.owed.copy);

@@ -78,7 +78,7 @@ fn probes_back_off_and_count_nothing_while_the_peer_answers_section_6_1_rule_a()
         let cwnd = rig.stats().path.cwnd_bytes;
         let mut pauses = Vec::new();
         for _ in 0..10 {
-            assert!(rig.sack_full(1, 0, &[], &[]).of(PathId::PRIMARY));
+            assert!(rig.sack_full(1, 0, &[], &[]).contains(PathId::PRIMARY));
             let (pause, expiry) = rig.expire();
             assert_eq!(expiry, Some(TimerExpiry::Timeout { counts: false }), "{profile}");
             assert_eq!(rig.tsns(), [[2]]);

@@ -1,0 +1,68 @@
+//! Delays and bytes of the policies by which two paths share a thin stream.
+
+use festina_sctp::PathPolicy;
+
+use super::*;
+
+/// Between two messages.
+const INTERVAL: Duration = Duration::from_millis(250);
+const MESSAGES: u32 = 20_000;
+
+/// What a stream cost.
+#[derive(Debug)]
+struct Cost {
+    p50: Duration,
+    p99: Duration,
+    p999: Duration,
+    /// Bytes that the client sent.
+    bytes: u64,
+}
+
+/// Streams over two networks with 5 % loss each way and these round trips.
+fn cost(policy: PathPolicy, round_trips_ms: [u64; 2], paths_max: usize) -> Cost {
+    let delays = round_trips_ms.map(|ms| Duration::from_millis(ms) / 2);
+    let multihoming = Multihoming { policy, paths_max, ..Multihoming::default() };
+    let loss = Probability::from_percent(5);
+    let mut networks = TwoNetworks::with_delays(&Config::default(), &multihoming, (loss, delays), 1);
+    networks.stream_each(INTERVAL, INTERVAL * 100);
+    let (first, before) = (u32::try_from(networks.sent_at.len()).unwrap(), networks.client().stats().sent.bytes);
+    networks.stream_each(INTERVAL, INTERVAL * MESSAGES);
+    networks.run_for(Duration::from_secs(100));
+    let all: Vec<_> = (0..first + MESSAGES).collect();
+    assert_eq!(networks.delivered, all, "each message once and in order");
+    let mut delays: Vec<Duration> = networks.delays.range(first..).map(|(_, &delay)| delay).collect();
+    delays.sort_unstable();
+    let quantile = |parts: usize| delays[delays.len() * parts / 1_000];
+    let bytes = networks.client().stats().sent.bytes - before;
+    let cost = Cost { p50: quantile(500), p99: quantile(990), p999: quantile(999), bytes };
+    println!("{policy:?} {round_trips_ms:?} {paths_max}: {cost:?}");
+    cost
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[test]
+fn repairs_and_copies_by_another_path_shorten_the_tail_within_their_bytes() {
+    let alone = cost(PathPolicy::PrimaryOnly, [60, 100], 1);
+    let repairs = cost(PathPolicy::Repairs, [100, 60], 8);
+    let copies = cost(PathPolicy::Copies, [100, 60], 8);
+    let both = cost(PathPolicy::Both, [100, 60], 8);
+    assert!(repairs.p99 <= ms(130) && repairs.p999 <= ms(200), "{repairs:?}");
+    assert!(copies.p99 <= ms(55) && copies.p999 <= ms(155), "{copies:?}");
+    assert!(repairs.bytes * 100 <= alone.bytes * 115, "{repairs:?} {alone:?}");
+    assert!(copies.bytes * 100 <= alone.bytes * 210, "{copies:?} {alone:?}");
+    assert!(both.p99 <= copies.p99, "{both:?}");
+}
+
+#[test]
+fn a_slow_second_path_makes_nothing_later_than_the_fast_one_alone() {
+    let alone = cost(PathPolicy::PrimaryOnly, [20, 200], 1);
+    for policy in [PathPolicy::Repairs, PathPolicy::Copies] {
+        for round_trips in [[20, 200], [200, 20]] {
+            let cost = cost(policy, round_trips, 8);
+            assert!(cost.p50 <= alone.p50 && cost.p99 <= alone.p99 && cost.p999 <= alone.p999, "{cost:?} {alone:?}");
+        }
+    }
+}
