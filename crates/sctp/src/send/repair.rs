@@ -374,7 +374,7 @@ impl Repair {
         let free = room_bytes.saturating_sub(flight.ledger.lost().bytes);
         match order.purpose {
             Purpose::Probe => Bundling::Probe {
-                timeout: rules.probe.timeout(&self.rtt).map(|timeout| timeout + self.sums_lateness(&flight.ledger)),
+                timeout: rules.probe.timeout(&self.rtt).map(|timeout| timeout + self.sums_lateness()),
                 silent: self.timers.silent_since().is_some(),
             },
             Purpose::Copy(copy) => Bundling::Copy(copy),

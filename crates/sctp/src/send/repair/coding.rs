@@ -19,8 +19,6 @@ pub(super) struct Coding {
     encoder: Encoder,
     /// The chunk that is taken, or the sum that is written.
     buffer: Vec<u8>,
-    /// The first chunk that it took, and the last one.
-    first_tsn: Option<u64>,
     last_tsn: u64,
     /// The last chunk that sums protected and no copies.
     last_coded: u64,
@@ -44,13 +42,7 @@ impl Coding {
         self.buffer.clear();
         header.write_symbol(chunk.framing(), &chunk.payload, &mut self.buffer);
         self.encoder.push(tsn, &self.buffer);
-        self.first_tsn.get_or_insert(tsn);
         self.last_tsn = tsn;
-    }
-
-    /// Returns whether sums may hold this chunk. Those that left before the first one are in none.
-    pub(super) fn protects(&self, tsn: u64) -> bool {
-        self.first_tsn.is_some_and(|first| tsn >= first)
     }
 
     /// A packet with new chunks left, `gap` behind the one before. If the sums ride in data, those for the last packet before a pause have none to ride

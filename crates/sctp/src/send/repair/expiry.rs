@@ -310,7 +310,7 @@ impl Repair {
         let delay_max = self.redundancy.as_ref().map_or(Duration::ZERO, |redundancy| redundancy.sack_delay_max());
         let oldest = answered_from(flight.ledger.iter_on(limits.id), delay_max, timeout).unwrap_or_default();
         // What a sum may yet repair is not overdue.
-        let oldest = oldest + self.sums_lateness(&flight.ledger);
+        let oldest = oldest + self.sums_lateness();
         self.timers.silent_since().map_or(oldest, |probed_at| oldest.max(probed_at))
     }
 }

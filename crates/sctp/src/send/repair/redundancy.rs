@@ -290,10 +290,9 @@ impl RedundancyAccount {
         self.coding.as_ref().map_or(Duration::ZERO, |coding| coding.takes())
     }
 
-    /// By how much the acknowledgement of this chunk may be late because a sum repairs it.
-    pub(super) fn sums_lateness(&self, tsn: u64) -> Duration {
-        let coding = self.coding.as_ref().filter(|coding| coding.protects(tsn));
-        coding.map_or(Duration::ZERO, |coding| coding.lateness())
+    /// By how much the acknowledgement of a repaired chunk may be late.
+    pub(super) fn sums_lateness(&self) -> Duration {
+        self.coding.as_ref().map_or(Duration::ZERO, |coding| coding.lateness())
     }
 
     /// The code that protects the stream now, and the encoder.

@@ -64,12 +64,10 @@ impl Repair {
         redundancy.map_or(Duration::ZERO, |redundancy| redundancy.sums_take())
     }
 
-    /// By how much the acknowledgement of a chunk that a sum repairs may be late: zero if the first outstanding chunk is none of these.
-    pub(in crate::send) fn sums_lateness(&self, ledger: &Ledger) -> Duration {
+    /// By how much the acknowledgement of a chunk that a sum repaired may be late.
+    pub(in crate::send) fn sums_lateness(&self) -> Duration {
         let redundancy = self.redundancy.as_ref().filter(|redundancy| redundancy.codes && self.is_thin());
-        let is_first_sent_once = || ledger.get(ledger.first_tsn()).is_some_and(|first| first.transmissions == 1);
-        let redundancy = redundancy.filter(|_| is_first_sent_once());
-        redundancy.map_or(Duration::ZERO, |redundancy| redundancy.sums_lateness(ledger.first_tsn()))
+        redundancy.map_or(Duration::ZERO, |redundancy| redundancy.sums_lateness())
     }
 }
 
