@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::field::add_product;
+use crate::field::{LANES, double_and_add};
 use crate::symbol::Symbol;
 use crate::{ROWS, SYMBOL_BYTES_MAX, WINDOW_MAX, Window};
 
@@ -46,15 +46,19 @@ impl Encoder {
         let first = self.held.get(skipped)?.id;
         let bytes = self.held.iter().skip(skipped).map(Symbol::sealed_bytes).max()?;
         let start = buffer.len();
-        buffer.resize(start + bytes, 0);
+        buffer.resize(start + bytes.next_multiple_of(LANES), 0);
         let mask = self.held.iter().skip(skipped).fold(0, |mask, symbol| mask | 1 << (symbol.id - first));
         // A symbol is in about as many repair symbols as the window has symbols, and low rows take less computation.
         let rows = u8::try_from(self.held.len() - skipped).map_or(ROWS, |symbols| symbols.min(ROWS));
         let window = Window { first, mask, row: self.row % rows };
         self.row = self.row.wrapping_add(1);
-        for (symbol, (_, weight)) in self.held.iter_mut().skip(skipped).zip(window.terms()) {
-            add_product(buffer.get_mut(start..)?, weight, symbol.sealed());
+        // By Horner's rule: the sum so far takes as many doublings as the weights of two neighbours differ by.
+        let (sum, mut next) = (buffer.get_mut(start..)?, None);
+        for symbol in self.held.range_mut(skipped..).rev() {
+            let apart = next.replace(symbol.id).map_or(0, |next| next - symbol.id);
+            double_and_add(sum.as_chunks_mut().0, apart * u64::from(window.row), symbol.sealed());
         }
+        buffer.truncate(start + bytes);
         Some(window)
     }
 }

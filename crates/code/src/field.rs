@@ -5,7 +5,7 @@ const REDUCTION: u8 = 0x1d;
 /// Number of different powers of 2.
 const ORDER: usize = 255;
 /// Bytes that are multiplied at once: compilers turn loops over them into vector instructions.
-const LANES: usize = 64;
+pub(crate) const LANES: usize = 64;
 
 /// Powers of 2, and the logarithm of each number but 0.
 static TABLES: ([u8; ORDER], [u8; 256]) = tables();
@@ -52,13 +52,42 @@ pub(crate) fn add_product(target: &mut [u8], factor: u8, source: &[u8]) {
         add(target, &product(*source, factor));
     }
     // The source's rest meets a block of a longer target, or the target's rest.
-    let mut last = [0; LANES];
-    for (last, source) in last.iter_mut().zip(source_rest) {
-        *last = *source;
-    }
     let target = target_blocks.get_mut(source_blocks.len()).map_or(target_rest, <[u8; LANES]>::as_mut_slice);
-    for (target, product) in target.iter_mut().zip(product(last, factor)) {
+    for (target, product) in target.iter_mut().zip(product(padded(source_rest), factor)) {
         *target ^= product;
+    }
+}
+
+/// Doubles each byte of `target` so often, and adds `source`, which is at most as long.
+pub(crate) fn double_and_add(target: &mut [[u8; LANES]], doublings: u64, source: &[u8]) {
+    let (blocks, rest) = source.as_chunks::<LANES>();
+    let mut sources = blocks.iter();
+    let mut rest = Some(padded(rest));
+    for block in target {
+        let mut sum = *block;
+        for _ in 0..doublings {
+            double_each(&mut sum);
+        }
+        match sources.next() {
+            Some(source) => add(&mut sum, source),
+            None => rest.take().iter().for_each(|rest| add(&mut sum, rest)),
+        }
+        *block = sum;
+    }
+}
+
+fn padded(bytes: &[u8]) -> [u8; LANES] {
+    let mut block = [0; LANES];
+    if let Some(start) = block.get_mut(..bytes.len()) {
+        start.copy_from_slice(bytes);
+    }
+    block
+}
+
+#[inline(always)]
+fn double_each(block: &mut [u8; LANES]) {
+    for byte in block {
+        *byte = (*byte << 1) ^ (REDUCTION & (byte.cast_signed() >> 7).cast_unsigned());
     }
 }
 
@@ -86,9 +115,7 @@ fn product(mut doubled: [u8; LANES], factor: u8) -> [u8; LANES] {
         if bits == 0 {
             return sum;
         }
-        for byte in &mut doubled {
-            *byte = (*byte << 1) ^ (REDUCTION & (byte.cast_signed() >> 7).cast_unsigned());
-        }
+        double_each(&mut doubled);
     }
 }
 
@@ -124,6 +151,25 @@ mod tests {
                 let product = slow_product(a, b);
                 assert_eq!(multiply(a, b), product, "{a} {b}");
                 assert_eq!(divide(product, b), if b == 0 { 0 } else { a }, "{a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn sums_by_doubling_agree_for_each_number_of_doublings_and_length() {
+        let source: Vec<u8> = (0..=u8::MAX).map(|byte| byte.wrapping_mul(91) ^ 0x5a).collect();
+        for doublings in 0..300 {
+            let factor = power(usize::try_from(doublings).expect("small"));
+            for length in [0_usize, 1, 63, 64, 65, 128, 200] {
+                for blocks in [length.div_ceil(LANES), length.div_ceil(LANES) + 1] {
+                    let before: Vec<u8> = (0..blocks * LANES).map(|at| source[at % 256] ^ 0x33).collect();
+                    let mut target = before.clone();
+                    double_and_add(target.as_chunks_mut().0, doublings, &source[..length]);
+                    let expected = before.iter().enumerate().map(|(at, &byte)| {
+                        slow_product(byte, factor) ^ source[..length].get(at).copied().unwrap_or_default()
+                    });
+                    assert!(target.into_iter().eq(expected), "{doublings} {length} {blocks}");
+                }
             }
         }
     }

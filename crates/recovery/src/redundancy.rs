@@ -494,15 +494,17 @@ impl CopyScheduler {
             Redundancy::Off => Protection::NONE,
             Redundancy::Always(budget) => Protection::Copies(Piggyback::always(budget.piggybacked_max)),
             Redundancy::Adaptive(budget) => {
-                let loss = self.loss.likely();
-                let burst_distance = self.bursts.distance(loss);
+                let likely = self.loss.likely();
+                let burst_distance = self.bursts.distance(likely);
+                // The code costs half of what copies cost, so it may last longer.
+                let loss = if self.is_coded { self.loss.remembered() } else { likely };
                 // Only the code asks.
                 let spares = budget.code && !self.is_congested(now, srtt) && now >= self.crowded_until;
                 let spare_packets = if spares { self.spare_packets(bursts_per_rtt) } else { 0 };
                 let around = Circumstances {
                     loss,
                     burst_distance,
-                    is_independent: !budget.code || !self.bursts.are_likely(loss),
+                    is_independent: !budget.code || !self.bursts.are_likely(likely),
                     bursts_per_rtt,
                     chunk_bytes,
                     spare_packets,

@@ -8,13 +8,16 @@
 //! | losses in a row | one copy behind the burst ([`Bursts::distance`](crate::bursts::Bursts::distance)), none if that is a round trip away |
 //! | the peer does not decode, messages are more than half a round trip apart or large, or bursts are likely | copies in the next packets ([`Piggyback::against`]) |
 //! | a TCP flow would send that many packets | repair symbols in packets of their own, one for 1 to 2 messages: less than `e` wait beyond the next packet |
-//! | `p² <= e` | in each packet 1 to 2 repair symbols: less than `e` wait for the second next packet |
-//! | `2p³ < e` | the same, less than `e` wait for the third |
+//! | `p² <= 0.00055` | in each packet 1 to 2 repair symbols: less than `e` wait for the second next packet |
+//! | `p² >= 0.0018`, `2p³ < e` | the same, less than `e` wait for the third |
 //! | else | copies |
 //!
 //! Of these the one that costs the fewest bytes is taken. A packet of its own costs its headers, but no acknowledgement. It is one packet more,
-//! so it is left out where the path shows congestion. A code takes the place of copies where it saves a sixteenth of their bytes, and keeps it as
-//! long as it saves any, and up to `2p³ = 2e`: a stream's loss is known only roughly.
+//! so it is left out where the path shows congestion. Between the two rows for `p²` copies take an interval less, or nearly as many bytes.
+//!
+//! A stream's loss is known only roughly, and a code for a lower one leaves more messages waiting than one for a higher one spares: `p` is one loss
+//! more than was seen. A code takes the place of copies where it saves a sixteenth of their bytes, and keeps it as long as it saves any, while `p²`
+//! is up to `e` or from 0.0014 on, up to `2p³ = 2e`, and for 2,000 packets after the last loss.
 //!
 //! A message that is lost arrives with the next repair symbol, if no second one is missing in its window. With one symbol for each message this fails
 //! if the message before it or the next packet is lost as well: `2p²`. With two, only the next packet matters, `p²`, and the second next packet
@@ -29,6 +32,11 @@ use crate::loss_rate::LossShare;
 /// estimated.
 const TAIL_PPM: u64 = 700;
 const MILLION: u64 = 1_000_000;
+
+/// Share of lost pairs, in a million, up to which a code in the next packet takes the place of copies, and from which on one in the next two does; and
+/// the limits up to and from which it stays.
+const NEAR_PPM: [u64; 2] = [550, TAIL_PPM];
+const FAR_PPM: [u64; 2] = [1_800, 1_400];
 
 /// Parts of a repair symbol in which rates are counted.
 pub const RATE_PARTS: u32 = 16;
@@ -151,15 +159,18 @@ impl Protection {
 impl Code {
     /// Returns the cheapest code that meets the target; `None` if the losses are too many.
     fn against(around: &Circumstances) -> Option<Self> {
-        let once = u64::from(around.loss.lost) * MILLION / u64::from(around.loss.all.max(1));
+        let once = (u64::from(around.loss.lost) + 1) * MILLION / u64::from(around.loss.all.max(1));
         let twice = (once * once / MILLION).max(1);
         let thrice = twice * once / MILLION;
         let riding = |more: u64, reach: u8| {
             let rate = u32::try_from(PARTS + more.min(PARTS)).unwrap_or(RATE_PARTS);
             Self { rate, own_packets: false, reach }
         };
-        let in_data = if twice <= TAIL_PPM {
+        let [near, far] = [NEAR_PPM, FAR_PPM].map(|[begins, stays]| if around.is_coded { stays } else { begins });
+        let in_data = if twice <= near {
             Some(riding((2 * PARTS).saturating_sub(PARTS * TAIL_PPM / twice), 1))
+        } else if twice < far {
+            None
         } else {
             let late = 2 * thrice;
             let left = TAIL_PPM.checked_sub(late).or((around.is_coded && late <= 2 * TAIL_PPM).then_some(0));
@@ -215,19 +226,21 @@ mod tests {
 
     #[test]
     fn the_rate_follows_the_loss_and_the_code_ends_where_it_misses_the_target() {
-        let rates = [0, 1, 5, 10, 20, 22, 25, 30, 32, 50, 70, 80, 200].map(|lost| code(&around(lost, 10)));
+        let rates = [0, 1, 5, 10, 20, 22, 25, 30, 40, 42, 50, 60, 69, 75, 200].map(|lost| code(&around(lost, 10)));
         let riding = |rate, reach| Some((rate, false, reach));
         let expected = [
             None,
             None,
             None,
             riding(16, 1),
-            riding(20, 1),
-            riding(25, 1),
+            riding(23, 1),
+            riding(27, 1),
             None,
-            riding(21, 2),
-            riding(23, 2),
+            None,
+            None,
+            riding(28, 2),
             riding(30, 2),
+            riding(31, 2),
             riding(32, 2),
             None,
             None,
@@ -239,18 +252,20 @@ mod tests {
     fn packets_of_their_own_cost_less_unless_messages_are_small_or_packets_cost_others() {
         let spared = |lost| Circumstances { spare_packets: 16, ..around(lost, 5) };
         let rates = [5, 10, 15, 20, 25, 30, 50].map(|lost| code(&spared(lost)).expect("a code").0);
-        assert_eq!(rates, [8, 8, 8, 10, 11, 13, 16]);
+        assert_eq!(rates, [8, 8, 8, 10, 12, 13, 16]);
         assert_eq!(code(&spared(10)), Some((8, true, 1)));
         assert_eq!(code(&Circumstances { chunk_bytes: 36, ..spared(10) }), Some((16, false, 1)));
         assert_eq!(code(&around(10, 5)), Some((16, false, 1)));
         assert_eq!(code(&around(10, 3)), None, "a copy for each costs as much as a sum in each packet");
         let fewer = Circumstances { spare_packets: 9, ..spared(20) };
-        assert_eq!(code(&fewer), Some((20, false, 1)));
+        assert_eq!(code(&fewer), Some((23, false, 1)));
     }
 
     #[test]
     fn a_code_stays_where_it_would_not_begin() {
-        for (lost, stays) in [(25, Some((31, false, 1))), (75, Some((32, false, 2))), (90, None)] {
+        for (lost, stays) in
+            [(24, Some((31, false, 1))), (38, Some((26, false, 2))), (75, Some((32, false, 2))), (90, None)]
+        {
             let kept = Circumstances { is_coded: true, ..around(lost, 10) };
             assert_eq!((code(&around(lost, 10)), code(&kept)), (None, stays), "{lost} of a thousand");
         }

@@ -76,6 +76,8 @@ pub(super) struct RedundancyAccount {
     chunk_bytes: usize,
     /// If a code protects or has protected the stream, and it still needs protection.
     coding: Option<Box<Coding>>,
+    /// The protection of the last new chunk, and when it left.
+    decided: Option<(Instant, Protection)>,
     /// A code may take the place of copies.
     pub(super) codes: bool,
 }
@@ -142,6 +144,7 @@ impl RedundancyAccount {
             chunk_bytes: 0,
             codes: setting.codes(),
             coding: None,
+            decided: None,
         }
     }
 
@@ -155,6 +158,7 @@ impl RedundancyAccount {
         self.scheduler.set_redundancy(setting);
         self.codes = setting.codes();
         self.coding.take_if(|_| !setting.codes());
+        self.decided = None;
     }
 
     /// A round trip was measured that no delayed SACK made longer.
@@ -205,12 +209,16 @@ impl RedundancyAccount {
 
     /// How the chunks are protected now, if the stream is thin.
     fn protection(&self, now: Instant, srtt: Duration) -> Protection {
+        if let Some((_, protection)) = self.decided.filter(|(at, _)| *at == now) {
+            return protection;
+        }
         if self.has_queue() { Protection::NONE } else { self.scheduler.protection(now, None, self.shape(srtt)) }
     }
 
     /// A chunk of a thin stream leaves for the first time.
     pub(super) fn protect(&mut self, now: Instant, srtt: Duration, tsn: u64, header: &FragmentHeader, chunk: &Chunk) {
         let protection = self.protection(now, srtt);
+        self.decided = Some((now, protection));
         self.scheduler.protected(&protection);
         if protection.code().is_some() && self.coding.is_none() {
             self.coding = Some(Box::default());

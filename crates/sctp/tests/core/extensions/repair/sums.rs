@@ -75,7 +75,7 @@ fn a_lossy_thin_stream_is_protected_by_sums_and_all_of_it_arrives_in_order() {
         assert_eq!(numbers(&pair), (0..3_000).collect::<Vec<_>>());
         let (sums, stats) = (sums(&pair).len(), pair.hosts[0].association().stats().sent);
         assert!(sums > 1_000, "{percent} %: {sums} sums");
-        assert!(stats.retransmitted.total() < 1_500, "{percent} %: {:?}", stats.retransmitted);
+        assert!(stats.retransmitted.total() < 2_000, "{percent} %: {:?}", stats.retransmitted);
     }
 }
 
@@ -91,7 +91,7 @@ fn without_loss_or_with_a_peer_that_does_not_decode_no_sum_leaves() {
 
 #[test]
 fn a_stream_that_pauses_has_its_last_chunks_summed_in_a_packet_of_their_own_one_and_a_half_intervals_later() {
-    let mut pair = pair([coding(), coding()], 5, 1);
+    let mut pair = pair([coding(), coding()], 5, 2);
     stream(&mut pair, 0..1_000, Message::new);
     let last = pair.now - INTERVAL;
     pair.run_for(Duration::from_secs(5));
