@@ -6,7 +6,7 @@ use crate::metadata::{Graph, Need, Package};
 
 /// Which crates of ours each crate may use: the arrows of ARCHITECTURE.md. Crates that are missing here may use all: the
 /// command at the top of the house, and the tools outside it.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("festina-units", &[]),
     ("festina-code", &[]),
     ("festina-recovery", &["festina-units"]),
@@ -34,6 +34,8 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("festina-endpoint", &["festina-sctp", "festina-secure", "festina-units"]),
     ("festina", &["festina-endpoint", "festina-sctp", "festina-secure", "festina-units"]),
     ("festina-syslog", &["festina", "festina-recovery", "festina-units"]),
+    ("festina-sockets", &["festina"]),
+    ("festina-preload", &["festina-sockets"]),
     ("festina-settings", &["festina"]),
     ("festina-c", &["festina", "festina-settings"]),
     ("festina-python", &["festina", "festina-settings"]),
