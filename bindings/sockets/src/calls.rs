@@ -95,7 +95,10 @@ impl Socket {
 
     pub(crate) fn listen(&self, backlog: c_int) -> Result<(), c_int> {
         self.ask(Operation::Listen, &backlog.to_ne_bytes())?;
-        self.slot.refresh(self.socket);
+        if self.slot.refresh(self.socket).is_listening {
+            // Programs that ask for both directions wait for connections alone.
+            self.plug();
+        }
         Ok(())
     }
 
@@ -145,7 +148,7 @@ impl Socket {
         Ok(association?.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes)))
     }
 
-    /// Makes the descriptor unwritable until the engine has connected it: a Unix socket is writable while its buffer is at most a quarter full.
+    /// Makes the descriptor unwritable until the engine has connected it, or for good if it listens: a Unix socket is writable while its buffer is at most a quarter full.
     fn plug(&self) {
         let Some(lent) = boundary::borrow(self.descriptor) else { return };
         let size = rustix::net::sockopt::socket_send_buffer_size(lent).unwrap_or(0);

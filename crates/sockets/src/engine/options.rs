@@ -110,7 +110,7 @@ const ROWS: [Row; 24] = {
         row(FRAGMENT_INTERLEAVE, "SCTP_FRAGMENT_INTERLEAVE", &[4], &[], Honoured),
         row(PARTIAL_DELIVERY_POINT, "SCTP_PARTIAL_DELIVERY_POINT", &[4], &[], Recorded),
         row(MAX_BURST, "SCTP_MAX_BURST", &[8, 4], &[(4, 4, 4)], Recorded),
-        row(AUTO_ASCONF, "SCTP_AUTO_ASCONF", &[4], &[], Fixed),
+        row(AUTO_ASCONF, "SCTP_AUTO_ASCONF", &[4], &[], Recorded),
         row(RECVRCVINFO, "SCTP_RECVRCVINFO", &[4], &[], Honoured),
         row(RECVNXTINFO, "SCTP_RECVNXTINFO", &[4], &[], Fixed),
         row(REUSE_PORT, "SCTP_REUSE_PORT", &[4], &[], Recorded),

@@ -8,7 +8,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
@@ -132,17 +132,26 @@ impl Socket {
     pub(super) async fn receive(&self) -> Sent {
         let Some(end) = self.end() else { return Sent::Closed { is_reset: false } };
         loop {
-            if end.readable().await.is_err() {
-                return Sent::Closed { is_reset: true };
-            }
-            // What a program sends while it connects stays where it is: this keeps the socket from being writable.
-            while self.state().phase == Phase::Connecting {
-                self.settled.notified().await;
-            }
-            match end.try_read(take) {
+            // What a program sends while it connects or listens stays where it is: this keeps the socket from being writable.
+            let is_held = matches!(self.state().phase, Phase::Connecting | Phase::Listening);
+            let sent = match is_held {
+                true if self.is_abandoned() => Some(Ok(Sent::Closed { is_reset: false })),
+                true => {
+                    end.forget_readable();
+                    None
+                }
+                false => end.try_read(take),
+            };
+            match sent {
                 Some(Ok(sent)) => return sent,
                 Some(Err(_)) => return Sent::Closed { is_reset: true },
                 None => {}
+            }
+            tokio::select! {
+                () = self.settled.notified() => {}
+                readable = end.readable() => if readable.is_err() {
+                    return Sent::Closed { is_reset: true };
+                },
             }
         }
     }
@@ -183,7 +192,11 @@ impl Socket {
 
     /// Closes the engine's end. The program reads what is left, and then the end.
     pub(super) fn close(&self) {
-        *lock(&self.end) = None;
+        let end = lock(&self.end).take();
+        if let Some(end) = end {
+            // The task that serves the socket notices this, and lets go of the descriptor.
+            let _closed = rustix::net::shutdown(&*end, Shutdown::Both);
+        }
     }
 
     /// Ends the socket's tasks.

@@ -31,12 +31,20 @@ impl Watched {
         self.0.readable().await
     }
 
-    /// Performs a call that reads, without waiting. `None` if there was nothing.
-    pub(super) fn try_read<R>(&self, call: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> Option<io::Result<R>> {
-        match self.0.try_io(Interest::READABLE, || call(self.0.as_fd())) {
+    /// Has [`Self::readable`] wait for something new, such as the end, although there is something to read. [`Self::try_read`] still finds that.
+    pub(super) fn forget_readable(&self) {
+        let _forgotten = self.0.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+    }
+
+    /// Performs a call that reads, without waiting. `None` if there was nothing; then [`Self::readable`] waits.
+    pub(super) fn try_read<R>(&self, call: impl Fn(BorrowedFd<'_>) -> io::Result<R>) -> Option<io::Result<R>> {
+        let something = |done: io::Result<R>| match done {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             done => Some(done),
-        }
+        };
+        // Not by tokio, which would not look after `forget_readable`; then by tokio, which waits from here on if there is nothing.
+        something(call(self.0.as_fd()))
+            .or_else(|| something(self.0.try_io(Interest::READABLE, || call(self.0.as_fd()))))
     }
 }
 
