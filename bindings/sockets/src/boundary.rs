@@ -474,13 +474,13 @@ unsafe fn received_message(socket: &calls::Socket, message: *mut msghdr, flags: 
     // SAFETY: it is not NULL; the caller's duty.
     let message = unsafe { &mut *message };
     // SAFETY: the caller's duty.
-    let parts = unsafe { Parts::new(message.msg_iov, message.msg_iovlen as usize) };
+    let parts = unsafe { Parts::new(message.msg_iov, message.msg_iovlen) };
     let Received { bytes, flags, address, control } = socket.receive(parts, flags)?;
     let mut name_bytes = message.msg_namelen;
     // SAFETY: the caller's duty. The name may be NULL.
     unsafe { write_address(address, message.msg_name.cast(), &raw mut name_bytes) };
     message.msg_namelen = if message.msg_name.is_null() { 0 } else { name_bytes };
-    let room = if message.msg_control.is_null() { 0 } else { message.msg_controllen as usize };
+    let room = if message.msg_control.is_null() { 0 } else { message.msg_controllen };
     let (fitting, is_cut) = festina_sockets::ancillary::fitting(&control, room);
     // SAFETY: the caller's duty.
     unsafe { write_bytes(fitting, message.msg_control, room) };
@@ -502,9 +502,9 @@ unsafe fn sent_message(socket: &calls::Socket, message: *const msghdr, flags: c_
         Some(unsafe { address_at(message.msg_name.cast(), message.msg_namelen) }?)
     };
     // SAFETY: the caller's duty.
-    let parts = unsafe { Parts::new(message.msg_iov, message.msg_iovlen as usize) };
+    let parts = unsafe { Parts::new(message.msg_iov, message.msg_iovlen) };
     // SAFETY: the caller's duty.
-    let control = unsafe { bytes(message.msg_control, message.msg_controllen as usize) };
+    let control = unsafe { bytes(message.msg_control, message.msg_controllen) };
     socket.send(parts, to, control, flags)
 }
 
