@@ -11,6 +11,8 @@ pub(crate) mod perf;
 pub(crate) mod ping;
 mod reception;
 pub(crate) mod recording;
+#[cfg(target_os = "linux")]
+pub(crate) mod sctp;
 pub(crate) mod send;
 pub(crate) mod syslog;
 pub(crate) mod tcp_proxy;
@@ -46,6 +48,10 @@ pub(crate) enum Command {
     /// Carry the datagrams or connections of unmodified programs between two hosts
     #[command(subcommand)]
     Tunnel(tunnel::TunnelCommand),
+    /// Run unmodified programs with SCTP sockets, without the kernel's SCTP
+    #[cfg(target_os = "linux")]
+    #[command(subcommand)]
+    Sctp(sctp::SctpCommand),
     /// Emulate a network with delay, loss and limited rate
     #[command(subcommand)]
     Emulate(emulate::EmulateCommand),
@@ -152,6 +158,8 @@ pub(crate) async fn run(command: Command, definition: fn() -> clap::Command) -> 
         Command::Send(arguments) => send::run(arguments).await,
         Command::Ping(arguments) => ping::run(arguments).await,
         Command::Tunnel(command) => tunnel::run(command).await,
+        #[cfg(target_os = "linux")]
+        Command::Sctp(command) => sctp::run(command).await,
         Command::Key(arguments) => key::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, definition()),
         Command::Man(arguments) => manual::write(&arguments, definition()),

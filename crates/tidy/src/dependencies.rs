@@ -6,7 +6,7 @@ use crate::metadata::{Graph, Need, Package};
 
 /// Which crates of ours each crate may use: the arrows of ARCHITECTURE.md. Crates that are missing here may use all: the
 /// command at the top of the house, and the tools outside it.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("festina-units", &[]),
     ("festina-code", &[]),
     ("festina-recovery", &["festina-units"]),
@@ -35,6 +35,8 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("festina", &["festina-endpoint", "festina-sctp", "festina-secure", "festina-units"]),
     ("festina-web", &["festina", "festina-endpoint", "festina-sctp", "festina-units"]),
     ("festina-syslog", &["festina", "festina-recovery", "festina-units"]),
+    ("festina-sockets", &["festina"]),
+    ("festina-preload", &["festina-sockets"]),
     ("festina-settings", &["festina"]),
     ("festina-c", &["festina", "festina-settings"]),
     ("festina-python", &["festina", "festina-settings"]),
