@@ -8,6 +8,7 @@
 //! go through its standard input and output.
 
 #[path = "../tests/browser/mod.rs"]
+#[expect(dead_code, reason = "tests use the rest")]
 mod browser;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

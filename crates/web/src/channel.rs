@@ -1,7 +1,7 @@
 //! Data channels, by the names of the WebRTC interface.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -86,7 +86,7 @@ pub enum ReadyState {
     Closed,
 }
 
-/// A data channel. Clones are the same channel.
+/// A data channel. Clones are the same channel; it is closed when the last one is dropped.
 #[derive(Clone, Debug)]
 pub struct DataChannel {
     shared: Arc<Shared>,
@@ -109,6 +109,11 @@ struct Incoming {
 }
 
 impl DataChannel {
+    /// Returns the channel without keeping it open.
+    pub(crate) fn downgrade(&self) -> WeakChannel {
+        WeakChannel(Arc::downgrade(&self.shared))
+    }
+
     /// `None` if the stream has a reader, which is a channel that is not closed.
     pub(crate) fn new(
         association: &Association,
@@ -172,7 +177,8 @@ impl DataChannel {
         let message = message.into().into_message().unordered_if(!options.ordered);
         match (options.max_retransmits, options.max_packet_life_time) {
             (Some(retransmissions), _) => message.with_max_retransmissions(retransmissions),
-            (None, Some(milliseconds)) => message.with_lifetime(Duration::from_millis(milliseconds.into())),
+            // Browsers send a message whose lifetime is 0, too.
+            (None, Some(milliseconds)) => message.with_lifetime(Duration::from_millis(milliseconds.max(1).into())),
             (None, None) => message,
         }
     }
@@ -196,16 +202,7 @@ impl DataChannel {
 
     /// Closes the channel: resets the stream to the peer, who then resets the other one (RFC 8831 §6.7). Messages sent before are delivered.
     pub fn close(&self) {
-        let was_open = self.shared.state.send_if_modified(|state| {
-            let was_open = *state == ReadyState::Open;
-            if was_open {
-                *state = ReadyState::Closing;
-            }
-            was_open
-        });
-        if was_open && let Err(error) = self.shared.stream.reset() {
-            tracing::debug!(%error, label = self.label(), "the channel is not closed for the peer");
-        }
+        self.shared.close();
     }
 
     /// The peer has reset its stream, or the association is over. Later messages on the stream belong to another channel.
@@ -227,6 +224,40 @@ impl DataChannel {
 
     fn incoming(&self) -> MutexGuard<'_, Incoming> {
         self.shared.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A channel that is not kept open.
+#[derive(Clone, Debug)]
+pub(crate) struct WeakChannel(Weak<Shared>);
+
+impl WeakChannel {
+    /// The peer has reset its stream, or the association is over.
+    pub(crate) fn peer_closed(&self) {
+        if let Some(shared) = self.0.upgrade() {
+            DataChannel { shared }.peer_closed();
+        }
+    }
+}
+
+impl Shared {
+    fn close(&self) {
+        let was_open = self.state.send_if_modified(|state| {
+            let was_open = *state == ReadyState::Open;
+            if was_open {
+                *state = ReadyState::Closing;
+            }
+            was_open
+        });
+        if was_open && let Err(error) = self.stream.reset() {
+            tracing::debug!(%error, label = self.label, "the channel is not closed for the peer");
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

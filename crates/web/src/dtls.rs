@@ -165,20 +165,27 @@ impl Session {
     fn flush(&mut self, certificate: &Certificate, mut say: impl FnMut(Said<'_>)) -> Result<(), Over> {
         let mut buffer = [0; 2_048];
         let mut larger = Vec::new();
+        let mut is_refused = false;
         loop {
             let room = if larger.is_empty() { &mut buffer[..] } else { &mut larger[..] };
             match self.dtls.poll_output(room) {
                 Output::Packet(datagram) => say(Said::Datagram(datagram)),
                 Output::ApplicationData(packet) if self.is_connected => say(Said::Packet(packet)),
                 Output::PeerCert(der) if fingerprint(der) == self.expected => self.is_verified = true,
-                Output::PeerCert(_) => return Err(Over("the certificate is not the one that the offer announced")),
                 Output::Connected if self.is_verified => {
                     self.is_connected = true;
                     say(Said::Connected);
                 }
-                Output::Connected => return Err(Over("the peer has shown no certificate")),
+                // The peer is told at once, or its page would believe in the connection for seconds.
+                Output::Connected => {
+                    is_refused = true;
+                    let _ = self.dtls.close();
+                }
                 Output::CloseNotify => return Err(Over("the peer has closed the connection")),
                 Output::BufferTooSmall { needed } => larger.resize(needed, 0),
+                Output::Timeout(_) if is_refused => {
+                    return Err(Over("the certificate is not the one that the offer announced"));
+                }
                 Output::Timeout(at) => {
                     let (origin, clock) = certificate.origin;
                     self.deadline = Some(origin.saturating_add(at.saturating_duration_since(clock)));

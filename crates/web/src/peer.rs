@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use festina::{Association, ClosedReason, Direction, Event, ReceivedMessage, SendError, Stats, StreamId};
+use festina::{
+    Association, ClosedReason, Direction, Event, ReceivedMessage, SendError, SendErrorKind, Stats, StreamId,
+};
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
-use crate::channel::DataChannel;
+use crate::channel::{DataChannel, WeakChannel};
 use crate::dcep::{self, ChannelOptions, Dcep};
 use crate::gateway::PeerId;
 use crate::layer::Shared;
@@ -25,9 +27,9 @@ pub struct Peer {
     unaccepted: Arc<AsyncMutex<mpsc::Receiver<DataChannel>>>,
 }
 
-/// The channels that are not closed, by their number.
+/// The channels whose streams the peer has not reset, by their number.
 #[derive(Debug, Default)]
-struct Channels(Mutex<HashMap<StreamId, DataChannel>>);
+struct Channels(Mutex<HashMap<StreamId, WeakChannel>>);
 
 /// Why a channel could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +53,12 @@ impl Peer {
     pub(crate) fn new(id: PeerId, association: Association, shared: Arc<Shared>) -> Self {
         let (sender, receiver) = mpsc::channel(UNACCEPTED_MAX);
         let channels = Arc::<Channels>::default();
-        let task = Task { association: association.clone(), channels: channels.clone(), unaccepted: sender };
+        let task = Task {
+            association: association.clone(),
+            channels: channels.clone(),
+            unaccepted: sender,
+            resetting: Vec::new(),
+        };
         tokio::spawn(task.run(id, shared.clone()));
         Self { id, association, shared, channels, unaccepted: Arc::new(AsyncMutex::new(receiver)) }
     }
@@ -94,22 +101,20 @@ impl Peer {
         if label.len().max(options.protocol.len()) > usize::from(u16::MAX) {
             return Err(OpenError::TooLong);
         }
-        let channel = {
-            let mut channels = self.channels.lock();
-            // The side that waited for the DTLS handshake has the odd numbers (RFC 8832 §6).
-            let free = (1..self.association.streams().outbound)
-                .step_by(2)
-                .map(StreamId::from)
-                .find(|id| !channels.contains_key(id));
-            let id = free.ok_or(OpenError::NoStream)?;
-            let channel =
-                DataChannel::new(&self.association, id, label.clone(), options.clone()).ok_or(OpenError::InUse(id))?;
-            channels.insert(id, channel.clone());
-            channel
-        };
-        let open = Dcep::Open { label, options }.to_message().on_stream(channel.id());
-        self.association.send(open).await?;
-        Ok(channel)
+        let open = Dcep::Open { label: label.clone(), options: options.clone() }.to_message();
+        // The side that waited for the DTLS handshake has the odd numbers (RFC 8832 §6).
+        for id in (1..self.association.streams().outbound).step_by(2).map(StreamId::from) {
+            let Ok(channel) = self.negotiated_channel(id, label.clone(), options.clone()) else { continue };
+            match self.association.send(open.clone().on_stream(id)).await {
+                Ok(_) => return Ok(channel),
+                // A channel of this number was closed just now.
+                Err(error) if error.kind == SendErrorKind::StreamResetting => {
+                    self.channels.lock().remove(&id);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(OpenError::NoStream)
     }
 
     /// Returns a channel whose number both sides have agreed on (`negotiated: true`); nothing is sent.
@@ -127,7 +132,7 @@ impl Peer {
         let channel =
             DataChannel::new(&self.association, id, label.into(), options).filter(|_| !channels.contains_key(&id));
         let channel = channel.ok_or(OpenError::InUse(id))?;
-        channels.insert(id, channel.clone());
+        channels.insert(id, channel.downgrade());
         Ok(channel)
     }
 
@@ -146,13 +151,13 @@ impl Peer {
 }
 
 impl Channels {
-    fn lock(&self) -> MutexGuard<'_, HashMap<StreamId, DataChannel>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<StreamId, WeakChannel>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The peer has reset these streams; all if the list is empty.
     fn close(&self, streams: &[StreamId]) {
-        let closed: Vec<DataChannel> = {
+        let closed: Vec<WeakChannel> = {
             let mut channels = self.lock();
             if streams.is_empty() {
                 channels.drain().map(|(_, channel)| channel).collect()
@@ -160,7 +165,7 @@ impl Channels {
                 streams.iter().filter_map(|id| channels.remove(id)).collect()
             }
         };
-        closed.iter().for_each(DataChannel::peer_closed);
+        closed.iter().for_each(WeakChannel::peer_closed);
     }
 }
 
@@ -169,10 +174,12 @@ struct Task {
     association: Association,
     channels: Arc<Channels>,
     unaccepted: mpsc::Sender<DataChannel>,
+    /// Channels that the peer has opened on streams whose reset by this side it has not confirmed yet, or its answer was lost.
+    resetting: Vec<DataChannel>,
 }
 
 impl Task {
-    async fn run(self, id: PeerId, shared: Arc<Shared>) {
+    async fn run(mut self, id: PeerId, shared: Arc<Shared>) {
         let mut gone = shared.watch(id);
         loop {
             tokio::select! {
@@ -184,6 +191,11 @@ impl Task {
                 },
                 event = self.association.event() => match event {
                     Some(Event::StreamsReset { direction: Direction::Inbound, streams }) => self.channels.close(&streams),
+                    Some(Event::StreamsReset { direction: Direction::Outbound, .. } | Event::StreamRequestFailed { .. }) => {
+                        for channel in std::mem::take(&mut self.resetting) {
+                            self.admit(channel).await;
+                        }
+                    }
                     Some(_) => {}
                     None => break,
                 },
@@ -201,7 +213,7 @@ impl Task {
         shared.with(|gateway| gateway.close(id));
     }
 
-    async fn handle_message(&self, message: ReceivedMessage) {
+    async fn handle_message(&mut self, message: ReceivedMessage) {
         let id = message.stream();
         let parsed = if message.ppid() == dcep::DCEP { Dcep::parse(message.payload()) } else { None };
         let Some(Dcep::Open { label, options }) = parsed else {
@@ -215,11 +227,20 @@ impl Task {
             let _ = self.association.reset_streams(&[id]);
             return;
         };
-        self.channels.lock().insert(id, channel.clone());
-        if self.unaccepted.try_send(channel.clone()).is_err() {
-            self.association.abort("too many channels wait to be accepted");
-        } else if let Err(error) = channel.acknowledge().await {
-            tracing::debug!(%error, "a channel was not acknowledged");
+        self.channels.lock().insert(id, channel.downgrade());
+        self.admit(channel).await;
+    }
+
+    /// Acknowledges a channel and hands it to the application, as soon as its stream takes messages.
+    async fn admit(&mut self, channel: DataChannel) {
+        match channel.acknowledge().await {
+            Ok(()) => {
+                if self.unaccepted.try_send(channel).is_err() {
+                    self.association.abort("too many channels wait to be accepted");
+                }
+            }
+            Err(error) if error.kind == SendErrorKind::StreamResetting => self.resetting.push(channel),
+            Err(error) => tracing::debug!(%error, "a channel was not acknowledged"),
         }
     }
 }

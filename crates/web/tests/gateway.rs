@@ -1,6 +1,7 @@
 //! The gateway against native clients that speak as browsers do, in virtual time.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
+#[expect(dead_code, reason = "the other test uses the rest")]
 mod browser;
 
 use std::collections::BTreeMap;

@@ -21,7 +21,7 @@ pub(super) async fn serve(engine: Arc<Engine>, socket: Arc<Socket>) {
     loop {
         match socket.receive().await {
             Sent::Datagram(header, payload) if header.kind == Kind::Data => {
-                send(&engine, &socket, header, payload).await
+                send(&engine, &socket, header, payload).await;
             }
             // A plug has done its work.
             Sent::Datagram(..) | Sent::Garbage => {}

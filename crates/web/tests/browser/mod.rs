@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use dimpl::{Dtls, DtlsCertificate, Output};
-use festina_endpoint::endpoint::AssociationId;
 use festina_endpoint::endpoint::Setup;
-use festina_endpoint::{Datagram, Endpoint, Protocols};
-use festina_sctp::{Config, Context, Message, Ports, ReceivedMessage};
+use festina_endpoint::endpoint::{AssociationId, EndpointEvent};
+use festina_endpoint::{Channel as _, Datagram, Endpoint, Protocols};
+use festina_sctp::{Config, Context, Event, Message, Ports, ReceivedMessage, StreamId};
 use festina_units::{Duration, EcnCodepoint, Instant};
 use ring::{digest, hmac};
 
@@ -159,6 +159,26 @@ impl Browser {
 
     pub(crate) fn recv(&mut self) -> Option<ReceivedMessage> {
         self.endpoint.poll_message(self.association?)
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        loop {
+            if let EndpointEvent::Association(_, event) = self.endpoint.poll_event()? {
+                return Some(event);
+            }
+        }
+    }
+
+    pub(crate) fn reset(&mut self, now: Instant, stream: u16) {
+        let id = self.association.expect("connected");
+        let reset =
+            self.endpoint.change(id, |association| association.core_mut().reset_streams(now, &[StreamId(stream)]));
+        reset.expect("it lives").expect("the peer knows RE-CONFIG");
+    }
+
+    pub(crate) fn abort(&mut self) {
+        self.endpoint
+            .change(self.association.expect("connected"), |association| association.abort(b"the page is closed"));
     }
 
     fn time(&self, now: Instant) -> std::time::Instant {
