@@ -56,7 +56,7 @@ pub(crate) fn borrow<'a>(descriptor: RawFd) -> Option<BorrowedFd<'a>> {
 
 /// Takes over a descriptor that this library has just received.
 pub(crate) fn own(descriptor: RawFd) -> OwnedFd {
-    // SAFETY: nobody else knows it yet.
+    // SAFETY: no other thread knows it yet.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 

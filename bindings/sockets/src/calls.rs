@@ -216,7 +216,7 @@ impl Socket {
         loop {
             match self.try_receive(parts, flags) {
                 Err(libc::EAGAIN) => {}
-                // The peer's end was closed with messages in it; what it has sent before can still be received.
+                // The peer's end was closed with messages in it; earlier messages can still be received.
                 Err(libc::ECONNRESET) => continue,
                 Ok(None) => return self.end(),
                 Ok(Some(received)) => return Ok(received),

@@ -7,7 +7,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | `boundary` | the replaced functions, and all code that uses pointers |
-//! | `table` | what is known of descriptors |
+//! | `table` | the state of descriptors |
 //! | `client` | requests to the engine |
 //! | `calls` | the system calls on SCTP sockets |
 

@@ -1,4 +1,4 @@
-//! What is known of descriptors. The kernel has the truth; this table says which descriptors are worth asking about.
+//! The state of descriptors. The kernel has the truth; this table says which descriptors are worth asking about.
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -60,7 +60,7 @@ pub(crate) fn mark_duplicate(of: RawFd, descriptor: RawFd) {
     }
 }
 
-/// Returns what is known of an SCTP socket, and its number; `None` for any other descriptor.
+/// Returns the state of an SCTP socket, and its number; `None` for any other descriptor.
 pub(crate) fn find(descriptor: RawFd) -> Option<(&'static Slot, u64)> {
     let slot = SLOTS.get(usize::try_from(descriptor).ok()?)?;
     if !slot.maybe.load(Ordering::Acquire) {

@@ -154,7 +154,7 @@ pub enum Operation {
     PeerName,
     /// Sets an option: level and name, each an `i32`, and the value.
     SetOption,
-    /// Gets an option: level, name and size, each an `i32`, and what is in the buffer.
+    /// Gets an option: level, name and size, each an `i32`, and the contents of the buffer.
     GetOption,
     /// A socket of its own for an association, an `i32`. Answered with its number and its descriptor.
     PeelOff,
@@ -237,7 +237,7 @@ pub fn request(token: &[u8; TOKEN_BYTES], operation: Operation, socket: u64, bod
 /// A request that the engine has received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// What is asked for.
+    /// The kind of a request.
     pub operation: Operation,
     /// The socket.
     pub socket: u64,

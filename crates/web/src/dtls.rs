@@ -176,7 +176,7 @@ impl Session {
                     self.is_connected = true;
                     say(Said::Connected);
                 }
-                // The peer is told at once, or its page would believe in the connection for seconds.
+                // Without this alert the page believes in the connection for seconds.
                 Output::Connected => {
                     is_refused = true;
                     let _ = self.dtls.close();

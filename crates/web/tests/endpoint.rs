@@ -56,7 +56,7 @@ impl Client {
             loop {
                 let now = festina::now();
                 self.browser.handle_timeout(now);
-                // First: what it finds may decide about the datagrams.
+                // Before the datagrams are sent, which it may hold back.
                 let result = found(&mut self.browser);
                 for datagram in self.browser.poll_datagrams(now) {
                     if result.is_none() || !self.loses_answers {

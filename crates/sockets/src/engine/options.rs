@@ -59,7 +59,7 @@ enum Effect {
     Honoured,
     /// It is remembered and shown, and has no effect on associations. Each is reported once.
     Recorded,
-    /// Only the value that describes what is done can be set.
+    /// Only the value in force can be set.
     Fixed,
 }
 

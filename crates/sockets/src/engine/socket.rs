@@ -190,7 +190,7 @@ impl Socket {
         poll(&mut polled, Some(&no_time)).is_err() || polled[0].revents().contains(PollFlags::HUP)
     }
 
-    /// Closes the engine's end. The program reads what is left, and then the end.
+    /// Closes the engine's end. The program reads the messages left, and then the end.
     pub(super) fn close(&self) {
         let end = lock(&self.end).take();
         if let Some(end) = end {
