@@ -187,7 +187,7 @@ fn shells_and_man_are_told_of_every_subcommand() {
     let ping = std::fs::read_to_string(folder.join("festina-ping.1")).expect("the page is there");
     let examples = ping.split_once(".SH EXAMPLES\n.nf\nfestina ping ").expect("they are not filled").1;
     let (examples, rest) = examples.split_once("\n.fi\n").expect("they end");
-    assert_eq!(examples.lines().count(), 3, "{examples}");
+    assert_eq!(examples.lines().count(), 4, "{examples}");
     assert!(rest.ends_with("\nfestina(1), festina\\-listen(1)\n"), "{rest}");
     assert!(ping.contains("identity.pem") && ping.contains("\nMessages are reliable"), "{ping}");
 }

@@ -106,7 +106,7 @@ fn a_quick_run_prints_its_numbers_and_writes_a_report_and_the_list_of_reports() 
     }
     let run = folder.join("lab/md1-quick");
     assert!(read(run.join("report.html")).contains(read(run.join("figure-1.svg")).trim()), "the figure is on the page");
-    assert_eq!(read(run.join("samples.csv")).lines().count(), 1 + 3 * 10 * 10_000);
+    assert_eq!(read(run.join("samples.csv")).lines().count(), 1 + 3 * 20 * 10_000);
     assert!(read(run.join("samples.csv")).starts_with("load,repetition,series,sent_ns,delay_ns\n30%,1,waiting,"));
     assert!(read(folder.join("lab/index.html")).contains("href=\"md1-quick/report.html\""));
 }
@@ -132,7 +132,7 @@ fn a_run_continues_the_work_of_others_and_its_report_can_be_viewed() {
     assert!(
         first.code == Some(0)
             && first.stderr.contains("runs computed here: 15, kept in ")
-            && first.stderr.contains("; 15 of all 30 runs are missing"),
+            && first.stderr.contains("; 45 of all 60 runs are missing"),
         "{first:?}"
     );
     let nothing = lab_in(&folder, &["view"]);
@@ -230,7 +230,7 @@ fn a_check_tells_its_verdicts_and_fails_if_one_is_broken() {
     assert_eq!(held.stdout.lines().filter(|line| line.starts_with("holds ")).count(), 3, "{}", held.stdout);
 
     // A hundred packets are far too few to meet the closed form.
-    let text = "experiment = \"md1\"\nrepetitions = 2\n[parameters]\nload = \"90%\"\npackets = 100\n";
+    let text = "experiment = \"md1\"\nrepetitions = 20\n[parameters]\nload = \"90%\"\npackets = 100\n";
     write(&folder, "few.toml", text);
     let once = lab_in(&folder, &["check", "few.toml", "--seeds", "1"]);
     assert_eq!(once.code, Some(3), "none is broken, and one is not tested: {once:?}");
