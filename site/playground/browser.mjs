@@ -1,53 +1,16 @@
 // Opens the built page in Chromium, from its file, and uses it: `node site/playground/browser.mjs PAGE [FOLDER]`. Screenshots go into the folder.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { until, withPage } from "../chromium.mjs";
+
 const [page, folder] = process.argv.slice(2);
-const profile = mkdtempSync(join(tmpdir(), "festina-playground-"));
-const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", `--user-data-dir=${profile}`];
-const browser = spawn(process.env.CHROMIUM ?? "chromium", [...options, "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
-const [, , , commands, answers] = browser.stdio;
-
-async function until(what, is, patience = 60_000) {
-  for (const end = Date.now() + patience; ; await sleep(20)) {
-    const value = await is();
-    if (value) return value;
-    assert.ok(Date.now() < end, what);
-  }
-}
-
-try {
-  const waiting = new Map();
-  const said = [];
-  let text = "";
-  answers.setEncoding("utf8").on("data", (part) => {
-    const messages = (text + part).split("\0");
-    text = messages.pop();
-    for (const { id, result, error, method, params } of messages.map((message) => JSON.parse(message))) {
-      if (id) waiting.get(id)(error ? Promise.reject(new Error(error.message)) : result);
-      if (method === "Runtime.exceptionThrown") said.push(params.exceptionDetails.text);
-      if (method === "Log.entryAdded" && params.entry.level === "error") said.push(params.entry.text);
-    }
-  });
-  let sessionId;
-  let last = 0;
-  const call = (method, params = {}) =>
-    new Promise((answer) => {
-      last += 1;
-      waiting.set(last, answer);
-      commands.write(`${JSON.stringify({ id: last, method, params, sessionId })}\0`);
-    });
-  const { targetId } = await call("Target.createTarget", { url: "about:blank" });
-  ({ sessionId } = await call("Target.attachToTarget", { targetId, flatten: true }));
-  const evaluate = async (expression) => (await call("Runtime.evaluate", { expression, returnByValue: true })).result.value;
+await withPage(async ({ call, evaluate, said }) => {
   const size = (width) => call("Emulation.setDeviceMetricsOverride", { width, height: 900, deviceScaleFactor: 1, mobile: width < 600 });
   const complete = () => until("20,000 messages are simulated", () => evaluate("document.body.dataset.messages === '20000'"));
 
-  await Promise.all(["Page", "Runtime", "Log"].map((domain) => call(`${domain}.enable`)));
   await size(1280);
   const began = performance.now();
   await call("Page.navigate", { url: `file://${resolve(page)}` });
@@ -84,9 +47,4 @@ try {
   }
   assert.deepEqual(said, []);
   console.log(`first figure after ${first.toFixed(0)} ms, complete after ${all.toFixed(0)} ms`);
-} finally {
-  const gone = new Promise((ended) => browser.once("exit", ended));
-  browser.kill();
-  await gone;
-  rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
-}
+});

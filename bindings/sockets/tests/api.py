@@ -227,6 +227,19 @@ def test_duplicates_and_children():
     assert os.waitpid(child, 0)[1] == 0
 
 
+def test_messages_of_a_killed_program_are_delivered():
+    server = listener()
+    child = os.fork()
+    if child == 0:
+        client = stream_socket()
+        client.connect(server.getsockname())
+        client.send(b"sent before the end")
+        os.kill(os.getpid(), 9)
+    os.waitpid(child, 0)
+    connection, _ = server.accept()
+    assert connection.recv(100) == b"sent before the end"
+
+
 def test_one_to_many():
     server = socket.socket(socket.AF_INET, socket.SOCK_SEQPACKET, SCTP)
     server.bind(("127.0.0.1", 0))

@@ -46,8 +46,8 @@ const ARROWS: [(&str, &[&str]); 21] = [
 const TOP: [&str; 5] =
     ["festina-bench-peers", "festina-bench-sockets", "festina-cli", "festina-fuzz-bodies", "festina-tidy"];
 
-/// Everything that the protocol core may be built from. `block-buffer` only where another crate of the workspace asks `digest` for it. Those from `digest` to `spin` come with `crc-fast`, and `version_check` builds
-/// one of them; those from `thiserror-impl` on run in the compiler.
+/// Everything that the protocol core may be built from. Those from `digest` to `spin` come with `crc-fast`, `block-buffer` as well if another crate
+/// of the workspace asks `digest` for it, and `version_check` builds one of them; those from `thiserror-impl` on run in the compiler.
 const CORE: [&str; 19] = [
     "festina-sctp",
     "festina-units",

@@ -144,7 +144,7 @@ pub struct Gateway {
     output: Output,
 }
 
-/// What waits to be polled.
+/// Datagrams, packets and events that wait to be polled.
 #[derive(Debug, Default)]
 struct Output {
     datagrams: VecDeque<Datagram>,

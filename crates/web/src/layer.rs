@@ -31,7 +31,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct State {
     gateway: Gateway,
-    /// Tells those who ask that a peer is gone.
+    /// Channels that report the end of a peer.
     watched: HashMap<PeerId, oneshot::Sender<&'static str>>,
     buffer: Box<[u8]>,
 }

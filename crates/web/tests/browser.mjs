@@ -1,45 +1,14 @@
 // Opens the page of examples/live.rs in Chromium: `node crates/web/tests/browser.mjs URL [SCREENSHOT]`.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const [url, screenshot, seconds = "3"] = process.argv.slice(2);
-const profile = mkdtempSync(join(tmpdir(), "festina-web-"));
-const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", `--user-data-dir=${profile}`];
-const browser = spawn(process.env.CHROMIUM ?? "chromium", [...options, "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
-const [, , , commands, answers] = browser.stdio;
+import { until, withPage } from "../../../site/chromium.mjs";
 
-try {
-  const waiting = new Map();
-  let text = "";
-  answers.setEncoding("utf8").on("data", (part) => {
-    const messages = (text + part).split("\0");
-    text = messages.pop();
-    for (const { id, result, error } of messages.map((message) => JSON.parse(message))) {
-      if (id) waiting.get(id)(error ? Promise.reject(new Error(error.message)) : result);
-    }
-  });
-  let sessionId;
-  let last = 0;
-  const call = (method, params = {}) =>
-    new Promise((answer) => {
-      last += 1;
-      waiting.set(last, answer);
-      commands.write(`${JSON.stringify({ id: last, method, params, sessionId })}\0`);
-    });
-  const evaluate = async (expression) => {
-    const { result, exceptionDetails } = await call("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true });
-    assert.equal(exceptionDetails, undefined, JSON.stringify(exceptionDetails));
-    return result.value;
-  };
-  const { targetId } = await call("Target.createTarget", { url });
-  ({ sessionId } = await call("Target.attachToTarget", { targetId, flatten: true }));
-  for (const end = Date.now() + 30_000; !(await evaluate("window.channel?.readyState === 'open'")); await sleep(50)) {
-    assert.ok(Date.now() < end, `the channel does not open: ${await evaluate("document.getElementById('status')?.textContent")}`);
-  }
+const [url, screenshot, seconds = "3"] = process.argv.slice(2);
+await withPage(async ({ call, evaluate }) => {
+  await call("Page.navigate", { url });
+  await until("the channel is open", () => evaluate("window.channel?.readyState === 'open'"));
   await sleep(Number(seconds) * 1000);
   console.log(await evaluate("document.body.innerText"));
   console.log(JSON.stringify(await evaluate(`(() => {
@@ -91,13 +60,6 @@ try {
 
   // A reload opens another association.
   await call("Page.reload");
-  for (const end = Date.now() + 30_000; !(await evaluate("window.channel?.readyState === 'open' && ways.channel.late.length > 0")); await sleep(50)) {
-    assert.ok(Date.now() < end, "the channel opens after a reload");
-  }
+  await until("the channel opens after a reload", () => evaluate("window.channel?.readyState === 'open' && ways.channel.late.length > 0"));
   console.log("text, bytes, empty and large messages, the end of a channel, a restart of ICE and a reload work");
-} finally {
-  const gone = new Promise((ended) => browser.once("exit", ended));
-  browser.kill();
-  await gone;
-  rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
-}
+});

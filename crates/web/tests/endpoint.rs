@@ -100,7 +100,7 @@ async fn server(config: WebConfig) -> WebEndpoint {
     WebEndpoint::bind("127.0.0.1:0".parse().unwrap(), config).await.unwrap()
 }
 
-/// Sends back what comes on each channel.
+/// Echoes the messages of each channel.
 fn echo(peer: &Peer) {
     let peer = peer.clone();
     tokio::spawn(async move {
@@ -154,6 +154,20 @@ async fn a_channel_that_the_server_drops_is_closed_for_the_browser() {
     assert_eq!(client.receive(1).await, (51, "first".into()));
     drop(channel);
     client.closed().await;
+}
+
+#[tokio::test]
+async fn a_browser_whose_last_handle_is_dropped_is_disconnected() {
+    let endpoint = server(WebConfig::default()).await;
+    let (mut client, peer) = Client::connect(&endpoint).await;
+    let other = peer.clone();
+    drop(peer);
+    let channel = other.negotiated_channel(7, "state", ChannelOptions::default()).unwrap();
+    channel.send(ChannelMessage::from("still there")).await.unwrap();
+    assert_eq!(client.receive(7).await, (51, "still there".into()));
+    drop(other);
+    let is_over = |event| matches!(event, Event::Closed(_));
+    client.drive(|browser| std::iter::from_fn(|| browser.poll_event()).any(is_over).then_some(())).await;
 }
 
 #[tokio::test]

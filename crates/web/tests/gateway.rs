@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// Hands over what waits anywhere.
+    /// Moves packets and datagrams between gateway, endpoint, browsers and network until none waits.
     fn flush(&mut self) {
         loop {
             let before = self.carried;

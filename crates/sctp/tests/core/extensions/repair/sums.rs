@@ -75,7 +75,9 @@ fn a_lossy_thin_stream_is_protected_by_sums_and_all_of_it_arrives_in_order() {
         assert_eq!(numbers(&pair), (0..3_000).collect::<Vec<_>>());
         let (sums, stats) = (sums(&pair).len(), pair.hosts[0].association().stats().sent);
         assert!(sums > 1_000, "{percent} %: {sums} sums");
-        assert!(stats.retransmitted.total() < 2_000, "{percent} %: {:?}", stats.retransmitted);
+        // Around 3 to 4 % the rule takes copies, and the estimate of 5 % strays into that.
+        let max = if percent == 5 { 2_000 } else { 1_500 };
+        assert!(stats.retransmitted.total() < max, "{percent} %: {:?}", stats.retransmitted);
     }
 }
 
