@@ -12,6 +12,8 @@ pub(crate) const DATAGRAM_BYTES_MAX: usize = 1_200;
 pub(crate) const PACKET_BYTES_MAX: usize = 1_160;
 /// First retransmission timeout of the handshake. RFC 9147 §5.8.2 asks for 1 s on unknown networks and allows less where the application needs it.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_millis(150);
+/// Retransmissions of a flight, with doubled timeouts: as many as fit into the patience.
+const HANDSHAKE_RETRIES: usize = 7;
 /// The handshake is given up after this time.
 pub(crate) const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(20);
 /// Records that wait for those before them.
@@ -45,6 +47,7 @@ impl Certificate {
             // ICE has found the peer at its address, and `Gateway` limits the bytes sent there before the handshake ends.
             .use_server_cookie(false)
             .flight_start_rto(HANDSHAKE_TIMEOUT)
+            .flight_retries(HANDSHAKE_RETRIES)
             .handshake_timeout(HANDSHAKE_PATIENCE)
             .build()?;
         let certificate = made.cert.der().to_vec();

@@ -41,7 +41,12 @@ impl Browser {
         let made = rcgen::generate_simple_self_signed(vec!["WebRTC".to_owned()]).unwrap();
         let certificate =
             DtlsCertificate { certificate: made.cert.der().to_vec(), private_key: made.signing_key.serialize_der() };
-        let config = dimpl::Config::builder().mtu(1_200).flight_start_rto(Duration::from_millis(150)).build().unwrap();
+        let config = dimpl::Config::builder()
+            .mtu(1_200)
+            .flight_start_rto(Duration::from_millis(150))
+            .flight_retries(7)
+            .build()
+            .unwrap();
         let mut dtls = Dtls::new_auto(Arc::new(config), certificate.clone(), clock);
         dtls.set_active(true);
         let mut secret = [0; 16];
