@@ -1,15 +1,17 @@
 //! Endpoints with several addresses: a path to each address of the peer.
 
 use std::collections::BTreeSet;
+use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use festina::lower::Several;
+use festina::lower::{LowerLayer, Received, Several, Transmit};
 use festina::{
-    Association, BindError, ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Event, MemoryNetwork, Message, PathId,
-    PathPolicy, PathState, ServerConfig, Transport,
+    Association, BindError, ClientConfig, DEFAULT_SCTP_PORT, Endpoint, Event, MemoryNetwork, MemorySocket, Message,
+    PathId, PathPolicy, PathState, ServerConfig, Transport,
 };
 
 use crate::support::{Pair, endpoint_with, in_time, pair_between, until};
@@ -93,6 +95,62 @@ async fn messages_cross_by_the_other_network_while_the_first_is_down() {
     let second = pair.client.paths()[1].id;
     assert!(pair.client.set_primary_path(second) && pair.client.paths()[1].carries_data);
     assert!(pair.client.set_primary_path(PathId::PRIMARY));
+}
+
+/// A socket whose network takes no packet while `is_stuck`.
+#[derive(Debug)]
+struct Stuck {
+    lower: MemorySocket,
+    is_stuck: Arc<AtomicBool>,
+}
+
+impl LowerLayer for Stuck {
+    fn local_addr(&self) -> SocketAddr {
+        self.lower.local_addr()
+    }
+
+    fn peer_address(&self, remote: SocketAddr) -> Result<SocketAddr, &'static str> {
+        self.lower.peer_address(remote)
+    }
+
+    fn try_send(&self, packets: &Transmit<'_>) -> io::Result<()> {
+        if self.is_stuck.load(Ordering::Relaxed) {
+            Err(io::ErrorKind::WouldBlock.into())
+        } else {
+            self.lower.try_send(packets)
+        }
+    }
+
+    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Received]) -> io::Result<usize> {
+        self.lower.try_receive(buffers, incoming)
+    }
+
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.lower.poll_readable(context)
+    }
+
+    fn poll_writable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_stuck.load(Ordering::Relaxed) { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+}
+
+#[tokio::test]
+async fn a_network_whose_socket_is_full_holds_back_no_other() {
+    let (network, is_stuck) = (MemoryNetwork::new(), Arc::new(AtomicBool::new(false)));
+    let bind = async |host: usize| {
+        let [first, second] = [0, 1].map(|place| network.bind(address(host, place)).unwrap());
+        let is_stuck = if host == 0 { Arc::clone(&is_stuck) } else { Arc::default() };
+        let lower = Several::new(Stuck { lower: first, is_stuck }, vec![Box::new(second)]);
+        Endpoint::bind_on(lower, ServerConfig::plain()).await.unwrap()
+    };
+    let pair = in_time(pair_between(bind(0).await, bind(1).await, address(1, 0))).await;
+    until("both paths are active", || [&pair.client, &pair.server].iter().all(|end| states(end) == ACTIVE)).await;
+    is_stuck.store(true, Ordering::Relaxed);
+    for number in 0..20_u8 {
+        pair.client.send(Message::new(vec![number])).await.unwrap();
+        assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().into_payload(), [number].as_slice());
+    }
+    assert!(pair.client.paths()[1].carries_data);
 }
 
 /// A server on two loopback addresses, and the association of a client with these settings.

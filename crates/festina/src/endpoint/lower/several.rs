@@ -3,12 +3,15 @@
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use super::{LowerLayer, Received, Transmit};
 
 /// Several lower layers of one kind, each with an address of its own, as one: an endpoint on it has all these addresses.
+///
+/// Packets for which the socket of a network has no room are lost, as in the network, while another socket has room: a network that does not take its
+/// packets holds back no other.
 ///
 /// ```
 /// use festina::lower::Several;
@@ -24,10 +27,28 @@ use super::{LowerLayer, Received, Transmit};
 /// # }
 /// ```
 pub struct Several {
-    first: Box<dyn LowerLayer>,
-    others: Vec<Box<dyn LowerLayer>>,
+    first: Layer,
+    others: Vec<Layer>,
     /// Where receiving begins, so that no socket waits for the others for ever.
     turn: AtomicUsize,
+}
+
+struct Layer {
+    lower: Box<dyn LowerLayer>,
+    /// Whether it took the last packets, or has been writable since.
+    has_room: AtomicBool,
+    /// Whether it has been writable. Before that, a runtime's socket refuses packets although it has room.
+    has_begun: AtomicBool,
+}
+
+impl Layer {
+    fn new(lower: Box<dyn LowerLayer>) -> Self {
+        Self { lower, has_room: AtomicBool::new(false), has_begun: AtomicBool::new(false) }
+    }
+
+    fn has_room(&self) -> bool {
+        self.has_room.load(Ordering::Relaxed)
+    }
 }
 
 impl fmt::Debug for Several {
@@ -39,37 +60,39 @@ impl fmt::Debug for Several {
 impl Several {
     /// Joins lower layers. The address of the first is [`Endpoint::local_addr`](crate::Endpoint::local_addr).
     pub fn new(first: impl LowerLayer, others: Vec<Box<dyn LowerLayer>>) -> Self {
-        Self { first: Box::new(first), others, turn: AtomicUsize::new(0) }
+        let others = others.into_iter().map(Layer::new).collect();
+        Self { first: Layer::new(Box::new(first)), others, turn: AtomicUsize::new(0) }
+    }
+
+    fn layers(&self) -> impl Iterator<Item = &Layer> + Clone {
+        std::iter::once(&self.first).chain(&self.others)
     }
 
     fn all(&self) -> impl Iterator<Item = &dyn LowerLayer> + Clone {
-        std::iter::once(&*self.first).chain(self.others.iter().map(|other| &**other))
+        self.layers().map(|layer| &*layer.lower)
     }
 
     /// The layer with this address, or else the first that reaches the destination.
-    fn leaving(&self, source: Option<IpAddr>, destination: SocketAddr) -> &dyn LowerLayer {
-        let named = source.and_then(|source| self.all().find(|layer| layer.local_addr().ip() == source));
-        let reaches = |layer: &&dyn LowerLayer| layer.peer_address(destination).is_ok();
-        named.or_else(|| self.all().find(reaches)).unwrap_or(&*self.first)
+    fn leaving(&self, source: Option<IpAddr>, destination: SocketAddr) -> &Layer {
+        let named = source.and_then(|source| self.layers().find(|layer| layer.lower.local_addr().ip() == source));
+        let reaches = |layer: &&Layer| layer.lower.peer_address(destination).is_ok();
+        named.or_else(|| self.layers().find(reaches)).unwrap_or(&self.first)
     }
 
-    /// Ready when all are: packets to different addresses leave in one order.
-    fn poll_all(&self, mut poll: impl FnMut(&dyn LowerLayer) -> Poll<io::Result<()>>) -> Poll<io::Result<()>> {
-        let mut is_pending = false;
-        for layer in self.all() {
-            match poll(layer) {
-                Poll::Pending => is_pending = true,
-                Poll::Ready(Ok(())) => {}
-                failed @ Poll::Ready(Err(_)) => return failed,
-            }
+    /// Notes whether the layer had room. Packets for which it had none are lost if another layer has room.
+    fn judge(&self, layer: &Layer, sent: io::Result<()>) -> io::Result<()> {
+        let is_full = sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        layer.has_room.store(!is_full, Ordering::Relaxed);
+        if is_full && self.layers().any(Layer::has_room) {
+            return Err(io::Error::other("the socket of this network is full"));
         }
-        if is_pending { Poll::Pending } else { Poll::Ready(Ok(())) }
+        sent
     }
 }
 
 impl LowerLayer for Several {
     fn local_addr(&self) -> SocketAddr {
-        self.first.local_addr()
+        self.first.lower.local_addr()
     }
 
     fn local_addrs(&self) -> Vec<SocketAddr> {
@@ -77,8 +100,8 @@ impl LowerLayer for Several {
     }
 
     fn peer_address(&self, remote: SocketAddr) -> Result<SocketAddr, &'static str> {
-        let first = self.first.peer_address(remote);
-        first.or_else(|problem| self.others.iter().find_map(|layer| layer.peer_address(remote).ok()).ok_or(problem))
+        let first = self.first.lower.peer_address(remote);
+        first.or_else(|problem| self.all().find_map(|layer| layer.peer_address(remote).ok()).ok_or(problem))
     }
 
     fn segments_max(&self) -> usize {
@@ -86,15 +109,17 @@ impl LowerLayer for Several {
     }
 
     fn try_send(&self, packets: &Transmit<'_>) -> io::Result<()> {
-        self.leaving(packets.source, packets.destination).try_send(packets)
+        let layer = self.leaving(packets.source, packets.destination);
+        self.judge(layer, layer.lower.try_send(packets))
     }
 
     fn try_send_in_fragments(&self, packet: &Transmit<'_>) -> Option<io::Result<()>> {
-        self.leaving(packet.source, packet.destination).try_send_in_fragments(packet)
+        let layer = self.leaving(packet.source, packet.destination);
+        Some(self.judge(layer, layer.lower.try_send_in_fragments(packet)?))
     }
 
     fn path_bytes(&self, destination: SocketAddr) -> Option<usize> {
-        self.leaving(None, destination).path_bytes(destination)
+        self.leaving(None, destination).lower.path_bytes(destination)
     }
 
     fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Received]) -> io::Result<usize> {
@@ -138,8 +163,21 @@ impl LowerLayer for Several {
         readable
     }
 
+    /// Ready once each has been writable, and whenever one is.
     fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_all(|layer| layer.poll_writable(context))
+        let (mut is_any_ready, mut have_all_begun) = (false, true);
+        for layer in self.layers() {
+            let is_ready = match layer.lower.poll_writable(context) {
+                Poll::Pending => false,
+                Poll::Ready(Ok(())) => true,
+                failed @ Poll::Ready(Err(_)) => return failed,
+            };
+            layer.has_room.store(is_ready, Ordering::Relaxed);
+            have_all_begun &= is_ready || layer.has_begun.load(Ordering::Relaxed);
+            layer.has_begun.fetch_or(is_ready, Ordering::Relaxed);
+            is_any_ready |= is_ready;
+        }
+        if is_any_ready && have_all_begun { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
     fn shed_inits(&self, halvings: u32) -> io::Result<()> {
