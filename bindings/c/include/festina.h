@@ -160,6 +160,9 @@ festina_status festina_config_set_sack_delay(festina_config *config, uint32_t de
 festina_status festina_config_set_message_bytes_max(festina_config *config, size_t bytes);
 /* Maximum SCTP packet size in bytes: from 384 to 65480, default 1232; that of an encrypted endpoint at an IPv4 address is 1252. */
 festina_status festina_config_set_packet_bytes_max(festina_config *config, size_t bytes);
+/* Maximum SCTP packet size that a path may be found to carry, in bytes: from 384 to 65480, default 0, which searches for none. 8972 suits an MTU
+ * of 9000. Probes look for it while more is queued than fits into a packet. */
+festina_status festina_config_set_packet_bytes_searched_max(festina_config *config, size_t bytes);
 /* Send buffer in bytes: from 1500 to 1073741824, default 4194304. */
 festina_status festina_config_set_send_buffer_bytes(festina_config *config, size_t bytes);
 /* Receive buffer in bytes: from 1500 to 1073741824, default 1048576. */
@@ -437,7 +440,7 @@ enum festina_event_kind {
     FESTINA_EVENT_PATH_DOWN = 5,      /* the peer stopped answering */
     FESTINA_EVENT_PATH_UP = 6,        /* the peer answers again */
     FESTINA_EVENT_CLOSED = 7,         /* the association has ended */
-    FESTINA_EVENT_PACKET_SIZE_LIMITED = 8, /* the system refused a packet as too large: packet_bytes_max is the new maximum */
+    FESTINA_EVENT_PACKET_SIZE_LIMITED = 8, /* the path carries no larger packets: packet_bytes_max is the new maximum */
     FESTINA_EVENT_PEER_MOVED = 9      /* the peer of an encrypted association has another address: festina_get_remote_address */
 };
 
@@ -501,6 +504,7 @@ typedef struct festina_path_stats {
     uint64_t thin; /* 1 if the stream is thin now */
     uint64_t in_fast_recovery;
     uint64_t ssthresh_bytes;
+    uint64_t packet_bytes_max; /* maximum size of the packets sent */
 } festina_path_stats;
 
 /* Messages abandoned for one reason. */

@@ -122,6 +122,8 @@ pub struct Path {
     pub in_fast_recovery: u64,
     /// Slow-start threshold.
     pub ssthresh_bytes: u64,
+    /// Maximum size of packets.
+    pub packet_bytes_max: u64,
 }
 
 impl Stats {
@@ -162,6 +164,7 @@ impl Stats {
                 thin: path.thin.into(),
                 in_fast_recovery: path.in_fast_recovery.into(),
                 ssthresh_bytes: path.ssthresh_bytes,
+                packet_bytes_max: stats.packet_bytes_max,
             },
             abandoned: AbandonedByReason {
                 expired: stats.abandoned.expired.into(),

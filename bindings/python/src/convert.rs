@@ -241,6 +241,7 @@ fn path<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
         ("peer_window_bytes", path.peer_window_bytes),
         ("send_buffer_bytes", path.send_buffer_bytes),
         ("messages_pending", path.messages_pending),
+        ("packet_bytes_max", stats.packet_bytes_max),
     ];
     let dict = dict(py, items)?;
     dict.set_item("srtt", path.srtt.map(|srtt| srtt.as_secs_f64()))?;

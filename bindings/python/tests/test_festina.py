@@ -331,6 +331,7 @@ def test_settings() -> None:
         sack_delay=0.0,
         message_bytes_max=1_000,
         packet_bytes_max=1_000,
+        packet_bytes_searched_max=8_972,
         send_buffer_bytes=10_000,
         send_delay=0.05,
         receive_buffer_bytes=10_000,

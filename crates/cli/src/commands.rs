@@ -109,6 +109,10 @@ pub(crate) struct RecoveryArgs {
     /// headers
     #[arg(long, value_name = "SIZE", value_parser = args::size(PACKET_BYTES_MIN..=PACKET_BYTES_MAX))]
     packet_size: Option<usize>,
+    /// Maximum size of packets that the path may be found to carry, by probes while more is queued than fits into a packet: 384 to 65480 bytes, for
+    /// instance 8972 where the MTU is 9000. An encrypted peer needs it as well
+    #[arg(long, value_name = "SIZE", value_parser = args::size(PACKET_BYTES_MIN..=PACKET_BYTES_MAX))]
+    packet_size_searched: Option<usize>,
 }
 
 impl RecoveryArgs {
@@ -117,7 +121,8 @@ impl RecoveryArgs {
             .with_profile(self.profile)
             .with_congestion(self.congestion)
             .with_send_delay(self.send_delay)
-            .with_peer_timeout(PEER_TIMEOUT);
+            .with_peer_timeout(PEER_TIMEOUT)
+            .with_packet_bytes_searched_max(self.packet_size_searched);
         match self.packet_size {
             Some(bytes) => transport.with_packet_bytes_max(bytes),
             None => transport,

@@ -263,7 +263,7 @@ impl<O: Owner> Handshakes<O> {
             return self.handle_known(now, id, datagram, owner);
         }
         let Datagram { from, source, packet, .. } = &datagram;
-        let reply = |len| Transmit { destination: *from, len, ecn: EcnCodepoint::NotCapable };
+        let reply = |len| Transmit::new(*from, len, EcnCodepoint::NotCapable);
         let Some(listener) = &mut self.listener else { return false };
         // The ports of an INIT may look like the first bytes of a protected packet.
         let is_foreign = destination_id(packet).is_err();

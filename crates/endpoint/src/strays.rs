@@ -155,7 +155,7 @@ impl<O: Owner> Strays<O> {
     fn answer(&self, now: Instant, datagram: Datagram, owner: &mut O) -> bool {
         let Datagram { from, source, packet, .. } = datagram;
         let packet = packet.freeze();
-        let reply = |len| Transmit { destination: from, len, ecn: EcnCodepoint::NotCapable };
+        let reply = |len| Transmit::new(from, len, EcnCodepoint::NotCapable);
         let answer_if = |owner: &mut O, write: &dyn Fn(&mut Vec<u8>) -> bool| {
             owner.answer(source, |buffer| {
                 let before = buffer.len();

@@ -229,6 +229,10 @@ impl EndpointConfig {
         if bytes_max >= PACKET_BYTES_MIN {
             core.limits.packet_bytes_max = (bytes_max + spares - OVERHEAD_BYTES).max(PACKET_BYTES_MIN);
         }
+        let searched_max = core.limits.packet_bytes_searched_max;
+        core.limits.packet_bytes_searched_max =
+            searched_max.map(|bytes| bytes.saturating_sub(OVERHEAD_BYTES).max(PACKET_BYTES_MIN.min(bytes)));
+        core.carrier.overhead_bytes = OVERHEAD_BYTES;
         core
     }
 }

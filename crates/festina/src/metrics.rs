@@ -263,7 +263,7 @@ static ENDPOINT: [OfEndpoint; 15] = [
     OfEndpoint::counter("festina_endpoint_receive_errors", "Times that receiving failed", |s| s.receive_errors),
 ];
 
-static ASSOCIATION: [OfAssociation; 22] = [
+static ASSOCIATION: [OfAssociation; 23] = [
     OfAssociation::counter("festina_association_packets_sent", "SCTP packets sent", |s| s.sent.packets),
     OfAssociation::counter("festina_association_sent", "Bytes of SCTP packets sent", |s| s.sent.bytes).in_bytes(),
     OfAssociation::counter("festina_association_messages_sent", "Messages taken to be sent", |s| s.sent.messages),
@@ -322,6 +322,8 @@ static ASSOCIATION: [OfAssociation; 22] = [
     OfAssociation::duration("festina_association_round_trip", "Smoothed round-trip time", |s| s.path.srtt),
     OfAssociation::duration("festina_association_rto", "Retransmission timeout", |s| Some(s.path.rto)),
     OfAssociation::gauge("festina_association_congestion_window", "Congestion window", |s| s.path.cwnd_bytes)
+        .in_bytes(),
+    OfAssociation::gauge("festina_association_packet_size", "Maximum size of packets", |s| s.packet_bytes_max)
         .in_bytes(),
     OfAssociation::gauge("festina_association_in_flight", "Bytes on the way", |s| s.path.in_flight_bytes).in_bytes(),
     OfAssociation::duration(

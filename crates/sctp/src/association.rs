@@ -21,10 +21,12 @@ mod paths;
 mod reconfiguration;
 mod reply;
 mod retry;
+mod search;
 mod sharing;
 mod shutdown;
 mod siphash;
 mod state;
+mod transmit;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -43,6 +45,7 @@ pub use multihoming::PathStatus;
 pub use out_of_band::{OutOfBandError, OutOfBandInit, outstanding_tsns, reset_by_peer};
 pub use paths::PathState;
 pub use state::AssociationState;
+pub use transmit::{Fragmentation, Transmit};
 
 use crate::error::{ClosedReason, PacketDropped, SendError, SendErrorKind};
 use crate::event::{Event, Events};
@@ -93,18 +96,6 @@ pub struct Association {
     control: Control,
     events: Events,
     counters: Counters,
-}
-
-/// One packet that was appended to the caller's buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// Where to send it.
-    pub destination: SocketAddr,
-    /// Its length in bytes.
-    pub len: usize,
-    /// The ECN field to set in the IP header, that is, whether routers may mark the packet (RFC 3168 §5). Never
-    /// [`CongestionExperienced`](EcnCodepoint::CongestionExperienced).
-    pub ecn: EcnCodepoint,
 }
 
 #[derive(Debug, Default)]
@@ -232,6 +223,7 @@ impl Association {
         self.advance_reconfiguration(now);
         self.advance_shutdown(now);
         self.handle_heartbeat_timeouts(now);
+        self.handle_search_timeouts(now);
     }
 
     /// Queues a message. It may be called before the association is established.
@@ -251,6 +243,9 @@ impl Association {
         let silence = path.silence(now);
         self.sender.send((now, silence), &mut path.sending, message, id, &mut self.events)?;
         self.counters.messages_taken += 1;
+        if path.sending.may_search() {
+            self.search_if_worthwhile(now);
+        }
         Ok(id)
     }
 
@@ -527,7 +522,7 @@ impl Association {
         let expects_answers = self.context.config().peer_timeout.is_some() && self.state.expects_answers();
         let (mut is_ready, mut is_dead) = (false, false);
         for id in self.paths.ids() {
-            if self.paths.of(id).deadline(|| quiet).is_none_or(|deadline| now < deadline) {
+            if self.paths.of(id).heartbeat_deadline(|| quiet).is_none_or(|deadline| now < deadline) {
                 continue;
             }
             let is_missed = self.paths.of(id).heartbeat_missed(now);
@@ -562,6 +557,9 @@ impl Association {
     }
 
     fn handle_heartbeat_ack(&mut self, now: Instant, info: &[u8]) {
+        if self.is_probe_answer(now, info) {
+            return;
+        }
         let Self { context, sender, paths, events, tags, .. } = self;
         for id in paths.ids() {
             let path = paths.of_mut(id);
@@ -575,7 +573,8 @@ impl Association {
                     }
                 }
                 path.confirm(events);
-                return paths.answered(now, id, events);
+                paths.answered(now, id, events);
+                return self.apply_packet_sizes(now);
             }
         }
     }

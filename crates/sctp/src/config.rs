@@ -103,6 +103,8 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
         check("limits.packet_bytes_max", limits.packet_bytes_max, PACKET_BYTES_MIN, 65_480)?;
+        let searched_max = limits.packet_bytes_searched_max.unwrap_or(limits.packet_bytes_max);
+        check("limits.packet_bytes_searched_max", searched_max, PACKET_BYTES_MIN, 65_480)?;
         check("limits.outbound_streams", limits.outbound_streams.into(), 1, 65_535)?;
         check("limits.inbound_streams", limits.inbound_streams.into(), 1, 65_535)?;
         check("limits.receive_buffer_bytes", limits.receive_buffer_bytes, 1_500, 1 << 30)?;
@@ -241,6 +243,10 @@ pub struct Limits {
     /// Maximum size of SCTP packets sent, with the common header but without IP and UDP headers. The default fits into IPv6's minimum MTU (1,280
     /// bytes) with UDP encapsulation.
     pub packet_bytes_max: usize,
+    /// Maximum size of SCTP packets that a path may be found to carry, up to 65,480 bytes. While the application sends more than fits into a packet,
+    /// probes look for the largest size up to this one (RFC 8899): the packets of both ends have `packet_bytes_max` at first. `None`, the default,
+    /// searches for nothing.
+    pub packet_bytes_searched_max: Option<usize>,
     /// Number of outbound streams requested.
     pub outbound_streams: u16,
     /// Number of inbound streams accepted. A receive buffer below 448 KiB allows fewer than 65,535, namely 8,192 plus one per 8 bytes, so that the
@@ -281,6 +287,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             packet_bytes_max: 1_232,
+            packet_bytes_searched_max: None,
             outbound_streams: 65_535,
             inbound_streams: 65_535,
             receive_buffer_bytes: 1 << 20,
@@ -372,6 +379,8 @@ pub struct Carrier {
     /// side then negotiates explicit congestion notification (RFC 3168; RFC 4960 appendix A). A router may mark a packet with data instead of
     /// dropping it; the sender slows down as for a loss, but has nothing to repair.
     pub ecn: bool,
+    /// Bytes by which the datagram of the layer below is longer than the SCTP packet, to guess which sizes fit through usual networks.
+    pub overhead_bytes: usize,
 }
 
 /// Handling of an association whose peer has lost its state and sets it up again from the same address and ports (RFC 9260 §5.2.4 A).

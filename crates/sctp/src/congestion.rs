@@ -200,6 +200,11 @@ pub trait Controller: fmt::Debug + Send + Sync {
         let _ = (now, idle, rto);
     }
 
+    /// Packets hold at most `packet_bytes` of DATA chunks from now on. Those in flight may be larger.
+    fn set_packet_bytes(&mut self, packet_bytes: usize) {
+        let _ = packet_bytes;
+    }
+
     /// The association is idle: releases memory that is not worth keeping.
     fn give_back_memory(&mut self) {}
 }

@@ -56,7 +56,7 @@ pub enum Event {
         /// The new address.
         remote: SocketAddr,
     },
-    /// The system refused a packet as too large for the path, so later ones are smaller.
+    /// Packets become smaller: the system refused one as too large, or probes show that the path carries no large ones any more.
     #[non_exhaustive]
     PacketSizeLimited {
         /// The path.

@@ -33,6 +33,7 @@ mod path;
 mod queue;
 mod repair;
 mod scheduler;
+mod search;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -45,6 +46,7 @@ pub(crate) use assemble::Errand;
 pub(crate) use limits::Duties;
 pub(crate) use path::{SendPath, SendPaths};
 pub(crate) use repair::{FlightAgain, TimerExpiry};
+pub(crate) use search::{Probe, Search};
 
 use crate::config::Config;
 use crate::error::{ProtocolViolation, SendError};
@@ -292,7 +294,7 @@ impl Sender {
             ..SentStats::default()
         };
         let in_flight = self.flight.ledger.in_flight();
-        let SendPath { repair, limits: PathLimits { id, congestion, .. }, .. } = path;
+        let SendPath { repair, limits: PathLimits { id, congestion, sizes, .. }, .. } = path;
         let gauges = &mut stats.path;
         gauges.id = *id;
         gauges.srtt = repair.rtt().srtt();
@@ -309,8 +311,14 @@ impl Sender {
         gauges.send_buffer_bytes = self.flight.buffer.used_bytes() as u64;
         gauges.messages_pending = self.flight.buffer.pending_messages().into();
         gauges.thin = repair.is_thin();
+        stats.packet_bytes_max = sizes.packet() as u64;
         stats.abandoned = self.flight.partial.as_ref().map_or_else(Default::default, |partial| partial.abandoned());
         stats
+    }
+
+    /// Bytes of queued messages that have not been sent.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.flight.buffer.queued_bytes()
     }
 
     /// The surroundings of repair changed. The last act of each mutation.

@@ -17,6 +17,9 @@ pub struct Stats {
     pub abandoned: AbandonedStats,
     /// The sender's present view of the primary path. [`Association::path_stats`](crate::Association::path_stats) has that of each path.
     pub path: PathStats,
+    /// Maximum size of the SCTP packets sent, the same on all paths: [`Limits::packet_bytes_searched_max`](crate::Limits::packet_bytes_searched_max) lets
+    /// it grow.
+    pub packet_bytes_max: u64,
 }
 
 impl Stats {

@@ -182,7 +182,7 @@ impl SecureAssociation {
         let nonce = u64::from_be_bytes(local);
         let ids = Ids { local: ConnectionId(local), peer: None, original: ConnectionId(original) };
         let parameters = Parameters {
-            datagram_bytes_max: u16::try_from(datagram_bytes_max(context)).ok(),
+            datagram_bytes_max: u16::try_from(wanted_bytes_max(context)).ok(),
             initial_source: Some(ids.local),
             init: context.init_chunk(nonce),
             ports: Some((ports.local, ports.peer)),
@@ -505,7 +505,13 @@ impl SecureAssociation {
     }
 }
 
-/// Returns the maximum datagram size of an association with these settings.
+/// Returns the size of the longest datagram that an association with these settings wants to receive.
+pub(crate) fn wanted_bytes_max(context: &Context) -> usize {
+    let searched_max = context.config().limits.packet_bytes_searched_max.unwrap_or_default();
+    datagram_bytes_max(context).max(searched_max + OVERHEAD_BYTES)
+}
+
+/// Returns the size of the longest datagram that this side sends at first.
 pub(crate) fn datagram_bytes_max(context: &Context) -> usize {
     context.config().limits.packet_bytes_max + OVERHEAD_BYTES
 }

@@ -115,6 +115,8 @@ pub(crate) struct Channel {
     /// Datagrams to send.
     outbox: VecDeque<Vec<u8>>,
     datagram_bytes_max: usize,
+    /// As [`wanted_bytes_max`](Self::wanted_bytes_max) says.
+    wanted_bytes_max: usize,
     /// The token of the server's stateless resets.
     reset_token: Option<ResetToken>,
     /// Messages delivered of the client's packet with early keys, on a server.
@@ -164,6 +166,7 @@ impl Channel {
             late: Late::default(),
             outbox: VecDeque::new(),
             datagram_bytes_max,
+            wanted_bytes_max: usize::MAX,
             reset_token: None,
             early_delivered: None,
             error: None,
@@ -282,8 +285,13 @@ impl Channel {
 
     /// Sends no datagrams that are longer than the peer wants to receive.
     pub(crate) fn limit_datagram_bytes(&mut self, wanted: Option<u16>) {
-        let wanted = wanted.map_or(usize::MAX, |bytes| usize::from(bytes).max(DATAGRAM_BYTES_MIN));
-        self.datagram_bytes_max = self.datagram_bytes_max.min(wanted);
+        self.wanted_bytes_max = wanted.map_or(usize::MAX, |bytes| usize::from(bytes).max(DATAGRAM_BYTES_MIN));
+        self.datagram_bytes_max = self.datagram_bytes_max.min(self.wanted_bytes_max);
+    }
+
+    /// The longest datagram that the peer wants to receive.
+    pub(crate) fn wanted_bytes_max(&self) -> usize {
+        self.wanted_bytes_max
     }
 
     /// The server resets this connection by a datagram that ends in `token`.

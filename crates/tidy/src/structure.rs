@@ -16,7 +16,7 @@ const CORE: [&str; 3] = ["crates/sctp/src/", "crates/recovery/src/", "crates/cod
 const CONGESTION: &str = "crates/sctp/src/congestion";
 
 /// The methods of a controller that change it and not the window.
-const LEAVE_THE_WINDOW: [&str; 2] = ["give_back_memory", "on_sent"];
+const LEAVE_THE_WINDOW: [&str; 3] = ["give_back_memory", "on_sent", "set_packet_bytes"];
 
 /// What is counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -162,7 +162,7 @@ fn layouts(file: &mut String) {
     layout!(file, Received, "festina_received_stats", chunks_dropped);
     layout!(file, PathStats, "festina_path_stats", srtt_ns, rttvar_ns, rto_ns, cwnd_bytes, in_flight_bytes);
     layout!(file, PathStats, "festina_path_stats", in_flight_packets, peer_window_bytes, send_buffer_bytes, thin);
-    layout!(file, PathStats, "festina_path_stats", messages_pending, in_fast_recovery, ssthresh_bytes);
+    layout!(file, PathStats, "festina_path_stats", messages_pending, in_fast_recovery, ssthresh_bytes, packet_bytes_max);
 }
 
 /// The statuses and their names.
@@ -313,7 +313,7 @@ fn defaults_are_those_of_the_header() {
 /// A setting: the function that sets it, its range, and its default with the profile `festina`.
 type Setting = (&'static str, u64, u64, u64, fn(&mut Config, u64) -> Status);
 
-const SETTINGS: [Setting; 13] = [
+const SETTINGS: [Setting; 14] = [
     ("peer_timeout", 1_000, 86_400_000, 60_000, |config, ms| {
         config::festina_config_set_peer_timeout(Some(config), narrow(ms))
     }),
@@ -328,6 +328,9 @@ const SETTINGS: [Setting; 13] = [
     }),
     ("packet_bytes_max", 384, 65_480, 1_232, |config, bytes| {
         config::festina_config_set_packet_bytes_max(Some(config), size(bytes))
+    }),
+    ("packet_bytes_searched_max", 384, 65_480, 0, |config, bytes| {
+        config::festina_config_set_packet_bytes_searched_max(Some(config), size(bytes))
     }),
     ("send_buffer_bytes", 1_500, 1 << 30, 4 << 20, |config, bytes| {
         config::festina_config_set_send_buffer_bytes(Some(config), size(bytes))

@@ -59,6 +59,8 @@ class PathStats:
     send_buffer_bytes: int
     messages_pending: int
     """Messages that are neither acknowledged nor abandoned."""
+    packet_bytes_max: int
+    """Maximum size of the packets sent."""
     thin: bool
     """Whether the stream is thin now."""
     in_fast_recovery: bool

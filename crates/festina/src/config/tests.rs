@@ -27,6 +27,7 @@ fn changed_by_fields() -> sctp::Config {
         peer_timeout: Some(seconds(2)),
         limits: sctp::Limits {
             packet_bytes_max: 512,
+            packet_bytes_searched_max: Some(8_972),
             outbound_streams: 12,
             inbound_streams: 13,
             receive_buffer_bytes: 5_000,
@@ -55,7 +56,7 @@ fn changed_by_fields() -> sctp::Config {
         },
         peer_requests: sctp::PeerRequests { reset_streams: false, add_streams: true, restart: PeerRestart::End },
         // An endpoint sends over UDP or IP, never within DTLS.
-        carrier: sctp::Carrier { protected_by_dtls: false, ecn: true },
+        carrier: sctp::Carrier { protected_by_dtls: false, ecn: true, overhead_bytes: 0 },
         message_events: true,
     }
 }
@@ -69,6 +70,7 @@ fn every_method_sets_its_field_of_the_core_and_stays_in_range() {
         .with_peer_timeout(seconds(2))
         .with_heartbeat_interval(None)
         .with_packet_bytes_max(512)
+        .with_packet_bytes_searched_max(8_972)
         .with_message_bytes_max(513)
         .with_send_buffer_bytes(4_000)
         .with_receive_buffer_bytes(5_000)

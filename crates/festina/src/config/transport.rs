@@ -186,6 +186,16 @@ impl Transport {
         self
     }
 
+    /// Sets the maximum size of SCTP packets that a path may be found to carry, from 384 to 65,480 bytes; 8,972 suits networks with an MTU of 9,000. While
+    /// more is queued than fits into a packet, probes look for the largest size that the path carries (RFC 8899), so that messages are cut into fewer
+    /// packets. Packets begin with [`with_packet_bytes_max`](Self::with_packet_bytes_max), and get smaller again if the path carries no large ones any
+    /// more, but never because data is lost. `None`, the default, searches for nothing. An encrypted peer must allow such packets by the same setting.
+    /// [`Stats::packet_bytes_max`](crate::Stats::packet_bytes_max) is the present size.
+    pub fn with_packet_bytes_searched_max(mut self, bytes: impl Into<Option<usize>>) -> Self {
+        self.core.limits.packet_bytes_searched_max = bytes.into();
+        self
+    }
+
     /// Sets the maximum size of messages sent and received, in bytes: 1 MiB by default, at most the receive buffer, since messages are delivered
     /// whole. If the receive buffer is smaller than the default, received messages are limited to the buffer. A larger message from the peer ends the
     /// association.

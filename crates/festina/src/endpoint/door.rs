@@ -193,7 +193,7 @@ mod tests {
         let answer = || {
             let mut answers = Outbox::default();
             answers.buffer().extend_from_slice(b"answer");
-            answers.push(&Transmit { destination, len: 6, ecn: EcnCodepoint::NotCapable }, None, 1);
+            answers.push(&Transmit::new(destination, 6, EcnCodepoint::NotCapable), None, 1);
             answers
         };
         answer().flush_to_strangers(&socket).unwrap();

@@ -121,6 +121,8 @@ impl Driver {
                     if emptied {
                         self.emptied_at = at;
                     }
+                    // A probe that the system refused is known to be too large before anything that was received shows its answer.
+                    self.shared.pass_refusals_on();
                     self.receiver.distribute(at, &self.shared);
                     self.shared.tray.flush_unless_blocked(&self.shared.socket);
                 }

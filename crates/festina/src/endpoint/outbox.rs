@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use festina_sctp::Transmit;
+use festina_sctp::{Fragmentation, Transmit};
 use festina_units::EcnCodepoint;
 
 use super::refusals::Refusals;
-use super::socket::{Blocked, Socket};
+use super::socket::{Blocked, Socket, Way};
 
 /// Bytes that one system call may carry: the largest UDP payload, with room for options.
 const GROUP_BYTES_MAX: usize = 65_000;
@@ -34,6 +34,7 @@ struct Group {
     /// The own address, if the socket has several to send from.
     source: Option<IpAddr>,
     ecn: EcnCodepoint,
+    fragmentation: Fragmentation,
     segment_bytes: usize,
     bytes: usize,
     segments: usize,
@@ -49,6 +50,7 @@ impl Group {
             && self.destination == transmit.destination
             && self.source == source
             && self.ecn == transmit.ecn
+            && [self.fragmentation, transmit.fragmentation] == [Fragmentation::IfRefused; 2]
     }
 }
 
@@ -84,6 +86,7 @@ impl Outbox {
             destination: transmit.destination,
             source,
             ecn: transmit.ecn,
+            fragmentation: transmit.fragmentation,
             segment_bytes: transmit.len,
             bytes: transmit.len,
             segments: 1,
@@ -121,7 +124,8 @@ impl Outbox {
     fn flush_noting(&mut self, socket: &Socket, refusals: Option<&Refusals>) -> Result<(), Blocked> {
         while let Some(group) = self.groups.front() {
             let contents = self.bytes.get(self.sent..self.sent + group.bytes).unwrap_or_default();
-            socket.send((group.destination, group.ecn), contents, group.segment_bytes, group.source, refusals)?;
+            let way = Way { destination: group.destination, source: group.source, fragmentation: group.fragmentation };
+            socket.send(way, group.ecn, contents, group.segment_bytes, refusals)?;
             self.sent += group.bytes;
             self.groups.pop_front();
         }
@@ -146,7 +150,7 @@ mod tests {
     fn push(outbox: &mut Outbox, len: usize, port: u16, segments_max: usize) {
         let destination = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         outbox.buffer().extend(std::iter::repeat_n(0, len));
-        outbox.push(&Transmit { destination, len, ecn: EcnCodepoint::NotCapable }, None, segments_max);
+        outbox.push(&Transmit::new(destination, len, EcnCodepoint::NotCapable), None, segments_max);
     }
 
     fn sizes(outbox: &Outbox) -> Vec<(usize, usize)> {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::task::{Context, Poll};
 
+use festina_sctp::Fragmentation;
 use festina_units::EcnCodepoint;
 
 use super::lower::{LowerLayer, Received, Several, Transmit, UdpLayer};
@@ -54,6 +55,15 @@ pub(crate) struct SocketCounters {
 
 pub(crate) fn count(counter: &AtomicU64, amount: usize) {
     counter.fetch_add(amount as u64, Ordering::Relaxed);
+}
+
+/// Where packets go, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) destination: SocketAddr,
+    /// The own address to send from, if there are several.
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) fragmentation: Fragmentation,
 }
 
 impl Socket {
@@ -170,15 +180,17 @@ impl Socket {
     /// datagram would be refused as well, this is recorded in `refusals`.
     pub(crate) fn send(
         &self,
-        (destination, ecn): (SocketAddr, EcnCodepoint),
+        way: Way,
+        ecn: EcnCodepoint,
         contents: &[u8],
         segment_bytes: usize,
-        source: Option<IpAddr>,
         refusals: Option<&Refusals>,
     ) -> Result<(), Blocked> {
+        let Way { destination, source, fragmentation } = way;
         let packets = Transmit { destination, source, ecn, contents, segment_bytes };
         let sending = self.observation.sending();
-        let result = match self.try_send(&packets) {
+        let in_fragments = if fragmentation == Fragmentation::Needed { self.send_in_fragments(&packets) } else { None };
+        let result = match in_fragments.unwrap_or_else(|| self.try_send(&packets)) {
             Err(error) if is_about_the_past(&error) => self.try_send(&packets),
             result => result,
         };
@@ -187,6 +199,9 @@ impl Socket {
                 if let Some(refusals) = refusals {
                     let packet_bytes_max = self.fitting_bytes(destination, contents.len());
                     refusals.note(destination, Refusal::TooLarge { packet_bytes_max });
+                }
+                if fragmentation == Fragmentation::Never {
+                    return Ok(());
                 }
                 self.send_in_fragments(&packets).unwrap_or(Err(error))
             }
@@ -209,9 +224,7 @@ impl Socket {
             // The first failure of segmentation turns it off, and the same bytes go again one by one.
             Err(error) if packets.is_train() && (self.segments_max() == 1 || is_too_large(&error)) => {
                 drop(sending);
-                contents
-                    .chunks(segment_bytes)
-                    .try_for_each(|one| self.send((destination, ecn), one, one.len(), source, refusals))
+                contents.chunks(segment_bytes).try_for_each(|one| self.send(way, ecn, one, one.len(), refusals))
             }
             Err(error) => {
                 count(&self.counters.send_errors, 1);
@@ -313,8 +326,9 @@ mod tests {
             Socket::bind_udp(&*crate::runtime::Tokio::current().unwrap(), "127.0.0.1:0".parse().unwrap(), &[]).unwrap();
         poll_fn(|context| socket.poll_writable(context)).await.unwrap();
         let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let way = Way { destination: closed, source: None, fragmentation: Fragmentation::IfRefused };
         for _ in 0..3 {
-            assert_eq!(socket.send((closed, EcnCodepoint::NotCapable), b"anybody there?", 14, None, None), Ok(()));
+            assert_eq!(socket.send(way, EcnCodepoint::NotCapable, b"anybody there?", 14, None), Ok(()));
         }
     }
 }

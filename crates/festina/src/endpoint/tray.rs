@@ -133,7 +133,7 @@ mod tests {
 
     fn push(outbox: &mut Outbox, destination: SocketAddr) {
         outbox.buffer().extend_from_slice(b"packet");
-        outbox.push(&Transmit { destination, len: 6, ecn: EcnCodepoint::NotCapable }, None, 1);
+        outbox.push(&Transmit::new(destination, 6, EcnCodepoint::NotCapable), None, 1);
     }
 
     #[tokio::test]

@@ -42,6 +42,7 @@ pub(crate) enum Purpose {
     CookieKey = 6,
     CookieCipher = 7,
     RetrySpread = 8,
+    ProbeNonce = 9,
 }
 
 impl Context {

@@ -11,7 +11,7 @@ use super::packet::header_to;
 use super::paths::Freight;
 use super::reply::Due;
 use super::state::State;
-use super::{Association, Transmit};
+use super::{Association, Fragmentation, Transmit};
 use crate::event::Event;
 use crate::path_id::PathId;
 use crate::send::Errand;
@@ -21,7 +21,7 @@ use crate::wire::{COMMON_HEADER_BYTES, ChunkOut, PacketBuilder};
 type Departure = (Instant, PathId);
 
 /// The length of a packet, 0 if nothing came of it, and its ECN field.
-type Written = (usize, EcnCodepoint);
+pub(super) type Written = (usize, EcnCodepoint);
 
 impl Association {
     /// Appends the next packet to `buffer`, with or without its common header, if there is one to send now.
@@ -33,24 +33,45 @@ impl Association {
             let destination = packet.destination.unwrap_or(self.paths.of(self.paths.repairs()).remote);
             return self.note_packet(destination, has_header, (bytes.len(), EcnCodepoint::NotCapable));
         }
+        if let Some(transmit) = self.write_probe(now, has_header, buffer) {
+            return Some(transmit);
+        }
         if self.paths.are_several() {
             let (path, written) = self.build_on_any_path(now, has_header, buffer)?;
-            return self.note_packet(self.paths.of(path).remote, has_header, written);
+            return self.note_packet_on(path, has_header, written);
         }
         let errand = self.reason_to_write::<false>(now, PathId::PRIMARY)?;
         let written = self.build_packet::<false>((now, PathId::PRIMARY), errand, has_header, buffer);
-        self.note_packet(self.paths.first().remote, has_header, written)
+        self.note_packet_on(PathId::PRIMARY, has_header, written)
     }
 
     /// Counts a packet, unless nothing came of it.
     #[inline]
-    fn note_packet(&mut self, destination: SocketAddr, has_header: bool, (len, ecn): Written) -> Option<Transmit> {
+    pub(super) fn note_packet(
+        &mut self,
+        destination: SocketAddr,
+        has_header: bool,
+        (len, ecn): Written,
+    ) -> Option<Transmit> {
         (len > 0).then(|| {
             self.counters.packets_sent += 1;
             let header_bytes = if has_header { 0 } else { COMMON_HEADER_BYTES };
             self.counters.bytes_sent += (header_bytes + len) as u64;
-            Transmit { destination, len, ecn }
+            Transmit::new(destination, len, ecn)
         })
+    }
+
+    /// As [`note_packet`](Self::note_packet), for a packet of this path. One with a chunk that was cut before the packet size was lowered is fragmented.
+    #[inline]
+    fn note_packet_on(&mut self, path: PathId, has_header: bool, written: Written) -> Option<Transmit> {
+        let (remote, packet_bytes_max) = {
+            let path = self.paths.of(path);
+            (path.remote, path.sending.packet_bytes_max())
+        };
+        let transmit = self.note_packet(remote, has_header, written)?;
+        let header_bytes = if has_header { 0 } else { COMMON_HEADER_BYTES };
+        let is_too_large = header_bytes + transmit.len > packet_bytes_max;
+        Some(if is_too_large { Transmit { fragmentation: Fragmentation::Needed, ..transmit } } else { transmit })
     }
 
     /// Builds a packet on the first of several paths that has a reason for one.

@@ -255,9 +255,19 @@ impl Path {
         self.heartbeat = pause.map_or(Heartbeat::Off, |pause| Heartbeat::Idle { due_at: now + pause });
     }
 
-    /// When to look after the heartbeats, if the peer is asked after `quiet` without a word from either side.
+    /// When to look after the heartbeats and the search for larger packets, if the peer is asked after `quiet` without a word from either side.
     #[inline(always)]
     pub(crate) fn deadline(&self, quiet: impl FnOnce() -> Duration) -> Option<Instant> {
+        let heartbeat = self.heartbeat_deadline(quiet);
+        match self.sending.searching() {
+            None => heartbeat,
+            Some(search) => Instant::earliest([heartbeat, search.deadline()]),
+        }
+    }
+
+    /// When to look after the heartbeats.
+    #[inline(always)]
+    pub(crate) fn heartbeat_deadline(&self, quiet: impl FnOnce() -> Duration) -> Option<Instant> {
         match self.heartbeat {
             Heartbeat::Off | Heartbeat::Ready => None,
             Heartbeat::Idle { due_at } => Some(due_at.min(self.quiet_until(due_at, quiet()))),

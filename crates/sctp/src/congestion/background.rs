@@ -176,6 +176,10 @@ impl Controller for Background {
             self.samples = [None; 2];
         }
     }
+
+    fn set_packet_bytes(&mut self, packet_bytes: usize) {
+        self.pmdcs = packet_bytes;
+    }
 }
 
 #[cfg(test)]

@@ -345,6 +345,10 @@ impl Controller for Cubic {
             history.curve.end_epoch();
         }
     }
+
+    fn set_packet_bytes(&mut self, packet_bytes: usize) {
+        self.pmdcs = u16::try_from(packet_bytes).unwrap_or(u16::MAX);
+    }
 }
 
 /// Replaces RFC 9438's SMSS in the growth: at least an Ethernet frame's payload.

@@ -152,6 +152,10 @@ impl Controller for Rfc9260 {
         let halvings = u32::try_from(rto_count).unwrap_or(u32::MAX);
         self.cwnd = self.cwnd.checked_shr(halvings).unwrap_or(0).max(floor);
     }
+
+    fn set_packet_bytes(&mut self, packet_bytes: usize) {
+        self.pmdcs = small(packet_bytes);
+    }
 }
 
 #[cfg(test)]

@@ -55,6 +55,8 @@ pub(crate) struct Credit {
     pub(crate) acked_bytes: usize,
     /// Number of those chunks.
     pub(crate) acked_chunks: usize,
+    /// Bytes of the largest of them.
+    pub(crate) chunk_bytes_max: usize,
     /// Evidence about which transmission of retransmitted chunks arrived.
     pub(crate) arrivals: Arrivals,
     /// The highest TSN of chunks that had been sent more than once.
@@ -152,6 +154,7 @@ impl Digest {
         let credit = self.credits.of_mut(chunk.path);
         credit.acked_bytes += chunk.bytes();
         credit.acked_chunks += 1;
+        credit.chunk_bytes_max = credit.chunk_bytes_max.max(chunk.bytes());
         if chunk.transmissions > 1 {
             credit.highest_copy = Some(tsn);
         } else {
@@ -195,6 +198,7 @@ impl Blank for Credit {
     const BLANK: &'static Self = &Self {
         acked_bytes: 0,
         acked_chunks: 0,
+        chunk_bytes_max: 0,
         arrivals: Arrivals::NONE,
         highest_copy: None,
         lowest_acked_once: None,

@@ -8,7 +8,7 @@ use super::repair::{Again, Bundling, NewData, Order, Purpose};
 use super::{SendPath, Sender};
 use crate::event::{Event, Events, ProtocolEvent};
 use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState};
-use crate::wire::{FragmentHeader, PacketBuilder};
+use crate::wire::{COMMON_HEADER_BYTES, FragmentHeader, PacketBuilder};
 
 /// The purpose of the next packet, as far as the sender knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -296,7 +296,22 @@ impl Sender {
         // Bundled chunks and window probes were in flight already, and have limits of their own.
         path.limits.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
         path.repair.on_sent(now, order, loaded, &self.flight, &path.limits);
+        if path.search.is_some() {
+            note_size(now, path, loaded);
+        }
         self.flight.update_window(now, path.limits.sizes.payload(), || path.rto());
+    }
+}
+
+/// The search for larger packets looks whether large ones are acknowledged.
+#[cold]
+fn note_size(now: Instant, path: &mut SendPath, loaded: &Loaded) {
+    let (times, last) = (path.times(), loaded.tsn_highest);
+    let tsns = last.saturating_sub(loaded.new_chunks as u64).saturating_add(1)..=last;
+    let bytes = COMMON_HEADER_BYTES + loaded.bytes;
+    // Beyond the present size the packet leaves in fragments.
+    if let Some(search) = path.search.as_mut().filter(|_| bytes <= path.limits.sizes.packet()) {
+        search.packet_left(now, bytes, tsns, times);
     }
 }
 

@@ -91,12 +91,19 @@ pub(super) struct PacketSizes {
     pub(super) framing: Framing,
     /// The part of the initial cwnd that depends on the address family (RFC 9260 §7.2.1).
     pub(super) initial_window: u16,
+    /// Bytes of DATA chunks in the largest packet that may be searched for.
+    pub(super) ceiling: u32,
 }
 
 impl PacketSizes {
     pub(super) fn new(packet_bytes_max: usize, initial_window: u16) -> Self {
-        let chunks = u32::try_from(packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES)).unwrap_or(u32::MAX) & !3;
-        Self { chunks, framing: Framing::Data, initial_window }
+        let chunks = chunks_in(packet_bytes_max);
+        Self { chunks, framing: Framing::Data, initial_window, ceiling: chunks }
+    }
+
+    /// Allows the search for larger packets.
+    pub(super) fn searching_to(self, packet_bytes_max: Option<usize>) -> Self {
+        Self { ceiling: packet_bytes_max.map_or(self.chunks, chunks_in).max(self.chunks), ..self }
     }
 
     /// Bytes of a whole packet.
@@ -117,6 +124,11 @@ impl PacketSizes {
     pub(super) fn payload(self) -> usize {
         self.chunks().saturating_sub(self.framing.header_bytes())
     }
+}
+
+/// Bytes of DATA chunks in a packet of this size.
+pub(super) fn chunks_in(packet_bytes: usize) -> u32 {
+    u32::try_from(packet_bytes.saturating_sub(COMMON_HEADER_BYTES)).unwrap_or(u32::MAX) & !3
 }
 
 /// Max.Burst: maximum packets with new data that one event may release (RFC 9260 §6.1 rule D).

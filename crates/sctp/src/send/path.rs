@@ -3,6 +3,7 @@
 //! It contains no addresses and no heartbeats, which belong to the association. State shared by all paths, such as the ledger, the messages and the
 //! peer's window, belongs to the [`Sender`](super::Sender).
 
+use core::cmp::Ordering;
 use std::sync::Arc;
 
 use festina_recovery::Mechanisms;
@@ -14,14 +15,15 @@ use festina_units::{Duration, Instant};
 
 use super::backlog::Surroundings;
 use super::flight::{Flight, PathTerms};
-use super::limits::{Burst, Duties, PacketSizes, PathLimits};
+use super::limits::{Burst, Duties, PacketSizes, PathLimits, chunks_in};
 use super::marking::Marking;
 use super::repair::{Repair, Verdict, WindowVerdict};
+use super::search::{Search, Times};
 use crate::config::{Config, PACKET_BYTES_MIN};
 use crate::congestion::{Ack, Congestion};
 use crate::event::Events;
 use crate::outstanding::{Digest, Ledger, PathId};
-use crate::wire::Sack;
+use crate::wire::{COMMON_HEADER_BYTES, Sack};
 
 /// The sending side of one path.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(crate) struct SendPath {
     pub(super) marking: Option<Marking>,
     /// When DATA last left; the start, if it never did.
     pub(super) last_sent_at: Instant,
+    /// Once there was data for larger packets than those that every path carries.
+    pub(super) search: Option<Box<Search>>,
 }
 
 /// The paths of an association as its sender sees them.
@@ -85,13 +89,16 @@ impl SendPath {
         mechanisms: Arc<Mechanisms>,
         initial_window_bytes: u16,
     ) -> Self {
-        let sizes = PacketSizes::new(config.limits.packet_bytes_max, initial_window_bytes);
+        let limits = &config.limits;
+        let sizes = PacketSizes::new(limits.packet_bytes_max, initial_window_bytes);
+        let sizes = sizes.searching_to(limits.packet_bytes_searched_max);
         let congestion = Congestion::new(config.congestion, sizes.chunks(), sizes.initial_window.into());
         Self {
             repair: Repair::new(config, mechanisms),
             limits: PathLimits { id, duties: Duties::ALL, burst: Burst::new(config, &congestion), congestion, sizes },
             marking: None,
             last_sent_at: now,
+            search: None,
         }
     }
 
@@ -103,6 +110,7 @@ impl SendPath {
         self.limits.burst.restart();
         self.marking = None;
         self.last_sent_at = now;
+        self.restart_search();
     }
 
     /// The peer moved to another address: discards all measurements. Timers of chunks in flight continue.
@@ -111,6 +119,7 @@ impl SendPath {
         // Whether this path passes ECN is unknown.
         self.marking = self.marking.as_ref().map(|_| Marking::begin());
         self.limits.sizes.initial_window = initial_window_bytes;
+        self.restart_search();
         self.limits.congestion =
             Congestion::new(config.congestion, self.limits.sizes.chunks(), initial_window_bytes.into());
         self.limits.burst.restart();
@@ -130,12 +139,70 @@ impl SendPath {
     ///
     /// The congestion window keeps counting in the original size, which the packets in flight still have.
     pub(crate) fn limit_packet_bytes(&mut self, bytes: usize) -> bool {
-        let limited = PacketSizes::new(bytes.max(PACKET_BYTES_MIN), self.limits.sizes.initial_window);
-        if limited.chunks >= self.limits.sizes.chunks {
+        let (sizes, bytes) = (&mut self.limits.sizes, bytes.max(PACKET_BYTES_MIN));
+        let limited = chunks_in(bytes);
+        sizes.ceiling = sizes.ceiling.min(limited);
+        if let Some(search) = &mut self.search {
+            search.limit(bytes);
+        }
+        if limited >= sizes.chunks {
             return false;
         }
-        self.limits.sizes.chunks = limited.chunks;
+        sizes.chunks = limited;
         true
+    }
+
+    /// Returns whether larger packets than the present ones may be searched for.
+    #[inline]
+    pub(crate) fn may_search(&self) -> bool {
+        self.limits.sizes.ceiling > self.limits.sizes.chunks
+    }
+
+    /// The size up to which larger packets are searched for.
+    pub(crate) fn searched_max(&self) -> usize {
+        self.limits.sizes.ceiling as usize + COMMON_HEADER_BYTES
+    }
+
+    /// Looks for larger packets, inside of this many bytes of headers.
+    pub(crate) fn search(&mut self, now: Instant, header_bytes: usize) {
+        let (base, ceiling) = (self.limits.sizes.packet(), self.searched_max());
+        self.search.get_or_insert_with(|| Box::new(Search::new(base, header_bytes))).is_wanted(now, ceiling);
+    }
+
+    /// The search for larger packets, once it began.
+    #[inline]
+    pub(crate) fn searching(&self) -> Option<&Search> {
+        self.search.as_deref()
+    }
+
+    /// As [`searching`](Self::searching).
+    #[inline]
+    pub(crate) fn searching_mut(&mut self) -> Option<&mut Search> {
+        self.search.as_deref_mut()
+    }
+
+    /// Sets the packet size to one that was found. Returns the change.
+    pub(crate) fn resize(&mut self, bytes: usize) -> Ordering {
+        let (sizes, chunks) = (&mut self.limits.sizes, chunks_in(bytes));
+        let change = chunks.cmp(&sizes.chunks);
+        if change != Ordering::Equal {
+            sizes.chunks = chunks;
+            self.limits.congestion.set_packet_bytes(sizes.chunks());
+        }
+        change
+    }
+
+    /// The path leads elsewhere: packets have their first size again.
+    fn restart_search(&mut self) {
+        if let Some(search) = &mut self.search {
+            search.restart();
+            self.limits.sizes.chunks = chunks_in(search.found());
+        }
+    }
+
+    /// What the estimator says of round trips.
+    pub(super) fn times(&self) -> Times {
+        Times { rto: self.rto(), srtt: self.srtt().unwrap_or_default() }
     }
 
     /// Both ends support ECN, and the handshake is complete: packets become ECN-capable.
@@ -321,6 +388,9 @@ impl SendPath {
             marking.acked(flight.ledger.first_tsn());
         }
         let credit = digest.credits.of(self.limits.id);
+        if let Some(search) = &mut self.search {
+            search.acked(credit, self.limits.sizes.chunks());
+        }
         let newest = credit.highest_acked;
         let earned = Pressure::Acked(Ack {
             now,

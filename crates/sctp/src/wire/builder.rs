@@ -1,6 +1,5 @@
 //! Bundles chunks into one packet (RFC 9260 §6.10), appended to a buffer that the caller owns and reuses.
 
-use super::COMMON_HEADER_BYTES;
 use super::cause::Cause;
 use super::checksum::{CHECKSUM_RANGE, checksum_of_zeroed};
 use super::chunk::{
@@ -14,6 +13,7 @@ use super::packet::CommonHeader;
 use super::parameter::Parameter;
 use super::serial::{Ssn, StreamId, Tsn};
 use super::tlv::padding;
+use super::{CHUNK_HEADER_BYTES, COMMON_HEADER_BYTES};
 
 /// Writes one packet at the end of a buffer. What the buffer held before stays untouched.
 ///
@@ -229,6 +229,18 @@ impl<'b> PacketBuilder<'b> {
             self.buffer.truncate(before);
         }
         fits
+    }
+
+    /// Fills the packet up to its limit with a PAD chunk (RFC 4820).
+    pub(crate) fn pad(&mut self) {
+        let room = self.remaining();
+        if let Ok(length) = u16::try_from(room)
+            && room >= CHUNK_HEADER_BYTES
+        {
+            self.buffer.extend_from_slice(&[chunk_type::PAD, 0]);
+            self.buffer.extend_from_slice(&length.to_be_bytes());
+            self.buffer.resize(self.buffer.len() + room - CHUNK_HEADER_BYTES, 0);
+        }
     }
 
     /// Fills in the checksum and returns the packet's length in bytes. A packet without a chunk is removed: zero.

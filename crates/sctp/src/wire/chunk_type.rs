@@ -38,6 +38,8 @@ pub const NR_SACK: u8 = 0x10;
 pub const I_DATA: u8 = 0x40;
 /// Requests and responses that change streams (RFC 6525 §3.1).
 pub const RE_CONFIG: u8 = 0x82;
+/// Bytes without a meaning, which make a packet longer (RFC 4820).
+pub const PAD: u8 = 0x84;
 /// A weighted sum of chunks that carry user data: Festina's own, not assigned by IANA.
 pub const REPAIR: u8 = 0xb6;
 /// Missing chunks up to a TSN are abandoned (RFC 3758 §3.2).
@@ -72,6 +74,7 @@ impl fmt::Display for Name {
             NR_SACK => "NR-SACK",
             I_DATA => "I-DATA",
             RE_CONFIG => "RE-CONFIG",
+            PAD => "PAD",
             REPAIR => "REPAIR",
             FORWARD_TSN => "FORWARD-TSN",
             I_FORWARD_TSN => "I-FORWARD-TSN",

@@ -12,6 +12,7 @@ mod hostile;
 mod multihoming;
 mod out_of_band;
 mod outages;
+mod packet_sizes;
 mod pair;
 mod promises;
 mod random_walk;

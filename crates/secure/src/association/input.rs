@@ -156,7 +156,7 @@ impl SecureAssociation {
         };
         self.channel.set_reset_token(parameters.reset_token);
         self.channel.limit_datagram_bytes(parameters.datagram_bytes_max);
-        core.limit_packet_bytes(self.channel.datagram_bytes_max() - OVERHEAD_BYTES);
+        core.limit_packet_bytes(self.channel.wanted_bytes_max() - OVERHEAD_BYTES);
         // A COOKIE ECHO of this length keeps room for the last handshake bytes, which take its place.
         let proof = vec![0; self.channel.proof_bytes().saturating_sub(4)];
         self.is_adopted = core.adopt_init(now, &init, Some(&proof));
@@ -262,7 +262,7 @@ impl SecureAssociation {
         let round_trip = half_open.answered_at.map(|at| now.saturating_duration_since(at));
         let to = (self.ends.remote, hello.ports);
         let mut core = Association::accept_init(now, &self.context, to, half_open.nonce, &init, round_trip);
-        core.limit_packet_bytes(self.channel.datagram_bytes_max() - OVERHEAD_BYTES);
+        core.limit_packet_bytes(self.channel.wanted_bytes_max() - OVERHEAD_BYTES);
         self.core = Some(Box::new(core));
         // If the last bytes of the client came from elsewhere, it has to show that it receives there.
         self.channel.end_aside();

@@ -46,7 +46,7 @@ impl SecureAssociation {
         };
         self.ends.sent_from = path.local;
         let len = buffer.len() - start;
-        (len > 0).then_some(Transmit { destination: path.remote, len, ecn: EcnCodepoint::NotCapable })
+        (len > 0).then_some(Transmit::new(path.remote, len, EcnCodepoint::NotCapable))
     }
 
     fn poll_for_peer(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
@@ -109,7 +109,7 @@ impl SecureAssociation {
     }
 
     fn transmit(&self, len: usize, ecn: EcnCodepoint) -> Transmit {
-        Transmit { destination: self.path().remote, len, ecn }
+        Transmit::new(self.path().remote, len, ecn)
     }
 
     /// Protects the chunks of one packet of the core. The handshake chunks stand for handshake bytes of TLS.

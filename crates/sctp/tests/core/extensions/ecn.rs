@@ -16,7 +16,7 @@ const ECNE: u8 = 12;
 const CWR: u8 = 13;
 
 /// The caller sees the IP header.
-const WITH_ECN: Carrier = Carrier { ecn: true, protected_by_dtls: false };
+const WITH_ECN: Carrier = Carrier { ecn: true, protected_by_dtls: false, overhead_bytes: 0 };
 
 fn offering() -> Config {
     Config { carrier: WITH_ECN, ..config() }

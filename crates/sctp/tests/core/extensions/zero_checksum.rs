@@ -15,7 +15,7 @@ const DTLS: u32 = 1;
 const NOW: Instant = Instant::from_secs(1_000);
 
 fn protected() -> Config {
-    Config { carrier: Carrier { protected_by_dtls: true, ecn: false }, ..config() }
+    Config { carrier: Carrier { protected_by_dtls: true, ..Carrier::default() }, ..config() }
 }
 
 fn acceptable(method: u32) -> Vec<u8> {
