@@ -19,7 +19,11 @@ export async function until(what, is, patience = 60_000) {
 export async function withPage(use) {
   const profile = mkdtempSync(join(tmpdir(), "festina-chromium-"));
   const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", `--user-data-dir=${profile}`];
-  const browser = spawn(process.env.CHROMIUM ?? "chromium", [...options, "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+  const browser = spawn(process.env.CHROMIUM ?? "chromium", [...options, "about:blank"], {
+    stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],
+    // It leaves folders there.
+    env: { ...process.env, TMPDIR: profile },
+  });
   const [, , , commands, answers] = browser.stdio;
   try {
     const waiting = new Map();

@@ -12,6 +12,7 @@ use futures_core::Stream as _;
 use tokio::sync::watch;
 
 use crate::dcep::{self, ChannelOptions, Dcep};
+use crate::repeat::{self, Repeats};
 
 /// A message of a data channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +99,8 @@ struct Shared {
     options: ChannelOptions,
     stream: StreamHandle,
     incoming: Mutex<Incoming>,
+    /// Of a channel whose messages the page repeats.
+    repeats: Option<Mutex<Repeats>>,
     state: watch::Sender<ReadyState>,
 }
 
@@ -123,8 +126,9 @@ impl DataChannel {
     ) -> Option<Self> {
         let stream = association.stream(stream);
         let incoming = Mutex::new(Incoming { reader: Some(stream.read().ok()?), rest: VecDeque::new() });
+        let repeats = (options.protocol == repeat::PROTOCOL).then(Mutex::default);
         let (state, _) = watch::channel(ReadyState::Open);
-        Some(Self { shared: Arc::new(Shared { label, options, stream, incoming, state }) })
+        Some(Self { shared: Arc::new(Shared { label, options, stream, incoming, repeats, state }) })
     }
 
     /// Returns the label that the side which opened the channel gave it.
@@ -174,7 +178,11 @@ impl DataChannel {
 
     fn prepare(&self, message: impl Into<ChannelMessage>) -> Message {
         let options = &self.shared.options;
-        let message = message.into().into_message().unordered_if(!options.ordered);
+        let message = match &self.shared.repeats {
+            Some(_) => repeat::escaped(message.into()),
+            None => message.into(),
+        };
+        let message = message.into_message().unordered_if(!options.ordered);
         match (options.max_retransmits, options.max_packet_life_time) {
             (Some(retransmissions), _) => message.with_max_retransmissions(retransmissions),
             // Browsers send a message whose lifetime is 0, too.
@@ -194,8 +202,15 @@ impl DataChannel {
                 _ = state.changed() => continue,
             };
             // An acknowledgement of the channel and messages of other protocols are none of the application's.
-            if let Some(message) = ChannelMessage::from_received(received) {
-                return Some(message);
+            let Some(message) = ChannelMessage::from_received(received) else { continue };
+            let Some(repeats) = &self.shared.repeats else { return Some(message) };
+            let arrival = repeats.lock().unwrap_or_else(PoisonError::into_inner).take(&message.into_bytes());
+            let Some(arrival) = arrival else { continue };
+            // One that finds the buffer full or is lost is made up for by that of the repetition.
+            let acknowledgement = ChannelMessage::from(arrival.acknowledgement).into_message();
+            let _ = self.shared.stream.try_send(acknowledgement.unordered().with_max_retransmissions(0));
+            if arrival.message.is_some() {
+                return arrival.message;
             }
         }
     }

@@ -46,6 +46,7 @@ mod endpoint;
 pub mod gateway;
 mod layer;
 mod peer;
+mod repeat;
 mod sdp;
 mod stun;
 

@@ -133,6 +133,27 @@ async fn a_number_is_used_again_though_the_answer_to_the_reset_is_lost() {
     }
 }
 
+/// Opens an unordered channel without retransmissions, with the label "x", whose messages the page repeats.
+const OPEN_REPEATED: &[u8] = b"\x03\x81\x00\x00\x00\x00\x00\x00\x00\x01\x00\x0exrepeat.festina";
+
+#[tokio::test]
+async fn a_message_that_the_page_repeats_is_delivered_once_and_acknowledged_twice() {
+    let endpoint = server(WebConfig::default()).await;
+    let (mut client, peer) = Client::connect(&endpoint).await;
+    echo(&peer);
+    client.send(2, DCEP, OPEN_REPEATED);
+    assert_eq!(client.receive(2).await, (DCEP, ACK.into()));
+    let (text, acknowledgement) = (b"\x01\0\0\0\x04\x06hello", "\u{6}0000000400000000");
+    client.send(2, BINARY, text);
+    assert_eq!(client.receive(2).await, (51, acknowledgement.into()));
+    assert_eq!(client.receive(2).await, (51, "\u{6}\u{6}hello".into()));
+    client.send(2, BINARY, text);
+    assert_eq!(client.receive(2).await, (51, acknowledgement.into()));
+    client.send(2, BINARY, b"\x00\0\0\0\x05bytes");
+    assert_eq!(client.receive(2).await, (51, "\u{6}0000000500000001".into()));
+    assert_eq!(client.receive(2).await, (BINARY, "bytes".into()));
+}
+
 #[tokio::test]
 async fn a_lifetime_of_0_sends_a_message_once() {
     let endpoint = server(WebConfig::default()).await;
