@@ -64,7 +64,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// The first line of the answer is the number by which the page names itself when it restarts ICE.
 async fn answer(State(endpoint): State<Arc<WebEndpoint>>, offer: String) -> Result<String, (StatusCode, String)> {
-    let (id, answer) = endpoint.answer(&offer).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
+    let (id, answer) = endpoint.answer(&offer).await.map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
     Ok(format!("{}\n{answer}", id.number()))
 }
 

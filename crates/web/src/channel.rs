@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use festina::{
-    Association, Duration, Message, MessageId, ReceivedMessage, SendError, StreamHandle, StreamId, StreamReader,
+    Association, Duration, Message, MessageId, ReceivedMessage, SendError, SendErrorKind, StreamHandle, StreamId,
+    StreamReader,
 };
 use futures_core::Stream as _;
 use tokio::sync::watch;
@@ -101,6 +102,8 @@ struct Shared {
     incoming: Mutex<Incoming>,
     /// Of a channel whose messages the page repeats.
     repeats: Option<Mutex<Repeats>>,
+    /// Of the largest message that the browser takes.
+    bytes_max: usize,
     state: watch::Sender<ReadyState>,
 }
 
@@ -119,7 +122,7 @@ impl DataChannel {
 
     /// `None` if the stream has a reader, which is a channel that is not closed.
     pub(crate) fn new(
-        association: &Association,
+        (association, bytes_max): (&Association, usize),
         stream: StreamId,
         label: String,
         options: ChannelOptions,
@@ -128,7 +131,7 @@ impl DataChannel {
         let incoming = Mutex::new(Incoming { reader: Some(stream.read().ok()?), rest: VecDeque::new() });
         let repeats = (options.protocol == repeat::PROTOCOL).then(Mutex::default);
         let (state, _) = watch::channel(ReadyState::Open);
-        Some(Self { shared: Arc::new(Shared { label, options, stream, incoming, repeats, state }) })
+        Some(Self { shared: Arc::new(Shared { label, options, stream, incoming, repeats, bytes_max, state }) })
     }
 
     /// Returns the label that the side which opened the channel gave it.
@@ -156,7 +159,7 @@ impl DataChannel {
     /// # Errors
     /// [`SendError`] if the channel or its peer is closed, or the message is too large.
     pub async fn send(&self, message: impl Into<ChannelMessage>) -> Result<MessageId, SendError> {
-        self.shared.stream.send(self.prepare(message)).await
+        self.shared.stream.send(self.prepare(message)?).await
     }
 
     /// Sends a message without waiting.
@@ -164,7 +167,7 @@ impl DataChannel {
     /// # Errors
     /// [`SendError`], also if the send buffer is full.
     pub fn try_send(&self, message: impl Into<ChannelMessage>) -> Result<MessageId, SendError> {
-        self.shared.stream.try_send(self.prepare(message))
+        self.shared.stream.try_send(self.prepare(message)?)
     }
 
     /// Sends a message with settings of its own, such as a deadline or a [key](Message::replacing) by which newer messages replace it. Its payload is
@@ -173,22 +176,30 @@ impl DataChannel {
     /// # Errors
     /// As [`send`](Self::send).
     pub async fn send_with(&self, message: Message) -> Result<MessageId, SendError> {
-        self.shared.stream.send(message.with_ppid(dcep::BINARY)).await
+        self.shared.stream.send(self.check(message.with_ppid(dcep::BINARY))?).await
     }
 
-    fn prepare(&self, message: impl Into<ChannelMessage>) -> Message {
+    fn check(&self, message: Message) -> Result<Message, SendError> {
+        let bytes_max = self.shared.bytes_max;
+        if message.payload().len() <= bytes_max {
+            return Ok(message);
+        }
+        Err(SendError::new(message, SendErrorKind::TooLong { bytes_max }))
+    }
+
+    fn prepare(&self, message: impl Into<ChannelMessage>) -> Result<Message, SendError> {
         let options = &self.shared.options;
-        let message = match &self.shared.repeats {
-            Some(_) => repeat::escaped(message.into()),
-            None => message.into(),
-        };
-        let message = message.into_message().unordered_if(!options.ordered);
-        match (options.max_retransmits, options.max_packet_life_time) {
+        if self.shared.repeats.is_some() {
+            // The page's side of the channel is without retransmissions, and repeats; this side needs not.
+            return self.check(repeat::escaped(message.into()).into_message().unordered());
+        }
+        let message = self.check(message.into().into_message().unordered_if(!options.ordered))?;
+        Ok(match (options.max_retransmits, options.max_packet_life_time) {
             (Some(retransmissions), _) => message.with_max_retransmissions(retransmissions),
             // Browsers send a message whose lifetime is 0, too.
             (None, Some(milliseconds)) => message.with_lifetime(Duration::from_millis(milliseconds.max(1).into())),
             (None, None) => message,
-        }
+        })
     }
 
     /// Receives the next message; `None` after the last one of a channel that is closed. Dropping the future loses no message.

@@ -26,7 +26,7 @@
 //! let endpoint = WebEndpoint::bind("192.0.2.1:9899".parse()?, WebConfig::default()).await?;
 //! // A web server receives the offer and returns the answer.
 //! let (offer, reply) = offers.recv().await.ok_or("no more browsers")?;
-//! let (_id, answer) = endpoint.answer(&offer)?;
+//! let (_id, answer) = endpoint.answer(&offer).await?;
 //! let _ = reply.send(answer);
 //!
 //! let peer = endpoint.accept().await.ok_or("closed")?;
@@ -48,6 +48,7 @@ mod layer;
 mod peer;
 mod repeat;
 mod sdp;
+mod snap;
 mod stun;
 
 pub use channel::{ChannelMessage, DataChannel, ReadyState};

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use browser::Browser;
 use bytes::Bytes;
-use festina_sctp::{Direction, Event, Message};
+use festina_sctp::{Direction, Event, Message, SendErrorKind};
 use festina_units::Duration;
 use festina_web::{ChannelMessage, ChannelOptions, Peer, WebConfig, WebEndpoint};
 use tokio::net::UdpSocket;
@@ -38,7 +38,7 @@ struct Client {
 impl Client {
     async fn connect(endpoint: &WebEndpoint) -> (Self, Peer) {
         let mut browser = Browser::new(festina::now(), clock(), 1);
-        let (_, answer) = endpoint.answer(&browser.offer()).unwrap();
+        let (_, answer) = endpoint.answer(&browser.offer()).await.unwrap();
         let server = browser.take_answer(&answer);
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let mut client = Self { browser, socket, server, loses_answers: false };
@@ -152,6 +152,17 @@ async fn a_message_that_the_page_repeats_is_delivered_once_and_acknowledged_twic
     client.send(2, BINARY, b"\x00\0\0\0\x05bytes");
     assert_eq!(client.receive(2).await, (51, "\u{6}0000000500000001".into()));
     assert_eq!(client.receive(2).await, (BINARY, "bytes".into()));
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_large_for_the_browser_is_refused() {
+    let endpoint = server(WebConfig::default()).await;
+    let (_client, peer) = Client::connect(&endpoint).await;
+    let channel = peer.negotiated_channel(7, "state", ChannelOptions::default()).unwrap();
+    // The client's offer does not say what it takes.
+    let error = channel.send(vec![0; 65_537]).await.unwrap_err();
+    assert_eq!(error.kind, SendErrorKind::TooLong { bytes_max: 65_536 });
+    channel.try_send(vec![0; 65_536]).unwrap();
 }
 
 #[tokio::test]
