@@ -1,12 +1,12 @@
 //! Messages that a page repeats until the server has them (the JavaScript module `festina-web`): each has a number, is delivered once, and is
 //! acknowledged whenever it comes.
 //!
-//! A browser repairs what it sends by its own rules, of which none is for thin streams. So a page numbers its messages on a channel without
-//! retransmissions and sends those again that are not acknowledged.
+//! A browser repairs its messages by its own rules, and none of these is for thin streams. So a page numbers its messages on a channel without
+//! retransmissions and sends them again until they are acknowledged.
 
 use bytes::Bytes;
 
-use crate::channel::ChannelMessage;
+use crate::message::ChannelMessage;
 
 /// The subprotocol of such channels.
 pub(crate) const PROTOCOL: &str = "repeat.festina";
@@ -16,12 +16,12 @@ const TEXT: u8 = 1;
 /// First character of a text that acknowledges. A server's own text that begins with it begins with two.
 const ACKNOWLEDGES: char = '\u{6}';
 const HEADER_BYTES: usize = 5;
-/// Numbers behind the highest one whose repetitions are told from first transmissions, a multiple of 64. The page has at most 256 messages that wait.
+/// Repetitions are known for as many numbers behind the highest, a multiple of 64. At most 256 messages of a page wait.
 const REMEMBERED: u32 = 1_024;
 /// Earlier messages that an acknowledgement names.
 const NAMED: u32 = 32;
 
-/// What has come on a channel.
+/// The numbers that have come on a channel.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
     /// One more than the highest number.
@@ -40,7 +40,7 @@ pub(crate) struct Arrival {
 }
 
 impl Repeats {
-    /// Takes what has come; `None` if it is malformed.
+    /// Takes the payload of a message; `None` if it is malformed.
     pub(crate) fn take(&mut self, bytes: &Bytes) -> Option<Arrival> {
         let number = u32::from_be_bytes(bytes.get(1..HEADER_BYTES)?.try_into().ok()?);
         let payload = bytes.slice(HEADER_BYTES..);

@@ -159,7 +159,7 @@ async fn a_message_that_is_too_large_for_the_browser_is_refused() {
     let endpoint = server(WebConfig::default()).await;
     let (_client, peer) = Client::connect(&endpoint).await;
     let channel = peer.negotiated_channel(7, "state", ChannelOptions::default()).unwrap();
-    // The client's offer does not say what it takes.
+    // The client's offer has no `a=max-message-size`.
     let error = channel.send(vec![0; 65_537]).await.unwrap_err();
     assert_eq!(error.kind, SendErrorKind::TooLong { bytes_max: 65_536 });
     channel.try_send(vec![0; 65_536]).unwrap();
