@@ -15,11 +15,15 @@ export async function until(what, is, patience = 60_000) {
   }
 }
 
-// Runs `use` with an empty page: `call` sends a command of the DevTools protocol, `evaluate` runs a script in the page, `said` are its errors.
-export async function withPage(use) {
+// Runs `use` with an empty page, with `more` options of the command line: `call` sends a command of the DevTools protocol, `evaluate` runs a script in the page, `said` are its errors.
+export async function withPage(use, more = []) {
   const profile = mkdtempSync(join(tmpdir(), "festina-chromium-"));
-  const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", `--user-data-dir=${profile}`];
-  const browser = spawn(process.env.CHROMIUM ?? "chromium", [...options, "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+  const options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", `--user-data-dir=${profile}`, ...more];
+  const browser = spawn(process.env.CHROMIUM ?? "chromium", [...options, "about:blank"], {
+    stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],
+    // It leaves folders there.
+    env: { ...process.env, TMPDIR: profile },
+  });
   const [, , , commands, answers] = browser.stdio;
   try {
     const waiting = new Map();

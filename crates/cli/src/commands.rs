@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Man(manual::ManArgs),
 }
 
+/// As many paths as an association can have.
+const PATHS_MAX: usize = 8;
 /// Time limit for the shutdown of a command whose peer no longer answers.
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
 

@@ -512,7 +512,7 @@ impl Owner for House {
         let Datagram { from, source, ecn, packet } = datagram;
         let handled = resident.core.handle_packet(now, Path { remote: from, local: source }, ecn, packet);
         if handled == Handled::Proof {
-            resident.sources.note(from.ip(), source);
+            resident.sources.note(from.ip(), source, resident.core.state());
         }
         self.touch(*association);
         usize::from(handled == Handled::Dropped)

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use festina_sctp::AssociationState;
+
 /// Maximum number of a peer's addresses that are remembered. At most 8 of them are paths.
 const REMOTES_MAX: usize = 16;
 
@@ -33,20 +35,23 @@ impl Sources {
             return Self::Latest(arrived_at);
         }
         let mut sources = Self::Each(Box::default());
-        sources.note(remote, arrived_at);
+        sources.note(remote, arrived_at, AssociationState::Established);
         sources
     }
 
-    /// A packet of the peer has come from `remote` to `own`.
+    /// A packet of the peer has come from `remote` to `own`, and the association is in this state after it. An INIT ACK to another address than the
+    /// first one changes nothing: the cookie that is echoed names the address that it was sent to.
     #[inline]
-    pub fn note(&mut self, remote: IpAddr, own: Option<IpAddr>) {
+    pub fn note(&mut self, remote: IpAddr, own: Option<IpAddr>, state: AssociationState) {
         let Some(own) = own else { return };
         match self {
             Self::Latest(latest) => *latest = Some(own),
             Self::Each(remotes) => {
                 let known = remotes.iter_mut().find(|known| known.address == remote);
                 if let Some(known) = known {
-                    (known.own, known.is_heard) = (own, true);
+                    if !known.is_heard || state != AssociationState::CookieEchoed {
+                        (known.own, known.is_heard) = (own, true);
+                    }
                 } else if remotes.len() < REMOTES_MAX {
                     remotes.push(Remote { address: remote, own, is_heard: true, tries: 0 });
                 }
@@ -57,8 +62,8 @@ impl Sources {
     /// Returns the own address that the next packet to `destination` leaves from; `None` leaves it to the system. The endpoint has a socket for each of
     /// `own`, or one socket.
     ///
-    /// It is the one at which packets from there arrive. Before any has, the addresses of the same family take turns, except for the packets of a
-    /// handshake: first those in the same network, and of these those that no other path leaves from.
+    /// It is the one at which packets from there arrive. Before any has, the addresses of the same family take turns: first those in the same network, and
+    /// of these those that no other path leaves from. So an association opens through a network that works.
     pub fn of(&mut self, own: &[IpAddr], destination: IpAddr) -> Option<IpAddr> {
         let Self::Each(remotes) = self else {
             let Self::Latest(latest) = self else { return None };
@@ -66,7 +71,7 @@ impl Sources {
         };
         let place = remotes.iter().position(|known| known.address == destination);
         let known = place.and_then(|place| remotes.get(place));
-        if let Some(known) = known.filter(|known| known.is_heard || place == Some(0)) {
+        if let Some(known) = known.filter(|known| known.is_heard) {
             return Some(known.own);
         }
         if own.len() < 2 {
@@ -122,11 +127,11 @@ mod tests {
         let mut sources = Sources::new(true, first, Some(own[1]));
         assert_eq!(sources.of(&own, first), Some(own[1]));
         assert_eq!(sources.of(&own, second), Some(own[0]), "the first path leaves from the other");
-        sources.note(second, Some(own[1]));
+        sources.note(second, Some(own[1]), AssociationState::Established);
         assert_eq!(sources.of(&own, second), Some(own[1]));
         let mut of_one_socket = Sources::new(true, first, Some(own[1]));
         assert_eq!(of_one_socket.of(&[address("0.0.0.0")], second), None, "the system knows the route");
-        of_one_socket.note(second, Some(own[0]));
+        of_one_socket.note(second, Some(own[0]), AssociationState::Established);
         assert_eq!([first, second].map(|to| of_one_socket.of(&[address("0.0.0.0")], to)), [Some(own[1]), Some(own[0])]);
     }
 
@@ -135,8 +140,14 @@ mod tests {
         let own = ["192.0.2.1", "198.51.100.1", "2001:db8::1"].map(address);
         let (first, second) = (address("192.0.2.9"), address("198.51.100.9"));
         let mut sources = Sources::new(true, first, None);
+        let tries = [(); 3].map(|()| sources.of(&own, first));
+        assert_eq!(tries, [own[0], own[1], own[0]].map(Some), "INITs take turns");
+        for arrived_at in [1, 0] {
+            sources.note(first, Some(own[arrived_at]), AssociationState::CookieEchoed);
+            assert_eq!(sources.of(&own, first), Some(own[1]), "COOKIE ECHO keeps the address that the cookie names");
+        }
+        sources.note(first, Some(own[0]), AssociationState::Established);
         assert_eq!(sources.of(&own, first), Some(own[0]));
-        assert_eq!(sources.of(&own, first), Some(own[0]), "a handshake keeps its address, which its cookie names");
         let tries = [(); 4].map(|()| sources.of(&own, second));
         assert_eq!(tries, [own[1], own[0], own[1], own[0]].map(Some));
         assert_eq!(sources.of(&own, address("2001:db8:1::9")), Some(own[2]));
@@ -148,7 +159,7 @@ mod tests {
         let own = ["192.0.2.1", "198.51.100.1"].map(address);
         let mut sources = Sources::new(true, address("203.0.113.1"), Some(own[1]));
         for last in 0..=255 {
-            sources.note([203, 0, 113, last].into(), Some(own[0]));
+            sources.note([203, 0, 113, last].into(), Some(own[0]), AssociationState::Established);
             sources.of(&own, [198, 18, 0, last].into());
         }
         let Sources::Each(remotes) = &sources else { panic!("it has several addresses") };

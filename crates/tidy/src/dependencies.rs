@@ -33,7 +33,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ),
     ("festina-endpoint", &["festina-sctp", "festina-secure", "festina-units"]),
     ("festina", &["festina-endpoint", "festina-sctp", "festina-secure", "festina-units"]),
-    ("festina-web", &["festina", "festina-endpoint", "festina-sctp", "festina-units"]),
+    ("festina-web", &["festina", "festina-code", "festina-endpoint", "festina-sctp", "festina-units"]),
     ("festina-syslog", &["festina", "festina-recovery", "festina-units"]),
     ("festina-sockets", &["festina"]),
     ("festina-preload", &["festina-sockets"]),

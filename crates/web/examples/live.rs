@@ -1,4 +1,4 @@
-//! A page that shows how late messages from a server are, over a data channel and over a WebSocket on the same network:
+//! A page that shows how late messages from and to a server are, over data channels and over a WebSocket on the same network:
 //!
 //! ```text
 //! cargo run --release -p festina-web --example live
@@ -18,6 +18,7 @@ use axum::Router;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::Html;
 use axum::routing::{any, get, post};
 use festina_web::{ChannelMessage, DataChannel, Peer, WebConfig, WebEndpoint};
@@ -35,7 +36,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let port = arguments.next().unwrap_or_else(|| "8080".to_owned()).parse()?;
 
     let endpoint = Arc::new(WebEndpoint::bind(SocketAddr::new(address, 0), WebConfig::default()).await?);
-    let browsers = endpoint.clone();
+    let (browsers, closing) = (endpoint.clone(), endpoint.clone());
     tokio::spawn(async move {
         while let Some(peer) = browsers.accept().await {
             tokio::spawn(serve(peer));
@@ -44,19 +45,26 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let pages = Router::new()
         .route("/", get(|| async { Html(include_str!("live.html")) }))
+        .route(
+            "/festina-web.js",
+            get(|| async { ([(CONTENT_TYPE, "text/javascript")], include_str!("../js/festina-web.js")) }),
+        )
         .route("/offer", post(answer))
         .route("/restart/{peer}", post(restart))
         .route("/socket", any(|upgrade: WebSocketUpgrade| async { upgrade.on_upgrade(serve_socket) }))
         .with_state(endpoint);
     let listener = TcpListener::bind(SocketAddr::new(address, port)).await?;
     println!("http://{}", listener.local_addr()?);
-    axum::serve(listener, pages).await?;
+    tokio::select! {
+        served = async { axum::serve(listener, pages).await } => served?,
+        _ = tokio::signal::ctrl_c() => closing.close().await,
+    }
     Ok(())
 }
 
 /// The first line of the answer is the number by which the page names itself when it restarts ICE.
 async fn answer(State(endpoint): State<Arc<WebEndpoint>>, offer: String) -> Result<String, (StatusCode, String)> {
-    let (id, answer) = endpoint.answer(&offer).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
+    let (id, answer) = endpoint.answer(&offer).await.map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
     Ok(format!("{}\n{answer}", id.number()))
 }
 
@@ -72,6 +80,7 @@ async fn serve(peer: Peer) {
     while let Some(channel) = peer.accept_channel().await {
         match channel.label() {
             "push" => drop(tokio::spawn(push(channel))),
+            "up" | "up, repeated" => drop(tokio::spawn(tell_ages(channel))),
             _ => drop(tokio::spawn(echo(channel))),
         }
     }
@@ -80,6 +89,18 @@ async fn serve(peer: Peer) {
 async fn echo(channel: DataChannel) {
     while let Some(message) = channel.recv().await {
         if channel.send(message).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Answers each message, which begins like those of [`text`], with its number and how old it was when it came.
+async fn tell_ages(channel: DataChannel) {
+    while let Some(message) = channel.recv().await {
+        let bytes = message.into_bytes();
+        let mut words = str::from_utf8(&bytes).unwrap_or_default().split(' ');
+        let (Some(number), Some(Ok(sent))) = (words.next(), words.next().map(str::parse::<f64>)) else { continue };
+        if channel.send(ChannelMessage::from(format!("{number} {:.3}", now() - sent))).await.is_err() {
             return;
         }
     }
@@ -107,9 +128,13 @@ async fn serve_socket(mut socket: WebSocket) {
     }
 }
 
-/// The number of a message and when it was sent, in milliseconds of the system's clock.
-#[expect(clippy::disallowed_methods, reason = "the page compares its clock with that of the server")]
+/// The number of a message and when it was sent.
 fn text(number: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    format!("{:<LENGTH$}", format!("{number} {:.3}", now.as_secs_f64() * 1e3))
+    format!("{:<LENGTH$}", format!("{number} {:.3}", now()))
+}
+
+/// Milliseconds of the system's clock.
+#[expect(clippy::disallowed_methods, reason = "the page compares its clock with that of the server")]
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() * 1e3
 }

@@ -21,6 +21,7 @@ use festina_sctp::Message;
 use festina_units::{Duration, Instant};
 use festina_web::{ChannelMessage, Peer, WebConfig, WebEndpoint};
 use tokio::net::UdpSocket;
+use tokio::runtime::Handle;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
@@ -62,7 +63,7 @@ async fn serve() -> Result<(), Fault> {
         while input.read_line(&mut line)? > 0 {
             let mut offer = vec![0; line.trim().parse()?];
             input.read_exact(&mut offer)?;
-            let (_, answer) = endpoint.answer(&String::from_utf8(offer)?)?;
+            let (_, answer) = Handle::current().block_on(endpoint.answer(&String::from_utf8(offer)?))?;
             print!("{}\n{answer}", answer.len());
             std::io::stdout().flush()?;
             line.clear();

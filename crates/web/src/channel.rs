@@ -4,76 +4,16 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use festina::{
-    Association, Duration, Message, MessageId, ReceivedMessage, SendError, StreamHandle, StreamId, StreamReader,
+    Association, Duration, Message, MessageId, ReceivedMessage, SendError, SendErrorKind, StreamHandle, StreamId,
+    StreamReader,
 };
 use futures_core::Stream as _;
 use tokio::sync::watch;
 
 use crate::dcep::{self, ChannelOptions, Dcep};
-
-/// A message of a data channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChannelMessage {
-    /// A string. The UTF-8 of a received one is not checked.
-    Text(Bytes),
-    /// Bytes.
-    Binary(Bytes),
-}
-
-impl ChannelMessage {
-    /// Returns the bytes of either kind.
-    pub fn into_bytes(self) -> Bytes {
-        let (Self::Text(bytes) | Self::Binary(bytes)) = self;
-        bytes
-    }
-
-    /// `None` if it is no message of a data channel.
-    fn from_received(message: ReceivedMessage) -> Option<Self> {
-        match message.ppid() {
-            dcep::STRING => Some(Self::Text(message.into_payload())),
-            dcep::BINARY => Some(Self::Binary(message.into_payload())),
-            dcep::STRING_EMPTY => Some(Self::Text(Bytes::new())),
-            dcep::BINARY_EMPTY => Some(Self::Binary(Bytes::new())),
-            _ => None,
-        }
-    }
-
-    /// Empty messages are sent as one byte, since SCTP has none (RFC 8831 §6.6).
-    fn into_message(self) -> Message {
-        let (full, empty) = match &self {
-            Self::Text(_) => (dcep::STRING, dcep::STRING_EMPTY),
-            Self::Binary(_) => (dcep::BINARY, dcep::BINARY_EMPTY),
-        };
-        let bytes = self.into_bytes();
-        if bytes.is_empty() { Message::new(vec![0]).with_ppid(empty) } else { Message::new(bytes).with_ppid(full) }
-    }
-}
-
-impl From<&str> for ChannelMessage {
-    fn from(text: &str) -> Self {
-        Self::Text(Bytes::copy_from_slice(text.as_bytes()))
-    }
-}
-
-impl From<String> for ChannelMessage {
-    fn from(text: String) -> Self {
-        Self::Text(text.into())
-    }
-}
-
-impl From<Bytes> for ChannelMessage {
-    fn from(bytes: Bytes) -> Self {
-        Self::Binary(bytes)
-    }
-}
-
-impl From<Vec<u8>> for ChannelMessage {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::Binary(bytes.into())
-    }
-}
+use crate::message::ChannelMessage;
+use crate::repeat::{self, Repeats};
 
 /// State of a data channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +38,10 @@ struct Shared {
     options: ChannelOptions,
     stream: StreamHandle,
     incoming: Mutex<Incoming>,
+    /// Of a channel whose messages the page repeats.
+    repeats: Option<Mutex<Repeats>>,
+    /// Of the largest message that the browser takes.
+    bytes_max: usize,
     state: watch::Sender<ReadyState>,
 }
 
@@ -116,15 +60,16 @@ impl DataChannel {
 
     /// `None` if the stream has a reader, which is a channel that is not closed.
     pub(crate) fn new(
-        association: &Association,
+        (association, bytes_max): (&Association, usize),
         stream: StreamId,
         label: String,
         options: ChannelOptions,
     ) -> Option<Self> {
         let stream = association.stream(stream);
         let incoming = Mutex::new(Incoming { reader: Some(stream.read().ok()?), rest: VecDeque::new() });
+        let repeats = (options.protocol == repeat::PROTOCOL).then(Mutex::default);
         let (state, _) = watch::channel(ReadyState::Open);
-        Some(Self { shared: Arc::new(Shared { label, options, stream, incoming, state }) })
+        Some(Self { shared: Arc::new(Shared { label, options, stream, incoming, repeats, bytes_max, state }) })
     }
 
     /// Returns the label that the side which opened the channel gave it.
@@ -152,7 +97,7 @@ impl DataChannel {
     /// # Errors
     /// [`SendError`] if the channel or its peer is closed, or the message is too large.
     pub async fn send(&self, message: impl Into<ChannelMessage>) -> Result<MessageId, SendError> {
-        self.shared.stream.send(self.prepare(message)).await
+        self.shared.stream.send(self.prepare(message)?).await
     }
 
     /// Sends a message without waiting.
@@ -160,7 +105,7 @@ impl DataChannel {
     /// # Errors
     /// [`SendError`], also if the send buffer is full.
     pub fn try_send(&self, message: impl Into<ChannelMessage>) -> Result<MessageId, SendError> {
-        self.shared.stream.try_send(self.prepare(message))
+        self.shared.stream.try_send(self.prepare(message)?)
     }
 
     /// Sends a message with settings of its own, such as a deadline or a [key](Message::replacing) by which newer messages replace it. Its payload is
@@ -169,18 +114,30 @@ impl DataChannel {
     /// # Errors
     /// As [`send`](Self::send).
     pub async fn send_with(&self, message: Message) -> Result<MessageId, SendError> {
-        self.shared.stream.send(message.with_ppid(dcep::BINARY)).await
+        self.shared.stream.send(self.check(message.with_ppid(dcep::BINARY))?).await
     }
 
-    fn prepare(&self, message: impl Into<ChannelMessage>) -> Message {
+    fn check(&self, message: Message) -> Result<Message, SendError> {
+        let bytes_max = self.shared.bytes_max;
+        if message.payload().len() <= bytes_max {
+            return Ok(message);
+        }
+        Err(SendError::new(message, SendErrorKind::TooLong { bytes_max }))
+    }
+
+    fn prepare(&self, message: impl Into<ChannelMessage>) -> Result<Message, SendError> {
         let options = &self.shared.options;
-        let message = message.into().into_message().unordered_if(!options.ordered);
-        match (options.max_retransmits, options.max_packet_life_time) {
+        if self.shared.repeats.is_some() {
+            // The page's side of the channel is without retransmissions, and repeats; this side needs not.
+            return self.check(repeat::escaped(message.into()).into_message().unordered());
+        }
+        let message = self.check(message.into().into_message().unordered_if(!options.ordered))?;
+        Ok(match (options.max_retransmits, options.max_packet_life_time) {
             (Some(retransmissions), _) => message.with_max_retransmissions(retransmissions),
             // Browsers send a message whose lifetime is 0, too.
             (None, Some(milliseconds)) => message.with_lifetime(Duration::from_millis(milliseconds.max(1).into())),
             (None, None) => message,
-        }
+        })
     }
 
     /// Receives the next message; `None` after the last one of a channel that is closed. Dropping the future loses no message.
@@ -194,8 +151,15 @@ impl DataChannel {
                 _ = state.changed() => continue,
             };
             // An acknowledgement of the channel and messages of other protocols are none of the application's.
-            if let Some(message) = ChannelMessage::from_received(received) {
-                return Some(message);
+            let Some(message) = ChannelMessage::from_received(received) else { continue };
+            let Some(repeats) = &self.shared.repeats else { return Some(message) };
+            let arrival = repeats.lock().unwrap_or_else(PoisonError::into_inner).take(&message.into_bytes());
+            let Some(arrival) = arrival else { continue };
+            // One that finds the buffer full or is lost is made up for by that of the repetition.
+            let acknowledgement = ChannelMessage::from(arrival.acknowledgement).into_message();
+            let _ = self.shared.stream.try_send(acknowledgement.unordered().with_max_retransmissions(0));
+            if arrival.message.is_some() {
+                return arrival.message;
             }
         }
     }

@@ -7,6 +7,7 @@ use festina_units::{Duration, Instant};
 
 use crate::dtls::{Certificate, CertificateError, HANDSHAKE_PATIENCE, Over, PACKET_BYTES_MAX, Said, Session};
 use crate::sdp::{Answer, Offer, OfferError, SCTP_PORT};
+use crate::snap::{COMMON_HEADER_BYTES, COOKIE_ACK, INIT_ACK, Snap};
 pub use crate::stun::binding_request;
 use crate::stun::{BindingRequest, Transaction};
 
@@ -78,13 +79,15 @@ pub struct Datagram {
 }
 
 /// A change of a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GatewayEvent {
     /// The DTLS handshake is complete, and the certificate was the one of the offer.
     Connected(PeerId),
     /// The peer is gone, and why. Nothing more is sent to it.
     Gone(PeerId, &'static str),
+    /// The endpoint has answered the INIT of the offer, after [`Gateway::ask`]: a line that belongs at the end of the answer.
+    Init(PeerId, String),
 }
 
 /// Counters of datagrams that a [`Gateway`] has ignored.
@@ -126,6 +129,8 @@ struct Peer {
     deadline: Instant,
     /// Bytes that may still be sent before the handshake ends.
     credit: usize,
+    snap: Snap,
+    message_bytes_max: usize,
 }
 
 /// All browsers of one UDP port.
@@ -201,7 +206,7 @@ impl Gateway {
         self.by_ufrag.insert(ufrag.clone(), id);
         self.waiting.insert(id);
         self.deadlines.insert((deadline, id));
-        let Offer { ufrag: remote_ufrag, fingerprint, .. } = offer;
+        let Offer { ufrag: remote_ufrag, fingerprint, init, message_bytes_max, .. } = offer;
         let peer = Peer {
             ufrag,
             password,
@@ -214,9 +219,31 @@ impl Gateway {
             heard: now,
             deadline,
             credit: 0,
+            snap: Snap::offered(init.as_deref()),
+            message_bytes_max,
         };
         self.peers.insert(id, peer);
         Ok((id, answer))
+    }
+
+    /// Hands the INIT of the peer's offer to the endpoint, as a packet of the peer: `false` if there was none. [`GatewayEvent::Init`] follows.
+    pub fn ask(&mut self, id: PeerId) -> bool {
+        let Some(peer) = self.peers.get_mut(&id) else { return false };
+        match std::mem::take(&mut peer.snap) {
+            Snap::Offered(packet) if self.output.packets.len() < PACKETS_MAX => {
+                peer.snap = Snap::Asked;
+                self.output.packets.push_back((id, packet));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The answer to an INIT came too late for the answer to the offer: the browser's own handshake follows.
+    pub fn forget_init(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.snap = Snap::Off;
+        }
     }
 
     /// Answers an offer by which a peer restarts ICE (RFC 8445 §2.4), such as after a change of networks. DTLS and SCTP go on.
@@ -311,6 +338,12 @@ impl Gateway {
         let mut heard = false;
         let say = |said: Said<'_>| {
             heard |= matches!(said, Said::Packet(_));
+            // Before the packets that follow.
+            if said == Said::Connected
+                && let Snap::Answered(echo) = std::mem::take(&mut peer.snap)
+            {
+                self.output.packets.push_back((id, echo));
+            }
             self.output.take(id, said, to, (!was_connected).then_some(&mut peer.credit));
         };
         let handled = session.handle_datagram(now, &self.certificate, bytes, say);
@@ -324,8 +357,19 @@ impl Gateway {
     /// Sends an SCTP packet to a peer.
     pub fn send(&mut self, now: Instant, id: PeerId, packet: &[u8]) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        if let Some(init) = peer.snap.take_answer(packet) {
+            self.output.events.push_back(GatewayEvent::Init(id, format!("a=sctp-init:{init}\r\n")));
+            return;
+        }
         let Some(session) = &mut peer.session else { return };
-        let sent = session.send(&self.certificate, packet, |said| self.output.take(id, said, peer.active, None));
+        // A browser waits a second before it asks again.
+        let copies = if matches!(packet.get(COMMON_HEADER_BYTES), Some(&(INIT_ACK | COOKIE_ACK))) { 2 } else { 1 };
+        let mut sent = Ok(());
+        for _ in 0..copies {
+            sent = sent.and_then(|()| {
+                session.send(&self.certificate, packet, |said| self.output.take(id, said, peer.active, None))
+            });
+        }
         self.settle(now, id, sent);
     }
 
@@ -395,6 +439,11 @@ impl Gateway {
     /// Returns the address to which packets for a peer are sent now.
     pub fn remote_addr(&self, id: PeerId) -> Option<SocketAddr> {
         self.peers.get(&id)?.active.map(|way| way.remote)
+    }
+
+    /// Returns the number of bytes of the largest message that a peer takes, by its offer.
+    pub fn message_bytes_max(&self, id: PeerId) -> Option<usize> {
+        Some(self.peers.get(&id)?.message_bytes_max)
     }
 
     /// Returns whether there is such a peer.

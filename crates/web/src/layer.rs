@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use festina::lower::{LowerLayer, Received, Transmit};
-use festina_units::EcnCodepoint;
+use festina_units::{Duration, EcnCodepoint};
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -17,6 +17,9 @@ use crate::gateway::{Gateway, GatewayEvent, PeerId};
 
 /// Datagrams taken with one lock of the gateway, at most.
 const BATCH_MAX: usize = 32;
+
+/// The endpoint answers an INIT within this time, or the answer to the offer goes without.
+const INIT_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The parts that the lower layer, the timer and the endpoint share.
 #[derive(Debug)]
@@ -33,6 +36,10 @@ struct State {
     gateway: Gateway,
     /// Channels that report the end of a peer.
     watched: HashMap<PeerId, oneshot::Sender<&'static str>>,
+    /// Channels that report the endpoint's answer to an INIT.
+    asked: HashMap<PeerId, oneshot::Sender<String>>,
+    /// The endpoint, while it waits for packets.
+    reader: Option<Waker>,
     buffer: Box<[u8]>,
 }
 
@@ -40,7 +47,7 @@ impl Shared {
     pub(crate) fn new(socket: UdpSocket, gateway: Gateway) -> io::Result<Self> {
         let features = UdpSocketState::new(UdpSockRef::from(&socket))?;
         let buffer = vec![0; features.gro_segments() * 1_500].into_boxed_slice();
-        let state = Mutex::new(State { gateway, watched: HashMap::new(), buffer });
+        let state = Mutex::new(State { gateway, watched: HashMap::new(), asked: HashMap::new(), reader: None, buffer });
         Ok(Self { socket, features, state, rearm: Notify::new() })
     }
 
@@ -70,6 +77,28 @@ impl Shared {
             state.watched.insert(peer, sender);
         }
         receiver
+    }
+
+    /// Returns the line of the answer with this side's INIT, if the peer's offer had one (draft-hancke-tsvwg-snap).
+    pub(crate) async fn init_of(&self, peer: PeerId) -> Option<String> {
+        let (sender, receiver) = oneshot::channel();
+        let reader = self.with_state(|state| {
+            state.gateway.ask(peer).then(|| {
+                state.asked.insert(peer, sender);
+                state.reader.take()
+            })
+        })?;
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+        let line = tokio::time::timeout(INIT_PATIENCE, receiver).await.ok().and_then(Result::ok);
+        if line.is_none() {
+            self.with_state(|state| {
+                state.asked.remove(&peer);
+                state.gateway.forget_init(peer);
+            });
+        }
+        line
     }
 
     /// Runs the gateway's timers until the task is aborted.
@@ -113,10 +142,19 @@ impl Shared {
         }
         while let Some(event) = state.gateway.poll_event() {
             tracing::debug!(?event, "browser");
-            if let GatewayEvent::Gone(peer, reason) = event
-                && let Some(watcher) = state.watched.remove(&peer)
-            {
-                let _ = watcher.send(reason);
+            match event {
+                GatewayEvent::Gone(peer, reason) => {
+                    state.asked.remove(&peer);
+                    if let Some(watcher) = state.watched.remove(&peer) {
+                        let _ = watcher.send(reason);
+                    }
+                }
+                GatewayEvent::Init(peer, line) => {
+                    if let Some(asker) = state.asked.remove(&peer) {
+                        let _ = asker.send(line);
+                    }
+                }
+                GatewayEvent::Connected(_) => {}
             }
         }
     }
@@ -198,9 +236,12 @@ impl LowerLayer for Layer {
     }
 
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.0.state().gateway.packets() > 0 {
+        let mut state = self.0.state();
+        if state.gateway.packets() > 0 {
             return Poll::Ready(Ok(()));
         }
+        state.reader = Some(context.waker().clone());
+        drop(state);
         ready!(self.0.socket.poll_recv_ready(context))?;
         Poll::Ready(Ok(()))
     }

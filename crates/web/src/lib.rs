@@ -26,7 +26,7 @@
 //! let endpoint = WebEndpoint::bind("192.0.2.1:9899".parse()?, WebConfig::default()).await?;
 //! // A web server receives the offer and returns the answer.
 //! let (offer, reply) = offers.recv().await.ok_or("no more browsers")?;
-//! let (_id, answer) = endpoint.answer(&offer)?;
+//! let (_id, answer) = endpoint.answer(&offer).await?;
 //! let _ = reply.send(answer);
 //!
 //! let peer = endpoint.accept().await.ok_or("closed")?;
@@ -45,14 +45,18 @@ mod dtls;
 mod endpoint;
 pub mod gateway;
 mod layer;
+mod message;
 mod peer;
+mod repeat;
 mod sdp;
+mod snap;
 mod stun;
 
-pub use channel::{ChannelMessage, DataChannel, ReadyState};
+pub use channel::{DataChannel, ReadyState};
 pub use dcep::ChannelOptions;
 pub use dtls::CertificateError;
 pub use endpoint::{WebBindError, WebConfig, WebEndpoint};
 pub use gateway::PeerId;
+pub use message::ChannelMessage;
 pub use peer::{OpenError, Peer};
 pub use sdp::OfferError;

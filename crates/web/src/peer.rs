@@ -13,6 +13,7 @@ use crate::channel::{DataChannel, WeakChannel};
 use crate::dcep::{self, ChannelOptions, Dcep};
 use crate::gateway::PeerId;
 use crate::layer::Shared;
+use crate::sdp::MESSAGE_BYTES_MAX;
 
 /// Channels that wait for [`Peer::accept_channel`]; a peer that opens more is disconnected.
 const UNACCEPTED_MAX: usize = 1_024;
@@ -25,6 +26,8 @@ pub struct Peer {
     shared: Arc<Shared>,
     channels: Arc<Channels>,
     unaccepted: Arc<AsyncMutex<mpsc::Receiver<DataChannel>>>,
+    /// Of the largest message that the browser takes.
+    bytes_max: usize,
 }
 
 /// The channels whose streams the peer has not reset, by their number.
@@ -53,14 +56,16 @@ impl Peer {
     pub(crate) fn new(id: PeerId, association: Association, shared: Arc<Shared>) -> Self {
         let (sender, receiver) = mpsc::channel(UNACCEPTED_MAX);
         let channels = Arc::<Channels>::default();
+        let bytes_max = shared.with(|gateway| gateway.message_bytes_max(id)).unwrap_or(MESSAGE_BYTES_MAX);
         let task = Task {
             association: association.clone(),
             channels: channels.clone(),
             unaccepted: sender,
             resetting: Vec::new(),
+            bytes_max,
         };
         tokio::spawn(task.run(id, shared.clone()));
-        Self { id, association, shared, channels, unaccepted: Arc::new(AsyncMutex::new(receiver)) }
+        Self { id, association, shared, channels, unaccepted: Arc::new(AsyncMutex::new(receiver)), bytes_max }
     }
 
     /// Returns the identity of the peer, which it keeps when it moves.
@@ -129,8 +134,8 @@ impl Peer {
     ) -> Result<DataChannel, OpenError> {
         let id = id.into();
         let mut channels = self.channels.lock();
-        let channel =
-            DataChannel::new(&self.association, id, label.into(), options).filter(|_| !channels.contains_key(&id));
+        let channel = DataChannel::new((&self.association, self.bytes_max), id, label.into(), options)
+            .filter(|_| !channels.contains_key(&id));
         let channel = channel.ok_or(OpenError::InUse(id))?;
         channels.insert(id, channel.downgrade());
         Ok(channel)
@@ -176,6 +181,7 @@ struct Task {
     unaccepted: mpsc::Sender<DataChannel>,
     /// Channels that the peer has opened on streams whose reset by this side it has not confirmed yet, or its answer was lost.
     resetting: Vec<DataChannel>,
+    bytes_max: usize,
 }
 
 impl Task {
@@ -221,8 +227,11 @@ impl Task {
             return;
         };
         // Peers have the even numbers.
-        let channel =
-            if id.0.is_multiple_of(2) { DataChannel::new(&self.association, id, label, options) } else { None };
+        let channel = if id.0.is_multiple_of(2) {
+            DataChannel::new((&self.association, self.bytes_max), id, label, options)
+        } else {
+            None
+        };
         let Some(channel) = channel else {
             let _ = self.association.reset_streams(&[id]);
             return;

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 const OFFER_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of the largest message that this side takes.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+/// The same of a browser that does not say (RFC 8841 §6).
+const MESSAGE_BYTES_UNSAID: usize = 64 * 1024;
 /// Port of SCTP inside DTLS (RFC 8841 §5.1).
 pub(crate) const SCTP_PORT: u16 = 5_000;
 
@@ -44,6 +46,10 @@ pub(crate) struct Offer {
     /// SHA-256 of the certificate.
     pub(crate) fingerprint: [u8; 32],
     mid: String,
+    /// The INIT chunk of the browser (draft-hancke-tsvwg-snap), in base 64.
+    pub(crate) init: Option<String>,
+    /// Bytes of the largest message that the browser takes (RFC 8841 §6).
+    pub(crate) message_bytes_max: usize,
 }
 
 impl Offer {
@@ -83,7 +89,14 @@ impl Offer {
             Some(Ok(_)) => return Err(OfferError::Port),
             _ => return Err(missing("a=sctp-port")),
         }
-        Ok(Self { ufrag: ufrag.to_owned(), fingerprint, mid: mid.to_owned() })
+        let message_bytes_max = match attribute("a=max-message-size:").map(str::parse) {
+            None => MESSAGE_BYTES_UNSAID,
+            Some(Ok(0)) => MESSAGE_BYTES_MAX,
+            Some(Ok(bytes)) => bytes,
+            Some(Err(_)) => return Err(missing("a=max-message-size")),
+        };
+        let init = attribute("a=sctp-init:").map(str::to_owned);
+        Ok(Self { ufrag: ufrag.to_owned(), fingerprint, mid: mid.to_owned(), init, message_bytes_max })
     }
 
     /// Writes the answer of a lite agent, which waits for the browser's handshake.
@@ -183,6 +196,11 @@ pub(crate) mod tests {
         let text = offer("ETEn", [0xAB; 32]);
         let offer = Offer::parse(&text).expect("a valid offer");
         assert_eq!((offer.ufrag.as_str(), offer.fingerprint), ("ETEn", [0xAB; 32]));
+        assert_eq!(offer.message_bytes_max, 262_144);
+        let size = |to: &str| {
+            Offer::parse(&text.replace("a=max-message-size:262144", to)).map(|offer| offer.message_bytes_max)
+        };
+        assert_eq!([size("a=max-message-size:0"), size("a=x")], [Ok(MESSAGE_BYTES_MAX), Ok(65_536)]);
         let addresses = ["192.0.2.1:9".parse().unwrap(), "[2001:db8::1]:9".parse().unwrap()];
         let answer =
             Answer { session: 7, ufrag: "abcd", password: "secret", fingerprint: [1; 32], addresses: &addresses };
@@ -216,6 +234,7 @@ pub(crate) mod tests {
         assert_eq!(with("UDP/DTLS", "TCP/DTLS"), OfferError::Sections);
         assert_eq!(with("a=mid:0\r\n", "a=mid:0\r\nm=audio 9 UDP/TLS/RTP/SAVPF 111\r\n"), OfferError::Sections);
         assert_eq!(with("a=ice-ufrag:ETEn", "a=ice-ufrag:E n"), OfferError::Missing("a=ice-ufrag"));
+        assert_eq!(with("size:262144", "size:-1"), OfferError::Missing("a=max-message-size"));
         assert_eq!(with(":01\r", ":01:01\r"), OfferError::Missing("a=fingerprint:sha-256"));
         assert_eq!(Offer::parse(&"a".repeat(70_000)), Err(OfferError::TooLong));
     }

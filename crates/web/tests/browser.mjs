@@ -8,11 +8,11 @@ import { until, withPage } from "../../../site/chromium.mjs";
 const [url, screenshot, seconds = "3"] = process.argv.slice(2);
 await withPage(async ({ call, evaluate }) => {
   await call("Page.navigate", { url });
-  await until("the channel is open", () => evaluate("window.channel?.readyState === 'open'"));
+  await until("the channel is open", () => evaluate("window.connection?.isOpen"));
   await sleep(Number(seconds) * 1000);
   console.log(await evaluate("document.body.innerText"));
-  console.log(JSON.stringify(await evaluate(`(() => {
-    const told = { opened: window.opened };
+  console.log(JSON.stringify(await evaluate(`(async () => {
+    const told = { channels: Object.values(connection.channels).map((channel) => channel.stats()), connection: await connection.stats() };
     for (const [id, { late, fastest }] of Object.entries(ways)) {
       const sorted = late.map((delay) => delay - fastest).sort((a, b) => a - b);
       const at = (share) => Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]);
@@ -23,7 +23,7 @@ await withPage(async ({ call, evaluate }) => {
 
   // Another channel of the same association: text, bytes, an empty message, 60 kB, and the end of the channel.
   const echoed = await evaluate(`(async () => {
-    const channel = connection.createDataChannel("echo", { protocol: "test" });
+    const channel = connection.raw.createDataChannel("echo", { protocol: "test" });
     channel.binaryType = "arraybuffer";
     await new Promise((open, fail) => { channel.onopen = open; channel.onerror = fail; });
     const reply = () => new Promise((got) => { channel.onmessage = ({ data }) => got(data); });
@@ -42,15 +42,13 @@ await withPage(async ({ call, evaluate }) => {
 
   // The network changes: ICE is restarted, the association goes on.
   const restarted = await evaluate(`(async () => {
-    const before = ways.channel.late.length;
-    await connection.setLocalDescription(await connection.createOffer({ iceRestart: true }));
-    const response = await fetch("restart/" + peer, { method: "POST", body: connection.localDescription.sdp });
-    if (!response.ok) return await response.text();
-    await connection.setRemoteDescription({ type: "answer", sdp: await response.text() });
+    const before = ways.push.late.length;
+    const { raw } = connection;
+    await connection.restart();
     await new Promise((done) => setTimeout(done, 1500));
-    return [channel.readyState, connection.iceConnectionState, ways.channel.late.length - before > 20];
+    return [connection.raw === raw, raw.iceConnectionState, ways.push.late.length - before > 20];
   })()`);
-  assert.deepEqual(restarted, ["open", "connected", true]);
+  assert.deepEqual(restarted, [true, "connected", true]);
 
   if (screenshot) {
     await call("Emulation.setDeviceMetricsOverride", { width: 1000, height: 700, deviceScaleFactor: 1, mobile: false });
@@ -60,6 +58,6 @@ await withPage(async ({ call, evaluate }) => {
 
   // A reload opens another association.
   await call("Page.reload");
-  await until("the channel opens after a reload", () => evaluate("window.channel?.readyState === 'open' && ways.channel.late.length > 0"));
+  await until("the channel opens after a reload", () => evaluate("window.connection?.isOpen && ways.push.late.length > 0"));
   console.log("text, bytes, empty and large messages, the end of a channel, a restart of ICE and a reload work");
 });

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use browser::Browser;
 use bytes::Bytes;
-use festina_sctp::{Direction, Event, Message};
+use festina_sctp::{Direction, Event, Message, SendErrorKind};
 use festina_units::Duration;
 use festina_web::{ChannelMessage, ChannelOptions, Peer, WebConfig, WebEndpoint};
 use tokio::net::UdpSocket;
@@ -38,7 +38,7 @@ struct Client {
 impl Client {
     async fn connect(endpoint: &WebEndpoint) -> (Self, Peer) {
         let mut browser = Browser::new(festina::now(), clock(), 1);
-        let (_, answer) = endpoint.answer(&browser.offer()).unwrap();
+        let (_, answer) = endpoint.answer(&browser.offer()).await.unwrap();
         let server = browser.take_answer(&answer);
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let mut client = Self { browser, socket, server, loses_answers: false };
@@ -131,6 +131,38 @@ async fn a_number_is_used_again_though_the_answer_to_the_reset_is_lost() {
         client.closed().await;
         client.loses_answers = false;
     }
+}
+
+/// Opens an unordered channel without retransmissions, with the label "x", whose messages the page repeats.
+const OPEN_REPEATED: &[u8] = b"\x03\x81\x00\x00\x00\x00\x00\x00\x00\x01\x00\x0exrepeat.festina";
+
+#[tokio::test]
+async fn a_message_that_the_page_repeats_is_delivered_once_and_acknowledged_twice() {
+    let endpoint = server(WebConfig::default()).await;
+    let (mut client, peer) = Client::connect(&endpoint).await;
+    echo(&peer);
+    client.send(2, DCEP, OPEN_REPEATED);
+    assert_eq!(client.receive(2).await, (DCEP, ACK.into()));
+    let (text, acknowledgement) = (b"\x01\0\0\0\x04\x06hello", "\u{6}0000000400000000");
+    client.send(2, BINARY, text);
+    assert_eq!(client.receive(2).await, (51, acknowledgement.into()));
+    assert_eq!(client.receive(2).await, (51, "\u{6}\u{6}hello".into()));
+    client.send(2, BINARY, text);
+    assert_eq!(client.receive(2).await, (51, acknowledgement.into()));
+    client.send(2, BINARY, b"\x00\0\0\0\x05bytes");
+    assert_eq!(client.receive(2).await, (51, "\u{6}0000000500000001".into()));
+    assert_eq!(client.receive(2).await, (BINARY, "bytes".into()));
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_large_for_the_browser_is_refused() {
+    let endpoint = server(WebConfig::default()).await;
+    let (_client, peer) = Client::connect(&endpoint).await;
+    let channel = peer.negotiated_channel(7, "state", ChannelOptions::default()).unwrap();
+    // The client's offer has no `a=max-message-size`.
+    let error = channel.send(vec![0; 65_537]).await.unwrap_err();
+    assert_eq!(error.kind, SendErrorKind::TooLong { bytes_max: 65_536 });
+    channel.try_send(vec![0; 65_536]).unwrap();
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use self::audience::{Audience, Lines};
 use super::recording::PcapArgs;
 use super::send::BLOCK_BYTES_MAX;
-use super::{GOODBYE_MAX, RecoveryArgs, message_bytes_max, next_message};
+use super::{GOODBYE_MAX, PATHS_MAX, RecoveryArgs, message_bytes_max, next_message};
 use crate::address::{self, HostPort};
 use crate::keys::IdentityArgs;
 use crate::output::Format;
@@ -114,7 +114,8 @@ enum Action {
 /// Listens until interrupted, or with `--once` until the first peer has left.
 pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
     let recording = arguments.pcap.begin()?;
-    let (config, fingerprint) = arguments.identity.of_server(arguments.recovery.transport())?;
+    let (config, fingerprint) =
+        arguments.identity.of_server(arguments.recovery.transport().with_paths_max(PATHS_MAX))?;
     let config = config.with_other_addresses(arguments.also.iter().copied());
     let endpoint = address::bind_to_listen(&arguments.address, recording.with_secrets_of_server(config)).await?;
     recording.watch(&endpoint);

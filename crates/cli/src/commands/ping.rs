@@ -20,7 +20,7 @@ use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use self::slowest::{Repairs, SlowMessage, Slowest};
-use super::{PeerArgs, next_message, say_goodbye};
+use super::{PATHS_MAX, PeerArgs, next_message, say_goodbye};
 use crate::{args, output, signal};
 
 /// How long nothing may come back before a notice.
@@ -29,9 +29,6 @@ const SILENCE: Duration = Duration::from_secs(3);
 /// A message begins with its sequence number.
 const SIZE_BYTES_MIN: u32 = 8;
 const SIZE_BYTES_MAX: u32 = 1 << 20;
-
-/// As many paths as an association can have.
-const PATHS_MAX: usize = 8;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -200,7 +200,8 @@ impl Inner {
             dropped += usize::from(handled == Handled::Dropped);
             // Only a packet with the tag of the association may choose the address that the answers leave from.
             if handled == Handled::Proof {
-                state.sources.note(from.ip(), source);
+                let association = state.core.state();
+                state.sources.note(from.ip(), source, association);
             }
             // What there is no room for now stays in the core, which is asked again below.
             let _blocked = state.fill(now, &self.shared, Way::WithDriver);

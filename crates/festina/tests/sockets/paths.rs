@@ -203,6 +203,19 @@ async fn a_client_with_one_address_has_several_paths_if_it_asks_for_them() {
     }
 }
 
+/// A report (mptcp_net-next#585): the INITs left by the first network alone.
+#[tokio::test]
+async fn a_client_whose_first_network_is_down_connects_by_the_other() {
+    let (first, second, server) = (address(0, 0), address(0, 1), "192.0.2.9:9899".parse().unwrap());
+    let network = MemoryNetwork::with_filter(move |from, to, _| ![from, to].contains(&first));
+    let lower = Several::new(network.bind(first).unwrap(), vec![Box::new(network.bind(second).unwrap())]);
+    let client = Endpoint::bind_on(lower, ClientConfig::plain()).await.unwrap();
+    let listening = Endpoint::bind_on(network.bind(server).unwrap(), ServerConfig::plain()).await.unwrap();
+    let pair = in_time(pair_between(client, listening, server)).await;
+    pair.client.send(Message::new("hello")).await.unwrap();
+    assert_eq!(in_time(pair.server.recv()).await.unwrap().unwrap().payload(), "hello");
+}
+
 #[tokio::test]
 async fn an_address_that_no_host_can_have_is_refused() {
     for other in ["::ffff:127.0.0.1", "224.0.0.1", "0.0.0.0"] {

@@ -65,7 +65,7 @@ use super::loaded::Loaded;
 use crate::config::Config;
 use crate::event::RetransmissionCause;
 use crate::outstanding::{Chunk, ChunkState, Ledger, Transmission};
-use bundling::{Redundant, SILENT_TURN_PARTS};
+use bundling::Redundant;
 use detectors::Detectors;
 use order::Owed;
 use redundancy::RedundancyAccount;
@@ -411,8 +411,7 @@ impl Repair {
     fn redundant(&self, now: Instant, room_bytes: usize, new_bytes: usize) -> Bundling {
         let (thin, silent_since) = (self.is_thin(), self.timers.silent_since());
         let Some(srtt) = self.rtt.srtt().filter(|_| thin || silent_since.is_some()) else { return Bundling::None };
-        // Right after a probe, the next acknowledgement of a dense stream may only be a moment away.
-        let silent = silent_since.is_some_and(|since| now - since >= srtt / SILENT_TURN_PARTS);
+        let silent = self.timers.is_silent(now, srtt);
         let redundancy = self.redundancy.as_ref().filter(|_| thin);
         let budget = redundancy.and_then(|redundancy| redundancy.piggyback_budget(now, srtt, new_bytes));
         if budget.is_none() && !silent {

@@ -1,10 +1,10 @@
 //! The sender's path state during a thin stream.
 
-use festina_netsim::{Link, LinkConfig, LossModel};
+use festina_netsim::{Link, LinkConfig, LossModel, QueueLimit};
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
 use festina_sctp::{Config, Message};
-use festina_units::Duration;
+use festina_units::{Bandwidth, Duration, Probability};
 
 use crate::pair::Pair;
 
@@ -125,4 +125,29 @@ fn the_last_packet_of_a_first_flight_makes_the_stream_thin_at_once() {
         }
     }
     assert!(ends_of_thick_streams > 0);
+}
+
+/// A report (RootEncoder#2199): a stream that fills half of a link sent its whole flight again whenever one acknowledgement was late, so that more were.
+#[test]
+fn a_late_acknowledgement_does_not_fill_a_narrow_link() {
+    let narrow = LinkConfig {
+        rate: Some(Bandwidth::from_bits_per_second(128_000)),
+        queue: QueueLimit::packets(10),
+        loss: LossModel::Independent(Probability::from_percent(1)),
+        ..delay(25)
+    };
+    let mut dropped = 0;
+    for seed in 1..=6 {
+        let mut pair = Pair::new([Config::default(), Config::default()], [narrow.clone(), narrow.clone()], seed);
+        pair.connect(0, 1);
+        pair.run_for(Duration::from_secs(1));
+        for _ in 0..3_000 {
+            let now = pair.now;
+            pair.hosts[0].association().send(now, Message::new(vec![1; 100])).unwrap();
+            pair.drain(0);
+            pair.run_for(Duration::from_millis(20));
+        }
+        dropped += pair.link_counters()[0].queue_dropped;
+    }
+    assert!(dropped < 100, "{dropped} packets were dropped by the queue");
 }

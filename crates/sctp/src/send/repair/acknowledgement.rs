@@ -173,7 +173,7 @@ impl Repair {
         findings.loss = self.enter_recovery(lost, &flight.ledger);
         let (found, release) = self.detect_spurious_timeout(digest, flight, limits, &mut findings);
         if credit.acked_bytes > 0 || credit.abandoned_acked {
-            self.timers.heard();
+            self.timers.heard(now);
         }
         let verdict = Verdict { lost, found, window: findings.verdict(), release };
         self.note_cut(verdict.window, limits.in_flight(flight).bytes, false, flight, limits);

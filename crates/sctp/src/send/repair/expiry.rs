@@ -5,6 +5,7 @@ use festina_recovery::probe::Probe;
 use festina_recovery::profile::LossDetection;
 use festina_units::{Duration, Instant, OptionalInstant};
 
+use super::bundling::SILENT_TURN_PARTS;
 use super::verdict::Findings;
 use super::{Repair, Verdict, WindowVerdict, overdue};
 use crate::congestion::CongestionSign;
@@ -33,6 +34,8 @@ pub(super) struct Timers {
     t3: Option<Running>,
     /// When the last probe left, if nothing was acknowledged since.
     silent_since: OptionalInstant,
+    /// When the peer last acknowledged something.
+    heard_at: OptionalInstant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,8 +70,17 @@ impl Timers {
     }
 
     /// The peer acknowledged something.
-    pub(super) fn heard(&mut self) {
+    pub(super) fn heard(&mut self, now: Instant) {
         self.silent_since = OptionalInstant::NONE;
+        self.heard_at = now.into();
+    }
+
+    /// Returns whether the peer is silent: a probe left a while ago, and the peer has acknowledged nothing for longer than a round trip. While
+    /// acknowledgements keep coming, those of a dense stream are only late, and the whole flight behind a queue would lengthen it.
+    pub(super) fn is_silent(&self, now: Instant, srtt: Duration) -> bool {
+        let part = srtt / SILENT_TURN_PARTS;
+        self.silent_since.get().is_some_and(|since| now - since >= part)
+            && self.heard_at.get().is_none_or(|heard_at| now - heard_at >= srtt + part)
     }
 
     /// When the last probe left, if nothing was acknowledged since.
@@ -78,7 +90,7 @@ impl Timers {
 
     /// Nothing is outstanding.
     pub(super) fn stop(&mut self) {
-        *self = Self::default();
+        *self = Self { heard_at: self.heard_at, ..Self::default() };
     }
 }
 
