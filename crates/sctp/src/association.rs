@@ -25,6 +25,7 @@ mod sharing;
 mod shutdown;
 mod siphash;
 mod state;
+mod timing;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

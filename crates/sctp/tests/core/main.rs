@@ -22,5 +22,6 @@ mod seeds;
 mod silence;
 mod stalled_reader;
 mod thin;
+mod timing;
 mod tiny_buffer;
 mod unread;
