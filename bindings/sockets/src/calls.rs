@@ -406,7 +406,7 @@ impl Socket {
 
     fn peel_off(&self, given: &[u8]) -> Result<RawFd, c_int> {
         let association = given.first_chunk::<4>().ok_or(libc::EINVAL)?;
-        // Messages that wait on this socket move along, by the hand of the engine. Nobody else reads meanwhile.
+        // The engine moves the messages that wait on this socket. No other thread reads meanwhile.
         let _reading = self.slot.read();
         let mut header = [0; HEADER_BYTES];
         let first =

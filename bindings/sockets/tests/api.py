@@ -115,6 +115,7 @@ def test_the_end():
     assert client.recv(100) == b""
     assert events(client) & select.POLLHUP
     fails_with(errno.EPIPE, client.send, b"x")
+    assert struct.unpack_from("=i", client.getsockopt(SCTP, 14, 200), 4)[0] == 1, "SCTP_CLOSED"
     client, accepted = pair()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()

@@ -75,7 +75,7 @@ impl Socket {
         }
     }
 
-    /// UDP sockets that are bound, of which the first has this address.
+    /// UDP sockets that are bound; the first has this address.
     pub(crate) fn of_udp(
         runtime: &dyn Runtime,
         (first, others): (std::net::UdpSocket, Vec<std::net::UdpSocket>),

@@ -107,15 +107,11 @@ struct FastRecovery {
     cut_tsn: u64,
 }
 
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 impl Repair {
     pub(super) fn new(config: &Config, mechanisms: Arc<Mechanisms>) -> Self {
         Self {
             book: RuleBook::new(mechanisms),
-            rto_max_nanos: nanos(config.timers.rto_max),
+            rto_max_nanos: u64::try_from(config.timers.rto_max.as_nanos()).unwrap_or(u64::MAX),
             rtt: RttEstimator::new(config.timers.rto_initial),
             series: ExpirySeries::default(),
             round_trip: RoundTrip::default(),
@@ -130,7 +126,7 @@ impl Repair {
     }
 
     pub(super) fn set_rto_max(&mut self, rto_max: Duration) {
-        self.rto_max_nanos = nanos(rto_max);
+        self.rto_max_nanos = u64::try_from(rto_max.as_nanos()).unwrap_or(u64::MAX);
     }
 
     /// Nothing will be repaired any more.

@@ -24,11 +24,6 @@ const ADDRESSES_MAX: usize = 8;
 /// Messages that wait for an association that the first of them sets up.
 const WAITING_MAX: usize = 256;
 
-/// Whether two addresses are the same host's, with the same port.
-pub(super) fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
-    one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
-}
-
 /// Binds a socket that is not bound yet to one address or several.
 pub(super) async fn bind(engine: &Arc<Engine>, socket: &Socket, addresses: &[SocketAddr]) -> Result<(), Errno> {
     let first = addresses.first().ok_or(Errno::EINVAL)?;

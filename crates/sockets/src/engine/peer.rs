@@ -9,7 +9,6 @@ use festina::{
     Association, ClosedReason, Direction, Duration, Event, PathId, PathStatus, ReceivedMessage, StreamRequest,
 };
 
-use super::connect::is_same;
 use super::notification::{
     self, ADDR_AVAILABLE, ADDR_CONFIRMED, ADDR_UNREACHABLE, COMM_LOST, COMM_UP, RESTART, SHUTDOWN_COMP,
 };
@@ -125,7 +124,7 @@ impl Peer {
 
     /// Whether an address is one of the peer's.
     pub(super) fn is_at(&self, address: SocketAddr) -> bool {
-        is_same(address, self.remote)
+        address::is_same(address, self.remote)
             || address.port() == self.remote.port()
                 && self.association.peer_addresses().contains(&address.ip().to_canonical())
     }
@@ -302,10 +301,11 @@ impl Peer {
         let owner = self.owner();
         {
             let mut state = owner.state();
-            state.peers.remove(&self.id);
             if owner.is_many {
+                state.peers.remove(&self.id);
                 return;
             }
+            // Programs that have just accepted it may still ask for its status.
             state.error = error;
             state.phase = Phase::Ended;
         }

@@ -168,7 +168,7 @@ fn create(engine: &Arc<Engine>, body: &[u8], end: OwnedFd) -> Result<Answer, Err
 /// The addresses of a socket stay as they are.
 fn unbind(socket: &Socket, addresses: &[SocketAddr]) -> Result<(), Errno> {
     let bound = socket.state().bound.clone().ok_or(Errno::EINVAL)?;
-    let is_own = |address: &SocketAddr| bound.addresses().any(|own| connect::is_same(own, *address));
+    let is_own = |address: &SocketAddr| bound.addresses().any(|own| address::is_same(own, *address));
     // The last one cannot be removed.
     let is_possible = addresses.iter().all(is_own) && addresses.len() < bound.ips.len();
     Err(if is_possible { Errno::EOPNOTSUPP } else { Errno::EINVAL })

@@ -43,7 +43,7 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// The addresses, of which the first is the name of the socket.
+    /// The addresses. The first is the name of the socket.
     pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.ips.iter().map(|ip| SocketAddr::new(*ip, self.port))
     }

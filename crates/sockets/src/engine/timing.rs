@@ -4,9 +4,13 @@ use std::net::SocketAddr;
 
 use festina::{Duration, Transport};
 
-use super::options::{ASSOCINFO, DELAYED_SACK, PEER_ADDR_PARAMS, RTOINFO};
 use crate::address::{self, STORAGE_BYTES};
 use crate::numbers::Errno;
+
+pub(super) const RTOINFO: i32 = 0;
+pub(super) const ASSOCINFO: i32 = 1;
+pub(super) const PEER_ADDR_PARAMS: i32 = 9;
+pub(super) const DELAYED_SACK: i32 = 16;
 
 /// The default of `srto_min`. It stands for the lower bound of the loss-recovery profile.
 const RTO_MIN_MS: u32 = 1_000;

@@ -76,7 +76,7 @@ fn get_timing(socket: &Socket, (name, association): (i32, i32), given: &[u8], ro
     };
     is_of(peer, timing::address_of(name, given))?;
     let mut value = lock(&peer.timing).get(name, given, room)?;
-    if name == names::ASSOCINFO {
+    if name == timing::ASSOCINFO {
         let window = u32::try_from(peer.association.stats().path.peer_window_bytes).unwrap_or(u32::MAX);
         let paths = u16::try_from(peer.association.paths().len()).unwrap_or(u16::MAX);
         value[6..8].copy_from_slice(&paths.to_ne_bytes());
@@ -98,7 +98,7 @@ fn concerned(socket: &Socket, name: i32, association: i32) -> Result<(Vec<Arc<Pe
             Ok((peers, is_unconnected))
         }
         FUTURE => Ok((Vec::new(), true)),
-        CURRENT | ALL if name != names::DELAYED_SACK => Err(Errno::EINVAL),
+        CURRENT | ALL if name != timing::DELAYED_SACK => Err(Errno::EINVAL),
         CURRENT => Ok((peers(), false)),
         ALL => Ok((peers(), true)),
         association => Ok((vec![peer(socket, association)?], false)),
