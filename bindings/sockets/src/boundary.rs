@@ -13,7 +13,9 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use festina_sockets::address;
 use festina_sockets::wire::HEADER_BYTES;
-use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use libc::{
+    c_int, c_uint, c_ulong, iovec, mmsghdr, msghdr, off_t, off64_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
+};
 
 use crate::calls::{self, Received};
 use crate::{client, table};
@@ -88,6 +90,8 @@ unsafe fn write_bytes(from: &[u8], to: *mut c_void, room: usize) {
 pub(crate) struct Parts<'a>(&'a [iovec]);
 
 impl Parts<'_> {
+    pub(crate) const NONE: Self = Parts(&[]);
+
     /// # Safety
     /// As the functions of this module.
     unsafe fn new<'a>(parts: *const iovec, count: usize) -> Parts<'a> {
@@ -320,7 +324,8 @@ replace! {
         socket => if socket.is_many() { 0 } else { unsafe { real::shutdown(socket.descriptor, how) } }
     }
     read(buffer: *mut c_void, size: size_t) -> ssize_t {
-        socket => unsafe { received(socket, buffer, size, 0) }
+        // The system does not ask sockets for nothing.
+        socket => if size == 0 { 0 } else { unsafe { received(socket, buffer, size, 0) } }
     }
     readv(parts: *const iovec, count: c_int) -> ssize_t {
         socket => {
@@ -410,7 +415,51 @@ replace! {
             fail(libc::EINVAL) as ssize_t
         }
     }
+    sendfile64(from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
+        _ => {
+            let _unused = (from, offset, count);
+            fail(libc::EINVAL) as ssize_t
+        }
+    }
+    // C passes a variable argument as any other on the systems that this library is for.
+    ioctl(request: c_ulong, argument: usize) -> c_int {
+        socket => {
+            let place = std::ptr::with_exposed_provenance_mut::<c_void>(argument);
+            if request != libc::FIONREAD || place.is_null() {
+                return unsafe { real::ioctl(socket.descriptor, request, argument) };
+            }
+            match socket.readable_bytes() {
+                Ok(bytes) => {
+                    let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX).to_ne_bytes();
+                    unsafe { write_bytes(&bytes, place, bytes.len()) };
+                    0
+                }
+                Err(errno) => fail(errno),
+            }
+        }
+    }
 }
+
+/// Duplicates of descriptors by either name of fcntl().
+macro_rules! replace_fcntl {
+    ($($name:ident)*) => {$(
+        /// As libc's function of this name.
+        ///
+        /// # Safety
+        /// As libc's function of this name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(descriptor: c_int, command: c_int, argument: usize) -> c_int {
+            // SAFETY: the caller's duty.
+            let result = unsafe { real::$name(descriptor, command, argument) };
+            if [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC].contains(&command) {
+                table::mark_duplicate(descriptor, result);
+            }
+            result
+        }
+    )*};
+}
+
+replace_fcntl! { fcntl fcntl64 }
 
 unsafe fn accepted(socket: calls::Socket, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int {
     match socket.accept(flags) {

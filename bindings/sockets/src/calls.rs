@@ -110,12 +110,33 @@ impl Socket {
         if !self.slot.facts().is_listening && !self.slot.refresh(self.socket).is_listening {
             return Err(libc::EINVAL);
         }
-        let mut header = [0; HEADER_BYTES];
-        let (length, passed) = boundary::receive_descriptor(self.descriptor, &mut header)?;
-        let Some(descriptor) = passed else {
-            // No descriptor was left for it, or the engine is gone.
-            return Err(if length == 0 { libc::ENETDOWN } else { libc::EMFILE });
-        };
+        loop {
+            let mut header = [0; HEADER_BYTES];
+            let (length, passed) = boundary::receive_descriptor(self.descriptor, &mut header)?;
+            let Some(descriptor) = passed else {
+                // No descriptor was left for it, or the engine is gone.
+                return Err(if length == 0 { libc::ENETDOWN } else { libc::EMFILE });
+            };
+            let accepted = Header::decode(&header);
+            let facts = accepted.map(|header| client::ask(Operation::Facts, header.socket, &[]));
+            // A peer that has aborted meanwhile is not shown: programs take errors of new connections for their own.
+            if facts.is_some_and(|facts| {
+                facts.is_ok_and(|bytes| Facts::decode(&bytes).is_some_and(|facts| facts.has_failed))
+            }) {
+                drop(boundary::own(descriptor));
+                continue;
+            }
+            return self.adopt(descriptor, flags, accepted.and_then(|header| header.address));
+        }
+    }
+
+    /// Makes a socket of the program of an accepted one.
+    fn adopt(
+        &self,
+        descriptor: RawFd,
+        flags: c_int,
+        peer: Option<SocketAddr>,
+    ) -> Result<(RawFd, Option<SocketAddr>), c_int> {
         let lent = boundary::borrow(descriptor).ok_or(libc::EBADF)?;
         if flags & libc::SOCK_CLOEXEC == 0 {
             let _kept = rustix::io::fcntl_setfd(lent, rustix::io::FdFlags::empty());
@@ -127,7 +148,6 @@ impl Socket {
             drop(boundary::own(descriptor));
             return Err(libc::EMFILE);
         }
-        let peer = Header::decode(&header).and_then(|header| header.address);
         Ok((descriptor, peer.map(|peer| address::shown(peer, self.slot.facts().is_ipv6, true))))
     }
 
@@ -197,7 +217,9 @@ impl Socket {
         let can_send = |facts: &Facts| facts.is_connected || facts.is_connecting && facts.streams == 0;
         if facts.is_many {
             let is_named = header.association > 0 || header.address.is_some() || header.flags & flag::SENDALL != 0;
-            return if is_named { Ok(facts) } else { Err(libc::EPIPE) };
+            let is_there =
+                header.association <= 0 || header.flags & flag::SENDALL != 0 || self.knows(header.association);
+            return if is_named && is_there { Ok(facts) } else { Err(libc::EPIPE) };
         }
         if can_send(&facts) {
             return Ok(facts);
@@ -209,6 +231,21 @@ impl Socket {
             Some(remote) if !facts.is_listening => self.connect(&[remote]).map(|_| self.slot.facts()),
             _ => Err(libc::ENOTCONN),
         }
+    }
+
+    /// Whether a one-to-many socket has an association. One that has ended is known until the program has read of its end.
+    fn knows(&self, association: i32) -> bool {
+        const STATUS: c_int = 14;
+        if table::is_known(association) {
+            return true;
+        }
+        let room = c_int::try_from(OPTION_BYTES_MAX).unwrap_or(c_int::MAX);
+        let body = [IPPROTO_SCTP, STATUS, room, association].map(c_int::to_ne_bytes).concat();
+        let is_there = self.ask(Operation::GetOption, &body).is_ok();
+        if is_there {
+            table::note_known(association);
+        }
+        is_there
     }
 
     /// Receives a message, a notification, or a part of one.
@@ -229,6 +266,17 @@ impl Socket {
                 Ok(_) | Err(libc::ECONNRESET) => {}
                 Err(errno) => return Err(errno),
             }
+        }
+    }
+
+    /// Bytes left of the next message.
+    pub(crate) fn readable_bytes(&self) -> Result<usize, c_int> {
+        let _reading = self.slot.read();
+        let mut header = [0; HEADER_BYTES];
+        match boundary::peek(self.descriptor, &mut header, 0, Parts::NONE) {
+            Ok(length) => Ok(length.saturating_sub(HEADER_BYTES + self.slot.consumed())),
+            Err(libc::EAGAIN | libc::ECONNRESET) => Ok(0),
+            Err(errno) => Err(errno),
         }
     }
 
@@ -259,6 +307,9 @@ impl Socket {
         let mut control = Vec::new();
         if header.kind == Kind::Notification {
             shown |= msg::NOTIFICATION;
+            if header.marks & mark::ENDED != 0 {
+                table::note_ended(header.association);
+            }
         } else {
             let wants = |bit: u16, now: bool| now || header.marks & bit != 0;
             control =
@@ -289,10 +340,10 @@ impl Socket {
             (IPPROTO_SCTP, option::CONNECTX | option::CONNECTX_OLD) => {
                 Some(address::read_all(value).ok_or(libc::EINVAL).and_then(|addresses| self.connect(&addresses)))
             }
-            (libc::SOL_SOCKET, libc::SO_LINGER) | (IPPROTO_SCTP, _) => Some(self.set_at_engine(level, name, value)),
+            (libc::SOL_SOCKET, libc::SO_LINGER) | (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) | (IPPROTO_SCTP, _) => {
+                Some(self.set_at_engine(level, name, value))
+            }
             (libc::SOL_SOCKET, _) => None,
-            // The engine's UDP socket serves both protocols.
-            (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => Some(Ok(0)),
             _ => Some(Err(libc::ENOPROTOOPT)),
         }
     }
@@ -343,25 +394,40 @@ impl Socket {
                 let value = [given.get(..4).unwrap_or_default(), &own.to_ne_bytes()].concat();
                 (own, value)
             })),
-            (libc::SOL_SOCKET, libc::SO_LINGER) | (IPPROTO_SCTP, _) => {
+            (libc::SOL_SOCKET, libc::SO_LINGER) | (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) | (IPPROTO_SCTP, _) => {
                 let room = c_int::try_from(room).unwrap_or(c_int::MAX);
                 let body = [&level.to_ne_bytes()[..], &name.to_ne_bytes(), &room.to_ne_bytes(), given].concat();
                 Some(self.ask(Operation::GetOption, &body).map(|value| (0, value)))
             }
             (libc::SOL_SOCKET, _) => None,
-            (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => number(0),
             _ => Some(Err(libc::ENOPROTOOPT)),
         }
     }
 
     fn peel_off(&self, given: &[u8]) -> Result<RawFd, c_int> {
         let association = given.first_chunk::<4>().ok_or(libc::EINVAL)?;
-        let (_, passed) = client::exchange(Operation::PeelOff, self.socket, association, None)?;
+        // The engine moves the messages that wait on this socket. No other thread reads meanwhile.
+        let _reading = self.slot.read();
+        let mut header = [0; HEADER_BYTES];
+        let first =
+            boundary::peek(self.descriptor, &mut header, 0, Parts::NONE).ok().and_then(|_| Header::decode(&header));
+        let consumed = match first {
+            Some(first) if first.association == i32::from_ne_bytes(*association) => self.slot.consumed(),
+            _ => 0,
+        };
+        let lent = boundary::borrow(self.descriptor);
+        let (_, passed) = client::exchange(Operation::PeelOff, self.socket, association, lent)?;
         let descriptor = passed.ok_or(libc::EMFILE)?.into_raw_fd();
         if let Some(lent) = boundary::borrow(descriptor) {
             let _kept = rustix::io::fcntl_setfd(lent, rustix::io::FdFlags::empty());
         }
         table::mark(descriptor);
+        if consumed > 0
+            && let Some((slot, _)) = table::find(descriptor)
+        {
+            slot.set_consumed(consumed);
+            self.slot.set_consumed(0);
+        }
         Ok(descriptor)
     }
 }

@@ -1,7 +1,7 @@
 //! The state of descriptors. The kernel has the truth; this table says which descriptors are worth asking about.
 
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use festina_sockets::wire::{self, Facts, Operation};
 use rustix::net::SocketAddrUnix;
@@ -34,6 +34,28 @@ static SLOTS: [Slot; DESCRIPTORS_MAX] = [const {
         reader: AtomicU32::new(0),
     }
 }; DESCRIPTORS_MAX];
+
+/// Numbers of associations that were there when they were asked about, each at its remainder. The engine gives a number once.
+static KNOWN: [AtomicI32; 4_096] = [const { AtomicI32::new(0) }; 4_096];
+
+fn place_of(association: i32) -> &'static AtomicI32 {
+    &KNOWN[association.unsigned_abs() as usize % KNOWN.len()]
+}
+
+/// Whether an association was there and its end has not been read since.
+pub(crate) fn is_known(association: i32) -> bool {
+    place_of(association).load(Ordering::Relaxed) == association
+}
+
+/// Notes that an association is there.
+pub(crate) fn note_known(association: i32) {
+    place_of(association).store(association, Ordering::Relaxed);
+}
+
+/// Notes that the program has read of the end of an association.
+pub(crate) fn note_ended(association: i32) {
+    let _other = place_of(association).compare_exchange(association, 0, Ordering::Relaxed, Ordering::Relaxed);
+}
 
 /// Held while a message is read.
 pub(crate) struct Reading<'a>(&'a Slot);

@@ -17,8 +17,8 @@ use std::task::{Context, Poll, Waker};
 use festina_sctp::Mechanisms;
 use festina_sctp::recovery::redundancy::Redundancy;
 use festina_sctp::{
-    AbandonedStats, AssociationState, ClosedReason, Event, Message, MessageId, PathId, PathStats, PathStatus, Ports,
-    ReceivedMessage, ReconfigureError, SendError, SendErrorKind, Stats, StreamId, StreamScheduler,
+    AbandonedStats, AssociationState, ClosedReason, ConfigError, Event, Message, MessageId, PathId, PathStats,
+    PathStatus, Ports, ReceivedMessage, ReconfigureError, SendError, SendErrorKind, Stats, StreamId, StreamScheduler,
 };
 
 pub(crate) use self::delivery::Watch;
@@ -27,6 +27,7 @@ pub(crate) use self::inner::{Inner, Source, Waiter};
 pub use self::one_stream::{StreamHandle, StreamReader};
 pub use self::stream::{MessageSink, Messages};
 pub(crate) use self::waiters::Waiters;
+use crate::config::Transport;
 use crate::error::{TryRecvError, WrongScheduler};
 use crate::recovery::Profile;
 
@@ -414,6 +415,15 @@ impl Association {
     /// Switches to the loss recovery of a profile, with its redundancy.
     pub fn set_profile(&self, profile: Profile) {
         self.inner.change_mechanisms(|_| profile.mechanisms());
+    }
+
+    /// Applies the loss recovery, timers, retry limits, peer timeout and delayed acknowledgement of `transport` to this association alone, from now on.
+    /// The other settings of `transport` are fixed when an association begins, and are ignored. A timer that runs is not changed.
+    ///
+    /// # Errors
+    /// A setting is out of range. Nothing has changed.
+    pub fn set_timing(&self, transport: Transport) -> Result<(), ConfigError> {
+        self.inner.set_timing(&transport.into_core())
     }
 
     /// Returns the redundancy in use.

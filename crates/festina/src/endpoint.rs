@@ -111,6 +111,21 @@ impl Endpoint {
         Self::start(SocketAddr::new(address, 0), config, |runtime| Socket::bind_raw(runtime, address, &others)).await
     }
 
+    /// Opens an endpoint on UDP sockets that the program has bound with options of its own, or was given: one for each address, `others` being those of
+    /// further addresses. [`ServerConfig::with_other_addresses`] has no effect.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::client`], except for opening the sockets.
+    pub async fn bind_to(
+        socket: std::net::UdpSocket,
+        others: Vec<std::net::UdpSocket>,
+        config: impl Into<EndpointConfig>,
+    ) -> Result<Self, BindError> {
+        let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
+        let address = socket.local_addr().map_err(|source| BindError::Socket { address: unspecified, source })?;
+        Self::start(address, config.into(), |runtime| Socket::of_udp(runtime, (socket, others), address)).await
+    }
+
     /// Opens an endpoint on a lower layer of the program's own, or on one in memory for tests: [`MemoryNetwork`](crate::MemoryNetwork).
     ///
     /// # Errors

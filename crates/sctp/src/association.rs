@@ -26,6 +26,7 @@ mod sharing;
 mod shutdown;
 mod siphash;
 mod state;
+mod timing;
 mod transmit;
 
 use std::net::{IpAddr, SocketAddr};

@@ -67,7 +67,7 @@ use self::sack::SackSchedule;
 use self::tracker::{Place, Spot, Tracker};
 use self::window::{RELIEF_BYTES, Use, Window};
 use crate::bounds::SKIP_MAX;
-use crate::config::Config;
+use crate::config::{Config, SackPolicy};
 use crate::message::ReceivedMessage;
 use crate::stats::ReceivedStats;
 use crate::wire::{Data, ForwardTsn, Framing, IData, IForwardTsn, PacketBuilder, RepairChunk, StreamId, Tsn};
@@ -363,6 +363,11 @@ impl Receiver {
     /// Makes the next packet carry a SACK, ahead of the schedule.
     pub(crate) fn request_sack(&mut self) {
         self.sack.request();
+    }
+
+    /// Changes when acknowledgements are delayed.
+    pub(crate) fn set_sack_policy(&mut self, policy: &SackPolicy) {
+        self.sack.set_policy(policy);
     }
 
     /// Writes a SACK with as many gap ack blocks and duplicate TSNs as fit, and clears what waited for it. Where the peer understands

@@ -67,6 +67,11 @@ pub fn write_storage(address: SocketAddr, bytes: &mut Vec<u8>) {
     bytes.resize(end, 0);
 }
 
+/// Returns whether two addresses are the same host's, with the same port.
+pub fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
+    one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
+}
+
 /// Returns an address in the form of a socket of IPv6 or IPv4. `mapped` keeps IPv4 addresses mapped on a socket of IPv6.
 pub fn shown(address: SocketAddr, is_ipv6: bool, mapped: bool) -> SocketAddr {
     let ip = match (address.ip().to_canonical(), is_ipv6) {

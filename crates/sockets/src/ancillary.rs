@@ -177,7 +177,7 @@ pub fn fitting(control: &[u8], room: usize) -> (&[u8], bool) {
     while let Some(length) =
         control.get(end..).and_then(|rest| rest.first_chunk()).map(|bytes| usize::from_ne_bytes(*bytes))
     {
-        if length < CMSG_BYTES || end + aligned(length) > room {
+        if !(CMSG_BYTES..=room).contains(&length) || end + aligned(length) > room {
             break;
         }
         end += aligned(length);

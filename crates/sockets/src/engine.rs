@@ -9,6 +9,7 @@
 //! | `requests` | the system calls of programs that are more than datagrams |
 //! | `values` | options whose values are gauges of an association |
 //! | `options`, `notification` | the options of a socket, and notifications |
+//! | `timing` | options about the timers and limits of associations |
 //! | `watched` | Unix sockets on tokio |
 
 mod connect;
@@ -18,13 +19,14 @@ mod peer;
 mod program;
 mod requests;
 mod socket;
+mod timing;
 mod values;
 mod watched;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +34,7 @@ use festina::{BindError, Endpoint, EndpointStats, Profile, ServerConfig, Transpo
 use thiserror::Error;
 
 use self::socket::Socket;
+use self::timing::Timing;
 use crate::numbers::Errno;
 use crate::wire::{MESSAGE_BYTES_MAX, TOKEN_BYTES, engine_variable};
 
@@ -78,11 +81,11 @@ pub struct Engine {
     token: [u8; TOKEN_BYTES],
     config: Config,
     registry: Mutex<Registry>,
-    endpoints: tokio::sync::Mutex<HashMap<IpAddr, Endpoint>>,
+    endpoints: tokio::sync::Mutex<BTreeMap<BTreeSet<IpAddr>, Endpoint>>,
     next_socket: AtomicU64,
     next_association: AtomicI32,
-    /// Options that were recorded only, each named once.
-    reported: Mutex<HashSet<&'static str>>,
+    /// The user knows that changes of addresses are not announced.
+    asconf_reported: AtomicBool,
     report: fn(&str),
 }
 
@@ -91,6 +94,17 @@ struct Registry {
     sockets: HashMap<u64, Arc<Socket>>,
     /// Those that have ended, the oldest first.
     ended: VecDeque<u64>,
+}
+
+/// Binds a UDP socket. With `shares` it may have the same port as others, if they allow it; it always allows it later.
+fn bind_udp(address: SocketAddr, shares: bool) -> io::Result<std::net::UdpSocket> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseport(&socket, shares)?;
+    bind(&socket, &address)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    Ok(socket.into())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -117,7 +131,7 @@ impl Engine {
             next_socket: AtomicU64::new(1),
             // The first numbers have a meaning of their own: all, future and current associations.
             next_association: AtomicI32::new(3),
-            reported: Mutex::default(),
+            asconf_reported: AtomicBool::new(false),
             report,
         });
         requests::serve(&engine)?;
@@ -177,64 +191,126 @@ impl Engine {
         self.next_association.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Tells the user once that an option has no effect.
-    fn report_recorded(&self, option: &'static str) {
-        if lock(&self.reported).insert(option) {
-            (self.report)(&format!("{option} is recorded and has no effect on associations"));
+    /// Tells the user once what `SCTP_AUTO_ASCONF` does not do.
+    fn report_asconf(&self) {
+        if !self.asconf_reported.swap(true, Ordering::Relaxed) {
+            (self.report)(
+                "SCTP_AUTO_ASCONF is accepted, but addresses that this host gets later are not announced to peers",
+            );
         }
     }
 
-    /// Returns the endpoint at an address that a program has bound to.
-    async fn endpoint_at(&self, ip: IpAddr) -> Result<Endpoint, Errno> {
+    /// Transport settings of associations, before the options of sockets.
+    fn transport(&self) -> Transport {
+        Transport::default()
+            .with_profile(self.config.profile)
+            .with_receive_buffer_bytes(2 * MESSAGE_BYTES_MAX)
+            .with_message_bytes_max(MESSAGE_BYTES_MAX)
+            .with_send_buffer_bytes(MESSAGE_BYTES_MAX)
+            .with_expert(|expert| expert.with_messages_beyond_peer_buffer(true))
+    }
+
+    /// Returns the endpoint at the addresses that a program has bound to, the first of them first.
+    async fn endpoint_at(self: &Arc<Self>, ips: &[IpAddr]) -> Result<Endpoint, Errno> {
+        const ANY: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         // One socket serves both protocols if there is IPv6.
-        let ip =
-            if ip == IpAddr::V4(Ipv4Addr::UNSPECIFIED) { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { ip.to_canonical() };
+        let real = |ip: &IpAddr| if *ip == Ipv4Addr::UNSPECIFIED { ANY } else { ip.to_canonical() };
+        let ips: Vec<_> = ips.iter().map(real).collect();
+        let key: BTreeSet<_> = ips.iter().copied().collect();
         let mut endpoints = self.endpoints.lock().await;
-        if let Some(endpoint) = endpoints.get(&ip) {
+        if let Some(endpoint) = endpoints.get(&key) {
             return Ok(endpoint.clone());
         }
-        let endpoint = self.open(ip, None).await?;
-        endpoints.insert(ip, endpoint.clone());
+        // Associations of the socket at any address would lose the packets to these addresses.
+        let any = endpoints.get(&BTreeSet::from([ANY]));
+        let shares = any.map_or(!endpoints.is_empty(), |any| any.stats().associations == 0);
+        let endpoint = self.open(&ips, None, shares).await?;
+        self.listen_everywhere(&endpoint);
+        endpoints.insert(key, endpoint.clone());
         Ok(endpoint)
+    }
+
+    /// Has the sockets that listen at any address do so at a new endpoint as well, which takes packets to its addresses away from the other.
+    fn listen_everywhere(self: &Arc<Self>, endpoint: &Endpoint) {
+        let sockets: Vec<_> = lock(&self.registry).sockets.values().cloned().collect();
+        for socket in sockets {
+            connect::listen_there_too(self, &socket, endpoint);
+        }
+    }
+
+    /// Returns the socket that listens at any address of the other version of IP, at the same port as `socket`.
+    fn other_protocol(&self, socket: &Socket, port: u16) -> Option<Arc<Socket>> {
+        let is_other = |other: &&Arc<Socket>| {
+            let both_serve = |ip: IpAddr| socket.serves(ip) && other.serves(ip);
+            let state = other.state();
+            let is_there = state.bound.as_ref().is_some_and(|own| own.port == port && own.ips[0].is_unspecified());
+            let listens = state.listens && is_there;
+            drop(state);
+            let [v4, v6] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+            other.id != socket.id && listens && !both_serve(v4) && !both_serve(v6) && !other.is_abandoned()
+        };
+        lock(&self.registry).sockets.values().find(is_other).cloned()
     }
 
     /// Returns the endpoint from which a program that is bound to no address connects to `remote`.
     async fn endpoint_to(&self, remote: IpAddr) -> Result<Endpoint, Errno> {
         let any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+        let key = BTreeSet::from([any]);
         let mut endpoints = self.endpoints.lock().await;
-        if let Some(endpoint) = endpoints.get(&any).or_else(|| endpoints.get(&remote.to_canonical())) {
+        // Answers arrive at the socket with the most specific address.
+        let source = connect::source_to(remote);
+        let own = endpoints.iter().find(|(ips, _)| ips.contains(&source)).map(|(_, own)| own);
+        if let Some(endpoint) = own.or_else(|| endpoints.get(&key)) {
             return Ok(endpoint.clone());
         }
-        let endpoint = match self.open(any, None).await {
-            // The port is taken at a single address, by this program itself perhaps.
-            Err(Errno::EADDRINUSE) => self.open(any, Some(0)).await?,
+        let endpoint = match self.open(&[any], None, !endpoints.is_empty()).await {
+            // Another program has the port at some address.
+            Err(Errno::EADDRINUSE) => self.open(&[any], Some(0), false).await?,
             opened => opened?,
         };
-        endpoints.insert(any, endpoint.clone());
+        endpoints.insert(key, endpoint.clone());
         Ok(endpoint)
     }
 
-    async fn open(&self, ip: IpAddr, port: Option<u16>) -> Result<Endpoint, Errno> {
-        let transport = Transport::default()
-            .with_profile(self.config.profile)
-            .with_peer_timeout(None)
-            .with_receive_buffer_bytes(2 * MESSAGE_BYTES_MAX)
-            .with_message_bytes_max(MESSAGE_BYTES_MAX)
-            .with_send_buffer_bytes(MESSAGE_BYTES_MAX)
-            .with_expert(|expert| expert.with_messages_beyond_peer_buffer(true));
+    /// Opens a UDP socket, whose port sockets of this program at other addresses may have as well if it `shares` it: the system gives a packet to the one
+    /// with the more specific address.
+    async fn open_udp(
+        &self,
+        address: SocketAddr,
+        others: &[IpAddr],
+        shares: bool,
+        config: &ServerConfig,
+    ) -> Result<Endpoint, BindError> {
+        let bind = |address: SocketAddr| {
+            let bound = match bind_udp(address, false) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && shares => bind_udp(address, true),
+                bound => bound,
+            };
+            bound.map_err(|source| BindError::Socket { address, source })
+        };
+        let first = bind(address)?;
+        let port = first.local_addr().map_or(address.port(), |local| local.port());
+        let others: Result<Vec<_>, _> = others.iter().map(|ip| bind(SocketAddr::new(*ip, port))).collect();
+        Endpoint::bind_to(first, others?, config.clone()).await
+    }
+
+    /// Opens an endpoint. It may share its port with others of this engine, if there are any.
+    async fn open(&self, ips: &[IpAddr], port: Option<u16>, shares: bool) -> Result<Endpoint, Errno> {
+        let (&ip, others) = ips.split_first().ok_or(Errno::EINVAL)?;
+        let transport = Timing::default().apply(self.transport());
         let config = ServerConfig::plain().with_transport(transport);
         let opened = match self.config.carrier {
             Carrier::Udp { own, .. } => {
                 let address = |ip| SocketAddr::new(ip, port.unwrap_or(own));
-                match Endpoint::server(address(ip), config.clone()).await {
+                match self.open_udp(address(ip), others, shares, &config).await {
                     // A system without IPv6.
                     Err(_) if ip == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
-                        Endpoint::server(address(Ipv4Addr::UNSPECIFIED.into()), config).await
+                        self.open_udp(address(Ipv4Addr::UNSPECIFIED.into()), others, shares, &config).await
                     }
                     opened => opened,
                 }
             }
-            Carrier::Raw => Endpoint::bind_raw(ip, config).await,
+            Carrier::Raw => Endpoint::bind_raw(ip, config.with_other_addresses(others.iter().copied())).await,
         };
         opened.map_err(|error| {
             let errno = match &error {

@@ -40,6 +40,8 @@ pub mod mark {
     pub const HAS_INFO: u16 = 8;
     /// The program has passed its own partial-reliability policy.
     pub const HAS_POLICY: u16 = 16;
+    /// A notification of the end of an association.
+    pub const ENDED: u16 = 32;
 }
 
 /// The start of each datagram.
@@ -191,6 +193,8 @@ pub struct Facts {
     pub data_io: bool,
     /// Messages come with `sctp_rcvinfo`.
     pub rcvinfo: bool,
+    /// The association has ended with an error.
+    pub has_failed: bool,
     /// Streams to the peer; 0 if that is unknown or differs between associations.
     pub streams: u16,
 }
@@ -206,6 +210,7 @@ impl Facts {
             self.is_connecting,
             self.data_io,
             self.rcvinfo,
+            self.has_failed,
         ];
         let bits = bits.iter().enumerate().fold(0, |sum, (at, bit)| sum | u8::from(*bit) << at);
         let [low, high] = self.streams.to_ne_bytes();
@@ -224,6 +229,7 @@ impl Facts {
             is_connecting: bit(4),
             data_io: bit(5),
             rcvinfo: bit(6),
+            has_failed: bit(7),
             streams: u16::from_ne_bytes([low, high]),
         })
     }

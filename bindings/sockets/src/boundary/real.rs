@@ -3,7 +3,10 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{c_char, c_int, c_uint, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use libc::{
+    c_char, c_int, c_uint, c_ulong, iovec, mmsghdr, msghdr, off_t, off64_t, size_t, sockaddr, socklen_t, ssize_t,
+    timespec,
+};
 
 /// Declares a function that calls the next definition of its name, which `dlsym` finds at the first call.
 ///
@@ -59,6 +62,10 @@ next! {
     sendmsg(descriptor: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
     sendmmsg(descriptor: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
     sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
+    sendfile64(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t;
+    fcntl(descriptor: c_int, command: c_int, argument: usize) -> c_int;
+    fcntl64(descriptor: c_int, command: c_int, argument: usize) -> c_int;
+    ioctl(descriptor: c_int, request: c_ulong, argument: usize) -> c_int;
     dup(descriptor: c_int) -> c_int;
     dup2(descriptor: c_int, wanted: c_int) -> c_int;
     dup3(descriptor: c_int, wanted: c_int, flags: c_int) -> c_int;

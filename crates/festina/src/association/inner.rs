@@ -26,7 +26,7 @@ use festina_sctp::{
     AbandonedStats, PathId, PathStats, PathStatus, ReceivedMessage, SendError, SendErrorKind, Stats, StreamId,
     StreamScheduler,
 };
-use festina_sctp::{AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
+use festina_sctp::{AssociationState, ClosedReason, Config, ConfigError, Event, Mechanisms, Message, MessageId, Ports};
 use festina_secure::Path;
 use festina_units::Instant;
 
@@ -517,6 +517,10 @@ impl Inner {
             let mechanisms = changed(*state.core.mechanisms());
             state.core.set_mechanisms(now, mechanisms);
         });
+    }
+
+    pub(crate) fn set_timing(self: &Arc<Self>, config: &Config) -> Result<(), ConfigError> {
+        self.change(|state, now| state.core.set_timing(now, config))
     }
 
     pub(crate) fn mechanisms(&self) -> Mechanisms {

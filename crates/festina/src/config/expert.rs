@@ -34,6 +34,14 @@ impl Expert {
         self
     }
 
+    /// Sets the lower bound of the retransmission timeout (RFC 9260 §16), instead of that of the [`Profile`](crate::Profile), which has to be set
+    /// before. A bound far above the round trip makes repairs of losses that nothing else reveals late.
+    pub fn with_rto_min(mut self, timeout: Duration) -> Self {
+        let mechanisms = &mut self.0.core.mechanisms;
+        (mechanisms.normal.rto_min, mechanisms.thin.rto_min) = (timeout, timeout);
+        self
+    }
+
     /// Sets the lifetime of a state cookie, 60 s by default; at least 1 ms.
     pub fn with_cookie_lifetime(mut self, lifetime: Duration) -> Self {
         self.0.core.timers.cookie_lifetime = lifetime;

@@ -85,6 +85,17 @@ impl Socket {
         }
     }
 
+    /// UDP sockets that are bound; the first has this address.
+    pub(crate) fn of_udp(
+        runtime: &dyn Runtime,
+        (first, others): (std::net::UdpSocket, Vec<std::net::UdpSocket>),
+        address: SocketAddr,
+    ) -> Result<Self, BindError> {
+        let layer = |socket| UdpLayer::of_udp(runtime, socket).map_err(failed_on(address));
+        let first = layer(first)?;
+        Ok(Self::join(first, others.into_iter().map(layer).collect::<Result<_, _>>()?))
+    }
+
     /// A raw IP socket for SCTP's own protocol number, and one for each other address.
     #[cfg(unix)]
     pub(crate) fn bind_raw(runtime: &dyn Runtime, address: IpAddr, others: &[IpAddr]) -> Result<Self, BindError> {

@@ -8,7 +8,7 @@ use festina_units::Instant;
 
 use super::homes::{Multihoming, MultihomingError};
 use super::siphash::Key;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, SackPolicy};
 use crate::wire::Parameter;
 
 /// The two SCTP port numbers of an association, as this side sees them.
@@ -71,6 +71,16 @@ impl Context {
         let single = Self::new(config, secret)?;
         let (config, mechanisms) = (single.config.clone(), Arc::clone(&single.mechanisms));
         Ok(Arc::new(Self { config, mechanisms, key: Key::new(secret), multihoming: Some(multihoming) }))
+    }
+
+    /// The same context with other timers and limits: see [`set_timing`](super::Association::set_timing).
+    pub(super) fn with_timing(&self, config: &Config) -> Result<Arc<Self>, ConfigError> {
+        let Config { mechanisms, timers, retries, peer_timeout, sack, .. } = config.clone();
+        let sack = SackPolicy { peer_batches: self.config.sack.peer_batches, ..sack };
+        let config = Config { mechanisms, timers, retries, peer_timeout, sack, ..self.config.clone() };
+        config.validate()?;
+        let (key, multihoming) = (self.key, self.multihoming.clone());
+        Ok(Arc::new(Self { config, mechanisms: Arc::new(mechanisms), key, multihoming }))
     }
 
     /// The parameters that name this endpoint's addresses to a peer at this address, up to `bytes_max` bytes of them.

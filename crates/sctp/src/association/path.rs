@@ -255,6 +255,13 @@ impl Path {
         self.heartbeat = pause.map_or(Heartbeat::Off, |pause| Heartbeat::Idle { due_at: now + pause });
     }
 
+    /// Changes the pause before the next heartbeat, unless one waits to leave or for its answer.
+    pub(crate) fn set_heartbeat_pause(&mut self, now: Instant, pause: Option<Duration>) {
+        if matches!(self.heartbeat, Heartbeat::Off | Heartbeat::Idle { .. }) {
+            self.set_heartbeat(now, pause);
+        }
+    }
+
     /// When to look after the heartbeats and the search for larger packets, if the peer is asked after `quiet` without a word from either side.
     #[inline(always)]
     pub(crate) fn deadline(&self, quiet: impl FnOnce() -> Duration) -> Option<Instant> {

@@ -162,6 +162,10 @@ impl SackSchedule {
         }
     }
 
+    pub(super) fn set_policy(&mut self, policy: &SackPolicy) {
+        (self.delay, self.every_packets) = (policy.delay, policy.every_packets);
+    }
+
     /// Whether the peer takes one SACK for a batch of packets well.
     pub(super) fn answer_batches(&mut self, is_agreed: bool) {
         self.batch.is_agreed = is_agreed;

@@ -253,6 +253,11 @@ impl SendPath {
         self.repair.rto()
     }
 
+    /// Changes the upper bound of the retransmission timeout.
+    pub(crate) fn set_rto_max(&mut self, rto_max: Duration) {
+        self.repair.set_rto_max(rto_max);
+    }
+
     /// Returns whether control chunks are repeated ahead of their timers.
     pub(crate) fn copies_control_early(&self) -> bool {
         self.mechanisms().early_copies != EarlyCopies::Off

@@ -125,6 +125,10 @@ impl Repair {
         }
     }
 
+    pub(super) fn set_rto_max(&mut self, rto_max: Duration) {
+        self.rto_max_nanos = u64::try_from(rto_max.as_nanos()).unwrap_or(u64::MAX);
+    }
+
     /// Nothing will be repaired any more.
     pub(super) fn stop(&mut self) {
         self.timers.stop();

@@ -23,5 +23,6 @@ mod seeds;
 mod silence;
 mod stalled_reader;
 mod thin;
+mod timing;
 mod tiny_buffer;
 mod unread;

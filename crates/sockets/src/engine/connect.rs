@@ -12,37 +12,37 @@ use super::notification::{self, CANT_STR_ASSOC};
 use super::options::Options;
 use super::peer::{self, Peer};
 use super::program;
-use super::socket::{Phase, Socket};
+use super::socket::{Bound, Phase, Socket};
 use super::{Carrier, Engine};
 use crate::numbers::{Errno, event};
 use crate::wire::{Header, Kind};
 
 /// The first of the ports that the system chooses.
 const FIRST_EPHEMERAL_PORT: u16 = 32_768;
+/// Own addresses of an endpoint.
+const ADDRESSES_MAX: usize = 8;
 /// Messages that wait for an association that the first of them sets up.
 const WAITING_MAX: usize = 256;
 
-/// Whether two addresses are the same host's, with the same port.
-pub(super) fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
-    one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
-}
-
-/// Binds a socket.
-pub(super) async fn bind(engine: &Engine, socket: &Socket, addresses: &[SocketAddr]) -> Result<(), Errno> {
-    let [address] = *addresses else {
-        // The library's sockets carry one address of this side.
-        return Err(if addresses.is_empty() { Errno::EINVAL } else { Errno::EOPNOTSUPP });
-    };
-    if !socket.is_ipv6 && address.is_ipv6() {
+/// Binds a socket that is not bound yet to one address or several.
+pub(super) async fn bind(engine: &Arc<Engine>, socket: &Socket, addresses: &[SocketAddr]) -> Result<(), Errno> {
+    let first = addresses.first().ok_or(Errno::EINVAL)?;
+    let ips: Vec<IpAddr> = addresses.iter().map(|address| address.ip().to_canonical()).collect();
+    let is_doubled = (1..ips.len()).any(|at| ips[..at].contains(&ips[at]));
+    let is_foreign = |address: &SocketAddr| address.port() != first.port() || !socket.is_ipv6 && address.is_ipv6();
+    if is_doubled || addresses.iter().any(is_foreign) {
         return Err(Errno::EINVAL);
     }
-    if let Some(bound) = socket.state().bound {
-        // sctp_bindx() adds an address to those that there are.
-        return Err(if is_same(bound, address) { Errno::EINVAL } else { Errno::EOPNOTSUPP });
+    if let Some(bound) = &socket.state().bound {
+        // sctp_bindx() adds addresses to those that there are, which an endpoint cannot.
+        return Err(if bound.ips.iter().any(|ip| ips.contains(ip)) { Errno::EINVAL } else { Errno::EOPNOTSUPP });
     }
-    let _opened = engine.endpoint_at(address.ip()).await?;
-    let port = if address.port() == 0 { ephemeral_port()? } else { address.port() };
-    socket.state().bound = Some(SocketAddr::new(address.ip().to_canonical(), port));
+    if ips.len() > 1 && (ips.len() > ADDRESSES_MAX || ips.iter().any(IpAddr::is_unspecified)) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let endpoint = engine.endpoint_at(&ips).await?;
+    let port = if first.port() == 0 { ephemeral_port()? } else { first.port() };
+    socket.state().bound = Some(Bound { endpoint, ips, port });
     Ok(())
 }
 
@@ -63,16 +63,40 @@ pub(super) async fn listen(engine: &Arc<Engine>, socket: &Arc<Socket>, backlog: 
     if socket.state().bound.is_none() {
         bind(engine, socket, &[SocketAddr::new(unspecified(socket.is_ipv6), 0)]).await?;
     }
-    let bound = socket.state().bound.ok_or(Errno::EINVAL)?;
-    let endpoint = engine.endpoint_at(bound.ip()).await?;
-    let listener = endpoint.listen(bound.port()).map_err(|_| Errno::EADDRINUSE)?;
-    let accepting = tokio::spawn(accept(engine.clone(), socket.clone(), listener));
+    let bound = socket.state().bound.clone().ok_or(Errno::EINVAL)?;
+    let (mut endpoints, is_wildcard) = (vec![bound.endpoint.clone()], bound.ips.iter().any(IpAddr::is_unspecified));
+    if is_wildcard {
+        endpoints = engine.endpoints.lock().await.values().cloned().collect();
+    }
+    let listeners: Result<Vec<_>, _> = endpoints.iter().map(|endpoint| endpoint.listen(bound.port)).collect();
+    let listeners = match listeners {
+        Ok(listeners) => listeners,
+        // The socket of the other protocol at this port accepts for both.
+        Err(_) if is_wildcard && engine.other_protocol(socket, bound.port).is_some() => Vec::new(),
+        Err(_) => return Err(Errno::EADDRINUSE),
+    };
+    for listener in listeners {
+        let accepting = tokio::spawn(accept(engine.clone(), socket.clone(), listener));
+        socket.state().tasks.push(accepting.abort_handle());
+    }
     let mut state = socket.state();
-    state.tasks.push(accepting.abort_handle());
+    state.listens = true;
     if !socket.is_many {
         state.phase = Phase::Listening;
     }
     Ok(())
+}
+
+/// Has a socket that listens at any address do so at a new endpoint.
+pub(super) fn listen_there_too(engine: &Arc<Engine>, socket: &Arc<Socket>, endpoint: &Endpoint) {
+    let mut state = socket.state();
+    let Some(bound) = state.bound.as_ref().filter(|bound| bound.ips.iter().any(IpAddr::is_unspecified)) else { return };
+    if state.listens
+        && let Ok(listener) = endpoint.listen(bound.port)
+    {
+        let accepting = tokio::spawn(accept(engine.clone(), socket.clone(), listener));
+        state.tasks.push(accepting.abort_handle());
+    }
 }
 
 fn unspecified(is_ipv6: bool) -> IpAddr {
@@ -81,11 +105,15 @@ fn unspecified(is_ipv6: bool) -> IpAddr {
 
 /// Hands associations to the program.
 async fn accept(engine: Arc<Engine>, socket: Arc<Socket>, listener: Listener) {
+    let own = socket;
     while let Some(association) = listener.accept().await {
-        // A socket of IPv4 alone does not serve others.
-        if !socket.is_ipv6 && association.remote_addr().ip().to_canonical().is_ipv6() {
-            association.abort("no IPv6 here");
-            continue;
+        let mut socket = own.clone();
+        if !socket.serves(association.remote_addr().ip()) {
+            let Some(other) = engine.other_protocol(&own, association.ports().local) else {
+                association.abort("nothing listens for this version of IP");
+                continue;
+            };
+            socket = other;
         }
         if socket.is_many {
             Peer::add(&engine, &socket, association);
@@ -113,7 +141,7 @@ pub(super) fn child(engine: &Arc<Engine>, from: &Socket) -> Result<(Arc<Socket>,
     let (descriptor, end) = pair.map_err(|_| Errno::EMFILE)?;
     let (options, bound) = {
         let state = from.state();
-        (state.options.clone(), state.bound)
+        (state.options.clone(), state.bound.clone())
     };
     let socket = create(engine, end, (false, from.is_ipv6), options)?;
     socket.state().bound = bound;
@@ -141,7 +169,7 @@ pub(super) fn connect(engine: &Arc<Engine>, socket: &Arc<Socket>, addresses: Vec
     }
     let mut state = socket.state();
     if socket.is_many {
-        if state.peers.values().any(|peer| addresses.iter().any(|address| is_same(*address, peer.remote))) {
+        if state.peers.values().any(|peer| addresses.iter().any(|address| peer.is_at(*address))) {
             return Err(Errno::EISCONN);
         }
         if state.waiting.contains_key(&addresses[0]) {
@@ -196,7 +224,7 @@ async fn attempt(engine: Arc<Engine>, socket: Arc<Socket>, addresses: Vec<Socket
                 (state.phase, state.error) = (Phase::Fresh, Some(error));
             }
             let failure = |_: &Options| notification::association_change(CANT_STR_ASSOC, 0, (0, 0), 0);
-            peer::notify(&socket, 0, addresses.first().copied(), event::ASSOC_CHANGE, failure).await;
+            peer::notify(|| socket.clone(), 0, addresses.first().copied(), event::ASSOC_CHANGE, failure).await;
         }
     }
     socket.settled.notify_one();
@@ -206,15 +234,15 @@ async fn attempt(engine: Arc<Engine>, socket: Arc<Socket>, addresses: Vec<Socket
 async fn reach(engine: &Engine, socket: &Socket, remote: SocketAddr) -> Result<Association, Errno> {
     let (bound, options) = {
         let state = socket.state();
-        (state.bound, state.options.clone())
+        (state.bound.clone(), state.options.clone())
     };
     let ip = match remote.ip().to_canonical() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
-    let endpoint: Endpoint = match bound {
-        Some(bound) => engine.endpoint_at(bound.ip()).await?,
+    let endpoint = match &bound {
+        Some(bound) => bound.endpoint.clone(),
         None => engine.endpoint_to(ip).await?,
     };
     let udp = match engine.config.carrier {
@@ -222,8 +250,8 @@ async fn reach(engine: &Engine, socket: &Socket, remote: SocketAddr) -> Result<A
         Carrier::Raw => 0,
     };
     let mut connect = ConnectOptions::default().peer_port(remote.port()).handshake_timeout(time_to_connect(&options));
-    if let Some(bound) = bound {
-        connect = connect.local_port(bound.port());
+    if let Some(bound) = &bound {
+        connect = connect.local_port(bound.port);
     }
     let mut to = SocketAddr::new(ip, udp);
     if let (SocketAddr::V6(to), SocketAddr::V6(remote)) = (&mut to, remote) {
@@ -240,29 +268,31 @@ async fn reach(engine: &Engine, socket: &Socket, remote: SocketAddr) -> Result<A
         _ => Errno::ECONNABORTED,
     })?;
     if bound.is_none() {
-        let local = SocketAddr::new(own_ip(&endpoint, ip), association.ports().local);
-        socket.state().bound.get_or_insert(local);
+        let (ips, port) = (vec![own_ip(&endpoint, ip)], association.ports().local);
+        socket.state().bound.get_or_insert(Bound { endpoint, ips, port });
     }
     Ok(association)
 }
 
-/// The own address that the system would send from.
+/// The own address of an endpoint that the system would send from.
 fn own_ip(endpoint: &Endpoint, to: IpAddr) -> IpAddr {
     let bound = endpoint.local_addr().ip();
-    if !bound.is_unspecified() {
-        return bound;
-    }
+    if bound.is_unspecified() { source_to(to) } else { bound }
+}
+
+/// The own address that the system would send from.
+pub(super) fn source_to(to: IpAddr) -> IpAddr {
     let any = SocketAddr::new(unspecified(to.is_ipv6()), 0);
     // Connecting a UDP socket sends nothing.
     let probe =
         std::net::UdpSocket::bind(any).and_then(|probe| probe.connect((to, 9)).and_then(|()| probe.local_addr()));
-    probe.map_or(any.ip(), |local| local.ip())
+    probe.map_or(any.ip(), |local| local.ip().to_canonical())
 }
 
 /// The time after which the last repetition of the INIT has failed.
 fn time_to_connect(options: &Options) -> Duration {
     let (_, attempts, longest_ms) = options.init();
-    let mut interval = u64::from(options.rto_initial());
+    let mut interval = u64::from(options.timing.rto_initial_ms());
     let mut total = 0;
     for _ in 0..=attempts.min(64) {
         total += interval.min(longest_ms.into());

@@ -15,6 +15,12 @@ pub(super) const RESTART: u16 = 2;
 pub(super) const SHUTDOWN_COMP: u16 = 3;
 /// `sac_state` of an association that could not be set up.
 pub(super) const CANT_STR_ASSOC: u16 = 4;
+/// `spc_state` of an address that answers again.
+pub(super) const ADDR_AVAILABLE: i32 = 0;
+/// `spc_state` of an address that does not answer.
+pub(super) const ADDR_UNREACHABLE: i32 = 1;
+/// `spc_state` of an address that has answered for the first time.
+pub(super) const ADDR_CONFIRMED: i32 = 5;
 
 /// Begins a notification. [`finish`] fills in its length.
 fn begin(kind: u16, flags: u16) -> Vec<u8> {
@@ -42,10 +48,10 @@ pub(super) fn association_change(state: u16, error: u16, (outbound, inbound): (u
 }
 
 /// `struct sctp_paddr_change`.
-pub(super) fn address_change(peer: SocketAddr, is_reachable: bool, association: i32) -> Vec<u8> {
+pub(super) fn address_change(peer: SocketAddr, state: i32, association: i32) -> Vec<u8> {
     let mut bytes = begin(event::PEER_ADDR_CHANGE, 0);
     address::write_storage(peer, &mut bytes);
-    bytes.extend(i32::from(!is_reachable).to_ne_bytes());
+    bytes.extend(state.to_ne_bytes());
     bytes.extend([0; 4]);
     bytes.extend(association.to_ne_bytes());
     finish(bytes)
@@ -104,7 +110,7 @@ mod tests {
         let peer = "127.0.0.1:7".parse().unwrap();
         let lengths = [
             association_change(COMM_UP, 0, (1, 2), 3),
-            address_change(peer, true, 3),
+            address_change(peer, ADDR_AVAILABLE, 3),
             send_failed(true, 0, &[0; 32], b"", 3),
             remote_error(3, b"", 3),
             plain(event::SHUTDOWN, 3),

@@ -2,26 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use festina::Duration;
+
+use super::timing::Timing;
 use crate::ancillary;
 use crate::numbers::{Errno, cmsg, event, flag};
 use crate::wire::{Header, Kind, mark};
 
-pub(super) const RTOINFO: i32 = 0;
-pub(super) const ASSOCINFO: i32 = 1;
 pub(super) const INITMSG: i32 = 2;
 pub(super) const NODELAY: i32 = 3;
 pub(super) const AUTOCLOSE: i32 = 4;
 pub(super) const PRIMARY_ADDR: i32 = 6;
 pub(super) const ADAPTATION_LAYER: i32 = 7;
 pub(super) const DISABLE_FRAGMENTS: i32 = 8;
-pub(super) const PEER_ADDR_PARAMS: i32 = 9;
 pub(super) const DEFAULT_SEND_PARAM: i32 = 10;
 pub(super) const EVENTS: i32 = 11;
 pub(super) const MAPPED_V4: i32 = 12;
 pub(super) const MAXSEG: i32 = 13;
 pub(super) const STATUS: i32 = 14;
 pub(super) const PEER_ADDR_INFO: i32 = 15;
-pub(super) const DELAYED_SACK: i32 = 16;
 pub(super) const CONTEXT: i32 = 17;
 pub(super) const FRAGMENT_INTERLEAVE: i32 = 18;
 pub(super) const PARTIAL_DELIVERY_POINT: i32 = 19;
@@ -51,14 +50,16 @@ pub(super) const REMOTE_UDP_PORT: i32 = 132;
 
 /// Bytes of a `struct sctp_event_subscribe`.
 const SUBSCRIBE_BYTES: usize = event::COUNT as usize;
+/// Bytes of a message that fit into a packet of the default size.
+pub(super) const FRAGMENT_BYTES: u32 = 1_200;
+/// Peers may reset streams, restart associations, and add streams.
+const STREAM_RESETS: u32 = 7;
 
 /// What setting an option does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
     /// Something that this side does anyway, or that is taken into account where it is read.
     Honoured,
-    /// It is remembered and shown, and has no effect on associations. Each is reported once.
-    Recorded,
     /// Only the value in force can be set.
     Fixed,
 }
@@ -66,7 +67,6 @@ enum Effect {
 /// An option whose value is a structure of fixed size.
 struct Row {
     name: i32,
-    text: &'static str,
     /// The sizes that Linux accepts, the largest first.
     sizes: &'static [usize],
     /// Numbers that differ from 0 in the default value: position, size, number.
@@ -74,61 +74,47 @@ struct Row {
     effect: Effect,
 }
 
-const fn row(
-    name: i32,
-    text: &'static str,
-    sizes: &'static [usize],
-    default: &'static [(usize, usize, u32)],
-    effect: Effect,
-) -> Row {
-    Row { name, text, sizes, default, effect }
+const fn row(name: i32, sizes: &'static [usize], default: &'static [(usize, usize, u32)], effect: Effect) -> Row {
+    Row { name, sizes, default, effect }
 }
 
-const ROWS: [Row; 24] = {
-    use Effect::{Fixed, Honoured, Recorded};
+const ROWS: [Row; 20] = {
+    use Effect::{Fixed, Honoured};
     [
-        row(RTOINFO, "SCTP_RTOINFO", &[16], &[(4, 4, 1_000), (8, 4, 60_000), (12, 4, 1_000)], Recorded),
-        row(ASSOCINFO, "SCTP_ASSOCINFO", &[20], &[(4, 2, 10), (16, 4, 60_000)], Recorded),
-        row(INITMSG, "SCTP_INITMSG", &[8], &[(0, 2, 10), (2, 2, 65_535), (4, 2, 8), (6, 2, 60_000)], Honoured),
+        row(INITMSG, &[8], &[(0, 2, 10), (2, 2, 65_535), (4, 2, 8), (6, 2, 60_000)], Honoured),
         // There is no Nagle algorithm that could be turned off.
-        row(NODELAY, "SCTP_NODELAY", &[4], &[], Honoured),
-        row(AUTOCLOSE, "SCTP_AUTOCLOSE", &[4], &[], Recorded),
-        row(ADAPTATION_LAYER, "SCTP_ADAPTATION_LAYER", &[4], &[], Recorded),
-        row(DISABLE_FRAGMENTS, "SCTP_DISABLE_FRAGMENTS", &[4], &[], Fixed),
-        row(
-            PEER_ADDR_PARAMS,
-            "SCTP_PEER_ADDR_PARAMS",
-            &[156, 152],
-            &[(132, 4, 30_000), (136, 2, 5), (142, 4, 200), (146, 4, 0x29)],
-            Recorded,
-        ),
-        row(MAPPED_V4, "SCTP_I_WANT_MAPPED_V4_ADDR", &[4], &[(0, 4, 1)], Honoured),
-        row(MAXSEG, "SCTP_MAXSEG", &[8, 4], &[], Recorded),
-        row(DELAYED_SACK, "SCTP_DELAYED_SACK", &[12, 8], &[(4, 4, 200), (8, 4, 2)], Recorded),
-        row(CONTEXT, "SCTP_CONTEXT", &[8], &[], Honoured),
+        row(NODELAY, &[4], &[], Honoured),
+        row(AUTOCLOSE, &[4], &[], Honoured),
+        row(ADAPTATION_LAYER, &[4], &[], Fixed),
+        row(DISABLE_FRAGMENTS, &[4], &[], Fixed),
+        row(MAPPED_V4, &[4], &[(0, 4, 1)], Honoured),
+        // A message is never split into smaller parts than this.
+        row(MAXSEG, &[8, 4], &[], Honoured),
+        row(CONTEXT, &[8], &[], Honoured),
         // Messages larger than a part come one after the other, never interleaved.
-        row(FRAGMENT_INTERLEAVE, "SCTP_FRAGMENT_INTERLEAVE", &[4], &[], Honoured),
-        row(PARTIAL_DELIVERY_POINT, "SCTP_PARTIAL_DELIVERY_POINT", &[4], &[], Recorded),
-        row(MAX_BURST, "SCTP_MAX_BURST", &[8, 4], &[(4, 4, 4)], Recorded),
-        row(AUTO_ASCONF, "SCTP_AUTO_ASCONF", &[4], &[], Recorded),
-        row(RECVRCVINFO, "SCTP_RECVRCVINFO", &[4], &[], Honoured),
-        row(RECVNXTINFO, "SCTP_RECVNXTINFO", &[4], &[], Fixed),
-        row(REUSE_PORT, "SCTP_REUSE_PORT", &[4], &[], Recorded),
-        row(PR_SUPPORTED, "SCTP_PR_SUPPORTED", &[8], &[(4, 4, 1)], Fixed),
-        row(RECONFIG_SUPPORTED, "SCTP_RECONFIG_SUPPORTED", &[8], &[(4, 4, 1)], Fixed),
-        row(ENABLE_STREAM_RESET, "SCTP_ENABLE_STREAM_RESET", &[8], &[(4, 4, 7)], Recorded),
-        row(STREAM_SCHEDULER, "SCTP_STREAM_SCHEDULER", &[8], &[], Fixed),
-        row(INTERLEAVING_SUPPORTED, "SCTP_INTERLEAVING_SUPPORTED", &[8], &[], Fixed),
+        row(FRAGMENT_INTERLEAVE, &[4], &[], Honoured),
+        row(PARTIAL_DELIVERY_POINT, &[4], &[], Fixed),
+        row(MAX_BURST, &[8, 4], &[(4, 4, 4)], Fixed),
+        // Addresses of wildcard sockets are not announced when they change, which the command says.
+        row(AUTO_ASCONF, &[4], &[], Honoured),
+        row(RECVRCVINFO, &[4], &[], Honoured),
+        row(RECVNXTINFO, &[4], &[], Fixed),
+        row(REUSE_PORT, &[4], &[], Fixed),
+        row(PR_SUPPORTED, &[8], &[(4, 4, 1)], Fixed),
+        row(RECONFIG_SUPPORTED, &[8], &[(4, 4, 1)], Fixed),
+        row(ENABLE_STREAM_RESET, &[8], &[(4, 4, STREAM_RESETS)], Honoured),
+        row(STREAM_SCHEDULER, &[8], &[], Fixed),
+        row(INTERLEAVING_SUPPORTED, &[8], &[], Fixed),
     ]
 };
 
 const MORE_ROWS: [Row; 4] = {
     use Effect::Fixed;
     [
-        row(ASCONF_SUPPORTED, "SCTP_ASCONF_SUPPORTED", &[8], &[], Fixed),
-        row(AUTH_SUPPORTED, "SCTP_AUTH_SUPPORTED", &[8], &[], Fixed),
-        row(ECN_SUPPORTED, "SCTP_ECN_SUPPORTED", &[8], &[(4, 4, 1)], Fixed),
-        row(REMOTE_UDP_PORT, "SCTP_REMOTE_UDP_ENCAPS_PORT", &[144], &[], Effect::Honoured),
+        row(ASCONF_SUPPORTED, &[8], &[], Fixed),
+        row(AUTH_SUPPORTED, &[8], &[], Fixed),
+        row(ECN_SUPPORTED, &[8], &[(4, 4, 1)], Fixed),
+        row(REMOTE_UDP_PORT, &[144], &[], Effect::Honoured),
     ]
 };
 
@@ -154,21 +140,14 @@ pub(super) struct Options {
     subscriptions: u16,
     /// How messages are sent without ancillary data.
     send: Header,
+    /// Timers and limits of associations to come.
+    pub(super) timing: Timing,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { values: BTreeMap::new(), subscriptions: 0, send: Header::new(Kind::Data) }
+        Self { values: BTreeMap::new(), subscriptions: 0, send: Header::new(Kind::Data), timing: Timing::default() }
     }
-}
-
-/// A successful setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Set {
-    /// It has its effect.
-    Done,
-    /// It is only shown again: the option's name.
-    Recorded(&'static str),
 }
 
 impl Options {
@@ -189,9 +168,10 @@ impl Options {
         (self.two(INITMSG, 0), self.two(INITMSG, 4), self.two(INITMSG, 6))
     }
 
-    /// Milliseconds before the first repetition of an INIT.
-    pub(super) fn rto_initial(&self) -> u32 {
-        self.four(RTOINFO, 4)
+    /// Time after which an association without messages is shut down.
+    pub(super) fn autoclose(&self) -> Option<Duration> {
+        let seconds = self.four(AUTOCLOSE, 0);
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
     pub(super) fn keeps_mapped(&self) -> bool {
@@ -235,7 +215,7 @@ impl Options {
     ///
     /// # Errors
     /// As Linux: an unknown option, a wrong size, or a value that cannot be honoured.
-    pub(super) fn set(&mut self, name: i32, value: &[u8]) -> Result<Set, Errno> {
+    pub(super) fn set(&mut self, name: i32, value: &[u8]) -> Result<(), Errno> {
         match name {
             EVENTS => self.subscribe_all(value)?,
             EVENT => self.subscribe(value)?,
@@ -244,12 +224,12 @@ impl Options {
             DEFAULT_PRINFO => self.set_policy(value)?,
             // Authentication is off, as it is on Linux by default.
             21..=27 | 35 => return Err(Errno::EACCES),
-            _ => return self.set_row(name, value),
+            _ => self.set_row(name, value)?,
         }
-        Ok(Set::Done)
+        Ok(())
     }
 
-    fn set_row(&mut self, name: i32, value: &[u8]) -> Result<Set, Errno> {
+    fn set_row(&mut self, name: i32, value: &[u8]) -> Result<(), Errno> {
         let row = Row::find(name).ok_or(Errno::ENOPROTOOPT)?;
         let is_flag = row.sizes == [4];
         let size = row.sizes.iter().copied().find(|size| value.len() == *size || is_flag && value.len() > *size);
@@ -262,48 +242,33 @@ impl Options {
         let before = self.value(name);
         let mut wanted = before.clone();
         wanted[..value.len()].copy_from_slice(&value);
-        match row.effect {
-            Effect::Fixed if self.differs(name, &before, &wanted) => return Err(Errno::EOPNOTSUPP),
-            Effect::Fixed => return Ok(Set::Done),
-            Effect::Honoured | Effect::Recorded => {}
+        let number = || u32::from_ne_bytes([wanted[4], wanted[5], wanted[6], wanted[7]]);
+        match name {
+            _ if row.effect == Effect::Fixed => {
+                return if self.differs(name, &before, &wanted) { Err(Errno::EOPNOTSUPP) } else { Ok(()) };
+            }
+            FRAGMENT_INTERLEAVE if !(0..=1).contains(&wanted[0]) => return Err(Errno::EINVAL),
+            MAXSEG if (1..FRAGMENT_BYTES).contains(&number()) => return Err(Errno::EOPNOTSUPP),
+            ENABLE_STREAM_RESET if number() > STREAM_RESETS => return Err(Errno::EINVAL),
+            ENABLE_STREAM_RESET if number() == 0 => return Err(Errno::EOPNOTSUPP),
+            // In this option, 0 leaves a number as it is.
+            INITMSG => {
+                for (number, before) in wanted.chunks_exact_mut(2).zip(before.chunks_exact(2)) {
+                    if number == [0; 2] {
+                        number.copy_from_slice(before);
+                    }
+                }
+            }
+            _ => {}
         }
-        if name == FRAGMENT_INTERLEAVE && !(0..=1).contains(&wanted[0]) {
-            return Err(Errno::EINVAL);
-        }
-        self.keep_zeros(name, &before, &mut wanted)?;
-        let changes = wanted != before;
         self.values.insert(name, wanted);
-        Ok(if row.effect == Effect::Recorded && changes { Set::Recorded(row.text) } else { Set::Done })
+        Ok(())
     }
 
     /// Whether the value itself differs, not the association in front of it.
     fn differs(&self, name: i32, before: &[u8], wanted: &[u8]) -> bool {
         let start = if Row::find(name).is_some_and(|row| row.sizes == [4]) { 0 } else { 4 };
         before[start..] != wanted[start..]
-    }
-
-    /// In these options, 0 leaves a number as it is.
-    fn keep_zeros(&self, name: i32, before: &[u8], wanted: &mut [u8]) -> Result<(), Errno> {
-        let numbers: &[(usize, usize)] = match name {
-            RTOINFO => &[(4, 4), (8, 4), (12, 4)],
-            INITMSG => &[(0, 2), (2, 2), (4, 2), (6, 2)],
-            ASSOCINFO => &[(4, 2), (16, 4)],
-            PEER_ADDR_PARAMS => &[(132, 4), (136, 2), (138, 4), (142, 4)],
-            _ => &[],
-        };
-        for (at, size) in numbers {
-            if wanted[*at..at + size].iter().all(|byte| *byte == 0) {
-                wanted[*at..at + size].copy_from_slice(&before[*at..at + size]);
-            }
-        }
-        if name == RTOINFO {
-            let number = |at: usize| u32::from_ne_bytes([wanted[at], wanted[at + 1], wanted[at + 2], wanted[at + 3]]);
-            let (initial, max, min) = (number(4), number(8), number(12));
-            if min > max || !(min..=max).contains(&initial) && initial != u32::MAX {
-                return Err(Errno::EINVAL);
-            }
-        }
-        Ok(())
     }
 
     fn subscribe_all(&mut self, value: &[u8]) -> Result<(), Errno> {
@@ -399,22 +364,16 @@ mod tests {
         let options = Options::default();
         assert_eq!(options.init(), (10, 8, 60_000));
         assert!(options.keeps_mapped());
-        assert_eq!(options.get(RTOINFO, 64).unwrap().len(), 16, "an oversized buffer tells the size");
-        assert_eq!(options.get(PEER_ADDR_PARAMS, 155).unwrap().len(), 152, "of older headers");
-        assert_eq!(options.get(RTOINFO, 15), Err(Errno::EINVAL));
+        assert_eq!(options.get(INITMSG, 64).unwrap().len(), 8, "an oversized buffer tells the size");
+        assert_eq!(options.get(INITMSG, 7), Err(Errno::EINVAL));
         assert_eq!(options.get(99, 64), Err(Errno::ENOPROTOOPT));
     }
 
     #[test]
     fn zero_keeps_a_number() {
         let mut options = Options::default();
-        assert_eq!(options.set(INITMSG, &[30, 0, 0, 0, 0, 0, 0, 0]), Ok(Set::Done));
+        assert_eq!(options.set(INITMSG, &[30, 0, 0, 0, 0, 0, 0, 0]), Ok(()));
         assert_eq!(options.init(), (30, 8, 60_000));
-        let rto = |numbers: [u32; 4]| numbers.iter().flat_map(|number| number.to_ne_bytes()).collect::<Vec<_>>();
-        assert_eq!(options.set(RTOINFO, &rto([0, 0, 500, 0])), Err(Errno::EINVAL), "the maximum is below the minimum");
-        assert_eq!(options.set(RTOINFO, &rto([0, 700, 5_000, 200])), Ok(Set::Recorded("SCTP_RTOINFO")));
-        assert_eq!(options.set(RTOINFO, &rto([0, 700, 5_000, 200])), Ok(Set::Done), "nothing changes");
-        assert_eq!(options.rto_initial(), 700);
     }
 
     #[test]
@@ -436,9 +395,19 @@ mod tests {
     fn what_is_not_done_cannot_be_set() {
         let mut options = Options::default();
         let value = |value: u32| [[0; 4], value.to_ne_bytes()].concat();
-        assert_eq!(options.set(AUTH_SUPPORTED, &value(0)), Ok(Set::Done));
+        assert_eq!(options.set(AUTH_SUPPORTED, &value(0)), Ok(()));
         assert_eq!(options.set(AUTH_SUPPORTED, &value(1)), Err(Errno::EOPNOTSUPP));
         assert_eq!(options.set(DISABLE_FRAGMENTS, &1_u32.to_ne_bytes()), Err(Errno::EOPNOTSUPP));
+        let fragments = [0, 500, 1_199, 1_200, 9_000].map(|bytes| options.set(MAXSEG, &value(bytes)).is_ok());
+        assert_eq!(fragments, [true, false, false, true, true], "messages are split into parts of at most 1,200 bytes");
+        assert_eq!(options.set(MAX_BURST, &value(5)), Err(Errno::EOPNOTSUPP));
+        assert_eq!(
+            [0, 1, 7, 8].map(|bits| options.set(ENABLE_STREAM_RESET, &value(bits)).is_ok()),
+            [false, true, true, false]
+        );
+        for name in [ADAPTATION_LAYER, PARTIAL_DELIVERY_POINT, REUSE_PORT] {
+            assert_eq!(options.set(name, &1_u32.to_ne_bytes()), Err(Errno::EOPNOTSUPP), "{name}");
+        }
         assert_eq!(options.set(23, &[0; 8]), Err(Errno::EACCES));
         assert_eq!(options.set(2_000, &[0; 8]), Err(Errno::ENOPROTOOPT));
     }

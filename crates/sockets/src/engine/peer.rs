@@ -1,18 +1,24 @@
 //! One association: messages and events on their way to the program.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use festina::{Association, ClosedReason, Direction, Event, ReceivedMessage, StreamRequest};
+use festina::{
+    Association, ClosedReason, Direction, Duration, Event, PathId, PathStatus, ReceivedMessage, StreamRequest,
+};
 
-use super::notification::{self, COMM_LOST, COMM_UP, RESTART, SHUTDOWN_COMP};
+use super::notification::{
+    self, ADDR_AVAILABLE, ADDR_CONFIRMED, ADDR_UNREACHABLE, COMM_LOST, COMM_UP, RESTART, SHUTDOWN_COMP,
+};
 use super::options::Options;
-use super::socket::{Phase, Socket};
+use super::socket::{self, Phase, Socket};
+use super::timing::Timing;
 use super::{Engine, lock};
 use crate::address;
 use crate::numbers::{Errno, event, flag};
-use crate::wire::{Header, Kind};
+use crate::wire::{Header, Kind, mark};
 
 /// An association of a program.
 pub(super) struct Peer {
@@ -27,6 +33,10 @@ pub(super) struct Peer {
     owner: Mutex<Arc<Socket>>,
     /// A task waits until everything is acknowledged.
     is_drying: AtomicBool,
+    /// Timers and limits.
+    pub(super) timing: Mutex<Timing>,
+    /// When a message was sent or received last.
+    used_at: Mutex<Instant>,
 }
 
 impl Peer {
@@ -34,6 +44,7 @@ impl Peer {
     pub(super) fn add(engine: &Arc<Engine>, socket: &Arc<Socket>, association: Association) -> Arc<Self> {
         let ip = association.remote_addr().ip().to_canonical();
         let mut state = socket.state();
+        let (timing, autoclose) = (state.options.timing, state.options.autoclose());
         let peer = Arc::new(Self {
             id: engine.next_association(),
             remote: SocketAddr::new(ip, association.ports().peer),
@@ -41,14 +52,54 @@ impl Peer {
             association,
             owner: Mutex::new(socket.clone()),
             is_drying: AtomicBool::new(false),
+            timing: Mutex::default(),
+            used_at: Mutex::new(Instant::now()),
         });
         state.peers.insert(peer.id, peer.clone());
         if !socket.is_many {
             state.phase = Phase::Connected;
         }
         drop(state);
-        tokio::spawn(serve(engine.clone(), peer.clone()));
+        // A program cannot set anything that the transport does not take.
+        let _taken = peer.change_timing(engine, |of_peer| {
+            *of_peer = timing;
+            Ok(())
+        });
+        tokio::spawn(serve(engine.clone(), peer.clone(), autoclose));
         peer
+    }
+
+    /// Changes the timers and limits of the association.
+    pub(super) fn change_timing(
+        &self,
+        engine: &Engine,
+        change: impl FnOnce(&mut Timing) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let mut timing = lock(&self.timing);
+        let mut changed = *timing;
+        change(&mut changed)?;
+        if changed != *timing {
+            self.association.set_timing(changed.apply(engine.transport())).map_err(|_| Errno::EINVAL)?;
+            *timing = changed;
+        }
+        Ok(())
+    }
+
+    /// A message was sent or received.
+    pub(super) fn note_use(&self) {
+        *lock(&self.used_at) = Instant::now();
+    }
+
+    /// Waits until no message has been sent or received for as long as `SCTP_AUTOCLOSE` says.
+    async fn idle(&self, autoclose: Option<Duration>) {
+        let Some(autoclose) = autoclose else { return std::future::pending().await };
+        loop {
+            let idle_at = *lock(&self.used_at) + autoclose;
+            if idle_at <= Instant::now() {
+                return;
+            }
+            tokio::time::sleep_until(idle_at.into()).await;
+        }
     }
 
     pub(super) fn owner(&self) -> Arc<Socket> {
@@ -65,7 +116,38 @@ impl Peer {
         (streams.outbound.min(self.streams_max), streams.inbound)
     }
 
+    /// The peer's addresses with its SCTP port.
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        let ips = self.association.peer_addresses();
+        ips.into_iter().map(|ip| SocketAddr::new(ip.to_canonical(), self.remote.port())).collect()
+    }
+
+    /// Whether an address is one of the peer's.
+    pub(super) fn is_at(&self, address: SocketAddr) -> bool {
+        address::is_same(address, self.remote)
+            || address.port() == self.remote.port()
+                && self.association.peer_addresses().contains(&address.ip().to_canonical())
+    }
+
+    /// The path to one of the peer's addresses.
+    pub(super) fn path_to(&self, ip: IpAddr) -> Option<PathStatus> {
+        let mut paths = self.association.paths().into_iter();
+        paths.find(|path| path.remote.ip().to_canonical() == ip.to_canonical())
+    }
+
+    /// Where a path leads, with the SCTP port.
+    pub(super) fn address_of(&self, path: &PathStatus) -> SocketAddr {
+        SocketAddr::new(path.remote.ip().to_canonical(), self.remote.port())
+    }
+
+    /// The address that new data is sent to.
+    pub(super) fn primary(&self) -> SocketAddr {
+        let paths = self.association.paths();
+        paths.iter().find(|path| path.carries_data).map_or(self.remote, |path| self.address_of(path))
+    }
+
     async fn deliver(&self, message: &ReceivedMessage) {
+        self.note_use();
         let owner = self.owner();
         let mut header = Header::new(Kind::Data);
         header.stream = message.stream().0;
@@ -74,12 +156,12 @@ impl Peer {
         owner.state().options.mark(&mut header);
         header.association = self.id;
         header.address = Some(self.remote);
-        owner.deliver(header, message.payload()).await;
+        socket::deliver(|| self.owner(), header, message.payload()).await;
     }
 
     /// Delivers a notification if the program has subscribed to its kind.
     pub(super) async fn notify(&self, kind: u16, write: impl FnOnce(&Options) -> Vec<u8>) {
-        notify(&self.owner(), self.id, Some(self.remote), kind, write).await;
+        notify(|| self.owner(), self.id, Some(self.remote), kind, write).await;
     }
 
     /// Has a notification follow when everything is acknowledged, if the program has subscribed to it.
@@ -106,25 +188,30 @@ impl Peer {
 
 /// Delivers a notification if the program has subscribed to its kind.
 pub(super) async fn notify(
-    socket: &Socket,
+    owner: impl Fn() -> Arc<Socket>,
     association: i32,
     remote: Option<SocketAddr>,
     kind: u16,
     write: impl FnOnce(&Options) -> Vec<u8>,
 ) {
     let contents = {
+        let socket = owner();
         let state = socket.state();
         if !state.options.subscribes(kind) {
             return;
         }
         write(&state.options)
     };
-    let header = Header { association, address: remote, ..Header::new(Kind::Notification) };
-    socket.deliver(header, &contents).await;
+    let ends = [COMM_LOST, SHUTDOWN_COMP].map(u16::to_ne_bytes);
+    let is_end =
+        kind == event::ASSOC_CHANGE && contents.get(8..10).is_some_and(|state| ends.iter().any(|end| end == state));
+    let marks = if is_end { mark::ENDED } else { 0 };
+    let header = Header { association, address: remote, marks, ..Header::new(Kind::Notification) };
+    socket::deliver(owner, header, &contents).await;
 }
 
 /// Passes messages and events on until the association has ended.
-async fn serve(engine: Arc<Engine>, peer: Arc<Peer>) {
+async fn serve(engine: Arc<Engine>, peer: Arc<Peer>, mut autoclose: Option<Duration>) {
     let up = |_: &Options| notification::association_change(COMM_UP, 0, peer.streams(), peer.id);
     peer.notify(event::ASSOC_CHANGE, up).await;
     loop {
@@ -135,6 +222,10 @@ async fn serve(engine: Arc<Engine>, peer: Arc<Peer>) {
                 Ok(None) | Err(_) => break,
             },
             Some(event) = peer.association.event() => peer.handle(event).await,
+            () = peer.idle(autoclose) => {
+                autoclose = None;
+                peer.shut_down();
+            }
         }
     }
     while let Some(event) = peer.association.try_event() {
@@ -152,14 +243,11 @@ impl Peer {
                 self.notify(event::ASSOC_CHANGE, change).await;
             }
             Event::PeerShutdown => self.notify(event::SHUTDOWN, |_| notification::plain(event::SHUTDOWN, id)).await,
-            Event::PathReachable { reachable, .. } => {
-                let is_ipv6 = self.owner().is_ipv6;
-                let change = |options: &Options| {
-                    let shown = address::shown(self.remote, is_ipv6, options.keeps_mapped());
-                    notification::address_change(shown, reachable, id)
-                };
-                self.notify(event::PEER_ADDR_CHANGE, change).await;
+            Event::PathReachable { reachable, path } => {
+                let state = if reachable { ADDR_AVAILABLE } else { ADDR_UNREACHABLE };
+                self.address_changed(path, state).await;
             }
+            Event::PathConfirmed { path, .. } => self.address_changed(path, ADDR_CONFIRMED).await,
             Event::PeerError { code, info } => {
                 self.notify(event::REMOTE_ERROR, |_| notification::remote_error(code, &info, id)).await;
             }
@@ -176,6 +264,17 @@ impl Peer {
             }
             _ => {}
         }
+    }
+
+    async fn address_changed(&self, path: PathId, state: i32) {
+        let is_ipv6 = self.owner().is_ipv6;
+        let paths = self.association.paths();
+        let remote = paths.iter().find(|status| status.id == path).map_or(self.remote, |path| self.address_of(path));
+        let change = |options: &Options| {
+            let shown = address::shown(remote, is_ipv6, options.keeps_mapped());
+            notification::address_change(shown, state, self.id)
+        };
+        self.notify(event::PEER_ADDR_CHANGE, change).await;
     }
 
     async fn streams_reset(&self, direction: Direction, flags: u16, streams: &[u16]) {
@@ -202,10 +301,11 @@ impl Peer {
         let owner = self.owner();
         {
             let mut state = owner.state();
-            state.peers.remove(&self.id);
             if owner.is_many {
+                state.peers.remove(&self.id);
                 return;
             }
+            // Programs that have just accepted it may still ask for its status.
             state.error = error;
             state.phase = Phase::Ended;
         }

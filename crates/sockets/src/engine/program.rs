@@ -7,7 +7,8 @@ use festina::{Duration, Message, SendErrorKind};
 
 use super::Engine;
 use super::notification;
-use super::peer::Peer;
+use super::options::Options;
+use super::peer::{self, Peer};
 use super::socket::{Sent, Socket};
 use crate::ancillary;
 use crate::numbers::{event, flag};
@@ -58,13 +59,19 @@ async fn send(engine: &Arc<Engine>, socket: &Arc<Socket>, mut header: Header, pa
         state.options.complete(&mut header);
         let is_named = |peer: &&Arc<Peer>| match header.association {
             _ if !socket.is_many || header.flags & flag::SENDALL != 0 => true,
-            0 => header.address.is_some_and(|address| super::connect::is_same(address, peer.remote)),
+            0 => header.address.is_some_and(|address| peer.is_at(address)),
             association => peer.id == association,
         };
         state.peers.values().filter(is_named).cloned().collect()
     };
     if let (true, true, 0, Some(_)) = (peers.is_empty(), socket.is_many, header.association, header.address) {
         return super::connect::send_first(engine, socket, header, payload);
+    }
+    if let (true, true, false) = (peers.is_empty(), header.association > 0, payload.is_empty()) {
+        // It has ended meanwhile.
+        let (info, id) = (ancillary::sndrcvinfo(&header), header.association);
+        let failure = |_: &Options| notification::send_failed(false, 0, &info, &payload, id);
+        return peer::notify(|| socket.clone(), id, header.address, event::SEND_FAILED, failure).await;
     }
     for peer in &peers {
         send_to(peer, &header, payload.clone()).await;
@@ -78,6 +85,7 @@ pub(super) async fn send_to(peer: &Arc<Peer>, header: &Header, payload: Bytes) {
         return;
     }
     if !payload.is_empty() {
+        peer.note_use();
         let unsent = payload.clone();
         if let Err(error) = peer.association.send(message(header, payload)).await {
             let code = if error.kind == SendErrorKind::Closed { 0 } else { 22 };

@@ -13,7 +13,7 @@ use rustix::net::{
 
 use super::Engine;
 use super::connect;
-use super::options::{Options, Set};
+use super::options::{AUTO_ASCONF, Options};
 use super::peer::Peer;
 use super::socket::{Phase, Socket};
 use super::values;
@@ -24,6 +24,8 @@ use crate::wire::{Operation, REQUEST_BYTES_MAX, Request};
 
 const SOL_SOCKET: i32 = 1;
 const SO_LINGER: i32 = 13;
+const IPPROTO_IPV6: i32 = 41;
+const IPV6_V6ONLY: i32 = 26;
 const AF_INET: i32 = 2;
 const AF_INET6: i32 = 10;
 const SOCK_STREAM: i32 = 1;
@@ -126,8 +128,7 @@ async fn answer(engine: &Arc<Engine>, request: Request<'_>, passed: Option<Owned
     match request.operation {
         Operation::Create => Err(Errno::EINVAL),
         Operation::Bind => connect::bind(engine, &socket, &addresses()?).await.map(|()| Answer::default()),
-        // A socket has one address, which it cannot lose.
-        Operation::Unbind => Err(Errno::EINVAL),
+        Operation::Unbind => unbind(&socket, &addresses()?).map(|()| Answer::default()),
         Operation::Listen => {
             let (backlog, _) = Request::number(body).ok_or(Errno::EINVAL)?;
             connect::listen(engine, &socket, backlog).await.map(|()| Answer::default())
@@ -142,7 +143,7 @@ async fn answer(engine: &Arc<Engine>, request: Request<'_>, passed: Option<Owned
         Operation::PeerName => peer_name(&socket),
         Operation::SetOption => set_option(engine, &socket, body).map(|()| Answer::default()),
         Operation::GetOption => get_option(&socket, body).map(Answer::from),
-        Operation::PeelOff => peel_off(engine, &socket, body),
+        Operation::PeelOff => peel_off(engine, &socket, body, passed.as_ref()),
         Operation::Facts => Ok(socket.facts().encode().to_vec().into()),
     }
 }
@@ -164,6 +165,15 @@ fn create(engine: &Arc<Engine>, body: &[u8], end: OwnedFd) -> Result<Answer, Err
     Ok(socket.id.to_ne_bytes().to_vec().into())
 }
 
+/// The addresses of a socket stay as they are.
+fn unbind(socket: &Socket, addresses: &[SocketAddr]) -> Result<(), Errno> {
+    let bound = socket.state().bound.clone().ok_or(Errno::EINVAL)?;
+    let is_own = |address: &SocketAddr| bound.addresses().any(|own| address::is_same(own, *address));
+    // The last one cannot be removed.
+    let is_possible = addresses.iter().all(is_own) && addresses.len() < bound.ips.len();
+    Err(if is_possible { Errno::EOPNOTSUPP } else { Errno::EINVAL })
+}
+
 async fn connected(socket: &Socket, addresses: &[SocketAddr]) -> Result<Answer, Errno> {
     loop {
         let mut attempted = std::pin::pin!(socket.attempted.notified());
@@ -179,7 +189,7 @@ async fn connected(socket: &Socket, addresses: &[SocketAddr]) -> Result<Answer, 
 /// The result of connecting; `None` while an attempt is under way.
 fn outcome(socket: &Socket, addresses: &[SocketAddr]) -> Option<Result<i32, Errno>> {
     let mut state = socket.state();
-    let reached = |peer: &&Arc<Peer>| addresses.iter().any(|address| connect::is_same(*address, peer.remote));
+    let reached = |peer: &&Arc<Peer>| addresses.iter().any(|address| peer.is_at(*address));
     if socket.is_many {
         let first = addresses.first()?;
         let peer = state.peers.values().find(reached).map(|peer| peer.id);
@@ -203,7 +213,7 @@ fn name(socket: &Socket, name: SocketAddr) -> Answer {
 
 fn local_name(socket: &Socket) -> Result<Answer, Errno> {
     let any = if socket.is_ipv6 { "[::]:0" } else { "0.0.0.0:0" };
-    let bound = socket.state().bound;
+    let bound = socket.state().bound.as_ref().and_then(|bound| bound.addresses().next());
     match bound.map_or_else(|| any.parse(), Ok) {
         Ok(local) => Ok(name(socket, local)),
         Err(_) => Err(Errno::EINVAL),
@@ -228,13 +238,18 @@ fn set_option(engine: &Engine, socket: &Socket, body: &[u8]) -> Result<(), Errno
             socket.state().linger = (on != 0).then_some(seconds);
             Ok(())
         }
+        IPPROTO_IPV6 if name == IPV6_V6ONLY && socket.is_ipv6 => {
+            let (on, _) = Request::number(value).ok_or(Errno::EINVAL)?;
+            socket.state().is_ipv6_only = on != 0;
+            Ok(())
+        }
         IPPROTO_SCTP => {
-            if let Some(acted) = values::act(socket, name, value) {
+            if let Some(acted) = values::act(engine, socket, name, value) {
                 return acted;
             }
-            let set = socket.state().options.set(name, value)?;
-            if let Set::Recorded(option) = set {
-                engine.report_recorded(option);
+            socket.state().options.set(name, value)?;
+            if name == AUTO_ASCONF {
+                engine.report_asconf();
             }
             Ok(())
         }
@@ -253,12 +268,20 @@ fn get_option(socket: &Socket, body: &[u8]) -> Result<Vec<u8>, Errno> {
             let value = [i32::from(linger.is_some()), linger.unwrap_or(0)];
             Ok(value.iter().flat_map(|number| number.to_ne_bytes()).collect())
         }
+        IPPROTO_IPV6 if name == IPV6_V6ONLY && socket.is_ipv6 => {
+            Ok(i32::from(socket.state().is_ipv6_only).to_ne_bytes().to_vec())
+        }
         IPPROTO_SCTP => values::get(socket, name, given, room),
         _ => Err(Errno::ENOPROTOOPT),
     }
 }
 
-fn peel_off(engine: &Arc<Engine>, socket: &Arc<Socket>, body: &[u8]) -> Result<Answer, Errno> {
+fn peel_off(
+    engine: &Arc<Engine>,
+    socket: &Arc<Socket>,
+    body: &[u8],
+    program_end: Option<&OwnedFd>,
+) -> Result<Answer, Errno> {
     let (association, _) = Request::number(body).ok_or(Errno::EINVAL)?;
     if !socket.is_many {
         return Err(Errno::EINVAL);
@@ -270,7 +293,6 @@ fn peel_off(engine: &Arc<Engine>, socket: &Arc<Socket>, body: &[u8]) -> Result<A
         state.peers.insert(association, peer.clone());
         state.phase = Phase::Connected;
     }
-    peer.set_owner(&own);
-    socket.state().peers.remove(&association);
+    socket.move_peer(&peer, &own, program_end);
     Ok(Answer { bytes: own.id.to_ne_bytes().to_vec(), descriptor: Some(descriptor) })
 }

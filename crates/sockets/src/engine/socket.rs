@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use festina::Endpoint;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -32,10 +33,30 @@ pub(super) enum Phase {
     Ended,
 }
 
+/// The own addresses of a socket.
+#[derive(Clone, Debug)]
+pub(super) struct Bound {
+    pub(super) endpoint: Endpoint,
+    /// At least one.
+    pub(super) ips: Vec<IpAddr>,
+    pub(super) port: u16,
+}
+
+impl Bound {
+    /// The addresses. The first is the name of the socket.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.ips.iter().map(|ip| SocketAddr::new(*ip, self.port))
+    }
+}
+
 pub(super) struct State {
     pub(super) phase: Phase,
-    pub(super) bound: Option<SocketAddr>,
+    pub(super) bound: Option<Bound>,
     pub(super) options: Options,
+    /// `IPV6_V6ONLY`.
+    pub(super) is_ipv6_only: bool,
+    /// Associations of peers are accepted.
+    pub(super) listens: bool,
     /// `SO_LINGER`, if it is on.
     pub(super) linger: Option<i32>,
     /// `SO_ERROR`.
@@ -56,6 +77,10 @@ pub(super) struct Socket {
     state: Mutex<State>,
     /// Nothing after the end.
     end: Mutex<Option<Arc<Watched>>>,
+    /// Held from the first part of a message to the last.
+    delivering: tokio::sync::Mutex<()>,
+    /// Held while a datagram is handed over, or associations move to another socket.
+    order: Mutex<()>,
     /// A connection attempt has finished: for the task that serves the socket.
     pub(super) settled: Notify,
     /// The same for programs that wait.
@@ -89,6 +114,8 @@ impl Socket {
         let state = State {
             phase: Phase::Fresh,
             bound: None,
+            is_ipv6_only: false,
+            listens: false,
             options,
             linger: None,
             error: None,
@@ -97,11 +124,18 @@ impl Socket {
             tasks: Vec::new(),
         };
         let (state, end) = (Mutex::new(state), Mutex::new(Some(Arc::new(end))));
-        Ok(Arc::new(Self { id, is_many, is_ipv6, state, end, settled: Notify::new(), attempted: Notify::new() }))
+        let (delivering, order) = (tokio::sync::Mutex::default(), Mutex::default());
+        let (settled, attempted) = (Notify::new(), Notify::new());
+        Ok(Arc::new(Self { id, is_many, is_ipv6, state, end, delivering, order, settled, attempted }))
     }
 
     pub(super) fn state(&self) -> std::sync::MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    /// Whether the socket takes associations with such peers.
+    pub(super) fn serves(&self, remote: IpAddr) -> bool {
+        if remote.to_canonical().is_ipv6() { self.is_ipv6 } else { !self.state().is_ipv6_only }
     }
 
     fn end(&self) -> Option<Arc<Watched>> {
@@ -124,6 +158,7 @@ impl Socket {
             is_connecting: state.phase == Phase::Connecting,
             data_io: marks.marks & mark::DATA_IO != 0,
             rcvinfo: marks.marks & mark::RCVINFO != 0,
+            has_failed: state.phase == Phase::Ended && state.error.is_some(),
             streams,
         }
     }
@@ -156,29 +191,43 @@ impl Socket {
         }
     }
 
-    /// Delivers a message or notification to the program, in parts if it is large. Nothing happens if the program has closed the socket.
-    pub(super) async fn deliver(&self, mut header: Header, payload: &[u8]) {
-        let mut rest = payload;
-        loop {
-            let part;
-            (part, rest) = rest.split_at(rest.len().min(PART_BYTES_MAX));
-            if rest.is_empty() {
-                header.marks |= mark::END;
-            }
-            if self.send(&header, part, None).await.is_err() || rest.is_empty() {
-                return;
-            }
-        }
-    }
-
     /// Sends a datagram to the program, waiting for room.
     ///
     /// # Errors
     /// The program has closed its end.
     pub(super) async fn send(&self, header: &Header, payload: &[u8], passed: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        self.send_while(header, payload, passed, || true).await.map(drop)
+    }
+
+    /// As [`Self::send`], unless a condition ends meanwhile. Returns whether it was sent.
+    async fn send_while(
+        &self,
+        header: &Header,
+        payload: &[u8],
+        passed: Option<BorrowedFd<'_>>,
+        holds: impl Fn() -> bool,
+    ) -> io::Result<bool> {
         let header = header.encode();
         let end = self.end().ok_or(io::ErrorKind::BrokenPipe)?;
-        end.write(|end| give(end, &header, payload, passed)).await
+        let attempt = |end: BorrowedFd<'_>| {
+            let _ordered = lock(&self.order);
+            if holds() { give(end, &header, payload, passed).map(|()| true) } else { Ok(false) }
+        };
+        end.write(attempt).await
+    }
+
+    /// Moves an association's peer to another socket, `to`, together with everything that waits for the program in `program_end`, its end of this
+    /// socket's pair.
+    pub(super) fn move_peer(&self, peer: &Arc<Peer>, to: &Arc<Self>, program_end: Option<&OwnedFd>) {
+        let _ordered = lock(&self.order);
+        peer.set_owner(to);
+        self.state().peers.remove(&peer.id);
+        let (Some(own), Some(other)) = (self.end(), to.end()) else { return };
+        for (header, payload) in program_end.map(waiting).unwrap_or_default() {
+            let end = if header.association == peer.id { &other } else { &own };
+            // There was room for it before.
+            let _given = give(rustix::fd::AsFd::as_fd(&**end), &header.encode(), &payload, None);
+        }
     }
 
     /// Whether the program has closed all its descriptors of the socket, rather than its sending direction.
@@ -203,6 +252,44 @@ impl Socket {
     pub(super) fn stop_tasks(&self) {
         self.state().tasks.drain(..).for_each(|task| task.abort());
     }
+}
+
+/// Delivers a message or notification to the program, in parts if it is large. `owner` returns the socket, which may change meanwhile. Nothing happens
+/// if the program has closed it.
+pub(super) async fn deliver(owner: impl Fn() -> Arc<Socket>, mut header: Header, payload: &[u8]) {
+    let first = owner();
+    let _whole = first.delivering.lock().await;
+    let mut rest = payload;
+    loop {
+        let part;
+        (part, rest) = rest.split_at(rest.len().min(PART_BYTES_MAX));
+        if rest.is_empty() {
+            header.marks |= mark::END;
+        }
+        loop {
+            let socket = owner();
+            match socket.send_while(&header, part, None, || Arc::ptr_eq(&socket, &owner())).await {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(_) => return,
+            }
+        }
+        if rest.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Takes everything that waits for the program from the program's own end of a pair.
+pub(super) fn waiting(program_end: &OwnedFd) -> Vec<(Header, Bytes)> {
+    let mut taken = Vec::new();
+    let mut buffer = vec![0; HEADER_BYTES + PART_BYTES_MAX];
+    while let Ok((bytes, _)) = rustix::net::recv(program_end, buffer.as_mut_slice(), RecvFlags::DONTWAIT)
+        && let Some(header) = Header::decode(&buffer[..bytes])
+    {
+        taken.push((header, Bytes::copy_from_slice(&buffer[HEADER_BYTES..bytes])));
+    }
+    taken
 }
 
 /// Receives one datagram.

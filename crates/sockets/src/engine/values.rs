@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use festina::{AssociationState, StreamId};
+use festina::{AssociationState, PathState, PathStatus, StreamId};
 
-use super::options::{self as names, sized};
+use super::options::{self as names, FRAGMENT_BYTES, sized};
 use super::peer::Peer;
 use super::socket::Socket;
+use super::{Engine, lock, timing};
 use crate::address::{self, STORAGE_BYTES};
 use crate::numbers::Errno;
 
@@ -38,15 +39,13 @@ pub(super) fn get(socket: &Socket, name: i32, given: &[u8], room: usize) -> Resu
         names::PEER_ADDR_INFO => {
             let peer = peer(socket, association)?;
             let asked = given.get(4..).and_then(address::read).ok_or(Errno::EINVAL)?.0;
-            if asked.ip().to_canonical() != peer.remote.ip() {
-                return Err(Errno::EINVAL);
-            }
-            sized(path(socket, &peer), room)
+            let path = peer.path_to(asked.ip()).ok_or(Errno::EINVAL)?;
+            sized(path_info(socket, &peer, &path), room)
         }
         names::PRIMARY_ADDR => {
             let peer = peer(socket, association)?;
             let mut value = peer.id.to_ne_bytes().to_vec();
-            address::write_storage(shown(socket, peer.remote), &mut value);
+            address::write_storage(shown(socket, peer.primary()), &mut value);
             sized(value, room)
         }
         names::ASSOC_NUMBER => sized(count(socket).to_ne_bytes().to_vec(), room),
@@ -55,23 +54,79 @@ pub(super) fn get(socket: &Socket, name: i32, given: &[u8], room: usize) -> Resu
             let list = ids.iter().flat_map(|id| id.to_ne_bytes());
             sized(count(socket).to_ne_bytes().into_iter().chain(list).collect(), room)
         }
-        names::PEER_ADDRS => addresses(socket, peer(socket, association)?.remote, association, room),
+        names::PEER_ADDRS => addresses(socket, peer(socket, association)?.addresses(), association, room),
         names::LOCAL_ADDRS => {
-            let bound = socket.state().bound.ok_or(Errno::EINVAL)?;
-            addresses(socket, bound, association, room)
+            let bound = socket.state().bound.clone().ok_or(Errno::EINVAL)?;
+            addresses(socket, bound.addresses().collect(), association, room)
         }
         _ => {
-            let mut value = socket.state().options.get(name, room)?;
-            if name == names::ASSOCINFO
-                && let Ok(peer) = peer(socket, association)
-            {
-                let window = u32::try_from(peer.association.stats().path.peer_window_bytes).unwrap_or(u32::MAX);
-                value[6..8].copy_from_slice(&1_u16.to_ne_bytes());
-                value[8..12].copy_from_slice(&window.to_ne_bytes());
+            if let Some(association) = timing::association_of(name, given) {
+                get_timing(socket, (name, association), given, room)
+            } else {
+                socket.state().options.get(name, room)
             }
-            Ok(value)
         }
     }
+}
+
+fn get_timing(socket: &Socket, (name, association): (i32, i32), given: &[u8], room: usize) -> Result<Vec<u8>, Errno> {
+    let (peers, is_for_socket) = concerned(socket, name, association)?;
+    let Some(peer) = peers.first().filter(|_| !is_for_socket) else {
+        return socket.state().options.timing.get(name, given, room);
+    };
+    is_of(peer, timing::address_of(name, given))?;
+    let mut value = lock(&peer.timing).get(name, given, room)?;
+    if name == timing::ASSOCINFO {
+        let window = u32::try_from(peer.association.stats().path.peer_window_bytes).unwrap_or(u32::MAX);
+        let paths = u16::try_from(peer.association.paths().len()).unwrap_or(u16::MAX);
+        value[6..8].copy_from_slice(&paths.to_ne_bytes());
+        value[8..12].copy_from_slice(&window.to_ne_bytes());
+    }
+    Ok(value)
+}
+
+/// Returns the associations that such an option is about, and whether it is about those to come.
+fn concerned(socket: &Socket, name: i32, association: i32) -> Result<(Vec<Arc<Peer>>, bool), Errno> {
+    const FUTURE: i32 = 0;
+    const CURRENT: i32 = 1;
+    const ALL: i32 = 2;
+    let peers = || socket.state().peers.values().cloned().collect::<Vec<_>>();
+    match association {
+        _ if !socket.is_many => {
+            let peers = peers();
+            let is_unconnected = peers.is_empty();
+            Ok((peers, is_unconnected))
+        }
+        FUTURE => Ok((Vec::new(), true)),
+        CURRENT | ALL if name != timing::DELAYED_SACK => Err(Errno::EINVAL),
+        CURRENT => Ok((peers(), false)),
+        ALL => Ok((peers(), true)),
+        association => Ok((vec![peer(socket, association)?], false)),
+    }
+}
+
+fn is_of(peer: &Peer, address: Option<SocketAddr>) -> Result<(), Errno> {
+    let Some(address) = address else { return Ok(()) };
+    peer.path_to(address.ip()).ok_or(Errno::EINVAL)?;
+    // Timers are those of all paths.
+    if peer.association.paths().len() > 1 { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
+}
+
+/// Sets an option about the timers and limits of associations.
+fn set_timing(engine: &Engine, socket: &Socket, (name, association): (i32, i32), value: &[u8]) -> Result<(), Errno> {
+    let (peers, is_for_socket) = concerned(socket, name, association)?;
+    let address = timing::address_of(name, value);
+    if is_for_socket {
+        if address.is_some() {
+            return Err(Errno::EINVAL);
+        }
+        socket.state().options.timing.set(name, value)?;
+    }
+    for peer in &peers {
+        is_of(peer, address)?;
+        peer.change_timing(engine, |timing| timing.set(name, value))?;
+    }
+    Ok(())
 }
 
 fn count(socket: &Socket) -> u32 {
@@ -79,10 +134,10 @@ fn count(socket: &Socket) -> u32 {
 }
 
 /// `struct sctp_getaddrs`.
-fn addresses(socket: &Socket, address: SocketAddr, association: i32, room: usize) -> Result<Vec<u8>, Errno> {
+fn addresses(socket: &Socket, list: Vec<SocketAddr>, association: i32, room: usize) -> Result<Vec<u8>, Errno> {
     let mut value = association.to_ne_bytes().to_vec();
-    value.extend(1_u32.to_ne_bytes());
-    address::write(shown(socket, address), &mut value);
+    value.extend(u32::try_from(list.len()).unwrap_or(u32::MAX).to_ne_bytes());
+    list.into_iter().for_each(|address| address::write(shown(socket, address), &mut value));
     if room < value.len() { Err(Errno::ENOMEM) } else { Ok(value) }
 }
 
@@ -108,21 +163,27 @@ fn status(socket: &Socket, peer: &Peer) -> Vec<u8> {
         value.extend(number.to_ne_bytes());
     }
     value.extend(FRAGMENT_BYTES.to_ne_bytes());
-    value.extend(path(socket, peer));
+    if let Some(primary) = peer.path_to(peer.primary().ip()) {
+        value.extend(path_info(socket, peer, &primary));
+    }
     value
 }
 
-/// Bytes of a message that fit into a packet of the default size.
-const FRAGMENT_BYTES: u32 = 1_200;
-
 /// `struct sctp_paddrinfo`.
-fn path(socket: &Socket, peer: &Peer) -> Vec<u8> {
-    const ACTIVE: i32 = 2;
-    let stats = peer.association.stats().path;
+fn path_info(socket: &Socket, peer: &Peer, path: &PathStatus) -> Vec<u8> {
+    // enum sctp_spinfo_state
+    let state: i32 = match path.state {
+        PathState::Active => 2,
+        PathState::Unconfirmed => 3,
+        PathState::PotentiallyFailed => 1,
+        _ => 0,
+    };
+    let stats = peer.association.path_stats().into_iter().find(|stats| stats.id == path.id);
+    let stats = stats.unwrap_or_else(|| peer.association.stats().path);
     let milliseconds = |time: festina::Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
     let mut value = peer.id.to_ne_bytes().to_vec();
-    address::write_storage(shown(socket, peer.remote), &mut value);
-    value.extend(ACTIVE.to_ne_bytes());
+    address::write_storage(shown(socket, peer.address_of(path)), &mut value);
+    value.extend(state.to_ne_bytes());
     let window = u32::try_from(stats.cwnd_bytes).unwrap_or(u32::MAX);
     for number in [window, milliseconds(stats.srtt.unwrap_or_default()), milliseconds(stats.rto), FRAGMENT_BYTES] {
         value.extend(number.to_ne_bytes());
@@ -131,12 +192,16 @@ fn path(socket: &Socket, peer: &Peer) -> Vec<u8> {
 }
 
 /// Performs an option that acts on an association. `None` if the option is another.
-pub(super) fn act(socket: &Socket, name: i32, value: &[u8]) -> Option<Result<(), Errno>> {
+pub(super) fn act(engine: &Engine, socket: &Socket, name: i32, value: &[u8]) -> Option<Result<(), Errno>> {
+    if let Some(association) = timing::association_of(name, value) {
+        return Some(set_timing(engine, socket, (name, association), value));
+    }
     let association = association_of(value);
     match name {
         names::RESET_STREAMS => Some(reset(socket, association, value)),
         names::ADD_STREAMS => Some(add(socket, association, value)),
         names::PRIMARY_ADDR => Some(set_primary(socket, association, value)),
+        names::AUTOCLOSE if !socket.is_many => Some(Err(Errno::EOPNOTSUPP)),
         _ => None,
     }
 }
@@ -179,5 +244,11 @@ fn set_primary(socket: &Socket, association: i32, value: &[u8]) -> Result<(), Er
     }
     let peer = peer(socket, association)?;
     let (address, _) = address::read(&value[4..]).ok_or(Errno::EINVAL)?;
-    if address.ip().to_canonical() == peer.remote.ip() { Ok(()) } else { Err(Errno::EINVAL) }
+    let path = peer.path_to(address.ip()).ok_or(Errno::EINVAL)?;
+    // The only path is primary, and one without a confirmed address cannot be.
+    if peer.association.set_primary_path(path.id) || address.ip().to_canonical() == peer.remote.ip() {
+        Ok(())
+    } else {
+        Err(Errno::EINVAL)
+    }
 }

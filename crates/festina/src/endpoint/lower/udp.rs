@@ -54,7 +54,11 @@ enum Kind {
 impl UdpLayer {
     /// A UDP socket.
     pub(crate) fn bind_udp(runtime: &dyn Runtime, address: SocketAddr) -> io::Result<Self> {
-        let socket = UdpSocket::bind(address)?;
+        Self::of_udp(runtime, UdpSocket::bind(address)?)
+    }
+
+    /// A UDP socket that is bound.
+    pub(crate) fn of_udp(runtime: &dyn Runtime, socket: UdpSocket) -> io::Result<Self> {
         let local = socket.local_addr()?;
         Self::new(runtime, socket, local, Kind::Udp)
     }
