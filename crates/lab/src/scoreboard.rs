@@ -115,7 +115,7 @@ impl Entry {
         })
     }
 
-    /// What is judged; `None` if it was not measured, or the model cannot show it.
+    /// The judged estimate and its bound; `None` if it was not measured, or the model cannot show it.
     fn estimate(&self) -> Option<(Estimate, Bound)> {
         let measured = self.measured.filter(|_| !matches!(self.standing, Standing::NotTested(_)))?;
         Some(self.judged.unwrap_or_else(|| match self.published {

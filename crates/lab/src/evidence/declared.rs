@@ -71,7 +71,7 @@ struct Cell<'r> {
     runs_each: u32,
 }
 
-/// Quantiles of rare delays are taken over several runs, if there are so many groups of runs.
+/// Minimum number of groups of runs over which quantiles of rare delays are taken.
 const GROUPS_MIN: u32 = 4;
 
 impl<'r> Cell<'r> {
@@ -284,7 +284,7 @@ impl<'r> Cell<'r> {
     }
 }
 
-/// How many of so many delays lie beyond a quantile.
+/// Number of delays beyond a quantile.
 fn beyond(quantile: f64, delays: u64) -> f64 {
     (1.0 - quantile) * as_f64(delays) + 1e-6
 }

@@ -175,10 +175,12 @@ fn judge_age(papers: &PapersArgs, rows: &[Row]) -> Result<()> {
         }
         older += old;
     }
-    lines.push(format!("Of {tested} rows, {older} are of older code."));
+    lines.push(format!("Of {tested} rows, {older} are of older code or checks."));
     output::print(&lines.join("\n"))?;
     if older > 0 {
-        bail!("{older} rows are of older code; festina lab ledger --only NAME --docs DIR runs an experiment again");
+        bail!(
+            "{older} rows are of older code or checks; festina lab ledger --only NAME --docs DIR runs an experiment again"
+        );
     }
     Ok(())
 }
